@@ -1,0 +1,27 @@
+# cmake --install: the library, its headers, the command, and the files by which find_package(neap) finds them.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS neap EXPORT neap_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET neap_command)
+  install(TARGETS neap_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+foreach(module core layers memory nets)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap
+          FILES_MATCHING PATTERN "*.h" PATTERN "cuda" EXCLUDE PATTERN "cpu" EXCLUDE)
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/core/neap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# A static library brings its own dependencies to the link of the program that uses it.
+set(neap_cuda_link "")
+if(NEAP_HAS_CUDA)
+  get_target_property(neap_cuda_link neap_cuda_libraries INTERFACE_LINK_LIBRARIES)
+endif()
+set(neap_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/neap)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/neapConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/neapConfig.cmake
+                              INSTALL_DESTINATION ${neap_config_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/neapConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(EXPORT neap_targets NAMESPACE neap:: FILE neapTargets.cmake DESTINATION ${neap_config_folder})
+install(FILES ${PROJECT_BINARY_DIR}/neapConfig.cmake ${PROJECT_BINARY_DIR}/neapConfigVersion.cmake
+        DESTINATION ${neap_config_folder})

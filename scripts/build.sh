@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Sets up, configures and builds one preset into build/PRESET; further arguments go to CMake's configure step.
+#   scripts/build.sh release
+#   scripts/build.sh dev -DNEAP_CUDA=OFF
+set -euo pipefail
+preset="${1:?usage: scripts/build.sh dev|release|asan-ubsan|tsan [CMake arguments]}"
+shift
+"$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+cd "$root"
+# NEAP_FETCH: what this distribution has no package for, or only one that is too old or too new, is downloaded.
+if ! log="$(cmake --preset "$preset" -DNEAP_FETCH=ON "$@" 2>&1)"; then
+  echo "$log" >&2
+  exit 1
+fi
+cmake --build "build/$preset" --parallel "$(build_jobs)" >&2

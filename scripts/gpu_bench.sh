@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# ResNet-50's speed on this machine's GPU, neap and PyTorch side by side. Logs go to ${OUT:-build/gpu}.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
+cd "$root"
+
+{
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader || true
+  neap devices || true
+  echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+} | tee "$out/machine.log"
+
+for kind in 'fp32 nchw' 'tf32 nhwc'; do
+  read -r dtype layout <<<"$kind"
+  neap train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 60 --dtype "$dtype" \
+    --layout "$layout" 2>&1 | tee "$out/bench_resnet50_$dtype.log"
+done
+python3 -u scripts/compare_pytorch.py --neap "$programs/neap" 2>&1 | tee "$out/compare_pytorch.log"

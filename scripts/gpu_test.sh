@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# All that is tested on a GPU: the GPU test cases, compute-sanitizer on a small training run, ResNet-50 for 50 steps.
+# Uses build/bundle (scripts/bundle.sh) if there is one, else builds. Logs go to ${OUT:-build/gpu}.
+#   SANITIZE=no scripts/gpu_test.sh     leaves compute-sanitizer out, which not every virtual machine lets run
+set -uo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
+cd "$root" || exit 1
+export LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH"
+failed=()
+
+# check NAME COMMAND...: runs it, keeps its output in NAME.log, remembers a failure.
+check() {
+  local name="$1" started="$SECONDS" result=ok
+  shift
+  "$@" >"$out/$name.log" 2>&1 || { result="FAILED, exit code $?"; failed+=("$name"); }
+  echo "gpu_test: $name: $result ($((SECONDS - started)) s)"
+  [ "$result" = ok ] || tail -n 40 "$out/$name.log"
+}
+
+for tests in "$programs"/*_tests; do
+  name="$(basename "$tests")"
+  cases="$("$tests" --source-file='*_gpu_test.cc' --count --no-colors | sed -n 's/.*: *\([0-9]*\)$/\1/p' | tail -1)"
+  if [ "${cases:-0}" -gt 0 ]; then
+    check "$name" "$tests" --source-file='*_gpu_test.cc' --no-colors
+    tail -n 3 "$out/$name.log"
+  fi
+done
+
+small=("$programs/neap" train lenet --data synthetic --device cuda:0 --batch 8 --steps 2)
+check train_lenet "${small[@]}"
+sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)"
+if [ "${SANITIZE:-yes}" != yes ]; then
+  echo "gpu_test: compute-sanitizer: skipped, SANITIZE=$SANITIZE"
+elif [ -z "$sanitizer" ]; then
+  echo "gpu_test: compute-sanitizer: skipped, it is not installed"
+else
+  for tool in memcheck racecheck; do
+    check "sanitizer_$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 "${small[@]}"
+  done
+fi
+
+for kind in 'fp32 nchw' 'tf32 nhwc'; do
+  read -r dtype layout <<<"$kind"
+  check "resnet50_$dtype" "$programs/neap" train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 50 \
+    --dtype "$dtype" --layout "$layout" --budget 16GiB
+  tail -n 5 "$out/resnet50_$dtype.log"
+done
+
+if [ "${#failed[@]}" -gt 0 ]; then
+  echo "gpu_test: failed: ${failed[*]} (logs in $out)"
+  exit 1
+fi
+echo "gpu_test: all passed (logs in $out)"

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Installs what neap is built with, on Debian or Ubuntu. Quick when everything is there.
+#   scripts/setup.sh               packages by apt-get; CUDA from PyPI where there is a GPU and no toolkit
+#   scripts/setup.sh --pypi-cuda   CUDA from PyPI in any case, into build/deps/cuda; builds then use that one
+#   scripts/setup.sh --lint        also clang-format and clang-tidy, as .ci/run uses them
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+# ocl-icd-opencl-dev: the CMake files of libdnnl-dev ask for OpenCL but the package does not depend on it.
+packages=(g++ cmake ninja-build ccache libabsl-dev libboost-dev doctest-dev libdnnl-dev ocl-icd-opencl-dev
+          nlohmann-json3-dev libbenchmark-dev ca-certificates)
+cudnn_frontend=nvidia-cudnn-frontend==1.32.0
+cuda_wheels=(nvidia-cuda-{nvcc,runtime,cccl,crt,nvrtc}"==13.0.*" "nvidia-nvvm==13.0.*" "nvidia-cublas==13.0.*"
+             nvidia-cudnn-cu13==9.19.0.56)
+
+say() { echo "setup: $*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# Installs those of the named packages that are missing.
+install_packages() {
+  local missing=() package sudo=()
+  command -v dpkg-query >/dev/null || fail "this is neither Debian nor Ubuntu; please install: $*"
+  for package in "$@"; do
+    [[ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" == 'install ok installed' ]] ||
+      missing+=("$package")
+  done
+  if [ "${#missing[@]}" -eq 0 ]; then return; fi
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "neither root nor sudo; as root, run: apt-get install ${missing[*]}"
+    sudo=(sudo)
+  fi
+  say "installing ${missing[*]}"
+  "${sudo[@]}" apt-get update -qq </dev/null
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" </dev/null >/dev/null
+}
+
+# pip_install FOLDER REQUIREMENT...: into a folder of their own, where nothing of the system is touched.
+pip_install() {
+  local folder="$1"
+  shift
+  python3 -m pip --version >/dev/null 2>&1 || install_packages python3 python3-pip
+  PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    python3 -m pip install --quiet --no-deps --target "$folder" "$@" </dev/null
+}
+
+# Older distributions have an older CMake than neap needs; PyPI has a newer one.
+need_cmake() {
+  local version
+  version="$(cmake --version | sed -n '1s/.* //p')"
+  if [ "$(printf '%s\n' 3.25 "$version" | sort -V | head -1)" = 3.25 ]; then return; fi
+  say "CMake $version is too old; taking a newer one from PyPI"
+  pip_install "$deps/tools" 'cmake>=3.25,<4'
+}
+
+need_cudnn_frontend() {
+  if [ -e "$deps/cudnn-frontend/include/cudnn_frontend.h" ]; then return; fi
+  say "taking the headers of $cudnn_frontend from PyPI"
+  rm -rf "$deps/download"
+  pip_install "$deps/download" "$cudnn_frontend"
+  mkdir -p "$deps/cudnn-frontend"
+  cp -r "$deps/download/include" "$deps/cudnn-frontend/"
+  rm -rf "$deps/download"
+}
+
+# The wheels hold nvidia/cu13/{bin,include,lib,nvvm} and nvidia/cudnn/{include,lib}: together, a toolkit.
+need_pypi_cuda() {
+  if [ -x "$deps/cuda/bin/nvcc" ]; then return; fi
+  say "taking a CUDA toolkit and cuDNN from PyPI (about 1.2 GB; this takes minutes)"
+  rm -rf "$deps/download" "$deps/cuda"
+  pip_install "$deps/download" "${cuda_wheels[@]}"
+  local toolkit="$deps/download/nvidia/cu13" library
+  cp -r "$deps/download/nvidia/cudnn/include/." "$toolkit/include/"
+  mv "$deps/download/nvidia/cudnn/lib/"*.so* "$toolkit/lib/"
+  ln -s lib "$toolkit/lib64"
+  for library in "$toolkit/lib/"*.so.*; do  # the linker looks for names without a version
+    ln -sfn "$(basename "$library")" "${library%%.so.*}.so"
+  done
+  chmod +x "$toolkit/bin/"* "$toolkit/nvvm/bin/"*
+  mv "$toolkit" "$deps/cuda"
+  rm -rf "$deps/download"
+}
+
+pypi_cuda=no
+case "${1:-}" in
+  '') ;;
+  --pypi-cuda) pypi_cuda=yes ;;
+  --lint) packages+=(clang-format-14 clang-tidy-14) ;;
+  *) fail "unknown option $1" ;;
+esac
+
+mkdir -p "$deps"
+install_packages "${packages[@]}"
+need_cmake
+if [ "$pypi_cuda" = yes ] || { has_gpu && ! has_cuda_toolkit; }; then need_pypi_cuda; fi
+if has_gpu || has_cuda_toolkit || [ -x "$deps/cuda/bin/nvcc" ]; then need_cudnn_frontend; fi

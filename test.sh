@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Builds neap and runs all its tests, those for a GPU where there is one.
+#   ./test.sh [PRESET]   release unless named
+set -euo pipefail
+preset="${1:-release}"
+cd "$(dirname "${BASH_SOURCE[0]}")"
+scripts/build.sh "$preset"
+source scripts/environment.sh
+
+if has_gpu; then
+  echo "test: with the GPU tests"
+else
+  echo "test: no GPU here; the tests that need one report themselves as skipped"
+fi
+# Tests run side by side, each with few threads that sleep while they wait.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 900 --parallel "$(build_jobs)"

@@ -1,0 +1,130 @@
+# Sets NEAP_HAS_CUDA and, if so, the target neap_cuda_libraries.
+#
+# The toolkit may be an installed one or the PyPI packages (nvidia/cu13/{bin,include,lib} and nvidia/cudnn/{include,lib}):
+# name its compiler with CUDACXX or put nvcc on the PATH. The PyPI packages have libraries without the plain .so link and
+# no lib64, so everything is searched by file, next to the compiler first.
+set(NEAP_HAS_CUDA OFF)
+option(NEAP_FETCH "Download the cudnn-frontend headers if they are not found" OFF)
+set(NEAP_CUDNN_FRONTEND_DIR "" CACHE PATH "Folder with include/cudnn_frontend.h")
+if(NOT NEAP_CUDA)
+  message(STATUS "CUDA: off (NEAP_CUDA=OFF)")
+  return()
+endif()
+
+# CMake before 3.28 does not look in /usr/local/cuda, nor in the folder of a PyPI installation.
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(NEAP_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  if(NEAP_NVCC)
+    set(CMAKE_CUDA_COMPILER ${NEAP_NVCC})
+  endif()
+endif()
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90 CACHE STRING "CUDA architectures")
+endif()
+set(neap_compiler "${CMAKE_CUDA_COMPILER}")
+if(NOT neap_compiler AND DEFINED ENV{CUDACXX})
+  set(neap_compiler "$ENV{CUDACXX}")
+endif()
+set(neap_missing "")
+set(neap_root "")
+if(neap_compiler)
+  get_filename_component(neap_compiler "${neap_compiler}" REALPATH)
+  get_filename_component(neap_root "${neap_compiler}/../.." ABSOLUTE)
+  # The compiler check links a program: it must find libcudart_static.a in lib as well as in lib64.
+  string(APPEND CMAKE_CUDA_FLAGS_INIT " -L${neap_root}/lib")
+  include(CheckLanguage)
+  check_language(CUDA)
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  list(APPEND neap_missing "a CUDA compiler (CUDACXX, or nvcc on the PATH)")
+endif()
+
+set(neap_hints ${neap_root} ${neap_root}/../cudnn ENV CUDNN_ROOT ENV CUDA_HOME ENV CUDA_PATH)
+set(neap_paths /usr/local/cuda)
+function(neap_find_cuda_library variable)
+  set(names)
+  foreach(name ${ARGN})
+    list(APPEND names lib${name}.so lib${name}.so.13 lib${name}.so.12 lib${name}.so.9 lib${name}.a)
+  endforeach()
+  find_library(${variable} NAMES ${names} HINTS ${neap_hints} PATHS ${neap_paths}
+               PATH_SUFFIXES lib lib64 targets/x86_64-linux/lib lib/x86_64-linux-gnu)
+  mark_as_advanced(${variable})
+  if(NOT ${variable})
+    list(GET ARGN 0 first)
+    list(APPEND neap_missing lib${first})
+    set(neap_missing "${neap_missing}" PARENT_SCOPE)
+  endif()
+endfunction()
+neap_find_cuda_library(NEAP_CUDART cudart_static)
+neap_find_cuda_library(NEAP_CUBLASLT cublasLt)
+neap_find_cuda_library(NEAP_CUDNN cudnn)
+neap_find_cuda_library(NEAP_NVRTC nvrtc)
+find_path(NEAP_CUDA_INCLUDE cuda_runtime_api.h HINTS ${neap_hints} PATHS ${neap_paths}
+          PATH_SUFFIXES include targets/x86_64-linux/include)
+find_path(NEAP_CUBLAS_INCLUDE cublasLt.h HINTS ${neap_hints} PATHS ${neap_paths}
+          PATH_SUFFIXES include targets/x86_64-linux/include)
+find_path(NEAP_CUDNN_INCLUDE cudnn.h HINTS ${neap_hints} PATHS ${neap_paths}
+          PATH_SUFFIXES include targets/x86_64-linux/include x86_64-linux-gnu)
+find_path(NEAP_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
+          HINTS ${NEAP_CUDNN_FRONTEND_DIR} ${CMAKE_BINARY_DIR}/../cudnn-frontend
+                ${CMAKE_SOURCE_DIR}/build/deps/cudnn-frontend
+          PATH_SUFFIXES include)
+mark_as_advanced(NEAP_CUDA_INCLUDE NEAP_CUBLAS_INCLUDE NEAP_CUDNN_INCLUDE NEAP_CUDNN_FRONTEND_INCLUDE)
+foreach(header CUDA:cuda_runtime_api.h CUBLAS:cublasLt.h CUDNN:cudnn.h)
+  string(REPLACE ":" ";" header ${header})
+  list(GET header 0 module)
+  list(GET header 1 file)
+  if(NOT NEAP_${module}_INCLUDE)
+    list(APPEND neap_missing ${file})
+  endif()
+endforeach()
+if(NEAP_CUDNN_INCLUDE)
+  file(STRINGS ${NEAP_CUDNN_INCLUDE}/cudnn_version.h neap_cudnn_major REGEX "#define CUDNN_MAJOR")
+  string(REGEX MATCH "[0-9]+$" neap_cudnn_major "${neap_cudnn_major}")
+  if(NOT neap_cudnn_major EQUAL 9)
+    list(APPEND neap_missing "cuDNN 9 (found ${neap_cudnn_major})")
+  endif()
+endif()
+if(NOT NEAP_CUDNN_FRONTEND_INCLUDE AND NEAP_FETCH AND NOT neap_missing)
+  include(FetchContent)
+  FetchContent_Declare(cudnn_frontend GIT_REPOSITORY https://github.com/NVIDIA/cudnn-frontend.git
+                       GIT_TAG v1.32.0 GIT_SHALLOW ON SOURCE_SUBDIR none)
+  FetchContent_MakeAvailable(cudnn_frontend)
+  set(NEAP_CUDNN_FRONTEND_INCLUDE ${cudnn_frontend_SOURCE_DIR}/include)
+endif()
+if(NOT NEAP_CUDNN_FRONTEND_INCLUDE)
+  list(APPEND neap_missing "the cudnn-frontend headers (NEAP_CUDNN_FRONTEND_DIR, or NEAP_FETCH=ON)")
+endif()
+if(neap_missing)
+  list(JOIN neap_missing ", " neap_missing)
+  message(STATUS "CUDA: off, not found: ${neap_missing}")
+  return()
+endif()
+
+enable_language(CUDA)
+set(NEAP_HAS_CUDA ON)
+# CMake 3.25 does not know that nvcc has C++20.
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN in ${NEAP_CUDNN}")
+
+# Device descriptions are compiled in, so that planning for an absent GPU needs no file at run time.
+set(neap_described ${CMAKE_CURRENT_LIST_DIR}/../core/device/described/nvidia-h200.deviceprops.json)
+file(READ ${neap_described} NEAP_H200_DEVICE_PROPERTIES)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${neap_described})
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/neap_described_devices.h
+     CONTENT "inline constexpr char kH200DeviceProperties[] = R\"json(@NEAP_H200_DEVICE_PROPERTIES@)json\";\n"
+     @ONLY)
+
+# No libcuda here: the runtime opens the driver itself, so that programs start without one.
+add_library(neap_cuda_libraries INTERFACE)
+target_include_directories(neap_cuda_libraries SYSTEM INTERFACE
+  ${NEAP_CUDA_INCLUDE} ${NEAP_CUBLAS_INCLUDE} ${NEAP_CUDNN_INCLUDE} ${NEAP_CUDNN_FRONTEND_INCLUDE}
+  ${CMAKE_BINARY_DIR}/generated)
+target_link_libraries(neap_cuda_libraries INTERFACE
+  ${NEAP_CUDART} ${NEAP_CUBLASLT} ${NEAP_CUDNN} ${NEAP_NVRTC} ${CMAKE_DL_LIBS} Threads::Threads rt)

@@ -1,0 +1,61 @@
+# Finds what neap is built on. Nothing is vendored: Debian packages first, with NEAP_FETCH=ON the projects' own releases.
+option(NEAP_FETCH "Download the dependencies that are not found" OFF)
+option(NEAP_STATIC_DEPS "Make executables that run on another machine: static Abseil, oneDNN beside them" OFF)
+
+# neap_require(PACKAGE VERSION TARGET DEBIAN_PACKAGE URL [OPTION=VALUE]...): VERSION "" takes any.
+macro(neap_require package version target debian url)
+  find_package(${package} ${version} CONFIG QUIET)
+  if(NOT ${package}_FOUND AND NOT NEAP_FETCH)
+    message(FATAL_ERROR "${package} ${version} not found: install the Debian package ${debian}, "
+                        "or configure with -DNEAP_FETCH=ON to download it")
+  elseif(NOT ${package}_FOUND)
+    message(STATUS "${package} ${version} not found: downloading ${url}")
+    foreach(setting ${ARGN})
+      string(REGEX MATCH "^([^=]+)=(.*)$" setting ${setting})
+      set(${CMAKE_MATCH_1} ${CMAKE_MATCH_2} CACHE STRING "" FORCE)
+    endforeach()
+    include(FetchContent)
+    FetchContent_Declare(${package} URL ${url} DOWNLOAD_EXTRACT_TIMESTAMP ON)
+    FetchContent_MakeAvailable(${package})
+  endif()
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "${package} does not define the target ${target}")
+  endif()
+endmacro()
+
+find_package(Threads REQUIRED)
+neap_require(absl "" absl::statusor libabsl-dev
+             https://github.com/abseil/abseil-cpp/archive/refs/tags/20230802.2.tar.gz
+             ABSL_PROPAGATE_CXX_STD=ON ABSL_ENABLE_INSTALL=ON)
+neap_require(nlohmann_json 3.9 nlohmann_json::nlohmann_json nlohmann-json3-dev
+             https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz)
+neap_require(doctest "" doctest::doctest doctest-dev
+             https://github.com/doctest/doctest/archive/refs/tags/v2.4.11.tar.gz DOCTEST_WITH_TESTS=OFF)
+
+# Fetched, Boost has a target for each library instead of one for all headers.
+find_package(Boost 1.71 CONFIG QUIET)
+if(NOT TARGET Boost::headers)
+  neap_require(Boost 1.71 Boost::intrusive libboost-dev
+               https://github.com/boostorg/boost/releases/download/boost-1.84.0/boost-1.84.0.tar.xz
+               BOOST_INCLUDE_LIBRARIES=intrusive)
+  add_library(Boost::headers INTERFACE IMPORTED)
+  target_link_libraries(Boost::headers INTERFACE Boost::intrusive)
+endif()
+
+# oneDNN 3 has another interface. Fetched, the target is plain `dnnl`.
+find_package(dnnl 2.6 CONFIG QUIET)
+add_library(neap_dnnl INTERFACE)
+if(TARGET DNNL::dnnl)
+  target_link_libraries(neap_dnnl INTERFACE DNNL::dnnl)
+else()
+  neap_require(dnnl 2.6 dnnl "libdnnl-dev (with ocl-icd-opencl-dev)"
+               https://github.com/oneapi-src/oneDNN/archive/refs/tags/v2.7.5.tar.gz
+               DNNL_BUILD_TESTS=OFF DNNL_BUILD_EXAMPLES=OFF)
+  target_link_libraries(neap_dnnl INTERFACE dnnl)
+  target_include_directories(neap_dnnl INTERFACE ${dnnl_SOURCE_DIR}/include ${dnnl_BINARY_DIR}/include)
+endif()
+
+if(NEAP_STATIC_DEPS)
+  include(static_dependencies)
+endif()
+include(cuda)

@@ -1,0 +1,26 @@
+# For NEAP_STATIC_DEPS: executables that need nothing of this machine but glibc, libstdc++ and what lies beside them.
+
+# Debian's libabsl-dev has both kinds of library, but its CMake files name the shared ones: name the others.
+get_property(neap_imported DIRECTORY PROPERTY IMPORTED_TARGETS)
+foreach(target IN LISTS neap_imported)
+  get_target_property(type ${target} TYPE)
+  if(NOT target MATCHES "^absl::" OR NOT type STREQUAL "SHARED_LIBRARY")
+    continue()
+  endif()
+  get_target_property(configuration ${target} IMPORTED_CONFIGURATIONS)
+  get_target_property(shared ${target} IMPORTED_LOCATION_${configuration})
+  string(REGEX REPLACE "\\.so[.0-9]*$" ".a" archive ${shared})
+  if(NOT EXISTS ${archive})
+    message(FATAL_ERROR "NEAP_STATIC_DEPS: there is no ${archive}")
+  endif()
+  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION_${configuration} ${archive}
+                                             IMPORTED_SONAME_${configuration} "")
+endforeach()
+
+# oneDNN comes only as a shared library: beside the command, where RUNPATH $ORIGIN finds it.
+if(TARGET DNNL::dnnl)
+  get_target_property(configuration DNNL::dnnl IMPORTED_CONFIGURATIONS)
+  get_target_property(shared DNNL::dnnl IMPORTED_LOCATION_${configuration})
+  get_target_property(soname DNNL::dnnl IMPORTED_SONAME_${configuration})
+  file(COPY_FILE ${shared} ${CMAKE_BINARY_DIR}/${soname} ONLY_IF_DIFFERENT)
+endif()
