@@ -1,0 +1,27 @@
+// Elementwise non-linearities.
+//
+//   step           reads  writes   in place
+//   forward        x      y        y over x
+//   backward_data  y, dy  dx       dx over dy
+#pragma once
+
+#include "neap/layers/layer.h"
+
+namespace neap {
+
+struct Relu {
+  static constexpr std::string_view kType = "relu";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+struct Sigmoid {
+  static constexpr std::string_view kType = "sigmoid";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+struct Tanh {
+  static constexpr std::string_view kType = "tanh";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap

@@ -1,0 +1,71 @@
+#include "neap/layers/batch_norm.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+#include "neap/layers/operands.h"
+
+namespace neap {
+namespace {
+
+using namespace operands;
+
+constexpr double kForwardFlopsPerElement = 6;
+constexpr double kBackwardFlopsPerElement = 10;
+
+StepSpec TrainingForward(double flops) {
+  return {.reads = {X(), Param(0), Param(1)},
+          .writes = {Y(), Saved(0), Saved(1)},
+          .accumulates = {State(0), State(1)},
+          .rerun_reads = {X(), Param(0), Param(1), Saved(0), Saved(1)},
+          .flops = flops};
+}
+
+StepSpec InferenceForward(double flops) {
+  return {.reads = {X(), Param(0), Param(1), State(0), State(1)}, .writes = {Y()}, .flops = flops};
+}
+
+StepSpec Backward(double flops) {
+  return {.phase = Phase::kBackwardData,
+          .reads = {X(), Dy(), Param(0), Saved(0), Saved(1)},
+          .writes = {Dx(), ParamGrad(0), ParamGrad(1)},
+          .in_place = {{Dx(), Dy()}},
+          .flops = flops};
+}
+
+absl::Status CheckOptions(const BatchNorm& layer) {
+  if (!(layer.epsilon > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("epsilon ", layer.epsilon, " must be positive"));
+  }
+  if (!(layer.momentum >= 0 && layer.momentum <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("momentum ", layer.momentum, " must be in [0, 1]"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckOptions(*this));
+  const TensorSpec& x = context.inputs[0];
+  const TensorSpec per_channel = VectorSpec(x.shape.c());
+  const Init zero = {Init::Kind::kConstant, 0};
+  const Init one = {Init::Kind::kConstant, 1};
+  LayerSpec spec = {
+      .output = x,
+      .params = {{"weight", per_channel, one}, {"bias", per_channel, zero}},
+      .states = {{"running_mean", per_channel, zero}, {"running_var", per_channel, zero}}};
+  const double elements = static_cast<double>(x.elements());
+  if (context.mode == Mode::kInference) {
+    spec.steps = {InferenceForward(2 * elements)};
+    return spec;
+  }
+  spec.saved = {{"mean", per_channel}, {"invstd", per_channel}};
+  spec.steps = {TrainingForward(kForwardFlopsPerElement * elements),
+                Backward(kBackwardFlopsPerElement * elements)};
+  return spec;
+}
+
+}  // namespace neap

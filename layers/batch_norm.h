@@ -1,0 +1,27 @@
+// Batch normalisation over N, H, W per channel, as torch.nn.BatchNorm2d.
+//
+//   step                   reads                     writes            accumulates
+//   forward (training)     x, gamma, beta            y, mean, invstd   running_mean, running_var
+//     rerun                x, gamma, beta, mean, invstd    y
+//   forward (inference)    x, gamma, beta, running_mean, running_var   y
+//   backward_data          x, dy, gamma, mean, invstd      dx, dgamma, dbeta       in place: dx
+//   over dy
+//
+// params: 0 weight (gamma), 1 bias (beta), both {C}; saved: 0 mean, 1 invstd = 1 / sqrt(biased
+// variance + epsilon); states: 0 running_mean, 1 running_var (unbiased): running = (1 - momentum) *
+// running + momentum * batch. A rerun gives y the same bits: forward is statistics, then the very
+// apply that the rerun repeats.
+#pragma once
+
+#include "neap/layers/layer.h"
+
+namespace neap {
+
+struct BatchNorm {
+  static constexpr std::string_view kType = "batch_norm";
+  float epsilon = 1e-5F;
+  float momentum = 0.1F;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap

@@ -1,0 +1,75 @@
+#include "neap/layers/convolution.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+#include "neap/layers/operands.h"
+
+namespace neap {
+namespace {
+
+using namespace operands;
+
+absl::Status CheckChannels(const Convolution& layer, const TensorSpec& input) {
+  if (layer.out_channels <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("out_channels ", layer.out_channels, " must be positive"));
+  }
+  if (layer.groups <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("groups ", layer.groups, " must be positive"));
+  }
+  for (int64_t channels : {input.shape.c(), layer.out_channels}) {
+    if (channels % layer.groups == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(channels, " channels are not divisible by ", layer.groups, " groups"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input) {
+  const int64_t fan_out = layer.out_channels * layer.kernel.h * layer.kernel.w / layer.groups;
+  const float deviation =
+      std::sqrt(2.0F / static_cast<float>(std::max(fan_out, int64_t{1})));  // He, as torchvision
+  std::vector<ParamSpec> params = {
+      {.name = "weight",
+       .tensor = WithShape(input, {layer.out_channels, input.shape.c() / layer.groups,
+                                   layer.kernel.h, layer.kernel.w}),
+       .init = {Init::Kind::kNormal, deviation}}};
+  if (layer.bias) params.push_back({.name = "bias", .tensor = VectorSpec(layer.out_channels)});
+  return params;
+}
+
+}  // namespace
+
+absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  const TensorSpec& x = context.inputs[0];
+  const Window window = {kernel, stride, padding, dilation};
+  RETURN_IF_ERROR(CheckWindow(window));
+  RETURN_IF_ERROR(CheckChannels(*this, x));
+  ASSIGN_OR_RETURN(const Extent2d out, WindowOutput(x, window));
+
+  LayerSpec spec = {.output = WithShape(x, {x.shape.n(), out_channels, out.h, out.w}),
+                    .params = Params(*this, x)};
+  const double flops = 2.0 * static_cast<double>(spec.output.elements()) *
+                       static_cast<double>(x.shape.c() / groups * kernel.h * kernel.w);
+  StepSpec forward = {.reads = {X(), Param(0)}, .writes = {Y()}, .flops = flops};
+  if (bias) forward.reads.push_back(Param(1));
+  spec.steps.push_back(std::move(forward));
+  if (context.mode == Mode::kInference) return spec;
+
+  StepSpec params_step = {.phase = Phase::kBackwardParams,
+                          .reads = {X(), Dy()},
+                          .writes = {ParamGrad(0)},
+                          .flops = flops};
+  if (bias) params_step.writes.push_back(ParamGrad(1));
+  spec.steps.push_back(std::move(params_step));
+  spec.steps.push_back(
+      {.phase = Phase::kBackwardData, .reads = {Dy(), Param(0)}, .writes = {Dx()}, .flops = flops});
+  return spec;
+}
+
+}  // namespace neap

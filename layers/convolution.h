@@ -1,0 +1,30 @@
+// 2-d convolution (cross-correlation), as in torch.nn.Conv2d.
+//
+//   step            reads              writes
+//   forward         x, weight, [bias]  y
+//   backward_params x, dy              dweight, [dbias]
+//   backward_data   dy, weight         dx
+//
+// weight is {out_channels, in_channels / groups, kernel.h, kernel.w} in the network's layout, bias
+// {out_channels}.
+#pragma once
+
+#include "neap/layers/layer.h"
+#include "neap/layers/window.h"
+
+namespace neap {
+
+struct Convolution {
+  static constexpr std::string_view kType = "convolution";
+  int64_t out_channels = 0;
+  Extent2d kernel = 1;
+  Extent2d stride = 1;
+  Extent2d padding = 0;
+  Extent2d dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap

@@ -1,0 +1,194 @@
+#include "neap/layers/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "neap/layers/cpu/candidates.h"
+
+namespace neap::cpu {
+namespace {
+
+using namespace operands;
+
+// A tensor as `rows` rows in memory. NCHW: a row is one image's plane of one channel. NHWC: a row
+// is one pixel, all channels. So every loop below has two forms: per-channel numbers are constant
+// along a row, or vary along it.
+struct Rows {
+  int64_t images, channels, pixels;
+  bool channels_last;
+  int64_t count() const { return images * pixels; }  // elements per channel
+};
+
+Rows RowsOf(const TensorSpec& spec) {
+  return {spec.shape.n(), spec.shape.c(), spec.shape.h() * spec.shape.w(),
+          spec.layout == Layout::kNhwc};
+}
+
+// totals[c] = sum over channel c of value(offset, c), in double.
+template <typename Value>
+void SumPerChannel(const Rows& rows, double* totals, Value value) {
+  std::fill_n(totals, rows.channels, 0.0);
+  if (rows.channels_last) {
+    for (int64_t r = 0; r < rows.count(); ++r) {
+      for (int64_t c = 0; c < rows.channels; ++c) totals[c] += value(r * rows.channels + c, c);
+    }
+    return;
+  }
+  constexpr int64_t kLanes = 8;  // sums that do not wait for each other
+  for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
+    const int64_t c = r % rows.channels;
+    const int64_t begin = r * rows.pixels;
+    double lanes[kLanes] = {};
+    int64_t p = 0;
+    for (; p + kLanes <= rows.pixels; p += kLanes) {
+      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += value(begin + p + k, c);
+    }
+    for (; p < rows.pixels; ++p) lanes[0] += value(begin + p, c);
+    for (double lane : lanes) totals[c] += lane;
+  }
+}
+
+// Calls apply(offset, c) for every element.
+template <typename Apply>
+void ForEachElement(const Rows& rows, Apply apply) {
+  if (rows.channels_last) {
+    for (int64_t r = 0; r < rows.count(); ++r) {
+      for (int64_t c = 0; c < rows.channels; ++c) apply(r * rows.channels + c, c);
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
+    const int64_t c = r % rows.channels;
+    for (int64_t p = 0; p < rows.pixels; ++p) apply(r * rows.pixels + p, c);
+  }
+}
+
+// y = (x - mean) * invstd * gamma + beta: the one place, so that forward and its rerun give the
+// same bits.
+[[gnu::noinline]] void Normalise(const Rows& rows, const float* x, const float* gamma,
+                                 const float* beta, const float* mean, const float* invstd,
+                                 float* y) {
+  ForEachElement(rows, [=](int64_t i, int64_t c) {
+    y[i] = (x[i] - mean[c]) * (invstd[c] * gamma[c]) + beta[c];
+  });
+}
+
+float InverseDeviation(double variance, float epsilon) {
+  return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
+}
+
+// Saved mean and invstd, and the variance into `variance`. Two passes: subtracting the mean first
+// keeps the digits.
+void Statistics(const LoopArgs& args, const Rows& rows, const float* x, double* variance) {
+  const float epsilon = args.signature.layer.As<BatchNorm>()->epsilon;
+  float* const mean = args.Get<float>(Saved(0));
+  float* const invstd = args.Get<float>(Saved(1));
+  const double count = static_cast<double>(rows.count());
+  double* const exact_mean = variance + rows.channels;
+  SumPerChannel(rows, exact_mean, [=](int64_t i, int64_t) { return static_cast<double>(x[i]); });
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    exact_mean[c] /= count;
+    mean[c] = static_cast<float>(exact_mean[c]);
+  }
+  SumPerChannel(rows, variance, [=](int64_t i, int64_t c) {
+    const double centred = static_cast<double>(x[i]) - exact_mean[c];
+    return centred * centred;
+  });
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    variance[c] /= count;
+    invstd[c] = InverseDeviation(variance[c], epsilon);
+  }
+}
+
+void UpdateRunning(const LoopArgs& args, const Rows& rows, const double* variance) {
+  const float momentum = args.signature.layer.As<BatchNorm>()->momentum;
+  const float* const mean = args.Get<float>(Saved(0));
+  float* const running_mean = args.Get<float>(State(0));
+  float* const running_var = args.Get<float>(State(1));
+  const double count = static_cast<double>(rows.count());
+  const double unbiased = count / std::max(count - 1, 1.0);
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    const float batch_var = static_cast<float>(variance[c] * unbiased);
+    running_mean[c] = (1 - momentum) * running_mean[c] + momentum * mean[c];
+    running_var[c] = (1 - momentum) * running_var[c] + momentum * batch_var;
+  }
+}
+
+void TrainingForward(const LoopArgs& args) {
+  const Rows rows = RowsOf(args.signature.Spec(X()));
+  const float* const x = args.Get<float>(X());
+  if (!args.signature.rerun) {
+    double* const variance = args.Workspace<double>();
+    Statistics(args, rows, x, variance);
+    UpdateRunning(args, rows, variance);
+  }
+  Normalise(rows, x, args.Get<float>(Param(0)), args.Get<float>(Param(1)),
+            args.Get<float>(Saved(0)), args.Get<float>(Saved(1)), args.Get<float>(Y()));
+}
+
+void InferenceForward(const LoopArgs& args) {
+  const Rows rows = RowsOf(args.signature.Spec(X()));
+  const float epsilon = args.signature.layer.As<BatchNorm>()->epsilon;
+  const float* const running_var = args.Get<float>(State(1));
+  float* const invstd = args.Workspace<float>();
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), epsilon);
+  }
+  Normalise(rows, args.Get<float>(X()), args.Get<float>(Param(0)), args.Get<float>(Param(1)),
+            args.Get<float>(State(0)), invstd, args.Get<float>(Y()));
+}
+
+// dbeta = sum dy; dgamma = sum dy * xhat; dx = gamma invstd (dy - dbeta / n - xhat dgamma / n),
+// xhat the normalised x.
+void Backward(const LoopArgs& args) {
+  const Rows rows = RowsOf(args.signature.Spec(X()));
+  const float* const x = args.Get<float>(X());
+  const float* const dy = args.Get<float>(Dy());
+  const float* const gamma = args.Get<float>(Param(0));
+  const float* const mean = args.Get<float>(Saved(0));
+  const float* const invstd = args.Get<float>(Saved(1));
+  double* const sum_dy = args.Workspace<double>();
+  double* const sum_dy_xhat = sum_dy + rows.channels;
+  SumPerChannel(rows, sum_dy, [=](int64_t i, int64_t) { return static_cast<double>(dy[i]); });
+  SumPerChannel(rows, sum_dy_xhat, [=](int64_t i, int64_t c) {
+    return static_cast<double>(dy[i] * ((x[i] - mean[c]) * invstd[c]));
+  });
+
+  float* const dgamma = args.Get<float>(ParamGrad(0));
+  float* const dbeta = args.Get<float>(ParamGrad(1));
+  float* const mean_dy = reinterpret_cast<float*>(sum_dy_xhat + rows.channels);
+  float* const mean_dy_xhat = mean_dy + rows.channels;
+  const double count = static_cast<double>(rows.count());
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    dgamma[c] = static_cast<float>(sum_dy_xhat[c]);
+    dbeta[c] = static_cast<float>(sum_dy[c]);
+    mean_dy[c] = static_cast<float>(sum_dy[c] / count);
+    mean_dy_xhat[c] = static_cast<float>(sum_dy_xhat[c] / count);
+  }
+  float* const dx = args.Get<float>(Dx());
+  ForEachElement(rows, [=](int64_t i, int64_t c) {
+    const float xhat = (x[i] - mean[c]) * invstd[c];
+    dx[i] = gamma[c] * invstd[c] * (dy[i] - mean_dy[c] - xhat * mean_dy_xhat[c]);
+  });
+}
+
+int64_t PerChannelBytes(const StepSignature& signature, size_t bytes) {
+  return signature.Spec(X()).shape.c() * static_cast<int64_t>(bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> BatchNormForward(const StepSignature& signature) {
+  if (signature.mode == Mode::kInference) {
+    return OwnLoop(signature, InferenceForward, PerChannelBytes(signature, sizeof(float)));
+  }
+  if (signature.rerun) return OwnLoop(signature, TrainingForward);
+  return OwnLoop(signature, TrainingForward, PerChannelBytes(signature, 2 * sizeof(double)));
+}
+
+absl::StatusOr<Candidates> BatchNormBackward(const StepSignature& signature) {
+  return OwnLoop(signature, Backward,
+                 PerChannelBytes(signature, 2 * sizeof(double) + 2 * sizeof(float)));
+}
+
+}  // namespace neap::cpu

@@ -1,0 +1,124 @@
+#include "neap/layers/join.h"
+
+#include <algorithm>
+
+#include "neap/layers/cpu/candidates.h"
+
+namespace neap::cpu {
+namespace {
+
+using namespace operands;
+
+// Operands of one slot in the order of their index: x_0, x_1, ... or dx_0, dx_1, ... In this order
+// also because two inputs may be one tensor: then dx_0 is written and dx_1 adds to it.
+template <typename F>
+void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
+  for (int i = 0;; ++i) {
+    const std::optional<size_t> position = signature.Find({slot, i});
+    if (!position) return;
+    f(*position);
+  }
+}
+
+// y may lie over x_0, and any x_k may be x_0 too: a chunk is summed aside before it is stored.
+void AddForwardLoop(const LoopArgs& args) {
+  constexpr int64_t kChunk = 512;
+  const int64_t elements = args.signature.Spec(Y()).elements();
+  float* const y = args.Get<float>(Y());
+  for (int64_t begin = 0; begin < elements; begin += kChunk) {
+    float sum[kChunk] = {};
+    const int64_t count = std::min(kChunk, elements - begin);
+    ForEachOfSlot(args.signature, Slot::kInput, [&](size_t position) {
+      const float* const x = static_cast<const float*>(args.run.operands[position]) + begin;
+      for (int64_t i = 0; i < count; ++i) sum[i] += x[i];
+    });
+    std::copy_n(sum, count, y + begin);
+  }
+}
+
+void CopyOrAdd(const float* from, int64_t count, bool add, float* to) {
+  if (!add) {
+    if (from != to) std::copy_n(from, count, to);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+// Writes before sums, because two inputs may be one tensor. Gradients that the program does not
+// want are not there.
+void AddBackwardLoop(const LoopArgs& args) {
+  const float* const dy = args.Get<float>(Dy());
+  const int64_t elements = args.signature.Spec(Dy()).elements();
+  for (Access access : {Access::kWrite, Access::kAccumulate}) {
+    for (size_t k = 0; k < args.signature.operands.size(); ++k) {
+      const OperandSpec& operand = args.signature.operands[k];
+      if (operand.operand.slot != Slot::kInputGrad || operand.access != access) continue;
+      CopyOrAdd(dy, elements, access == Access::kAccumulate,
+                static_cast<float*>(args.run.operands[k]));
+    }
+  }
+}
+
+// A concatenation in memory: `rows` rows of `length` elements, each made of one run of every input.
+struct Rows {
+  int64_t rows, length, per_channel;
+};
+
+Rows RowsOf(const TensorSpec& y) {
+  const int64_t pixels = y.shape.h() * y.shape.w();
+  if (y.layout == Layout::kNhwc) return {y.shape.n() * pixels, y.shape.c(), 1};
+  return {y.shape.n(), y.shape.c() * pixels, pixels};
+}
+
+void ConcatForwardLoop(const LoopArgs& args) {
+  const Rows rows = RowsOf(args.signature.Spec(Y()));
+  float* to = args.Get<float>(Y());
+  ForEachOfSlot(args.signature, Slot::kInput, [&](size_t position) {
+    const float* const from = static_cast<const float*>(args.run.operands[position]);
+    const int64_t run = args.signature.operands[position].tensor.shape.c() * rows.per_channel;
+    for (int64_t r = 0; r < rows.rows; ++r) std::copy_n(from + r * run, run, to + r * rows.length);
+    to += run;
+  });
+}
+
+void ConcatBackwardLoop(const LoopArgs& args) {
+  const Rows rows = RowsOf(args.signature.Spec(Dy()));
+  const float* from = args.Get<float>(Dy());
+  ForEachOfSlot(args.signature, Slot::kInputGrad, [&](size_t position) {
+    const OperandSpec& operand = args.signature.operands[position];
+    float* const to = static_cast<float*>(args.run.operands[position]);
+    const int64_t run = operand.tensor.shape.c() * rows.per_channel;
+    for (int64_t r = 0; r < rows.rows; ++r) {
+      CopyOrAdd(from + r * rows.length, run, operand.access == Access::kAccumulate, to + r * run);
+    }
+    from += run;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> AddForward(const StepSignature& signature) {
+  return OwnLoop(signature, AddForwardLoop);
+}
+
+absl::StatusOr<Candidates> AddBackward(const StepSignature& signature) {
+  return OwnLoop(signature, AddBackwardLoop);
+}
+
+absl::StatusOr<Candidates> ConcatForward(const StepSignature& signature) {
+  return OwnLoop(signature, ConcatForwardLoop);
+}
+
+absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature) {
+  int64_t channels = 0;
+  ForEachOfSlot(signature, Slot::kInputGrad, [&](size_t position) {
+    channels += signature.operands[position].tensor.shape.c();
+  });
+  if (channels != signature.Spec(Dy()).shape.c()) {
+    return absl::UnimplementedError(
+        "the CPU's concat backward_data needs the gradients of all inputs");
+  }
+  return OwnLoop(signature, ConcatBackwardLoop);
+}
+
+}  // namespace neap::cpu

@@ -1,0 +1,89 @@
+// What the oneDNN kernels share: memory descriptors of neap's tensors, and a Kernel around a
+// primitive.
+//
+// Descriptors are plain strides, never oneDNN's blocked formats: the plan knows every byte of a
+// tensor, and a blocked weight would be a second copy that it does not know of. Primitives are made
+// with scratchpad_mode::user, so their scratch space is the workspace that the plan gives them, and
+// they allocate nothing.
+#pragma once
+
+#include <algorithm>
+#include <dnnl.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "neap/layers/cpu/candidates.h"
+
+namespace neap::cpu {
+
+// {N, C, H, W} (or {O, I, H, W}) with the strides of its layout.
+dnnl::memory::desc ImageDesc(const TensorSpec& spec);
+// {G, O/G, I/G, H, W}: the same bytes, for grouped convolutions.
+dnnl::memory::desc GroupedWeightDesc(const TensorSpec& spec, int64_t groups);
+// {N, C}: of {N, C, 1, 1}.
+dnnl::memory::desc MatrixDesc(const TensorSpec& spec);
+// All elements in memory order.
+dnnl::memory::desc FlatDesc(const TensorSpec& spec);
+
+// What a primitive_desc points to without owning it (oneDNN 2): kept for as long as the descriptor
+// and its kernels.
+struct Origin {
+  dnnl::engine engine = {dnnl::engine::kind::cpu, 0};
+  dnnl::primitive_desc_base forward = {};  // of a backward descriptor: its hint
+};
+dnnl::primitive_attr UserScratchpad();
+
+// An argument of a primitive: DNNL_ARG_x, its descriptor, and the operand that it is.
+struct Binding {
+  int argument;
+  dnnl::memory::desc desc;
+  Operand operand;
+};
+
+absl::Status OnednnError(const dnnl::error& error, std::string_view what,
+                         const StepSignature& signature);
+
+// The candidate `id`; its primitive is made when it is chosen.
+Candidate PrimitiveCandidate(const StepSignature& signature, std::string id, const Origin& origin,
+                             const dnnl::primitive_desc_base& desc, std::vector<Binding> bindings);
+
+// Whether running `desc` takes copies of operands in a format of its own.
+bool Converts(const dnnl::primitive_desc_base& desc, const std::vector<Binding>& bindings);
+
+// Appends one candidate per implementation that oneDNN has, in its order: those that convert, or
+// those that do not. An id is the implementation's name, "+reorder" where it converts, "#2" where
+// it repeats. `operation` must be alive while the implementations are walked, hence not a
+// primitive_desc made by the caller.
+template <typename PrimitiveDesc, typename Operation, typename... Hint>
+void AppendImplementations(const StepSignature& signature, const Origin& origin,
+                           const std::vector<Binding>& bindings, bool converting,
+                           Candidates& candidates, const Operation& operation,
+                           const Hint&... hint) {
+  PrimitiveDesc desc(operation, UserScratchpad(), origin.engine, hint...);
+  do {
+    if (Converts(desc, bindings) != converting) continue;
+    const std::string_view implementation = desc.impl_info_str();
+    if (converting && implementation.starts_with("ref")) continue;  // takes any format: why convert
+    const std::string name = std::string(implementation) + (converting ? "+reorder" : "");
+    std::string id = name;
+    const auto taken = [&] {
+      return std::any_of(candidates.begin(), candidates.end(),
+                         [&](const Candidate& other) { return other.engine.id == id; });
+    };
+    for (int repeat = 2; taken(); ++repeat) id = name + "#" + std::to_string(repeat);
+    candidates.push_back(PrimitiveCandidate(signature, id, origin, desc, bindings));
+  } while (desc.next_impl());
+}
+
+// Calls `list`, which may throw dnnl::error, and turns that into a Status.
+template <typename List>
+absl::StatusOr<Candidates> GuardOnednn(const StepSignature& signature, List list) {
+  try {
+    return list();
+  } catch (const dnnl::error& error) {
+    return OnednnError(error, "primitive_desc", signature);
+  }
+}
+
+}  // namespace neap::cpu

@@ -1,0 +1,33 @@
+#include "neap/layers/dropout.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+#include "neap/layers/operands.h"
+
+namespace neap {
+
+using namespace operands;
+
+absl::StatusOr<LayerSpec> Dropout::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  if (!(probability >= 0 && probability < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("probability ", probability, " is outside [0, 1)"));
+  }
+  const TensorSpec& x = context.inputs[0];
+  const double elements = static_cast<double>(x.elements());
+  LayerSpec spec = {.output = x};
+  spec.steps.push_back(
+      {.reads = {X()}, .writes = {Y()}, .in_place = {{Y(), X()}}, .flops = elements});
+  if (context.mode == Mode::kInference) return spec;
+  spec.steps[0].reads.push_back(Iteration());
+  spec.steps.push_back({.phase = Phase::kBackwardData,
+                        .reads = {Dy(), Iteration()},
+                        .writes = {Dx()},
+                        .in_place = {{Dx(), Dy()}},
+                        .flops = elements});
+  return spec;
+}
+
+}  // namespace neap

@@ -1,0 +1,22 @@
+// Dropout: each element is zeroed with `probability`, the others scaled by 1 / (1 - probability).
+//
+//   step           reads          writes  in place
+//   forward        x, iteration   y       y over x
+//   backward_data  dy, iteration  dx      dx over dy
+//
+// The mask is no tensor: element i (in memory order) is dropped when a counter-based random number
+// of (session seed, layer seed, step, i) says so (core/philox.h, DropoutKeeps). So a rerun, another
+// device and a resumed run repeat it. In inference the layer copies its input.
+#pragma once
+
+#include "neap/layers/layer.h"
+
+namespace neap {
+
+struct Dropout {
+  static constexpr std::string_view kType = "dropout";
+  float probability = 0.5F;  // in [0, 1)
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap

@@ -1,0 +1,23 @@
+// Fully connected layer: y = x W^T + b, the image flattened, as torch.nn.Flatten and Linear.
+//
+//   step             reads              writes
+//   forward          x, weight, [bias]  y {N, out_features, 1, 1}
+//   backward_params  x, dy              dweight, [dbias]
+//   backward_data    dy, weight         dx
+//
+// weight is {out_features, C, H, W} in the network's layout (so that x needs no reordering),
+// {out_features, C*H*W} in files; bias {out_features}.
+#pragma once
+
+#include "neap/layers/layer.h"
+
+namespace neap {
+
+struct FullyConnected {
+  static constexpr std::string_view kType = "fully_connected";
+  int64_t out_features = 0;
+  bool bias = true;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap

@@ -1,0 +1,75 @@
+#include "neap/layers/join.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+#include "neap/layers/operands.h"
+
+namespace neap {
+namespace {
+
+using namespace operands;
+
+// y from every x_i; every dx_i from dy, added to what is there.
+std::vector<StepSpec> Steps(const LayerContext& context, double flops) {
+  StepSpec forward = {.writes = {Y()}, .flops = flops};
+  StepSpec backward = {
+      .phase = Phase::kBackwardData, .reads = {Dy()}, .accumulates_natively = true, .flops = flops};
+  for (int i = 0; i < static_cast<int>(context.inputs.size()); ++i) {
+    forward.reads.push_back(X(i));
+    backward.writes.push_back(Dx(i));
+  }
+  if (context.mode == Mode::kInference) return {std::move(forward)};
+  return {std::move(forward), std::move(backward)};
+}
+
+absl::Status CheckSameLayout(const LayerContext& context) {
+  const TensorSpec& first = context.inputs[0];
+  for (size_t i = 1; i < context.inputs.size(); ++i) {
+    const TensorSpec& x = context.inputs[i];
+    if (x.dtype == first.dtype && x.layout == first.layout) continue;
+    return absl::InvalidArgumentError(absl::StrCat("input ", i, " is ", x.ToString(),
+                                                   ", input 0 is ", first.ToString(),
+                                                   ": dtype and layout must agree"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LayerSpec> Add::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckImageInputsAtLeast(context, 2));
+  RETURN_IF_ERROR(CheckSameLayout(context));
+  const TensorSpec& first = context.inputs[0];
+  for (size_t i = 1; i < context.inputs.size(); ++i) {
+    if (context.inputs[i].shape == first.shape) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot add input ", i, " of shape ", context.inputs[i].shape.ToString(),
+                     " to input 0 of shape ", first.shape.ToString()));
+  }
+  const double flops =
+      static_cast<double>(first.elements()) * static_cast<double>(context.inputs.size() - 1);
+  LayerSpec spec = {.output = first, .steps = Steps(context, flops), .passes_gradient = true};
+  spec.steps[0].in_place = {{Y(), X(0)}};
+  return spec;
+}
+
+absl::StatusOr<LayerSpec> Concat::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckImageInputsAtLeast(context, 1));
+  RETURN_IF_ERROR(CheckSameLayout(context));
+  const Shape& first = context.inputs[0].shape;
+  int64_t channels = 0;
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    const Shape& shape = context.inputs[i].shape;
+    channels += shape.c();
+    if (shape.n() == first.n() && shape.h() == first.h() && shape.w() == first.w()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("cannot concatenate input ", i, " of shape ",
+                                                   shape.ToString(), " with input 0 of shape ",
+                                                   first.ToString(), ": N, H and W must agree"));
+  }
+  return LayerSpec{
+      .output = WithShape(context.inputs[0], {first.n(), channels, first.h(), first.w()}),
+      .steps = Steps(context, 0)};
+}
+
+}  // namespace neap

@@ -1,0 +1,100 @@
+// How a step is run on a device: its signature, the engines that can run it, and the kernel made
+// from one of them.
+//
+// A backend is a factory: it lists engines for a signature (planning) and makes a kernel for a
+// signature and an engine (before the first iteration). Run() then only enqueues work: it allocates
+// nothing, decides nothing, waits for nothing. All memory comes from the plan, also the scratch
+// space ("workspace") an engine asks for.
+//
+//   StepSignature relu = {.layer = Relu{}, .phase = Phase::kForward,
+//                         .operands = {{{Slot::kInput}, spec, Access::kRead}, {{Slot::kOutput},
+//                         spec, Access::kWrite}}};
+//   ASSIGN_OR_RETURN(std::vector<Engine> engines, backend.Engines(relu));
+//   ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.MakeKernel(relu, engines.front().id));
+//   void* operands[] = {x, y};
+//   RETURN_IF_ERROR(kernel->Run({.operands = operands}));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "neap/core/tensor.h"
+#include "neap/layers/layer.h"
+#include "neap/layers/sgd.h"
+
+namespace neap {
+
+enum class Access : uint8_t { kRead, kWrite, kAccumulate };
+
+struct OperandSpec {
+  Operand operand;
+  TensorSpec tensor;
+  Access access = Access::kRead;
+};
+
+// All that decides which kernel runs a step. Two steps with equal signatures can share a kernel.
+struct StepSignature {
+  Layer layer;
+  Phase phase = Phase::kForward;
+  Mode mode = Mode::kTraining;
+  bool rerun = false;       // a recomputation: reads `rerun_reads`, leaves state alone
+  uint64_t layer_seed = 0;  // distinguishes the random numbers of two equal layers
+  Sgd sgd = {};             // phase kUpdate only
+  std::vector<OperandSpec> operands;
+
+  // Position in `operands`, where there is such an operand.
+  std::optional<size_t> Find(Operand operand) const;
+  bool Has(Operand operand) const { return Find(operand).has_value(); }
+  // The spec of an operand that must be there.
+  const TensorSpec& Spec(Operand operand) const;
+  bool Accumulates(Operand operand) const;
+};
+
+// One way to run a step.
+struct Engine {
+  std::string id;  // stable across runs of one library version: it is stored in plans
+  int64_t workspace_bytes = 0;
+  bool deterministic = true;  // same inputs, same bits, every time
+};
+
+// Device addresses for one run. Workspace is at least the engine's workspace_bytes, 256-byte
+// aligned.
+struct KernelArgs {
+  absl::Span<void* const>
+      operands;  // parallel to StepSignature::operands; outputs may alias as `in_place` allows
+  void* workspace = nullptr;
+  int64_t workspace_bytes = 0;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Enqueues the step on the compute stream. Errors: INTERNAL with the library call, its error and
+  // the shapes.
+  virtual absl::Status Run(const KernelArgs& args) = 0;
+};
+
+// Where the planner learns what it can choose from. Needs no device.
+class EngineCatalog {
+ public:
+  virtual ~EngineCatalog() = default;
+  // Engines for a step, the library's recommendation first; never empty. Same answer for equal
+  // signatures. Errors: UNIMPLEMENTED for a layer, dtype or layout that has no kernel, naming it.
+  virtual absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) = 0;
+};
+
+class Backend : public EngineCatalog {
+ public:
+  // Errors: NOT_FOUND when `engine` is not one of Engines(signature).
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
+                                                             std::string_view engine) = 0;
+};
+
+}  // namespace neap

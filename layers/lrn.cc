@@ -1,0 +1,30 @@
+#include "neap/layers/lrn.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+#include "neap/layers/operands.h"
+
+namespace neap {
+
+using namespace operands;
+
+absl::StatusOr<LayerSpec> LocalResponseNorm::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  if (size <= 0 || size % 2 == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("size ", size, " must be odd and positive"));
+  }
+  const TensorSpec& x = context.inputs[0];
+  const double flops = static_cast<double>(x.elements()) * static_cast<double>(2 * size + 4);
+  LayerSpec spec = {.output = x};
+  spec.steps.push_back({.reads = {X()}, .writes = {Y()}, .flops = flops});
+  if (context.mode == Mode::kInference) return spec;
+  spec.steps.push_back({.phase = Phase::kBackwardData,
+                        .reads = {X(), Dy()},
+                        .writes = {Dx()},
+                        .in_place = {{Dx(), Dy()}},
+                        .flops = 2 * flops});
+  return spec;
+}
+
+}  // namespace neap

@@ -1,0 +1,75 @@
+#include "neap/layers/pooling.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+#include "neap/layers/operands.h"
+
+namespace neap {
+namespace {
+
+using namespace operands;
+
+constexpr int64_t kLargestByteIndexedWindow = 256;
+
+absl::Status CheckPadding(Extent2d kernel, Extent2d padding) {
+  if (2 * padding.h <= kernel.h && 2 * padding.w <= kernel.w) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("padding ", padding.h, "x", padding.w,
+                                                 " is more than half the kernel ", kernel.h, "x",
+                                                 kernel.w));
+}
+
+absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Window& window) {
+  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckWindow(window));
+  RETURN_IF_ERROR(CheckPadding(window.kernel, window.padding));
+  const TensorSpec& x = context.inputs[0];
+  ASSIGN_OR_RETURN(const Extent2d out, WindowOutput(x, window));
+  return WithShape(x, {x.shape.n(), x.shape.c(), out.h, out.w});
+}
+
+LayerSpec AverageSpec(TensorSpec output, double flops, Mode mode) {
+  LayerSpec spec = {.output = std::move(output)};
+  spec.steps.push_back({.reads = {X()}, .writes = {Y()}, .flops = flops});
+  if (mode == Mode::kInference) return spec;
+  spec.steps.push_back(
+      {.phase = Phase::kBackwardData, .reads = {Dy()}, .writes = {Dx()}, .flops = flops});
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
+  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}));
+  const double outputs = static_cast<double>(y.elements());
+  LayerSpec spec = {.output = y};
+  spec.steps.push_back({.reads = {X()},
+                        .writes = {Y()},
+                        .flops = outputs * static_cast<double>(kernel.h * kernel.w)});
+  if (context.mode == Mode::kInference) return spec;
+
+  TensorSpec index = y;
+  index.dtype = kernel.h * kernel.w <= kLargestByteIndexedWindow ? DType::kUInt8 : DType::kInt32;
+  spec.saved.push_back({.name = "index", .tensor = std::move(index)});
+  spec.steps[0].writes.push_back(Saved(0));
+  spec.steps.push_back({.phase = Phase::kBackwardData,
+                        .reads = {Dy(), Saved(0)},
+                        .writes = {Dx()},
+                        .flops = outputs});
+  return spec;
+}
+
+absl::StatusOr<LayerSpec> AveragePool::Specify(const LayerContext& context) const {
+  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}));
+  const double flops = static_cast<double>(y.elements()) * static_cast<double>(kernel.h * kernel.w);
+  return AverageSpec(std::move(y), flops, context.mode);
+}
+
+absl::StatusOr<LayerSpec> GlobalAveragePool::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  const TensorSpec& x = context.inputs[0];
+  return AverageSpec(WithShape(x, {x.shape.n(), x.shape.c(), 1, 1}),
+                     static_cast<double>(x.elements()), context.mode);
+}
+
+}  // namespace neap

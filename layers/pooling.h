@@ -1,0 +1,42 @@
+// Max and average pooling, as torch.nn.MaxPool2d and AvgPool2d (count_include_pad=True), and global
+// average pooling.
+//
+//   step                    reads      writes
+//   max: forward            x          y, index     index: which element of its window won, the
+//   first on ties;
+//        backward_data      dy, index  dx           1 byte per output (4 where the window exceeds
+//        256 elements)
+//   average: forward        x          y
+//            backward_data  dy         dx
+//
+// The index is h * kernel.w + w within the window. A NaN wins over every number, as in PyTorch.
+#pragma once
+
+#include "neap/layers/layer.h"
+#include "neap/layers/window.h"
+
+namespace neap {
+
+struct MaxPool {
+  static constexpr std::string_view kType = "max_pool";
+  Extent2d kernel = 2;
+  Extent2d stride = 2;
+  Extent2d padding = 0;  // at most half the kernel
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+struct AveragePool {
+  static constexpr std::string_view kType = "average_pool";
+  Extent2d kernel = 2;
+  Extent2d stride = 2;
+  Extent2d padding = 0;  // at most half the kernel; padded zeros count
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+// Mean over H and W: {N, C, H, W} -> {N, C, 1, 1}.
+struct GlobalAveragePool {
+  static constexpr std::string_view kType = "global_average_pool";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap

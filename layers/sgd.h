@@ -1,0 +1,19 @@
+// Stochastic gradient descent with momentum, as torch.optim.SGD (dampening 0): for every parameter
+// of one layer
+//   v = momentum * v + g + weight_decay * w;   w = w - learning_rate * v
+//
+//   step    reads                          accumulates
+//   update  iteration, param_grad 0..n-1   param 0..n-1, optimizer 0..n-1 (v, from 0; none when
+//   momentum is 0)
+//
+// The learning rate comes from the iteration's scalars, the rest is fixed.
+#pragma once
+
+namespace neap {
+
+struct Sgd {
+  float momentum = 0.9F;
+  float weight_decay = 0.0F;
+};
+
+}  // namespace neap

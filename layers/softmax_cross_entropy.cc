@@ -1,0 +1,54 @@
+#include "neap/layers/softmax_cross_entropy.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+#include "neap/layers/operands.h"
+
+namespace neap {
+namespace {
+
+using namespace operands;
+
+absl::Status CheckLogits(const TensorSpec& logits) {
+  if (logits.shape.h() == 1 && logits.shape.w() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("logits are ", logits.ToString(), ", expected {N, C, 1, 1}"));
+}
+
+absl::Status CheckLabels(const TensorSpec& labels, int64_t batch) {
+  if (labels.dtype == DType::kInt32 && labels.shape == Shape{batch}) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("labels are ", labels.ToString(), ", expected int32 {", batch, "}"));
+}
+
+}  // namespace
+
+absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {
+  if (context.inputs.size() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("takes 2 inputs, logits and labels, got ", context.inputs.size()));
+  }
+  const TensorSpec& logits = context.inputs[0];
+  RETURN_IF_ERROR(CheckImageInputs({.inputs = {logits}}, 1));
+  RETURN_IF_ERROR(CheckLogits(logits));
+  RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits.shape.n()));
+
+  const double elements = static_cast<double>(logits.elements());
+  LayerSpec spec = {
+      .output = logits,
+      .states = {{.name = "metrics", .tensor = VectorSpec(2), .in_checkpoint = false}}};
+  spec.steps.push_back({.reads = {X(0), X(1)},
+                        .writes = {Y(), State(0)},
+                        .in_place = {{Y(), X(0)}},
+                        .flops = 5 * elements});
+  if (context.mode == Mode::kInference) return spec;
+  spec.steps.push_back({.phase = Phase::kBackwardData,
+                        .reads = {Y(), X(1)},
+                        .writes = {Dx(0)},
+                        .in_place = {{Dx(0), Y()}},
+                        .flops = 2 * elements});
+  return spec;
+}
+
+}  // namespace neap

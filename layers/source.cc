@@ -1,0 +1,35 @@
+#include "neap/layers/source.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+
+namespace neap {
+namespace {
+
+absl::Status CheckNoInputs(const LayerContext& context) {
+  if (context.inputs.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("is a source: takes no inputs, got ", context.inputs.size()));
+}
+
+}  // namespace
+
+absl::StatusOr<LayerSpec> Images::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckNoInputs(context));
+  if (absl::Status checked = CheckImageInputs({.inputs = {tensor}}, 1); !checked.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the image batch as ", checked.message()));
+  }
+  return LayerSpec{.output = tensor};
+}
+
+absl::StatusOr<LayerSpec> Labels::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckNoInputs(context));
+  if (tensor.dtype != DType::kInt32 || tensor.shape.rank() != 1 || tensor.shape[0] <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("labels are ", tensor.ToString(), ", expected int32 {N}"));
+  }
+  return LayerSpec{.output = tensor};
+}
+
+}  // namespace neap

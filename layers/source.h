@@ -1,0 +1,23 @@
+// Where a batch enters the network. Sources have no steps: their tensors are there when the
+// iteration begins.
+#pragma once
+
+#include "neap/layers/layer.h"
+
+namespace neap {
+
+// Images {N, C, H, W}.
+struct Images {
+  static constexpr std::string_view kType = "images";
+  TensorSpec tensor;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+// Class indices, int32 {N}.
+struct Labels {
+  static constexpr std::string_view kType = "labels";
+  TensorSpec tensor;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap

@@ -1,0 +1,224 @@
+#include "tests/layers/cases.h"
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+
+namespace neap::testing {
+namespace {
+
+constexpr int kRandomCasesPerLayer = 12;
+
+// Unlike the standard distributions, the same on every platform.
+class Dice {
+ public:
+  explicit Dice(uint32_t seed) : engine_(seed) {}
+  int64_t Between(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(engine_() % static_cast<uint32_t>(high - low + 1));
+  }
+  bool Coin() { return Between(0, 1) == 1; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+std::string Text(Extent2d e) { return absl::StrCat(e.h, "x", e.w); }
+
+class CaseList {
+ public:
+  explicit CaseList(uint32_t seed) : dice_(seed) {}
+  std::vector<LayerCase> Take() { return std::move(cases_); }
+
+  void Convolutions();
+  void Pools();
+  void Elementwise();
+  void Norms();
+  void Dense();
+  void Joins();
+
+ private:
+  // The case in both layouts.
+  void Add(const std::string& name, const Layer& layer, const std::vector<Shape>& shapes) {
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      LayerCase layer_case = {.name = name, .layer = layer};
+      for (const Shape& shape : shapes) {
+        layer_case.inputs.push_back({.shape = shape, .layout = layout});
+      }
+      absl::StrAppend(&layer_case.name, " on ", layer_case.inputs[0].ToString());
+      cases_.push_back(std::move(layer_case));
+    }
+  }
+  void AddConvolution(const Convolution& c, const Shape& shape) {
+    Add(absl::StrCat("convolution ", Text(c.kernel), " to ", c.out_channels, " stride ",
+                     Text(c.stride), " padding ", Text(c.padding), " dilation ", Text(c.dilation),
+                     " groups ", c.groups, c.bias ? " bias" : ""),
+        c, {shape});
+  }
+  void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape) {
+    const std::string window =
+        absl::StrCat(Text(kernel), " stride ", Text(stride), " padding ", Text(padding));
+    Add("max_pool " + window, MaxPool{kernel, stride, padding}, {shape});
+    Add("average_pool " + window, AveragePool{kernel, stride, padding}, {shape});
+  }
+  void AddRandomConvolution();
+  Extent2d Extent(int64_t low, int64_t high) {
+    const int64_t h = dice_.Between(low, high);
+    return {h, dice_.Between(low, high)};
+  }
+  Shape RandomShape() {
+    const int64_t n = dice_.Between(1, 4);
+    const int64_t c = dice_.Between(1, 20);
+    const int64_t h = dice_.Between(1, 9);
+    return {n, c, h, dice_.Between(1, 9)};
+  }
+
+  Dice dice_;
+  std::vector<LayerCase> cases_;
+};
+
+void CaseList::AddRandomConvolution() {
+  const int64_t groups = dice_.Between(0, 2) == 0 ? dice_.Between(2, 4) : 1;
+  Convolution c = {.out_channels = groups * dice_.Between(1, 9),
+                   .kernel = Extent(1, 5),
+                   .stride = Extent(1, 3),
+                   .padding = Extent(0, 2),
+                   .dilation = dice_.Between(0, 3) == 0 ? Extent(1, 2) : Extent2d(1),
+                   .groups = groups,
+                   .bias = dice_.Coin()};
+  const int64_t batch = dice_.Between(1, 4);
+  const int64_t channels = groups * dice_.Between(1, 9);
+  const Extent2d least = {(c.kernel.h - 1) * c.dilation.h + 1, (c.kernel.w - 1) * c.dilation.w + 1};
+  AddConvolution(c, {batch, channels, dice_.Between(least.h, least.h + 8),
+                     dice_.Between(least.w, least.w + 8)});
+}
+
+void CaseList::Convolutions() {
+  AddConvolution({.out_channels = 8, .kernel = 3, .padding = 1}, {2, 3, 7, 6});
+  AddConvolution({.out_channels = 16, .kernel = 3, .padding = 1, .bias = false}, {2, 16, 8, 8});
+  AddConvolution({.out_channels = 64, .kernel = 1, .bias = false}, {2, 32, 7, 7});
+  AddConvolution({.out_channels = 32, .kernel = 1, .stride = 2, .bias = false}, {2, 16, 8, 8});
+  AddConvolution({.out_channels = 16, .kernel = 7, .stride = 2, .padding = 3}, {2, 3, 18, 18});
+  AddConvolution({.out_channels = 16, .kernel = 11, .stride = 4, .padding = 2}, {1, 3, 31, 31});
+  AddConvolution({.out_channels = 5, .kernel = 2, .stride = 3}, {2, 4, 9, 7});  // stride > kernel
+  AddConvolution({.out_channels = 5, .kernel = 1, .stride = {3, 2}}, {3, 2, 7, 7});
+  AddConvolution({.out_channels = 6, .kernel = 3}, {1, 5, 3, 3});  // one position
+  AddConvolution({.out_channels = 6, .kernel = 1}, {1, 5, 1, 1});  // 1x1 image
+  AddConvolution({.out_channels = 6, .kernel = 3, .padding = 1}, {1, 5, 1, 1});
+  AddConvolution({.out_channels = 1, .kernel = {1, 3}, .padding = {0, 1}}, {1, 1, 4, 5});
+  AddConvolution({.out_channels = 8, .kernel = 3, .padding = 1, .groups = 8}, {2, 8, 6, 6});
+  AddConvolution({.out_channels = 16, .kernel = 3, .padding = 1, .groups = 4}, {2, 8, 6, 5});
+  AddConvolution({.out_channels = 4, .kernel = 3, .padding = 2, .dilation = 2}, {2, 3, 8, 9});
+  AddConvolution({.out_channels = 4, .kernel = 3, .padding = 3, .dilation = 3, .groups = 2},
+                 {1, 6, 9, 9});
+  for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
+}
+
+void CaseList::Pools() {
+  AddPool(2, 2, 0, {2, 3, 8, 8});
+  AddPool(3, 2, 1, {2, 16, 9, 8});
+  AddPool(3, 2, 0, {2, 5, 13, 13});
+  AddPool(2, 3, 0, {2, 3, 9, 8});  // stride > kernel
+  AddPool(3, 1, 1, {1, 1, 1, 1});
+  AddPool(1, 1, 0, {1, 4, 1, 1});
+  AddPool({3, 2}, {1, 2}, {1, 0}, {3, 4, 5, 6});
+  AddPool(17, 3, 8, {2, 3, 20, 19});  // 289 elements in a window: a 4-byte index
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    const Extent2d kernel = Extent(1, 4);
+    const Extent2d padding = {dice_.Between(0, kernel.h / 2), dice_.Between(0, kernel.w / 2)};
+    Shape s = RandomShape();
+    AddPool(kernel, Extent(1, 4), padding, {s.n(), s.c(), s.h() + kernel.h, s.w() + kernel.w});
+  }
+  for (const Shape& shape : {Shape{2, 5, 7, 6}, Shape{1, 1, 1, 1}, Shape{3, 32, 4, 4}}) {
+    Add("global_average_pool", GlobalAveragePool{}, {shape});
+  }
+}
+
+void CaseList::Elementwise() {
+  const auto add_all = [&](const Shape& shape) {
+    Add("relu", Relu{}, {shape});
+    Add("sigmoid", Sigmoid{}, {shape});
+    Add("tanh", Tanh{}, {shape});
+    const float probability = static_cast<float>(dice_.Between(0, 9)) / 10.0F;
+    Add(absl::StrCat("dropout ", probability), Dropout{probability}, {shape});
+  };
+  add_all({1, 1, 1, 1});
+  add_all({2, 3, 5, 7});
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) add_all(RandomShape());
+}
+
+void CaseList::Norms() {
+  Add("batch_norm", BatchNorm{}, {{1, 3, 1, 1}});  // variance 0
+  Add("batch_norm", BatchNorm{}, {{8, 4, 1, 1}});
+  Add("batch_norm", BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F}, {{4, 33, 7, 5}});
+  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 3, 4, 4}, Shape{2, 96, 5, 5}}) {
+    Add("lrn", LocalResponseNorm{.alpha = 0.5F}, {shape});
+    Add("lrn 3 beta 0.6", LocalResponseNorm{.size = 3, .alpha = 2.0F, .beta = 0.6F, .k = 2.0F},
+        {shape});
+  }
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    Shape shape = RandomShape();
+    Add("batch_norm", BatchNorm{}, {{shape.n() + 1, shape.c(), shape.h() + 1, shape.w()}});
+    const int64_t size = 2 * dice_.Between(0, 4) + 1;
+    Add(absl::StrCat("lrn ", size), LocalResponseNorm{.size = size, .alpha = 1.0F}, {shape});
+  }
+}
+
+void CaseList::Dense() {
+  const auto add_dense = [&](int64_t outputs, bool bias, const Shape& shape) {
+    Add(absl::StrCat("fully_connected to ", outputs, bias ? " bias" : ""),
+        FullyConnected{outputs, bias}, {shape});
+  };
+  add_dense(1, true, {1, 1, 1, 1});
+  add_dense(10, true, {4, 64, 1, 1});
+  add_dense(33, true, {3, 16, 6, 6});
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    const int64_t outputs = dice_.Between(1, 40);
+    const bool bias = dice_.Coin();
+    add_dense(outputs, bias, RandomShape());
+  }
+  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1}}) {
+    LayerCase layer_case = {.name = "softmax_cross_entropy on " + shape.ToString(),
+                            .layer = SoftmaxCrossEntropy{},
+                            .inputs = {{.shape = shape}, {.shape = {shape.n()}}}};
+    layer_case.inputs[1].dtype = DType::kInt32;
+    cases_.push_back(std::move(layer_case));
+  }
+}
+
+void CaseList::Joins() {
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    const Shape shape = RandomShape();
+    const size_t count = static_cast<size_t>(dice_.Between(2, 4));
+    Add(absl::StrCat("add of ", count), neap::Add{}, std::vector<Shape>(count, shape));
+    std::vector<Shape> parts;
+    for (size_t k = 0; k < count; ++k) {
+      parts.push_back({shape.n(), dice_.Between(1, 8), shape.h(), shape.w()});
+    }
+    Add(absl::StrCat("concat of ", count), Concat{}, parts);
+  }
+  Add("concat of 1", Concat{}, {{2, 3, 4, 4}});
+}
+
+}  // namespace
+
+std::vector<LayerCase> AllLayerCases(uint32_t seed) {
+  CaseList list(seed);
+  list.Convolutions();
+  list.Pools();
+  list.Elementwise();
+  list.Norms();
+  list.Dense();
+  list.Joins();
+  return list.Take();
+}
+
+}  // namespace neap::testing

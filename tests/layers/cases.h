@@ -1,0 +1,22 @@
+// The layers, shapes and options that every backend's kernels are held to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "neap/layers/layer.h"
+
+namespace neap::testing {
+
+struct LayerCase {
+  std::string name;  // "convolution 3x3 stride 2x1 ... on 2x4x9x7 fp32 nhwc"
+  Layer layer;
+  std::vector<TensorSpec> inputs;
+};
+
+// Hand-picked corners (1x1 images, batch 1, stride > kernel, groups, dilation) and random ones, in
+// both layouts. The same list for the same seed on every platform.
+std::vector<LayerCase> AllLayerCases(uint32_t seed);
+
+}  // namespace neap::testing

@@ -1,0 +1,240 @@
+#include "tests/layers/conformance.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/layers/reference.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+constexpr double kLearningRate = 0.1;
+constexpr double kStep = 3;
+constexpr double kSeed = 123456789;
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  // An fp32 number in [low, high).
+  double Uniform(double low, double high) {
+    return static_cast<float>(low + (high - low) * (static_cast<double>(engine_()) * 0x1p-32));
+  }
+  std::vector<double> Vector(const TensorSpec& spec, double low, double high) {
+    std::vector<double> values(static_cast<size_t>(spec.elements()));
+    for (double& value : values) value = Uniform(low, high);
+    return values;
+  }
+  std::vector<double> Labels(const TensorSpec& spec, int64_t classes) {
+    std::vector<double> values(static_cast<size_t>(spec.elements()));
+    for (double& value : values)
+      value = static_cast<double>(engine_() % static_cast<uint64_t>(classes));
+    return values;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+void RoundToFp32(Values& values) {
+  for (auto& [operand, vector] : values) {
+    if (operand.slot == Slot::kIteration) continue;
+    for (double& value : vector) value = static_cast<float>(value);
+  }
+}
+
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::bit_cast<uint64_t>(a[i]) != std::bit_cast<uint64_t>(b[i])) return false;
+  }
+  return true;
+}
+
+// One case on one backend; collects failures.
+class Conformance {
+ public:
+  Conformance(Backend& backend, const DeviceAccess& access, const LayerCase& layer_case,
+              const ConformanceOptions& options)
+      : backend_(backend), access_(access), case_(layer_case), options_(options) {}
+
+  std::vector<std::string> Run() {
+    RunMode(Mode::kTraining);
+    RunMode(Mode::kInference);
+    RunUpdates();
+    return std::move(failures_);
+  }
+
+ private:
+  void RunMode(Mode mode) {
+    const absl::StatusOr<LayerSpec> spec =
+        case_.layer.Specify({.inputs = case_.inputs, .mode = mode});
+    if (!spec.ok()) return Fail("Specify", std::string(spec.status().message()));
+    values_ = RandomValues(case_, *spec, options_.seed);
+    for (const StepSpec& step : spec->steps) {
+      SignatureOptions of = {
+          .layer = case_.layer, .spec = *spec, .inputs = case_.inputs, .mode = mode};
+      CheckStep(step, of);
+      if (!step.accumulates_natively) continue;
+      of.accumulate = true;
+      CheckSignature(SignatureOf(step, of), {});
+    }
+  }
+
+  void RunUpdates() {
+    const absl::StatusOr<LayerSpec> spec = case_.layer.Specify({.inputs = case_.inputs});
+    if (!spec.ok() || spec->params.empty()) return;
+    std::vector<TensorSpec> params;
+    for (const ParamSpec& param : spec->params) params.push_back(param.tensor);
+    values_ = RandomValues(case_, *spec, options_.seed);
+    for (const Sgd& sgd : {Sgd{}, Sgd{.momentum = 0, .weight_decay = 0.01F},
+                           Sgd{.momentum = 0.5F, .weight_decay = 0.1F}}) {
+      CheckSignature(UpdateSignature(case_.layer, params, sgd), {});
+    }
+  }
+
+  // The step, its in-place twins and its rerun; then its results are there for the steps after it.
+  void CheckStep(const StepSpec& step, const SignatureOptions& of) {
+    const StepSignature signature = SignatureOf(step, of);
+    CheckSignature(signature, step.in_place);
+    Values results = ReferenceStep(signature, values_);
+    RoundToFp32(results);
+    for (auto& [operand, vector] : results) values_[operand] = std::move(vector);
+    if (step.phase == Phase::kForward && of.mode == Mode::kTraining) CheckRerun(step, of);
+  }
+
+  void CheckSignature(const StepSignature& signature,
+                      const std::vector<std::pair<Operand, Operand>>& in_place) {
+    const std::string phase(Name(signature.phase));
+    const absl::StatusOr<std::vector<Engine>> engines = backend_.Engines(signature);
+    if (!engines.ok()) {
+      if (options_.skip_unimplemented && absl::IsUnimplemented(engines.status())) return;
+      return Fail(phase, std::string(engines.status().message()));
+    }
+    const Values want = ReferenceStep(signature, values_);
+    for (size_t i = 0; i < std::min(engines->size(), options_.most_engines); ++i) {
+      CheckEngine(signature, in_place, (*engines)[i], want);
+    }
+  }
+
+  void CheckEngine(const StepSignature& signature,
+                   const std::vector<std::pair<Operand, Operand>>& in_place, const Engine& engine,
+                   const Values& want) {
+    const std::string what = absl::StrCat(std::string(Name(signature.phase)), " by ", engine.id);
+    const absl::StatusOr<Values> got = RunOnce(signature, {.engine = engine.id}, what);
+    if (!got.ok()) return;
+    for (const auto& [operand, vector] : want) {
+      const std::string difference = Difference(got->at(operand), vector, options_.tolerance);
+      if (!difference.empty()) Fail(what, absl::StrCat(ToString(operand), ": ", difference));
+    }
+    if (engine.deterministic) {
+      CheckSameBits(*got, RunOnce(signature, {.engine = engine.id}, what), what + " again");
+    }
+    for (const auto& pair : in_place) {
+      const RunOptions shared = {.engine = engine.id, .in_place = {pair}};
+      CheckSameBits(*got, RunOnce(signature, shared, what), what + " in place");
+    }
+  }
+
+  // A rerun gives the bits of the forward step before it, which also gave what the rerun reads.
+  void CheckRerun(const StepSpec& step, SignatureOptions of) {
+    const StepSignature first = SignatureOf(step, of);
+    of.rerun = true;
+    const StepSignature rerun = SignatureOf(step, of);
+    const absl::StatusOr<Values> got = RunStep(backend_, access_, first, values_);
+    if (!got.ok()) return;  // reported already
+    const Values before = values_;
+    for (const auto& [operand, vector] : *got) {
+      if (operand.slot == Slot::kSaved) values_[operand] = vector;
+    }
+    const absl::StatusOr<Values> again = RunOnce(rerun, {}, "rerun");
+    values_ = before;
+    if (!again.ok()) return;
+    CheckSameBits(*again, got, "rerun");
+  }
+
+  absl::StatusOr<Values> RunOnce(const StepSignature& signature, const RunOptions& options,
+                                 const std::string& what) {
+    absl::StatusOr<Values> got = RunStep(backend_, access_, signature, values_, options);
+    if (!got.ok()) Fail(what, std::string(got.status().message()));
+    return got;
+  }
+
+  void CheckSameBits(const Values& some, const absl::StatusOr<Values>& all,
+                     const std::string& what) {
+    if (!all.ok()) return;
+    for (const auto& [operand, vector] : some) {
+      if (SameBits(vector, all->at(operand))) continue;
+      Fail(what, absl::StrCat(ToString(operand),
+                              " has other bits: ", Difference(vector, all->at(operand), 0)));
+    }
+  }
+
+  void Fail(const std::string& what, const std::string& why) {
+    failures_.push_back(absl::StrCat(case_.name, ": ", what, ": ", why));
+  }
+
+  Backend& backend_;
+  const DeviceAccess& access_;
+  const LayerCase& case_;
+  const ConformanceOptions& options_;
+  Values values_;
+  std::vector<std::string> failures_;
+};
+
+}  // namespace
+
+Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t seed) {
+  Random random(seed);
+  Values values = {{Iteration(), {kLearningRate, kStep, kSeed}}};
+  for (size_t i = 0; i < layer_case.inputs.size(); ++i) {
+    const TensorSpec& input = layer_case.inputs[i];
+    const int k = static_cast<int>(i);
+    if (input.dtype == DType::kInt32) {
+      values[X(k)] = random.Labels(input, layer_case.inputs[0].shape.c());
+      continue;
+    }
+    values[X(k)] = random.Vector(input, -2, 2);
+    values[Dx(k)] = random.Vector(input, -1, 1);
+  }
+  values[Dy()] = random.Vector(spec.output, -1, 1);
+  for (size_t i = 0; i < spec.params.size(); ++i) {
+    const int k = static_cast<int>(i);
+    values[Param(k)] = random.Vector(spec.params[i].tensor, -1, 1);
+    values[ParamGrad(k)] = random.Vector(spec.params[i].tensor, -1, 1);
+    values[Optimizer(k)] = random.Vector(spec.params[i].tensor, -1, 1);
+  }
+  for (size_t i = 0; i < spec.states.size(); ++i) {
+    values[State(static_cast<int>(i))] = random.Vector(spec.states[i].tensor, 0.5, 1.5);
+  }
+  return values;
+}
+
+std::string Difference(const std::vector<double>& got, const std::vector<double>& want,
+                       double tolerance) {
+  if (got.size() != want.size()) {
+    return absl::StrCat(got.size(), " elements, expected ", want.size());
+  }
+  double largest = 1;
+  for (double value : want) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(got[i]) && std::isnan(want[i])) continue;
+    if (std::abs(got[i] - want[i]) <= tolerance * largest) continue;
+    return absl::StrFormat("element %d is %.9g, expected %.9g (largest %.3g)", i, got[i], want[i],
+                           largest);
+  }
+  return "";
+}
+
+std::vector<std::string> ConformanceFailures(Backend& backend, const DeviceAccess& access,
+                                             const LayerCase& layer_case,
+                                             const ConformanceOptions& options) {
+  return Conformance(backend, access, layer_case, options).Run();
+}
+
+}  // namespace neap::testing

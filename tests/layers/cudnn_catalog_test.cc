@@ -1,0 +1,96 @@
+// Planning for a GPU that is not here: needs cuDNN, but neither a GPU nor a driver.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/fully_connected.h"
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+namespace {
+
+// Null in a build without CUDA, with a message.
+std::unique_ptr<EngineCatalog> CatalogOrSkip() {
+  const absl::StatusOr<std::string> h200 = CudnnDeviceProperties("h200");
+  if (absl::IsUnimplemented(h200.status())) {
+    MESSAGE("SKIPPED: ", std::string(h200.status().message()));
+    return nullptr;
+  }
+  REQUIRE(h200.ok());
+  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*h200);
+  REQUIRE_MESSAGE(catalog.ok(), std::string(catalog.status().message()));
+  return *std::move(catalog);
+}
+
+std::vector<StepSignature> Signatures(const Layer& layer, const TensorSpec& x) {
+  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+  std::vector<StepSignature> signatures;
+  for (const StepSpec& step : spec.steps) {
+    signatures.push_back(SignatureOf(step, {.layer = layer, .spec = spec, .inputs = {x}}));
+  }
+  return signatures;
+}
+
+TEST_CASE("engines of a ResNet-50 convolution on an H200 are listed without one") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer conv =
+      Convolution{.out_channels = 128, .kernel = 3, .stride = 2, .padding = 1, .bias = false};
+  for (DType dtype : {DType::kFp32, DType::kTf32}) {
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (const StepSignature& signature : Signatures(conv, {{128, 128, 56, 56}, dtype, layout})) {
+        const absl::StatusOr<std::vector<Engine>> engines = catalog->Engines(signature);
+        REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
+        CHECK(engines->size() >= 3);
+        std::set<std::string> ids;
+        bool deterministic = false;
+        for (const Engine& engine : *engines) {
+          CHECK(ids.insert(engine.id).second);
+          CHECK(engine.id.rfind("eng", 0) == 0);
+          CHECK(engine.workspace_bytes >= 0);
+          deterministic = deterministic || engine.deterministic;
+        }
+        CHECK(deterministic);
+      }
+    }
+  }
+}
+
+TEST_CASE("tf32 has engines that fp32 leaves out") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer conv = Convolution{.out_channels = 64, .kernel = 1};
+  const auto count = [&](DType dtype) {
+    return catalog->Engines(Signatures(conv, {{64, 64, 56, 56}, dtype, Layout::kNhwc})[0])
+        .value()
+        .size();
+  };
+  CHECK(count(DType::kTf32) > count(DType::kFp32));
+}
+
+TEST_CASE("engines of layers that are not convolutions need no GPU either") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const std::vector<Engine> relu = catalog->Engines(Signatures(Relu{}, {{8, 8, 8, 8}})[0]).value();
+  REQUIRE(relu.size() == 1);
+  CHECK(relu[0].id == "neap");
+  CHECK(relu[0].workspace_bytes == 0);
+  const std::vector<Engine> large =
+      catalog->Engines(Signatures(FullyConnected{.out_features = 4096}, {{256, 256, 6, 6}})[0])
+          .value();
+  CHECK(large.size() == 2);
+  CHECK(large.front().workspace_bytes > large.back().workspace_bytes);
+}
+
+TEST_CASE("a description that cuDNN does not understand is refused") {
+  if (!CatalogOrSkip()) return;
+  CHECK(absl::IsInvalidArgument(MakeCudnnCatalog("{}").status()));
+  CHECK(absl::IsInvalidArgument(MakeCudnnCatalog("not json").status()));
+  CHECK(absl::IsNotFound(CudnnDeviceProperties("h201").status()));
+}
+
+}  // namespace
+}  // namespace neap::testing

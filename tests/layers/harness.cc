@@ -1,0 +1,286 @@
+#include "tests/layers/harness.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/core/units.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+constexpr int64_t kAlignment = 256;
+constexpr int64_t kCanaryBytes = 256;
+constexpr std::byte kCanary{0xA5};
+constexpr std::byte kPoison{0xFF};  // NaN in every float type
+
+int64_t CellBytes(const TensorSpec& spec) { return SizeOf(spec.dtype); }
+
+template <typename T>
+void Store(std::byte* at, double value) {
+  const T converted = static_cast<T>(value);
+  std::memcpy(at, &converted, sizeof(T));
+}
+
+template <typename T>
+double Load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return static_cast<double>(value);
+}
+
+void StoreAs(DType dtype, std::byte* at, double value) {
+  if (dtype == DType::kUInt8) return Store<uint8_t>(at, value);
+  if (dtype == DType::kInt32) return Store<int32_t>(at, value);
+  Store<float>(at, value);
+}
+
+double LoadAs(DType dtype, const std::byte* at) {
+  if (dtype == DType::kUInt8) return Load<uint8_t>(at);
+  if (dtype == DType::kInt32) return Load<int32_t>(at);
+  return Load<float>(at);
+}
+
+std::vector<std::byte> IterationBytes(const std::vector<double>& values) {
+  const IterationScalars scalars = {.learning_rate = static_cast<float>(values.at(0)),
+                                    .step = static_cast<uint32_t>(values.at(1)),
+                                    .seed = static_cast<uint64_t>(values.at(2))};
+  std::vector<std::byte> bytes(sizeof(scalars));
+  std::memcpy(bytes.data(), &scalars, sizeof(scalars));
+  return bytes;
+}
+
+// A block of device memory with a canary behind it, which survives only kernels that stay inside.
+class GuardedBlock {
+ public:
+  GuardedBlock(const DeviceAccess& access, std::vector<std::byte> contents)
+      : access_(access), contents_(std::move(contents)) {
+    std::vector<std::byte> bytes = contents_;
+    bytes.resize(contents_.size() + kCanaryBytes, kCanary);
+    const int64_t size = static_cast<int64_t>(bytes.size());
+    device_ = access_.allocate(RoundUp(size, kAlignment));
+    access_.copy_in(device_, bytes.data(), size);
+  }
+  ~GuardedBlock() { access_.release(device_); }
+  GuardedBlock(const GuardedBlock&) = delete;
+  GuardedBlock& operator=(const GuardedBlock&) = delete;
+
+  void* device() const { return device_; }
+  const std::vector<std::byte>& contents() const { return contents_; }
+  // What is there now, with the canary.
+  std::vector<std::byte> Read() const {
+    std::vector<std::byte> bytes(contents_.size() + kCanaryBytes);
+    access_.copy_out(bytes.data(), device_, static_cast<int64_t>(bytes.size()));
+    return bytes;
+  }
+
+ private:
+  const DeviceAccess& access_;
+  std::vector<std::byte> contents_;
+  void* device_ = nullptr;
+};
+using Blocks = std::vector<std::shared_ptr<GuardedBlock>>;
+
+bool CanaryLives(const std::vector<std::byte>& bytes) {
+  return std::all_of(bytes.end() - kCanaryBytes, bytes.end(),
+                     [](std::byte b) { return b == kCanary; });
+}
+
+bool Unchanged(const GuardedBlock& block, const std::vector<std::byte>& now) {
+  return std::equal(block.contents().begin(), block.contents().end(), now.begin());
+}
+
+std::optional<Operand> SharesWith(Operand operand, const RunOptions& options) {
+  for (const auto& [written, read] : options.in_place) {
+    if (written == operand) return read;
+  }
+  return std::nullopt;
+}
+
+bool IsOverwritten(Operand operand, const RunOptions& options) {
+  return std::any_of(options.in_place.begin(), options.in_place.end(),
+                     [&](const auto& pair) { return pair.second == operand; });
+}
+
+absl::StatusOr<std::vector<std::byte>> InitialBytes(const OperandSpec& spec, const Values& given) {
+  if (spec.access == Access::kWrite) {
+    return std::vector<std::byte>(static_cast<size_t>(spec.tensor.size_bytes()), kPoison);
+  }
+  const auto value = given.find(spec.operand);
+  if (value == given.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("no value given for ", ToString(spec.operand)));
+  }
+  if (spec.operand.slot == Slot::kIteration) return IterationBytes(value->second);
+  return ToBytes(spec.tensor, value->second);
+}
+
+absl::StatusOr<Blocks> MakeBlocks(const DeviceAccess& access, const StepSignature& signature,
+                                  const Values& given, const RunOptions& options) {
+  Blocks blocks(signature.operands.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (SharesWith(signature.operands[i].operand, options)) continue;
+    ASSIGN_OR_RETURN(std::vector<std::byte> bytes, InitialBytes(signature.operands[i], given));
+    blocks[i] = std::make_shared<GuardedBlock>(access, std::move(bytes));
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i]) continue;
+    const Operand read = *SharesWith(signature.operands[i].operand, options);
+    blocks[i] = blocks[signature.Find(read).value()];
+  }
+  return blocks;
+}
+
+absl::StatusOr<Values> Collect(const StepSignature& signature, const Blocks& blocks,
+                               const RunOptions& options) {
+  Values results;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const OperandSpec& spec = signature.operands[i];
+    const std::vector<std::byte> now = blocks[i]->Read();
+    if (!CanaryLives(now)) {
+      return absl::InternalError(absl::StrCat("wrote beyond ", ToString(spec.operand)));
+    }
+    if (spec.access != Access::kRead) {
+      results[spec.operand] = FromBytes(spec.tensor, now.data());
+    } else if (!IsOverwritten(spec.operand, options) && !Unchanged(*blocks[i], now)) {
+      return absl::InternalError(absl::StrCat("changed ", ToString(spec.operand)));
+    }
+  }
+  return results;
+}
+
+absl::StatusOr<Engine> ChooseEngine(Backend& backend, const StepSignature& signature,
+                                    const std::string& id) {
+  ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
+  if (engines.empty()) return absl::InternalError("no engines");
+  if (id.empty()) return engines.front();
+  for (const Engine& engine : engines) {
+    if (engine.id == id) return engine;
+  }
+  return absl::NotFoundError(absl::StrCat("no engine ", id));
+}
+
+}  // namespace
+
+DeviceAccess HostAccess() {
+  return {
+      .allocate =
+          [](int64_t bytes) { return std::aligned_alloc(kAlignment, static_cast<size_t>(bytes)); },
+      .release = [](void* block) { std::free(block); },
+      .copy_in = [](void* to, const void* from,
+                    int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); },
+      .copy_out = [](void* to, const void* from,
+                     int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }};
+}
+
+int64_t MemoryIndex(const TensorSpec& spec, int64_t logical) {
+  const Shape& shape = spec.shape;
+  if (shape.rank() < 4 || spec.layout == Layout::kNchw) return logical;
+  const int64_t w = logical % shape.w();
+  const int64_t h = logical / shape.w() % shape.h();
+  const int64_t c = logical / (shape.w() * shape.h()) % shape.c();
+  const int64_t n = logical / (shape.w() * shape.h() * shape.c());
+  return ((n * shape.h() + h) * shape.w() + w) * shape.c() + c;
+}
+
+std::vector<std::byte> ToBytes(const TensorSpec& spec, const std::vector<double>& values) {
+  std::vector<std::byte> bytes(static_cast<size_t>(spec.size_bytes()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i)) * CellBytes(spec);
+    StoreAs(spec.dtype, bytes.data() + at, values[i]);
+  }
+  return bytes;
+}
+
+std::vector<double> FromBytes(const TensorSpec& spec, const std::byte* bytes) {
+  std::vector<double> values(static_cast<size_t>(spec.elements()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i)) * CellBytes(spec);
+    values[i] = LoadAs(spec.dtype, bytes + at);
+  }
+  return values;
+}
+
+TensorSpec TensorOf(Operand operand, const SignatureOptions& options) {
+  const size_t i = static_cast<size_t>(operand.index);
+  switch (operand.slot) {
+    case Slot::kInput:
+    case Slot::kInputGrad:
+    case Slot::kAddend:
+      return options.inputs.at(i);
+    case Slot::kOutput:
+    case Slot::kOutputGrad:
+      return options.spec.output;
+    case Slot::kParam:
+    case Slot::kParamGrad:
+    case Slot::kOptimizer:
+      return options.spec.params.at(i).tensor;
+    case Slot::kSaved:
+      return options.spec.saved.at(i).tensor;
+    case Slot::kState:
+      return options.spec.states.at(i).tensor;
+    case Slot::kIteration:
+      break;
+  }
+  return {.shape = {kIterationScalarsBytes / 4}, .dtype = DType::kInt32};
+}
+
+StepSignature SignatureOf(const StepSpec& step, const SignatureOptions& options) {
+  StepSignature signature = {.layer = options.layer,
+                             .phase = step.phase,
+                             .mode = options.mode,
+                             .rerun = options.rerun,
+                             .layer_seed = options.layer_seed};
+  const auto add = [&](Operand operand, Access access) {
+    signature.operands.push_back({operand, TensorOf(operand, options), access});
+  };
+  const bool own_reads = options.rerun && !step.rerun_reads.empty();
+  for (Operand operand : own_reads ? step.rerun_reads : step.reads) add(operand, Access::kRead);
+  for (Operand operand : step.writes) {
+    if (options.rerun && (operand.slot == Slot::kState || signature.Has(operand))) continue;
+    const bool sum = options.accumulate && operand.slot == Slot::kInputGrad;
+    add(operand, sum ? Access::kAccumulate : Access::kWrite);
+  }
+  if (options.rerun) return signature;
+  for (Operand operand : step.accumulates) add(operand, Access::kAccumulate);
+  return signature;
+}
+
+StepSignature UpdateSignature(const Layer& layer, const std::vector<TensorSpec>& params,
+                              const Sgd& sgd) {
+  StepSignature signature = {.layer = layer, .phase = Phase::kUpdate, .sgd = sgd};
+  signature.operands.push_back(
+      {Iteration(), {.shape = {4}, .dtype = DType::kInt32}, Access::kRead});
+  const int count = static_cast<int>(params.size());
+  const auto add = [&](auto operand_of, Access access) {
+    for (int i = 0; i < count; ++i) {
+      signature.operands.push_back({operand_of(i), params[static_cast<size_t>(i)], access});
+    }
+  };
+  add(ParamGrad, Access::kRead);
+  add(Param, Access::kAccumulate);
+  if (sgd.momentum != 0) add(Optimizer, Access::kAccumulate);
+  return signature;
+}
+
+absl::StatusOr<Values> RunStep(Backend& backend, const DeviceAccess& access,
+                               const StepSignature& signature, const Values& given,
+                               const RunOptions& options) {
+  ASSIGN_OR_RETURN(const Engine engine, ChooseEngine(backend, signature, options.engine));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, backend.MakeKernel(signature, engine.id));
+  ASSIGN_OR_RETURN(const Blocks blocks, MakeBlocks(access, signature, given, options));
+  const GuardedBlock workspace(
+      access, std::vector<std::byte>(static_cast<size_t>(engine.workspace_bytes), kPoison));
+  std::vector<void*> pointers;
+  for (const auto& block : blocks) pointers.push_back(block->device());
+  RETURN_IF_ERROR(kernel->Run({.operands = pointers,
+                               .workspace = workspace.device(),
+                               .workspace_bytes = engine.workspace_bytes}));
+  if (!CanaryLives(workspace.Read())) return absl::InternalError("wrote beyond the workspace");
+  return Collect(signature, blocks, options);
+}
+
+}  // namespace neap::testing

@@ -1,0 +1,75 @@
+// Runs one step of one layer on any backend with values from the host, and watches that the kernel
+// keeps to its signature: outputs start as NaN, memory beyond every operand and the workspace must
+// stay as it was, and what is only read must not change.
+//
+// Values are doubles in logical N, C, H, W order whatever the dtype and layout of the tensor; the
+// iteration's scalars are {learning_rate, step, seed}.
+//
+//   StepSignature forward = SignatureOf(step_spec, {.layer = layer, .spec = spec, .inputs =
+//   inputs}); auto out = RunStep(*backend, HostAccess(), forward, {{operands::X(), x}});
+//   out->at(operands::Y());
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/layers/kernel.h"
+#include "neap/layers/operands.h"
+
+namespace neap::testing {
+
+struct OperandLess {
+  bool operator()(const Operand& a, const Operand& b) const {
+    return std::pair(a.slot, a.index) < std::pair(b.slot, b.index);
+  }
+};
+using Values = std::map<Operand, std::vector<double>, OperandLess>;
+
+// How the harness reaches the memory that a backend's kernels work on.
+struct DeviceAccess {
+  std::function<void*(int64_t bytes)> allocate;  // 256-byte aligned
+  std::function<void(void*)> release;
+  std::function<void(void* device, const void* host, int64_t bytes)> copy_in;
+  std::function<void(void* host, const void* device, int64_t bytes)> copy_out;  // after the kernels
+};
+DeviceAccess HostAccess();
+
+// Position in memory of element `logical` (counted in N, C, H, W order).
+int64_t MemoryIndex(const TensorSpec& spec, int64_t logical);
+// Host values to the tensor's bytes and back. fp32, tf32, uint8, int32.
+std::vector<std::byte> ToBytes(const TensorSpec& spec, const std::vector<double>& values);
+std::vector<double> FromBytes(const TensorSpec& spec, const std::byte* bytes);
+
+struct SignatureOptions {
+  Layer layer;
+  LayerSpec spec;
+  std::vector<TensorSpec> inputs;
+  Mode mode = Mode::kTraining;
+  bool rerun = false;
+  bool accumulate = false;  // input gradients hold a sum already (steps that accumulate natively)
+  uint64_t layer_seed = 11;
+};
+TensorSpec TensorOf(Operand operand, const SignatureOptions& options);
+// The signature of `step` as the program would make it: a rerun writes neither state nor what it
+// reads.
+StepSignature SignatureOf(const StepSpec& step, const SignatureOptions& options);
+// The SGD update of `params`.
+StepSignature UpdateSignature(const Layer& layer, const std::vector<TensorSpec>& params,
+                              const Sgd& sgd);
+
+struct RunOptions {
+  std::string engine = {};  // empty: the first that the backend lists
+  std::vector<std::pair<Operand, Operand>> in_place = {};  // {written, read} that share bytes
+};
+// All that the step wrote or accumulated into. `given`: all that it reads or accumulates into.
+// Errors: of the backend; INTERNAL when the kernel wrote where it must not.
+absl::StatusOr<Values> RunStep(Backend& backend, const DeviceAccess& access,
+                               const StepSignature& signature, const Values& given,
+                               const RunOptions& options = {});
+
+}  // namespace neap::testing

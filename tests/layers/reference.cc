@@ -1,0 +1,338 @@
+#include "tests/layers/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "neap/core/philox.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/join.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "tests/layers/reference_window.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+using Vector = std::vector<double>;
+
+Vector Elementwise(const Vector& a, const Vector& b, double (*f)(double, double)) {
+  Vector result(a.size());
+  for (size_t i = 0; i < a.size(); ++i) result[i] = f(a[i], b[i]);
+  return result;
+}
+
+Values Activation(const StepSignature& signature, const Values& given) {
+  const std::string_view type = signature.layer.type();
+  if (signature.phase == Phase::kForward) {
+    const Vector& x = given.at(X());
+    const auto f = type == Relu::kType ? [](double v, double) { return v > 0 ? v : 0; }
+                   : type == Sigmoid::kType
+                       ? [](double v, double) { return 1 / (1 + std::exp(-v)); }
+                       : [](double v, double) { return std::tanh(v); };
+    return {{Y(), Elementwise(x, x, f)}};
+  }
+  const auto f = type == Relu::kType      ? [](double y, double dy) { return y > 0 ? dy : 0; }
+                 : type == Sigmoid::kType ? [](double y, double dy) { return dy * y * (1 - y); }
+                                          : [](double y, double dy) { return dy * (1 - y * y); };
+  return {{Dx(), Elementwise(given.at(Y()), given.at(Dy()), f)}};
+}
+
+Values DropoutStep(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Operand from = forward ? X() : Dy();
+  Vector result = given.at(from);
+  if (signature.mode == Mode::kTraining) {
+    const float probability = signature.layer.As<Dropout>()->probability;
+    const Vector& iteration = given.at(Iteration());
+    for (size_t i = 0; i < result.size(); ++i) {
+      const int64_t at = MemoryIndex(signature.Spec(from), static_cast<int64_t>(i));
+      const bool keep =
+          DropoutKeeps(static_cast<uint64_t>(iteration[2]), signature.layer_seed,
+                       static_cast<uint32_t>(iteration[1]), static_cast<uint64_t>(at), probability);
+      result[i] = keep ? result[i] / (1 - static_cast<double>(probability)) : 0;
+    }
+  }
+  return {{forward ? Y() : Dx(), result}};
+}
+
+// s_c of the LRN header, for element `i` of channel c; `step` elements lie between channels.
+struct LrnAt {
+  const LocalResponseNorm& layer;
+  const Shape& shape;
+  int64_t step = shape.h() * shape.w();
+
+  int64_t Channel(int64_t i) const { return i / step % shape.c(); }
+  template <typename F>
+  double SumNear(int64_t i, F f) const {
+    double sum = 0;
+    for (int64_t d = -(layer.size / 2); d <= layer.size / 2; ++d) {
+      const int64_t c = Channel(i) + d;
+      if (c >= 0 && c < shape.c()) sum += f(i + d * step);
+    }
+    return sum;
+  }
+  double Scale(const Vector& x, int64_t i) const {
+    const double squares = SumNear(i, [&](int64_t j) {
+      const double v = x[static_cast<size_t>(j)];
+      return v * v;
+    });
+    return static_cast<double>(layer.k) +
+           static_cast<double>(layer.alpha) / static_cast<double>(layer.size) * squares;
+  }
+};
+
+Values Lrn(const StepSignature& signature, const Values& given) {
+  const LocalResponseNorm& layer = *signature.layer.As<LocalResponseNorm>();
+  const LrnAt at = {layer, signature.Spec(X()).shape};
+  const Vector& x = given.at(X());
+  const double beta = static_cast<double>(layer.beta);
+  Vector scale(x.size());
+  for (size_t i = 0; i < x.size(); ++i) scale[i] = at.Scale(x, static_cast<int64_t>(i));
+  Vector result(x.size());
+  if (signature.phase == Phase::kForward) {
+    for (size_t i = 0; i < x.size(); ++i) result[i] = x[i] * std::pow(scale[i], -beta);
+    return {{Y(), result}};
+  }
+  const Vector& dy = given.at(Dy());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double sum = at.SumNear(static_cast<int64_t>(i), [&](int64_t neighbour) {
+      const size_t j = static_cast<size_t>(neighbour);
+      return dy[j] * x[j] * std::pow(scale[j], -beta - 1);
+    });
+    result[i] = dy[i] * std::pow(scale[i], -beta) - 2 * static_cast<double>(layer.alpha) * beta /
+                                                        static_cast<double>(layer.size) * x[i] *
+                                                        sum;
+  }
+  return {{Dx(), result}};
+}
+
+struct ChannelMoments {
+  Vector mean, variance;
+  double count;
+};
+
+size_t ChannelOf(const Shape& shape, size_t i) {
+  return i / static_cast<size_t>(shape.h() * shape.w()) % static_cast<size_t>(shape.c());
+}
+
+ChannelMoments Moments(const Shape& shape, const Vector& x) {
+  const size_t channels = static_cast<size_t>(shape.c());
+  ChannelMoments m = {Vector(channels), Vector(channels),
+                      static_cast<double>(shape.elements() / shape.c())};
+  for (size_t i = 0; i < x.size(); ++i) m.mean[ChannelOf(shape, i)] += x[i] / m.count;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t c = ChannelOf(shape, i);
+    m.variance[c] += (x[i] - m.mean[c]) * (x[i] - m.mean[c]) / m.count;
+  }
+  return m;
+}
+
+Vector Normalise(const StepSignature& signature, const Values& given, const Vector& mean,
+                 const Vector& invstd) {
+  Vector y = given.at(X());
+  for (size_t i = 0; i < y.size(); ++i) {
+    const size_t c = ChannelOf(signature.Spec(X()).shape, i);
+    y[i] = (y[i] - mean[c]) * invstd[c] * given.at(Param(0))[c] + given.at(Param(1))[c];
+  }
+  return y;
+}
+
+Vector InverseDeviations(const Vector& variance, float epsilon) {
+  Vector invstd;
+  for (double v : variance) invstd.push_back(1 / std::sqrt(v + static_cast<double>(epsilon)));
+  return invstd;
+}
+
+Vector Blend(const Vector& running, const Vector& batch, double momentum, double factor) {
+  Vector result(running.size());
+  for (size_t c = 0; c < running.size(); ++c) {
+    result[c] = (1 - momentum) * running[c] + momentum * factor * batch[c];
+  }
+  return result;
+}
+
+Values BatchNormForward(const StepSignature& signature, const Values& given) {
+  const BatchNorm& layer = *signature.layer.As<BatchNorm>();
+  if (signature.mode == Mode::kInference) {
+    const Vector invstd = InverseDeviations(given.at(State(1)), layer.epsilon);
+    return {{Y(), Normalise(signature, given, given.at(State(0)), invstd)}};
+  }
+  if (signature.rerun) {
+    return {{Y(), Normalise(signature, given, given.at(Saved(0)), given.at(Saved(1)))}};
+  }
+  const ChannelMoments m = Moments(signature.Spec(X()).shape, given.at(X()));
+  const Vector invstd = InverseDeviations(m.variance, layer.epsilon);
+  const double momentum = static_cast<double>(layer.momentum);
+  const double unbiased = m.count / std::max(m.count - 1, 1.0);
+  return {{Y(), Normalise(signature, given, m.mean, invstd)},
+          {Saved(0), m.mean},
+          {Saved(1), invstd},
+          {State(0), Blend(given.at(State(0)), m.mean, momentum, 1)},
+          {State(1), Blend(given.at(State(1)), m.variance, momentum, unbiased)}};
+}
+
+Values BatchNormBackward(const StepSignature& signature, const Values& given) {
+  const Shape& shape = signature.Spec(X()).shape;
+  const Vector& x = given.at(X());
+  const Vector& dy = given.at(Dy());
+  const Vector& mean = given.at(Saved(0));
+  const Vector& invstd = given.at(Saved(1));
+  const double count = static_cast<double>(shape.elements() / shape.c());
+  Vector dgamma(mean.size());
+  Vector dbeta(mean.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t c = ChannelOf(shape, i);
+    dgamma[c] += dy[i] * (x[i] - mean[c]) * invstd[c];
+    dbeta[c] += dy[i];
+  }
+  Vector dx(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t c = ChannelOf(shape, i);
+    const double xhat = (x[i] - mean[c]) * invstd[c];
+    dx[i] =
+        given.at(Param(0))[c] * invstd[c] * (dy[i] - dbeta[c] / count - xhat * dgamma[c] / count);
+  }
+  return {{Dx(), dx}, {ParamGrad(0), dgamma}, {ParamGrad(1), dbeta}};
+}
+
+Values BatchNormStep(const StepSignature& signature, const Values& given) {
+  if (signature.phase == Phase::kForward) return BatchNormForward(signature, given);
+  return BatchNormBackward(signature, given);
+}
+
+Values SoftmaxForward(const StepSignature& signature, const Values& given) {
+  const Shape& shape = signature.Spec(X(0)).shape;
+  const size_t classes = static_cast<size_t>(shape.c());
+  const Vector& logits = given.at(X(0));
+  Vector y(logits.size());
+  Vector metrics(2);
+  for (size_t n = 0; n < static_cast<size_t>(shape.n()); ++n) {
+    const auto row = logits.begin() + static_cast<std::ptrdiff_t>(n * classes);
+    const auto largest = std::max_element(row, row + shape.c());
+    double sum = 0;
+    for (size_t c = 0; c < classes; ++c) sum += std::exp(logits[n * classes + c] - *largest);
+    for (size_t c = 0; c < classes; ++c) {
+      y[n * classes + c] = std::exp(logits[n * classes + c] - *largest) / sum;
+    }
+    const double label = given.at(X(1))[n];
+    const bool valid = label >= 0 && label < static_cast<double>(classes);
+    metrics[0] += valid ? std::log(sum) + *largest - row[static_cast<std::ptrdiff_t>(label)]
+                        : std::numeric_limits<double>::quiet_NaN();
+    metrics[1] += static_cast<double>(largest - row) == label ? 1 : 0;
+  }
+  metrics[0] /= static_cast<double>(shape.n());
+  if (signature.rerun) return {{Y(), y}};
+  return {{Y(), y}, {State(0), metrics}};
+}
+
+Values SoftmaxStep(const StepSignature& signature, const Values& given) {
+  if (signature.phase == Phase::kForward) return SoftmaxForward(signature, given);
+  const Shape& shape = signature.Spec(Y()).shape;
+  Vector dx = given.at(Y());
+  for (size_t n = 0; n < static_cast<size_t>(shape.n()); ++n) {
+    dx[n * static_cast<size_t>(shape.c()) + static_cast<size_t>(given.at(X(1))[n])] -= 1;
+  }
+  for (double& v : dx) v /= static_cast<double>(shape.n());
+  return {{Dx(), dx}};
+}
+
+Values AddStep(const StepSignature& signature, const Values& given) {
+  Values result;
+  for (const OperandSpec& operand : signature.operands) {
+    const Operand o = operand.operand;
+    if (o.slot == Slot::kInput) {
+      Vector& y = result.try_emplace(Y(), given.at(o).size()).first->second;
+      for (size_t i = 0; i < y.size(); ++i) y[i] += given.at(o)[i];
+    } else if (o.slot == Slot::kInputGrad) {
+      result[o] = given.at(Dy());
+    }
+  }
+  return result;
+}
+
+Values ConcatStep(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Slot slot = forward ? Slot::kInput : Slot::kInputGrad;
+  const Shape& whole = signature.Spec(forward ? Y() : Dy()).shape;
+  const size_t pixels = static_cast<size_t>(whole.h() * whole.w());
+  const size_t length = static_cast<size_t>(whole.c()) * pixels;
+  Values result;
+  if (forward) result[Y()].resize(static_cast<size_t>(whole.elements()));
+  size_t begin = 0;
+  for (int k = 0; signature.Has({slot, k}); ++k) {
+    const size_t run = static_cast<size_t>(signature.Spec({slot, k}).shape.c()) * pixels;
+    if (!forward) result[Dx(k)].resize(run * static_cast<size_t>(whole.n()));
+    for (size_t i = 0; i < run * static_cast<size_t>(whole.n()); ++i) {
+      const size_t at = i / run * length + begin + i % run;
+      if (forward) {
+        result[Y()][at] = given.at(X(k))[i];
+      } else {
+        result[Dx(k)][i] = given.at(Dy())[at];
+      }
+    }
+    begin += run;
+  }
+  return result;
+}
+
+Values Update(const StepSignature& signature, const Values& given) {
+  const double momentum = static_cast<double>(signature.sgd.momentum);
+  const double decay = static_cast<double>(signature.sgd.weight_decay);
+  Values result;
+  for (int k = 0; signature.Has(Param(k)); ++k) {
+    Vector w = given.at(Param(k));
+    Vector v = momentum != 0 ? given.at(Optimizer(k)) : Vector(w.size());
+    for (size_t i = 0; i < w.size(); ++i) {
+      v[i] = momentum * v[i] + given.at(ParamGrad(k))[i] + decay * w[i];
+      w[i] -= given.at(Iteration())[0] * v[i];
+    }
+    result[Param(k)] = w;
+    if (momentum != 0) result[Optimizer(k)] = v;
+  }
+  return result;
+}
+
+// Native accumulation: the result on top of what was there.
+void AddGiven(const StepSignature& signature, const Values& given, Values& result) {
+  for (auto& [operand, values] : result) {
+    if (operand.slot != Slot::kInputGrad || !signature.Accumulates(operand)) continue;
+    for (size_t i = 0; i < values.size(); ++i) values[i] += given.at(operand)[i];
+  }
+}
+
+}  // namespace
+
+Values ReferenceStep(const StepSignature& signature, const Values& given) {
+  struct Entry {
+    std::string_view type;
+    Values (*step)(const StepSignature&, const Values&);
+  };
+  constexpr Entry kTable[] = {{"convolution", ReferenceConvolution},
+                              {"fully_connected", ReferenceFullyConnected},
+                              {"max_pool", ReferenceMaxPool},
+                              {"average_pool", ReferenceAveragePool},
+                              {"global_average_pool", ReferenceAveragePool},
+                              {"relu", Activation},
+                              {"sigmoid", Activation},
+                              {"tanh", Activation},
+                              {"lrn", Lrn},
+                              {"batch_norm", BatchNormStep},
+                              {"dropout", DropoutStep},
+                              {"softmax_cross_entropy", SoftmaxStep},
+                              {"add", AddStep},
+                              {"concat", ConcatStep}};
+  if (signature.phase == Phase::kUpdate) return Update(signature, given);
+  for (const Entry& entry : kTable) {
+    if (entry.type != signature.layer.type()) continue;
+    Values result = entry.step(signature, given);
+    AddGiven(signature, given, result);
+    return result;
+  }
+  return {};
+}
+
+}  // namespace neap::testing

@@ -1,0 +1,149 @@
+// The float64 reference's gradients against central differences of its own forward.
+#include "tests/layers/reference.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "tests/layers/conformance.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+// The second is for samples that lie next to a kink (0 in ReLU, two equals in a max pool).
+constexpr double kStepSizes[] = {1e-6, 3e-8};
+// |analytic - numeric| <= kTolerance * max(1, |numeric|)
+constexpr double kTolerance = 1e-6;
+constexpr size_t kSamplesPerTensor = 8;
+constexpr int64_t kMostElements = 1000;  // larger cases are slow and show nothing more
+
+// A layer with values for one iteration; the loss is sum(y * dy), or the layer's own where it has
+// one.
+class GradientCheck {
+ public:
+  GradientCheck(const LayerCase& layer_case, uint32_t seed) : case_(layer_case) {
+    spec_ = case_.layer.Specify({.inputs = case_.inputs}).value();
+    values_ = RandomValues(case_, spec_, seed);
+    for (const StepSpec& step : spec_.steps) {
+      for (auto& [operand, result] : ReferenceStep(Signature(step), values_)) {
+        if (operand.slot != Slot::kState) values_[operand] = std::move(result);
+      }
+    }
+  }
+
+  // What is wrong, if anything is.
+  std::string Check(Operand variable, Operand gradient) {
+    const std::vector<double> analytic = values_.at(gradient);
+    const size_t stride = std::max<size_t>(1, analytic.size() / kSamplesPerTensor);
+    for (size_t i = 0; i < analytic.size(); i += stride) {
+      double numeric = 0;
+      const bool agrees =
+          std::any_of(std::begin(kStepSizes), std::end(kStepSizes), [&](double step_size) {
+            numeric = Slope(variable, i, step_size);
+            return std::abs(analytic[i] - numeric) <= kTolerance * std::max(1.0, std::abs(numeric));
+          });
+      if (agrees) continue;
+      return absl::StrCat(case_.name, ": ", ToString(gradient), " element ", i, " is ", analytic[i],
+                          ", the difference quotient ", numeric);
+    }
+    return "";
+  }
+  const LayerSpec& spec() const { return spec_; }
+
+ private:
+  StepSignature Signature(const StepSpec& step) const {
+    return SignatureOf(step, {.layer = case_.layer, .spec = spec_, .inputs = case_.inputs});
+  }
+  double Loss() const {
+    const Values results = ReferenceStep(Signature(spec_.steps[0]), values_);
+    if (case_.layer.As<SoftmaxCrossEntropy>() != nullptr) return results.at(State(0))[0];
+    double loss = 0;
+    const std::vector<double>& y = results.at(Y());
+    for (size_t i = 0; i < y.size(); ++i) loss += y[i] * values_.at(Dy())[i];
+    return loss;
+  }
+  double Slope(Operand variable, size_t i, double step_size) {
+    double& value = values_.at(variable)[i];
+    const double before = value;
+    value = before + step_size;
+    const double above = Loss();
+    value = before - step_size;
+    const double below = Loss();
+    value = before;
+    return (above - below) / (2 * step_size);
+  }
+
+  const LayerCase& case_;
+  LayerSpec spec_;
+  Values values_;
+};
+
+void CheckGradients(const LayerCase& layer_case, uint32_t seed) {
+  GradientCheck check(layer_case, seed);
+  for (size_t i = 0; i < layer_case.inputs.size(); ++i) {
+    if (layer_case.inputs[i].dtype == DType::kInt32) continue;
+    const int k = static_cast<int>(i);
+    const std::string wrong = check.Check(X(k), Dx(k));
+    CHECK_MESSAGE(wrong.empty(), wrong);
+  }
+  for (size_t i = 0; i < check.spec().params.size(); ++i) {
+    const int k = static_cast<int>(i);
+    const std::string wrong = check.Check(Param(k), ParamGrad(k));
+    CHECK_MESSAGE(wrong.empty(), wrong);
+  }
+}
+
+TEST_CASE("the reference's gradients are its central differences") {
+  const uint32_t seed = std::random_device{}();
+  MESSAGE("seed ", seed);
+  int checked = 0;
+  for (const LayerCase& layer_case : AllLayerCases(seed)) {
+    const bool variance_zero = layer_case.name == "batch_norm on 1x3x1x1 fp32 nchw" ||
+                               layer_case.name == "batch_norm on 1x3x1x1 fp32 nhwc";
+    if (layer_case.inputs[0].elements() > kMostElements || variance_zero) continue;
+    CheckGradients(layer_case, seed);
+    ++checked;
+  }
+  CHECK(checked > 150);
+}
+
+// One forward step on hand-made numbers, so that the reference does not only agree with itself.
+std::vector<double> ForwardOf(const Layer& layer, const Shape& image, const Values& given) {
+  const std::vector<TensorSpec> inputs = {{.shape = image}};
+  const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
+  const StepSignature forward =
+      SignatureOf(spec.steps[0], {.layer = layer, .spec = spec, .inputs = inputs});
+  return ReferenceStep(forward, given).at(Y());
+}
+
+TEST_CASE("the reference gives results worked out by hand") {
+  // 1 2 3      1 0      1+5+10  2+6+10       the kernel slides without being flipped
+  // 4 5 6  *   0 1  =   4+8+10  5+9+10
+  // 7 8 9     + 10
+  CHECK(
+      ForwardOf(Convolution{.out_channels = 1, .kernel = 2}, {1, 1, 3, 3},
+                {{X(), {1, 2, 3, 4, 5, 6, 7, 8, 9}}, {Param(0), {1, 0, 0, 1}}, {Param(1), {10}}}) ==
+      std::vector<double>{16, 18, 22, 24});
+  CHECK(ForwardOf(FullyConnected{.out_features = 2, .bias = false}, {1, 3, 1, 1},
+                  {{X(), {1, 2, 3}}, {Param(0), {1, 1, 1, 0, 0, 2}}}) == std::vector<double>{6, 6});
+  CHECK(ForwardOf(AveragePool{.kernel = 2, .stride = 2, .padding = 1}, {1, 1, 2, 2},
+                  {{X(), {4, 8, 12, 16}}}) == std::vector<double>{1, 2, 3, 4});
+  CHECK(ForwardOf(MaxPool{.kernel = 2, .stride = 2}, {1, 1, 2, 4},
+                  {{X(), {1, -2, -5, -6, 0, 3, -9, -4}}}) == std::vector<double>{3, -4});
+  // s = 1 + 3 / 3 * (sum of squares of neighbours): 3, 3, 2 for x = 1, 1, 0
+  CHECK(ForwardOf(LocalResponseNorm{.size = 3, .alpha = 3, .beta = 1}, {1, 3, 1, 1},
+                  {{X(), {1, 1, 0}}}) == std::vector<double>{1.0 / 3, 1.0 / 3, 0});
+}
+
+}  // namespace
+}  // namespace neap::testing

@@ -1,0 +1,175 @@
+#include "tests/layers/reference_window.h"
+
+#include <cmath>
+#include <limits>
+
+#include "neap/layers/convolution.h"
+#include "neap/layers/pooling.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+using Vector = std::vector<double>;
+
+size_t At(const Shape& s, int64_t n, int64_t c, int64_t h, int64_t w) {
+  return static_cast<size_t>(((n * s.c() + c) * s.h() + h) * s.w() + w);
+}
+
+// One meeting of an output element and an element under its window.
+struct Tap {
+  int64_t n, c_out, r, s;  // image; channel of y; place in the window
+  size_t y, x, weight;     // positions
+};
+
+// Calls f(tap) for every tap inside the image.
+template <typename F>
+void ForEachTap(const Convolution& layer, const Shape& x, const Shape& y, const Shape& weight,
+                F f) {
+  const int64_t out_per_group = y.c() / layer.groups;
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const int64_t ow = i % y.w();
+    const int64_t oh = i / y.w() % y.h();
+    const int64_t k = i / (y.w() * y.h()) % y.c();
+    const int64_t n = i / (y.w() * y.h() * y.c());
+    for (int64_t j = 0; j < weight.c() * weight.h() * weight.w(); ++j) {
+      const int64_t s = j % weight.w();
+      const int64_t r = j / weight.w() % weight.h();
+      const int64_t c = j / (weight.w() * weight.h());
+      const int64_t h = oh * layer.stride.h - layer.padding.h + r * layer.dilation.h;
+      const int64_t w = ow * layer.stride.w - layer.padding.w + s * layer.dilation.w;
+      if (h < 0 || h >= x.h() || w < 0 || w >= x.w()) continue;
+      const int64_t c_in = k / out_per_group * weight.c() + c;
+      f(Tap{n, k, r, s, static_cast<size_t>(i), At(x, n, c_in, h, w), At(weight, k, c, r, s)});
+    }
+  }
+}
+
+Vector SumOverChannels(const Shape& y, const Vector& dy) {
+  Vector sums(static_cast<size_t>(y.c()));
+  for (size_t i = 0; i < dy.size(); ++i) {
+    sums[i / static_cast<size_t>(y.h() * y.w()) % sums.size()] += dy[i];
+  }
+  return sums;
+}
+
+Values ConvolutionForward(const StepSignature& signature, const Convolution& layer,
+                          const Values& given) {
+  const Shape& out = signature.Spec(Y()).shape;
+  Vector y(static_cast<size_t>(out.elements()));
+  if (given.contains(Param(1)) && signature.Has(Param(1))) {
+    for (size_t i = 0; i < y.size(); ++i) {
+      y[i] = given.at(
+          Param(1))[i / static_cast<size_t>(out.h() * out.w()) % static_cast<size_t>(out.c())];
+    }
+  }
+  const Vector& x = given.at(X());
+  const Vector& weight = given.at(Param(0));
+  ForEachTap(layer, signature.Spec(X()).shape, out, signature.Spec(Param(0)).shape,
+             [&](const Tap& t) { y[t.y] += x[t.x] * weight[t.weight]; });
+  return {{Y(), y}};
+}
+
+Values RunConvolution(const StepSignature& signature, const Convolution& layer,
+                      const Values& given) {
+  if (signature.phase == Phase::kForward) return ConvolutionForward(signature, layer, given);
+  const Vector& dy = given.at(Dy());
+  const Shape& out = signature.Spec(Dy()).shape;
+  if (signature.phase == Phase::kBackwardData) {
+    const TensorSpec& in = signature.Spec(Dx());
+    Vector dx(static_cast<size_t>(in.elements()));
+    const Vector& weight = given.at(Param(0));
+    ForEachTap(layer, in.shape, out, signature.Spec(Param(0)).shape,
+               [&](const Tap& t) { dx[t.x] += dy[t.y] * weight[t.weight]; });
+    return {{Dx(), dx}};
+  }
+  const TensorSpec& weight = signature.Spec(ParamGrad(0));
+  Vector dweight(static_cast<size_t>(weight.elements()));
+  const Vector& x = given.at(X());
+  ForEachTap(layer, signature.Spec(X()).shape, out, weight.shape,
+             [&](const Tap& t) { dweight[t.weight] += dy[t.y] * x[t.x]; });
+  Values result = {{ParamGrad(0), dweight}};
+  if (signature.Has(ParamGrad(1))) result[ParamGrad(1)] = SumOverChannels(out, dy);
+  return result;
+}
+
+// Pooling as a depthwise window: kernel, stride, padding; one channel of y per channel of x.
+Convolution PoolWindow(const StepSignature& signature, const Shape& x) {
+  const Layer& layer = signature.layer;
+  Convolution window = {.out_channels = x.c(), .kernel = {x.h(), x.w()}, .groups = x.c()};
+  if (const MaxPool* pool = layer.As<MaxPool>()) {
+    window.kernel = pool->kernel;
+    window.stride = pool->stride;
+    window.padding = pool->padding;
+  } else if (const AveragePool* average = layer.As<AveragePool>()) {
+    window.kernel = average->kernel;
+    window.stride = average->stride;
+    window.padding = average->padding;
+  }
+  return window;
+}
+
+Shape WindowShape(const Convolution& window) {
+  return {window.out_channels, 1, window.kernel.h, window.kernel.w};
+}
+
+}  // namespace
+
+Values ReferenceConvolution(const StepSignature& signature, const Values& given) {
+  return RunConvolution(signature, *signature.layer.As<Convolution>(), given);
+}
+
+Values ReferenceFullyConnected(const StepSignature& signature, const Values& given) {
+  const Operand image = signature.phase == Phase::kBackwardData ? Dx() : X();
+  const Operand result = signature.phase == Phase::kForward ? Y() : Dy();
+  const Shape& x = signature.Spec(image).shape;
+  return RunConvolution(
+      signature, {.out_channels = signature.Spec(result).shape.c(), .kernel = {x.h(), x.w()}},
+      given);
+}
+
+Values ReferenceMaxPool(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Shape& in = signature.Spec(forward ? X() : Dx()).shape;
+  const Shape& out = signature.Spec(forward ? Y() : Dy()).shape;
+  const Convolution window = PoolWindow(signature, in);
+  const auto place = [&](const Tap& t) { return static_cast<double>(t.r * window.kernel.w + t.s); };
+  if (!forward) {
+    Vector dx(static_cast<size_t>(in.elements()));
+    ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
+      if (given.at(Saved(0))[t.y] == place(t)) dx[t.x] += given.at(Dy())[t.y];
+    });
+    return {{Dx(), dx}};
+  }
+  Vector y(static_cast<size_t>(out.elements()));
+  Vector index(y.size(), -1);
+  const Vector& x = given.at(X());
+  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
+    const bool wins = std::isnan(x[t.x]) ? !std::isnan(y[t.y]) : x[t.x] > y[t.y];
+    if (index[t.y] >= 0 && !wins) return;
+    y[t.y] = x[t.x];
+    index[t.y] = place(t);
+  });
+  Values result = {{Y(), y}};
+  if (signature.Has(Saved(0))) result[Saved(0)] = index;
+  return result;
+}
+
+Values ReferenceAveragePool(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Shape& in = signature.Spec(forward ? X() : Dx()).shape;
+  const Shape& out = signature.Spec(forward ? Y() : Dy()).shape;
+  const Convolution window = PoolWindow(signature, in);
+  const double size = static_cast<double>(window.kernel.h * window.kernel.w);
+  Vector result(static_cast<size_t>(forward ? out.elements() : in.elements()));
+  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
+    if (forward) {
+      result[t.y] += given.at(X())[t.x] / size;
+    } else {
+      result[t.x] += given.at(Dy())[t.y] / size;
+    }
+  });
+  return {{forward ? Y() : Dx(), result}};
+}
+
+}  // namespace neap::testing

@@ -1,0 +1,14 @@
+// The float64 reference of the layers that slide a window, and of fully connected, which is a
+// window as large as the image.
+#pragma once
+
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+Values ReferenceConvolution(const StepSignature& signature, const Values& given);
+Values ReferenceFullyConnected(const StepSignature& signature, const Values& given);
+Values ReferenceMaxPool(const StepSignature& signature, const Values& given);
+Values ReferenceAveragePool(const StepSignature& signature, const Values& given);
+
+}  // namespace neap::testing
