@@ -1,0 +1,48 @@
+// AlexNet, twice: torchvision's, whose weights exchange with PyTorch, and the one that the
+// SuperNeurons paper plans.
+//
+// They differ where it shows in bytes: torchvision's (Krizhevsky, "One weird trick", 2014) has
+// 64-192-384-256-256 maps at 224x224 and no normalisation; the paper's has the 2012 network's
+// 96-256-384-384-256 maps in one tower at 227x227, with LRN. The paper's published peaks hold only
+// for the latter.
+//
+//   Graph net = nets::AlexNet({.batch = 128});
+//   Graph paper = nets::AlexNetPaper({.batch = 200});
+#pragma once
+
+#include <cstdint>
+
+#include "neap/core/graph.h"
+
+namespace neap::nets {
+
+struct AlexNetOptions {
+  int64_t image = 224;  // height and width; at least 63
+  int64_t classes = 1000;
+  int64_t batch = 1;
+  int64_t channels = 3;
+  float dropout = 0.5F;
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+// torchvision.models.alexnet, 61,100,840 parameters, layers named as its modules: features.0 ...
+// classifier.6. Its adaptive average pooling to 6x6, the identity at 224 (up to 254), is left out:
+// other sizes that do not come to 6x6 give classifier.1 another number of weights.
+Graph AlexNet(const AlexNetOptions& options);
+
+struct AlexNetPaperOptions {
+  int64_t image = 227;  // height and width; at least 67
+  int64_t classes = 1000;
+  int64_t batch = 1;
+  int64_t channels = 3;
+  float dropout = 0.5F;
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+// The 23 layers of SuperNeurons, footnote 3, in that order; the 23rd is the loss's softmax.
+// 62,378,344 parameters.
+Graph AlexNetPaper(const AlexNetPaperOptions& options);
+
+}  // namespace neap::nets

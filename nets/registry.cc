@@ -1,0 +1,202 @@
+#include "neap/nets/registry.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/status_macros.h"
+#include "neap/nets/alexnet.h"
+#include "neap/nets/lenet.h"
+#include "neap/nets/resnet.h"
+#include "neap/nets/vgg.h"
+
+namespace neap::nets {
+namespace {
+
+// `base` with what every network can be given.
+template <typename Options>
+Options WithOverrides(Options base, const NetOptions& options) {
+  base.batch = options.batch.value_or(base.batch);
+  base.image = options.image.value_or(base.image);
+  base.channels = options.channels.value_or(base.channels);
+  base.classes = options.classes.value_or(base.classes);
+  base.dtype = options.dtype;
+  base.layout = options.layout;
+  return base;
+}
+
+using Blocks = std::array<int64_t, 4>;
+
+template <int64_t... kBlocks>
+Graph BasicResNet(const NetOptions& options) {
+  return ResNet(WithOverrides(ResNetOptions{.blocks = {kBlocks...}, .bottleneck = false}, options));
+}
+template <int64_t... kBlocks>
+Graph BottleneckResNet(const NetOptions& options) {
+  return ResNet(
+      WithOverrides(ResNetOptions{.blocks = options.blocks.value_or(Blocks{kBlocks...})}, options));
+}
+template <int64_t kDepth>
+Graph ResNetForCifar(const NetOptions& options) {
+  const int64_t n = (options.depth.value_or(kDepth) - 2) / 6;
+  return CifarResNet(WithOverrides(CifarResNetOptions{.n = n}, options));
+}
+
+struct Entry {
+  Network network;
+  Graph (*build)(const NetOptions& options);
+  bool takes_depth = false;
+  bool takes_blocks = false;
+};
+
+constexpr Network ForImageNet(std::string_view name, std::string_view description,
+                              int64_t image = 224) {
+  return {.name = name, .description = description, .image = image, .channels = 3, .classes = 1000};
+}
+constexpr Network ForCifar(std::string_view name, std::string_view description) {
+  return {.name = name, .description = description, .image = 32, .channels = 3, .classes = 10};
+}
+
+constexpr Entry kEntries[] = {
+    {{"lenet", "LeNet-5 for digits, Caffe's variant", 28, 1, 10},
+     [](const NetOptions& o) { return LeNet(WithOverrides(LeNetOptions{}, o)); }},
+    {ForImageNet("alexnet", "AlexNet of 2012 in one tower: the 23 layers of the SuperNeurons paper",
+                 227),
+     [](const NetOptions& o) { return AlexNetPaper(WithOverrides(AlexNetPaperOptions{}, o)); }},
+    {ForImageNet("alexnet-torchvision", "AlexNet as in torchvision"),
+     [](const NetOptions& o) { return AlexNet(WithOverrides(AlexNetOptions{}, o)); }},
+    {ForImageNet("vgg16", "VGG-16 as in torchvision"),
+     [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg16}, o)); }},
+    {ForImageNet("vgg19", "VGG-19 as in torchvision"),
+     [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg19}, o)); }},
+    {ForImageNet("resnet18", "ResNet-18 as in torchvision"), BasicResNet<2, 2, 2, 2>},
+    {ForImageNet("resnet34", "ResNet-34 as in torchvision"), BasicResNet<3, 4, 6, 3>},
+    {ForImageNet("resnet50", "ResNet-50 as in torchvision"), BottleneckResNet<3, 4, 6, 3>},
+    {ForImageNet("resnet101", "ResNet-101 as in torchvision"), BottleneckResNet<3, 4, 23, 3>},
+    {ForImageNet("resnet152", "ResNet-152 as in torchvision"), BottleneckResNet<3, 8, 36, 3>},
+    {ForImageNet("resnet", "bottleneck ResNet with --blocks n1,n2,n3,n4 (3,4,6,3)"),
+     BottleneckResNet<3, 4, 6, 3>, false, true},
+    {ForCifar("resnet20", "ResNet-20 for CIFAR"), ResNetForCifar<20>},
+    {ForCifar("resnet32", "ResNet-32 for CIFAR"), ResNetForCifar<32>},
+    {ForCifar("resnet44", "ResNet-44 for CIFAR"), ResNetForCifar<44>},
+    {ForCifar("resnet56", "ResNet-56 for CIFAR"), ResNetForCifar<56>},
+    {ForCifar("resnet110", "ResNet-110 for CIFAR"), ResNetForCifar<110>},
+    {ForCifar("resnet-cifar", "ResNet for CIFAR with --depth 6n+2 (20)"), ResNetForCifar<20>, true,
+     false},
+};
+
+// Levenshtein's: insertions, deletions and replacements that make `a` into `b`.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+absl::Status UnknownNetwork(std::string_view name) {
+  constexpr size_t kSuggestions = 3;
+  const std::string given(name.substr(0, 64));
+  const std::string wanted = absl::AsciiStrToLower(given);
+  std::vector<std::string> known;
+  for (const Entry& entry : kEntries) known.emplace_back(entry.network.name);
+  std::stable_sort(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {
+    return EditDistance(wanted, a) < EditDistance(wanted, b);
+  });
+  known.resize(kSuggestions);
+  return absl::NotFoundError(
+      absl::StrCat("unknown network '", given, "'; closest: ", absl::StrJoin(known, ", ")));
+}
+
+absl::StatusOr<Entry> FindEntry(std::string_view name) {
+  const auto* entry = std::find_if(std::begin(kEntries), std::end(kEntries),
+                                   [&](const Entry& e) { return e.network.name == name; });
+  if (entry == std::end(kEntries)) return UnknownNetwork(name);
+  return *entry;
+}
+
+absl::Status CheckRange(const char* option, std::optional<int64_t> value, int64_t limit) {
+  if (!value || (*value >= 1 && *value <= limit)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " must be between 1 and ", limit, ", not ", *value));
+}
+
+// Sizes up to which no product of shapes, however a network widens them, overflows 64 bits.
+absl::Status CheckSizes(const Network& network, const NetOptions& options) {
+  constexpr int64_t kMaxElements = int64_t{1} << 40;
+  RETURN_IF_ERROR(CheckRange("batch", options.batch, int64_t{1} << 24));
+  RETURN_IF_ERROR(CheckRange("image", options.image, int64_t{1} << 16));
+  RETURN_IF_ERROR(CheckRange("channels", options.channels, int64_t{1} << 16));
+  RETURN_IF_ERROR(CheckRange("classes", options.classes, int64_t{1} << 24));
+  const auto extent = static_cast<double>(options.image.value_or(network.image));
+  const double elements = extent * extent * static_cast<double>(options.batch.value_or(1)) *
+                          static_cast<double>(options.channels.value_or(network.channels));
+  if (elements > static_cast<double>(kMaxElements)) {
+    return absl::InvalidArgumentError(absl::StrCat("batch x channels x image x image is ", elements,
+                                                   ", more than ", kMaxElements));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDepth(const Entry& entry, const NetOptions& options) {
+  constexpr int64_t kMaxBlocks = 20'000;
+  const std::string name(entry.network.name);
+  if (options.depth && !entry.takes_depth) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("network '", name, "' takes no depth; resnet-cifar does"));
+  }
+  if (options.blocks && !entry.takes_blocks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("network '", name, "' takes no blocks; resnet does"));
+  }
+  RETURN_IF_ERROR(CheckRange("depth", options.depth, 6 * kMaxBlocks + 2));
+  if (options.depth && (*options.depth < 8 || *options.depth % 6 != 2)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("depth must be 6n + 2 with n >= 1 (8, 14, 20, ...), not ", *options.depth));
+  }
+  for (int64_t blocks : options.blocks.value_or(Blocks{1, 1, 1, 1})) {
+    RETURN_IF_ERROR(CheckRange("blocks", blocks, kMaxBlocks));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDType(DType dtype) {
+  if (dtype != DType::kUInt8 && dtype != DType::kInt32) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a network is trained in a floating-point dtype, not ", std::string(Name(dtype))));
+}
+
+}  // namespace
+
+std::vector<Network> Networks() {
+  std::vector<Network> networks;
+  for (const Entry& entry : kEntries) networks.push_back(entry.network);
+  return networks;
+}
+
+absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options) {
+  ASSIGN_OR_RETURN(const Entry entry, FindEntry(name));
+  RETURN_IF_ERROR(CheckSizes(entry.network, options));
+  RETURN_IF_ERROR(CheckDepth(entry, options));
+  RETURN_IF_ERROR(CheckDType(options.dtype));
+  return entry.build(options);
+}
+
+int64_t ParameterCount(const ResolvedGraph& graph) {
+  int64_t count = 0;
+  for (const ResolvedLayer& layer : graph.layers) {
+    for (const ParamSpec& param : layer.spec.params) count += param.tensor.elements();
+  }
+  return count;
+}
+
+}  // namespace neap::nets

@@ -1,0 +1,53 @@
+// The networks by name, for the command line: what `neap plan NET` and `neap train NET` accept.
+//
+// Input comes from people, so unlike the builders this checks its options: a depth that no network
+// has, a million blocks or an image of 10^9 pixels a side end in one clear line, not in an
+// overflow.
+//
+//   ASSIGN_OR_RETURN(Graph net, nets::Build("resnet50", {.batch = 128, .image = 192}));
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/graph.h"
+
+namespace neap::nets {
+
+struct Network {
+  std::string_view name;
+  std::string_view description;  // one line
+  int64_t image = 0;             // height and width by default
+  int64_t channels = 0;          // by default
+  int64_t classes = 0;           // by default
+};
+
+// In the order in which to list them.
+std::vector<Network> Networks();
+
+// What is absent is the network's own default.
+struct NetOptions {
+  std::optional<int64_t> batch = {};
+  std::optional<int64_t> image = {};
+  std::optional<int64_t> channels = {};
+  std::optional<int64_t> classes = {};
+  std::optional<int64_t> depth = {};                  // "resnet-cifar" only: 6n + 2
+  std::optional<std::array<int64_t, 4>> blocks = {};  // "resnet" only
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+// Errors: NOT_FOUND for an unknown name, with the closest known ones; INVALID_ARGUMENT naming the
+// option that is out of range or that this network does not have. Shapes are checked by Resolve().
+absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options);
+
+// Learned numbers of the network: weights, biases, batch norm's gamma and beta, not its running
+// statistics.
+int64_t ParameterCount(const ResolvedGraph& graph);
+
+}  // namespace neap::nets

@@ -1,0 +1,143 @@
+#include "neap/nets/resnet.h"
+
+#include <numeric>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
+
+namespace neap::nets {
+namespace {
+
+// A bottleneck's output has this many times the maps of its 3x3 convolution.
+constexpr int64_t kExpansion = 4;
+
+// Batch norm subtracts any bias, so the convolution has none.
+constexpr Convolution Conv(int64_t size, int64_t out_channels, int64_t stride = 1) {
+  return {.out_channels = out_channels,
+          .kernel = size,
+          .stride = stride,
+          .padding = size / 2,
+          .bias = false};
+}
+
+// The residual blocks on top of a stem.
+class ResidualTrunk {
+ public:
+  ResidualTrunk(Graph& net, std::string x, int64_t channels)
+      : net_(net), x_(std::move(x)), channels_(channels) {}
+
+  const std::string& output() const { return x_; }
+
+  struct Stage {
+    std::string name;
+    int64_t blocks = 0;
+    int64_t width = 0;
+    int64_t stride = 1;  // of the first block
+    bool bottleneck = false;
+  };
+  void AddStage(const Stage& stage) {
+    for (int64_t i = 0; i < stage.blocks; ++i) {
+      AddBlock(stage, absl::StrCat(stage.name, ".", i, "."), i == 0 ? stage.stride : 1);
+    }
+  }
+
+ private:
+  void AddBlock(const Stage& stage, const std::string& prefix, int64_t stride) {
+    const int64_t out_channels = stage.width * (stage.bottleneck ? kExpansion : 1);
+    std::string y = x_;
+    if (stage.bottleneck) {
+      y = AddUnit(prefix, 1, Conv(1, stage.width), y);
+      y = net_.Add(prefix + "relu1", Relu{}, {y});
+      y = AddUnit(prefix, 2, Conv(3, stage.width, stride), y);
+      y = net_.Add(prefix + "relu2", Relu{}, {y});
+      y = AddUnit(prefix, 3, Conv(1, out_channels), y);
+    } else {
+      y = AddUnit(prefix, 1, Conv(3, stage.width, stride), y);
+      y = net_.Add(prefix + "relu1", Relu{}, {y});
+      y = AddUnit(prefix, 2, Conv(3, stage.width), y);
+    }
+    y = net_.Add(prefix + "add", Add{}, {y, AddShortcut(prefix, out_channels, stride)});
+    x_ = net_.Add(prefix + (stage.bottleneck ? "relu3" : "relu2"), Relu{}, {y});
+    channels_ = out_channels;
+  }
+
+  // The block's input, projected where the block changes its shape.
+  std::string AddShortcut(const std::string& prefix, int64_t out_channels, int64_t stride) {
+    if (stride == 1 && channels_ == out_channels) return x_;
+    const std::string x = net_.Add(prefix + "downsample.0", Conv(1, out_channels, stride), {x_});
+    return net_.Add(prefix + "downsample.1", BatchNorm{}, {x});
+  }
+
+  std::string AddUnit(const std::string& prefix, int index, const Convolution& convolution,
+                      std::string x) {
+    x = net_.Add(absl::StrCat(prefix, "conv", index), convolution, {x});
+    return net_.Add(absl::StrCat(prefix, "bn", index), BatchNorm{}, {x});
+  }
+
+  Graph& net_;
+  std::string x_;
+  int64_t channels_;
+};
+
+std::string Stem(Graph& net, const Convolution& convolution, std::string x) {
+  x = net.Add("conv1", convolution, {x});
+  x = net.Add("bn1", BatchNorm{}, {x});
+  return net.Add("relu", Relu{}, {x});
+}
+
+void Classifier(Graph& net, int64_t classes, std::string x) {
+  x = net.Add("avgpool", GlobalAveragePool{}, {x});
+  x = net.Add("fc", FullyConnected{.out_features = classes}, {x});
+  net.Loss(x);
+}
+
+}  // namespace
+
+Graph ResNet(const ResNetOptions& options) {
+  const int64_t blocks = std::accumulate(options.blocks.begin(), options.blocks.end(), int64_t{0});
+  Graph net({.name = absl::StrCat("resnet", 2 + blocks * (options.bottleneck ? 3 : 2)),
+             .batch = options.batch,
+             .dtype = options.dtype,
+             .layout = options.layout});
+  std::string x = net.Input({options.channels, options.image, options.image});
+  x = Stem(net, Conv(7, options.width, 2), x);
+  x = net.Add("maxpool", MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {x});
+
+  ResidualTrunk trunk(net, x, options.width);
+  for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
+    trunk.AddStage({.name = absl::StrCat("layer", stage + 1),
+                    .blocks = options.blocks[stage],
+                    .width = options.width << stage,
+                    .stride = stage == 0 ? 1 : 2,
+                    .bottleneck = options.bottleneck});
+  }
+  Classifier(net, options.classes, trunk.output());
+  return net;
+}
+
+Graph CifarResNet(const CifarResNetOptions& options) {
+  Graph net({.name = absl::StrCat("resnet", 6 * options.n + 2),
+             .batch = options.batch,
+             .dtype = options.dtype,
+             .layout = options.layout});
+  std::string x = net.Input({options.channels, options.image, options.image});
+  x = Stem(net, Conv(3, options.width), x);
+
+  ResidualTrunk trunk(net, x, options.width);
+  for (int stage = 0; stage < 3; ++stage) {
+    trunk.AddStage({.name = absl::StrCat("layer", stage + 1),
+                    .blocks = options.n,
+                    .width = options.width << stage,
+                    .stride = stage == 0 ? 1 : 2});
+  }
+  Classifier(net, options.classes, trunk.output());
+  return net;
+}
+
+}  // namespace neap::nets

@@ -1,0 +1,53 @@
+// Residual networks (He et al., 2015) of any depth: for ImageNet as torchvision has them, and for
+// CIFAR-sized images.
+//
+// What makes them hard to plan is the shortcut: a block's input stays alive over the whole block,
+// and its gradient is a sum of two. Layers are named as torchvision's modules (conv1, layer1.0.bn2,
+// layer2.0.downsample.0, fc), so that weights exchange with PyTorch; those without parameters are
+// named likewise (layer1.0.relu1, layer1.0.add).
+//
+//   Graph resnet50 = nets::ResNet({.batch = 128});
+//   Graph resnet18 = nets::ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false, .batch = 128});
+//   Graph resnet20 = nets::CifarResNet({.n = 3, .batch = 128});
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "neap/core/graph.h"
+
+namespace neap::nets {
+
+struct ResNetOptions {
+  std::array<int64_t, 4> blocks = {3, 4, 6, 3};  // per stage; ResNet-50
+  bool bottleneck = true;  // 1x1, 3x3, 1x1 convolutions in a block; otherwise two 3x3
+  int64_t image = 224;     // height and width
+  int64_t classes = 1000;
+  int64_t batch = 1;
+  int64_t channels = 3;
+  int64_t width = 64;  // maps in the stem; every stage after the first doubles them
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+// torchvision's resnet18 ... resnet152 ("v1.5": a bottleneck's stride is at its 3x3 convolution).
+// Its name is resnetD, D = 2 + convolutions on the main path between stem and classifier.
+Graph ResNet(const ResNetOptions& options);
+
+struct CifarResNetOptions {
+  int64_t n = 3;       // blocks per stage: 6n + 2 layers
+  int64_t image = 32;  // height and width; at least 8
+  int64_t classes = 10;
+  int64_t batch = 1;
+  int64_t channels = 3;
+  int64_t width = 16;  // maps in the first stage, doubled in the second and third
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+// He et al., section 4.2: a 3x3 stem, three stages of n basic blocks. Where the shape changes the
+// shortcut is a 1x1 projection with batch norm (option B, as in the ImageNet networks), not the
+// paper's padding with zeros (option A): 2,752 parameters more than its ResNet-20.
+Graph CifarResNet(const CifarResNetOptions& options);
+
+}  // namespace neap::nets

@@ -1,0 +1,34 @@
+// VGG (Simonyan and Zisserman, 2014), as torchvision has it: no network here keeps more bytes per
+// layer. Its first two convolutions alone hold 64 maps at full image size, so the peak lies at the
+// very end of the backward pass.
+//
+//   Graph net = nets::Vgg({.convolutions = nets::kVgg19, .batch = 64});
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "neap/core/graph.h"
+
+namespace neap::nets {
+
+inline constexpr std::array<int64_t, 5> kVgg16 = {2, 2, 3, 3, 3};
+inline constexpr std::array<int64_t, 5> kVgg19 = {2, 2, 4, 4, 4};
+
+struct VggOptions {
+  std::array<int64_t, 5> convolutions = kVgg16;  // between one pooling and the next
+  int64_t image = 224;                           // height and width; at least 32
+  int64_t classes = 1000;
+  int64_t batch = 1;
+  int64_t channels = 3;
+  float dropout = 0.5F;
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+// torchvision.models.vgg16 (138,357,544 parameters), vgg19 (143,667,240): layers named features.0
+// ... classifier.6. Its adaptive average pooling to 7x7, the identity at 224 (up to 255), is left
+// out: other sizes that do not come to 7x7 give classifier.0 another number of weights.
+Graph Vgg(const VggOptions& options);
+
+}  // namespace neap::nets

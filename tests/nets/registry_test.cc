@@ -1,0 +1,119 @@
+#include "neap/nets/registry.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <set>
+
+#include "neap/nets/resnet.h"
+#include "tests/nets/resolved.h"
+
+namespace neap::nets {
+namespace {
+
+Resolved BuildResolved(std::string_view name, const NetOptions& options = {}) {
+  auto net = Build(name, options);
+  REQUIRE_MESSAGE(net.ok(), net.status().ToString());
+  return Resolved(*net);
+}
+
+// The message of the error that `options` must give.
+std::string Refusal(std::string_view name, const NetOptions& options) {
+  const auto net = Build(name, options);
+  REQUIRE_FALSE(net.ok());
+  CHECK(net.status().code() == absl::StatusCode::kInvalidArgument);
+  return std::string(net.status().message());
+}
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("every listed network builds, resolves and has the defaults it is listed with") {
+  std::set<std::string_view> names;
+  for (const Network& network : Networks()) {
+    CAPTURE(network.name);
+    names.insert(network.name);
+    CHECK_FALSE(network.description.empty());
+    const Resolved net = BuildResolved(network.name);
+    CHECK(net.layer("input").spec.output.shape ==
+          Shape{1, network.channels, network.image, network.image});
+    CHECK(net.layer("loss").spec.output.shape.c() == network.classes);
+  }
+  CHECK(names.size() == Networks().size());
+}
+
+TEST_CASE("a network built by name carries that name") {
+  for (const Network& network : Networks()) {
+    if (network.name == "resnet" || network.name == "resnet-cifar") continue;
+    CHECK(Build(network.name, {})->options().name == std::string(network.name));
+  }
+}
+
+TEST_CASE("names lead to the parameter counts of their networks") {
+  const std::pair<const char*, int64_t> counts[] = {
+      {"lenet", 431'080},        {"alexnet", 62'378'344},  {"alexnet-torchvision", 61'100'840},
+      {"vgg16", 138'357'544},    {"vgg19", 143'667'240},   {"resnet18", 11'689'512},
+      {"resnet34", 21'797'672},  {"resnet50", 25'557'032}, {"resnet101", 44'549'160},
+      {"resnet152", 60'192'808}, {"resnet20", 272'474}};
+  for (const auto& [name, count] : counts) {
+    CAPTURE(name);
+    CHECK(ParameterCount(BuildResolved(name).graph()) == count);
+  }
+}
+
+TEST_CASE("options override a network's defaults") {
+  const Resolved net = BuildResolved(
+      "resnet18", {.batch = 3, .image = 64, .channels = 1, .classes = 7, .layout = Layout::kNhwc});
+  CHECK(net.shape("input") == "3x1x64x64");
+  CHECK(net.shape("loss") == "3x7x1x1");
+  CHECK(net.layer("fc").spec.output.layout == Layout::kNhwc);
+  CHECK(net.graph().options.batch == 3);
+}
+
+TEST_CASE("resnet takes blocks and resnet-cifar takes a depth of 6n + 2") {
+  CHECK(Build("resnet", {.blocks = {{3, 4, 23, 3}}})->options().name == "resnet101");
+  CHECK(Build("resnet-cifar", {.depth = 8})->options().name == "resnet8");
+  CHECK(Build("resnet-cifar", {.depth = 1202})->options().name == "resnet1202");
+}
+
+TEST_CASE("an unknown name is answered with the closest known ones") {
+  const absl::Status status = Build("resnet-50", {}).status();
+  CHECK(status.code() == absl::StatusCode::kNotFound);
+  CHECK(
+      Contains(std::string(status.message()), "unknown network 'resnet-50'; closest: resnet50, "));
+  CHECK(Contains(Build("AlexNet", {}).status().ToString(), "closest: alexnet, "));
+  CHECK(Contains(Build("vgg-91", {}).status().ToString(), "vgg19"));
+  CHECK(Build("", {}).status().code() == absl::StatusCode::kNotFound);
+  CHECK(Build(std::string(1'000'000, 'x'), {}).status().message().size() < 200);
+}
+
+TEST_CASE("an option that a network does not have is refused by name") {
+  CHECK(Contains(Refusal("vgg16", {.depth = 19}), "'vgg16' takes no depth"));
+  CHECK(Contains(Refusal("resnet20", {.depth = 26}), "'resnet20' takes no depth"));
+  CHECK(Contains(Refusal("resnet50", {.blocks = {{1, 1, 1, 1}}}), "'resnet50' takes no blocks"));
+}
+
+TEST_CASE("options out of range are refused by name") {
+  for (const int64_t bad : {int64_t{0}, int64_t{-1}, std::numeric_limits<int64_t>::min(),
+                            std::numeric_limits<int64_t>::max()}) {
+    CAPTURE(bad);
+    CHECK(Contains(Refusal("resnet50", {.batch = bad}), "batch must be between 1 and "));
+    CHECK(Contains(Refusal("resnet50", {.image = bad}), "image must be between 1 and "));
+    CHECK(Contains(Refusal("resnet50", {.channels = bad}), "channels must be between 1 and "));
+    CHECK(Contains(Refusal("resnet50", {.classes = bad}), "classes must be between 1 and "));
+    CHECK(
+        Contains(Refusal("resnet", {.blocks = {{1, bad, 1, 1}}}), "blocks must be between 1 and "));
+    CHECK(Contains(Refusal("resnet-cifar", {.depth = bad}), "depth must be between 1 and "));
+  }
+  CHECK(Contains(Refusal("resnet-cifar", {.depth = 2}), "depth must be 6n + 2"));
+  CHECK(Contains(Refusal("resnet-cifar", {.depth = 21}), "depth must be 6n + 2"));
+  CHECK(Contains(Refusal("resnet50", {.dtype = DType::kInt32}), "floating-point dtype, not int32"));
+}
+
+TEST_CASE("options that are too large only together are refused") {
+  CHECK(Contains(Refusal("resnet50", {.batch = 1 << 20, .image = 1 << 14}), "batch x channels"));
+}
+
+}  // namespace
+}  // namespace neap::nets
