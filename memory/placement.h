@@ -1,0 +1,43 @@
+// Offline placement: offsets for blocks whose lifetimes are all known, so that the arena is as
+// small as possible.
+//
+// This is dynamic storage allocation, NP-hard in general; the sum of live bytes at the busiest time
+// is a lower bound. On the stack-like lifetimes of training, a heap that knows the future and a few
+// greedy orders come within a percent of it:
+//
+//   as they come: a's bytes        the longest-lived first:
+//   are too few for d
+//   3 |   d d
+//   2 |   d d                        2 |   d d
+//   1 | b b b                        1 | a d d
+//   0 | a . .                        0 | b b b
+//     +-------> steps                  +-------> steps
+//
+// Several orders are tried, the best kept, and then improved by local search while that pays
+// (memory/placement_search.h). Deterministic.
+// *Complexity*: O(n log n) for what a heap would do, and a bounded number of comparisons after it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace neap {
+
+// Bytes needed during steps [begin, end).
+struct PlacementBlock {
+  int64_t bytes = 0;  // whole blocks
+  int begin = 0;
+  int end = 0;
+};
+
+struct PlacementResult {
+  std::vector<int64_t> offsets;  // parallel to the blocks
+  int64_t extent_bytes = 0;      // highest end
+};
+
+// The largest sum of live bytes at any step: no placement is smaller.
+int64_t PlacementLowerBound(const std::vector<PlacementBlock>& blocks);
+
+PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks);
+
+}  // namespace neap

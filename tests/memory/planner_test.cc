@@ -1,0 +1,281 @@
+#include "neap/memory/planner.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/device/description.h"
+#include "neap/core/verifier.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/default_catalog.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/memory/in_place.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+DeviceDescription H200() { return DescribedDevice("h200").value(); }
+
+// Convolutions have three engines, the fastest with the largest workspace, and one that may not be
+// used.
+class WorkspaceCatalog final : public EngineCatalog {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    if (signature.layer.type() != Convolution::kType || signature.phase == Phase::kUpdate) {
+      return std::vector<Engine>{{.id = "only"}};
+    }
+    const int64_t bytes = signature.operands.back().tensor.size_bytes();
+    return std::vector<Engine>{{.id = "unstable", .workspace_bytes = 0, .deterministic = false},
+                               {.id = "fast", .workspace_bytes = 40 * bytes},
+                               {.id = "medium", .workspace_bytes = 4 * bytes + 700},
+                               {.id = "small", .workspace_bytes = 600}};
+  }
+};
+
+TEST_CASE("a small plan, action by action") {
+  // KiB  step  fc   loss | loss  fc     fc
+  //            fwd  fwd  | data  params update
+  //   9 |                      +fc.bias.grad--+
+  //   8 |      fc = loss = fc.grad----+            one region, taken over in place
+  //   7 | labels-------------+ +fc.weight.grad+
+  //   6 | input-----------------------+
+  //   5 | iteration---------------------------+
+  // 0-4 | parameters, momentum, metrics
+  Graph net({.name = "mlp", .batch = 2});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Input({1, 2, 2})}));
+  const Program program = BuildProgram(net, {}).value();
+  DefaultCatalog catalog;
+  const PlanResult result = MakePlan(program, {.placement = "first-fit"}, H200(), catalog).value();
+  std::string text = "\n";
+  for (const Action& action : result.plan.actions) {
+    if (const auto* alloc = std::get_if<AllocAction>(&action)) {
+      absl::StrAppend(&text, "alloc ", result.plan.tensors[alloc->tensor.index()].name, " ",
+                      alloc->region.offset / kBlockBytes, "+", alloc->region.bytes / kBlockBytes,
+                      "\n");
+    } else if (const auto* free = std::get_if<FreeAction>(&action)) {
+      absl::StrAppend(&text, "free ", result.plan.tensors[free->tensor.index()].name, "\n");
+    } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
+      absl::StrAppend(&text, program.StepName(program.steps[compute->step.index()]), "\n");
+    }
+  }
+  CHECK(text == R"(
+alloc fc.weight 0+1
+alloc fc.weight.momentum 1+1
+alloc fc.bias 2+1
+alloc fc.bias.momentum 3+1
+alloc loss.metrics 4+1
+alloc iteration 5+1
+alloc input 6+1
+alloc labels 7+1
+alloc fc 8+1
+fc forward
+alloc loss 8+1
+loss forward
+free fc
+alloc fc.grad 8+1
+loss backward_data
+free labels
+free loss
+alloc fc.weight.grad 7+1
+alloc fc.bias.grad 9+1
+fc backward_params
+free input
+free fc.grad
+fc update
+free iteration
+free fc.weight.grad
+free fc.bias.grad
+)");
+  CHECK(result.plan.peak_bytes == 10 * kBlockBytes);
+  CHECK(result.stats.in_place_tensors == 2);
+  CHECK(Verify(result.plan).ok());
+}
+
+TEST_CASE("unknown policies and placements are refused with those there are") {
+  const Program program = BuildProgram(testing::RandomGraph(1), {}).value();
+  DefaultCatalog catalog;
+  const auto policy = MakePlan(program, {.policy = "nonsense"}, H200(), catalog).status();
+  CHECK(policy.code() == absl::StatusCode::kNotFound);
+  CHECK(std::string(policy.message()) == "unknown policy 'nonsense'; known: keep-all liveness");
+  const auto placement = MakePlan(program, {.placement = "nonsense"}, H200(), catalog).status();
+  CHECK(placement.code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("a budget of one byte names the step that binds, what it needs and the smallest budget") {
+  const Program program = BuildProgram(testing::RandomGraph(1), {}).value();
+  DefaultCatalog catalog;
+  const int64_t minimum = MakePlan(program, {}, H200(), catalog)->stats.minimum_budget_bytes;
+  for (const int64_t budget : {int64_t{1}, int64_t{0}, int64_t{-1}}) {
+    const absl::Status refused =
+        MakePlan(program, {.budget_bytes = budget}, H200(), catalog).status();
+    CHECK(refused.code() == absl::StatusCode::kResourceExhausted);
+    const std::string message(refused.message());
+    CHECK(message.find(absl::StrCat("the smallest feasible budget is ", minimum)) !=
+          std::string::npos);
+    CHECK(message.find("step ") != std::string::npos);
+  }
+}
+
+TEST_CASE("a sum of a tensor with itself is not computed in place") {
+  Graph net({.name = "twice", .batch = 2});
+  const std::string x = net.Add("conv", Convolution{.out_channels = 2}, {net.Input({1, 4, 4})});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Add("sum", Add{}, {x, x, x})}));
+  const Program program = BuildProgram(net, {}).value();
+  const Replacements replaces = ProveInPlace(program, Lifetimes(program));
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.name == "sum") CHECK(!replaces[tensor.id.index()].has_value());
+  }
+}
+
+TEST_CASE("a larger budget buys larger workspaces, the smallest one the smallest") {
+  const Program program = BuildProgram(testing::RandomGraph(9, {.image = 16}), {}).value();
+  WorkspaceCatalog catalog;
+  const auto workspaces = [](const Plan& plan) {
+    int64_t bytes = 0;
+    for (const StepMemory& memory : MemoryPerStep(plan)) bytes += memory.workspace_bytes;
+    return bytes;
+  };
+  for (const std::string_view placement : PlacementNames()) {
+    CAPTURE(std::string(placement));
+    PlannerOptions options = {.placement = std::string(placement)};
+    const PlanResult roomy = MakePlan(program, options, H200(), catalog).value();
+    options.budget_bytes = roomy.stats.minimum_budget_bytes;
+    const PlanResult tight = MakePlan(program, options, H200(), catalog).value();
+    CHECK(workspaces(tight.plan) < workspaces(roomy.plan));
+    for (const Action& action : roomy.plan.actions) {
+      const auto* compute = std::get_if<ComputeAction>(&action);
+      if (compute != nullptr && !compute->engines.empty())
+        CHECK(compute->engines[0].engine == "fast");
+    }
+    CHECK(Verify(tight.plan).ok());
+    CHECK(Verify(roomy.plan).ok());
+  }
+}
+
+TEST_CASE("strict mode runs the same engines under every budget") {
+  const Program program = BuildProgram(testing::RandomGraph(9, {.image = 16}), {}).value();
+  WorkspaceCatalog catalog;
+  const auto engines = [](const Plan& plan) {
+    std::vector<std::string> names;
+    for (const StepMemory& memory : MemoryPerStep(plan)) names.push_back(memory.engine);
+    return names;
+  };
+  const PlanResult roomy = MakePlan(program, {.strict = true}, H200(), catalog).value();
+  const PlanResult tight =
+      MakePlan(program, {.budget_bytes = roomy.stats.minimum_budget_bytes, .strict = true}, H200(),
+               catalog)
+          .value();
+  CHECK(engines(roomy.plan) == engines(tight.plan));
+}
+
+// The promises of planner.h, for one program and one choice of options.
+int64_t CheckPlans(const Program& program, PlannerOptions options, EngineCatalog& catalog) {
+  const DeviceDescription device = H200();
+  const absl::StatusOr<PlanResult> roomy = MakePlan(program, options, device, catalog);
+  REQUIRE(roomy.ok());
+  const int64_t minimum = roomy->stats.minimum_budget_bytes;
+  REQUIRE(roomy->stats.placement_lower_bound <= minimum);
+  REQUIRE(minimum <= roomy->plan.peak_bytes);
+
+  // Between the smallest budget and what it takes when bytes are no object.
+  for (const int64_t budget :
+       {minimum, minimum + 1, (minimum + roomy->plan.peak_bytes) / 2, roomy->plan.peak_bytes}) {
+    CAPTURE(budget);
+    options.budget_bytes = budget;
+    const absl::StatusOr<PlanResult> result = MakePlan(program, options, device, catalog);
+    REQUIRE(result.ok());
+    REQUIRE(result->plan.peak_bytes <= budget);
+    REQUIRE(result->plan.arena_bytes == result->plan.peak_bytes);
+    REQUIRE(result->stats.minimum_budget_bytes == minimum);
+    const absl::Status verified = Verify(result->plan);
+    CAPTURE(verified.ToString());
+    REQUIRE(verified.ok());
+    const absl::Status matches = MatchesProgram(result->plan, program);
+    CAPTURE(matches.ToString());
+    REQUIRE(matches.ok());
+  }
+  options.budget_bytes = minimum - kBlockBytes;
+  const absl::Status refused = MakePlan(program, options, device, catalog).status();
+  REQUIRE(refused.code() == absl::StatusCode::kResourceExhausted);
+  REQUIRE(std::string(refused.message()).find(absl::StrCat(" ", minimum, " bytes")) !=
+          std::string::npos);
+  return minimum;
+}
+
+void CheckAllPlans(uint32_t seed, const Program& program, EngineCatalog& catalog) {
+  CAPTURE(seed);
+  for (const bool in_place : {true, false}) {
+    CAPTURE(in_place);
+    for (const std::string_view placement : PlacementNames()) {
+      CAPTURE(std::string(placement));
+      std::vector<int64_t> minimum;
+      for (const char* policy : {"keep-all", "liveness"}) {
+        CAPTURE(std::string(policy));
+        minimum.push_back(CheckPlans(
+            program, {.policy = policy, .placement = std::string(placement), .in_place = in_place},
+            catalog));
+      }
+      REQUIRE(minimum[1] <= minimum[0]);
+    }
+  }
+}
+
+TEST_CASE(
+    "random networks: every budget from the reported minimum up is met, one block less is "
+    "refused") {
+  MESSAGE("seeds 1 to 500");
+  DefaultCatalog catalog;
+  for (uint32_t seed = 1; seed <= 500; ++seed) {
+    CheckAllPlans(seed, BuildProgram(testing::RandomGraph(seed), {}).value(), catalog);
+  }
+}
+
+TEST_CASE("random networks whose convolutions choose among workspaces: likewise") {
+  MESSAGE("seeds 501 to 650");
+  WorkspaceCatalog catalog;
+  for (uint32_t seed = 501; seed <= 650; ++seed) {
+    CheckAllPlans(seed, BuildProgram(testing::RandomGraph(seed), {}).value(), catalog);
+  }
+}
+
+TEST_CASE("random networks in inference: likewise") {
+  MESSAGE("seeds 651 to 750");
+  WorkspaceCatalog catalog;
+  for (uint32_t seed = 651; seed <= 750; ++seed) {
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed), {.mode = Mode::kInference}).value();
+    CheckAllPlans(seed, program, catalog);
+  }
+}
+
+TEST_CASE("persistent tensors lie in the same place in every plan of a network") {
+  const Graph graph = testing::RandomGraph(4);
+  DefaultCatalog catalog;
+  std::vector<std::vector<AllocAction>> places;
+  for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
+    const Program program = BuildProgram(graph, {.mode = mode}).value();
+    for (const std::string_view placement : PlacementNames()) {
+      for (const char* policy : {"keep-all", "liveness"}) {
+        const Plan plan = MakePlan(program, {.policy = policy, .placement = std::string(placement)},
+                                   H200(), catalog)
+                              ->plan;
+        places.emplace_back();
+        for (const Action& action : plan.actions) {
+          const auto* alloc = std::get_if<AllocAction>(&action);
+          if (alloc == nullptr || !IsPersistent(program.tensor(alloc->tensor).role)) continue;
+          places.back().push_back(*alloc);
+        }
+      }
+    }
+  }
+  for (const auto& place : places) CHECK(place == places.front());
+}
+
+}  // namespace
+}  // namespace neap

@@ -1,0 +1,205 @@
+#include "tests/random_graph.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/pooling.h"
+
+namespace neap::testing {
+namespace {
+
+struct Value {
+  std::string name;
+  int64_t channels = 0;
+  int64_t size = 0;  // height and width
+};
+
+class Generator {
+ public:
+  Generator(uint32_t seed, const RandomGraphOptions& options)
+      : random_(seed),
+        options_(options),
+        net_({.name = absl::StrCat("random", seed),
+              .batch = options.batch,
+              .dtype = options.dtype,
+              .layout = options.layout}) {}
+
+  Graph Build() {
+    const int64_t image = options_.image;
+    Value x = {net_.Input({options_.channels, image, image}), options_.channels, image};
+    const int blocks = static_cast<int>(Between(options_.min_blocks, options_.max_blocks));
+    std::vector<Value> passed;
+    for (int i = 0; i < blocks; ++i) {
+      if (Chance(6)) x = SkipFromAfar(passed, x);
+      passed.push_back(x);
+      x = Chance(3) && x.size >= 4 ? Shrink(x) : Block(x, 0);
+    }
+    Classify(x);
+    return Chance(4) ? Shuffled() : std::move(net_);
+  }
+
+ private:
+  // Not std::uniform_int_distribution: its numbers differ between standard libraries.
+  int64_t Between(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool Chance(int64_t one_in) { return Between(1, one_in) == 1; }
+
+  std::string Named(const char* kind) { return absl::StrCat(kind, ++count_); }
+  // A layer that leaves the shape as it is.
+  template <typename Definition>
+  Value Same(const char* kind, Definition layer, const Value& x) {
+    return {net_.Add(Named(kind), layer, {x.name}), x.channels, x.size};
+  }
+
+  Value Block(const Value& x, int nesting) {
+    if (nesting < options_.max_nesting && Chance(2))
+      return Chance(2) ? Sum(x, nesting) : Join(x, nesting);
+    switch (Between(0, 9)) {
+      case 0:
+        return Same("relu", Relu{}, x);
+      case 1:
+        return Same("sigmoid", Sigmoid{}, x);
+      case 2:
+        return Same("tanh", Tanh{}, x);
+      case 3:
+        return Same("dropout", Dropout{.probability = 0.25F}, x);
+      case 4:
+        return Same("lrn", LocalResponseNorm{.size = 3}, x);
+      case 5:
+        return Same("pool", MaxPool{.kernel = 3, .stride = 1, .padding = 1}, x);
+      case 6:
+        return Same("bn", BatchNorm{}, x);
+      default:
+        return ConvBnRelu(x, Between(1, options_.max_channels));
+    }
+  }
+
+  Value ConvBnRelu(const Value& x, int64_t channels) {
+    Value y = Conv(x, channels);
+    if (Chance(2)) y = Same("bn", BatchNorm{}, y);
+    if (Chance(2)) y = Same("relu", Relu{}, y);
+    return y;
+  }
+  Value Conv(const Value& x, int64_t channels) {
+    Convolution layer = {.out_channels = channels, .bias = Chance(2)};
+    if (Chance(2)) {
+      layer.kernel = 3;
+      layer.dilation = Between(1, 2);
+      layer.padding = layer.dilation;
+    }
+    if (x.channels % 2 == 0 && channels % 2 == 0 && Chance(3)) layer.groups = 2;
+    return {net_.Add(Named("conv"), layer, {x.name}), channels, x.size};
+  }
+
+  // Halves height and width.
+  Value Shrink(const Value& x) {
+    const int64_t size = (x.size - 2) / 2 + 1;
+    switch (Between(0, 2)) {
+      case 0:
+        return {net_.Add(Named("pool"), MaxPool{}, {x.name}), x.channels, size};
+      case 1:
+        return {net_.Add(Named("pool"), AveragePool{}, {x.name}), x.channels, size};
+      default: {
+        const int64_t channels = Between(1, options_.max_channels);
+        const Convolution layer = {.out_channels = channels, .kernel = 2, .stride = 2};
+        return {net_.Add(Named("conv"), layer, {x.name}), channels, size};
+      }
+    }
+  }
+
+  Value Chain(Value x, int nesting, int64_t blocks) {
+    for (int64_t i = 0; i < blocks; ++i) x = Block(x, nesting);
+    return x;
+  }
+  Value WithChannels(const Value& x, int64_t channels) {
+    return x.channels == channels ? x : Conv(x, channels);
+  }
+
+  // Two or three branches, one of them perhaps empty: a residual block, or x + x.
+  Value Sum(const Value& x, int nesting) {
+    const int64_t branches = Between(2, 3);
+    std::vector<std::string> names;
+    int64_t channels = x.channels;
+    for (int64_t i = 0; i < branches; ++i) {
+      Value y = Chain(x, nesting + 1, Between(0, 3));
+      if (i == 0) channels = y.channels;
+      names.push_back(WithChannels(y, channels).name);
+    }
+    return {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
+  }
+
+  // Two to four branches side by side; at most one is empty, since a concat reads no input twice.
+  Value Join(const Value& x, int nesting) {
+    const int64_t branches = Between(2, 4);
+    const int64_t empty = Between(0, 2 * branches);
+    std::vector<std::string> names;
+    int64_t channels = 0;
+    for (int64_t i = 0; i < branches; ++i) {
+      const Value y = i == empty ? x : Chain(x, nesting + 1, Between(1, 3));
+      names.push_back(y.name);
+      channels += y.channels;
+    }
+    const Value y = {net_.Add(Named("concat"), Concat{}, std::move(names)), channels, x.size};
+    return channels > options_.max_channels ? Conv(y, options_.max_channels) : y;
+  }
+
+  // Adds an earlier value of the same height and width, whatever lies between.
+  Value SkipFromAfar(const std::vector<Value>& passed, const Value& x) {
+    std::vector<Value> fitting;
+    std::copy_if(passed.begin(), passed.end(), std::back_inserter(fitting),
+                 [&](const Value& value) { return value.size == x.size; });
+    if (fitting.empty()) return x;
+    const size_t chosen = static_cast<size_t>(Between(0, static_cast<int64_t>(fitting.size()) - 1));
+    const Value skip = WithChannels(fitting[chosen], x.channels);
+    return {net_.Add(Named("skip"), Add{}, {x.name, skip.name}), x.channels, x.size};
+  }
+
+  void Classify(Value x) {
+    if (Chance(2)) {
+      x = {net_.Add("global_pool", GlobalAveragePool{}, {x.name}), x.channels, 1};
+    }
+    if (Chance(2)) {
+      x = {net_.Add("fc_hidden", FullyConnected{.out_features = 6}, {x.name}), 6, 1};
+      x = Same("relu", Relu{}, x);
+      if (Chance(2)) x = Same("dropout", Dropout{}, x);
+    }
+    net_.Loss(net_.Add("fc", FullyConnected{.out_features = options_.classes}, {x.name}));
+  }
+
+  // The same network, its layers stated in another order.
+  Graph Shuffled() {
+    std::vector<GraphLayer> layers = net_.layers();
+    for (size_t i = layers.size(); i > 1; --i) {
+      std::swap(layers[i - 1],
+                layers[static_cast<size_t>(Between(0, static_cast<int64_t>(i) - 1))]);
+    }
+    Graph graph(net_.options());
+    for (GraphLayer& layer : layers) graph.Add(layer.name, layer.layer, layer.inputs);
+    return graph;
+  }
+
+  std::mt19937 random_;
+  RandomGraphOptions options_;
+  Graph net_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options) {
+  return Generator(seed, options).Build();
+}
+
+}  // namespace neap::testing

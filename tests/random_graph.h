@@ -1,0 +1,34 @@
+// Random networks, for tests that must hold for every network: planning, verification, bit-equality
+// of training.
+//
+// What breaks planners is not depth but shape: fans whose branches differ in length, joins of
+// three, sums of a tensor with itself, skips that jump out of a nested block, gradients that are
+// shared and then added to. Every seed gives one valid network out of all of these, small enough to
+// train on a CPU in milliseconds. Deterministic on every machine.
+//
+//   const Graph graph = RandomGraph(seed, {.batch = 4});
+//   CAPTURE(seed);
+#pragma once
+
+#include <cstdint>
+
+#include "neap/core/graph.h"
+
+namespace neap::testing {
+
+struct RandomGraphOptions {
+  int64_t batch = 2;
+  int64_t image = 8;  // height and width; at least 4
+  int64_t channels = 3;
+  int64_t max_channels = 8;
+  int64_t classes = 4;
+  int min_blocks = 2;  // on the main line, each a layer or a fan with its join
+  int max_blocks = 7;
+  int max_nesting = 2;  // fans within fans
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});
+
+}  // namespace neap::testing
