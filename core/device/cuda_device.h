@@ -1,0 +1,71 @@
+// An NVIDIA GPU as a device. Includes no CUDA, and exists in builds without it, where Open() says
+// so.
+//
+// The GPU's memory is not all ours to plan: the context, cuDNN and cuBLAS take some for themselves,
+// some of it late (code is loaded when a kernel first runs). library_bytes() is what they hold, so
+// that planned bytes + library_bytes() is what the driver sees.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0));
+//   ASSIGN_OR_RETURN(Buffer arena, device->Allocate(MemoryKind::kDevice, 12 * kGiB));   // one
+//   cudaMalloc
+//   ... one training step ...
+//   RETURN_IF_ERROR(device->MeasureLibraryBytes());
+//   device->library_bytes() + arena.size_bytes();   // == *device->UsedBytes(), up to the driver's
+//   page of 2 MiB
+//
+// *Streams*: three that do not block each other or the legacy default stream. *Threads*: one at a
+// time, any one. *Ownership*: buffers and events may outlive the device; kernels of its backend may
+// not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+
+namespace neap {
+
+class CudaDevice final : public Device {
+ public:
+  // Errors: NOT_FOUND when there is no such GPU or no driver; UNIMPLEMENTED in a build without
+  // CUDA.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  // Rates are nominal, but for the copies between host and device, which Open() times.
+  const DeviceDescription& description() const override;
+  // Device memory is one cudaMalloc, host memory one cudaHostAlloc: neither belongs in an
+  // iteration.
+  absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;
+  // Total less free bytes of the GPU (cudaMemGetInfo): other processes count, if there are any.
+  absl::StatusOr<int64_t> UsedBytes() override;
+  Backend& backend() override;
+
+  absl::Status Copy(Stream stream, void* destination, const void* source,
+                    int64_t size_bytes) override;
+  absl::StatusOr<Event> Record(Stream stream) override;
+  absl::Status Wait(Stream stream, const Event& event) override;
+  absl::Status Await(const Event& event) override;
+  absl::Status Synchronize() override;
+
+  // Device memory that was in use, at the last measurement, for anything but Allocate(): context,
+  // code, cuDNN, cuBLAS. Open() measures; what libraries load later is seen after
+  // MeasureLibraryBytes(), best called after a first step.
+  int64_t library_bytes() const;
+  absl::Status MeasureLibraryBytes();
+
+ private:
+  class Impl;
+  explicit CudaDevice(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The GPUs that Open() would open, in its order. Empty without a GPU, a driver, or CUDA.
+absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices();
+
+}  // namespace neap

@@ -1,0 +1,27 @@
+#include "neap/core/device/device.h"
+
+#include "absl/strings/str_format.h"
+
+namespace neap {
+
+std::string_view Name(Stream stream) {
+  switch (stream) {
+    case Stream::kCompute:
+      return "compute";
+    case Stream::kD2h:
+      return "d2h";
+    case Stream::kH2d:
+      return "h2d";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<Stream> ParseStream(std::string_view text) {
+  for (Stream stream : {Stream::kCompute, Stream::kD2h, Stream::kH2d}) {
+    if (text == Name(stream)) return stream;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("unknown stream '%s'; there are compute, d2h and h2d", text));
+}
+
+}  // namespace neap

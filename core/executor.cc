@@ -1,0 +1,252 @@
+#include "neap/core/executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/core/units.h"
+#include "neap/layers/join.h"
+
+namespace neap {
+
+// Turns a plan's actions into operations.
+class Executor::Binder {
+ public:
+  Binder(const Program& program, const Plan& plan, Executor& executor, std::byte* arena)
+      : program_(program),
+        plan_(plan),
+        executor_(executor),
+        arena_(arena),
+        regions_(plan.tensors.size()) {
+    executor_.given_.resize(plan.tensors.size(), nullptr);
+  }
+
+  absl::Status Bind() {
+    RETURN_IF_ERROR(ReserveHostPool());
+    for (const Action& action : plan_.actions) {
+      if (const auto* wait = std::get_if<WaitAction>(&action))
+        event_of_.try_emplace(wait->on, event_of_.size());
+    }
+    executor_.events_.resize(event_of_.size());
+    for (size_t i = 0; i < plan_.actions.size(); ++i) {
+      RETURN_IF_ERROR(
+          std::visit([this](const auto& action) { return BindAction(action); }, plan_.actions[i]));
+      if (const auto event = event_of_.find(static_cast<int64_t>(i)); event != event_of_.end()) {
+        executor_.operations_.emplace_back(RecordEvent{StreamOf(plan_.actions[i]), event->second});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static Stream StreamOf(const Action& action) {
+    if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
+    if (std::holds_alternative<PrefetchAction>(action)) return Stream::kH2d;
+    return Stream::kCompute;
+  }
+
+  // One slot per tensor that ever leaves the arena.
+  absl::Status ReserveHostPool() {
+    int64_t bytes = 0;
+    for (const Action& action : plan_.actions) {
+      const auto* offload = std::get_if<OffloadAction>(&action);
+      if (offload == nullptr || !host_slots_.try_emplace(offload->tensor, bytes).second) continue;
+      bytes += RoundUp(plan_.tensors[offload->tensor.index()].bytes, kBlockBytes);
+    }
+    if (bytes == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(executor_.host_pool_,
+                     executor_.device_->Allocate(MemoryKind::kPinnedHost, bytes));
+    return absl::OkStatus();
+  }
+
+  absl::Status BindAction(const AllocAction& alloc) {
+    regions_[alloc.tensor.index()] = alloc.region;
+    std::byte*& given = executor_.given_[alloc.tensor.index()];
+    if (given == nullptr && IsGiven(plan_.tensors[alloc.tensor.index()].role))
+      given = arena_ + alloc.region.offset;
+    return absl::OkStatus();
+  }
+  absl::Status BindAction(const FreeAction& /*free*/) { return absl::OkStatus(); }
+
+  absl::Status BindAction(const OffloadAction& offload) {
+    const auto [device, host] = Places(offload.tensor);
+    executor_.operations_.emplace_back(
+        Transfer{Stream::kD2h, host, device, Bytes(offload.tensor), End(offload.tensor)});
+    return absl::OkStatus();
+  }
+  absl::Status BindAction(const PrefetchAction& prefetch) {
+    const auto [device, host] = Places(prefetch.tensor);
+    executor_.operations_.emplace_back(
+        Transfer{Stream::kH2d, device, host, Bytes(prefetch.tensor), End(prefetch.tensor)});
+    return absl::OkStatus();
+  }
+  absl::Status BindAction(const WaitAction& wait) {
+    executor_.operations_.emplace_back(WaitEvent{wait.stream, event_of_.at(wait.on)});
+    return absl::OkStatus();
+  }
+
+  absl::Status BindAction(const ComputeAction& compute) {
+    const Step& step = program_.steps[compute.step.index()];
+    const StepSignature signature = program_.Signature(step, compute.recompute);
+    Launch launch = {.operands = OperandAddresses(step, signature, compute)};
+    const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
+    if (compute.workspace.has_value()) {
+      launch.workspace = arena_ + compute.workspace->offset + scratch;
+      launch.workspace_bytes = compute.workspace->bytes - scratch;
+      launch.end = compute.workspace->end();
+    }
+    for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {
+      for (const Use& use : *uses) launch.end = std::max(launch.end, End(use.tensor));
+    }
+    ASSIGN_OR_RETURN(launch.kernel, MakeKernel(step, signature, compute, launch.workspace_bytes));
+    executor_.operations_.emplace_back(std::move(launch));
+    return compute.recompute ? absl::OkStatus() : BindAdditions(step, compute);
+  }
+
+  absl::StatusOr<size_t> MakeKernel(const Step& step, const StepSignature& signature,
+                                    const ComputeAction& compute, int64_t workspace_bytes) {
+    Backend& backend = executor_.device_->backend();
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
+    const std::string& id =
+        compute.engines.empty() ? engines.front().id : compute.engines.front().engine;
+    const auto engine =
+        std::find_if(engines.begin(), engines.end(), [&](const Engine& e) { return e.id == id; });
+    if (engine == engines.end()) {
+      return absl::NotFoundError(
+          absl::StrCat(program_.StepName(step), ": the plan's engine '", id, "' is not known"));
+    }
+    if (engine->workspace_bytes > workspace_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          program_.StepName(step), ": engine '", id, "' needs ", engine->workspace_bytes,
+          " bytes of workspace, the plan has ", workspace_bytes));
+    }
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.MakeKernel(signature, id));
+    executor_.kernels_.push_back(std::move(kernel));
+    return executor_.kernels_.size() - 1;
+  }
+
+  // Gradients that the kernel overwrites but the step accumulates go to scratch space, in the order
+  // of `accumulates`.
+  std::vector<std::pair<Use, std::byte*>> ScratchGradients(const Step& step,
+                                                           const ComputeAction& compute) const {
+    std::vector<std::pair<Use, std::byte*>> scratch;
+    if (step.accumulates_natively || compute.recompute) return scratch;
+    int64_t used = 0;
+    for (const Use& use : step.accumulates) {
+      if (use.operand.slot != Slot::kInputGrad) continue;
+      scratch.emplace_back(use, arena_ + compute.workspace->offset + used);
+      used += RoundUp(Bytes(use.tensor), kScratchAlignment);
+    }
+    return scratch;
+  }
+
+  std::vector<void*> OperandAddresses(const Step& step, const StepSignature& signature,
+                                      const ComputeAction& compute) const {
+    const auto scratch = ScratchGradients(step, compute);
+    std::vector<void*> addresses;
+    for (const OperandSpec& operand : signature.operands) {
+      void* address = arena_ + regions_[TensorOf(step, operand.operand).index()].offset;
+      for (const auto& [use, place] : scratch) {
+        if (use.operand == operand.operand) address = place;
+      }
+      addresses.push_back(address);
+    }
+    return addresses;
+  }
+
+  static TensorId TensorOf(const Step& step, Operand operand) {
+    for (const std::vector<Use>* uses :
+         {&step.reads, &step.writes, &step.accumulates, &step.rerun_reads}) {
+      for (const Use& use : *uses) {
+        if (use.operand == operand) return use.tensor;
+      }
+    }
+    return {};
+  }
+
+  // What the kernel leaves undone: sums of gradients.
+  absl::Status BindAdditions(const Step& step, const ComputeAction& compute) {
+    for (const auto& [use, place] : ScratchGradients(step, compute)) {
+      RETURN_IF_ERROR(BindAddition(use.tensor, place));
+    }
+    for (const Use& addend : step.reads) {
+      if (addend.operand.slot != Slot::kAddend) continue;
+      const TensorId sum = TensorOf(step, {Slot::kInputGrad, addend.operand.index});
+      RETURN_IF_ERROR(BindAddition(sum, arena_ + regions_[addend.tensor.index()].offset));
+    }
+    return absl::OkStatus();
+  }
+
+  // sum += addend.
+  absl::Status BindAddition(TensorId sum, void* addend) {
+    const TensorSpec& spec = program_.tensor(sum).spec;
+    const StepSignature signature = {.layer = Add{},
+                                     .operands = {{{Slot::kInput, 0}, spec, Access::kRead},
+                                                  {{Slot::kInput, 1}, spec, Access::kRead},
+                                                  {{Slot::kOutput, 0}, spec, Access::kWrite}}};
+    Backend& backend = executor_.device_->backend();
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+                     backend.MakeKernel(signature, engines.front().id));
+    executor_.kernels_.push_back(std::move(kernel));
+    void* place = arena_ + regions_[sum.index()].offset;
+    executor_.operations_.emplace_back(Launch{.kernel = executor_.kernels_.size() - 1,
+                                              .operands = {place, addend, place},
+                                              .end = End(sum)});
+    return absl::OkStatus();
+  }
+
+  int64_t Bytes(TensorId tensor) const { return plan_.tensors[tensor.index()].bytes; }
+  int64_t End(TensorId tensor) const { return regions_[tensor.index()].end(); }
+  std::pair<std::byte*, std::byte*> Places(TensorId tensor) const {
+    return {arena_ + regions_[tensor.index()].offset,
+            executor_.host_pool_.data() + host_slots_.at(tensor)};
+  }
+
+  const Program& program_;
+  const Plan& plan_;
+  Executor& executor_;
+  std::byte* arena_;
+  std::vector<Region> regions_;  // by TensorId, as of the action at hand
+  absl::flat_hash_map<TensorId, int64_t> host_slots_;
+  absl::flat_hash_map<int64_t, size_t> event_of_;  // by action index
+};
+
+absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& plan, Device& device,
+                                          std::byte* arena) {
+  Executor executor(device);
+  RETURN_IF_ERROR(Binder(program, plan, executor, arena).Bind());
+  return executor;
+}
+
+absl::Status Executor::Run() {
+  for (const Operation& operation : operations_) {
+    RETURN_IF_ERROR(std::visit([this](const auto& op) { return Do(op); }, operation));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Do(const Launch& launch) {
+  measured_peak_bytes_ = std::max(measured_peak_bytes_, launch.end);
+  return kernels_[launch.kernel]->Run({.operands = launch.operands,
+                                       .workspace = launch.workspace,
+                                       .workspace_bytes = launch.workspace_bytes});
+}
+
+absl::Status Executor::Do(const Transfer& transfer) {
+  measured_peak_bytes_ = std::max(measured_peak_bytes_, transfer.end);
+  return device_->Copy(transfer.stream, transfer.destination, transfer.source, transfer.bytes);
+}
+
+absl::Status Executor::Do(const RecordEvent& record) {
+  ASSIGN_OR_RETURN(events_[record.event], device_->Record(record.stream));
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Do(const WaitEvent& wait) {
+  return device_->Wait(wait.stream, events_[wait.event]);
+}
+
+}  // namespace neap

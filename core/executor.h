@@ -1,0 +1,88 @@
+// Replays a plan on a device, iteration after iteration.
+//
+// Create() resolves everything once: addresses from offsets, kernels from engines, events from
+// waits. Run() then only walks a flat list and enqueues: it allocates nothing, decides nothing and
+// never waits for the device, so the host runs ahead and the device never idles.
+//
+//   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
+//   ... fill executor.Address(program.images) and the other given tensors through the compute
+//   stream ... RETURN_IF_ERROR(executor.Run());            // one iteration, enqueued
+//   RETURN_IF_ERROR(device.Synchronize());
+//
+// The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,
+// which must outlive it. *Streams*: all three. *Errors*: those of the backend and the device;
+// NOT_FOUND when the plan names an engine that this library version does not have.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/plan.h"
+#include "neap/core/program.h"
+
+namespace neap {
+
+class Executor {
+ public:
+  static absl::StatusOr<Executor> Create(const Program& program, const Plan& plan, Device& device,
+                                         std::byte* arena);
+
+  absl::Status Run();
+
+  // Where a given tensor (persistent, input, label) lies when an iteration begins; null if the plan
+  // has no use for it.
+  std::byte* Address(TensorId tensor) const { return given_[tensor.index()]; }
+
+  // The highest arena address that Run() has handed to a kernel or a copy, as bytes from the
+  // arena's beginning. Compare with Plan::peak_bytes.
+  int64_t measured_peak_bytes() const { return measured_peak_bytes_; }
+
+ private:
+  struct Launch {
+    size_t kernel = 0;  // index into kernels_
+    std::vector<void*> operands;
+    void* workspace = nullptr;
+    int64_t workspace_bytes = 0;
+    int64_t end = 0;  // highest byte touched
+  };
+  struct Transfer {
+    Stream stream = Stream::kD2h;
+    void* destination = nullptr;
+    const void* source = nullptr;
+    int64_t bytes = 0;
+    int64_t end = 0;
+  };
+  struct RecordEvent {
+    Stream stream = Stream::kCompute;
+    size_t event = 0;
+  };
+  struct WaitEvent {
+    Stream stream = Stream::kCompute;
+    size_t event = 0;
+  };
+  using Operation = std::variant<Launch, Transfer, RecordEvent, WaitEvent>;
+  class Binder;
+
+  explicit Executor(Device& device) : device_(&device) {}
+  absl::Status Do(const Launch& launch);
+  absl::Status Do(const Transfer& transfer);
+  absl::Status Do(const RecordEvent& record);
+  absl::Status Do(const WaitEvent& wait);
+
+  Device* device_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::vector<Operation> operations_;
+  std::vector<Event> events_;
+  std::vector<std::byte*> given_;  // by TensorId
+  Buffer host_pool_;
+  int64_t measured_peak_bytes_ = 0;
+};
+
+}  // namespace neap

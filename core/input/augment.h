@@ -1,0 +1,24 @@
+// Small random changes of an image that leave its class alone: a shift, and a mirroring.
+#pragma once
+
+#include <cstdint>
+
+#include "neap/core/input/dataset.h"
+
+namespace neap {
+
+struct Augmentation {
+  int64_t down = 0;   // pixels; negative: up
+  int64_t right = 0;  // pixels; negative: left
+  bool flip = false;  // left to right, before the shift
+};
+
+// The change of the image at `position` in the endless row of epochs: a pure function of its
+// arguments.
+Augmentation DrawAugmentation(uint64_t seed, int64_t position, int64_t max_shift, bool may_flip);
+
+// `from` and `to` are C x H x W and do not overlap. Pixels that come from outside are 0.
+void Augment(const Augmentation& augmentation, const ImageShape& shape, const float* from,
+             float* to);
+
+}  // namespace neap

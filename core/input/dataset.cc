@@ -1,0 +1,56 @@
+#include "neap/core/input/dataset.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/input/cifar.h"
+#include "neap/core/input/idx.h"
+#include "neap/core/input/synthetic.h"
+
+namespace neap {
+namespace {
+
+constexpr ImageShape kSyntheticShape = {.c = 3, .h = 32, .w = 32};
+
+template <typename T>
+absl::StatusOr<std::unique_ptr<Dataset>> AsDataset(absl::StatusOr<std::unique_ptr<T>> dataset) {
+  if (!dataset.ok()) return dataset.status();
+  return std::unique_ptr<Dataset>(*std::move(dataset));
+}
+
+int64_t SyntheticSize(const DatasetOptions& options) {
+  if (options.size != 0) return options.size;
+  return options.split == Split::kTrain ? 50'000 : 10'000;
+}
+
+}  // namespace
+
+std::string ToString(const ImageShape& shape) {
+  return absl::StrCat(shape.c, "x", shape.h, "x", shape.w);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
+                                                     const DatasetOptions& options) {
+  const size_t colon = spec.find(':');
+  const std::string_view format = spec.substr(0, colon);
+  const std::string directory(colon == std::string_view::npos ? "" : spec.substr(colon + 1));
+  if (spec == "synthetic") {
+    return AsDataset(SyntheticDataset::Create({.split = options.split,
+                                               .shape = options.shape.value_or(kSyntheticShape),
+                                               .classes = options.classes,
+                                               .size = SyntheticSize(options),
+                                               .seed = options.seed}));
+  }
+  if (!directory.empty() && format == "idx") {
+    return AsDataset(IdxDataset::Open(directory, options.split, options.shape));
+  }
+  if (!directory.empty() && format == "cifar10") {
+    return AsDataset(CifarDataset::Open(directory, CifarKind::k10, options.split, options.shape));
+  }
+  if (!directory.empty() && format == "cifar100") {
+    return AsDataset(CifarDataset::Open(directory, CifarKind::k100, options.split, options.shape));
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "no dataset '%s'; there are idx:DIR, cifar10:DIR, cifar100:DIR and synthetic", spec));
+}
+
+}  // namespace neap

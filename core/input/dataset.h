@@ -1,0 +1,69 @@
+// Labelled images, as a network takes them: float, normalised, of the network's size, in any order.
+//
+// The formats differ in everything (byte order, colours, sizes, how a class is coded), a run must
+// not notice, and a damaged file must not become a strange loss three hours later. So every dataset
+// checks what it can when it is opened, the rest as it is read, and says which byte of which file
+// is wrong.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> digits,
+//                    OpenDataset("idx:examples/data/digits", {.split = Split::kTest, .shape = {{1,
+//                    28, 28}}}));
+//   std::vector<float> pixels(digits->shape().elements());
+//   int32_t label = 0;
+//   RETURN_IF_ERROR(digits->Read(0, pixels.data(), &label));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace neap {
+
+struct ImageShape {
+  int64_t c = 1;
+  int64_t h = 1;
+  int64_t w = 1;
+  constexpr int64_t elements() const { return c * h * w; }
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
+};
+std::string ToString(const ImageShape& shape);  // "3x32x32"
+
+// *Threads*: safe from several at once.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;     // images, at least 1
+  virtual int64_t classes() const = 0;  // labels are in [0, classes)
+  virtual ImageShape shape() const = 0;
+  // Image `index` in [0, size): shape().elements() floats, C x H x W, and its label.
+  // Errors: DATA_LOSS naming file and byte; INVALID_ARGUMENT for an index outside.
+  virtual absl::Status Read(int64_t index, float* pixels, int32_t* label) const = 0;
+};
+
+enum class Split : uint8_t { kTrain, kTest };
+
+struct DatasetOptions {
+  Split split = Split::kTrain;
+  std::optional<ImageShape> shape = {};  // images are resized to it; without it they keep their own
+  // The rest is for "synthetic" alone.
+  int64_t classes = 10;
+  int64_t size = 0;  // 0: 50,000 to train, 10,000 to test
+  uint64_t seed = 1;
+};
+
+// `spec` is one of
+//   idx:DIR       MNIST's format: {train,t10k or test}-{images-idx3,labels-idx1}-ubyte, images of
+//   any size cifar10:DIR   data_batch_{1..5}.bin, test_batch.bin cifar100:DIR  {train,test}.bin,
+//   the 100 fine classes synthetic     images made from a seed (core/input/synthetic.h), 3x32x32
+//   unless `shape` says otherwise
+// Errors: INVALID_ARGUMENT for another spec or shape; NOT_FOUND naming a missing file; DATA_LOSS
+// naming file and byte.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
+                                                     const DatasetOptions& options);
+
+}  // namespace neap

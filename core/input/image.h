@@ -1,0 +1,54 @@
+// From the bytes of a stored image to the floats a network takes: normalised, then channels, then
+// size.
+//
+// Size is changed bilinearly with half-pixel centres (PyTorch's interpolate, align_corners=False,
+// no antialiasing). Everything up to the pixels' values is worked out once, since the rest runs for
+// every image of a run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "neap/core/input/dataset.h"
+
+namespace neap {
+
+// Of one source channel, for pixels in [0, 1]: (pixel - mean) / deviation.
+struct ChannelScale {
+  float mean = 0;
+  float deviation = 1;
+};
+
+// *Threads*: safe from several at once.
+class ImageTransform {
+ public:
+  // Channels: as many as the source has; 1 to n repeats the grey; 3 to 1 weighs red, green and blue
+  // as ITU-R 601 does. Errors: INVALID_ARGUMENT for any other pair, and for extents below 1.
+  static absl::StatusOr<ImageTransform> Create(ImageShape source, ImageShape target,
+                                               std::vector<ChannelScale> scales);
+  const ImageShape& target() const { return target_; }
+  // `bytes`: C x H x W of the source. `pixels`: C x H x W of the target.
+  void Apply(absl::Span<const uint8_t> bytes, float* pixels) const;
+
+ private:
+  // Target position t is (1 - weight) * source[low] + weight * source[high].
+  struct Tap {
+    int64_t low;
+    int64_t high;
+    float weight;
+  };
+  ImageTransform(ImageShape source, ImageShape target, std::vector<ChannelScale> scales);
+  static std::vector<Tap> Taps(int64_t source, int64_t target);
+  std::vector<float> Normalise(absl::Span<const uint8_t> bytes) const;
+  void Resize(const float* plane, float* pixels) const;
+
+  ImageShape source_;
+  ImageShape target_;
+  std::vector<ChannelScale> scales_;
+  std::vector<Tap> rows_;
+  std::vector<Tap> columns_;
+};
+
+}  // namespace neap

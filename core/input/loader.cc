@@ -1,0 +1,147 @@
+#include "neap/core/input/loader.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/input/augment.h"
+#include "neap/core/input/permutation.h"
+#include "neap/core/status_macros.h"
+
+namespace neap {
+namespace {
+
+absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t step) {
+  const ImageShape shape = dataset.shape();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  if (options.batch < 1 || options.queue < 1 || step < 0 || step >= kMax / options.batch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loader: batch ", options.batch, ", queue ", options.queue, ", step ", step));
+  }
+  if (options.shift < 0 || options.shift >= std::min(shape.h, shape.w)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loader: shift ", options.shift, " for images of ", ToString(shape)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Batch> NewBatch(const ImageShape& shape, int64_t size) {
+  Batch batch;
+  try {
+    int64_t pixels = 0;
+    if (__builtin_mul_overflow(size, shape.elements(), &pixels)) throw std::bad_alloc();
+    batch.images.resize(static_cast<size_t>(pixels));
+    batch.labels.resize(static_cast<size_t>(size));
+  } catch (const std::exception&) {  // bad_alloc, length_error
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for a batch of ", size, " images of ", ToString(shape)));
+  }
+  batch.size = size;
+  return batch;
+}
+
+absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int64_t position,
+                       float* pixels, int32_t* label) {
+  int64_t index = position % dataset.size();
+  if (options.shuffle) {
+    const uint64_t epoch = static_cast<uint64_t>(position / dataset.size());
+    index = Permutation(dataset.size(), options.seed, epoch)(index);
+  }
+  if (options.shift == 0 && !options.flip) return dataset.Read(index, pixels, label);
+  const ImageShape shape = dataset.shape();
+  std::vector<float> plain(static_cast<size_t>(shape.elements()));
+  RETURN_IF_ERROR(dataset.Read(index, plain.data(), label));
+  Augment(DrawAugmentation(options.seed, position, options.shift, options.flip), shape,
+          plain.data(), pixels);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
+                                  int64_t step) {
+  RETURN_IF_ERROR(Check(dataset, options, step));
+  ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset.shape(), options.batch));
+  for (int64_t i = 0; i < options.batch; ++i) {
+    float* pixels = batch.images.data() + i * dataset.shape().elements();
+    RETURN_IF_ERROR(ReadImage(dataset, options, step * options.batch + i, pixels,
+                              &batch.labels[static_cast<size_t>(i)]));
+  }
+  return batch;
+}
+
+absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count) {
+  if (first < 0 || count < 1 || first >= dataset.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no ", count, " images from ", first, " among ", dataset.size()));
+  }
+  const int64_t size = std::min(count, dataset.size() - first);
+  ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset.shape(), size));
+  for (int64_t i = 0; i < size; ++i) {
+    RETURN_IF_ERROR(dataset.Read(first + i, batch.images.data() + i * dataset.shape().elements(),
+                                 &batch.labels[static_cast<size_t>(i)]));
+  }
+  return batch;
+}
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset& dataset,
+                                                       LoaderOptions options) {
+  RETURN_IF_ERROR(Check(dataset, options, options.first_step));
+  std::unique_ptr<Loader> loader(new Loader(dataset, options));
+  try {
+    loader->thread_ = std::thread([&loader = *loader] { loader.Run(); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot start the reading thread: ", error.what()));
+  }
+  return loader;
+}
+
+Loader::Loader(const Dataset& dataset, LoaderOptions options)
+    : dataset_(dataset), options_(options) {}
+
+Loader::~Loader() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<Batch> Loader::Next() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !queue_.empty(); });
+  if (!queue_.front().ok()) return queue_.front().status();
+  absl::StatusOr<Batch> batch = std::move(queue_.front());
+  queue_.pop_front();
+  lock.unlock();
+  changed_.notify_all();
+  return batch;
+}
+
+void Loader::Run() {
+  for (int64_t step = options_.first_step;; ++step) {
+    absl::StatusOr<Batch> batch = BatchOfStep(dataset_, options_, step);
+    const bool ok = batch.ok();
+    if (!Push(std::move(batch)) || !ok) return;
+  }
+}
+
+bool Loader::Push(absl::StatusOr<Batch> batch) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(
+      lock, [this] { return stopping_ || static_cast<int64_t>(queue_.size()) < options_.queue; });
+  if (stopping_) return false;
+  queue_.push_back(std::move(batch));
+  lock.unlock();
+  changed_.notify_all();
+  return true;
+}
+
+}  // namespace neap

@@ -1,0 +1,90 @@
+#include "neap/core/input/synthetic.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/philox.h"
+
+namespace neap {
+namespace {
+
+// A pattern is kGrid x kGrid fields of one value each, in [-1, 1).
+constexpr int64_t kGrid = 8;
+// Noise has 256 levels, uniform in [-kNoise, kNoise]: a byte of random numbers a pixel, as large
+// images cost time.
+constexpr float kNoise = 1.0F;
+constexpr int64_t kNoiseBlock = 16;  // pixels for one PhiloxBlock
+// Where the random numbers of patterns lie, far from those of noise.
+constexpr uint64_t kPatternPosition = uint64_t{1} << 63;
+
+std::array<float, kGrid * kGrid> Fields(uint64_t seed, int64_t class_index, int64_t channel) {
+  std::array<float, kGrid* kGrid> fields = {};
+  const uint64_t stream = static_cast<uint64_t>(class_index) << 32 | static_cast<uint64_t>(channel);
+  for (size_t i = 0; i < fields.size(); i += 4) {
+    const PhiloxBlock block =
+        Philox({.key = seed, .stream = stream, .position = kPatternPosition + i / 4});
+    for (size_t j = 0; j < 4; ++j) fields[i + j] = 2.0F * ToUnitFloat(block[j]) - 1.0F;
+  }
+  return fields;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SyntheticDataset>> SyntheticDataset::Create(
+    SyntheticOptions options) {
+  const ImageShape& shape = options.shape;
+  if (shape.c < 1 || shape.h < 1 || shape.w < 1 || options.classes < 1 || options.size < 1 ||
+      options.classes > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot make ", options.size,
+                                                   " synthetic images of ", ToString(shape), " in ",
+                                                   options.classes, " classes"));
+  }
+  return std::unique_ptr<SyntheticDataset>(new SyntheticDataset(options));
+}
+
+absl::Status SyntheticDataset::Read(int64_t index, float* pixels, int32_t* label) const {
+  if (index < 0 || index >= options_.size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("synthetic: no image ", index, " among ", options_.size));
+  }
+  *label = static_cast<int32_t>(index % options_.classes);
+  DrawPattern(*label, pixels);
+  AddNoise(index, pixels);
+  return absl::OkStatus();
+}
+
+void SyntheticDataset::DrawPattern(int64_t class_index, float* pixels) const {
+  const ImageShape& shape = options_.shape;
+  for (int64_t c = 0; c < shape.c; ++c) {
+    const std::array<float, kGrid* kGrid> fields = Fields(options_.seed, class_index, c);
+    for (int64_t y = 0; y < shape.h; ++y) {
+      const float* row = fields.data() + y * kGrid / shape.h * kGrid;
+      for (int64_t x = 0, field = 0; field < kGrid; ++field) {
+        const int64_t end = (shape.w * (field + 1) + kGrid - 1) / kGrid;
+        for (; x < end; ++x) *pixels++ = row[field];
+      }
+    }
+  }
+}
+
+void SyntheticDataset::AddNoise(int64_t index, float* pixels) const {
+  const uint64_t stream =
+      static_cast<uint64_t>(index) << 1 | static_cast<uint64_t>(options_.split == Split::kTest);
+  const int64_t elements = options_.shape.elements();
+  for (int64_t begin = 0; begin < elements; begin += kNoiseBlock) {
+    const PhiloxBlock block = Philox({.key = options_.seed,
+                                      .stream = stream,
+                                      .position = static_cast<uint64_t>(begin / kNoiseBlock)});
+    std::array<float, kNoiseBlock> noise;
+    for (size_t i = 0; i < noise.size(); ++i) {
+      const int32_t byte = static_cast<int32_t>(block[i / 4] >> (i % 4 * 8) & 0xFF);
+      noise[i] = kNoise * (static_cast<float>(byte) * (2.0F / 255.0F) - 1.0F);
+    }
+    const int64_t count = std::min(kNoiseBlock, elements - begin);
+    for (int64_t i = 0; i < count; ++i) pixels[begin + i] += noise[static_cast<size_t>(i)];
+  }
+}
+
+}  // namespace neap

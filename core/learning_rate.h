@@ -1,0 +1,24 @@
+// The learning rate as a function of the training step.
+#pragma once
+
+#include <cstdint>
+
+namespace neap {
+
+// Rises linearly from 0 over `warmup_steps`, then follows `decay`.
+struct LearningRate {
+  enum class Decay : uint8_t {
+    kConstant,
+    kStep,    // times `factor` after every `period_steps`
+    kCosine,  // half a cosine from `base` down to 0 at `period_steps`, 0 after
+  };
+  float base = 0.01F;
+  int64_t warmup_steps = 0;
+  Decay decay = Decay::kConstant;
+  int64_t period_steps = 1;
+  float factor = 0.1F;
+
+  float At(int64_t step) const;
+};
+
+}  // namespace neap

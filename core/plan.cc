@@ -1,0 +1,120 @@
+#include "neap/core/plan.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/stable_hash.h"
+#include "neap/core/units.h"
+
+namespace neap {
+namespace {
+
+bool IsTransient(Role role) {
+  return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
+}
+
+// Replays allocations. A region shared in place counts once, for the tensor that had it first.
+class Bookkeeping {
+ public:
+  explicit Bookkeeping(const Plan& plan) : plan_(plan), regions_(plan.tensors.size()) {}
+
+  void Apply(const AllocAction& alloc) {
+    regions_[alloc.tensor.index()] = alloc.region;
+    int& owners = owners_[alloc.region.offset];
+    if (++owners == 1) Count(alloc.tensor, +1);
+  }
+  void Apply(const FreeAction& free) {
+    const Region region = regions_[free.tensor.index()];
+    int& owners = owners_[region.offset];
+    if (--owners == 0) {
+      owners_.erase(region.offset);
+      Count(free.tensor, -1);
+    }
+  }
+  StepMemory Memory(const ComputeAction& compute) const {
+    StepMemory memory = {.step = compute.step, .recompute = compute.recompute};
+    memory.workspace_bytes = compute.workspace.has_value() ? compute.workspace->bytes : 0;
+    memory.live_bytes = live_bytes_ + memory.workspace_bytes;
+    memory.live_activation_bytes = live_activation_bytes_;
+    memory.live_activations = live_activations_;
+    memory.free_bytes = plan_.budget_bytes - memory.live_bytes;
+    memory.engine = absl::StrJoin(compute.engines, "+", [](std::string* out, const EngineUse& use) {
+      out->append(use.engine);
+    });
+    return memory;
+  }
+
+ private:
+  void Count(TensorId id, int sign) {
+    const PlanTensor& tensor = plan_.tensors[id.index()];
+    live_bytes_ += sign * regions_[id.index()].bytes;
+    if (!IsTransient(tensor.role)) return;
+    live_activation_bytes_ += sign * tensor.bytes;
+    live_activations_ += sign;
+  }
+
+  const Plan& plan_;
+  std::vector<Region> regions_;               // by TensorId
+  absl::flat_hash_map<int64_t, int> owners_;  // by offset
+  int64_t live_bytes_ = 0;
+  int64_t live_activation_bytes_ = 0;
+  int live_activations_ = 0;
+};
+
+int64_t BytesOf(const Plan& plan, Role role) {
+  int64_t bytes = 0;
+  for (const PlanTensor& tensor : plan.tensors) bytes += tensor.role == role ? tensor.bytes : 0;
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<StepMemory> MemoryPerStep(const Plan& plan) {
+  Bookkeeping bookkeeping(plan);
+  std::vector<StepMemory> memory;
+  for (const Action& action : plan.actions) {
+    if (const auto* alloc = std::get_if<AllocAction>(&action)) bookkeeping.Apply(*alloc);
+    if (const auto* free = std::get_if<FreeAction>(&action)) bookkeeping.Apply(*free);
+    if (const auto* compute = std::get_if<ComputeAction>(&action))
+      memory.push_back(bookkeeping.Memory(*compute));
+  }
+  return memory;
+}
+
+std::string Plan::Summary() const {
+  const std::vector<StepMemory> memory = MemoryPerStep(*this);
+  const auto busiest =
+      std::max_element(memory.begin(), memory.end(), [](const auto& a, const auto& b) {
+        return a.live_activation_bytes < b.live_activation_bytes;
+      });
+  std::string text = absl::StrFormat("%s, batch %d, %s %s, policy %s, on %s\n", net, batch,
+                                     Name(dtype), Name(layout), policy, device);
+  absl::StrAppendFormat(&text, "  budget               %s\n", FormatBytes(budget_bytes));
+  absl::StrAppendFormat(&text, "  arena = peak         %s (%d bytes)\n", FormatBytes(peak_bytes),
+                        peak_bytes);
+  for (const auto& [label, role] : {std::pair{"parameters", Role::kParam},
+                                    {"optimizer", Role::kOptimizer},
+                                    {"states", Role::kState},
+                                    {"input", Role::kInput}}) {
+    absl::StrAppendFormat(&text, "  %-20s %s\n", label, FormatBytes(BytesOf(*this, role)));
+  }
+  if (busiest != memory.end()) {
+    const PlanStep& step = steps[busiest->step.index()];
+    absl::StrAppendFormat(
+        &text,
+        "  activation peak      %.3f MiB (%d bytes) at step %d, %s %s, with %d live tensors\n",
+        static_cast<double>(peak_activation_bytes) / static_cast<double>(kMiB),
+        peak_activation_bytes, busiest->step.value + 1, step.layer, Name(step.phase),
+        busiest->live_activations);
+  }
+  absl::StrAppendFormat(&text, "  steps                %d, predicted %.3f ms\n", steps.size(),
+                        predicted_ms);
+  return text;
+}
+
+uint64_t Plan::Hash() const { return StableHash(ToJson()); }
+
+}  // namespace neap

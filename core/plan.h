@@ -1,0 +1,154 @@
+// A plan: what happens to every byte during one iteration, as a frozen list of actions.
+//
+// A plan is data. The planner makes it, the verifier proves it, the executor replays it, outside
+// tools read it (docs/plan-format.md); none of them shares anything else. Actions are in issue
+// order. `alloc` and `free` are bookkeeping in that order; each stream runs its own actions in
+// order and sees another stream's only through `wait`.
+//
+//   ^ offset
+//   |        +---conv1.out---------+
+//   |  +-ws--+----+                |        alloc conv1.out; compute 0 (with its workspace); ...
+//   |  |          |   +--dx--+     |
+//   +--+----------+---+------+-----+---> actions
+//
+//   ASSIGN_OR_RETURN(Plan plan, MakePlan(program, options, catalog));
+//   RETURN_IF_ERROR(Verify(plan));
+//   std::cout << plan.Summary();
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/ids.h"
+#include "neap/core/tensor.h"
+#include "neap/layers/layer.h"
+
+namespace neap {
+
+// Offsets and sizes of what the arena hands out are multiples of this: the heap's block
+// (SuperNeurons 3.2.1).
+inline constexpr int64_t kBlockBytes = 1024;
+
+// Bytes of the arena: [offset, offset + bytes).
+struct Region {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  int64_t end() const { return offset + bytes; }
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+struct PlanTensor {
+  TensorId id;
+  std::string name;
+  Role role = Role::kActivation;
+  Shape shape;
+  DType dtype = DType::kFp32;
+  int64_t bytes = 0;  // exact; its region is rounded up to whole blocks
+  friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
+};
+
+struct PlanStep {
+  StepId id;
+  std::string layer;
+  std::string type;
+  Phase phase = Phase::kForward;
+  std::vector<TensorId> reads, writes, accumulates, rerun_reads;
+  std::vector<std::pair<TensorId, TensorId>> in_place;  // {written, read} that may share a region
+  friend bool operator==(const PlanStep&, const PlanStep&) = default;
+};
+
+// A part of the batch run by one engine.
+struct EngineUse {
+  std::string engine;
+  int64_t batch = 0;
+  friend bool operator==(const EngineUse&, const EngineUse&) = default;
+};
+
+struct AllocAction {
+  TensorId tensor;
+  Region region;
+  friend bool operator==(const AllocAction&, const AllocAction&) = default;
+};
+struct FreeAction {
+  TensorId tensor;
+  friend bool operator==(const FreeAction&, const FreeAction&) = default;
+};
+struct ComputeAction {
+  StepId step;
+  bool recompute = false;
+  std::vector<EngineUse> engines =
+      {};  // micro-batches in order; empty: the step has but one way to run
+  std::optional<Region> workspace = std::nullopt;
+  friend bool operator==(const ComputeAction&, const ComputeAction&) = default;
+};
+struct OffloadAction {  // d2h stream: device copy -> host pool
+  TensorId tensor;
+  friend bool operator==(const OffloadAction&, const OffloadAction&) = default;
+};
+struct PrefetchAction {  // h2d stream: host copy -> its already allocated region
+  TensorId tensor;
+  friend bool operator==(const PrefetchAction&, const PrefetchAction&) = default;
+};
+struct WaitAction {  // `stream` runs nothing further until the action at index `on` has finished
+  Stream stream = Stream::kCompute;
+  int64_t on = 0;
+  friend bool operator==(const WaitAction&, const WaitAction&) = default;
+};
+using Action =
+    std::variant<AllocAction, FreeAction, ComputeAction, OffloadAction, PrefetchAction, WaitAction>;
+
+struct Plan {
+  std::string net;
+  int64_t batch = 0;
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+  std::string policy;
+  std::string device;
+  int64_t budget_bytes = 0;
+  int64_t arena_bytes = 0;  // to be reserved: everything has its place in it
+  int64_t peak_bytes = 0;   // highest address in use at any time
+  int64_t peak_activation_bytes =
+      0;  // largest sum of live activations, saved tensors and gradients
+  int64_t host_peak_bytes = 0;
+  double predicted_ms = 0;
+  std::vector<PlanTensor> tensors;
+  std::vector<PlanStep> steps;
+  std::vector<Action> actions;
+
+  // The JSON of docs/plan-format.md.
+  std::string ToJson() const;
+  // Errors: INVALID_ARGUMENT saying where the text is no plan. Accepts nothing that ToJson() cannot
+  // write.
+  static absl::StatusOr<Plan> FromJson(std::string_view text);
+
+  // Equal plans have equal hashes, on every machine.
+  uint64_t Hash() const;
+  // For a person: what stays, what moves, what is rebuilt, the exact peak and the step that makes
+  // it.
+  std::string Summary() const;
+
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// Memory while one step runs: after its tensors and workspace are placed, before anything is freed.
+struct StepMemory {
+  StepId step;
+  bool recompute = false;
+  int64_t live_bytes = 0;             // in use: whole blocks, workspace included
+  int64_t live_activation_bytes = 0;  // exact bytes of activations, saved tensors and gradients
+  int live_activations = 0;           // their number
+  int64_t workspace_bytes = 0;
+  int64_t free_bytes = 0;  // budget - live
+  std::string engine;      // empty where there is no choice
+};
+
+// Replays the plan's bookkeeping. One entry per compute action.
+std::vector<StepMemory> MemoryPerStep(const Plan& plan);
+
+}  // namespace neap

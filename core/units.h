@@ -1,0 +1,26 @@
+// Byte counts: constants, and their text form on the command line and in messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace neap {
+
+inline constexpr int64_t kKiB = 1024;
+inline constexpr int64_t kMiB = 1024 * kKiB;
+inline constexpr int64_t kGiB = 1024 * kMiB;
+
+// `value` rounded up to the next multiple of `unit` (> 0).
+constexpr int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// "12GiB", "1.5MiB", "64KB" (powers of 1000), "4096" (bytes) -> bytes, rounded down.
+// Errors: INVALID_ARGUMENT for anything else, zero, negative or overflowing amounts.
+absl::StatusOr<int64_t> ParseBytes(std::string_view text);
+
+// 1610612736 -> "1.500 GiB"; the largest binary unit that leaves at least 1, three decimals.
+std::string FormatBytes(int64_t bytes);
+
+}  // namespace neap

@@ -1,0 +1,225 @@
+#include "neap/core/input/loader.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "neap/core/input/permutation.h"
+
+namespace neap {
+namespace {
+
+// Image i is 1x2x3 pixels i, i + 0.1, ...; its label is i. Counts how often it is read, and fails
+// at one index.
+class Counting final : public Dataset {
+ public:
+  explicit Counting(int64_t size, int64_t broken = -1) : size_(size), broken_(broken) {}
+  int64_t size() const override { return size_; }
+  int64_t classes() const override { return size_; }
+  ImageShape shape() const override { return {1, 2, 3}; }
+  absl::Status Read(int64_t index, float* pixels, int32_t* label) const override {
+    ++reads_;
+    if (index == broken_) return absl::DataLossError("file: byte 7: broken");
+    for (int i = 0; i < 6; ++i)
+      pixels[i] = static_cast<float>(index) + 0.1F * static_cast<float>(i);
+    *label = static_cast<int32_t>(index);
+    return absl::OkStatus();
+  }
+  int64_t reads() const { return reads_; }
+
+ private:
+  int64_t size_;
+  int64_t broken_;
+  mutable std::atomic<int64_t> reads_ = 0;
+};
+
+std::unique_ptr<Loader> MustCreate(const Dataset& dataset, LoaderOptions options) {
+  absl::StatusOr<std::unique_ptr<Loader>> loader = Loader::Create(dataset, options);
+  REQUIRE(loader.ok());
+  return *std::move(loader);
+}
+
+Batch MustNext(Loader& loader) {
+  absl::StatusOr<Batch> batch = loader.Next();
+  REQUIRE(batch.ok());
+  return *std::move(batch);
+}
+
+bool Same(const Batch& a, const Batch& b) {
+  return a.size == b.size && a.labels == b.labels && a.images == b.images;
+}
+
+TEST_CASE("a permutation takes every index once, whatever its size") {
+  for (int64_t size : {1, 2, 3, 4, 5, 15, 16, 17, 1000, 1437}) {
+    CAPTURE(size);
+    const Permutation permutation(size, /*seed=*/5, /*epoch=*/0);
+    std::vector<int64_t> images;
+    for (int64_t i = 0; i < size; ++i) images.push_back(permutation(i));
+    std::sort(images.begin(), images.end());
+    for (int64_t i = 0; i < size; ++i) REQUIRE(images[static_cast<size_t>(i)] == i);
+  }
+  CHECK(Permutation(int64_t{1} << 40, 1, 1)(12345) < int64_t{1} << 40);
+}
+
+TEST_CASE("every order of three comes up, about equally often") {
+  std::map<std::vector<int64_t>, int> counts;
+  for (uint64_t epoch = 0; epoch < 6000; ++epoch) {
+    const Permutation permutation(3, /*seed=*/1, epoch);
+    ++counts[{permutation(0), permutation(1), permutation(2)}];
+  }
+  CHECK(counts.size() == 6);
+  for (const auto& [order, count] : counts) CHECK((count > 700 && count < 1300));
+}
+
+TEST_CASE("permutations of two epochs or seeds are unrelated") {
+  constexpr int64_t kSize = 1000;
+  const Permutation a(kSize, 1, 0);
+  const Permutation b(kSize, 1, 1);
+  const Permutation c(kSize, 2, 0);
+  int same = 0;
+  int64_t neighbours = 0;
+  for (int64_t i = 0; i < kSize; ++i) {
+    same += (a(i) == b(i) ? 1 : 0) + (a(i) == c(i) ? 1 : 0) + (a(i) == i ? 1 : 0);
+    if (i > 0 && std::abs(a(i) - a(i - 1)) == 1) ++neighbours;
+  }
+  CHECK(same < 20);        // 3 expected
+  CHECK(neighbours < 15);  // 2 expected
+}
+
+TEST_CASE("every image comes once an epoch, also where a batch spans two epochs") {
+  const Counting dataset(10);
+  const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 4});
+  std::vector<int32_t> labels;
+  for (int i = 0; i < 5; ++i) {
+    const Batch batch = MustNext(*loader);
+    REQUIRE(batch.size == 4);
+    REQUIRE(batch.images.size() == 24);
+    labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+    for (size_t j = 0; j < 4; ++j) {
+      CHECK(batch.images[j * 6] == static_cast<float>(batch.labels[j]));
+    }
+  }
+  const std::set<int32_t> first(labels.begin(), labels.begin() + 10);
+  const std::set<int32_t> second(labels.begin() + 10, labels.end());
+  CHECK(first.size() == 10);
+  CHECK(second.size() == 10);
+  CHECK(!std::equal(labels.begin(), labels.begin() + 10, labels.begin() + 10));
+}
+
+TEST_CASE("a batch may be larger than the dataset") {
+  const Counting dataset(3);
+  const Batch batch = MustNext(*MustCreate(dataset, {.batch = 9}));
+  std::map<int32_t, int> counts;
+  for (int32_t label : batch.labels) ++counts[label];
+  CHECK(counts == std::map<int32_t, int>{{0, 3}, {1, 3}, {2, 3}});
+}
+
+TEST_CASE("a run that starts at step k gets the very batches of one that came there") {
+  const Counting dataset(37);
+  const LoaderOptions options = {.batch = 8, .seed = 9, .shift = 1, .flip = true};
+  const std::unique_ptr<Loader> whole = MustCreate(dataset, options);
+  LoaderOptions later = options;
+  later.first_step = 11;
+  const std::unique_ptr<Loader> resumed = MustCreate(dataset, later);
+  for (int step = 0; step < 11; ++step) MustNext(*whole);
+  for (int step = 11; step < 20; ++step) {
+    const Batch batch = MustNext(*whole);
+    CHECK(Same(batch, MustNext(*resumed)));
+    CHECK(Same(batch, *BatchOfStep(dataset, options, step)));
+  }
+  LoaderOptions other = options;
+  other.seed = 10;
+  CHECK(!Same(*BatchOfStep(dataset, options, 3), *BatchOfStep(dataset, other, 3)));
+}
+
+TEST_CASE("without shuffling images come in order") {
+  const Counting dataset(5);
+  const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 3, .shuffle = false});
+  CHECK(MustNext(*loader).labels == std::vector<int32_t>{0, 1, 2});
+  CHECK(MustNext(*loader).labels == std::vector<int32_t>{3, 4, 0});
+}
+
+TEST_CASE("augmented images differ from plain ones, and their labels do not") {
+  const Counting dataset(50);
+  const LoaderOptions plain = {.batch = 50};
+  LoaderOptions augmented = plain;
+  augmented.shift = 1;
+  augmented.flip = true;
+  const absl::StatusOr<Batch> a = BatchOfStep(dataset, plain, 0);
+  const absl::StatusOr<Batch> b = BatchOfStep(dataset, augmented, 0);
+  REQUIRE((a.ok() && b.ok()));
+  CHECK(a->labels == b->labels);
+  CHECK(a->images != b->images);
+}
+
+TEST_CASE("reading runs ahead by the queue and no further") {
+  const Counting dataset(100);
+  const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .queue = 2});
+  MustNext(*loader);
+  // Taken 1, queued 2, and 1 in the reader's hand.
+  for (int i = 0; i < 2000 && dataset.reads() < 40; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(dataset.reads() == 40);
+}
+
+TEST_CASE("a loader stops at once with its queue empty, filling or full") {
+  const Counting dataset(100);
+  for (int i = 0; i < 50; ++i) {
+    const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .queue = 1 + i % 3});
+    std::this_thread::sleep_for(std::chrono::microseconds(i * 20));
+    for (int j = 0; j < i % 4; ++j) MustNext(*loader);
+  }
+  const std::unique_ptr<Loader> full = MustCreate(dataset, {.batch = 10, .queue = 1});
+  while (dataset.reads() < 20) std::this_thread::yield();
+}
+
+TEST_CASE("a broken image is an error after the good batches, and then for ever") {
+  const Counting dataset(100, /*broken=*/25);
+  const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .shuffle = false});
+  CHECK(MustNext(*loader).labels.front() == 0);
+  CHECK(MustNext(*loader).labels.front() == 10);
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = loader->Next().status();
+    CHECK(absl::IsDataLoss(status));
+    CHECK(status.message() == "file: byte 7: broken");
+  }
+}
+
+TEST_CASE("options out of range are refused") {
+  const Counting dataset(100);
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  for (const LoaderOptions& bad :
+       {LoaderOptions{.batch = 0}, LoaderOptions{.queue = 0}, LoaderOptions{.first_step = -1},
+        LoaderOptions{.shift = -1}, LoaderOptions{.shift = 2},
+        LoaderOptions{.batch = 4, .first_step = kHuge}}) {
+    CHECK(absl::IsInvalidArgument(Loader::Create(dataset, bad).status()));
+  }
+  CHECK(absl::IsResourceExhausted(BatchOfStep(dataset, {.batch = kHuge}, 0).status()));
+}
+
+TEST_CASE("evaluation reads each image once, fewer in the last batch") {
+  const Counting dataset(10);
+  absl::StatusOr<Batch> batch = ReadBatch(dataset, 4, 4);
+  REQUIRE(batch.ok());
+  CHECK(batch->labels == std::vector<int32_t>{4, 5, 6, 7});
+  batch = ReadBatch(dataset, 8, 4);
+  REQUIRE(batch.ok());
+  CHECK(batch->size == 2);
+  CHECK(batch->images.size() == 12);
+  CHECK(batch->labels == std::vector<int32_t>{8, 9});
+  CHECK(absl::IsInvalidArgument(ReadBatch(dataset, 10, 1).status()));
+  CHECK(absl::IsInvalidArgument(ReadBatch(dataset, 0, 0).status()));
+  CHECK(absl::IsInvalidArgument(ReadBatch(dataset, -1, 1).status()));
+}
+
+}  // namespace
+}  // namespace neap

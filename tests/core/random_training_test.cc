@@ -1,0 +1,104 @@
+// The contract: memory is free of numerics. Random networks train to the same bits under every
+// plan.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "neap/core/device/cpu_device.h"
+#include "neap/core/philox.h"
+#include "neap/core/session.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+constexpr uint32_t kSeeds = 500;
+constexpr int kSteps = 3;
+constexpr LearningRate kSlow = {.base =
+                                    1e-3F};  // sums without normalisation grow; losses stay finite
+
+using State = std::vector<std::vector<float>>;
+
+Batch RandomBatch(const Plan& plan, int64_t classes, uint64_t seed) {
+  Batch batch;
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (tensor.name != "input") continue;
+    batch.images.resize(static_cast<size_t>(tensor.shape.elements()));
+    batch.labels.resize(static_cast<size_t>(plan.batch));
+    batch.size = plan.batch;
+  }
+  for (size_t i = 0; i < batch.images.size(); ++i) {
+    batch.images[i] = 2 * ToUnitFloat(Philox({.key = seed, .stream = 1, .position = i})[0]) - 1;
+  }
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    const uint32_t random = Philox({.key = seed, .stream = 2, .position = i})[0];
+    batch.labels[i] = static_cast<int32_t>(random % static_cast<uint32_t>(classes));
+  }
+  return batch;
+}
+
+// Losses and every persistent tensor after a few steps.
+State Train(const Graph& graph, Device& device, const SessionOptions& options,
+            int64_t* minimum_budget) {
+  absl::StatusOr<Session> session = Session::Create(graph, device, options);
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  if (minimum_budget != nullptr) *minimum_budget = session->planning().minimum_budget_bytes;
+  State state(1);
+  for (int step = 0; step < kSteps; ++step) {
+    const absl::StatusOr<float> loss =
+        session->TrainStep(RandomBatch(session->plan(), 4, static_cast<uint64_t>(step)));
+    REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
+    state[0].push_back(*loss);
+  }
+  CHECK(session->memory().measured_peak_bytes == session->memory().predicted_peak_bytes);
+  for (const PlanTensor& tensor : session->plan().tensors) {
+    if (IsPersistent(tensor.role)) state.push_back(*session->Values(tensor.name));
+  }
+  return state;
+}
+
+bool SameBits(const State& a, const State& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].size() != b[i].size()) return false;
+    if (std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("500 random networks train to the same bits under every policy, placement and budget") {
+  const auto opened = CpuDevice::Open();
+  REQUIRE(opened.ok());
+  Device& device = **opened;
+  constexpr const char* kPlacements[] = {"first-fit", "exact-fit-first-fit", "offline"};
+  for (uint32_t seed = 0; seed < kSeeds; ++seed) {
+    CAPTURE(seed);
+    const Layout layout = seed % 4 == 3 ? Layout::kNhwc : Layout::kNchw;
+    const Graph graph = testing::RandomGraph(seed, {.layout = layout});
+    const State reference = Train(
+        graph, device, {.policy = "keep-all", .in_place = false, .learning_rate = kSlow}, nullptr);
+    for (float loss : reference[0]) REQUIRE(std::isfinite(loss));
+
+    // Placements and in-place settings take turns over the seeds, with bytes to spare and with
+    // none.
+    SessionOptions options = {
+        .placement = kPlacements[seed % 3], .in_place = seed % 2 == 0, .learning_rate = kSlow};
+    int64_t minimum = 0;
+    CHECK(SameBits(reference, Train(graph, device, options, &minimum)));
+    options.budget_bytes = minimum;
+    CHECK(SameBits(reference, Train(graph, device, options, nullptr)));
+    options = {.budget_bytes = minimum - kBlockBytes,
+               .placement = kPlacements[seed % 3],
+               .in_place = seed % 2 == 0};
+    const absl::StatusOr<Session> refused = Session::Create(graph, device, options);
+    REQUIRE(!refused.ok());
+    CHECK(refused.status().code() == absl::StatusCode::kResourceExhausted);
+    CHECK(std::string(refused.status().message()).find(std::to_string(minimum)) !=
+          std::string::npos);
+  }
+}
+
+}  // namespace neap

@@ -1,0 +1,272 @@
+#include "neap/core/session.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "neap/core/device/cpu_device.h"
+#include "neap/core/philox.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
+#include "tests/guarded_device.h"
+
+namespace neap {
+namespace {
+
+// A residual block with everything that makes memory interesting: in-place results, a fan, a join,
+// saved tensors, dropout.
+Graph SmallNet(Layout layout = Layout::kNchw) {
+  Graph net({.name = "small", .batch = 8, .layout = layout});
+  std::string x = net.Input({3, 8, 8});
+  x = net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1, .bias = false},
+              {x});
+  x = net.Add("bn1", BatchNorm{}, {x});
+  const std::string trunk = net.Add("relu1", Relu{}, {x});
+  x = net.Add("conv2", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {trunk});
+  x = net.Add("relu2", Relu{}, {x});
+  x = net.Add("add", Add{}, {x, trunk});
+  x = net.Add("pool", MaxPool{}, {x});
+  x = net.Add("drop", Dropout{.probability = 0.25F}, {x});
+  x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
+  net.Loss(x);
+  return net;
+}
+
+Batch MakeBatch(uint64_t seed) {
+  Batch batch;
+  batch.size = 8;
+  for (int32_t i = 0; i < 8; ++i) {
+    batch.labels.push_back(i % 4);
+    for (uint64_t j = 0; j < 3 * 8 * 8; ++j) {
+      const PhiloxBlock random =
+          Philox({.key = seed, .stream = static_cast<uint64_t>(i), .position = j});
+      const bool bright = j % 4 == static_cast<uint64_t>(i % 4);
+      batch.images.push_back(ToUnitFloat(random[0]) + (bright ? 1.0F : 0.0F));
+    }
+  }
+  return batch;
+}
+
+std::unique_ptr<CpuDevice> OpenCpu() {
+  auto device = CpuDevice::Open();
+  REQUIRE(device.ok());
+  return *std::move(device);
+}
+
+Session MakeSession(Device& device, SessionOptions options, Layout layout = Layout::kNchw) {
+  absl::StatusOr<Session> session = Session::Create(SmallNet(layout), device, std::move(options));
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  return *std::move(session);
+}
+
+float Train(Session& session, int steps) {
+  float loss = 0;
+  for (int i = 0; i < steps; ++i) {
+    const absl::StatusOr<float> result =
+        session.TrainStep(MakeBatch(static_cast<uint64_t>(session.step())));
+    REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+    loss = *result;
+  }
+  return loss;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void CheckSameState(Session& a, Session& b) {
+  CHECK(a.step() == b.step());
+  for (const PlanTensor& tensor : a.plan().tensors) {
+    if (!IsPersistent(tensor.role)) continue;
+    INFO(tensor.name);
+    CHECK(SameBits(*a.Values(tensor.name), *b.Values(tensor.name)));
+  }
+}
+
+struct TemporaryFolder {
+  TemporaryFolder() : path(std::filesystem::temp_directory_path() / "neap-session-test") {
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directories(path);
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+}  // namespace
+
+TEST_CASE("a small network learns, in both layouts, and they agree") {
+  const auto device = OpenCpu();
+  Session nchw = MakeSession(*device, {.learning_rate = {.base = 0.05F}});
+  Session nhwc = MakeSession(*device, {.learning_rate = {.base = 0.05F}}, Layout::kNhwc);
+  const float first = Train(nchw, 1);
+  const float first_nhwc = Train(nhwc, 1);
+  CHECK(
+      first ==
+      doctest::Approx(first_nhwc).epsilon(0.25));  // dropout masks differ: they follow memory order
+  CHECK(Train(nchw, 60) < 0.3F * first);
+  CHECK(Train(nhwc, 60) < 0.3F * first_nhwc);
+  const absl::StatusOr<StepResult> evaluated = nchw.Evaluate(MakeBatch(1000));
+  REQUIRE(evaluated.ok());
+  CHECK(evaluated->correct == 8);
+}
+
+TEST_CASE("the measured peak is the predicted peak, and no byte outside the arena is touched") {
+  const auto cpu = OpenCpu();
+  GuardedDevice device(*cpu);
+  Session session = MakeSession(device, {});
+  Train(session, 2);
+  const MemoryUse use = session.memory();
+  CHECK(use.measured_peak_bytes == use.predicted_peak_bytes);
+  CHECK(use.arena_bytes == use.predicted_peak_bytes);
+  CHECK(device.GuardsIntact());
+  // The pattern that filled the arena at first is gone from its highest block.
+  CHECK(device.HighestTouchedByte() > use.predicted_peak_bytes - kBlockBytes);
+}
+
+TEST_CASE("no memory is allocated after the first step") {
+  const auto cpu = OpenCpu();
+  GuardedDevice device(*cpu);
+  Session session = MakeSession(device, {});
+  Train(session, 1);
+  const int allocations = device.allocations();
+  Train(session, 5);
+  CHECK(device.allocations() == allocations);
+}
+
+TEST_CASE("every policy, placement and in-place setting trains to the same bits") {
+  const auto device = OpenCpu();
+  Session reference = MakeSession(*device, {.policy = "keep-all", .in_place = false});
+  Train(reference, 4);
+  for (const char* policy : {"keep-all", "liveness"}) {
+    for (const char* placement : {"first-fit", "exact-fit-first-fit", "offline"}) {
+      for (bool in_place : {false, true}) {
+        CAPTURE(policy);
+        CAPTURE(placement);
+        CAPTURE(in_place);
+        Session session =
+            MakeSession(*device, {.policy = policy, .placement = placement, .in_place = in_place});
+        Train(session, 4);
+        CheckSameState(reference, session);
+      }
+    }
+  }
+}
+
+TEST_CASE("two steps in flight give what one at a time gives") {
+  const auto device = OpenCpu();
+  Session one = MakeSession(*device, {});
+  Session two = MakeSession(*device, {});
+  std::vector<float> losses;
+  for (int i = 0; i < 4; ++i) losses.push_back(Train(one, 1));
+  REQUIRE(two.Begin(MakeBatch(0)).ok());
+  for (uint64_t i = 1; i < 4; ++i) {
+    REQUIRE(two.Begin(MakeBatch(i)).ok());
+    CHECK(two.Begin(MakeBatch(i)).code() == absl::StatusCode::kFailedPrecondition);
+    const absl::StatusOr<StepResult> result = two.Finish();
+    REQUIRE(result.ok());
+    CHECK(result->step == static_cast<int64_t>(i) - 1);
+    CHECK(result->loss == losses[i - 1]);
+  }
+  CHECK(two.Save("unused").code() == absl::StatusCode::kFailedPrecondition);
+  REQUIRE(two.Finish().ok());
+  CHECK(two.Finish().status().code() == absl::StatusCode::kFailedPrecondition);
+  CheckSameState(one, two);
+}
+
+TEST_CASE("a session resumed from a checkpoint continues with the same bits") {
+  const auto device = OpenCpu();
+  const TemporaryFolder folder;
+  const std::string path = folder.path / "checkpoint.safetensors";
+  Session whole = MakeSession(*device, {.seed = 7});
+  Train(whole, 3);
+  REQUIRE(whole.Save(path).ok());
+  Train(whole, 3);
+  Session resumed = MakeSession(*device, {.seed = 8});
+  REQUIRE(resumed.Load(path).ok());
+  CHECK(resumed.step() == 3);
+  Train(resumed, 3);
+  CheckSameState(whole, resumed);
+}
+
+TEST_CASE("weights alone start a new run, in either layout") {
+  const auto device = OpenCpu();
+  const TemporaryFolder folder;
+  const std::string path = folder.path / "weights.safetensors";
+  Session from = MakeSession(*device, {});
+  Train(from, 3);
+  REQUIRE(from.SaveWeights(path).ok());
+  Session to = MakeSession(*device, {.seed = 5}, Layout::kNhwc);
+  Train(to, 1);
+  REQUIRE(to.Load(path).ok());
+  CHECK(to.step() == 0);
+  CHECK(SameBits(*from.Values("fc.weight"), *to.Values("fc.weight")));
+  CHECK(SameBits(*from.Values("bn1.running_var"), *to.Values("bn1.running_var")));
+  const std::vector<float> momentum = *to.Values("conv1.weight.momentum");
+  CHECK(std::all_of(momentum.begin(), momentum.end(), [](float v) { return v == 0; }));
+}
+
+TEST_CASE("a checkpoint of another network is refused and the session left as it was") {
+  const auto device = OpenCpu();
+  const TemporaryFolder folder;
+  const std::string path = folder.path / "other.safetensors";
+  Graph other({.name = "other", .batch = 8});
+  other.Loss(other.Add("fc", FullyConnected{.out_features = 5}, {other.Input({3, 8, 8})}));
+  absl::StatusOr<Session> other_session = Session::Create(other, *device, {});
+  REQUIRE(other_session.ok());
+  REQUIRE(other_session->Save(path).ok());
+  Session session = MakeSession(*device, {});
+  Session untouched = MakeSession(*device, {});
+  const absl::Status status = session.Load(path);
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CheckSameState(session, untouched);
+}
+
+TEST_CASE("SetBudget in the middle of training changes the arena and not the training") {
+  const auto device = OpenCpu();
+  Session steady = MakeSession(*device, {.policy = "liveness"});
+  Session changed = MakeSession(*device, {.policy = "liveness"});
+  Train(steady, 4);
+  Train(changed, 2);
+  const int64_t minimum = changed.planning().minimum_budget_bytes;
+  const absl::Status refused = changed.SetBudget(minimum - kBlockBytes);
+  CHECK(refused.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(std::string(refused.message()).find(std::to_string(minimum)) != std::string::npos);
+  Train(changed, 1);
+  REQUIRE(changed.SetBudget(minimum).ok());
+  CHECK(changed.memory().arena_bytes == minimum);
+  Train(changed, 1);
+  CheckSameState(steady, changed);
+}
+
+TEST_CASE("an arena that the device refuses leaves the session as it was") {
+  const auto cpu = OpenCpu();
+  GuardedDevice device(*cpu);
+  Session session = MakeSession(device, {});
+  Session steady = MakeSession(*cpu, {});
+  Train(session, 2);
+  Train(steady, 3);
+  device.RefuseNextArena();
+  const absl::Status status = session.SetBudget(kUnlimited);
+  CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+  Train(session, 1);
+  CheckSameState(steady, session);
+}
+
+TEST_CASE("a batch of the wrong size is refused") {
+  const auto device = OpenCpu();
+  Session session = MakeSession(*device, {});
+  Batch batch = MakeBatch(0);
+  batch.labels.pop_back();
+  CHECK(session.TrainStep(batch).status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(session.step() == 0);
+}
+
+}  // namespace neap
