@@ -5,8 +5,8 @@
 // never waits for the device, so the host runs ahead and the device never idles.
 //
 //   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
-//   ... fill executor.Address(program.images) and the other given tensors through the compute
-//   stream ... RETURN_IF_ERROR(executor.Run());            // one iteration, enqueued
+//   // ... copy the batch to executor.Address(program.images) on the compute stream ...
+//   RETURN_IF_ERROR(executor.Run());  // one iteration, enqueued
 //   RETURN_IF_ERROR(device.Synchronize());
 //
 // The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,

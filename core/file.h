@@ -7,8 +7,7 @@
 //
 //   ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create("model.safetensors"));
 //   RETURN_IF_ERROR(file.WriteAt(0, bytes));
-//   RETURN_IF_ERROR(file.Commit());  // before this returns, a reader sees the old file, if there
-//   was one
+//   RETURN_IF_ERROR(file.Commit());  // until this returns, readers see the old file, if any
 //
 // *Errors*: a status naming the file: NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED (full disk),
 // DATA_LOSS (a file shorter than what is read from it; with the byte offset), otherwise what the

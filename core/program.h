@@ -3,12 +3,11 @@
 //
 // This is where the backward pass is made. What makes it subtle is where gradients meet:
 //   * a tensor read by several layers gets a gradient from each: the first writes it, the others
-//   accumulate;
+//     accumulate;
 //   * a sum (Add) hands its gradient on unchanged, so its inputs' gradients *are* its own, no copy;
-//   only when such a
-//     shared gradient must still receive another contribution is a new tensor made, by the step
-//     that contributes
-//     ("addend": dx = f(dy) + shared), because the shared one is still wanted elsewhere.
+//     only when such a shared gradient must still receive another contribution does the step that
+//     contributes make a new tensor ("addend": dx = f(dy) + shared), because the shared one is
+//     still wanted elsewhere.
 // Parameters are updated as soon as their layer's backward is done, so that their gradients die
 // young.
 //

@@ -7,8 +7,7 @@
 // keeps among the metadata (other programs ignore it). The writer streams: no tensor is held twice.
 //
 //   ASSIGN_OR_RETURN(SafetensorsWriter writer,
-//                    SafetensorsWriter::Create(path, {{"fc.weight", "F32", {10, 64}}}, {{"step",
-//                    "7"}}));
+//                    SafetensorsWriter::Create(path, {{"fc.weight", "F32", {10, 64}}}));
 //   RETURN_IF_ERROR(writer.Append("fc.weight", bytes));
 //   RETURN_IF_ERROR(writer.Commit());
 //

@@ -42,6 +42,31 @@ absl::StatusOr<PlanResult> PlanAndVerify(const Program& program, const SessionOp
   return result;
 }
 
+struct Plans {
+  PlanResult training, inference;
+};
+
+// Plans both programs. The budget must suit both, so the one that needs more speaks for them.
+absl::StatusOr<Plans> PlanBoth(const Program& training, const Program& inference,
+                               const SessionOptions& options, Device& device) {
+  absl::StatusOr<PlanResult> first = PlanAndVerify(training, options, device);
+  absl::StatusOr<PlanResult> second = PlanAndVerify(inference, options, device);
+  if (first.ok() && second.ok()) {
+    int64_t& minimum = first->stats.minimum_budget_bytes;
+    minimum = std::max(minimum, second->stats.minimum_budget_bytes);
+    return Plans{*std::move(first), *std::move(second)};
+  }
+  if (!absl::IsResourceExhausted(first.status()) || !absl::IsResourceExhausted(second.status())) {
+    return first.ok() ? second.status() : first.status();
+  }
+  SessionOptions unlimited = options;
+  unlimited.budget_bytes = kUnlimited;
+  ASSIGN_OR_RETURN(const PlanResult most, PlanAndVerify(training, unlimited, device));
+  ASSIGN_OR_RETURN(const PlanResult least, PlanAndVerify(inference, unlimited, device));
+  const bool training_binds = most.stats.minimum_budget_bytes >= least.stats.minimum_budget_bytes;
+  return training_binds ? first.status() : second.status();
+}
+
 // Host memory for what one step sends and receives.
 struct Staging {
   Buffer images, labels, iteration, metrics;
@@ -61,8 +86,9 @@ class Session::Impl {
                      BuildProgram(graph, {.mode = Mode::kTraining, .sgd = options_.sgd}));
     ASSIGN_OR_RETURN(inference_.program,
                      BuildProgram(graph, {.mode = Mode::kInference, .sgd = options_.sgd}));
-    ASSIGN_OR_RETURN(training_.planned, PlanAndVerify(training_.program, options_, device_));
-    ASSIGN_OR_RETURN(inference_.planned, PlanAndVerify(inference_.program, options_, device_));
+    ASSIGN_OR_RETURN(Plans plans, PlanBoth(training_.program, inference_.program, options_, device_));
+    training_.planned = std::move(plans.training);
+    inference_.planned = std::move(plans.inference);
     for (Staging& staging : staging_) RETURN_IF_ERROR(AllocateStaging(staging));
     RETURN_IF_ERROR(ReserveArena());
     for (const Tensor& tensor : training_.program.tensors) {
@@ -142,17 +168,16 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     SessionOptions options = options_;
     options.budget_bytes = budget_bytes;
-    ASSIGN_OR_RETURN(PlanResult training, PlanAndVerify(training_.program, options, device_));
-    ASSIGN_OR_RETURN(PlanResult inference, PlanAndVerify(inference_.program, options, device_));
+    ASSIGN_OR_RETURN(Plans plans, PlanBoth(training_.program, inference_.program, options, device_));
     ASSIGN_OR_RETURN(const Buffer snapshot, SnapshotPersistent());
-    std::swap(training_.planned, training);
-    std::swap(inference_.planned, inference);
+    std::swap(training_.planned, plans.training);
+    std::swap(inference_.planned, plans.inference);
     absl::Status reserved = ReserveArena();
     if (reserved.ok()) {
       options_ = std::move(options);
     } else {  // the device refused: back to the arena that it had
-      std::swap(training_.planned, training);
-      std::swap(inference_.planned, inference);
+      std::swap(training_.planned, plans.training);
+      std::swap(inference_.planned, plans.inference);
       RETURN_IF_ERROR(ReserveArena());
     }
     RETURN_IF_ERROR(

@@ -69,6 +69,7 @@ class Session {
   ~Session();
 
   const Plan& plan() const;
+  // Of the training plan; the minimum budget suits evaluation too.
   const PlanningStats& planning() const;
   MemoryUse memory() const;
   int64_t step() const;   // training steps begun since the first, also across Save and Load

@@ -6,17 +6,16 @@
 // streams are ordered. A plan that passes cannot read a stale value, overwrite a live one, race,
 // leak or exceed its arena. What is hard is that "live" has three readings, all checked:
 //
-//   ^ offset   places:  alloc .. free            two regions never overlap, unless one replaces the
-//   other in place | +--y---------+    values:  written .. overwritten, freed: what is read is the
-//   version that the program means | +---+  +-z---+    streams: an offload reads, a prefetch
-//   writes, bytes after the action that says so: whoever | | x |..|            reuses them (z for
-//   x) must have waited
-//   +-+---+--+-----+--> actions
+//   ^ offset              places:  alloc .. free: no two regions overlap, unless one replaces the
+//   | +--y---------+                 other in place
+//   | +---+  +-z---+        values:  written .. overwritten or freed: what is read is the version
+//   | | x |..|                       that the program means
+//   +-+---+--+-----+-->     streams: an offload still reads, a prefetch still writes after the
+//                  actions           action that says so: whoever reuses bytes (z for x) has waited
 //
 //   ASSIGN_OR_RETURN(Plan plan, Plan::FromJson(text));
-//   RETURN_IF_ERROR(Verify(plan));                    // "plan fault [stale-read]: action 17
-//   (compute step 5, ...": ... RETURN_IF_ERROR(MatchesProgram(plan, program));   // and it is a
-//   plan of this program
+//   RETURN_IF_ERROR(Verify(plan));                   // "plan fault [stale-read]: action 17 ..."
+//   RETURN_IF_ERROR(MatchesProgram(plan, program));  // and it is a plan of this program
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 // Batch normalisation over N, H, W per channel, as torch.nn.BatchNorm2d.
 //
-//   step                   reads                     writes            accumulates
-//   forward (training)     x, gamma, beta            y, mean, invstd   running_mean, running_var
-//     rerun                x, gamma, beta, mean, invstd    y
-//   forward (inference)    x, gamma, beta, running_mean, running_var   y
-//   backward_data          x, dy, gamma, mean, invstd      dx, dgamma, dbeta       in place: dx
-//   over dy
+//   step                 reads                                      writes
+//   forward (training)   x, gamma, beta                             y, mean, invstd
+//     rerun              x, gamma, beta, mean, invstd               y
+//   forward (inference)  x, gamma, beta, running_mean, running_var  y
+//   backward_data        x, dy, gamma, mean, invstd                 dx, dgamma, dbeta
 //
+// Training's forward also accumulates running_mean and running_var; dx may take dy's place.
 // params: 0 weight (gamma), 1 bias (beta), both {C}; saved: 0 mean, 1 invstd = 1 / sqrt(biased
 // variance + epsilon); states: 0 running_mean, 1 running_var (unbiased): running = (1 - momentum) *
 // running + momentum * batch. A rerun gives y the same bits: forward is statistics, then the very

@@ -1,8 +1,7 @@
 // Layers where branches meet.
 //
 //   Add      forward        x_0 .. x_{n-1}  y     in place: y over x_0
-//            backward_data  dy              dx_i  only where a copy is needed: the gradient of a
-//            sum passes unchanged
+//            backward_data  dy              dx_i  only where a sum of gradients must be made
 //   Concat   forward        x_0 .. x_{n-1}  y     along the channels
 //            backward_data  dy              dx_i
 //

@@ -7,8 +7,8 @@
 // space ("workspace") an engine asks for.
 //
 //   StepSignature relu = {.layer = Relu{}, .phase = Phase::kForward,
-//                         .operands = {{{Slot::kInput}, spec, Access::kRead}, {{Slot::kOutput},
-//                         spec, Access::kWrite}}};
+//                         .operands = {{{Slot::kInput}, spec, Access::kRead},
+//                                      {{Slot::kOutput}, spec, Access::kWrite}}};
 //   ASSIGN_OR_RETURN(std::vector<Engine> engines, backend.Engines(relu));
 //   ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.MakeKernel(relu, engines.front().id));
 //   void* operands[] = {x, y};

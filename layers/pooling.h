@@ -1,15 +1,15 @@
 // Max and average pooling, as torch.nn.MaxPool2d and AvgPool2d (count_include_pad=True), and global
 // average pooling.
 //
-//   step                    reads      writes
-//   max: forward            x          y, index     index: which element of its window won, the
-//   first on ties;
-//        backward_data      dy, index  dx           1 byte per output (4 where the window exceeds
-//        256 elements)
-//   average: forward        x          y
-//            backward_data  dy         dx
+//   step                     reads      writes
+//   max:     forward         x          y, index
+//            backward_data   dy, index  dx
+//   average: forward         x          y
+//            backward_data   dy         dx
 //
-// The index is h * kernel.w + w within the window. A NaN wins over every number, as in PyTorch.
+// The index says which element of the window won, the first on ties: h * kernel.w + w, in 1 byte
+// per output (4 where the window exceeds 256 elements). A NaN wins over every number, as in
+// PyTorch.
 #pragma once
 
 #include "neap/layers/layer.h"

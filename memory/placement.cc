@@ -75,7 +75,9 @@ PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks) {
     PlacementResult attempt = PlaceInTime(blocks, fit, reversed);
     if (attempt.extent_bytes < best.extent_bytes) best = std::move(attempt);
   }
-  return SearchPlacement(blocks, lower_bound + lower_bound / kGoodEnough, std::move(best));
+  const int64_t target = lower_bound + lower_bound / kGoodEnough;
+  if (best.extent_bytes <= target) return best;
+  return SearchPlacement(blocks, target, std::move(best));
 }
 
 }  // namespace neap

@@ -14,6 +14,7 @@ constexpr int64_t kMostComparisons = 60'000'000;
 constexpr size_t kMemory = 50;  // of late acceptance
 constexpr int kMostIdle = 150;  // attempts without progress before the next start
 constexpr int kMostDescents = 60;
+constexpr int kMostRounds = 20;  // of splitting; each finds fewer that do not decide
 
 using Blocks = std::vector<PlacementBlock>;
 using Order = std::vector<size_t>;
@@ -184,7 +185,7 @@ class Search {
     int idle = 0;
     for (size_t attempt = 0; idle < kMostIdle && excess > 0 && !Done(); ++attempt) {
       const size_t from = PickSticksOut(order, current);
-      const size_t to = from == 0 || random_() % 2 == 0 ? 0 : random_() % from;
+      const size_t to = from == 0 ? 0 : random_() % from;
       Rotate(order, to, from);
       PlacementResult changed = placer_.Place(order, to, &current);
       const int64_t changed_excess = Excess(changed);
@@ -265,7 +266,8 @@ PlacementCore SplitPlacement(const std::vector<PlacementBlock>& blocks, int64_t 
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].begin < blocks[i].end) parts.core.push_back(i);
   }
-  for (size_t before = 0; before != parts.core.size();) {
+  size_t before = 0;
+  for (int round = 0; round < kMostRounds && before != parts.core.size(); ++round) {
     before = parts.core.size();
     PrefixPiles begins;
     PrefixPiles ends;

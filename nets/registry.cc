@@ -25,6 +25,7 @@ Options WithOverrides(Options base, const NetOptions& options) {
   base.classes = options.classes.value_or(base.classes);
   base.dtype = options.dtype;
   base.layout = options.layout;
+  if constexpr (requires { base.dropout; }) base.dropout = options.dropout.value_or(base.dropout);
   return base;
 }
 
@@ -48,8 +49,7 @@ Graph ResNetForCifar(const NetOptions& options) {
 struct Entry {
   Network network;
   Graph (*build)(const NetOptions& options);
-  bool takes_depth = false;
-  bool takes_blocks = false;
+  std::string_view takes = "";  // the option that not every network has
 };
 
 constexpr Network ForImageNet(std::string_view name, std::string_view description,
@@ -65,27 +65,30 @@ constexpr Entry kEntries[] = {
      [](const NetOptions& o) { return LeNet(WithOverrides(LeNetOptions{}, o)); }},
     {ForImageNet("alexnet", "AlexNet of 2012 in one tower: the 23 layers of the SuperNeurons paper",
                  227),
-     [](const NetOptions& o) { return AlexNetPaper(WithOverrides(AlexNetPaperOptions{}, o)); }},
+     [](const NetOptions& o) { return AlexNetPaper(WithOverrides(AlexNetPaperOptions{}, o)); },
+     "dropout"},
     {ForImageNet("alexnet-torchvision", "AlexNet as in torchvision"),
-     [](const NetOptions& o) { return AlexNet(WithOverrides(AlexNetOptions{}, o)); }},
+     [](const NetOptions& o) { return AlexNet(WithOverrides(AlexNetOptions{}, o)); }, "dropout"},
     {ForImageNet("vgg16", "VGG-16 as in torchvision"),
-     [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg16}, o)); }},
+     [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg16}, o)); },
+     "dropout"},
     {ForImageNet("vgg19", "VGG-19 as in torchvision"),
-     [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg19}, o)); }},
+     [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg19}, o)); },
+     "dropout"},
     {ForImageNet("resnet18", "ResNet-18 as in torchvision"), BasicResNet<2, 2, 2, 2>},
     {ForImageNet("resnet34", "ResNet-34 as in torchvision"), BasicResNet<3, 4, 6, 3>},
     {ForImageNet("resnet50", "ResNet-50 as in torchvision"), BottleneckResNet<3, 4, 6, 3>},
     {ForImageNet("resnet101", "ResNet-101 as in torchvision"), BottleneckResNet<3, 4, 23, 3>},
     {ForImageNet("resnet152", "ResNet-152 as in torchvision"), BottleneckResNet<3, 8, 36, 3>},
     {ForImageNet("resnet", "bottleneck ResNet with --blocks n1,n2,n3,n4 (3,4,6,3)"),
-     BottleneckResNet<3, 4, 6, 3>, false, true},
+     BottleneckResNet<3, 4, 6, 3>, "blocks"},
     {ForCifar("resnet20", "ResNet-20 for CIFAR"), ResNetForCifar<20>},
     {ForCifar("resnet32", "ResNet-32 for CIFAR"), ResNetForCifar<32>},
     {ForCifar("resnet44", "ResNet-44 for CIFAR"), ResNetForCifar<44>},
     {ForCifar("resnet56", "ResNet-56 for CIFAR"), ResNetForCifar<56>},
     {ForCifar("resnet110", "ResNet-110 for CIFAR"), ResNetForCifar<110>},
-    {ForCifar("resnet-cifar", "ResNet for CIFAR with --depth 6n+2 (20)"), ResNetForCifar<20>, true,
-     false},
+    {ForCifar("resnet-cifar", "ResNet for CIFAR with --depth 6n+2 (20)"), ResNetForCifar<20>,
+     "depth"},
 };
 
 // Levenshtein's: insertions, deletions and replacements that make `a` into `b`.
@@ -147,17 +150,17 @@ absl::Status CheckSizes(const Network& network, const NetOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckDepth(const Entry& entry, const NetOptions& options) {
+absl::Status CheckTaken(const Entry& entry, const char* option, bool given) {
+  if (!given || entry.takes == option) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("network '", std::string(entry.network.name), "' takes no ", option));
+}
+
+absl::Status CheckOwnOptions(const Entry& entry, const NetOptions& options) {
   constexpr int64_t kMaxBlocks = 20'000;
-  const std::string name(entry.network.name);
-  if (options.depth && !entry.takes_depth) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("network '", name, "' takes no depth; resnet-cifar does"));
-  }
-  if (options.blocks && !entry.takes_blocks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("network '", name, "' takes no blocks; resnet does"));
-  }
+  RETURN_IF_ERROR(CheckTaken(entry, "depth", options.depth.has_value()));
+  RETURN_IF_ERROR(CheckTaken(entry, "blocks", options.blocks.has_value()));
+  RETURN_IF_ERROR(CheckTaken(entry, "dropout", options.dropout.has_value()));
   RETURN_IF_ERROR(CheckRange("depth", options.depth, 6 * kMaxBlocks + 2));
   if (options.depth && (*options.depth < 8 || *options.depth % 6 != 2)) {
     return absl::InvalidArgumentError(
@@ -186,7 +189,7 @@ std::vector<Network> Networks() {
 absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options) {
   ASSIGN_OR_RETURN(const Entry entry, FindEntry(name));
   RETURN_IF_ERROR(CheckSizes(entry.network, options));
-  RETURN_IF_ERROR(CheckDepth(entry, options));
+  RETURN_IF_ERROR(CheckOwnOptions(entry, options));
   RETURN_IF_ERROR(CheckDType(options.dtype));
   return entry.build(options);
 }

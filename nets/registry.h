@@ -38,6 +38,7 @@ struct NetOptions {
   std::optional<int64_t> classes = {};
   std::optional<int64_t> depth = {};                  // "resnet-cifar" only: 6n + 2
   std::optional<std::array<int64_t, 4>> blocks = {};  // "resnet" only
+  std::optional<float> dropout = {};                  // probability; AlexNets and VGGs only
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };

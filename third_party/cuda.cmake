@@ -46,7 +46,7 @@ function(neap_find_cuda_library variable)
   foreach(name ${ARGN})
     list(APPEND names lib${name}.so lib${name}.so.13 lib${name}.so.12 lib${name}.so.9 lib${name}.a)
   endforeach()
-  find_library(${variable} NAMES ${names} HINTS ${neap_hints} PATHS ${neap_paths}
+  find_library(${variable} NAMES ${names} NAMES_PER_DIR HINTS ${neap_hints} PATHS ${neap_paths}
                PATH_SUFFIXES lib lib64 targets/x86_64-linux/lib lib/x86_64-linux-gnu)
   mark_as_advanced(${variable})
   if(NOT ${variable})

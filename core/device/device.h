@@ -1,12 +1,13 @@
-// A device: memory, three streams and kernels. The executor is written against this and nothing else.
+// A device: memory, three streams and kernels. The executor is written against this and nothing
+// else.
 //
-// Streams are in-order queues: compute, d2h (offload) and h2d (prefetch). They run concurrently; one sees another's
-// work only after Wait() on a recorded event.
+// Streams are in-order queues: compute, d2h (offload) and h2d (prefetch). They run concurrently;
+// one sees another's work only after Wait() on a recorded event.
 //
 //   ASSIGN_OR_RETURN(Buffer arena, device.Allocate(MemoryKind::kDevice, plan.arena_bytes));
 //   RETURN_IF_ERROR(device.Copy(Stream::kH2d, arena.data(), pinned.data(), bytes));
 //   ASSIGN_OR_RETURN(Event arrived, device.Record(Stream::kH2d));
-//   RETURN_IF_ERROR(device.Wait(Stream::kCompute, arrived));   // kernels enqueued from here on see the bytes
+//   RETURN_IF_ERROR(device.Wait(Stream::kCompute, arrived));  // later kernels see the bytes
 #pragma once
 
 #include <cstddef>
@@ -28,18 +29,21 @@ absl::StatusOr<Stream> ParseStream(std::string_view text);
 
 enum class MemoryKind : uint8_t { kDevice, kPinnedHost };
 
-// What the cost model and the user know of a device. Rates are measured where possible, nominal otherwise.
+// What the cost model and the user know of a device. Rates are measured where possible, nominal
+// otherwise.
 struct DeviceDescription {
-  std::string name;            // "NVIDIA H200"
-  std::string kind;            // "cuda", "cpu"
-  int64_t memory_bytes = 0;    // all of it
-  double fp32_flops = 0;       // per second
-  double tensor_flops = 0;     // per second, tf32; equal to fp32_flops without tensor cores
-  double memory_bandwidth = 0; // bytes per second, read plus written
-  double copy_bandwidth = 0;   // bytes per second between pinned host and device memory, one direction
+  std::string name;             // "NVIDIA H200"
+  std::string kind;             // "cuda", "cpu"
+  int64_t memory_bytes = 0;     // all of it
+  double fp32_flops = 0;        // per second
+  double tensor_flops = 0;      // per second, tf32; equal to fp32_flops without tensor cores
+  double memory_bandwidth = 0;  // bytes per second, read plus written
+  double copy_bandwidth =
+      0;  // bytes per second between pinned host and device memory, one direction
 };
 
-// Memory of a device or pinned on the host. *Ownership*: frees on destruction; movable. 4096-byte aligned.
+// Memory of a device or pinned on the host. *Ownership*: frees on destruction; movable. 4096-byte
+// aligned.
 class Buffer {
  public:
   Buffer() = default;
@@ -56,19 +60,21 @@ class Buffer {
 // A point in a stream's work. Copyable; refers to nothing once every copy is gone.
 using Event = std::shared_ptr<void>;
 
-// *Threads*: one thread at a time. *Errors*: INTERNAL with the failing call; RESOURCE_EXHAUSTED from Allocate.
-// Once a stream has failed, every later call returns that error.
+// *Threads*: one thread at a time. *Errors*: INTERNAL with the failing call; RESOURCE_EXHAUSTED
+// from Allocate. Once a stream has failed, every later call returns that error.
 class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceDescription& description() const = 0;
   virtual absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) = 0;
-  // Bytes of device memory in use by this process for anything, as the driver (or the operating system) sees it.
+  // Bytes of device memory in use by this process for anything, as the driver (or the operating
+  // system) sees it.
   virtual absl::StatusOr<int64_t> UsedBytes() = 0;
   virtual Backend& backend() = 0;
 
   // Enqueues a copy between any two of: the arena, pinned host memory.
-  virtual absl::Status Copy(Stream stream, void* destination, const void* source, int64_t size_bytes) = 0;
+  virtual absl::Status Copy(Stream stream, void* destination, const void* source,
+                            int64_t size_bytes) = 0;
   virtual absl::StatusOr<Event> Record(Stream stream) = 0;
   virtual absl::Status Wait(Stream stream, const Event& event) = 0;
   // Blocks the caller until the event has happened.

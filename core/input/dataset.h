@@ -6,8 +6,8 @@
 // is wrong.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> digits,
-//                    OpenDataset("idx:examples/data/digits", {.split = Split::kTest, .shape = {{1,
-//                    28, 28}}}));
+//                    OpenDataset("idx:examples/data/digits",
+//                                {.split = Split::kTest, .shape = {{1, 28, 28}}}));
 //   std::vector<float> pixels(digits->shape().elements());
 //   int32_t label = 0;
 //   RETURN_IF_ERROR(digits->Read(0, pixels.data(), &label));
@@ -57,10 +57,10 @@ struct DatasetOptions {
 };
 
 // `spec` is one of
-//   idx:DIR       MNIST's format: {train,t10k or test}-{images-idx3,labels-idx1}-ubyte, images of
-//   any size cifar10:DIR   data_batch_{1..5}.bin, test_batch.bin cifar100:DIR  {train,test}.bin,
-//   the 100 fine classes synthetic     images made from a seed (core/input/synthetic.h), 3x32x32
-//   unless `shape` says otherwise
+//   idx:DIR       MNIST's format: {train,t10k or test}-{images-idx3,labels-idx1}-ubyte, any size
+//   cifar10:DIR   data_batch_{1..5}.bin, test_batch.bin
+//   cifar100:DIR  {train,test}.bin, the 100 fine classes
+//   synthetic     made from a seed (core/input/synthetic.h), 3x32x32 unless `shape` says otherwise
 // Errors: INVALID_ARGUMENT for another spec or shape; NOT_FOUND naming a missing file; DATA_LOSS
 // naming file and byte.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,

@@ -7,8 +7,7 @@
 // comes exactly once an epoch, and a batch may span two epochs.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader,
-//                    Loader::Create(*dataset, {.batch = 64, .seed = 1, .first_step =
-//                    session.step()}));
+//                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
 //   ASSIGN_OR_RETURN(Batch batch, loader->Next());
 //
 // *Ownership*: borrows the dataset, which must outlive it. *Threads*: Next from one at a time.
