@@ -1,0 +1,243 @@
+#include "neap/core/device/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/device/cuda/cuda_description.h"
+#include "neap/core/device/cuda/event_pool.h"
+#include "neap/core/status_macros.h"
+#include "neap/core/units.h"
+#include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/cuda/cuda_status.h"
+
+namespace neap {
+namespace {
+
+struct StreamDeleter {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+using OwnedStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, StreamDeleter>;
+
+absl::StatusOr<OwnedStream> NewStream() {
+  cudaStream_t stream = nullptr;
+  RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                             "cudaStreamCreateWithFlags"));
+  return OwnedStream(stream);
+}
+
+constexpr int64_t kAlignment = 4096;
+constexpr int64_t kDriverPage = 2 * kMiB;
+
+void* AlignUp(void* p) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+  const uintptr_t aligned = (address + kAlignment - 1) / kAlignment * kAlignment;
+  return static_cast<std::byte*>(p) + (aligned - address);
+}
+
+absl::StatusOr<int64_t> UsedNow() {
+  size_t free = 0, total = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+  return static_cast<int64_t>(total - free);
+}
+
+}  // namespace
+
+class CudaDevice::Impl {
+ public:
+  explicit Impl(int index) : index_(index) {}
+  ~Impl() {
+    // Work in flight may still use streams and kernels; an error here has nowhere to go.
+    if (cudaSetDevice(index_) == cudaSuccess) cudaDeviceSynchronize();
+  }
+
+  absl::Status Open();
+  absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes);
+  absl::Status MeasureLibraryBytes();
+
+  // Makes the device current, unless an earlier call failed for good.
+  absl::Status Enter() {
+    if (!failed_.ok()) return failed_;
+    return Keep(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
+  }
+  // Remembers the first error.
+  absl::Status Keep(absl::Status status) {
+    if (!status.ok() && failed_.ok()) failed_ = status;
+    return status;
+  }
+  cudaStream_t stream(Stream which) const { return streams_[static_cast<size_t>(which)].get(); }
+
+  DeviceDescription description;
+  int64_t library_bytes = 0;
+  std::shared_ptr<EventPool> events = std::make_shared<EventPool>();
+  std::array<OwnedStream, kStreamCount> streams_;
+  std::unique_ptr<Backend> backend;  // after the streams that it runs on, so that it goes first
+
+ private:
+  absl::Status MeasureCopies();
+
+  int index_;
+  absl::Status failed_;
+  // Bytes that Allocate() took, as the driver counts them. Shared with buffers, which may outlive
+  // the device.
+  std::shared_ptr<int64_t> allocated_ = std::make_shared<int64_t>(0);
+};
+
+absl::Status CudaDevice::Impl::Open() {
+  RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), absl::StrCat("cudaSetDevice(", index_, ")")));
+  ASSIGN_OR_RETURN(description, DescribeCudaDevice(index_));
+  for (OwnedStream& stream : streams_) {
+    ASSIGN_OR_RETURN(stream, NewStream());
+  }
+  ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute)));
+  RETURN_IF_ERROR(MeasureCopies());
+  return MeasureLibraryBytes();
+}
+
+// The better of a few copies, so that the first one's start-up does not count.
+absl::Status CudaDevice::Impl::MeasureCopies() {
+  constexpr int64_t kBytes = 32 * kMiB;
+  ASSIGN_OR_RETURN(const Buffer host, Allocate(MemoryKind::kPinnedHost, kBytes));
+  ASSIGN_OR_RETURN(const Buffer device, Allocate(MemoryKind::kDevice, kBytes));
+  const cudaStream_t on = stream(Stream::kH2d);
+  cudaEvent_t begin = nullptr, end = nullptr;
+  RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&begin), "cudaEventCreate"));
+  const std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cudaError_t (*)(cudaEvent_t)> own_begin(
+      begin, cudaEventDestroy);
+  RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&end), "cudaEventCreate"));
+  const std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cudaError_t (*)(cudaEvent_t)> own_end(
+      end, cudaEventDestroy);
+  float best_ms = std::numeric_limits<float>::max();
+  for (int i = 0; i < 4; ++i) {
+    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(begin, on), "cudaEventRecord"));
+    RETURN_IF_ERROR(
+        CudaStatus(cudaMemcpyAsync(device.data(), host.data(), kBytes, cudaMemcpyDefault, on),
+                   "cudaMemcpyAsync"));
+    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(end, on), "cudaEventRecord"));
+    RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(end), "cudaEventSynchronize"));
+    float ms = 0;
+    RETURN_IF_ERROR(CudaStatus(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime"));
+    best_ms = std::min(best_ms, ms);
+  }
+  description.copy_bandwidth = static_cast<double>(kBytes) / (static_cast<double>(best_ms) * 1e-3);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Buffer> CudaDevice::Impl::Allocate(MemoryKind kind, int64_t size_bytes) {
+  RETURN_IF_ERROR(Enter());
+  const std::string call = absl::StrCat(
+      kind == MemoryKind::kDevice ? "cudaMalloc(" : "cudaHostAlloc(", size_bytes, " bytes)");
+  if (size_bytes < 0) return absl::InvalidArgumentError(call);
+  if (size_bytes > std::numeric_limits<int64_t>::max() - kAlignment)
+    return absl::ResourceExhaustedError(call);
+  ASSIGN_OR_RETURN(const int64_t before, UsedNow());
+  // Pieces smaller than the driver's page are aligned to less than we promise.
+  const int64_t extra = size_bytes < kDriverPage ? kAlignment : 0;
+  const size_t wanted = static_cast<size_t>(std::max<int64_t>(size_bytes, 1) + extra);
+  void* base = nullptr;
+  const cudaError_t error = kind == MemoryKind::kDevice
+                                ? cudaMalloc(&base, wanted)
+                                : cudaHostAlloc(&base, wanted, cudaHostAllocDefault);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // a refusal leaves the device usable; kernels launched later must not
+                         // report it
+    const absl::Status status = CudaStatus(error, call);
+    return error == cudaErrorInvalidValue ? absl::ResourceExhaustedError(status.message()) : status;
+  }
+  void* const data = AlignUp(base);
+  if (kind == MemoryKind::kPinnedHost)
+    return Buffer(data, size_bytes, [base](void*) { cudaFreeHost(base); });
+  ASSIGN_OR_RETURN(const int64_t after, UsedNow());
+  const int64_t taken = after - before;
+  *allocated_ += taken;
+  return Buffer(data, size_bytes, [base, allocated = allocated_, taken](void*) {
+    cudaFree(base);
+    *allocated -= taken;
+  });
+}
+
+absl::Status CudaDevice::Impl::MeasureLibraryBytes() {
+  RETURN_IF_ERROR(Enter());
+  ASSIGN_OR_RETURN(const int64_t used, UsedNow());
+  library_bytes = used - *allocated_;
+  return absl::OkStatus();
+}
+
+CudaDevice::CudaDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CudaDevice::~CudaDevice() = default;
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess)
+    return absl::NotFoundError(CudaStatus(error, "cudaGetDeviceCount").message());
+  if (index < 0 || index >= count) {
+    return absl::NotFoundError(absl::StrCat("no CUDA device ", index, ": there are ", count));
+  }
+  auto impl = std::make_unique<Impl>(index);
+  RETURN_IF_ERROR(impl->Open());
+  return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(impl)));
+}
+
+const DeviceDescription& CudaDevice::description() const { return impl_->description; }
+Backend& CudaDevice::backend() { return *impl_->backend; }
+int64_t CudaDevice::library_bytes() const { return impl_->library_bytes; }
+absl::Status CudaDevice::MeasureLibraryBytes() { return impl_->MeasureLibraryBytes(); }
+
+absl::StatusOr<Buffer> CudaDevice::Allocate(MemoryKind kind, int64_t size_bytes) {
+  return impl_->Allocate(kind, size_bytes);
+}
+
+absl::StatusOr<int64_t> CudaDevice::UsedBytes() {
+  RETURN_IF_ERROR(impl_->Enter());
+  return UsedNow();
+}
+
+absl::Status CudaDevice::Copy(Stream stream, void* destination, const void* source,
+                              int64_t size_bytes) {
+  RETURN_IF_ERROR(impl_->Enter());
+  if (size_bytes == 0) return absl::OkStatus();
+  const cudaError_t error = cudaMemcpyAsync(destination, source, static_cast<size_t>(size_bytes),
+                                            cudaMemcpyDefault, impl_->stream(stream));
+  if (error == cudaSuccess) return absl::OkStatus();
+  return impl_->Keep(CudaStatus(error, absl::StrCat("cudaMemcpyAsync(", std::string(Name(stream)),
+                                                    ", ", size_bytes, " bytes)")));
+}
+
+absl::StatusOr<Event> CudaDevice::Record(Stream stream) {
+  RETURN_IF_ERROR(impl_->Enter());
+  ASSIGN_OR_RETURN(Event event, impl_->events->Take());
+  RETURN_IF_ERROR(impl_->Keep(
+      CudaStatus(cudaEventRecord(static_cast<cudaEvent_t>(event.get()), impl_->stream(stream)),
+                 "cudaEventRecord")));
+  return event;
+}
+
+absl::Status CudaDevice::Wait(Stream stream, const Event& event) {
+  RETURN_IF_ERROR(impl_->Enter());
+  if (event == nullptr) return absl::InvalidArgumentError("Wait: no event");
+  return impl_->Keep(CudaStatus(
+      cudaStreamWaitEvent(impl_->stream(stream), static_cast<cudaEvent_t>(event.get()), 0),
+      "cudaStreamWaitEvent"));
+}
+
+absl::Status CudaDevice::Await(const Event& event) {
+  RETURN_IF_ERROR(impl_->Enter());
+  if (event == nullptr) return absl::InvalidArgumentError("Await: no event");
+  return impl_->Keep(CudaStatus(cudaEventSynchronize(static_cast<cudaEvent_t>(event.get())),
+                                "cudaEventSynchronize"));
+}
+
+absl::Status CudaDevice::Synchronize() {
+  RETURN_IF_ERROR(impl_->Enter());
+  for (int i = 0; i < kStreamCount; ++i) {
+    RETURN_IF_ERROR(impl_->Keep(CudaStatus(
+        cudaStreamSynchronize(impl_->stream(static_cast<Stream>(i))), "cudaStreamSynchronize")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace neap

@@ -1,0 +1,30 @@
+// CUDA events that are made once and used again: an iteration records hundreds, and creating one
+// may synchronise.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+
+namespace neap {
+
+// *Ownership*: events hold the pool, so they may outlive the device. *Threads*: one at a time.
+class EventPool : public std::enable_shared_from_this<EventPool> {
+ public:
+  EventPool() = default;
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+  ~EventPool();
+
+  // An event that comes back here once every copy is gone. The pointer is the cudaEvent_t.
+  absl::StatusOr<Event> Take();
+
+ private:
+  std::vector<cudaEvent_t> free_;
+};
+
+}  // namespace neap

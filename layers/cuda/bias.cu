@@ -1,0 +1,70 @@
+// Bias: added to every element of its channel; its gradient is the sum over the channel.
+#include "neap/layers/cuda/channel_map.cuh"
+#include "neap/layers/cuda/channel_reduce.cuh"
+#include "neap/layers/cuda/kernels.h"
+
+namespace neap::kernels {
+namespace {
+
+// dy alone.
+struct SumOp {
+  const float* dy;
+  struct Nothing {};
+  template <int kVec>
+  using Registers = Vec<kVec>;
+  template <int kVec>
+  using Constants = Nothing;
+  template <bool kLast, int kVec>
+  __device__ Nothing Prepare(size_t) const {
+    return {};
+  }
+  template <int kVec>
+  __device__ Vec<kVec> Load(size_t i) const {
+    return At<kVec>(dy, i);
+  }
+  template <int kVec>
+  __device__ void Accumulate(Nothing, const Vec<kVec>& v, Two<kVec>& sums) const {
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) sums.a.v[k] += v.v[k];
+  }
+};
+
+struct BiasOp {
+  const float* bias;
+  float* y;
+  template <int kVec>
+  using Registers = Vec<kVec>;
+  template <int kVec>
+  __device__ Vec<kVec> Load(size_t i) const {
+    return At<kVec>(static_cast<const float*>(y), i);
+  }
+  template <bool kLast, int kVec>
+  __device__ void Store(size_t i, size_t c, Vec<kVec> v) const {
+    const Vec<kVec> b = PerChannel<kLast, kVec>(bias, c);
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) v.v[k] += b.v[k];
+    At<kVec>(y, i) = v;
+  }
+};
+
+}  // namespace
+
+int64_t ChannelScratchBytes(const ChannelShape& s) {
+  uint32_t splits = 1;
+  for (int vec : {1, 4}) {
+    if (vec == 4 && !Vectorised(s)) continue;
+    splits = std::max(splits, (s.channels_last ? CutRows(s, vec) : CutPlanes(s, vec)).splits);
+  }
+  return static_cast<int64_t>(splits) * s.channels * static_cast<int64_t>(sizeof(float2));
+}
+
+cudaError_t AddBias(const ChannelShape& s, const float* bias, float* y, cudaStream_t stream) {
+  return MapChannels(s, AllAligned16(bias, y), BiasOp{bias, y}, stream);
+}
+
+cudaError_t BiasGradient(const ChannelShape& s, const float* dy, float* dbias, void* scratch,
+                         cudaStream_t stream) {
+  return Reduce(s, Aligned16(dy), SumOp{dy}, SumsFinal{dbias, nullptr}, scratch, stream);
+}
+
+}  // namespace neap::kernels

@@ -1,0 +1,284 @@
+// The one file that includes cudnn_frontend.h: it takes half a minute to compile.
+#include "neap/layers/cuda/cudnn_convolution.h"
+
+#define NV_CUDNN_DISABLE_EXCEPTION
+#define CUDNN_FRONTEND_SKIP_JSON_LIB
+#include <cudnn_frontend.h>
+
+#include <unordered_set>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/cuda/cuda_status.h"
+
+namespace neap {
+
+std::string ConvolutionProblem::ToString() const {
+  return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ",
+                      weight.shape.ToString(), " y ", y.shape.ToString(), " stride ", stride.h, "x",
+                      stride.w, " padding ", padding.h, "x", padding.w, " dilation ", dilation.h,
+                      "x", dilation.w);
+}
+
+namespace {
+
+namespace fe = cudnn_frontend;
+
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+// Position in the variant pack: pointers are passed in this order.
+enum Uid : int64_t { kX = 1, kWeight = 2, kY = 3 };
+
+absl::Status FrontendStatus(fe::error_t error, const std::string& call,
+                            const ConvolutionProblem& problem) {
+  if (error.is_good()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(call, ": ", error.get_message(), " (", problem.ToString(), ")"));
+}
+
+absl::Status CudnnStatus(cudnnStatus_t status, const std::string& call) {
+  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(call, ": ", cudnnGetErrorString(status)));
+}
+
+std::vector<int64_t> Strides(const TensorSpec& t) {
+  const int64_t c = t.shape.c(), h = t.shape.h(), w = t.shape.w();
+  if (t.layout == Layout::kNhwc) return {c * h * w, 1, w * c, c};
+  return {c * h * w, h * w, w, 1};
+}
+
+fe::graph::Tensor_attributes Attributes(const TensorSpec& t, Uid uid) {
+  fe::graph::Tensor_attributes attributes;
+  attributes.set_dim({t.shape.n(), t.shape.c(), t.shape.h(), t.shape.w()})
+      .set_stride(Strides(t))
+      .set_data_type(fe::DataType_t::FLOAT)
+      .set_uid(uid);
+  return attributes;
+}
+
+template <typename Operation>
+Operation WithWindow(const ConvolutionProblem& problem) {
+  Operation operation;
+  operation.set_padding({problem.padding.h, problem.padding.w})
+      .set_stride({problem.stride.h, problem.stride.w})
+      .set_dilation({problem.dilation.h, problem.dilation.w});
+  return operation;
+}
+
+std::string EngineId(const fe::ManagedOpaqueDescriptor& config) {
+  return fe::detail::get_engine_tag(config);
+}
+
+struct EngineChoice {
+  int64_t engine = 0;
+  std::vector<std::pair<cudnnBackendKnobType_t, int64_t>> knobs;
+};
+
+absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
+  const absl::Status bad =
+      absl::NotFoundError(absl::StrCat("'", std::string(id), "' is no cuDNN engine"));
+  std::vector<absl::string_view> parts =
+      absl::StrSplit(absl::string_view(id.data(), id.size()), '_');
+  EngineChoice choice;
+  if (!absl::ConsumePrefix(&parts[0], "eng") || !absl::SimpleAtoi(parts[0], &choice.engine))
+    return bad;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const std::pair<absl::string_view, absl::string_view> knob = absl::StrSplit(parts[i], '=');
+    absl::string_view name = knob.first;
+    int type = 0;
+    int64_t value = 0;
+    if (!absl::ConsumePrefix(&name, "k") || !absl::SimpleAtoi(name, &type) ||
+        !absl::SimpleAtoi(knob.second, &value)) {
+      return bad;
+    }
+    choice.knobs.emplace_back(static_cast<cudnnBackendKnobType_t>(type), value);
+  }
+  return choice;
+}
+
+// fp32 means fp32: no engine that rounds its inputs. tf32 allows tensor cores, but nothing coarser.
+bool Allowed(cudnnBackendDescriptor_t config, DType dtype) {
+  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(config)) return false;
+  return dtype == DType::kTf32 || !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config);
+}
+
+// The weight gradient's engine 70 (cuDNN 9.19, tf32) returns NaN when the memory it is given holds
+// NaN, which ours may.
+bool Trusted(std::string_view id, Phase phase) {
+  return phase != Phase::kBackwardParams || (id != "eng70" && id.substr(0, 6) != "eng70_");
+}
+
+// A frontend graph that lets its engine configurations be seen before any of them is built.
+class ConvolutionGraph : public fe::graph::Graph {
+ public:
+  explicit ConvolutionGraph(const ConvolutionProblem& problem) : problem_(problem) {
+    set_io_data_type(fe::DataType_t::FLOAT);
+    set_intermediate_data_type(fe::DataType_t::FLOAT);
+    set_compute_data_type(fe::DataType_t::FLOAT);
+    AddOperation();
+  }
+
+  absl::Status Lower(cudnnHandle_t handle) {
+    RETURN_IF_ERROR(FrontendStatus(validate(), "cudnn validate", problem_));
+    return FrontendStatus(build_operation_graph(handle), "cudnn build_operation_graph", problem_);
+  }
+
+  absl::StatusOr<std::vector<Engine>> Engines() {
+    fe::EngineConfigList configs;
+    RETURN_IF_ERROR(FrontendStatus(
+        fe::detail::query_cudnn_heuristics_impl(operation_graph, configs,
+                                                {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}, -1,
+                                                device_properties),
+        "cudnn heuristics", problem_));
+    std::vector<Engine> engines;
+    std::unordered_set<std::string> seen;
+    for (fe::ManagedOpaqueDescriptor& config : configs) {
+      const cudnnBackendDescriptor_t raw = config->get_backend_descriptor();
+      if (!Allowed(raw, problem_.x.dtype)) continue;
+      Engine engine = {
+          .id = EngineId(config),
+          .deterministic = !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(raw)};
+      if (!Trusted(engine.id, problem_.phase) || !seen.insert(engine.id).second) continue;
+      if (fe::detail::get_workspace_size(config, engine.workspace_bytes).is_bad()) continue;
+      engines.push_back(std::move(engine));
+    }
+    if (!engines.empty()) return engines;
+    return absl::UnimplementedError(absl::StrCat("cuDNN has no engine for ", problem_.ToString()));
+  }
+
+  // Builds the engine as the plan at index 0. Like the frontend's create_execution_plan(), which
+  // does not know the knobs that cuDNN 9 calls deprecated and its heuristics still return.
+  absl::Status Build(const EngineChoice& choice, const std::string& call) {
+    fe::detail::backend_descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    RETURN_IF_ERROR(FrontendStatus(
+        fe::detail::create_engine(engine, choice.engine, operation_graph->get_raw_desc(),
+                                  device_properties),
+        call, problem_));
+    std::vector<fe::detail::backend_descriptor> knobs;
+    for (const auto& [type, value] : choice.knobs) {
+      fe::detail::backend_descriptor knob(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+      const cudnnBackendDescriptor_t raw = knob.get_ptr();
+      RETURN_IF_ERROR(CudnnStatus(fe::detail::set_attribute(raw, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE,
+                                                            CUDNN_TYPE_KNOB_TYPE, 1, &type),
+                                  call));
+      RETURN_IF_ERROR(CudnnStatus(fe::detail::set_attribute(raw, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
+                                                            CUDNN_TYPE_INT64, 1, &value),
+                                  call));
+      RETURN_IF_ERROR(CudnnStatus(fe::detail::finalize(raw), call));
+      knobs.push_back(std::move(knob));
+    }
+    fe::ManagedOpaqueDescriptor config =
+        fe::make_shared_backend_pointer(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    RETURN_IF_ERROR(
+        FrontendStatus(fe::detail::create_engine_config(config, engine, knobs), call, problem_));
+    plans.enqueue_engine_configs({config});
+    RETURN_IF_ERROR(FrontendStatus(plans.query_properties(), call, problem_));
+    return FrontendStatus(build_plan_at_index(0), call, problem_);
+  }
+
+ private:
+  void AddOperation() {
+    Tensor result;
+    if (problem_.phase == Phase::kForward) {
+      result = conv_fprop(tensor(Attributes(problem_.x, kX)),
+                          tensor(Attributes(problem_.weight, kWeight)),
+                          WithWindow<fe::graph::Conv_fprop_attributes>(problem_));
+      *result = Attributes(problem_.y, kY);
+    } else if (problem_.phase == Phase::kBackwardData) {
+      result = conv_dgrad(tensor(Attributes(problem_.y, kY)),
+                          tensor(Attributes(problem_.weight, kWeight)),
+                          WithWindow<fe::graph::Conv_dgrad_attributes>(problem_));
+      *result = Attributes(problem_.x, kX);
+    } else {
+      result = conv_wgrad(tensor(Attributes(problem_.y, kY)), tensor(Attributes(problem_.x, kX)),
+                          WithWindow<fe::graph::Conv_wgrad_attributes>(problem_));
+      *result = Attributes(problem_.weight, kWeight);
+    }
+    result->set_output(true);
+  }
+
+  ConvolutionProblem problem_;
+};
+
+// cuDNN's handle, alive as long as any plan made with it.
+using Handle = std::shared_ptr<std::remove_pointer_t<cudnnHandle_t>>;
+
+class BuiltPlan final : public ConvolutionPlan {
+ public:
+  BuiltPlan(Handle handle, ConvolutionProblem problem, std::unique_ptr<ConvolutionGraph> graph)
+      : handle_(std::move(handle)), problem_(std::move(problem)), graph_(std::move(graph)) {}
+
+  absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) override {
+    void* by_uid[] = {pointers.x, pointers.weight, pointers.y};
+    return FrontendStatus(graph_->execute_plan_at_index(handle_.get(), by_uid, 3, workspace, 0),
+                          "cudnn execute", problem_);
+  }
+
+ private:
+  Handle handle_;
+  ConvolutionProblem problem_;
+  std::unique_ptr<ConvolutionGraph> graph_;
+};
+
+class CudnnConvolutionsImpl final : public CudnnConvolutions {
+ public:
+  CudnnConvolutionsImpl(Handle handle, std::shared_ptr<const fe::DeviceProperties> properties)
+      : handle_(std::move(handle)), properties_(std::move(properties)) {}
+
+  absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
+    const std::string key = problem.ToString();
+    if (auto found = engines_.find(key); found != engines_.end()) return found->second;
+    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem));
+    ASSIGN_OR_RETURN(std::vector<Engine> engines, graph->Engines());
+    return engines_.emplace(key, std::move(engines)).first->second;
+  }
+
+  absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
+                                                         std::string_view engine) override {
+    if (handle_ == nullptr) return absl::FailedPreconditionError("a described device runs nothing");
+    ASSIGN_OR_RETURN(EngineChoice choice, ParseEngineId(engine));
+    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem));
+    RETURN_IF_ERROR(graph->Build(choice, absl::StrCat("cudnn build ", std::string(engine))));
+    return std::make_unique<BuiltPlan>(handle_, problem, std::move(graph));
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<ConvolutionGraph>> Lowered(const ConvolutionProblem& problem) {
+    auto graph = std::make_unique<ConvolutionGraph>(problem);
+    if (properties_ != nullptr) graph->set_device_properties(properties_);
+    RETURN_IF_ERROR(graph->Lower(handle_.get()));
+    return graph;
+  }
+
+  Handle handle_;
+  std::shared_ptr<const fe::DeviceProperties> properties_;
+  absl::flat_hash_map<std::string, std::vector<Engine>> engines_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(void* stream) {
+  cudnnHandle_t raw = nullptr;
+  RETURN_IF_ERROR(CudnnStatus(cudnnCreate(&raw), "cudnnCreate"));
+  Handle handle(raw, [](cudnnHandle_t h) { cudnnDestroy(h); });
+  RETURN_IF_ERROR(
+      CudnnStatus(cudnnSetStream(raw, static_cast<cudaStream_t>(stream)), "cudnnSetStream"));
+  return std::make_unique<CudnnConvolutionsImpl>(std::move(handle), nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescribedDevice(
+    std::string_view properties_json) {
+  auto properties = std::make_shared<fe::DeviceProperties>();
+  fe::error_t error = properties->deserialize({properties_json.begin(), properties_json.end()});
+  if (error.is_bad()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cuDNN rejects the device description: ", error.get_message()));
+  }
+  return std::make_unique<CudnnConvolutionsImpl>(nullptr, std::move(properties));
+}
+
+}  // namespace neap

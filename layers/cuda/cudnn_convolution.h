@@ -1,0 +1,71 @@
+// Convolutions through the cuDNN graph API: which engines there are, and plans that run one of
+// them.
+//
+// cuDNN's heuristics rank engines (an engine and its knobs) for a problem without running anything,
+// and need no GPU: a description of one is enough. Building an engine's plan needs the GPU. Listing
+// takes milliseconds, so every list is kept; building can take a second (run-time compiled
+// engines).
+//
+//   ASSIGN_OR_RETURN(auto cudnn, CudnnConvolutions::ForDevice(stream));
+//   ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn->Engines(problem));
+//   ASSIGN_OR_RETURN(auto plan, cudnn->Build(problem, engines.front().id));
+//   RETURN_IF_ERROR(plan->Execute({.x = x, .weight = w, .y = y}, workspace));
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/layers/kernel.h"
+#include "neap/layers/window.h"
+
+namespace neap {
+
+// x, weight and y are the layer's input, weight and output, or their gradients: `phase` says which
+// one is computed.
+struct ConvolutionProblem {
+  Phase phase = Phase::kForward;
+  TensorSpec x;
+  TensorSpec weight;  // its channels against x's give the groups
+  TensorSpec y;
+  Extent2d stride = 1;
+  Extent2d padding = 0;
+  Extent2d dilation = 1;
+
+  std::string ToString() const;
+};
+
+struct ConvolutionPointers {
+  void* x = nullptr;
+  void* weight = nullptr;
+  void* y = nullptr;
+};
+
+class ConvolutionPlan {
+ public:
+  virtual ~ConvolutionPlan() = default;
+  virtual absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) = 0;
+};
+
+// *Threads*: one at a time. Plans may outlive it.
+class CudnnConvolutions {
+ public:
+  // Plans run on `stream` (a cudaStream_t) of the current device.
+  static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDevice(void* stream);
+  // For a GPU that is not here, in cuDNN's description of it (from cuDNN 9.8); builds nothing.
+  static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDescribedDevice(
+      std::string_view properties_json);
+
+  virtual ~CudnnConvolutions() = default;
+  // In heuristic order: recommendations first, then fallbacks. fp32 leaves out engines that round
+  // to tf32.
+  virtual absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) = 0;
+  // `engine` is the id of one of Engines(problem): cuDNN's global index and knobs,
+  // "eng12_k2=1_k3=0".
+  virtual absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
+                                                                 std::string_view engine) = 0;
+};
+
+}  // namespace neap

@@ -1,0 +1,120 @@
+// Fully connected layers through cuBLASLt.
+//
+// cuBLAS is column-major, where a row-major {rows, columns} matrix is its own transpose. With K = C
+// * H * W:
+//   forward          y'  {out, N} = W' {K, out}^T  x'  {K, N}      (+ bias over the columns)
+//   backward_params  dW' {K, out} = x' {K, N}      dy' {out, N}^T
+//   backward_data    dx' {K, N}   = W' {K, out}    dy' {out, N}
+#include "neap/layers/fully_connected.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/core/units.h"
+#include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/matmul.h"
+
+namespace neap::cuda {
+namespace {
+
+using namespace operands;
+
+// What cuBLAS recommends on Hopper; below this many multiplications a product is too small to be
+// cut along K.
+constexpr int64_t kLargeWorkspace = 32 * kMiB;
+constexpr int64_t kWorthWorkspace = int64_t{1} << 24;
+constexpr std::string_view kWithWorkspace = "cublaslt-32m";
+constexpr std::string_view kWithout = "cublaslt-0";
+
+struct Product {
+  Operand a, b, c;
+  MatmulShape shape;
+};
+
+Product ProductOf(const StepSignature& s) {
+  if (s.phase == Phase::kForward) {
+    const int64_t out = s.Spec(Y()).shape.c(), batch = s.Spec(Y()).shape.n();
+    return {Param(0), X(), Y(), {true, false, out, batch, s.Spec(X()).elements() / batch}};
+  }
+  const int64_t out = s.Spec(Dy()).shape.c(), batch = s.Spec(Dy()).shape.n();
+  if (s.phase == Phase::kBackwardParams) {
+    return {X(), Dy(), ParamGrad(0), {false, true, s.Spec(X()).elements() / batch, out, batch}};
+  }
+  return {Param(0), Dy(), Dx(), {false, false, s.Spec(Dx()).elements() / batch, batch, out}};
+}
+
+class FullyConnectedKernel final : public StreamKernel {
+ public:
+  FullyConnectedKernel(SharedRuntime runtime, const StepSignature& signature)
+      : StreamKernel(std::move(runtime), signature), product_(ProductOf(signature)) {}
+
+  absl::Status Build(int64_t workspace_bytes) {
+    const DType dtype = signature().Spec(product_.a).dtype;
+    ASSIGN_OR_RETURN(matmul_, Matmul::Build(runtime(), product_.shape, dtype, workspace_bytes));
+    return absl::OkStatus();
+  }
+
+ protected:
+  absl::Status Launch(const LaunchArgs& args) override {
+    RETURN_IF_ERROR(matmul_->Run({args.Get<void>(product_.a), args.Get<void>(product_.b),
+                                  args.Get<void>(product_.c), args.run.workspace}));
+    if (float* const bias = args.Find<float>(Param(1));
+        signature().phase == Phase::kForward && bias != nullptr) {
+      return CudaStatus(kernels::AddBias(Rows(Y()), bias, args.Get<float>(Y()), args.stream),
+                        "fully connected bias");
+    }
+    if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
+      return CudaStatus(kernels::BiasGradient(Rows(Dy()), args.Get<float>(Dy()), dbias,
+                                              args.run.workspace, args.stream),
+                        "fully connected bias gradient");
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // {N, out} has one order in memory whatever the layout says: this is the one whose threads lie
+  // side by side.
+  kernels::ChannelShape Rows(Operand operand) const {
+    kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(operand));
+    shape.channels_last = true;
+    return shape;
+  }
+
+  Product product_;
+  std::unique_ptr<Matmul> matmul_;
+};
+
+Candidate CandidateWith(const StepSignature& signature, std::string_view id, int64_t blas_bytes,
+                        int64_t bias_bytes) {
+  const auto make = [signature, blas_bytes](
+                        const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    auto kernel = std::make_unique<FullyConnectedKernel>(runtime, signature);
+    RETURN_IF_ERROR(kernel->Build(blas_bytes));
+    return kernel;
+  };
+  return {.engine = {.id = std::string(id), .workspace_bytes = std::max(blas_bytes, bias_bytes)},
+          .make = make};
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signature,
+                                                    CudnnConvolutions&) {
+  const Product p = ProductOf(signature);
+  int64_t bias_bytes = 0;
+  if (signature.Has(ParamGrad(1))) {
+    bias_bytes = kernels::ChannelScratchBytes({.outer = signature.Spec(Dy()).shape.n(),
+                                               .channels = signature.Spec(Dy()).shape.c(),
+                                               .channels_last = true});
+  }
+  Candidates candidates;
+  if (p.shape.m * p.shape.n * p.shape.k >= kWorthWorkspace) {
+    candidates.push_back(CandidateWith(signature, kWithWorkspace, kLargeWorkspace, bias_bytes));
+  }
+  candidates.push_back(CandidateWith(signature, kWithout, 0, bias_bytes));
+  return candidates;
+}
+
+}  // namespace neap::cuda

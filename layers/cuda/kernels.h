@@ -1,0 +1,155 @@
+// The launchers of neap's own CUDA kernels: plain functions, so that the .cu files need no Abseil
+// and the callers no nvcc.
+//
+// All are bound by memory, so each moves every byte once, in 16-byte accesses where shapes and
+// addresses allow, and all are deterministic: sums are taken in two stages in a fixed order that
+// depends on the shape alone, gradients of windows are gathered, never scattered. Results may alias
+// operands where the layer's table says "in place".
+//
+//   cudaError_t error = kernels::Relu(x, y, elements, stream);
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace neap::kernels {
+
+// A tensor as reductions per channel see it: {outer, channels, inner} in memory, or {outer, inner,
+// channels}.
+struct ChannelShape {
+  int64_t outer = 1;  // N
+  int64_t channels = 1;
+  int64_t inner = 1;  // H * W
+  bool channels_last = false;
+};
+
+// elementwise.cu
+cudaError_t Relu(const float* x, float* y, int64_t n, cudaStream_t stream);
+cudaError_t ReluBackward(const float* y, const float* dy, float* dx, int64_t n,
+                         cudaStream_t stream);
+cudaError_t Sigmoid(const float* x, float* y, int64_t n, cudaStream_t stream);
+cudaError_t SigmoidBackward(const float* y, const float* dy, float* dx, int64_t n,
+                            cudaStream_t stream);
+cudaError_t Tanh(const float* x, float* y, int64_t n, cudaStream_t stream);
+cudaError_t TanhBackward(const float* y, const float* dy, float* dx, int64_t n,
+                         cudaStream_t stream);
+// y = sum of inputs[0 .. count-1], left to right; y may be inputs[0].
+inline constexpr int kMostAddends = 8;
+cudaError_t Add(const float* const* inputs, int count, float* y, int64_t n, cudaStream_t stream);
+// Forward over x, backward over dy. `scalars` is an IterationScalars in device memory.
+cudaError_t Dropout(const float* x, float* y, int64_t n, float probability, uint64_t layer_seed,
+                    const void* scalars, cudaStream_t stream);
+// One update of up to kMostUpdates tensors; `velocities[i]` is null without momentum.
+inline constexpr int kMostUpdates = 4;
+struct SgdTensors {
+  int count = 0;
+  float* parameters[kMostUpdates] = {};
+  const float* gradients[kMostUpdates] = {};
+  float* velocities[kMostUpdates] = {};
+  int64_t elements[kMostUpdates] = {};
+};
+cudaError_t SgdUpdate(const SgdTensors& tensors, float momentum, float weight_decay,
+                      const void* scalars, cudaStream_t stream);
+
+// batch_norm.cu. The scratch of everything that reduces:
+int64_t ChannelScratchBytes(const ChannelShape& shape);
+struct BatchNormState {
+  float* mean = nullptr;
+  float* invstd = nullptr;
+  float* running_mean = nullptr;
+  float* running_var = nullptr;
+};
+cudaError_t BatchNormStatistics(const ChannelShape& shape, const float* x, float epsilon,
+                                float momentum, const BatchNormState& state, void* scratch,
+                                cudaStream_t stream);
+struct BatchNormOperands {
+  const float* x = nullptr;
+  const float* gamma = nullptr;
+  const float* beta = nullptr;
+  const float* mean = nullptr;
+  const float* invstd = nullptr;  // or, for inference, the variance
+};
+cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& in, float* y,
+                           cudaStream_t stream);
+cudaError_t BatchNormInference(const ChannelShape& shape, const BatchNormOperands& in,
+                               float epsilon, float* y, cudaStream_t stream);
+cudaError_t BatchNormSums(const ChannelShape& shape, const BatchNormOperands& in, const float* dy,
+                          float* dgamma, float* dbeta, void* scratch, cudaStream_t stream);
+cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands& in,
+                              const float* dy, const float* dgamma, const float* dbeta, float* dx,
+                              cudaStream_t stream);
+
+// bias.cu
+cudaError_t AddBias(const ChannelShape& shape, const float* bias, float* y, cudaStream_t stream);
+cudaError_t BiasGradient(const ChannelShape& shape, const float* dy, float* dbias, void* scratch,
+                         cudaStream_t stream);
+
+// pooling.cu. Images are {outer, h, w, channels}; NCHW is outer = N * C, channels = 1.
+struct PoolShape {
+  int64_t outer = 1;
+  int64_t channels = 1;
+  int h = 1, w = 1;  // of the input
+  int out_h = 1, out_w = 1;
+  int kernel_h = 1, kernel_w = 1;
+  int stride_h = 1, stride_w = 1;
+  int padding_h = 0, padding_w = 0;
+};
+// `index` is uint8_t* or, if `wide_index`, int32_t*; null when not wanted.
+cudaError_t MaxPool(const PoolShape& shape, const float* x, float* y, void* index, bool wide_index,
+                    cudaStream_t stream);
+cudaError_t MaxPoolBackward(const PoolShape& shape, const float* dy, const void* index,
+                            bool wide_index, float* dx, cudaStream_t stream);
+cudaError_t AveragePool(const PoolShape& shape, const float* x, float* y, cudaStream_t stream);
+cudaError_t AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx,
+                                cudaStream_t stream);
+cudaError_t GlobalAveragePool(const ChannelShape& shape, const float* x, float* y,
+                              cudaStream_t stream);
+cudaError_t GlobalAveragePoolBackward(const ChannelShape& shape, const float* dy, float* dx,
+                                      cudaStream_t stream);
+
+// lrn.cu
+inline constexpr int64_t kLargestLrnSize = 65;
+struct LrnOptions {
+  int size = 5;
+  float alpha = 1e-4F;
+  float beta = 0.75F;
+  float k = 1.0F;
+};
+cudaError_t Lrn(const ChannelShape& shape, const LrnOptions& options, const float* x, float* y,
+                cudaStream_t stream);
+cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, const float* x,
+                        const float* dy, float* dx, cudaStream_t stream);
+
+// softmax.cu. `metrics` receives {mean loss, correct}; scratch: 2 floats per image. Null labels:
+// probabilities alone.
+cudaError_t SoftmaxCrossEntropy(int64_t images, int64_t classes, const float* logits,
+                                const int32_t* labels, float* y, float* metrics, void* scratch,
+                                cudaStream_t stream);
+cudaError_t SoftmaxCrossEntropyBackward(int64_t images, int64_t classes, const float* y,
+                                        const int32_t* labels, float* dx, cudaStream_t stream);
+
+// concat.cu: out[r * out_stride + k] (= or +=) in[r * in_stride + k] for r < rows, k < width.
+struct RowCopy {
+  int64_t rows = 0;
+  int64_t width = 0;
+  int64_t in_stride = 0;
+  int64_t out_stride = 0;
+  bool accumulate = false;
+};
+cudaError_t CopyRows(const RowCopy& copy, const float* in, float* out, cudaStream_t stream);
+
+// pointwise.cu. Every stride-th pixel of planes {h, w}: {out_h, out_w} of them.
+struct PixelGrid {
+  int64_t planes = 1;
+  int64_t h = 1, w = 1;
+  int64_t out_h = 1, out_w = 1;
+  int64_t stride_h = 1, stride_w = 1;
+};
+cudaError_t Gather(const PixelGrid& grid, const float* x, float* out, cudaStream_t stream);
+// The opposite: all other pixels become 0.
+cudaError_t Spread(const PixelGrid& grid, const float* small, float* dx, cudaStream_t stream);
+// sum[i] = parts[0][i] + ... + parts[count - 1][i]
+cudaError_t SumParts(const float* parts, int64_t count, int64_t n, float* sum, cudaStream_t stream);
+
+}  // namespace neap::kernels

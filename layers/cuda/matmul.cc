@@ -1,0 +1,120 @@
+#include "neap/layers/cuda/matmul.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+
+namespace neap::cuda {
+namespace {
+
+absl::Status BlasStatus(cublasStatus_t status, const std::string& call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(call, ": ", cublasLtGetStatusString(status)));
+}
+
+struct Matrix {
+  int64_t rows, columns, stride;
+};
+
+absl::Status MakeLayout(const Matrix& matrix, int64_t batch, cublasLtMatrixLayout_t& layout) {
+  RETURN_IF_ERROR(
+      BlasStatus(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<uint64_t>(matrix.rows),
+                                            static_cast<uint64_t>(matrix.columns), matrix.rows),
+                 "cublasLtMatrixLayoutCreate"));
+  const int32_t count = static_cast<int32_t>(batch);
+  RETURN_IF_ERROR(BlasStatus(cublasLtMatrixLayoutSetAttribute(
+                                 layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+                             "cublasLtMatrixLayoutSetAttribute"));
+  return BlasStatus(
+      cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                       &matrix.stride, sizeof(matrix.stride)),
+      "cublasLtMatrixLayoutSetAttribute");
+}
+
+using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
+                                   cublasStatus_t (*)(cublasLtMatmulPreference_t)>;
+
+absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes) {
+  cublasLtMatmulPreference_t raw = nullptr;
+  RETURN_IF_ERROR(
+      BlasStatus(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate"));
+  Preference preference(raw, cublasLtMatmulPreferenceDestroy);
+  const uint64_t most = static_cast<uint64_t>(workspace_bytes);
+  // Adding parts of K in place would add them in the order in which they finish.
+  const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  const uint32_t alignment = 16;
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, const auto& value) {
+    return BlasStatus(cublasLtMatmulPreferenceSetAttribute(raw, which, &value, sizeof(value)),
+                      "cublasLtMatmulPreferenceSetAttribute");
+  };
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most));
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
+  for (const auto which :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    RETURN_IF_ERROR(set(which, alignment));
+  }
+  return preference;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Build(const Runtime& runtime,
+                                                      const MatmulShape& shape, DType dtype,
+                                                      int64_t workspace_bytes) {
+  std::unique_ptr<Matmul> matmul(new Matmul(runtime));
+  RETURN_IF_ERROR(matmul->Describe(shape, dtype));
+  RETURN_IF_ERROR(matmul->Choose(shape, workspace_bytes));
+  return matmul;
+}
+
+Matmul::~Matmul() {
+  if (operation_ != nullptr) cublasLtMatmulDescDestroy(operation_);
+  for (cublasLtMatrixLayout_t layout : {a_, b_, c_}) {
+    if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+  }
+}
+
+absl::Status Matmul::Run(const MatmulPointers& p) const {
+  const float one = 1;
+  const float beta = p.add ? 1 : 0;
+  return BlasStatus(
+      cublasLtMatmul(runtime_.blas, operation_, &one, p.a, a_, p.b, b_, &beta, p.c, c_, p.c, c_,
+                     &algorithm_, p.workspace, workspace_bytes_, runtime_.stream),
+      "cublasLtMatmul");
+}
+
+absl::Status Matmul::Transpose(cublasLtMatmulDescAttributes_t which, bool transpose) {
+  const cublasOperation_t operation = transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
+  return BlasStatus(
+      cublasLtMatmulDescSetAttribute(operation_, which, &operation, sizeof(operation)),
+      "cublasLtMatmulDescSetAttribute");
+}
+
+absl::Status Matmul::Describe(const MatmulShape& s, DType dtype) {
+  const cublasComputeType_t compute =
+      dtype == DType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F),
+                             "cublasLtMatmulDescCreate"));
+  RETURN_IF_ERROR(Transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_a));
+  RETURN_IF_ERROR(Transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_b));
+  const Matrix a = s.transpose_a ? Matrix{s.k, s.m, s.stride_a} : Matrix{s.m, s.k, s.stride_a};
+  const Matrix b = s.transpose_b ? Matrix{s.n, s.k, s.stride_b} : Matrix{s.k, s.n, s.stride_b};
+  RETURN_IF_ERROR(MakeLayout(a, s.batch, a_));
+  RETURN_IF_ERROR(MakeLayout(b, s.batch, b_));
+  return MakeLayout({s.m, s.n, s.stride_c}, s.batch, c_);
+}
+
+absl::Status Matmul::Choose(const MatmulShape& s, int64_t workspace_bytes) {
+  ASSIGN_OR_RETURN(const Preference preference, MakePreference(workspace_bytes));
+  cublasLtMatmulHeuristicResult_t best = {};
+  int found = 0;
+  RETURN_IF_ERROR(BlasStatus(
+      cublasLtMatmulAlgoGetHeuristic(runtime_.blas, operation_, a_, b_, c_, c_, preference.get(), 1,
+                                     &best, &found),
+      absl::StrCat("cublasLtMatmulAlgoGetHeuristic ", s.batch, " of ", s.m, "x", s.n, "x", s.k)));
+  algorithm_ = best.algo;
+  workspace_bytes_ = best.workspaceSize;
+  return absl::OkStatus();
+}
+
+}  // namespace neap::cuda
