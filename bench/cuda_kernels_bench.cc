@@ -1,0 +1,269 @@
+// The CUDA kernels on the GPU that is there: memory-bound layers at ResNet-50's sizes in bytes per
+// second, every engine of a 3x3 convolution, and each step of a whole ResNet-50 iteration by
+// itself, summed.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/device/cuda_device.h"
+#include "neap/core/program.h"
+#include "neap/core/status_macros.h"
+#include "neap/core/units.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
+#include "neap/nets/resnet.h"
+
+namespace neap {
+namespace {
+
+constexpr int64_t kBatch = 128;
+constexpr int kRepeats = 10;
+
+// A GPU with an arena of random numbers, from which every operand of a step gets a piece. The arena
+// begins with an iteration's scalars.
+class Bench {
+ public:
+  static absl::StatusOr<Bench> Open(int64_t arena_bytes) {
+    Bench bench;
+    ASSIGN_OR_RETURN(bench.gpu_, CudaDevice::Open(0));
+    ASSIGN_OR_RETURN(bench.arena_, bench.gpu_->Allocate(MemoryKind::kDevice, arena_bytes));
+    ASSIGN_OR_RETURN(bench.random_, bench.gpu_->Allocate(MemoryKind::kDevice, kPiece));
+    ASSIGN_OR_RETURN(const Buffer host, bench.gpu_->Allocate(MemoryKind::kPinnedHost, kPiece));
+    std::mt19937 random(1);
+    float* const values = reinterpret_cast<float*>(host.data());
+    for (int64_t i = 0; i < kPiece / 4; ++i)
+      values[i] = static_cast<float>(random()) * 0x1p-32F + 0.01F;
+    *reinterpret_cast<IterationScalars*>(values) = {.learning_rate = 1e-6F, .step = 1, .seed = 1};
+    RETURN_IF_ERROR(bench.gpu_->Copy(Stream::kCompute, bench.random_.data(), host.data(), kPiece));
+    RETURN_IF_ERROR(bench.Fill());
+    return bench;
+  }
+
+  Backend& backend() { return gpu_->backend(); }
+
+  // Seconds per run.
+  absl::StatusOr<double> Time(const StepSignature& signature, const Engine& engine) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
+                     backend().MakeKernel(signature, engine.id));
+    int64_t used = kKiB;
+    std::vector<void*> operands;
+    for (const OperandSpec& operand : signature.operands) {
+      operands.push_back(operand.operand.slot == Slot::kIteration ? arena_.data()
+                                                                  : arena_.data() + used);
+      used += RoundUp(operand.tensor.size_bytes(), kKiB);
+    }
+    const KernelArgs args = {operands, arena_.data() + used, engine.workspace_bytes};
+    if (used + engine.workspace_bytes > arena_.size_bytes())
+      return absl::ResourceExhaustedError("arena");
+    for (int i = 0; i < 2; ++i) RETURN_IF_ERROR(kernel->Run(args));
+    RETURN_IF_ERROR(gpu_->Synchronize());
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kRepeats; ++i) RETURN_IF_ERROR(kernel->Run(args));
+    RETURN_IF_ERROR(gpu_->Synchronize());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /
+           kRepeats;
+  }
+
+  // Makes the whole arena random: zeros would flatter the GPU's clocks, and results of earlier
+  // steps may be infinite.
+  absl::Status Fill() {
+    for (int64_t at = 0; at < arena_.size_bytes(); at += kPiece) {
+      const int64_t bytes = std::min(kPiece, arena_.size_bytes() - at);
+      RETURN_IF_ERROR(gpu_->Copy(Stream::kCompute, arena_.data() + at, random_.data(), bytes));
+    }
+    return gpu_->Synchronize();
+  }
+
+ private:
+  static constexpr int64_t kPiece = 64 * kMiB;
+  std::unique_ptr<CudaDevice> gpu_;
+  Buffer arena_;
+  Buffer random_;
+};
+
+// One for the process: opening a GPU takes longer than most benchmarks.
+absl::StatusOr<Bench>& SharedBench() {
+  static absl::StatusOr<Bench> bench = Bench::Open(12 * kGiB);
+  return bench;
+}
+
+StepSignature SignatureOfStep(const Layer& layer, const std::vector<TensorSpec>& inputs,
+                              size_t step) {
+  const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
+  StepSignature signature = {.layer = layer, .phase = spec.steps[step].phase};
+  const auto spec_of = [&](Operand operand) {
+    const size_t i = static_cast<size_t>(operand.index);
+    switch (operand.slot) {
+      case Slot::kInput:
+      case Slot::kInputGrad:
+        return inputs[i];
+      case Slot::kParam:
+      case Slot::kParamGrad:
+        return spec.params[i].tensor;
+      case Slot::kSaved:
+        return spec.saved[i].tensor;
+      case Slot::kState:
+        return spec.states[i].tensor;
+      default:
+        return spec.output;
+    }
+  };
+  const auto add = [&](const std::vector<Operand>& operands, Access access) {
+    for (Operand operand : operands)
+      signature.operands.push_back({operand, spec_of(operand), access});
+  };
+  add(spec.steps[step].reads, Access::kRead);
+  add(spec.steps[step].writes, Access::kWrite);
+  add(spec.steps[step].accumulates, Access::kAccumulate);
+  return signature;
+}
+
+int64_t OperandBytes(const StepSignature& signature) {
+  int64_t bytes = 0;
+  for (const OperandSpec& operand : signature.operands) bytes += operand.tensor.size_bytes();
+  return bytes;
+}
+
+void Report(benchmark::State& state, const absl::StatusOr<double>& seconds) {
+  if (!seconds.ok()) {
+    state.SkipWithError(std::string(seconds.status().message()).c_str());
+    return;
+  }
+  state.SetIterationTime(*seconds);
+}
+
+// GB/s of operands touched once each: batch-norm, which must read x twice forward and x and dy
+// twice backward, can reach 2/3 and 3/5 of the memory's rate at most.
+void MemoryBound(benchmark::State& state, const Layer& layer, const Shape& shape, size_t inputs,
+                 size_t step, Layout layout) {
+  absl::StatusOr<Bench>& bench = SharedBench();
+  if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());
+  const std::vector<TensorSpec> specs(inputs, TensorSpec{shape, DType::kFp32, layout});
+  const StepSignature signature = SignatureOfStep(layer, specs, step);
+  const Engine engine = bench->backend().Engines(signature).value().front();
+  for (auto _ : state) Report(state, bench->Time(signature, engine));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * OperandBytes(signature));
+}
+
+void ConvolutionEngines(benchmark::State& state, DType dtype, Layout layout, size_t step) {
+  absl::StatusOr<Bench>& bench = SharedBench();
+  if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());
+  const Layer layer = Convolution{.out_channels = 128, .kernel = 3, .padding = 1, .bias = false};
+  const StepSignature signature =
+      SignatureOfStep(layer, {{{kBatch, 128, 28, 28}, dtype, layout}}, step);
+  const std::vector<Engine> engines = bench->backend().Engines(signature).value();
+  const size_t which = static_cast<size_t>(state.range(0));
+  if (which >= engines.size()) return state.SkipWithError("no more engines");
+  state.SetLabel(absl::StrCat(engines[which].id, " ", engines[which].workspace_bytes, " bytes",
+                              engines[which].deterministic ? "" : " nondeterministic"));
+  for (auto _ : state) Report(state, bench->Time(signature, engines[which]));
+}
+
+std::string KeyOf(const StepSignature& signature) {
+  std::string key =
+      absl::StrCat(std::string(signature.layer.type()), std::string(Name(signature.phase)));
+  for (const OperandSpec& operand : signature.operands) {
+    absl::StrAppend(&key, ToString(operand.operand), operand.tensor.ToString());
+  }
+  return key;
+}
+
+// The fastest of the first `most` deterministic engines.
+absl::StatusOr<double> BestTime(Bench& bench, const StepSignature& signature, int most) {
+  ASSIGN_OR_RETURN(const std::vector<Engine> engines, bench.backend().Engines(signature));
+  absl::StatusOr<double> best = absl::NotFoundError("no engine");
+  for (const Engine& engine : engines) {
+    if (!engine.deterministic) continue;
+    const absl::StatusOr<double> seconds = bench.Time(signature, engine);
+    if (seconds.ok() && (!best.ok() || *seconds < *best)) best = seconds;
+    if (--most == 0) break;
+  }
+  return best;
+}
+
+// Milliseconds per kind of step of one iteration, and the images per second if nothing came between
+// steps.
+void ResNet50Steps(benchmark::State& state, DType dtype, Layout layout, int most_engines) {
+  absl::StatusOr<Bench>& bench = SharedBench();
+  if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());
+  const Graph graph = nets::ResNet({.batch = kBatch, .dtype = dtype, .layout = layout});
+  const Program program = BuildProgram(graph, {}).value();
+  std::map<std::string, double> seconds_of, by_kind;
+  for (auto _ : state) {
+    double total = 0;
+    for (const Step& step : program.steps) {
+      const StepSignature signature = program.Signature(step);
+      const std::string key = KeyOf(signature);
+      if (seconds_of.find(key) == seconds_of.end()) {
+        const absl::Status filled = bench->Fill();
+        const absl::StatusOr<double> seconds =
+            filled.ok() ? BestTime(*bench, signature, most_engines) : filled;
+        if (!seconds.ok())
+          return state.SkipWithError(std::string(seconds.status().message()).c_str());
+        seconds_of[key] = *seconds;
+      }
+      total += seconds_of[key];
+      by_kind[absl::StrCat(std::string(program.StepType(step)), "_",
+                           std::string(Name(step.phase)))] += seconds_of[key] * 1e3;
+    }
+    state.SetIterationTime(total);
+    state.counters["images/s"] = static_cast<double>(kBatch) / total;
+  }
+  for (const auto& [kind, ms] : by_kind) state.counters[kind] = ms;
+}
+
+void RegisterMemoryBound(const std::string& name, const Layer& layer, const Shape& shape,
+                         size_t inputs = 1) {
+  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (size_t step : {size_t{0}, size_t{1}}) {
+      const std::string full =
+          absl::StrCat(name, " ", shape.ToString(), " ", std::string(Name(layout)),
+                       step == 0 ? " forward" : " backward");
+      benchmark::RegisterBenchmark(full.c_str(), MemoryBound, layer, shape, inputs, step, layout)
+          ->UseManualTime()
+          ->Iterations(3);
+    }
+  }
+}
+
+const bool kRegistered = [] {
+  RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 64, 112, 112});
+  RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 256, 56, 56});
+  RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 512, 14, 14});
+  RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 2048, 7, 7});
+  RegisterMemoryBound("relu", Relu{}, {kBatch, 64, 112, 112});
+  RegisterMemoryBound("add", Add{}, {kBatch, 256, 56, 56}, 2);
+  RegisterMemoryBound("max_pool", MaxPool{.kernel = 3, .stride = 2, .padding = 1},
+                      {kBatch, 64, 112, 112});
+  RegisterMemoryBound("global_average_pool", GlobalAveragePool{}, {kBatch, 2048, 7, 7});
+  for (auto [dtype, layout] :
+       {std::pair(DType::kFp32, Layout::kNchw), std::pair(DType::kTf32, Layout::kNhwc)}) {
+    const std::string of = absl::StrCat(std::string(Name(dtype)), " ", std::string(Name(layout)));
+    for (size_t step = 0; step < 3; ++step) {
+      benchmark::RegisterBenchmark(absl::StrCat("conv3x3 ", of, " step ", step).c_str(),
+                                   ConvolutionEngines, dtype, layout, step)
+          ->DenseRange(0, 7)
+          ->UseManualTime()
+          ->Iterations(1);
+    }
+    for (int most : {1, 8}) {
+      benchmark::RegisterBenchmark(absl::StrCat("resnet50 ", of, " best of ", most).c_str(),
+                                   ResNet50Steps, dtype, layout, most)
+          ->UseManualTime()
+          ->Iterations(1)
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace neap

@@ -1,0 +1,65 @@
+// Planning time: from a program to a plan (`MakePlan`), and from a graph to a program
+// (`BuildProgram`).
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "neap/core/device/description.h"
+#include "neap/core/program.h"
+#include "neap/layers/default_catalog.h"
+#include "neap/memory/planner.h"
+#include "neap/nets/resnet.h"
+
+namespace neap {
+namespace {
+
+Graph ResNet152() { return nets::ResNet({.blocks = {3, 8, 36, 3}, .batch = 32}); }
+// 2 + 3 * 3333 = 10,001 layers, as resnets are counted.
+Graph ResNet10k() { return nets::ResNet({.blocks = {3, 1000, 2327, 3}, .batch = 1}); }
+
+struct Net {
+  std::string name;
+  Graph (*make)();
+};
+
+void Plans(benchmark::State& state, const Net& net, const PlannerOptions& options) {
+  const Program program = BuildProgram(net.make(), {}).value();
+  const DeviceDescription device = DescribedDevice("h200").value();
+  DefaultCatalog catalog;
+  PlanResult result;
+  for (auto _ : state) result = MakePlan(program, options, device, catalog).value();
+  state.counters["steps"] = static_cast<double>(program.steps.size());
+  const double bound = static_cast<double>(result.stats.placement_lower_bound);
+  state.counters["gap_percent"] =
+      100.0 * (static_cast<double>(result.plan.peak_bytes) - bound) / bound;
+}
+
+void Programs(benchmark::State& state, const Net& net) {
+  const Graph graph = net.make();
+  for (auto _ : state) benchmark::DoNotOptimize(BuildProgram(graph, {}).value());
+}
+
+void RegisterPlans(const Net& net, const std::string& policy, bool in_place) {
+  for (const std::string_view placement : PlacementNames()) {
+    const std::string label = "plan/" + net.name + "/" + policy +
+                              (in_place ? "/in-place/" : "/not-in-place/") + std::string(placement);
+    const PlannerOptions options = {
+        .policy = policy, .placement = std::string(placement), .in_place = in_place};
+    benchmark::RegisterBenchmark(label.c_str(), Plans, net, options)->Unit(benchmark::kMillisecond);
+  }
+}
+
+bool RegisterAll() {
+  for (const Net& net : {Net{"resnet152", ResNet152}, Net{"resnet10001", ResNet10k}}) {
+    benchmark::RegisterBenchmark(("program/" + net.name).c_str(), Programs, net)
+        ->Unit(benchmark::kMillisecond);
+    for (const char* policy : {"liveness", "keep-all"}) {
+      for (const bool in_place : {true, false}) RegisterPlans(net, policy, in_place);
+    }
+  }
+  return true;
+}
+const bool registered = RegisterAll();
+
+}  // namespace
+}  // namespace neap
