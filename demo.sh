@@ -3,5 +3,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 scripts/build.sh release
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"  # other programs may want the cores too
 
-build/release/neap train resnet --data idx:examples/data/digits --epochs 12 --budget 24MiB
+build/release/neap train resnet-cifar --depth 14 --image 16 --channels 1 --batch 64 \
+  --data idx:examples/data/digits --augment --epochs 50 --lr 0.1 --lr-schedule cosine --warmup 20 \
+  --weight-decay 5e-4 --budget 24MiB --eval

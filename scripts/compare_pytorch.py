@@ -6,10 +6,12 @@
 
 The speed of both is the median over the steps after the warm-up; each step copies a batch from pinned host memory.
 
-The step check gives both programs the same safetensors weights and the same batch, lets each take one step of SGD,
-and compares the loss, the running statistics and, because a step changes weights only a little, the *change* of every
-parameter. Errors are the largest difference over the largest magnitude in the tensor. PyTorch's own error against
-float64 stands beside neap's, for scale. A batch file holds fp32 images in N, C, H, W order, then int32 labels.
+The step check gives both programs the same safetensors weights and the same batch, lets each take one step of SGD in
+fp32, and compares the loss, the running statistics and, because a step changes weights only a little, the *change* of
+every parameter with PyTorch's in float64. Errors are |difference| / |expected|, norms over the tensor. Rounding flips
+ReLUs near 0, so gradients of early layers differ between any two fp32 programs by far more than rounding; how much is
+what PyTorch's own fp32 step shows. neap passes where its error is at most NOISE_FACTOR times PyTorch's, plus FLOOR.
+A batch file holds fp32 images in N, C, H, W order, then int32 labels.
 """
 
 import argparse
@@ -35,7 +37,8 @@ STEP_NETWORKS = {
 }
 STEP_BATCH = 32
 LEARNING_RATE = 0.1  # large, so that rounding of the weights does not hide the gradients
-TOLERANCES = {"loss": 1e-5, "state": 1e-4, "change": 5e-3}
+NOISE_FACTOR = 4
+FLOOR = 1e-5
 
 
 def run_neap(neap, arguments):
@@ -119,7 +122,7 @@ def compare_speed(arguments):
         torch.cuda.empty_cache()
         record = run_neap(arguments.neap, [
             "resnet50", "--data", "synthetic", "--device", arguments.device, "--batch", str(arguments.batch),
-            "--dtype", dtype, "--layout", layout, "--steps", str(WARM_UP_STEPS + TIMED_STEPS),
+            "--dtype", dtype, "--layout", layout, "--steps", str(WARM_UP_STEPS + TIMED_STEPS), "--repeat-batch",
             *arguments.neap_arguments])
         neap = field(record, "images_per_second")
         print(f"{dtype:<6}{layout:<8}{pytorch:>12.1f}{neap:>12.1f}{neap / pytorch:>16.3f}", flush=True)
@@ -181,8 +184,8 @@ def neap_step(arguments, network, weights, images, labels):
 def relative_error(actual, expected):
     if actual.shape != expected.shape:
         sys.exit(f"shapes differ: {tuple(actual.shape)} and {tuple(expected.shape)}")
-    scale = expected.abs().max().item()
-    difference = (actual - expected).abs().max().item()
+    scale = expected.norm().item()
+    difference = (actual - expected).norm().item()
     if difference != difference:  # NaN
         return float("inf")
     return difference / scale if scale > 0 else difference
@@ -202,31 +205,29 @@ def compare_step(arguments, network):
     torch.cuda.empty_cache()
     neap_loss, actual = neap_step(arguments, network, weights, images, labels)
 
-    rows = [("loss", "loss", abs(neap_loss - torch_loss) / abs(torch_loss),
+    rows = [("loss", "value", abs(neap_loss - exact_loss) / abs(exact_loss),
              abs(torch_loss - exact_loss) / abs(exact_loss))]
     parameters = {name for name, _ in make_model(network).named_parameters()}
-    for name, tensor in expected.items():
+    for name, tensor in exact.items():
         if name.endswith("num_batches_tracked"):
             continue
         if name not in actual:
             sys.exit(f"neap's weights have no tensor '{name}'")
-        kind = "change" if name in parameters else "state"
-        before = weights[name].double() if kind == "change" else torch.zeros_like(tensor)
-        rows.append((name, kind, relative_error(actual[name] - before, tensor - before),
-                     relative_error(tensor - before, exact[name] - before)))
+        before = weights[name].double() if name in parameters else torch.zeros_like(tensor)
+        rows.append((name, "change" if name in parameters else "value",
+                     relative_error(actual[name] - before, tensor - before),
+                     relative_error(expected[name] - before, tensor - before)))
     return print_rows(network, rows)
 
 
 def print_rows(network, rows):
-    print(f"\n{network}, batch {STEP_BATCH}, one step: largest relative errors")
-    print(f"{'tensor':<44}{'of its':<9}{'neap-PyTorch':>14}{'tolerance':>12}{'PyTorch-float64':>18}")
+    print(f"\n{network}, batch {STEP_BATCH}, one step in fp32: relative errors against PyTorch in float64")
+    print(f"{'tensor':<44}{'of its':<9}{'neap':>12}{'PyTorch':>12}")
     passed = True
-    for name, kind, error, pytorch_error in rows:
-        ok = error <= TOLERANCES[kind]
+    for name, what, neap, pytorch in rows:
+        ok = neap <= NOISE_FACTOR * pytorch + FLOOR
         passed = passed and ok
-        what = "change" if kind == "change" else "value"
-        print(f"{name:<44}{what:<9}{error:>14.2e}{TOLERANCES[kind]:>12.0e}{pytorch_error:>18.2e}"
-              f"{'' if ok else '  FAILED'}")
+        print(f"{name:<44}{what:<9}{neap:>12.2e}{pytorch:>12.2e}{'' if ok else '  FAILED'}")
     print(f"{network}: {'passed' if passed else 'FAILED'}", flush=True)
     return passed
 

@@ -6,12 +6,10 @@
 // that planned bytes + library_bytes() is what the driver sees.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0));
-//   ASSIGN_OR_RETURN(Buffer arena, device->Allocate(MemoryKind::kDevice, 12 * kGiB));   // one
-//   cudaMalloc
-//   ... one training step ...
+//   ASSIGN_OR_RETURN(Buffer arena, device->Allocate(MemoryKind::kDevice, 12 * kGiB));
+//   // ... one training step ...
 //   RETURN_IF_ERROR(device->MeasureLibraryBytes());
-//   device->library_bytes() + arena.size_bytes();   // == *device->UsedBytes(), up to the driver's
-//   page of 2 MiB
+//   // *device->UsedBytes() == device->library_bytes() + RoundUp(12 * kGiB, kPageBytes)
 //
 // *Streams*: three that do not block each other or the legacy default stream. *Threads*: one at a
 // time, any one. *Ownership*: buffers and events may outlive the device; kernels of its backend may
@@ -25,11 +23,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
+#include "neap/core/units.h"
 
 namespace neap {
 
 class CudaDevice final : public Device {
  public:
+  // What the driver rounds allocations up to.
+  static constexpr int64_t kPageBytes = 2 * kMiB;
+
   // Errors: NOT_FOUND when there is no such GPU or no driver; UNIMPLEMENTED in a build without
   // CUDA.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index);

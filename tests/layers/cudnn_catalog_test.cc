@@ -71,6 +71,21 @@ TEST_CASE("tf32 has engines that fp32 leaves out") {
   CHECK(count(DType::kTf32) > count(DType::kFp32));
 }
 
+TEST_CASE("gradients of an fp32 1x1 convolution are matrix products by recommendation") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const auto first = [&](const Convolution& layer, DType dtype, Layout layout) {
+    const TensorSpec x = {{16, 64, 28, 28}, dtype, layout};
+    return catalog->Engines(Signatures(layer, x)[1]).value().front().id;
+  };
+  const Convolution pointwise = {.out_channels = 64, .kernel = 1};
+  CHECK(first(pointwise, DType::kFp32, Layout::kNchw) == "cublaslt-1x1");
+  CHECK(first(pointwise, DType::kFp32, Layout::kNhwc) != "cublaslt-1x1");
+  CHECK(first(pointwise, DType::kTf32, Layout::kNchw) != "cublaslt-1x1");
+  const Convolution grouped = {.out_channels = 64, .kernel = 1, .groups = 2};
+  CHECK(first(grouped, DType::kFp32, Layout::kNchw) != "cublaslt-1x1");
+}
+
 TEST_CASE("engines of layers that are not convolutions need no GPU either") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;

@@ -30,7 +30,6 @@ absl::StatusOr<OwnedStream> NewStream() {
 }
 
 constexpr int64_t kAlignment = 4096;
-constexpr int64_t kDriverPage = 2 * kMiB;
 
 void* AlignUp(void* p) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(p);
@@ -135,7 +134,7 @@ absl::StatusOr<Buffer> CudaDevice::Impl::Allocate(MemoryKind kind, int64_t size_
     return absl::ResourceExhaustedError(call);
   ASSIGN_OR_RETURN(const int64_t before, UsedNow());
   // Pieces smaller than the driver's page are aligned to less than we promise.
-  const int64_t extra = size_bytes < kDriverPage ? kAlignment : 0;
+  const int64_t extra = size_bytes < CudaDevice::kPageBytes ? kAlignment : 0;
   const size_t wanted = static_cast<size_t>(std::max<int64_t>(size_bytes, 1) + extra);
   void* base = nullptr;
   const cudaError_t error = kind == MemoryKind::kDevice

@@ -1,0 +1,87 @@
+#include "apps/device_flag.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "apps/outcome.h"
+#include "neap/core/device/cpu_device.h"
+#include "neap/core/device/cuda_device.h"
+#include "neap/core/device/description.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/default_catalog.h"
+
+namespace neap::apps {
+namespace {
+
+bool HasGpu() {
+  const absl::StatusOr<std::vector<DeviceDescription>> gpus = ListCudaDevices();
+  return gpus.ok() && !gpus->empty();
+}
+
+// N of "cuda:N".
+std::optional<int> GpuIndex(const std::string& name) {
+  int index = 0;
+  const bool right = absl::StartsWith(name, "cuda:") && absl::SimpleAtoi(name.substr(5), &index);
+  return right && index >= 0 ? std::optional<int>(index) : std::nullopt;
+}
+
+absl::Status UnknownDevice(const std::string& name, const std::string& known) {
+  return BadUsage(
+      absl::StrCat("unknown device '", name.substr(0, 64), "'; there are cpu, cuda:N", known));
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(index);
+  if (device.ok()) return std::unique_ptr<Device>(std::move(*device));
+  return absl::Status(device.status().code(),
+                      absl::StrCat("cannot open cuda:", index, ": ", device.status().message()));
+}
+
+// cuDNN's engines for the device where this build has cuDNN; else one engine a step, without
+// workspace.
+absl::StatusOr<std::unique_ptr<EngineCatalog>> CatalogOf(const std::string& described) {
+  const absl::StatusOr<std::string> properties = CudnnDeviceProperties(described);
+  if (!properties.ok()) return std::make_unique<DefaultCatalog>();
+  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*properties);
+  if (absl::IsUnimplemented(catalog.status())) return std::make_unique<DefaultCatalog>();
+  return catalog;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name) {
+  const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "cpu";
+  if (chosen == "cpu") return CpuDevice::Open();
+  if (const std::optional<int> index = GpuIndex(chosen)) return OpenGpu(*index);
+  const std::vector<std::string> described = DescribedDeviceNames();
+  if (std::find(described.begin(), described.end(), chosen) != described.end()) {
+    return BadUsage(absl::StrCat("device '", chosen, "' can be planned for, not trained on"));
+  }
+  return UnknownDevice(chosen, "");
+}
+
+absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name) {
+  const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "h200";
+  PlanTarget target;
+  if (chosen == "cpu" || GpuIndex(chosen).has_value()) {
+    ASSIGN_OR_RETURN(target.device, OpenDevice(chosen));
+    target.description = target.device->description();
+    return target;
+  }
+  const absl::StatusOr<DeviceDescription> description = DescribedDevice(chosen);
+  if (!description.ok()) {
+    return UnknownDevice(chosen, absl::StrCat(", ", absl::StrJoin(DescribedDeviceNames(), ", ")));
+  }
+  target.description = *description;
+  ASSIGN_OR_RETURN(target.catalog, CatalogOf(chosen));
+  return target;
+}
+
+}  // namespace neap::apps

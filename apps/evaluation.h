@@ -1,0 +1,24 @@
+// Accuracy on a dataset, every image counted once.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "neap/core/input/dataset.h"
+#include "neap/core/session.h"
+
+namespace neap::apps {
+
+struct Accuracy {
+  int64_t correct = 0;
+  int64_t images = 0;
+  double percent() const {
+    return images == 0 ? 0 : 100.0 * static_cast<double>(correct) / static_cast<double>(images);
+  }
+};
+
+// In batches of `batch`; the last one is filled up with images of no class, which are never
+// correct. Errors: those of the dataset and the session; CANCELLED after Ctrl-C.
+absl::StatusOr<Accuracy> Evaluate(Session& session, const Dataset& dataset, int64_t batch);
+
+}  // namespace neap::apps

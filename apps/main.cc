@@ -1,0 +1,68 @@
+// The `neap` command: finds the subcommand and runs it.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/flags.h"
+#include "apps/outcome.h"
+
+namespace neap::apps {
+namespace {
+
+struct Entry {
+  std::string name;
+  std::string arguments;
+  std::string about;
+  Subcommand run;
+};
+
+std::vector<Entry> Entries() {
+  return {
+      {"plan", "NET", "plan one training iteration; needs no GPU", RunPlan},
+      {"train", "NET", "train a network under a byte budget", RunTrain},
+      {"devices", "", "list the devices to train on and to plan for", RunDevices},
+  };
+}
+
+std::string HelpText() {
+  std::string text =
+      "neap trains networks larger than the device's memory: it plans every byte of an iteration,\n"
+      "proves the plan, and runs it.\n\nusage: neap SUBCOMMAND [flags]\n\nsubcommands:\n";
+  for (const Entry& entry : Entries()) {
+    absl::StrAppendFormat(&text, "  %-14s%s\n", entry.name + " " + entry.arguments, entry.about);
+  }
+  absl::StrAppend(&text,
+                  "\nneap SUBCOMMAND --help lists its flags; neap --version prints the version.\n");
+  return text;
+}
+
+absl::StatusOr<int> Dispatch(const std::vector<std::string>& args) {
+  if (args.empty())
+    return BadUsage("a subcommand is missing: plan, train or devices; see neap --help");
+  if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+    std::fputs(HelpText().c_str(), stdout);
+    return 0;
+  }
+  if (args[0] == "--version") {
+    absl::PrintF("neap %s\n", NEAP_VERSION);
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Entry& entry : Entries()) {
+    if (entry.name == args[0]) return entry.run({args.begin() + 1, args.end()});
+    names.push_back(entry.name);
+  }
+  const std::string closest = Closest(args[0], names);
+  return BadUsage(absl::StrCat(
+      "unknown subcommand '", args[0].substr(0, 64), "'",
+      closest.empty() ? "; see neap --help" : absl::StrCat("; did you mean ", closest, "?")));
+}
+
+}  // namespace
+}  // namespace neap::apps
+
+int main(int argc, char** argv) {
+  return neap::apps::Finish(neap::apps::Dispatch({argv + 1, argv + argc}));
+}

@@ -1,0 +1,67 @@
+#include "apps/net_flags.h"
+
+#include <array>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "apps/outcome.h"
+#include "neap/core/status_macros.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 24;
+
+FlagValue Blocks(std::optional<std::array<int64_t, 4>>* value) {
+  const auto read = [value](const std::string& text) {
+    const std::vector<std::string> parts = absl::StrSplit(text, ',');
+    std::array<int64_t, 4> blocks = {};
+    bool right = parts.size() == blocks.size();
+    for (size_t i = 0; right && i < blocks.size(); ++i)
+      right = absl::SimpleAtoi(parts[i], &blocks[i]);
+    if (!right) return BadUsage("four numbers are needed, as in 3,4,6,3");
+    *value = blocks;
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
+FlagValue Probability(std::optional<float>* value) {
+  const auto read = [value](const std::string& text) {
+    float probability = 0;
+    if (!absl::SimpleAtof(text, &probability) || !(probability >= 0 && probability < 1)) {
+      return BadUsage("a number from 0 up to but not 1 is needed");
+    }
+    *value = probability;
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
+}  // namespace
+
+void NetFlags::AddTo(FlagSet& flags) {
+  flags.Positional("NET", &name);
+  flags.Add("batch", "N", "images in a batch", Integer(1, kMost, &options.batch));
+  flags.Add("dtype", "TYPE", "element type", OneOf({"fp32", "tf32", "fp16", "bf16"}, &dtype));
+  flags.Add("layout", "ORDER", "order of the axes in memory", OneOf({"nchw", "nhwc"}, &layout));
+  flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
+  flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
+  flags.Add("classes", "N", "classes to tell apart", Integer(1, kMost, &options.classes));
+  flags.Add("depth", "6n+2", "layers of resnet-cifar", Integer(1, kMost, &options.depth));
+  flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet", Blocks(&options.blocks));
+  flags.Add("dropout", "P", "probability of dropout in alexnet and vgg",
+            Probability(&options.dropout));
+}
+
+absl::StatusOr<Graph> NetFlags::Build() {
+  ASSIGN_OR_RETURN(options.dtype, ParseDType(dtype));
+  ASSIGN_OR_RETURN(options.layout, ParseLayout(layout));
+  absl::StatusOr<Graph> graph = nets::Build(name, options);
+  if (!graph.ok()) return AsBadUsage(graph.status());
+  return graph;
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,25 @@
+// Which network, of what size: NET and the flags that plan and train share.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "apps/flags.h"
+#include "neap/core/graph.h"
+#include "neap/nets/registry.h"
+
+namespace neap::apps {
+
+struct NetFlags {
+  std::string name;
+  nets::NetOptions options = {.batch = 32};
+  std::string dtype = "fp32";
+  std::string layout = "nchw";
+
+  // The flags refer to this object, which must stay where it is.
+  void AddTo(FlagSet& flags);
+  // Errors: BadUsage() for an unknown network or what it cannot be given.
+  absl::StatusOr<Graph> Build();
+};
+
+}  // namespace neap::apps

@@ -1,0 +1,25 @@
+#include "apps/output.h"
+
+#include <cstddef>
+#include <cstdio>
+
+#include "neap/core/file.h"
+#include "neap/core/status_macros.h"
+
+namespace neap::apps {
+
+void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void PrintJson(const Json& object) {
+  Print(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::fflush(stdout);
+}
+
+absl::Status WriteTextFile(const std::string& path, const std::string& text) {
+  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  RETURN_IF_ERROR(file.WriteAt(
+      0, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size())));
+  return file.Commit();
+}
+
+}  // namespace neap::apps

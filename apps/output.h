@@ -1,0 +1,19 @@
+// Where results go: the standard output, and files that are written whole or not at all.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace neap::apps {
+
+using Json = nlohmann::ordered_json;
+
+void Print(const std::string& text);
+// The object on a line of its own.
+void PrintJson(const Json& object);
+// Errors: as AtomicFile.
+absl::Status WriteTextFile(const std::string& path, const std::string& text);
+
+}  // namespace neap::apps

@@ -1,0 +1,119 @@
+// neap plan: plans one training iteration, has the plan verified and says what it will take.
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "apps/device_flag.h"
+#include "apps/flags.h"
+#include "apps/net_flags.h"
+#include "apps/outcome.h"
+#include "apps/output.h"
+#include "apps/plan_report.h"
+#include "apps/planning_flags.h"
+#include "neap/core/graph.h"
+#include "neap/core/program.h"
+#include "neap/core/status_macros.h"
+#include "neap/core/trace.h"
+#include "neap/core/verifier.h"
+#include "neap/memory/planner.h"
+
+namespace neap::apps {
+namespace {
+
+struct PlanFlags {
+  NetFlags net;
+  PlanningFlags planning;
+  std::string accounting = "exact";
+  std::string plan_out;
+  std::string trace_out;
+  bool per_step = false;
+  bool json = false;
+
+  void AddTo(FlagSet& flags) {
+    net.AddTo(flags);
+    planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
+    flags.Add("accounting", "NAME", "what counts: what kernels read, or what SuperNeurons counts",
+              OneOf({"exact", "paper"}, &accounting));
+    flags.Add("per-step", "also print memory and engine of every step", &per_step);
+    flags.Add("plan-out", "FILE", "write the plan as JSON", Text(&plan_out));
+    flags.Add("trace-out", "FILE", "write the predicted timeline as a Chrome trace",
+              Text(&trace_out));
+    flags.Add("json", "print one JSON object", &json);
+  }
+};
+
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  return std::chrono::duration<double, std::milli>(elapsed).count();
+}
+
+absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags) {
+  const Accounting accounting =
+      flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
+  return BuildProgram(graph, {.accounting = accounting});
+}
+
+absl::StatusOr<PlannerOptions> OptionsFor(const Program& program, const PlanFlags& flags,
+                                          const PlanTarget& target) {
+  PlannerOptions options = flags.planning.Options(target.description);
+  NaturalPeaks peaks;
+  if (flags.planning.budget.percent.has_value()) {
+    ASSIGN_OR_RETURN(peaks,
+                     FindNaturalPeaks(program, options, target.description, target.engines()));
+  }
+  options.budget_bytes = flags.planning.BudgetBytes(peaks);
+  return options;
+}
+
+absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program,
+                                      const PlanFlags& flags, const PlanTarget& target) {
+  ASSIGN_OR_RETURN(const PlannerOptions options, OptionsFor(program, flags, target));
+  PlanReport report = {.placement = options.placement, .accounting = flags.accounting};
+  ASSIGN_OR_RETURN(report.result, MakePlan(program, options, target.description, target.engines()));
+  const auto start = std::chrono::steady_clock::now();
+  RETURN_IF_ERROR(Verify(report.result.plan));
+  RETURN_IF_ERROR(MatchesProgram(report.result.plan, program));
+  report.verify_ms = MillisecondsSince(start);
+  if (program.options.accounting == Accounting::kExact) {
+    ASSIGN_OR_RETURN(report.paper,
+                     CompareWithPaper(graph, program, report.result, options, target.description));
+  }
+  return report;
+}
+
+absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Plan& plan,
+                        const PlanTarget& target) {
+  if (!flags.plan_out.empty()) RETURN_IF_ERROR(WriteTextFile(flags.plan_out, plan.ToJson()));
+  if (flags.trace_out.empty()) return absl::OkStatus();
+  return WriteTextFile(flags.trace_out, PredictedTrace(program, plan, target.description));
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
+  PlanFlags given;
+  FlagSet flags(
+      "neap plan NET [flags]",
+      "Plans one training iteration, proves the plan and says what it takes. Needs no GPU.");
+  given.AddTo(flags);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenPlanTarget(given.planning.device));
+  ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given));
+  ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
+  RETURN_IF_ERROR(WriteFiles(given, program, report.result.plan, target));
+  if (given.json) {
+    PrintJson(ToJson(report, given.per_step));
+  } else {
+    Print(ToText(report));
+    if (given.per_step) Print(PerStepTable(report.result.plan));
+  }
+  return 0;
+}
+
+}  // namespace neap::apps

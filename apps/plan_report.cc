@@ -1,0 +1,133 @@
+#include "apps/plan_report.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/units.h"
+
+namespace neap::apps {
+namespace {
+
+// How far above the sum of live bytes the smallest feasible arena lies.
+double GapPercent(const PlanningStats& stats) {
+  if (stats.placement_lower_bound == 0) return 0;
+  return 100.0 * static_cast<double>(stats.minimum_budget_bytes - stats.placement_lower_bound) /
+         static_cast<double>(stats.placement_lower_bound);
+}
+
+StepMemory Busiest(const std::vector<StepMemory>& memory) {
+  const auto busiest =
+      std::max_element(memory.begin(), memory.end(), [](const auto& a, const auto& b) {
+        return a.live_activation_bytes < b.live_activation_bytes;
+      });
+  return busiest == memory.end() ? StepMemory{} : *busiest;
+}
+
+Json ToJson(const Plan& plan, const StepMemory& memory) {
+  const PlanStep& step = plan.steps[memory.step.index()];
+  return {{"step", memory.step.value + 1},
+          {"layer", step.layer},
+          {"phase", Name(step.phase)},
+          {"recompute", memory.recompute},
+          {"live_bytes", memory.live_bytes},
+          {"live_activation_bytes", memory.live_activation_bytes},
+          {"live_tensors", memory.live_activations},
+          {"free_bytes", memory.free_bytes},
+          {"workspace_bytes", memory.workspace_bytes},
+          {"engine", memory.engine}};
+}
+
+Json ToJson(const PaperComparison& c) {
+  return {{"peak_activation_bytes", c.paper_bytes},
+          {"peak_step", c.paper_step},
+          {"lower_by_bytes", c.paper_bytes - c.exact_bytes},
+          {"unread_bytes", c.unread_bytes},
+          {"unread", c.unread},
+          {"saved_bytes", c.saved_bytes},
+          {"saved_tensors", c.saved_tensors},
+          {"in_place_bytes", c.in_place_bytes},
+          {"in_place_results", c.in_place_results}};
+}
+
+Json PlanTotals(const PlanReport& report) {
+  const Plan& plan = report.result.plan;
+  return {{"net", plan.net},
+          {"batch", plan.batch},
+          {"dtype", Name(plan.dtype)},
+          {"layout", Name(plan.layout)},
+          {"policy", plan.policy},
+          {"placement", report.placement},
+          {"accounting", report.accounting},
+          {"device", plan.device},
+          {"budget_bytes", plan.budget_bytes},
+          {"arena_bytes", plan.arena_bytes},
+          {"peak_bytes", plan.peak_bytes},
+          {"peak_activation_bytes", plan.peak_activation_bytes},
+          {"peak_activation_mib",
+           static_cast<double>(plan.peak_activation_bytes) / static_cast<double>(kMiB)}};
+}
+
+}  // namespace
+
+std::string ToText(const PlanReport& report) {
+  const PlanningStats& stats = report.result.stats;
+  std::string text = report.result.plan.Summary();
+  absl::StrAppendFormat(&text, "  minimum budget       %s (%d bytes)\n",
+                        FormatBytes(stats.minimum_budget_bytes), stats.minimum_budget_bytes);
+  absl::StrAppendFormat(&text, "  placement bound      %s; gap %.2f%% (%s)\n",
+                        FormatBytes(stats.placement_lower_bound), GapPercent(stats),
+                        report.placement);
+  absl::StrAppendFormat(&text, "  in-place results     %d\n", stats.in_place_tensors);
+  absl::StrAppendFormat(&text,
+                        "  planning time        engines listed in %.1f ms, planned in %.1f ms\n",
+                        stats.engines_ms, stats.planning_ms);
+  absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
+  if (report.paper.has_value()) text += ToText(*report.paper);
+  return text;
+}
+
+Json ToJson(const PlanReport& report, bool per_step) {
+  const Plan& plan = report.result.plan;
+  const PlanningStats& stats = report.result.stats;
+  const std::vector<StepMemory> memory = MemoryPerStep(plan);
+  const StepMemory busiest = Busiest(memory);
+  Json json = PlanTotals(report);
+  json["peak_step"] = busiest.step.value + 1;
+  json["peak_layer"] = plan.steps.empty() ? "" : plan.steps[busiest.step.index()].layer;
+  json["live_tensors"] = busiest.live_activations;
+  json["minimum_budget_bytes"] = stats.minimum_budget_bytes;
+  json["placement_lower_bound_bytes"] = stats.placement_lower_bound;
+  json["placement_gap_percent"] = GapPercent(stats);
+  json["in_place_results"] = stats.in_place_tensors;
+  json["steps"] = plan.steps.size();
+  json["predicted_ms"] = plan.predicted_ms;
+  json["engines_ms"] = stats.engines_ms;
+  json["planning_ms"] = stats.planning_ms;
+  json["verified"] = true;
+  json["verify_ms"] = report.verify_ms;
+  json["plan_hash"] = absl::StrFormat("%016x", plan.Hash());
+  if (report.paper.has_value()) json["paper"] = ToJson(*report.paper);
+  if (!per_step) return json;
+  for (const StepMemory& step : memory) json["per_step"].push_back(ToJson(plan, step));
+  return json;
+}
+
+std::string PerStepTable(const Plan& plan) {
+  std::string table =
+      absl::StrFormat("%6s  %-28s %-15s %14s %7s %14s %14s  %s\n", "step", "layer", "phase",
+                      "live bytes", "tensors", "free bytes", "workspace", "engine");
+  for (const StepMemory& memory : MemoryPerStep(plan)) {
+    const PlanStep& step = plan.steps[memory.step.index()];
+    const std::string phase =
+        absl::StrCat(memory.recompute ? "again " : "", std::string(Name(step.phase)));
+    absl::StrAppendFormat(&table, "%6d  %-28s %-15s %14d %7d %14d %14d  %s\n",
+                          memory.step.value + 1, step.layer, phase, memory.live_bytes,
+                          memory.live_activations, memory.free_bytes, memory.workspace_bytes,
+                          memory.engine);
+  }
+  return table;
+}
+
+}  // namespace neap::apps

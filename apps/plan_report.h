@@ -1,0 +1,27 @@
+// What `neap plan` has found out, as text and as JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "apps/output.h"
+#include "apps/paper_comparison.h"
+#include "neap/memory/planner.h"
+
+namespace neap::apps {
+
+struct PlanReport {
+  PlanResult result = {};
+  std::string placement;
+  std::string accounting;
+  double verify_ms = 0;
+  std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only
+};
+
+std::string ToText(const PlanReport& report);
+Json ToJson(const PlanReport& report, bool per_step);
+
+// One line per compute action: memory while it runs, and its engine.
+std::string PerStepTable(const Plan& plan);
+
+}  // namespace neap::apps

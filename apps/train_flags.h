@@ -1,0 +1,65 @@
+// The flags of `neap train`, and what they mean once the network is known.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "apps/flags.h"
+#include "apps/net_flags.h"
+#include "apps/planning_flags.h"
+#include "neap/core/learning_rate.h"
+#include "neap/core/session.h"
+#include "neap/layers/sgd.h"
+
+namespace neap::apps {
+
+struct BatchFlags {
+  std::string data = "synthetic";
+  std::string batch_file;  // instead of data
+  bool repeat = false;     // the first batch again and again
+  bool augment = false;
+};
+
+struct RateFlags {
+  float base = 0.01F;
+  std::string schedule = "constant";
+  int64_t warmup_steps = 0;
+  std::optional<int64_t> period_steps = {};
+};
+
+struct FileFlags {
+  std::string save;
+  int64_t save_every = 0;
+  std::string resume;
+  std::string weights_in;
+  std::string weights_out;
+};
+
+struct TrainFlags {
+  NetFlags net;
+  PlanningFlags planning;
+  BatchFlags batches;
+  RateFlags rate;
+  FileFlags files;
+  Sgd sgd;
+  std::optional<int64_t> steps = {};
+  std::optional<int64_t> epochs = {};
+  int64_t seed = 1;
+  int64_t log_every = 0;  // 0: twenty lines in all
+  bool evaluate = false;
+  bool json = false;
+
+  // The flags refer to this object, which must stay where it is.
+  void AddTo(FlagSet& flags);
+  // Errors: BadUsage() for flags that contradict each other.
+  absl::Status Check() const;
+
+  // Steps in all: --steps, or --epochs of a dataset of `images`; 100 without either.
+  int64_t LastStep(int64_t images, int64_t batch) const;
+  LearningRate Rate(int64_t last_step) const;
+  SessionOptions Options(const PlannerOptions& planner, int64_t last_step) const;
+};
+
+}  // namespace neap::apps

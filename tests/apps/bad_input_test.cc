@@ -1,0 +1,125 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/apps/command.h"
+
+namespace neap::testing {
+namespace {
+
+TEST_CASE("a command line that makes no sense ends with 2 and one line that says why") {
+  CheckRefused({}, 2, {"subcommand"});
+  CheckRefused({"trian", "lenet"}, 2, {"'trian'", "train"});
+  CheckRefused({"plan"}, 2, {"NET is missing"});
+  CheckRefused({"plan", "lenet", "vgg16"}, 2, {"'vgg16'"});
+  CheckRefused({"plan", "resnet5o"}, 2, {"'resnet5o'", "resnet50"});
+  CheckRefused({"plan", "lenet", "--bacth", "3"}, 2, {"--bacth", "--batch"});
+  CheckRefused({"plan", "lenet", "--batch"}, 2, {"--batch needs a value"});
+  CheckRefused({"plan", "lenet", "--batch", "--json"}, 2, {"--batch needs a value"});
+  CheckRefused({"plan", "lenet", "--batch", "-4"}, 2, {"--batch", "'-4'"});
+  CheckRefused({"plan", "lenet", "--batch", "0"}, 2, {"--batch", "'0'"});
+  CheckRefused({"plan", "lenet", "--batch", "9999999999999999999"}, 2, {"--batch"});
+  CheckRefused({"plan", "lenet", "--json=yes"}, 2, {"--json takes no value"});
+  CheckRefused({"plan", "lenet", "--policy", "livness"}, 2, {"'livness'", "liveness"});
+  CheckRefused({"plan", "lenet", "--placement", "x"}, 2, {"'x'", "offline"});
+  CheckRefused({"plan", "lenet", "--device", "tpu"}, 2, {"'tpu'", "cpu, cuda:N, h200"});
+  CheckRefused({"plan", "lenet", "--device", ""}, 2, {"--device"});
+  CheckRefused({"train", "lenet", "--device", "h200"}, 2, {"h200", "not trained on"});
+  CheckRefused({"plan", "resnet20", "--depth", "20"}, 2, {"resnet20", "depth"});
+  CheckRefused({"plan", "resnet-cifar", "--depth", "21"}, 2, {"depth", "21"});
+  CheckRefused({"plan", "resnet", "--blocks", "3,4,6"}, 2, {"--blocks"});
+  CheckRefused({"train", "lenet", "--lr", "fast"}, 2, {"--lr", "'fast'"});
+  CheckRefused({"train", "lenet", "--steps", "5", "--epochs", "1"}, 2, {"--steps", "--epochs"});
+  CheckRefused({"train", "lenet", "--save-every", "5"}, 2, {"--save"});
+}
+
+TEST_CASE("a budget that is no amount of bytes is refused") {
+  for (const char* budget : {"12 apples", "-1GiB", "0", "GiB", "1e999", "%", "-5%", "0%", "nan%"}) {
+    CheckRefused({"plan", "lenet", "--budget", budget}, 2, {"--budget", budget});
+  }
+}
+
+TEST_CASE("a budget of one byte is refused with the smallest that would do") {
+  CheckRefused({"plan", "lenet", "--budget", "1"}, 1, {"1 bytes", "smallest feasible budget"});
+  CheckRefused({"train", "lenet", "--device", "cpu", "--budget", "1"}, 1,
+               {"1 bytes", "smallest feasible budget"});
+}
+
+TEST_CASE("a GPU that is not there is named") {
+  CheckRefused({"train", "lenet", "--device", "cuda:77"}, 1, {"cuda:77"});
+  CheckRefused({"plan", "lenet", "--device", "cuda:77"}, 1, {"cuda:77"});
+}
+
+TEST_CASE("data that cannot be read is named") {
+  CheckRefused({"train", "lenet", "--device", "cpu", "--data", "idx:/no/such/place"}, 1,
+               {"/no/such/place"});
+  CheckRefused({"train", "lenet", "--device", "cpu", "--data", "tfrecord:x"}, 1, {"tfrecord:x"});
+  CheckRefused({"train", "lenet", "--device", "cpu", "--batch-file", "/no/such/batch"}, 1,
+               {"/no/such/batch"});
+  CheckRefused({"train", "lenet", "--device", "cpu", "--classes", "5", "--data", "idx:" + Digits()},
+               1, {"10 classes", "--classes 10"});
+}
+
+TEST_CASE("a truncated file of images is refused with its name and the byte where it ends") {
+  const ScratchDirectory directory;
+  for (const auto& file : std::filesystem::directory_iterator(Digits())) {
+    const std::string name = file.path().filename().string();
+    std::string bytes = ReadText(file.path().string());
+    if (name == "train-images-idx3-ubyte") bytes.resize(50'000);
+    WriteText(directory.File(name), bytes);
+  }
+  CheckRefused({"train", "lenet", "--device", "cpu", "--data", "idx:" + directory.path()}, 1,
+               {"train-images-idx3-ubyte", "50000"});
+}
+
+TEST_CASE("a batch file of another size is refused") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("batch");
+  WriteText(file, std::string(1000, '\0'));
+  CheckRefused({"train", "lenet", "--device", "cpu", "--batch-file", file}, 1, {file, "byte 1000"});
+}
+
+TEST_CASE("corrupt, foreign and missing weights are refused and nothing is trained") {
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("w.safetensors");
+  const auto load = [&](const char* net) {
+    return std::vector<std::string>{"train",   net, "--device",     "cpu",
+                                    "--steps", "1", "--weights-in", weights};
+  };
+  CheckRefused(load("lenet"), 1, {weights});
+  REQUIRE(RunNeap({"train", "lenet", "--device", "cpu", "--steps", "1", "--weights-out", weights})
+              .exit_code == 0);
+  CHECK(RunNeap(load("lenet")).exit_code == 0);
+  CheckRefused(load("resnet20"), 1, {weights, "tensor"});
+  CheckRefused({"train", "lenet", "--device", "cpu", "--steps", "2", "--resume", weights}, 1,
+               {weights, "--weights-in"});
+  const std::string whole = ReadText(weights);
+  WriteText(weights, whole.substr(0, whole.size() / 2));
+  CheckRefused(load("lenet"), 1, {weights, "byte"});
+  WriteText(weights, "not a safetensors file at all, but long enough");
+  CheckRefused(load("lenet"), 1, {weights, "byte"});
+}
+
+TEST_CASE("a diverging loss ends training at its step and leaves the last checkpoint alone") {
+  const ScratchDirectory directory;
+  const std::string checkpoint = directory.File("c.safetensors");
+  const std::vector<std::string> good = {"train", "lenet", "--device", "cpu", "--save", checkpoint};
+  std::vector<std::string> args = good;
+  args.insert(args.end(), {"--steps", "2"});
+  REQUIRE(RunNeap(args).exit_code == 0);
+  const std::string before = ReadText(checkpoint);
+  args = good;
+  args.insert(args.end(), {"--resume", checkpoint, "--lr", "1e30", "--steps", "40"});
+  CheckRefused(args, 1, {"loss is", "at step"});
+  CHECK(ReadText(checkpoint) == before);
+}
+
+TEST_CASE("a plan file that cannot be written is reported") {
+  const ScratchDirectory directory;
+  CheckRefused({"plan", "lenet", "--device", "cpu", "--plan-out", directory.File("no/such/x")}, 1,
+               {directory.File("no/such/x")});
+}
+
+}  // namespace
+}  // namespace neap::testing

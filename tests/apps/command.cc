@@ -1,0 +1,100 @@
+#include "tests/apps/command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+namespace neap::testing {
+namespace {
+
+// NEAP_COMMAND, or the command of the build that these tests are part of.
+std::string CommandPath() {
+  if (const char* given = std::getenv("NEAP_COMMAND")) return given;
+  const std::filesystem::path tests = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  return (tests.parent_path() / "neap").string();
+}
+
+void Redirect(const std::string& path, int to) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file < 0 || dup2(file, to) < 0) _exit(127);
+}
+
+}  // namespace
+
+Process Process::Start(const std::vector<std::string>& args) {
+  Process process;
+  const std::string command = CommandPath();
+  const std::string out = process.directory_->File("out");
+  const std::string err = process.directory_->File("err");
+  std::vector<char*> argv = {const_cast<char*>(command.c_str())};
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  process.pid_ = fork();
+  REQUIRE(process.pid_ >= 0);
+  if (process.pid_ == 0) {
+    Redirect(out, STDOUT_FILENO);
+    Redirect(err, STDERR_FILENO);
+    execv(command.c_str(), argv.data());
+    _exit(127);
+  }
+  return process;
+}
+
+void Process::Signal(int signal) const { kill(pid_, signal); }
+
+bool Process::Running() {
+  if (!ended_) ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
+  return !ended_;
+}
+
+std::string Process::Output() const {
+  const std::string out = directory_->File("out");
+  return std::filesystem::exists(out) ? ReadText(out) : "";
+}
+
+Outcome Process::Wait() {
+  if (!ended_) REQUIRE(waitpid(pid_, &status_, 0) == pid_);
+  ended_ = true;
+  Outcome outcome = {.out = Output(), .err = ReadText(directory_->File("err"))};
+  if (WIFEXITED(status_)) outcome.exit_code = WEXITSTATUS(status_);
+  if (WIFSIGNALED(status_)) outcome.signal = WTERMSIG(status_);
+  return outcome;
+}
+
+Outcome RunNeap(const std::vector<std::string>& args) { return Process::Start(args).Wait(); }
+
+std::vector<nlohmann::json> RunForJson(std::vector<std::string> args) {
+  args.push_back("--json");
+  const Outcome outcome = RunNeap(args);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  std::vector<nlohmann::json> objects;
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) {
+    objects.push_back(nlohmann::json::parse(line, nullptr, false));
+    REQUIRE(objects.back().is_object());
+  }
+  REQUIRE(!objects.empty());
+  return objects;
+}
+
+void CheckRefused(const std::vector<std::string>& args, int exit_code,
+                  const std::vector<std::string>& words) {
+  const Outcome outcome = RunNeap(args);
+  INFO("stderr: ", outcome.err);
+  CHECK(outcome.exit_code == exit_code);
+  CHECK(outcome.err.starts_with("neap: "));
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  CHECK(outcome.err.ends_with('\n'));
+  for (const std::string& word : words) {
+    INFO("expected: ", word);
+    CHECK(outcome.err.find(word) != std::string::npos);
+  }
+}
+
+}  // namespace neap::testing

@@ -1,0 +1,63 @@
+// Runs the built `neap` as a process of its own, as a user does.
+//
+//   const Outcome outcome = RunNeap({"plan", "alexnet", "--json"});
+//   CHECK(outcome.exit_code == 0);
+//
+//   Process training = Process::Start({"train", "lenet", "--save", file});
+//   training.Signal(SIGINT);
+//   CHECK(training.Wait().exit_code == 130);
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sys/types.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/core/scratch_directory.h"
+
+namespace neap::testing {
+
+struct Outcome {
+  int exit_code = -1;  // of a process that ended by itself
+  int signal = 0;      // that ended it
+  std::string out;
+  std::string err;
+};
+
+class Process {
+ public:
+  static Process Start(const std::vector<std::string>& args);
+  void Signal(int signal) const;
+  bool Running();
+  // What it has printed so far.
+  std::string Output() const;
+  Outcome Wait();
+
+ private:
+  Process() = default;
+  pid_t pid_ = 0;
+  int status_ = 0;
+  bool ended_ = false;
+  std::unique_ptr<ScratchDirectory> directory_ = std::make_unique<ScratchDirectory>();
+};
+
+Outcome RunNeap(const std::vector<std::string>& args);
+
+// The JSON objects that a successful command prints, one per line.
+std::vector<nlohmann::json> RunForJson(std::vector<std::string> args);
+
+// Fails unless the command ends with `exit_code`, nothing but one line on stderr, and each of
+// `words` in that line.
+void CheckRefused(const std::vector<std::string>& args, int exit_code,
+                  const std::vector<std::string>& words);
+
+inline std::string Digits() {
+  const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
+  return (root / "examples/data/digits").string();
+}
+
+}  // namespace neap::testing

@@ -1,0 +1,74 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/apps/command.h"
+
+namespace neap::testing {
+namespace {
+
+constexpr char kHelp[] =
+    R"(neap trains networks larger than the device's memory: it plans every byte of an iteration,
+proves the plan, and runs it.
+
+usage: neap SUBCOMMAND [flags]
+
+subcommands:
+  plan NET      plan one training iteration; needs no GPU
+  train NET     train a network under a byte budget
+  devices       list the devices to train on and to plan for
+
+neap SUBCOMMAND --help lists its flags; neap --version prints the version.
+)";
+
+constexpr char kDevicesHelp[] = R"(usage: neap devices [--json]
+
+Lists the devices to train on, and those known by description, to plan for.
+
+flags:
+  --json                    print one JSON object
+  --help                    print this
+)";
+
+TEST_CASE("neap --help says what there is") {
+  const Outcome outcome = RunNeap({"--help"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out == kHelp);
+  CHECK(outcome.err.empty());
+}
+
+TEST_CASE("neap --version prints name and version") {
+  const Outcome outcome = RunNeap({"--version"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.starts_with("neap "));
+}
+
+TEST_CASE("a subcommand's --help is written from the table that is parsed") {
+  CHECK(RunNeap({"devices", "--help"}).out == kDevicesHelp);
+  for (const char* subcommand : {"plan", "train"}) {
+    const Outcome outcome = RunNeap({subcommand, "--help"});
+    CHECK(outcome.exit_code == 0);
+    for (const char* line :
+         {"  --batch N                 images in a batch (32)\n",
+          "  --dtype TYPE              element type: fp32, tf32, fp16, bf16 (fp32)\n",
+          "  --json                    print "}) {
+      CHECK(outcome.out.find(line) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("--help wins over whatever else is wrong") {
+  CHECK(RunNeap({"plan", "--nonsense", "--help"}).exit_code == 0);
+}
+
+TEST_CASE("neap devices lists the CPU to train on and the H200 to plan for") {
+  const nlohmann::json devices = RunForJson({"devices"}).at(0).at("devices");
+  CHECK(devices.at(0).at("device") == "cpu");
+  CHECK(devices.at(0).at("trains") == true);
+  CHECK(devices.back().at("device") == "h200");
+  CHECK(devices.back().at("memory_bytes") == 150109880320);
+  CHECK(RunNeap({"devices"}).out.find("NVIDIA H200") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace neap::testing

@@ -1,0 +1,208 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/apps/command.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+using Args = std::vector<std::string>;
+
+// A ResNet small enough to train a step in milliseconds.
+const Args kTiny = {"train", "resnet-cifar", "--depth", "8",        "--image", "8", "--channels",
+                    "1",     "--batch",      "16",      "--device", "cpu"};
+
+Args With(Args args, const Args& more) {
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+// "step 3/10  loss 2.5": without the speed, which is never the same.
+std::vector<std::string> LossesOf(const std::vector<Json>& lines) {
+  std::vector<std::string> losses;
+  for (const Json& line : lines) {
+    if (line.at("event") == "step") losses.push_back(line.at("loss_text"));
+  }
+  return losses;
+}
+
+void CheckPeaksAgree(const Args& args) {
+  const std::vector<Json> lines = RunForJson(args);
+  CHECK(lines.front().at("event") == "begin");
+  const Json& end = lines.back();
+  CHECK(end.at("event") == "end");
+  CHECK(end.at("predicted_peak_bytes") == lines.front().at("predicted_peak_bytes"));
+  CHECK(end.at("measured_peak_bytes") == end.at("predicted_peak_bytes"));
+  CHECK(end.at("peaks_equal") == true);
+  if (!lines.front().at("budget_bytes").is_null()) {
+    CHECK(end.at("measured_peak_bytes") <= lines.front().at("budget_bytes"));
+  }
+}
+
+TEST_CASE("the measured peak is the predicted one, whatever the network, policy and budget") {
+  CheckPeaksAgree({"train", "lenet", "--device", "cpu", "--steps", "3"});
+  CheckPeaksAgree(With(kTiny, {"--steps", "3"}));
+  CheckPeaksAgree(With(kTiny, {"--steps", "3", "--budget", "60%"}));
+  CheckPeaksAgree(With(kTiny, {"--steps", "3", "--policy", "keep-all"}));
+  CheckPeaksAgree(With(kTiny, {"--steps", "3", "--placement", "first-fit", "--no-in-place"}));
+}
+
+TEST_CASE("budget, policy and placement leave the losses alone") {
+  const std::vector<std::string> losses = LossesOf(RunForJson(With(kTiny, {"--steps", "8"})));
+  CHECK(losses.size() == 8);
+  for (const Args& other : {Args{"--budget", "55%"}, Args{"--policy", "keep-all"},
+                            Args{"--placement", "exact-fit-first-fit"}, Args{"--no-in-place"}}) {
+    CHECK(LossesOf(RunForJson(With(With(kTiny, {"--steps", "8"}), other))) == losses);
+  }
+}
+
+TEST_CASE("a person reads natural peak, budget, predicted and measured peak, speed and accuracy") {
+  const Outcome outcome = RunNeap(
+      With(kTiny, {"--data", "idx:" + Digits(), "--steps", "4", "--budget", "60%", "--eval"}));
+  REQUIRE(outcome.exit_code == 0);
+  for (const char* part : {"natural peak", "budget", "predicted peak", "measured peak", "(equal)",
+                           "images/s", "of 360 images"}) {
+    INFO(part);
+    CHECK(outcome.out.find(part) != std::string::npos);
+  }
+  CHECK(outcome.out.find('\r') == std::string::npos);
+}
+
+TEST_CASE("every test image counts once, also those of a last batch that is not full") {
+  const ScratchDirectory directory;
+  const std::string checkpoint = directory.File("c.safetensors");
+  const Args digits = With(kTiny, {"--data", "idx:" + Digits(), "--eval", "--steps", "60"});
+  const Json trained = RunForJson(With(digits, {"--save", checkpoint})).back();
+  CHECK(trained.at("test_images") == 360);
+  CHECK(trained.at("correct") > 180);
+  for (const char* batch : {"7", "64", "360", "500"}) {  // no steps are left: this only evaluates
+    const Json end = RunForJson(With(digits, {"--resume", checkpoint, "--batch", batch})).back();
+    CHECK(end.at("steps") == 0);
+    CHECK(end.at("test_images") == 360);
+    CHECK(end.at("correct") == trained.at("correct"));
+  }
+}
+
+TEST_CASE("a batch from a file is learnt by heart") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("batch");
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::string bytes;
+  const auto append = [&bytes](const auto& value) {
+    std::array<char, 4> raw = {};
+    std::memcpy(raw.data(), &value, 4);
+    bytes.append(raw.data(), 4);
+  };
+  for (int i = 0; i < 16 * 64; ++i) append(normal(random));
+  for (int32_t i = 0; i < 16; ++i) append(i % 10);
+  WriteText(file, bytes);
+  const std::vector<Json> lines =
+      RunForJson(With(kTiny, {"--batch-file", file, "--steps", "40", "--lr", "0.05"}));
+  CHECK(lines.back().at("loss").get<double>() < 0.2);
+  CHECK(lines.back().at("loss").get<double>() < lines.at(1).at("loss").get<double>());
+}
+
+TEST_CASE("--repeat-batch trains on the first batch of the dataset") {
+  const std::vector<std::string> once = LossesOf(RunForJson(With(kTiny, {"--steps", "1"})));
+  const std::vector<Json> again =
+      RunForJson(With(kTiny, {"--steps", "20", "--repeat-batch", "--lr", "0.05"}));
+  CHECK(LossesOf(again).front() == once.front());
+  CHECK(again.back().at("loss").get<double>() < again.at(1).at("loss").get<double>());
+}
+
+// What resuming must reproduce.
+Args Resumable(const std::string& checkpoint) {
+  return With(kTiny,
+              {"--data", "idx:" + Digits(), "--augment", "--lr-schedule", "cosine", "--steps", "30",
+               "--save", checkpoint, "--save-every", "1", "--log-every", "1"});
+}
+
+// Kills training after a while, or in the middle of the next save. Returns whether it left a
+// half-written file.
+bool TrainAndKill(const std::string& checkpoint, std::chrono::microseconds after, bool saving) {
+  const std::string half_written = checkpoint + ".tmp";
+  const bool resuming = std::filesystem::exists(checkpoint);
+  Process training = Process::Start(resuming ? With(Resumable(checkpoint), {"--resume", checkpoint})
+                                             : Resumable(checkpoint));
+  std::this_thread::sleep_for(after);
+  while (saving && training.Running() && !std::filesystem::exists(half_written)) {
+  }
+  training.Signal(SIGKILL);
+  const Outcome outcome = training.Wait();
+  CHECK(outcome.err.empty());
+  return std::filesystem::exists(half_written);
+}
+
+TEST_CASE("kill -9 at any moment, saving included, then --resume: the same bytes in the end") {
+  constexpr int kRounds = 10;
+  const ScratchDirectory directory;
+  const std::string whole = directory.File("whole.safetensors");
+  const std::string broken = directory.File("broken.safetensors");
+  const auto start = std::chrono::steady_clock::now();
+  REQUIRE(RunNeap(Resumable(whole)).exit_code == 0);
+  const auto longest = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - start);
+
+  const unsigned seed = std::random_device()();
+  MESSAGE("seed ", seed);
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int64_t> moment(0, longest.count() / 2);
+  int half_written = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::chrono::microseconds after(moment(random));
+    half_written += TrainAndKill(broken, after, round % 2 == 1) ? 1 : 0;
+  }
+  MESSAGE("rounds that left a half-written file: ", half_written);
+  const bool begun = std::filesystem::exists(broken);
+  REQUIRE(RunNeap(begun ? With(Resumable(broken), {"--resume", broken}) : Resumable(broken))
+              .exit_code == 0);
+  CHECK(ReadText(broken) == ReadText(whole));
+}
+
+TEST_CASE("Ctrl-C finishes the step, saves and exits with 130; resuming continues bit for bit") {
+  const ScratchDirectory directory;
+  const std::string whole = directory.File("whole.safetensors");
+  const std::string stopped = directory.File("stopped.safetensors");
+  const auto train = [](const std::string& checkpoint) {
+    return With(kTiny, {"--steps", "150", "--save", checkpoint, "--log-every", "1"});
+  };
+  REQUIRE(RunNeap(train(whole)).exit_code == 0);
+
+  Process training = Process::Start(train(stopped));
+  while (training.Running() && training.Output().find("step 5/") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  training.Signal(SIGINT);
+  const Outcome outcome = training.Wait();
+  CHECK(outcome.exit_code == 130);
+  CHECK(outcome.err.empty());
+  CHECK(outcome.out.find("interrupted after ") != std::string::npos);
+  CHECK(ReadText(stopped) != ReadText(whole));
+
+  REQUIRE(RunNeap(With(train(stopped), {"--resume", stopped})).exit_code == 0);
+  CHECK(ReadText(stopped) == ReadText(whole));
+}
+
+TEST_CASE("a resumed run keeps the seed of the run that it continues") {
+  const ScratchDirectory directory;
+  const std::string whole = directory.File("whole.safetensors");
+  const std::string half = directory.File("half.safetensors");
+  const Args train = With(kTiny, {"--lr", "0.02"});
+  REQUIRE(RunNeap(With(train, {"--seed", "5", "--steps", "6", "--save", whole})).exit_code == 0);
+  REQUIRE(RunNeap(With(train, {"--seed", "5", "--steps", "3", "--save", half})).exit_code == 0);
+  REQUIRE(RunNeap(With(train, {"--steps", "6", "--resume", half, "--save", half})).exit_code == 0);
+  CHECK(ReadText(half) == ReadText(whole));
+}
+
+}  // namespace
+}  // namespace neap::testing
