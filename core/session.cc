@@ -86,7 +86,8 @@ class Session::Impl {
                      BuildProgram(graph, {.mode = Mode::kTraining, .sgd = options_.sgd}));
     ASSIGN_OR_RETURN(inference_.program,
                      BuildProgram(graph, {.mode = Mode::kInference, .sgd = options_.sgd}));
-    ASSIGN_OR_RETURN(Plans plans, PlanBoth(training_.program, inference_.program, options_, device_));
+    ASSIGN_OR_RETURN(Plans plans,
+                     PlanBoth(training_.program, inference_.program, options_, device_));
     training_.planned = std::move(plans.training);
     inference_.planned = std::move(plans.inference);
     for (Staging& staging : staging_) RETURN_IF_ERROR(AllocateStaging(staging));
@@ -168,7 +169,8 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     SessionOptions options = options_;
     options.budget_bytes = budget_bytes;
-    ASSIGN_OR_RETURN(Plans plans, PlanBoth(training_.program, inference_.program, options, device_));
+    ASSIGN_OR_RETURN(Plans plans,
+                     PlanBoth(training_.program, inference_.program, options, device_));
     ASSIGN_OR_RETURN(const Buffer snapshot, SnapshotPersistent());
     std::swap(training_.planned, plans.training);
     std::swap(inference_.planned, plans.inference);
