@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All that is tested on a GPU: the GPU test cases, compute-sanitizer on a small training run, ResNet-50 for 50 steps.
+# All that is tested on a GPU: the GPU test cases, compute-sanitizer on a small training run, equal bits in strict mode,
+# ResNet-50 for 50 steps.
 # Uses build/bundle (scripts/bundle.sh) if there is one, else builds. Logs go to ${OUT:-build/gpu}.
 #   SANITIZE=no scripts/gpu_test.sh     leaves compute-sanitizer out, which not every virtual machine lets run
 set -uo pipefail
@@ -39,11 +40,24 @@ else
   done
 fi
 
+# strict_bits: with --strict, weights are the same to the bit whatever is kept in how many bytes.
+strict_bits() {
+  local kept plan
+  for plan in keep-all liveness; do
+    "$programs/neap" train resnet20 --data synthetic --device cuda:0 --batch 64 --steps 20 --strict --policy "$plan" \
+      --placement "$([ "$plan" = liveness ] && echo offline || echo first-fit)" \
+      --weights-out "$out/strict_$plan.safetensors" || return 1
+  done
+  kept="$out/strict_keep-all.safetensors"
+  cmp "$kept" "$out/strict_liveness.safetensors" && rm "$kept" "$out/strict_liveness.safetensors"
+}
+check strict_bits strict_bits
+
 for kind in 'fp32 nchw' 'tf32 nhwc'; do
   read -r dtype layout <<<"$kind"
   check "resnet50_$dtype" "$programs/neap" train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 50 \
     --dtype "$dtype" --layout "$layout" --budget 16GiB
-  tail -n 5 "$out/resnet50_$dtype.log"
+  tail -n 6 "$out/resnet50_$dtype.log"
 done
 
 if [ "${#failed[@]}" -gt 0 ]; then

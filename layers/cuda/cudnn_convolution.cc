@@ -262,6 +262,13 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(void* stream) {
+  // The oldest that neap is tested with. 9.14 lists engines that write out of alignment (tf32,
+  // NHWC, channels not a multiple of 4), so what is older is refused, not trusted.
+  constexpr size_t kOldestVersion = 91900;
+  if (const size_t version = cudnnGetVersion(); version < kOldestVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("the cuDNN found is version ", version, "; ",
+                                                      kOldestVersion, " or newer is needed"));
+  }
   cudnnHandle_t raw = nullptr;
   RETURN_IF_ERROR(CudnnStatus(cudnnCreate(&raw), "cudnnCreate"));
   Handle handle(raw, [](cudnnHandle_t h) { cudnnDestroy(h); });
