@@ -40,7 +40,7 @@ struct LoadedCheckpoint {
   std::vector<std::pair<TensorId, std::vector<float>>> tensors;  // N, C, H, W
   std::optional<TrainingPosition> position;                      // none in a file of weights
 };
-// A file without any momentum is taken as weights.
+// A file without a position is taken as weights. One with it must have the optimizer's tensors too.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program);
 
 }  // namespace neap

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
 #include "neap/layers/join.h"
@@ -29,7 +30,11 @@ class Executor::Binder {
       if (const auto* wait = std::get_if<WaitAction>(&action))
         event_of_.try_emplace(wait->on, event_of_.size());
     }
-    executor_.events_.resize(event_of_.size());
+    const bool transfers = executor_.host_pool_.size_bytes() > 0;
+    if (transfers) {
+      Join(Stream::kD2h, Stream::kCompute);
+      Join(Stream::kH2d, Stream::kCompute);
+    }
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
       RETURN_IF_ERROR(
           std::visit([this](const auto& action) { return BindAction(action); }, plan_.actions[i]));
@@ -37,6 +42,11 @@ class Executor::Binder {
         executor_.operations_.emplace_back(RecordEvent{StreamOf(plan_.actions[i]), event->second});
       }
     }
+    if (transfers) {
+      Join(Stream::kCompute, Stream::kD2h);
+      Join(Stream::kCompute, Stream::kH2d);
+    }
+    executor_.events_.resize(event_of_.size() + joins_);
     return absl::OkStatus();
   }
 
@@ -45,6 +55,14 @@ class Executor::Binder {
     if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
     if (std::holds_alternative<PrefetchAction>(action)) return Stream::kH2d;
     return Stream::kCompute;
+  }
+
+  // `later` goes on when `earlier` has finished all that it has: what lies between two iterations,
+  // and between the batch's arrival on the compute stream and the copies.
+  void Join(Stream later, Stream earlier) {
+    const size_t event = event_of_.size() + joins_++;
+    executor_.operations_.emplace_back(RecordEvent{earlier, event});
+    executor_.operations_.emplace_back(WaitEvent{later, event});
   }
 
   // One slot per tensor that ever leaves the arena.
@@ -89,6 +107,7 @@ class Executor::Binder {
 
   absl::Status BindAction(const ComputeAction& compute) {
     const Step& step = program_.steps[compute.step.index()];
+    RETURN_IF_ERROR(CheckRunnable(step, compute));
     const StepSignature signature = program_.Signature(step, compute.recompute);
     Launch launch = {.operands = OperandAddresses(step, signature, compute)};
     const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
@@ -100,29 +119,49 @@ class Executor::Binder {
     for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {
       for (const Use& use : *uses) launch.end = std::max(launch.end, End(use.tensor));
     }
-    ASSIGN_OR_RETURN(launch.kernel, MakeKernel(step, signature, compute, launch.workspace_bytes));
+    const std::string engine = compute.engines.empty() ? "" : compute.engines.front().engine;
+    ASSIGN_OR_RETURN(launch.kernel, MakeKernel(program_.StepName(step), signature, engine,
+                                               launch.workspace_bytes));
     executor_.operations_.emplace_back(std::move(launch));
     return compute.recompute ? absl::OkStatus() : BindAdditions(step, compute);
   }
 
-  absl::StatusOr<size_t> MakeKernel(const Step& step, const StepSignature& signature,
-                                    const ComputeAction& compute, int64_t workspace_bytes) {
+  // What a plan may say but this executor does not carry out, and what a program needs beyond what
+  // Verify() can know.
+  absl::Status CheckRunnable(const Step& step, const ComputeAction& compute) const {
+    const std::string name = program_.StepName(step);
+    if (compute.engines.size() > 1) {
+      return absl::UnimplementedError(absl::StrCat(name, ": micro-batches cannot be run"));
+    }
+    const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
+    const int64_t workspace = compute.workspace.has_value() ? compute.workspace->bytes : 0;
+    if (scratch <= workspace) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, ": its sums of gradients need ", scratch,
+                                                   " bytes of workspace, the plan has ",
+                                                   workspace));
+  }
+
+  // The kernel of an engine; without an id, of the only engine there is.
+  absl::StatusOr<size_t> MakeKernel(const std::string& name, const StepSignature& signature,
+                                    std::string_view id, int64_t workspace_bytes) {
     Backend& backend = executor_.device_->backend();
     ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
-    const std::string& id =
-        compute.engines.empty() ? engines.front().id : compute.engines.front().engine;
-    const auto engine =
-        std::find_if(engines.begin(), engines.end(), [&](const Engine& e) { return e.id == id; });
+    if (id.empty() && engines.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": the plan names no engine, and there are ", engines.size()));
+    }
+    const auto engine = std::find_if(engines.begin(), engines.end(),
+                                     [&](const Engine& e) { return id.empty() || e.id == id; });
     if (engine == engines.end()) {
       return absl::NotFoundError(
-          absl::StrCat(program_.StepName(step), ": the plan's engine '", id, "' is not known"));
+          absl::StrFormat("%s: the plan's engine '%s' is not known", name, id));
     }
     if (engine->workspace_bytes > workspace_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          program_.StepName(step), ": engine '", id, "' needs ", engine->workspace_bytes,
-          " bytes of workspace, the plan has ", workspace_bytes));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": engine '", engine->id, "' needs ", engine->workspace_bytes,
+                       " bytes of workspace, the plan has ", workspace_bytes));
     }
-    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.MakeKernel(signature, id));
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.MakeKernel(signature, engine->id));
     executor_.kernels_.push_back(std::move(kernel));
     return executor_.kernels_.size() - 1;
   }
@@ -186,15 +225,10 @@ class Executor::Binder {
                                      .operands = {{{Slot::kInput, 0}, spec, Access::kRead},
                                                   {{Slot::kInput, 1}, spec, Access::kRead},
                                                   {{Slot::kOutput, 0}, spec, Access::kWrite}}};
-    Backend& backend = executor_.device_->backend();
-    ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
-    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
-                     backend.MakeKernel(signature, engines.front().id));
-    executor_.kernels_.push_back(std::move(kernel));
+    ASSIGN_OR_RETURN(const size_t kernel, MakeKernel("sum of gradients", signature, "", 0));
     void* place = arena_ + regions_[sum.index()].offset;
-    executor_.operations_.emplace_back(Launch{.kernel = executor_.kernels_.size() - 1,
-                                              .operands = {place, addend, place},
-                                              .end = End(sum)});
+    executor_.operations_.emplace_back(
+        Launch{.kernel = kernel, .operands = {place, addend, place}, .end = End(sum)});
     return absl::OkStatus();
   }
 
@@ -212,6 +246,7 @@ class Executor::Binder {
   std::vector<Region> regions_;  // by TensorId, as of the action at hand
   absl::flat_hash_map<TensorId, int64_t> host_slots_;
   absl::flat_hash_map<int64_t, size_t> event_of_;  // by action index
+  size_t joins_ = 0;                               // events after those
 };
 
 absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& plan, Device& device,

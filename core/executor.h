@@ -10,8 +10,10 @@
 //   RETURN_IF_ERROR(device.Synchronize());
 //
 // The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,
-// which must outlive it. *Streams*: all three. *Errors*: those of the backend and the device;
-// NOT_FOUND when the plan names an engine that this library version does not have.
+// which must outlive it. *Streams*: all three; the batch may be brought on the compute stream.
+// *Errors*: those of the backend and the device; NOT_FOUND when the plan names an engine that this
+// library version does not have, INVALID_ARGUMENT when a workspace is too small for its engine,
+// UNIMPLEMENTED for micro-batches.
 #pragma once
 
 #include <cstddef>

@@ -23,16 +23,17 @@ class Bookkeeping {
 
   void Apply(const AllocAction& alloc) {
     regions_[alloc.tensor.index()] = alloc.region;
-    int& owners = owners_[alloc.region.offset];
-    if (++owners == 1) Count(alloc.tensor, +1);
+    Sharers& sharers = sharers_[alloc.region.offset];
+    if (sharers.count++ > 0) return;
+    sharers.first = alloc.tensor;
+    Count(alloc.tensor, +1);
   }
   void Apply(const FreeAction& free) {
-    const Region region = regions_[free.tensor.index()];
-    int& owners = owners_[region.offset];
-    if (--owners == 0) {
-      owners_.erase(region.offset);
-      Count(free.tensor, -1);
-    }
+    const int64_t offset = regions_[free.tensor.index()].offset;
+    Sharers& sharers = sharers_[offset];
+    if (--sharers.count > 0) return;
+    Count(sharers.first, -1);
+    sharers_.erase(offset);
   }
   StepMemory Memory(const ComputeAction& compute) const {
     StepMemory memory = {.step = compute.step, .recompute = compute.recompute};
@@ -48,6 +49,11 @@ class Bookkeeping {
   }
 
  private:
+  struct Sharers {
+    TensorId first;
+    int count = 0;
+  };
+
   void Count(TensorId id, int sign) {
     const PlanTensor& tensor = plan_.tensors[id.index()];
     live_bytes_ += sign * regions_[id.index()].bytes;
@@ -57,8 +63,8 @@ class Bookkeeping {
   }
 
   const Plan& plan_;
-  std::vector<Region> regions_;               // by TensorId
-  absl::flat_hash_map<int64_t, int> owners_;  // by offset
+  std::vector<Region> regions_;                    // by TensorId
+  absl::flat_hash_map<int64_t, Sharers> sharers_;  // by offset
   int64_t live_bytes_ = 0;
   int64_t live_activation_bytes_ = 0;
   int live_activations_ = 0;

@@ -104,11 +104,13 @@ class Session::Impl {
   uint64_t seed() const { return options_.seed; }
   MemoryUse memory() const {
     return {.predicted_peak_bytes = training_.planned.plan.peak_bytes,
-            .measured_peak_bytes = training_.executor->measured_peak_bytes(),
+            .measured_peak_bytes =
+                training_.executor.has_value() ? training_.executor->measured_peak_bytes() : 0,
             .arena_bytes = arena_.size_bytes()};
   }
 
   absl::Status Begin(const Batch& batch) {
+    RETURN_IF_ERROR(CheckArena());
     if (in_flight_ == kMaxInFlight)
       return absl::FailedPreconditionError("two steps are in flight; Finish() one");
     const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
@@ -130,20 +132,20 @@ class Session::Impl {
   }
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
-    RETURN_IF_ERROR(CheckIdle());
+    RETURN_IF_ERROR(CheckReady());
     staging_[0].step = 0;
     RETURN_IF_ERROR(Launch(inference_, batch, {}, staging_[0]));
     return Await(staging_[0]);
   }
 
   absl::Status Save(const std::string& path, CheckpointContents contents) {
-    RETURN_IF_ERROR(CheckIdle());
+    RETURN_IF_ERROR(CheckReady());
     return SaveCheckpoint(path, training_.program, contents, {.step = step_, .seed = options_.seed},
                           [this](const Tensor& tensor) { return ReadTensor(tensor); });
   }
 
   absl::Status Load(const std::string& path) {
-    RETURN_IF_ERROR(CheckIdle());
+    RETURN_IF_ERROR(CheckReady());
     ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, training_.program));
     for (const Tensor& tensor : training_.program.tensors) {
       if (tensor.role == Role::kOptimizer)
@@ -158,7 +160,7 @@ class Session::Impl {
   }
 
   absl::StatusOr<std::vector<float>> Values(std::string_view name) {
-    RETURN_IF_ERROR(CheckIdle());
+    RETURN_IF_ERROR(CheckReady());
     for (const Tensor& tensor : training_.program.tensors) {
       if (tensor.name == name && IsPersistent(tensor.role)) return ReadTensor(tensor);
     }
@@ -171,27 +173,32 @@ class Session::Impl {
     options.budget_bytes = budget_bytes;
     ASSIGN_OR_RETURN(Plans plans,
                      PlanBoth(training_.program, inference_.program, options, device_));
-    ASSIGN_OR_RETURN(const Buffer snapshot, SnapshotPersistent());
-    std::swap(training_.planned, plans.training);
-    std::swap(inference_.planned, plans.inference);
-    absl::Status reserved = ReserveArena();
-    if (reserved.ok()) {
-      options_ = std::move(options);
-    } else {  // the device refused: back to the arena that it had
-      std::swap(training_.planned, plans.training);
-      std::swap(inference_.planned, plans.inference);
+    RETURN_IF_ERROR(Evacuate());
+    SwapPlans(plans);
+    if (const absl::Status refused = ReserveArena(); !refused.ok()) {
+      SwapPlans(plans);  // back to the arena that it had
       RETURN_IF_ERROR(ReserveArena());
+      RETURN_IF_ERROR(Return());
+      return refused;
     }
-    RETURN_IF_ERROR(
-        device_.Copy(Stream::kCompute, arena_.data(), snapshot.data(), snapshot.size_bytes()));
-    RETURN_IF_ERROR(device_.Synchronize());
-    return reserved;
+    options_ = std::move(options);
+    return Return();
   }
 
  private:
   absl::Status CheckIdle() const {
     if (in_flight_ == 0) return absl::OkStatus();
     return absl::FailedPreconditionError("a step is in flight; Finish() it first");
+  }
+  absl::Status CheckArena() const {
+    if (training_.executor.has_value() && inference_.executor.has_value()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "the device has refused the arena; the parameters are on the host until SetBudget() finds "
+        "room");
+  }
+  absl::Status CheckReady() const {
+    RETURN_IF_ERROR(CheckIdle());
+    return CheckArena();
   }
 
   absl::StatusOr<Buffer> Pinned(int64_t bytes) {
@@ -216,12 +223,27 @@ class Session::Impl {
     return bytes;
   }
 
-  absl::StatusOr<Buffer> SnapshotPersistent() {
+  // Persistent tensors to the host, where they stay until Return(). Nothing to do if they are
+  // there.
+  absl::Status Evacuate() {
+    if (evacuated_.has_value()) return absl::OkStatus();
     ASSIGN_OR_RETURN(Buffer snapshot, Pinned(PersistentBytes()));
     RETURN_IF_ERROR(
         device_.Copy(Stream::kCompute, snapshot.data(), arena_.data(), snapshot.size_bytes()));
     RETURN_IF_ERROR(device_.Synchronize());
-    return snapshot;
+    evacuated_ = std::move(snapshot);
+    return absl::OkStatus();
+  }
+  absl::Status Return() {
+    RETURN_IF_ERROR(device_.Copy(Stream::kCompute, arena_.data(), evacuated_->data(),
+                                 evacuated_->size_bytes()));
+    RETURN_IF_ERROR(device_.Synchronize());
+    evacuated_.reset();
+    return absl::OkStatus();
+  }
+  void SwapPlans(Plans& plans) {
+    std::swap(training_.planned, plans.training);
+    std::swap(inference_.planned, plans.inference);
   }
 
   absl::Status ReserveArena() {
@@ -305,6 +327,7 @@ class Session::Impl {
   Device& device_;
   SessionOptions options_;
   Buffer arena_;
+  std::optional<Buffer> evacuated_;  // persistent tensors, while there is no arena for them
   Runtime training_;
   Runtime inference_;
   std::array<Staging, kMaxInFlight> staging_;

@@ -17,7 +17,9 @@
 // *Ownership*: borrows the device, which must outlive it. *Threads*: one at a time.
 // *Errors*: INVALID_ARGUMENT for a bad graph or a batch of the wrong size; RESOURCE_EXHAUSTED when
 // the budget is too small (memory/planner.h) or the device refuses the arena. After a failed
-// SetBudget or Load the session is as before.
+// SetBudget or Load the session is as before; only if the device refuses even the arena that it had
+// does it wait, parameters on the host, for a SetBudget that finds room (FAILED_PRECONDITION until
+// then).
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ class Walker {
       for (const Use& use : step.writes) {
         if (IsPersistent(program_.tensor(use.tensor).role))
           continue;  // has its place: the loss's metrics
-        RETURN_IF_ERROR(Place(use.tensor, step.id));
+        RETURN_IF_ERROR(Place(use.tensor));
       }
       RETURN_IF_ERROR(Compute(step, engines[step.id.index()], choice));
       for (TensorId dead : dying_[step.id.index() + 1]) RETURN_IF_ERROR(Release(dead));
@@ -59,27 +59,26 @@ class Walker {
     for (const Tensor& tensor : program_.tensors) {
       if (!IsPersistent(tensor.role)) continue;
       const Region region = {offset, RoundUp(tensor.spec.size_bytes(), kBlockBytes)};
-      Record(tensor.id, region, StepId(0));
+      Record(tensor.id, region);
       offset = region.end();
     }
+    live_bytes_ = schedule_.persistent_bytes;
     for (const Tensor& tensor : program_.tensors) {
       const Lifetime& residency = schedule_.residency[tensor.id.index()];
       if (IsPersistent(tensor.role) || !IsGiven(tensor.role) || residency.begin == residency.end)
         continue;
-      RETURN_IF_ERROR(Place(tensor.id, StepId(0)));
+      RETURN_IF_ERROR(Place(tensor.id));
     }
     return absl::OkStatus();
   }
 
-  void Record(TensorId tensor, Region region, StepId step) {
+  void Record(TensorId tensor, Region region) {
     regions_[tensor.index()] = region;
-    Raise(region, step);
+    Raise(region);
     result_.actions.emplace_back(AllocAction{tensor, region});
   }
-  void Raise(const Region& region, StepId step) {
-    if (region.end() <= result_.peak_bytes) return;
-    result_.peak_bytes = region.end();
-    result_.peak_step = step;
+  void Raise(const Region& region) {
+    result_.peak_bytes = std::max(result_.peak_bytes, region.end());
   }
 
   absl::StatusOr<Region> Take(AllocationId id, int64_t bytes) {
@@ -88,15 +87,16 @@ class Walker {
     return region;
   }
 
-  absl::Status Place(TensorId tensor, StepId step) {
+  absl::Status Place(TensorId tensor) {
     if (const std::optional<TensorId> replaced = schedule_.replaces[tensor.index()];
         replaced.has_value()) {
-      Record(tensor, regions_[replaced->index()], step);
+      Record(tensor, regions_[replaced->index()]);
       return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const Region region,
                      Take(tensor.value, program_.tensor(tensor).spec.size_bytes()));
-    Record(tensor, region, step);
+    Record(tensor, region);
+    live_bytes_ += region.bytes;
     return absl::OkStatus();
   }
 
@@ -110,8 +110,13 @@ class Walker {
       action.engines.push_back({engine->id, program_.net.batch});
     if (bytes > 0) {
       ASSIGN_OR_RETURN(action.workspace, Take(WorkspaceId(step.id), bytes));
-      Raise(*action.workspace, step.id);
+      Raise(*action.workspace);
       RETURN_IF_ERROR(allocator_.Free(WorkspaceId(step.id)));
+    }
+    const int64_t used = live_bytes_ + RoundUp(bytes, kBlockBytes);
+    if (used > result_.busiest_bytes) {
+      result_.busiest_bytes = used;
+      result_.busiest_step = step.id;
     }
     result_.actions.emplace_back(std::move(action));
     return absl::OkStatus();
@@ -121,6 +126,7 @@ class Walker {
   absl::Status Release(TensorId tensor) {
     result_.actions.emplace_back(FreeAction{tensor});
     if (schedule_.overwritten[tensor.index()]) return absl::OkStatus();
+    live_bytes_ -= regions_[tensor.index()].bytes;
     return allocator_.Free(schedule_.buffer_of[tensor.index()].value);
   }
 
@@ -128,6 +134,7 @@ class Walker {
   const Schedule& schedule_;
   Allocator& allocator_;
   WalkResult result_;
+  int64_t live_bytes_ = 0;                    // without workspaces
   std::vector<Region> regions_;               // by TensorId
   std::vector<std::vector<TensorId>> dying_;  // by the step before which they are gone
 };

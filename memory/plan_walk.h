@@ -51,8 +51,9 @@ enum class WorkspaceChoice : uint8_t {
 
 struct WalkResult {
   std::vector<Action> actions;
-  int64_t peak_bytes = 0;
-  StepId peak_step;
+  int64_t peak_bytes = 0;  // highest end
+  StepId busiest_step;     // where the sum of live bytes is largest
+  int64_t busiest_bytes = 0;
 };
 
 // Errors: those of the allocator.

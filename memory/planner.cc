@@ -139,12 +139,12 @@ class Planner {
     ASSIGN_OR_RETURN(const WalkResult smallest, Walk(kUnlimited, WorkspaceChoice::kSmallest));
     stats.minimum_budget_bytes = smallest.peak_bytes;
     if (options_.budget_bytes >= smallest.peak_bytes) return absl::OkStatus();
-    const std::string step = program_.StepName(program_.steps[smallest.peak_step.index()]);
+    const std::string step = program_.StepName(program_.steps[smallest.busiest_step.index()]);
     return absl::ResourceExhaustedError(absl::StrCat(
         "a budget of ", options_.budget_bytes, " bytes (", FormatBytes(options_.budget_bytes),
         ") is too small for ", program_.net.name, " at batch ", program_.net.batch, " with policy ",
-        options_.policy, ": step ", smallest.peak_step.value + 1, " (", step, ") needs ",
-        smallest.peak_bytes, " bytes; the smallest feasible budget is ", smallest.peak_bytes,
+        options_.policy, ": step ", smallest.busiest_step.value + 1, " (", step, ") needs ",
+        smallest.busiest_bytes, " bytes; the smallest feasible budget is ", smallest.peak_bytes,
         " bytes (", FormatBytes(smallest.peak_bytes), ")"));
   }
 

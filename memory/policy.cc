@@ -23,7 +23,8 @@ std::vector<Lifetime> Liveness(const Program& /*program*/, std::vector<Lifetime>
 
 const std::vector<Policy>& Policies() {
   static const std::vector<Policy> policies = {
-      {"keep-all", "every tensor keeps its own bytes for the whole iteration", KeepAll},
+      {"keep-all", "tensors keep their bytes for the whole iteration, unless overwritten in place",
+       KeepAll},
       {"liveness", "a tensor's bytes are free after its last use", Liveness},
   };
   return policies;

@@ -18,8 +18,8 @@ class GuardedDevice final : public Device {
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override {
     ++allocations_;
     if (kind != MemoryKind::kDevice) return device_.Allocate(kind, size_bytes);
-    if (refuse_next_arena_) {
-      refuse_next_arena_ = false;
+    if (refused_arenas_ > 0) {
+      --refused_arenas_;
       return absl::ResourceExhaustedError("refused by the test");
     }
     absl::StatusOr<Buffer> whole = device_.Allocate(kind, size_bytes + 2 * kGuardBytes);
@@ -44,7 +44,7 @@ class GuardedDevice final : public Device {
   absl::Status Synchronize() override { return device_.Synchronize(); }
 
   int allocations() const { return allocations_; }
-  void RefuseNextArena() { refuse_next_arena_ = true; }
+  void RefuseArenas(int next) { refused_arenas_ = next; }
   bool GuardsIntact() const {
     const auto is_pattern = [](std::byte b) { return b == std::byte{kPattern}; };
     return std::all_of(arena_ - kGuardBytes, arena_, is_pattern) &&
@@ -65,7 +65,7 @@ class GuardedDevice final : public Device {
   std::byte* arena_ = nullptr;
   int64_t arena_bytes_ = 0;
   int allocations_ = 0;
-  bool refuse_next_arena_ = false;
+  int refused_arenas_ = 0;  // to come
 };
 
 }  // namespace neap

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 
 #include "neap/core/device/cpu_device.h"
 #include "neap/core/philox.h"
@@ -16,6 +15,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "tests/core/scratch_directory.h"
 #include "tests/guarded_device.h"
 
 namespace neap {
@@ -90,15 +90,6 @@ void CheckSameState(Session& a, Session& b) {
     CHECK(SameBits(*a.Values(tensor.name), *b.Values(tensor.name)));
   }
 }
-
-struct TemporaryFolder {
-  TemporaryFolder() : path(std::filesystem::temp_directory_path() / "neap-session-test") {
-    std::filesystem::remove_all(path);
-    std::filesystem::create_directories(path);
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
 
 }  // namespace
 
@@ -183,8 +174,8 @@ TEST_CASE("two steps in flight give what one at a time gives") {
 
 TEST_CASE("a session resumed from a checkpoint continues with the same bits") {
   const auto device = OpenCpu();
-  const TemporaryFolder folder;
-  const std::string path = folder.path / "checkpoint.safetensors";
+  const ScratchDirectory directory;
+  const std::string path = directory.File("checkpoint.safetensors");
   Session whole = MakeSession(*device, {.seed = 7});
   Train(whole, 3);
   REQUIRE(whole.Save(path).ok());
@@ -198,8 +189,8 @@ TEST_CASE("a session resumed from a checkpoint continues with the same bits") {
 
 TEST_CASE("weights alone start a new run, in either layout") {
   const auto device = OpenCpu();
-  const TemporaryFolder folder;
-  const std::string path = folder.path / "weights.safetensors";
+  const ScratchDirectory directory;
+  const std::string path = directory.File("weights.safetensors");
   Session from = MakeSession(*device, {});
   Train(from, 3);
   REQUIRE(from.SaveWeights(path).ok());
@@ -215,8 +206,8 @@ TEST_CASE("weights alone start a new run, in either layout") {
 
 TEST_CASE("a checkpoint of another network is refused and the session left as it was") {
   const auto device = OpenCpu();
-  const TemporaryFolder folder;
-  const std::string path = folder.path / "other.safetensors";
+  const ScratchDirectory directory;
+  const std::string path = directory.File("other.safetensors");
   Graph other({.name = "other", .batch = 8});
   other.Loss(other.Add("fc", FullyConnected{.out_features = 5}, {other.Input({3, 8, 8})}));
   absl::StatusOr<Session> other_session = Session::Create(other, *device, {});
@@ -253,9 +244,26 @@ TEST_CASE("an arena that the device refuses leaves the session as it was") {
   Session steady = MakeSession(*cpu, {});
   Train(session, 2);
   Train(steady, 3);
-  device.RefuseNextArena();
+  device.RefuseArenas(1);
   const absl::Status status = session.SetBudget(kUnlimited);
   CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+  Train(session, 1);
+  CheckSameState(steady, session);
+}
+
+TEST_CASE("a session that has lost its arena waits for a budget that finds room, and goes on") {
+  const auto cpu = OpenCpu();
+  GuardedDevice device(*cpu);
+  Session session = MakeSession(device, {});
+  Session steady = MakeSession(*cpu, {});
+  Train(session, 2);
+  Train(steady, 3);
+  device.RefuseArenas(2);
+  CHECK(session.SetBudget(kUnlimited).code() == absl::StatusCode::kResourceExhausted);
+  CHECK(session.TrainStep(MakeBatch(2)).status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(session.Values("fc.weight").status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(session.memory().measured_peak_bytes == 0);
+  REQUIRE(session.SetBudget(session.planning().minimum_budget_bytes).ok());
   Train(session, 1);
   CheckSameState(steady, session);
 }

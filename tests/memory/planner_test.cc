@@ -110,7 +110,12 @@ TEST_CASE("unknown policies and placements are refused with those there are") {
 TEST_CASE("a budget of one byte names the step that binds, what it needs and the smallest budget") {
   const Program program = BuildProgram(testing::RandomGraph(1), {}).value();
   DefaultCatalog catalog;
-  const int64_t minimum = MakePlan(program, {}, H200(), catalog)->stats.minimum_budget_bytes;
+  const PlanResult unlimited = *MakePlan(program, {}, H200(), catalog);
+  const int64_t minimum = unlimited.stats.minimum_budget_bytes;
+  const std::vector<StepMemory> memory = MemoryPerStep(unlimited.plan);
+  const auto busiest = std::max_element(
+      memory.begin(), memory.end(),
+      [](const StepMemory& a, const StepMemory& b) { return a.live_bytes < b.live_bytes; });
   for (const int64_t budget : {int64_t{1}, int64_t{0}, int64_t{-1}}) {
     const absl::Status refused =
         MakePlan(program, {.budget_bytes = budget}, H200(), catalog).status();
@@ -118,7 +123,9 @@ TEST_CASE("a budget of one byte names the step that binds, what it needs and the
     const std::string message(refused.message());
     CHECK(message.find(absl::StrCat("the smallest feasible budget is ", minimum)) !=
           std::string::npos);
-    CHECK(message.find("step ") != std::string::npos);
+    CHECK(message.find(absl::StrCat("step ", busiest->step.value + 1, " (")) != std::string::npos);
+    CHECK(message.find(absl::StrCat(") needs ", busiest->live_bytes, " bytes")) !=
+          std::string::npos);
   }
 }
 

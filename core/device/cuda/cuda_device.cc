@@ -31,7 +31,7 @@ absl::StatusOr<OwnedStream> NewStream() {
 
 constexpr int64_t kAlignment = 4096;
 
-void* AlignUp(void* p) {
+std::byte* AlignUp(void* p) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(p);
   const uintptr_t aligned = (address + kAlignment - 1) / kAlignment * kAlignment;
   return static_cast<std::byte*>(p) + (aligned - address);
@@ -130,32 +130,32 @@ absl::StatusOr<Buffer> CudaDevice::Impl::Allocate(MemoryKind kind, int64_t size_
   const std::string call = absl::StrCat(
       kind == MemoryKind::kDevice ? "cudaMalloc(" : "cudaHostAlloc(", size_bytes, " bytes)");
   if (size_bytes < 0) return absl::InvalidArgumentError(call);
-  if (size_bytes > std::numeric_limits<int64_t>::max() - kAlignment)
+  if (size_bytes > std::numeric_limits<int64_t>::max() - CudaDevice::kPageBytes)
     return absl::ResourceExhaustedError(call);
-  ASSIGN_OR_RETURN(const int64_t before, UsedNow());
-  // Pieces smaller than the driver's page are aligned to less than we promise.
-  const int64_t extra = size_bytes < CudaDevice::kPageBytes ? kAlignment : 0;
-  const size_t wanted = static_cast<size_t>(std::max<int64_t>(size_bytes, 1) + extra);
+  const bool on_device = kind == MemoryKind::kDevice;
+  // Whole pages are what the driver takes, and begin at one. Host memory gets room to be aligned.
+  const int64_t taken = on_device
+                            ? RoundUp(std::max<int64_t>(size_bytes, 1), CudaDevice::kPageBytes)
+                            : size_bytes + kAlignment;
   void* base = nullptr;
-  const cudaError_t error = kind == MemoryKind::kDevice
-                                ? cudaMalloc(&base, wanted)
-                                : cudaHostAlloc(&base, wanted, cudaHostAllocDefault);
+  const cudaError_t error =
+      on_device ? cudaMalloc(&base, static_cast<size_t>(taken))
+                : cudaHostAlloc(&base, static_cast<size_t>(taken), cudaHostAllocDefault);
   if (error != cudaSuccess) {
     cudaGetLastError();  // a refusal leaves the device usable; kernels launched later must not
                          // report it
     const absl::Status status = CudaStatus(error, call);
     return error == cudaErrorInvalidValue ? absl::ResourceExhaustedError(status.message()) : status;
   }
-  void* const data = AlignUp(base);
-  if (kind == MemoryKind::kPinnedHost)
-    return Buffer(data, size_bytes, [base](void*) { cudaFreeHost(base); });
-  ASSIGN_OR_RETURN(const int64_t after, UsedNow());
-  const int64_t taken = after - before;
+  std::byte* const data = AlignUp(base);
+  if (!on_device) return Buffer(data, size_bytes, [base](void*) { cudaFreeHost(base); });
   *allocated_ += taken;
-  return Buffer(data, size_bytes, [base, allocated = allocated_, taken](void*) {
+  Buffer buffer(data, size_bytes, [base, allocated = allocated_, taken](void*) {
     cudaFree(base);
     *allocated -= taken;
   });
+  if (data == base) return buffer;
+  return absl::InternalError(absl::StrCat(call, ": not aligned to ", kAlignment, " bytes"));
 }
 
 absl::Status CudaDevice::Impl::MeasureLibraryBytes() {
