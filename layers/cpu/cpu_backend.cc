@@ -59,6 +59,24 @@ std::string StepText(const StepSignature& signature) {
   return absl::StrCat(std::string(signature.layer.type()), " ", std::string(Name(signature.phase)));
 }
 
+// Whether the step's kernel adds to what the slot holds; the others overwrite it.
+bool CanAccumulate(const StepSignature& signature, Slot slot) {
+  const std::string_view type = signature.layer.type();
+  if (signature.phase == Phase::kUpdate) return slot == Slot::kParam || slot == Slot::kOptimizer;
+  if (slot == Slot::kInputGrad) return type == Add::kType || type == Concat::kType;
+  return slot == Slot::kState && type == BatchNorm::kType && signature.mode == Mode::kTraining;
+}
+
+absl::Status CheckAccess(const StepSignature& signature) {
+  for (const OperandSpec& operand : signature.operands) {
+    if (operand.access != Access::kAccumulate) continue;
+    if (CanAccumulate(signature, operand.operand.slot)) continue;
+    return absl::UnimplementedError(absl::StrCat("the CPU has no kernel for ", StepText(signature),
+                                                 " that accumulates ", ToString(operand.operand)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckDTypes(const StepSignature& signature) {
   for (const OperandSpec& operand : signature.operands) {
     const DType dtype = operand.tensor.dtype;
@@ -71,6 +89,7 @@ absl::Status CheckDTypes(const StepSignature& signature) {
 
 absl::StatusOr<cpu::Candidates> CandidatesFor(const StepSignature& signature) {
   RETURN_IF_ERROR(CheckDTypes(signature));
+  RETURN_IF_ERROR(CheckAccess(signature));
   if (signature.phase == Phase::kUpdate) return cpu::SgdUpdate(signature);
   for (const TableEntry& entry : kTable) {
     if (entry.type == signature.layer.type() && entry.phase == signature.phase) {

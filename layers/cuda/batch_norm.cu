@@ -1,8 +1,9 @@
 // Batch-norm: statistics, then the map that applies them; backward, sums and then the map that
 // needs them.
 //
-// Statistics are sums of (x - x0), x0 the channel's first element, which keeps the variance exact
-// when the mean is far from zero.
+// A variance is a small difference of large sums unless what is squared is near zero: so a thread
+// sums (x - x0), x0 being its own first element, and from there means and squared deviations are
+// merged by Chan's formula. An outlier is the x0 of one thread's few elements only.
 #include "neap/layers/cuda/channel_map.cuh"
 #include "neap/layers/cuda/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels.h"
@@ -10,20 +11,53 @@
 namespace neap::kernels {
 namespace {
 
+// Mean, sum of squared deviations from it, and number of elements.
+struct Moments {
+  template <typename T>
+  struct Of {
+    double mean;
+    T squares;
+    T count;
+    template <typename U>
+    __device__ void Merge(const Of<U>& other) {
+      if (other.count == 0) return;
+      const T total = count + other.count;
+      const T weight = other.count / total;
+      const double delta = other.mean - mean;
+      const T d = static_cast<T>(delta);
+      squares += other.squares + d * weight * count * d;
+      mean += delta * weight;
+      count = total;
+    }
+    __device__ Of Below(int offset) const {
+      return {__shfl_down_sync(~0U, mean, offset), __shfl_down_sync(~0U, squares, offset),
+              __shfl_down_sync(~0U, count, offset)};
+    }
+  };
+  // From the sums of x - x0 and its square.
+  template <int kVec>
+  static __device__ Of<float> Close(const Vec<kVec>& x0, int k, float2 sums, uint32_t count) {
+    if (count == 0) return {};
+    const float n = static_cast<float>(count);
+    const float shift = sums.x / n;
+    const float squares = sums.y - sums.x * shift;
+    return {static_cast<double>(x0.v[k]) + shift, squares < 0 ? 0 : squares, n};  // keeps NaN
+  }
+};
+
 // x - x0 and its square.
 struct MomentsOp {
+  using Total = Moments;
   const float* x;
-  size_t channel_stride;  // from one channel's first element to the next
   template <int kVec>
   using Registers = Vec<kVec>;
-  template <int kVec>
-  using Constants = Vec<kVec>;
   template <bool kLast, int kVec>
-  __device__ Vec<kVec> Prepare(size_t c) const {
+  __device__ Vec<kVec> Prepare(size_t, size_t first) const {
+    const Vec<kVec> v = At<kVec>(x, first);
     if constexpr (kLast) {
-      return At<kVec>(x, c / kVec);
+      return v;
     } else {
-      return Broadcast<kVec>(x[c * channel_stride]);
+      return Broadcast<kVec>(v.v[0]);
     }
   }
   template <int kVec>
@@ -43,16 +77,15 @@ struct MomentsOp {
 
 // dy and dy * (x - mean) * invstd.
 struct GradientOp {
+  using Total = Sums;
   const float* x;
   const float* dy;
   const float* mean;
   const float* invstd;
   template <int kVec>
   using Registers = Two<kVec>;
-  template <int kVec>
-  using Constants = Two<kVec>;
   template <bool kLast, int kVec>
-  __device__ Two<kVec> Prepare(size_t c) const {
+  __device__ Two<kVec> Prepare(size_t c, size_t) const {
     return {PerChannel<kLast, kVec>(mean, c), PerChannel<kLast, kVec>(invstd, c)};
   }
   template <int kVec>
@@ -70,21 +103,17 @@ struct GradientOp {
 };
 
 struct StatisticsFinal {
-  const float* x;
-  size_t channel_stride;
   double count;
   float epsilon, momentum;
   BatchNormState state;
-  __device__ void operator()(uint32_t c, double sum, double squares) const {
-    const double shift = sum / count;
-    const double variance = fmax(squares / count - shift * shift, 0.0);
-    const double mean = x[c * channel_stride] + shift;
-    state.mean[c] = static_cast<float>(mean);
+  __device__ void operator()(uint32_t c, const Moments::Of<double>& moments) const {
+    const double variance = moments.squares / count;
+    state.mean[c] = static_cast<float>(moments.mean);
     state.invstd[c] = static_cast<float>(1.0 / sqrt(variance + epsilon));
     if (state.running_mean == nullptr) return;
     const double unbiased = count > 1 ? variance * count / (count - 1) : variance;
     state.running_mean[c] =
-        (1.0F - momentum) * state.running_mean[c] + momentum * static_cast<float>(mean);
+        (1.0F - momentum) * state.running_mean[c] + momentum * static_cast<float>(moments.mean);
     state.running_var[c] =
         (1.0F - momentum) * state.running_var[c] + momentum * static_cast<float>(unbiased);
   }
@@ -149,22 +178,16 @@ struct BackwardOp {
   }
 };
 
-size_t ChannelStride(const ChannelShape& s) {
-  return s.channels_last ? 1 : static_cast<size_t>(s.inner);
-}
-
 }  // namespace
 
 cudaError_t BatchNormStatistics(const ChannelShape& s, const float* x, float epsilon,
                                 float momentum, const BatchNormState& state, void* scratch,
                                 cudaStream_t stream) {
-  const StatisticsFinal final = {.x = x,
-                                 .channel_stride = ChannelStride(s),
-                                 .count = static_cast<double>(s.outer * s.inner),
+  const StatisticsFinal final = {.count = static_cast<double>(s.outer * s.inner),
                                  .epsilon = epsilon,
                                  .momentum = momentum,
                                  .state = state};
-  return Reduce(s, Aligned16(x), MomentsOp{x, ChannelStride(s)}, final, scratch, stream);
+  return Reduce(s, Aligned16(x), MomentsOp{x}, final, scratch, stream);
 }
 
 cudaError_t BatchNormApply(const ChannelShape& s, const BatchNormOperands& in, float* y,

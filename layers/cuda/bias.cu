@@ -8,14 +8,13 @@ namespace {
 
 // dy alone.
 struct SumOp {
+  using Total = Sums;
   const float* dy;
   struct Nothing {};
   template <int kVec>
   using Registers = Vec<kVec>;
-  template <int kVec>
-  using Constants = Nothing;
   template <bool kLast, int kVec>
-  __device__ Nothing Prepare(size_t) const {
+  __device__ Nothing Prepare(size_t, size_t) const {
     return {};
   }
   template <int kVec>
@@ -55,7 +54,7 @@ int64_t ChannelScratchBytes(const ChannelShape& s) {
     if (vec == 4 && !Vectorised(s)) continue;
     splits = std::max(splits, (s.channels_last ? CutRows(s, vec) : CutPlanes(s, vec)).splits);
   }
-  return static_cast<int64_t>(splits) * s.channels * static_cast<int64_t>(sizeof(float2));
+  return static_cast<int64_t>(splits) * s.channels * kPartBytes;
 }
 
 cudaError_t AddBias(const ChannelShape& s, const float* bias, float* y, cudaStream_t stream) {

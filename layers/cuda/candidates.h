@@ -39,14 +39,6 @@ struct Runtime {
 };
 using SharedRuntime = std::shared_ptr<const Runtime>;
 
-struct Candidate {
-  Engine engine;
-  std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const SharedRuntime&)> make;
-};
-using Candidates = std::vector<Candidate>;
-using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signature,
-                                                    CudnnConvolutions& cudnn);
-
 // One run of a step.
 struct LaunchArgs {
   const StepSignature& signature;
@@ -67,12 +59,14 @@ struct LaunchArgs {
   int64_t Elements(Operand operand) const { return signature.Spec(operand).elements(); }
 };
 
-// Makes the step's device current, so that it may run on any thread.
+// Makes the step's device current, so that it may run on any thread. Refuses less workspace than
+// its engine listed.
 class StreamKernel : public Kernel {
  public:
   StreamKernel(SharedRuntime runtime, StepSignature signature)
       : runtime_(std::move(runtime)), signature_(std::move(signature)) {}
   absl::Status Run(const KernelArgs& args) final;
+  void NeedWorkspace(int64_t bytes) { workspace_bytes_ = bytes; }
 
  protected:
   virtual absl::Status Launch(const LaunchArgs& args) = 0;
@@ -82,7 +76,16 @@ class StreamKernel : public Kernel {
  private:
   SharedRuntime runtime_;
   StepSignature signature_;
+  int64_t workspace_bytes_ = 0;
 };
+
+struct Candidate {
+  Engine engine;
+  std::function<absl::StatusOr<std::unique_ptr<StreamKernel>>(const SharedRuntime&)> make;
+};
+using Candidates = std::vector<Candidate>;
+using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signature,
+                                                    CudnnConvolutions& cudnn);
 
 // The one candidate "neap".
 using OwnLaunch = cudaError_t (*)(const LaunchArgs& args);

@@ -1,7 +1,7 @@
-// Sums over N, H and W per channel: two at once, in two stages and a fixed order.
+// Sums over N, H and W per channel, or moments made of them: in two stages and a fixed order.
 //
-// Blocks write partial sums to scratch, one small kernel adds those. How a tensor is cut depends on
-// its shape alone, so the bits do too.
+// Blocks write partial results to scratch, one small kernel merges those. How a tensor is cut
+// depends on its shape alone, so the bits do too.
 //
 //   NCHW: a block takes part of one channel's planes       NHWC: a block takes some rows of a few
 //   channels
@@ -21,22 +21,40 @@ namespace neap::kernels {
 
 inline constexpr int64_t kWantedBlocks = 528;  // four per multiprocessor of a large GPU
 inline constexpr int kWarp = 32;
+inline constexpr int64_t kPartBytes = 16;  // the most that a block writes per channel
 
-static __device__ inline float2 SumOfBlock(float2 sum) {
-  __shared__ float2 warps[kThreads / kWarp];
+// What an operation's two sums over some elements of a channel make: its Total. Of<float> is a
+// thread's or a block's part, Of<double> gathers blocks.
+struct Sums {
+  template <typename T>
+  struct Of {
+    T a, b;
+    template <typename U>
+    __device__ void Merge(const Of<U>& other) {
+      a += other.a;
+      b += other.b;
+    }
+    __device__ Of Below(int offset) const {
+      return {__shfl_down_sync(~0U, a, offset), __shfl_down_sync(~0U, b, offset)};
+    }
+  };
+  template <typename Constants>
+  static __device__ Of<float> Close(const Constants&, int, float2 sums, uint32_t) {
+    return {sums.x, sums.y};
+  }
+};
+
+// Right in thread 0.
+template <typename Part>
+static __device__ Part MergeBlock(Part part) {
+  __shared__ Part warps[kThreads / kWarp];
 #pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    sum.x += __shfl_down_sync(~0U, sum.x, offset);
-    sum.y += __shfl_down_sync(~0U, sum.y, offset);
-  }
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = sum;
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) part.Merge(part.Below(offset));
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = part;
   __syncthreads();
-  if (threadIdx.x != 0) return sum;
-  for (int w = 1; w < kThreads / kWarp; ++w) {
-    sum.x += warps[w].x;
-    sum.y += warps[w].y;
-  }
-  return sum;
+  if (threadIdx.x != 0) return part;
+  for (int w = 1; w < kThreads / kWarp; ++w) part.Merge(warps[w]);
+  return part;
 }
 
 // partial[split * channels + channel], grid (channels, splits). A channel has `vectors` vectors,
@@ -44,21 +62,24 @@ static __device__ inline float2 SumOfBlock(float2 sum) {
 template <typename Op, int kVec>
 __global__ void __launch_bounds__(kThreads)
     ReducePlanes(Op op, Divider<uint32_t> inner, uint32_t vectors, uint32_t per_split,
-                 float2* partial) {
+                 typename Op::Total::template Of<float>* partial) {
   const uint32_t channels = gridDim.x, c = blockIdx.x;
   const uint32_t begin = blockIdx.y * per_split;
   const uint32_t end = min(begin + per_split, vectors);
-  const auto constants = op.template Prepare<false, kVec>(c);
+  const uint32_t mine = begin + threadIdx.x;
+  const auto at = [&](uint32_t v) {
+    uint32_t within = 0;
+    const size_t image = inner.Split(v, within);
+    return (image * channels + c) * inner.divisor + within;
+  };
+  const auto constants = op.template Prepare<false, kVec>(c, at(min(mine, end - 1)));
   Two<kVec> sums = {};
-  for (uint32_t first = begin + threadIdx.x; first < end; first += kThreads * kUnroll) {
+  for (uint32_t first = mine; first < end; first += kThreads * kUnroll) {
     typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
     for (uint32_t u = 0; u < kUnroll; ++u) {
       const uint32_t v = first + u * kThreads;
-      if (v >= end) continue;
-      uint32_t within = 0;
-      const size_t image = inner.Split(v, within);
-      loaded[u] = op.template Load<kVec>((image * channels + c) * inner.divisor + within);
+      if (v < end) loaded[u] = op.template Load<kVec>(at(v));
     }
 #pragma unroll
     for (uint32_t u = 0; u < kUnroll; ++u) {
@@ -71,23 +92,29 @@ __global__ void __launch_bounds__(kThreads)
     sum.x += sums.a.v[k];
     sum.y += sums.b.v[k];
   }
-  sum = SumOfBlock(sum);
-  if (threadIdx.x == 0) partial[static_cast<size_t>(blockIdx.y) * channels + c] = sum;
+  const uint32_t count = mine < end ? (end - mine + kThreads - 1) / kThreads * kVec : 0;
+  const auto part = MergeBlock(Op::Total::Close(constants, 0, sum, count));
+  if (threadIdx.x == 0) partial[static_cast<size_t>(blockIdx.y) * channels + c] = part;
 }
 
 // partial[split * channels + channel], grid (tiles of channels, splits), block (channel vectors,
 // rows).
 template <typename Op, int kVec>
 __global__ void __launch_bounds__(kThreads)
-    ReduceRows(Op op, uint32_t channel_vectors, size_t rows, float2* partial) {
-  __shared__ Two<kVec> shared[kThreads];
+    ReduceRows(Op op, uint32_t channel_vectors, size_t rows,
+               typename Op::Total::template Of<float>* partial) {
+  using Part = typename Op::Total::template Of<float>;
+  __shared__ Part shared[kThreads * kVec];
+  Part* const own = shared + (threadIdx.y * blockDim.x + threadIdx.x) * kVec;
   const uint32_t cv = blockIdx.x * blockDim.x + threadIdx.x;
-  Two<kVec> sums = {};
   if (cv < channel_vectors) {
-    const auto constants = op.template Prepare<true, kVec>(static_cast<size_t>(cv) * kVec);
     const size_t step = static_cast<size_t>(gridDim.y) * blockDim.y;
-    for (size_t first = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y; first < rows;
-         first += step * kUnroll) {
+    const size_t mine = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y;
+    const size_t row = mine < rows ? mine : rows - 1;
+    const auto constants =
+        op.template Prepare<true, kVec>(static_cast<size_t>(cv) * kVec, row * channel_vectors + cv);
+    Two<kVec> sums = {};
+    for (size_t first = mine; first < rows; first += step * kUnroll) {
       typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
@@ -100,55 +127,49 @@ __global__ void __launch_bounds__(kThreads)
           op.template Accumulate<kVec>(constants, loaded[u], sums);
       }
     }
+    const uint32_t count = mine < rows ? static_cast<uint32_t>((rows - mine + step - 1) / step) : 0;
+#pragma unroll
+    for (int k = 0; k < kVec; ++k)
+      own[k] = Op::Total::Close(constants, k, float2{sums.a.v[k], sums.b.v[k]}, count);
   }
-  shared[threadIdx.y * blockDim.x + threadIdx.x] = sums;
   __syncthreads();
   if (threadIdx.y != 0 || cv >= channel_vectors) return;
-  for (uint32_t y = 1; y < blockDim.y; ++y) {
-    const Two<kVec>& other = shared[y * blockDim.x + threadIdx.x];
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      sums.a.v[k] += other.a.v[k];
-      sums.b.v[k] += other.b.v[k];
-    }
+  Part* const out = partial + (static_cast<size_t>(blockIdx.y) * channel_vectors + cv) * kVec;
+  for (int k = 0; k < kVec; ++k) {
+    Part part = own[k];
+    for (uint32_t y = 1; y < blockDim.y; ++y) part.Merge(own[y * blockDim.x * kVec + k]);
+    out[k] = part;
   }
-  float2* const out = partial + (static_cast<size_t>(blockIdx.y) * channel_vectors + cv) * kVec;
-#pragma unroll
-  for (int k = 0; k < kVec; ++k) out[k] = {sums.a.v[k], sums.b.v[k]};
 }
 
-// Adds the splits of each channel and hands the two sums to `final`.
+// Merges the splits of each channel and hands the result to `final`.
 inline constexpr int kFinishRows = 32;
-template <typename Final>
+template <typename Total, typename Final>
 __global__ void __launch_bounds__(kWarp* kFinishRows)
-    Finish(Final final, const float2* partial, uint32_t channels, uint32_t splits) {
-  __shared__ double2 shared[kFinishRows][kWarp];
+    Finish(Final final, const typename Total::template Of<float>* partial, uint32_t channels,
+           uint32_t splits) {
+  using Gathered = typename Total::template Of<double>;
+  __shared__ Gathered shared[kFinishRows][kWarp];
   const uint32_t c = blockIdx.x * kWarp + threadIdx.x;
-  double2 sum = {0, 0};
+  Gathered total = {};
   if (c < channels) {
-    for (uint32_t s = threadIdx.y; s < splits; s += kFinishRows) {
-      const float2 p = partial[static_cast<size_t>(s) * channels + c];
-      sum.x += p.x;
-      sum.y += p.y;
-    }
+    for (uint32_t s = threadIdx.y; s < splits; s += kFinishRows)
+      total.Merge(partial[static_cast<size_t>(s) * channels + c]);
   }
-  shared[threadIdx.y][threadIdx.x] = sum;
+  shared[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y != 0 || c >= channels) return;
-  for (int y = 1; y < kFinishRows; ++y) {
-    sum.x += shared[y][threadIdx.x].x;
-    sum.y += shared[y][threadIdx.x].y;
-  }
-  final(c, sum.x, sum.y);
+  for (int y = 1; y < kFinishRows; ++y) total.Merge(shared[y][threadIdx.x]);
+  final(c, total);
 }
 
 // Stores the sums.
 struct SumsFinal {
   float* first;
   float* second;  // may be null
-  __device__ void operator()(uint32_t c, double a, double b) const {
-    first[c] = static_cast<float>(a);
-    if (second != nullptr) second[c] = static_cast<float>(b);
+  __device__ void operator()(uint32_t c, const Sums::Of<double>& sums) const {
+    first[c] = static_cast<float>(sums.a);
+    if (second != nullptr) second[c] = static_cast<float>(sums.b);
   }
 };
 
@@ -185,8 +206,11 @@ inline Cut CutRows(const ChannelShape& s, int vec) {
 }
 
 template <typename Op, typename Final, int kVec>
-void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final, float2* partial,
+void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final, void* scratch,
                      cudaStream_t stream) {
+  using Part = typename Op::Total::template Of<float>;
+  static_assert(sizeof(Part) <= kPartBytes);
+  Part* const partial = static_cast<Part*>(scratch);
   const Cut cut = s.channels_last ? CutRows(s, kVec) : CutPlanes(s, kVec);
   const unsigned channels = static_cast<unsigned>(s.channels);
   if (s.channels_last) {
@@ -197,19 +221,19 @@ void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final, fl
     ReducePlanes<Op, kVec><<<dim3(channels, cut.splits), kThreads, 0, stream>>>(
         op, Divider<uint32_t>(s.inner / kVec), vectors, cut.per_split, partial);
   }
-  Finish<<<(channels + kWarp - 1) / kWarp, dim3(kWarp, kFinishRows), 0, stream>>>(
-      final, partial, channels, cut.splits);
+  Finish<typename Op::Total>
+      <<<(channels + kWarp - 1) / kWarp, dim3(kWarp, kFinishRows), 0, stream>>>(
+          final, partial, channels, cut.splits);
 }
 
 template <typename Op, typename Final>
 cudaError_t Reduce(const ChannelShape& s, bool aligned, const Op& op, const Final& final,
                    void* scratch, cudaStream_t stream) {
   if (!Fits32(s.outer * s.inner)) return cudaErrorInvalidValue;
-  float2* const partial = static_cast<float2*>(scratch);
   if (aligned && Vectorised(s)) {
-    LaunchReduction<Op, Final, 4>(s, op, final, partial, stream);
+    LaunchReduction<Op, Final, 4>(s, op, final, scratch, stream);
   } else {
-    LaunchReduction<Op, Final, 1>(s, op, final, partial, stream);
+    LaunchReduction<Op, Final, 1>(s, op, final, scratch, stream);
   }
   return cudaGetLastError();
 }

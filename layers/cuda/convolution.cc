@@ -96,8 +96,9 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
   const auto shared = std::make_shared<const StepSignature>(signature);
   const auto candidate = [&](Engine engine, auto build) {
     engine.workspace_bytes = std::max(engine.workspace_bytes, bias_bytes);
-    const auto make = [shared, problem, build, id = engine.id](
-                          const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    const auto make =
+        [shared, problem, build, id = engine.id](
+            const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
       ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan, build(runtime, problem, id));
       return std::make_unique<ConvolutionKernel>(runtime, *shared, std::move(plan));
     };

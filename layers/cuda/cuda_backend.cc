@@ -24,6 +24,10 @@ Runtime::~Runtime() {
 }
 
 absl::Status StreamKernel::Run(const KernelArgs& args) {
+  if (args.workspace_bytes < workspace_bytes_) {
+    return absl::InternalError(absl::StrCat(ToString(signature_), " needs ", workspace_bytes_,
+                                            " bytes of workspace, not ", args.workspace_bytes));
+  }
   RETURN_IF_ERROR(CudaStatus(cudaSetDevice(runtime_->device), "cudaSetDevice"));
   return Launch({.signature = signature_, .run = args, .stream = runtime_->stream});
 }
@@ -79,21 +83,27 @@ constexpr TableEntry kTable[] = {
     {Concat::kType, ConcatCandidates},
 };
 
+// Whether the step's kernel adds to what the slot holds; the others overwrite it.
+bool CanAccumulate(const StepSignature& signature, Slot slot) {
+  const std::string_view type = signature.layer.type();
+  if (signature.phase == Phase::kUpdate) return slot == Slot::kParam || slot == Slot::kOptimizer;
+  if (slot == Slot::kInputGrad) return type == Add::kType || type == Concat::kType;
+  return slot == Slot::kState && type == BatchNorm::kType && signature.mode == Mode::kTraining;
+}
+
 // Every operand dense fp32 or tf32 (labels and indices aside), in one layout, and sums only where a
 // kernel can add.
 absl::Status CheckSupported(const StepSignature& signature) {
-  const bool joins =
-      signature.layer.type() == Add::kType || signature.layer.type() == Concat::kType;
   for (const OperandSpec& operand : signature.operands) {
     const DType dtype = operand.tensor.dtype;
     if (dtype == DType::kFp16 || dtype == DType::kBf16) {
       return absl::UnimplementedError(
           absl::StrCat("no CUDA kernel for ", std::string(Name(dtype)), ": ", ToString(signature)));
     }
-    if (operand.access == Access::kAccumulate && operand.operand.slot == Slot::kInputGrad &&
-        !joins) {
-      return absl::UnimplementedError(
-          absl::StrCat("no CUDA kernel that accumulates: ", ToString(signature)));
+    if (operand.access == Access::kAccumulate && !CanAccumulate(signature, operand.operand.slot)) {
+      return absl::UnimplementedError(absl::StrCat("no CUDA kernel that accumulates ",
+                                                   ToString(operand.operand), ": ",
+                                                   ToString(signature)));
     }
   }
   return absl::OkStatus();
@@ -130,7 +140,10 @@ class CudaBackend final : public Backend {
     RETURN_IF_ERROR(CudaStatus(cudaSetDevice(runtime_->device), "cudaSetDevice"));
     ASSIGN_OR_RETURN(const Candidates candidates, CandidatesFor(signature, *runtime_->cudnn));
     for (const Candidate& candidate : candidates) {
-      if (candidate.engine.id == engine) return candidate.make(runtime_);
+      if (candidate.engine.id != engine) continue;
+      ASSIGN_OR_RETURN(std::unique_ptr<StreamKernel> kernel, candidate.make(runtime_));
+      kernel->NeedWorkspace(candidate.engine.workspace_bytes);
+      return kernel;
     }
     return absl::NotFoundError(
         absl::StrCat("no engine '", std::string(engine), "' for ", ToString(signature)));
@@ -155,7 +168,8 @@ class CudnnCatalog final : public EngineCatalog {
 
 Candidates OwnKernel(const StepSignature& signature, OwnLaunch launch, int64_t workspace_bytes) {
   const auto make =
-      [signature, launch](const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      [signature,
+       launch](const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
     return std::make_unique<OwnStreamKernel>(runtime, signature, launch);
   };
   return {{.engine = {.id = "neap", .workspace_bytes = workspace_bytes}, .make = make}};

@@ -33,16 +33,16 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 // Position in the variant pack: pointers are passed in this order.
 enum Uid : int64_t { kX = 1, kWeight = 2, kY = 3 };
 
-absl::Status FrontendStatus(fe::error_t error, const std::string& call,
+absl::Status FrontendStatus(fe::error_t error, std::string_view call,
                             const ConvolutionProblem& problem) {
   if (error.is_good()) return absl::OkStatus();
   return absl::InternalError(
-      absl::StrCat(call, ": ", error.get_message(), " (", problem.ToString(), ")"));
+      absl::StrCat(std::string(call), ": ", error.get_message(), " (", problem.ToString(), ")"));
 }
 
-absl::Status CudnnStatus(cudnnStatus_t status, const std::string& call) {
+absl::Status CudnnStatus(cudnnStatus_t status, std::string_view call) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", cudnnGetErrorString(status)));
+  return absl::InternalError(absl::StrCat(std::string(call), ": ", cudnnGetErrorString(status)));
 }
 
 std::vector<int64_t> Strides(const TensorSpec& t) {
@@ -180,6 +180,16 @@ class ConvolutionGraph : public fe::graph::Graph {
     return FrontendStatus(build_plan_at_index(0), call, problem_);
   }
 
+  // What the built plan wants can differ from what its configuration announced.
+  absl::Status CheckWorkspace(int64_t listed_bytes, const std::string& call) const {
+    int64_t bytes = 0;
+    RETURN_IF_ERROR(FrontendStatus(get_workspace_size_plan_at_index(0, bytes), call, problem_));
+    if (bytes <= listed_bytes) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat(call, ": the plan wants ", bytes,
+                                            " bytes of workspace, its engine listed ", listed_bytes,
+                                            " (", problem_.ToString(), ")"));
+  }
+
  private:
   void AddOperation() {
     Tensor result;
@@ -242,11 +252,23 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
     if (handle_ == nullptr) return absl::FailedPreconditionError("a described device runs nothing");
     ASSIGN_OR_RETURN(EngineChoice choice, ParseEngineId(engine));
     ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem));
-    RETURN_IF_ERROR(graph->Build(choice, absl::StrCat("cudnn build ", std::string(engine))));
+    const std::string call = absl::StrCat("cudnn build ", std::string(engine));
+    RETURN_IF_ERROR(graph->Build(choice, call));
+    ASSIGN_OR_RETURN(const int64_t listed_bytes, ListedWorkspace(problem, engine));
+    RETURN_IF_ERROR(graph->CheckWorkspace(listed_bytes, call));
     return std::make_unique<BuiltPlan>(handle_, problem, std::move(graph));
   }
 
  private:
+  absl::StatusOr<int64_t> ListedWorkspace(const ConvolutionProblem& problem, std::string_view id) {
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, Engines(problem));
+    for (const Engine& engine : engines) {
+      if (engine.id == id) return engine.workspace_bytes;
+    }
+    return absl::NotFoundError(
+        absl::StrCat("cuDNN lists no engine '", std::string(id), "' for ", problem.ToString()));
+  }
+
   absl::StatusOr<std::unique_ptr<ConvolutionGraph>> Lowered(const ConvolutionProblem& problem) {
     auto graph = std::make_unique<ConvolutionGraph>(problem);
     if (properties_ != nullptr) graph->set_device_properties(properties_);

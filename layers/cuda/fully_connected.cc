@@ -88,8 +88,9 @@ class FullyConnectedKernel final : public StreamKernel {
 
 Candidate CandidateWith(const StepSignature& signature, std::string_view id, int64_t blas_bytes,
                         int64_t bias_bytes) {
-  const auto make = [signature, blas_bytes](
-                        const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+  const auto make =
+      [signature,
+       blas_bytes](const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
     auto kernel = std::make_unique<FullyConnectedKernel>(runtime, signature);
     RETURN_IF_ERROR(kernel->Build(blas_bytes));
     return kernel;

@@ -6,9 +6,10 @@
 namespace neap::cuda {
 namespace {
 
-absl::Status BlasStatus(cublasStatus_t status, const std::string& call) {
+absl::Status BlasStatus(cublasStatus_t status, std::string_view call) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", cublasLtGetStatusString(status)));
+  return absl::InternalError(
+      absl::StrCat(std::string(call), ": ", cublasLtGetStatusString(status)));
 }
 
 struct Matrix {
@@ -33,7 +34,7 @@ absl::Status MakeLayout(const Matrix& matrix, int64_t batch, cublasLtMatrixLayou
 using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
                                    cublasStatus_t (*)(cublasLtMatmulPreference_t)>;
 
-absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes) {
+absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes, uint32_t alignment) {
   cublasLtMatmulPreference_t raw = nullptr;
   RETURN_IF_ERROR(
       BlasStatus(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate"));
@@ -41,18 +42,17 @@ absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes) {
   const uint64_t most = static_cast<uint64_t>(workspace_bytes);
   // Adding parts of K in place would add them in the order in which they finish.
   const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  const uint32_t alignment = 16;
+  const uint32_t of_c = 16;
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, const auto& value) {
     return BlasStatus(cublasLtMatmulPreferenceSetAttribute(raw, which, &value, sizeof(value)),
                       "cublasLtMatmulPreferenceSetAttribute");
   };
   RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most));
   RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
-  for (const auto which :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    RETURN_IF_ERROR(set(which, alignment));
-  }
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment));
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment));
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, of_c));
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, of_c));
   return preference;
 }
 
@@ -105,13 +105,18 @@ absl::Status Matmul::Describe(const MatmulShape& s, DType dtype) {
 }
 
 absl::Status Matmul::Choose(const MatmulShape& s, int64_t workspace_bytes) {
-  ASSIGN_OR_RETURN(const Preference preference, MakePreference(workspace_bytes));
+  ASSIGN_OR_RETURN(const Preference preference, MakePreference(workspace_bytes, s.alignment));
+  const std::string call =
+      absl::StrCat("cublasLtMatmulAlgoGetHeuristic ", s.batch, " of ", s.m, "x", s.n, "x", s.k);
   cublasLtMatmulHeuristicResult_t best = {};
   int found = 0;
-  RETURN_IF_ERROR(BlasStatus(
-      cublasLtMatmulAlgoGetHeuristic(runtime_.blas, operation_, a_, b_, c_, c_, preference.get(), 1,
-                                     &best, &found),
-      absl::StrCat("cublasLtMatmulAlgoGetHeuristic ", s.batch, " of ", s.m, "x", s.n, "x", s.k)));
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      runtime_.blas, operation_, a_, b_, c_, c_, preference.get(), 1, &best, &found);
+  const bool none =
+      status == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (status == CUBLAS_STATUS_SUCCESS && (found == 0 || best.state != CUBLAS_STATUS_SUCCESS));
+  if (none) return absl::UnimplementedError(absl::StrCat(call, ": no algorithm"));
+  RETURN_IF_ERROR(BlasStatus(status, call));
   algorithm_ = best.algo;
   workspace_bytes_ = best.workspaceSize;
   return absl::OkStatus();

@@ -26,6 +26,7 @@ struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
+  uint32_t alignment = 16;  // of the addresses of a and b, bytes; that of c is a multiple of 16
 };
 
 struct MatmulPointers {
@@ -38,7 +39,8 @@ struct MatmulPointers {
 
 class Matmul {
  public:
-  // Addresses must be multiples of 16. `runtime` outlives the product.
+  // Errors: UNIMPLEMENTED when cuBLAS has no algorithm for the shape. `runtime` outlives the
+  // product.
   static absl::StatusOr<std::unique_ptr<Matmul>> Build(const Runtime& runtime,
                                                        const MatmulShape& shape, DType dtype,
                                                        int64_t workspace_bytes = 0);

@@ -37,7 +37,9 @@ cudaError_t DropoutLaunch(const LaunchArgs& a) {
   float* const to = a.Get<float>(forward ? Y() : Dx());
   const int64_t n = a.Elements(forward ? Y() : Dx());
   const void* const scalars = a.Find<void>(Iteration());
-  if (scalars == nullptr) return kernels::Add(&from, 1, to, n, a.stream);  // inference
+  if (scalars == nullptr) {  // inference
+    return from == to ? cudaSuccess : kernels::Add(&from, 1, to, n, a.stream);
+  }
   const float probability = a.signature.layer.As<Dropout>()->probability;
   return kernels::Dropout(from, to, n, probability, a.signature.layer_seed, scalars, a.stream);
 }

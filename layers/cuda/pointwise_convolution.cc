@@ -58,7 +58,10 @@ MatmulShape ShapeOf(Phase phase, const Pointwise& p) {
   if (phase == Phase::kBackwardData) {
     return {false, true, p.pixels, p.in_channels, p.out_channels, p.images, y, 0, x};
   }
-  return {true, false, p.in_channels, p.out_channels, p.pixels, p.parts, x, y, p.weights()};
+  // Images after the first part begin wherever those before them end.
+  const bool aligned = p.parts * x % 4 == 0 && p.parts * y % 4 == 0;
+  return {true, false, p.in_channels, p.out_channels,    p.pixels, p.parts,
+          x,    y,     p.weights(),   aligned ? 16U : 4U};
 }
 
 class PointwisePlan final : public ConvolutionPlan {

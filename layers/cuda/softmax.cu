@@ -48,18 +48,18 @@ __global__ void __launch_bounds__(kThreads)
     const float logit = valid ? row[label] : 0.0F;
     per_image[blockIdx.x].x = valid ? logf(sum) + largest - logit : nanf("");
   }
-  // Right when no class before the label is as large and none after is larger: the first of equals
-  // wins.
+  // Right when every class before the label is smaller and none after is larger: the first of
+  // equals wins, and what is beside a NaN does not.
   if (labels != nullptr) {
     const int32_t label = labels[blockIdx.x];
     const float logit = label >= 0 && label < classes ? row[label] : nanf("");
     float beaten = 0;
     for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads) {
-      const bool not_below = c < label ? row[c] >= logit : row[c] > logit;
-      beaten += not_below ? 1.0F : 0.0F;
+      const bool below = c < label ? row[c] < logit : row[c] <= logit;
+      beaten += below ? 0.0F : 1.0F;
     }
     beaten = BlockReduce<false>(beaten);
-    if (threadIdx.x == 0) per_image[blockIdx.x].y = beaten == 0.0F && !isnan(logit) ? 1.0F : 0.0F;
+    if (threadIdx.x == 0) per_image[blockIdx.x].y = beaten == 0.0F ? 1.0F : 0.0F;
   }
   // The output may lie over the logits: all of them have been read by everyone who needs more than
   // its own.

@@ -129,6 +129,18 @@ std::vector<std::string> EngineIds(Backend& backend, const StepSignature& signat
   return ids;
 }
 
+TEST_CASE("the CPU refuses a step that would overwrite a sum") {
+  const TensorSpec x = {{2, 3, 4, 4}};
+  const LayerSpec spec = Relu{}.Specify({.inputs = {x}}).value();
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  for (const StepSpec& step : spec.steps) {
+    StepSignature signature = SignatureOf(step, {.layer = Relu{}, .spec = spec, .inputs = {x}});
+    CHECK(backend->Engines(signature).ok());
+    signature.operands.back().access = Access::kAccumulate;
+    CHECK(absl::IsUnimplemented(backend->Engines(signature).status()));
+  }
+}
+
 TEST_CASE("convolution lists unique engines, the same ones each time, and refuses others") {
   const Layer layer = Convolution{.out_channels = 8, .kernel = 3, .padding = 1};
   const std::vector<TensorSpec> inputs = {{.shape = {2, 8, 8, 8}}};

@@ -7,6 +7,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/fully_connected.h"
+#include "tests/gpu_test.h"
 #include "tests/layers/harness.h"
 
 namespace neap::testing {
@@ -17,6 +18,7 @@ std::unique_ptr<EngineCatalog> CatalogOrSkip() {
   const absl::StatusOr<std::string> h200 = CudnnDeviceProperties("h200");
   if (absl::IsUnimplemented(h200.status())) {
     MESSAGE("SKIPPED: ", std::string(h200.status().message()));
+    ++SkippedCases();
     return nullptr;
   }
   REQUIRE(h200.ok());
@@ -98,6 +100,14 @@ TEST_CASE("engines of layers that are not convolutions need no GPU either") {
           .value();
   CHECK(large.size() == 2);
   CHECK(large.front().workspace_bytes > large.back().workspace_bytes);
+}
+
+TEST_CASE("steps that would overwrite a sum are refused for CUDA too") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  StepSignature forward = Signatures(Relu{}, {{8, 8, 8, 8}})[0];
+  forward.operands.back().access = Access::kAccumulate;
+  CHECK(absl::IsUnimplemented(catalog->Engines(forward).status()));
 }
 
 TEST_CASE("a description that cuDNN does not understand is refused") {
