@@ -1,6 +1,5 @@
 #include "apps/evaluation.h"
 
-#include "absl/status/status.h"
 #include "apps/interrupt.h"
 #include "neap/core/batch.h"
 #include "neap/core/input/loader.h"
@@ -8,11 +7,12 @@
 
 namespace neap::apps {
 
-absl::StatusOr<Accuracy> Evaluate(Session& session, const Dataset& dataset, int64_t batch) {
+absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
+                                                 int64_t batch) {
   constexpr int32_t kNoClass = -1;
   Accuracy accuracy = {.images = dataset.size()};
   for (int64_t first = 0; first < dataset.size(); first += batch) {
-    if (Interrupted()) return absl::CancelledError("interrupted while evaluating");
+    if (Interrupted()) return std::nullopt;
     ASSIGN_OR_RETURN(Batch images, ReadBatch(dataset, first, batch));
     images.images.resize(static_cast<size_t>(batch * dataset.shape().elements()));
     images.labels.resize(static_cast<size_t>(batch), kNoClass);

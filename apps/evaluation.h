@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "neap/core/input/dataset.h"
@@ -18,7 +19,8 @@ struct Accuracy {
 };
 
 // In batches of `batch`; the last one is filled up with images of no class, which are never
-// correct. Errors: those of the dataset and the session; CANCELLED after Ctrl-C.
-absl::StatusOr<Accuracy> Evaluate(Session& session, const Dataset& dataset, int64_t batch);
+// correct. Nothing after Ctrl-C. Errors: those of the dataset and the session.
+absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
+                                                 int64_t batch);
 
 }  // namespace neap::apps

@@ -45,7 +45,7 @@ FlagValue Probability(std::optional<float>* value) {
 void NetFlags::AddTo(FlagSet& flags) {
   flags.Positional("NET", &name);
   flags.Add("batch", "N", "images in a batch", Integer(1, kMost, &options.batch));
-  flags.Add("dtype", "TYPE", "element type", OneOf({"fp32", "tf32", "fp16", "bf16"}, &dtype));
+  flags.Add("dtype", "TYPE", "element type", OneOf({"fp32", "tf32"}, &dtype));
   flags.Add("layout", "ORDER", "order of the axes in memory", OneOf({"nchw", "nhwc"}, &layout));
   flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));

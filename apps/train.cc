@@ -150,7 +150,7 @@ class Training {
     ASSIGN_OR_RETURN(Session session,
                      Session::Create(graph_, device_, flags_.Options(options, last_step_)));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
-    TrainReport report(session.plan(), flags_.json, flags_.log_every, last_step_);
+    TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), last_step_);
     report.Begin(peaks, options, session.plan());
     return TrainAndReport(session, report);
   }
@@ -159,8 +159,9 @@ class Training {
   absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report) const {
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
                      OpenBatches(flags_, input_, dataset_.get(), session));
-    const TrainingLoopOptions options = {
-        .last_step = last_step_, .save = flags_.files.save, .save_every = flags_.files.save_every};
+    const TrainingLoopOptions options = {.last_step = last_step_,
+                                         .save = flags_.files.save,
+                                         .save_every = flags_.files.save_every.value_or(0)};
     TrainSummary summary;
     MemoryAccount account(device_);
     ASSIGN_OR_RETURN(summary.end, Train(session, *batches, options,
@@ -174,6 +175,7 @@ class Training {
       RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out));
     if (test_ != nullptr && !summary.end.interrupted) {
       ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch));
+      summary.end.interrupted = !summary.accuracy.has_value();
     }
     report.End(summary);
     return summary.end.interrupted ? kExitInterrupted : 0;

@@ -39,7 +39,8 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
   flags.Add("save", "FILE", "write a checkpoint at the end, and when interrupted",
             Text(&files.save));
   flags.Add("save-every", "N", "also every N steps", Integer(1, kMostSteps, &files.save_every));
-  flags.Add("resume", "FILE", "continue from a checkpoint, bit for bit", Text(&files.resume));
+  flags.Add("resume", "FILE", "continue from a checkpoint; bit for bit with the same flags",
+            Text(&files.resume));
   flags.Add("weights-in", "FILE", "start from these weights (safetensors)",
             Text(&files.weights_in));
   flags.Add("weights-out", "FILE", "write the weights alone at the end", Text(&files.weights_out));
@@ -73,7 +74,8 @@ absl::Status TrainFlags::Check() const {
   if (!files.resume.empty() && !files.weights_in.empty()) {
     return BadUsage("--resume and --weights-in exclude each other");
   }
-  if (files.save_every > 0 && files.save.empty()) return BadUsage("--save-every needs --save FILE");
+  if (files.save_every.has_value() && files.save.empty())
+    return BadUsage("--save-every needs --save FILE");
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
   return absl::OkStatus();

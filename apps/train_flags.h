@@ -31,7 +31,7 @@ struct RateFlags {
 
 struct FileFlags {
   std::string save;
-  int64_t save_every = 0;
+  std::optional<int64_t> save_every = {};
   std::string resume;
   std::string weights_in;
   std::string weights_out;
@@ -47,7 +47,7 @@ struct TrainFlags {
   std::optional<int64_t> steps = {};
   std::optional<int64_t> epochs = {};
   int64_t seed = 1;
-  int64_t log_every = 0;  // 0: twenty lines in all
+  std::optional<int64_t> log_every = {};
   bool evaluate = false;
   bool json = false;
 

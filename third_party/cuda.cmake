@@ -11,9 +11,10 @@ if(NOT NEAP_CUDA)
   return()
 endif()
 
-# CMake before 3.28 does not look in /usr/local/cuda, nor in the folder of a PyPI installation.
+# CMake before 3.28 does not look in /usr/local/cuda, nor in the folder of a PyPI installation (scripts/setup.sh).
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
-  find_program(NEAP_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  find_program(NEAP_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda ${PROJECT_SOURCE_DIR}/build/deps/cuda
+               PATH_SUFFIXES bin)
   if(NEAP_NVCC)
     set(CMAKE_CUDA_COMPILER ${NEAP_NVCC})
   endif()

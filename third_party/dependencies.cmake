@@ -29,17 +29,22 @@ neap_require(absl "" absl::statusor libabsl-dev
              ABSL_PROPAGATE_CXX_STD=ON ABSL_ENABLE_INSTALL=ON)
 neap_require(nlohmann_json 3.9 nlohmann_json::nlohmann_json nlohmann-json3-dev
              https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz)
-neap_require(doctest "" doctest::doctest doctest-dev
-             https://github.com/doctest/doctest/archive/refs/tags/v2.4.11.tar.gz DOCTEST_WITH_TESTS=OFF)
+if(BUILD_TESTING)
+  neap_require(doctest "" doctest::doctest doctest-dev
+               https://github.com/doctest/doctest/archive/refs/tags/v2.4.11.tar.gz DOCTEST_WITH_TESTS=OFF)
+endif()
 
-# Fetched, Boost has a target for each library instead of one for all headers.
+# Fetched, Boost has a target for each library; its Boost::headers, if any, is empty.
 find_package(Boost 1.71 CONFIG QUIET)
 if(NOT TARGET Boost::headers)
+  set(BOOST_INCLUDE_LIBRARIES crc intrusive CACHE STRING "What is used of a downloaded Boost")
   neap_require(Boost 1.71 Boost::intrusive libboost-dev
-               https://github.com/boostorg/boost/releases/download/boost-1.84.0/boost-1.84.0.tar.xz
-               BOOST_INCLUDE_LIBRARIES=intrusive)
-  add_library(Boost::headers INTERFACE IMPORTED)
-  target_link_libraries(Boost::headers INTERFACE Boost::intrusive)
+               https://github.com/boostorg/boost/releases/download/boost-1.84.0/boost-1.84.0.tar.xz)
+  if(NOT TARGET Boost::headers)
+    add_library(boost_headers INTERFACE)
+    add_library(Boost::headers ALIAS boost_headers)
+  endif()
+  target_link_libraries(boost_headers INTERFACE Boost::crc Boost::intrusive)
 endif()
 
 # oneDNN 3 has another interface. Fetched, the target is plain `dnnl`.

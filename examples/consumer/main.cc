@@ -1,21 +1,47 @@
-// States a small network with the installed library and checks it.
+// Trains a small network for one step with the installed library, on the CPU.
+#include <neap/memory/heap.h>
 #include <neap/neap.h>
 
 #include <iostream>
+#include <memory>
 #include <string>
+#include <vector>
 
-int main() {
-  neap::Graph net({.name = "mlp", .batch = 4});
+namespace {
+
+constexpr int64_t kBatch = 4;
+
+neap::Graph Mlp() {
+  neap::Graph net({.name = "mlp", .batch = kBatch});
   std::string x = net.Input({1, 28, 28});
   x = net.Add("fc1", neap::FullyConnected{.out_features = 100}, {x});
   x = net.Add("relu1", neap::Relu{}, {x});
   x = net.Add("fc2", neap::FullyConnected{.out_features = 10}, {x});
   net.Loss(x);
+  return net;
+}
 
-  const absl::StatusOr<neap::ResolvedGraph> resolved = Resolve(net, neap::Mode::kTraining);
-  if (!resolved.ok()) {
-    std::cerr << resolved.status() << "\n";
-    return 1;
-  }
-  std::cout << net.options().name << ": " << resolved->layers.size() << " layers\n";
+absl::Status Run() {
+  const neap::Graph net = Mlp();
+  ASSIGN_OR_RETURN(const neap::ResolvedGraph resolved, Resolve(net, neap::Mode::kTraining));
+  ASSIGN_OR_RETURN(const std::unique_ptr<neap::CpuDevice> device, neap::CpuDevice::Open());
+  ASSIGN_OR_RETURN(neap::Session session, neap::Session::Create(net, *device, {}));
+  const neap::Batch batch = {
+      .images = std::vector<float>(kBatch * 28 * 28, 0.5F), .labels = {0, 1, 2, 3}, .size = kBatch};
+  ASSIGN_OR_RETURN(const float loss, session.TrainStep(batch));
+
+  neap::Heap heap(session.memory().arena_bytes);  // the planner's allocator, of use by itself
+  RETURN_IF_ERROR(heap.Allocate(1, session.memory().measured_peak_bytes).status());
+  std::cout << net.options().name << ": " << resolved.layers.size() << " layers, loss " << loss
+            << ", " << heap.used_bytes() << " bytes\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main() {
+  const absl::Status status = Run();
+  if (status.ok()) return 0;
+  std::cerr << status << "\n";
+  return 1;
 }

@@ -127,10 +127,11 @@ Args Resumable(const std::string& checkpoint) {
                "--save", checkpoint, "--save-every", "1", "--log-every", "1"});
 }
 
-// Kills training after a while, or in the middle of the next save. Returns whether it left a
-// half-written file.
+// Kills training after a while, or in the middle of the save after that. Returns whether a save was
+// hit and left a half-written file.
 bool TrainAndKill(const std::string& checkpoint, std::chrono::microseconds after, bool saving) {
   const std::string half_written = checkpoint + ".tmp";
+  if (saving) std::filesystem::remove(half_written);  // the other rounds find what is left of it
   const bool resuming = std::filesystem::exists(checkpoint);
   Process training = Process::Start(resuming ? With(Resumable(checkpoint), {"--resume", checkpoint})
                                              : Resumable(checkpoint));
@@ -140,11 +141,12 @@ bool TrainAndKill(const std::string& checkpoint, std::chrono::microseconds after
   training.Signal(SIGKILL);
   const Outcome outcome = training.Wait();
   CHECK(outcome.err.empty());
-  return std::filesystem::exists(half_written);
+  return saving && std::filesystem::exists(half_written);
 }
 
 TEST_CASE("kill -9 at any moment, saving included, then --resume: the same bytes in the end") {
   constexpr int kRounds = 10;
+  constexpr int kMostRounds = 100;
   const ScratchDirectory directory;
   const std::string whole = directory.File("whole.safetensors");
   const std::string broken = directory.File("broken.safetensors");
@@ -162,7 +164,13 @@ TEST_CASE("kill -9 at any moment, saving included, then --resume: the same bytes
     const std::chrono::microseconds after(moment(random));
     half_written += TrainAndKill(broken, after, round % 2 == 1) ? 1 : 0;
   }
+  // However long a save takes here: one must be hit, in a run with all of them before it.
+  for (int round = kRounds; half_written == 0 && round < kMostRounds; ++round) {
+    std::filesystem::remove(broken);
+    half_written += TrainAndKill(broken, {}, true) ? 1 : 0;
+  }
   MESSAGE("rounds that left a half-written file: ", half_written);
+  CHECK(half_written > 0);
   const bool begun = std::filesystem::exists(broken);
   REQUIRE(RunNeap(begun ? With(Resumable(broken), {"--resume", broken}) : Resumable(broken))
               .exit_code == 0);
@@ -191,6 +199,22 @@ TEST_CASE("Ctrl-C finishes the step, saves and exits with 130; resuming continue
 
   REQUIRE(RunNeap(With(train(stopped), {"--resume", stopped})).exit_code == 0);
   CHECK(ReadText(stopped) == ReadText(whole));
+}
+
+TEST_CASE("Ctrl-C while evaluating ends with the summary, without an accuracy, and 130") {
+  const Args slow = With(kTiny, {"--data", "idx:" + Digits(), "--eval", "--depth", "110", "--batch",
+                                 "2", "--steps", "1"});
+  Process training = Process::Start(slow);
+  while (training.Running() && training.Output().find("step 1/1") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  training.Signal(SIGINT);
+  const Outcome outcome = training.Wait();
+  CHECK(outcome.exit_code == 130);
+  CHECK(outcome.err.empty());
+  CHECK(outcome.out.find("interrupted after 1 steps") != std::string::npos);
+  CHECK(outcome.out.find("measured peak") != std::string::npos);
+  CHECK(outcome.out.find("test accuracy") == std::string::npos);
 }
 
 TEST_CASE("a resumed run keeps the seed of the run that it continues") {
