@@ -116,8 +116,8 @@ class Executor::Binder {
       launch.workspace_bytes = compute.workspace->bytes - scratch;
       launch.end = compute.workspace->end();
     }
-    for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {
-      for (const Use& use : *uses) launch.end = std::max(launch.end, End(use.tensor));
+    for (const OperandSpec& operand : signature.operands) {
+      launch.end = std::max(launch.end, End(TensorOf(step, operand.operand)));
     }
     const std::string engine = compute.engines.empty() ? "" : compute.engines.front().engine;
     ASSIGN_OR_RETURN(launch.kernel, MakeKernel(program_.StepName(step), signature, engine,
