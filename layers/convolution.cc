@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/checks.h"
+#include "neap/layers/linear_steps.h"
 #include "neap/layers/operands.h"
 
 namespace neap {
@@ -56,19 +57,7 @@ absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) cons
                     .params = Params(*this, x)};
   const double flops = 2.0 * static_cast<double>(spec.output.elements()) *
                        static_cast<double>(x.shape.c() / groups * kernel.h * kernel.w);
-  StepSpec forward = {.reads = {X(), Param(0)}, .writes = {Y()}, .flops = flops};
-  if (bias) forward.reads.push_back(Param(1));
-  spec.steps.push_back(std::move(forward));
-  if (context.mode == Mode::kInference) return spec;
-
-  StepSpec params_step = {.phase = Phase::kBackwardParams,
-                          .reads = {X(), Dy()},
-                          .writes = {ParamGrad(0)},
-                          .flops = flops};
-  if (bias) params_step.writes.push_back(ParamGrad(1));
-  spec.steps.push_back(std::move(params_step));
-  spec.steps.push_back(
-      {.phase = Phase::kBackwardData, .reads = {Dy(), Param(0)}, .writes = {Dx()}, .flops = flops});
+  AddLinearSteps(bias, context.mode, flops, spec);
   return spec;
 }
 

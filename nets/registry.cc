@@ -1,12 +1,12 @@
 #include "neap/nets/registry.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "neap/core/edit_distance.h"
 #include "neap/core/status_macros.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/lenet.h"
@@ -90,21 +90,6 @@ constexpr Entry kEntries[] = {
     {ForCifar("resnet-cifar", "ResNet for CIFAR with --depth 6n+2 (20)"), ResNetForCifar<20>,
      "depth"},
 };
-
-// Levenshtein's: insertions, deletions and replacements that make `a` into `b`.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
 
 absl::Status UnknownNetwork(std::string_view name) {
   constexpr size_t kSuggestions = 3;
