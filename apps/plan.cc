@@ -11,9 +11,11 @@
 #include "apps/output.h"
 #include "apps/plan_report.h"
 #include "apps/planning_flags.h"
+#include "neap/core/cost_model.h"
 #include "neap/core/graph.h"
 #include "neap/core/program.h"
 #include "neap/core/status_macros.h"
+#include "neap/core/timeline.h"
 #include "neap/core/trace.h"
 #include "neap/core/verifier.h"
 #include "neap/memory/planner.h"
@@ -86,7 +88,8 @@ absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Pl
                         const PlanTarget& target) {
   if (!flags.plan_out.empty()) RETURN_IF_ERROR(WriteTextFile(flags.plan_out, plan.ToJson()));
   if (flags.trace_out.empty()) return absl::OkStatus();
-  return WriteTextFile(flags.trace_out, PredictedTrace(program, plan, target.description));
+  const Timeline timeline = PredictTimeline(plan, PredictCosts(program, target.description));
+  return WriteTextFile(flags.trace_out, PredictedTrace(plan, timeline));
 }
 
 }  // namespace

@@ -3,18 +3,50 @@
 #include <algorithm>
 
 namespace neap {
+namespace {
 
-double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device) {
+int64_t BytesOf(const Program& program, const std::vector<Use>& uses) {
   int64_t bytes = 0;
-  for (const std::vector<Use>* uses :
-       {&step.reads, &step.writes, &step.accumulates, &step.accumulates}) {
-    for (const Use& use : *uses) bytes += program.tensor(use.tensor).spec.size_bytes();
+  for (const Use& use : uses) bytes += program.tensor(use.tensor).spec.size_bytes();
+  return bytes;
+}
+
+int64_t BytesTouched(const Program& program, const Step& step) {
+  return BytesOf(program, step.reads) + BytesOf(program, step.writes) +
+         2 * BytesOf(program, step.accumulates);  // read and written
+}
+
+int64_t BytesTouchedAgain(const Program& program, const Step& step) {
+  const std::vector<Use>& reads = step.rerun_reads.empty() ? step.reads : step.rerun_reads;
+  int64_t bytes = BytesOf(program, reads);
+  for (const Use& write : step.writes) {
+    const bool is_read = std::any_of(reads.begin(), reads.end(),
+                                     [&](const Use& read) { return read.tensor == write.tensor; });
+    if (!is_read) bytes += program.tensor(write.tensor).spec.size_bytes();
   }
+  return bytes;
+}
+
+}  // namespace
+
+double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
+                      bool rerun) {
+  const int64_t bytes = rerun ? BytesTouchedAgain(program, step) : BytesTouched(program, step);
   const double rate = program.net.dtype == DType::kFp32 ? device.fp32_flops : device.tensor_flops;
   const double arithmetic = rate > 0 ? step.flops / rate : 0;
   const double memory =
       device.memory_bandwidth > 0 ? static_cast<double>(bytes) / device.memory_bandwidth : 0;
   return std::max(arithmetic, memory);
+}
+
+TimelineCosts PredictCosts(const Program& program, const DeviceDescription& device) {
+  TimelineCosts costs = {.d2h_bytes_per_second = device.copy_bandwidth,
+                         .h2d_bytes_per_second = device.copy_bandwidth};
+  for (const Step& step : program.steps) {
+    costs.step_seconds.push_back(PredictSeconds(program, step, device));
+    costs.rerun_seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));
+  }
+  return costs;
 }
 
 }  // namespace neap

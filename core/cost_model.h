@@ -4,10 +4,17 @@
 
 #include "neap/core/device/device.h"
 #include "neap/core/program.h"
+#include "neap/core/timeline.h"
 
 namespace neap {
 
-// Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth).
-double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device);
+// Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth). With `rerun`, of a
+// recomputation: it reads rerun_reads where there are any, does not write what it reads so, and
+// accumulates nothing.
+double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
+                      bool rerun = false);
+
+// Of every step, and of transfers at the device's copy bandwidth.
+TimelineCosts PredictCosts(const Program& program, const DeviceDescription& device);
 
 }  // namespace neap

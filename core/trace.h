@@ -1,26 +1,24 @@
 // A plan as a timeline, in Chrome's trace format (chrome://tracing, ui.perfetto.dev).
 //
-// The times are the cost model's: each stream runs its actions in order, a wait holds a stream back
-// until another has got far enough, as on the device. Beside the streams runs the arena's level.
+// What runs when is the Timeline's (core/timeline.h). Beside the streams runs the arena's level.
 //
 //   compute  |conv1 forward|relu1 forward|  ...  |conv1 backward_data|
 //   d2h                    |offload conv1|
 //   h2d                                  ...  |prefetch conv1|
 //   live     ____----~~~~~~~~~~-----___
 //
-//   std::string json = PredictedTrace(program, plan, description);
+//   std::string json =
+//       PredictedTrace(plan, PredictTimeline(plan, PredictCosts(program, description)));
 #pragma once
 
 #include <string>
 
-#include "neap/core/device/device.h"
 #include "neap/core/plan.h"
-#include "neap/core/program.h"
+#include "neap/core/timeline.h"
 
 namespace neap {
 
-// `plan` must be one of `program`.
-std::string PredictedTrace(const Program& program, const Plan& plan,
-                           const DeviceDescription& device);
+// `timeline` must be the plan's.
+std::string PredictedTrace(const Plan& plan, const Timeline& timeline);
 
 }  // namespace neap

@@ -1,0 +1,157 @@
+#include "neap/core/timeline.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "neap/core/cost_model.h"
+#include "neap/core/device/description.h"
+#include "neap/core/program.h"
+#include "neap/nets/resnet.h"
+#include "tests/core/plan_script.h"
+
+namespace neap {
+namespace {
+
+// 1 s for a step, 2 s for a recomputation, 1 KiB per second out and 2 KiB in. Drawings: one
+// character for a second.
+TimelineCosts Seconds(const Plan& plan) {
+  return {.step_seconds = std::vector<double>(plan.steps.size(), 1),
+          .rerun_seconds = std::vector<double>(plan.steps.size(), 2),
+          .d2h_bytes_per_second = 1024,
+          .h2d_bytes_per_second = 2048};
+}
+
+// "f1 forward 0-1", in seconds; nothing for what takes no time.
+std::vector<std::string> Spans(const Plan& plan, const Timeline& timeline) {
+  std::vector<std::string> spans;
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    std::string name;
+    if (const auto* compute = std::get_if<ComputeAction>(&plan.actions[i])) {
+      const PlanStep& step = plan.steps[compute->step.index()];
+      name =
+          (compute->recompute ? "again " : "") + step.layer + " " + std::string(Name(step.phase));
+    } else if (const auto* offload = std::get_if<OffloadAction>(&plan.actions[i])) {
+      name = "offload " + plan.tensors[offload->tensor.index()].name;
+    } else if (const auto* prefetch = std::get_if<PrefetchAction>(&plan.actions[i])) {
+      name = "prefetch " + plan.tensors[prefetch->tensor.index()].name;
+    } else {
+      CHECK(timeline.actions[i].elapsed_us() == 0);
+      continue;
+    }
+    const auto seconds = [](double us) { return std::to_string(std::lround(us / 1e6)); };
+    spans.push_back(name + " " + seconds(timeline.actions[i].begin_us) + "-" +
+                    seconds(timeline.actions[i].end_us));
+  }
+  return spans;
+}
+
+using Strings = std::vector<std::string>;
+
+//   compute |f1|f2|  .  |f3|f3'|  .|f2'|     f3 waits for the offload, f2' for the prefetch
+//   d2h        |offload |
+//   h2d                        |pre|
+TEST_CASE("a wait holds its stream back until the other has finished") {
+  const Plan plan = PlanFromScript(kTransferPlan);
+  const Timeline timeline = PredictTimeline(plan, Seconds(plan));
+  CHECK(Spans(plan, timeline) == Strings{"f1 forward 0-1", "offload a 1-3", "f2 forward 1-2",
+                                         "f3 forward 3-4", "f3 backward_data 4-5", "prefetch a 5-6",
+                                         "f2 backward_params 6-7"});
+  CHECK(timeline.total_us == doctest::Approx(7e6));
+  CHECK(timeline.busy_us[0] == doctest::Approx(5e6));
+  CHECK(timeline.busy_us[1] == doctest::Approx(2e6));
+  CHECK(timeline.busy_us[2] == doctest::Approx(1e6));
+}
+
+//   compute |f1|f2|f3|f3'|f2'|     nobody waits: the offload runs from the beginning
+//   d2h     |offload |
+//   h2d     |p|
+TEST_CASE("without waits every stream runs on") {
+  Plan plan = PlanFromScript(kTransferPlan);
+  std::erase_if(plan.actions,
+                [](const Action& a) { return std::holds_alternative<WaitAction>(a); });
+  const Timeline timeline = PredictTimeline(plan, Seconds(plan));
+  CHECK(Spans(plan, timeline) == Strings{"f1 forward 0-1", "offload a 0-2", "f2 forward 1-2",
+                                         "f3 forward 2-3", "f3 backward_data 3-4", "prefetch a 0-1",
+                                         "f2 backward_params 4-5"});
+  CHECK(timeline.total_us == doctest::Approx(5e6));
+}
+
+//   compute |f1|f2|    .     |f3|f3'|     .    |f2'|    three seconds of latency for each transfer
+//   d2h        |   offload   |
+//   h2d                             | prefetch |
+TEST_CASE("every transfer has its latency") {
+  const Plan plan = PlanFromScript(kTransferPlan);
+  TimelineCosts costs = Seconds(plan);
+  costs.transfer_latency_seconds = 3;
+  const Timeline timeline = PredictTimeline(plan, costs);
+  CHECK(timeline.total_us == doctest::Approx(13e6));
+  CHECK(timeline.busy_us[1] == doctest::Approx(5e6));
+  CHECK(timeline.busy_us[2] == doctest::Approx(4e6));
+}
+
+//   compute |f1|f2|f3|f3'|f2'|
+//   d2h        |                unknown bandwidth: no time
+TEST_CASE("a bandwidth of zero is none known, and takes no time") {
+  const Plan plan = PlanFromScript(kTransferPlan);
+  TimelineCosts costs = Seconds(plan);
+  costs.d2h_bytes_per_second = costs.h2d_bytes_per_second = 0;
+  CHECK(PredictTimeline(plan, costs).total_us == doctest::Approx(5e6));
+}
+
+//   compute |bn|f|f'|bn again|f'p|
+TEST_CASE("a recomputation has a time of its own") {
+  const Plan plan = PlanFromScript(kRecomputePlan);
+  CHECK(Spans(plan, PredictTimeline(plan, Seconds(plan))) ==
+        Strings{"bn forward 0-1", "f forward 1-2", "f backward_data 2-3", "again bn forward 3-5",
+                "f backward_params 5-6"});
+}
+
+//   compute |big|          total is the end of the last stream, not of compute
+//   d2h         |offload  |
+TEST_CASE("an iteration is over when every stream is") {
+  const Plan plan = PlanFromScript(R"(
+    batch 1 budget 4 arena 4 peak 4 activations 4096 host 4
+    tensor a activation 4096
+    step big forward writes a
+    alloc a 0
+    made: run big forward
+    wait d2h made
+    offload a
+    free a
+  )");
+  const Timeline timeline = PredictTimeline(plan, Seconds(plan));
+  CHECK(timeline.total_us == doctest::Approx(5e6));
+  CHECK(timeline.actions.back().begin_us == doctest::Approx(1e6));
+}
+
+TEST_CASE("an empty plan takes no time") {
+  const Timeline timeline = PredictTimeline(Plan{}, {});
+  CHECK(timeline.actions.empty());
+  CHECK(timeline.total_us == 0);
+}
+
+TEST_CASE("predicted costs: applying a batch-norm again is cheaper than computing its statistics") {
+  const absl::StatusOr<Program> program =
+      BuildProgram(nets::CifarResNet({.n = 1, .image = 8, .batch = 4}), {});
+  REQUIRE(program.ok());
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  const TimelineCosts costs = PredictCosts(*program, h200);
+  CHECK(costs.d2h_bytes_per_second == h200.copy_bandwidth);
+  REQUIRE(costs.step_seconds.size() == program->steps.size());
+  int cheaper = 0;
+  for (const Step& step : program->steps) {
+    const size_t i = step.id.index();
+    CHECK(costs.step_seconds[i] == PredictSeconds(*program, step, h200));
+    if (step.phase != Phase::kForward) continue;
+    CAPTURE(program->StepName(step));
+    CHECK(costs.rerun_seconds[i] <= costs.step_seconds[i]);
+    cheaper += !step.rerun_reads.empty() && costs.rerun_seconds[i] < costs.step_seconds[i];
+  }
+  CHECK(cheaper > 0);
+}
+
+}  // namespace
+}  // namespace neap
