@@ -1,7 +1,7 @@
 #include "apps/paper_comparison.h"
 
-#include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,13 +26,10 @@ absl::StatusOr<Plan> PlanQuickly(const Program& program, const std::string& poli
   return std::move(result.plan);
 }
 
+// Counted from 1; 0 if there is none.
 int PeakStep(const Plan& plan) {
-  const std::vector<StepMemory> memory = MemoryPerStep(plan);
-  const auto busiest =
-      std::max_element(memory.begin(), memory.end(), [](const auto& a, const auto& b) {
-        return a.live_activation_bytes < b.live_activation_bytes;
-      });
-  return busiest == memory.end() ? 0 : busiest->step.value + 1;
+  const std::optional<StepMemory> peak = ActivationPeak(MemoryPerStep(plan));
+  return peak.has_value() ? peak->step.value + 1 : 0;
 }
 
 struct Saved {

@@ -1,6 +1,5 @@
 #include "apps/plan_report.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,14 +14,6 @@ double GapPercent(const PlanningStats& stats) {
   if (stats.placement_lower_bound == 0) return 0;
   return 100.0 * static_cast<double>(stats.minimum_budget_bytes - stats.placement_lower_bound) /
          static_cast<double>(stats.placement_lower_bound);
-}
-
-StepMemory Busiest(const std::vector<StepMemory>& memory) {
-  const auto busiest =
-      std::max_element(memory.begin(), memory.end(), [](const auto& a, const auto& b) {
-        return a.live_activation_bytes < b.live_activation_bytes;
-      });
-  return busiest == memory.end() ? StepMemory{} : *busiest;
 }
 
 Json ToJson(const Plan& plan, const StepMemory& memory) {
@@ -92,11 +83,11 @@ Json ToJson(const PlanReport& report, bool per_step) {
   const Plan& plan = report.result.plan;
   const PlanningStats& stats = report.result.stats;
   const std::vector<StepMemory> memory = MemoryPerStep(plan);
-  const StepMemory busiest = Busiest(memory);
+  const StepMemory peak = ActivationPeak(memory).value_or(StepMemory{});
   Json json = PlanTotals(report);
-  json["peak_step"] = busiest.step.value + 1;
-  json["peak_layer"] = plan.steps.empty() ? "" : plan.steps[busiest.step.index()].layer;
-  json["live_tensors"] = busiest.live_activations;
+  json["peak_step"] = peak.step.value + 1;
+  json["peak_layer"] = plan.steps.empty() ? "" : plan.steps[peak.step.index()].layer;
+  json["live_tensors"] = peak.live_activations;
   json["minimum_budget_bytes"] = stats.minimum_budget_bytes;
   json["placement_lower_bound_bytes"] = stats.placement_lower_bound;
   json["placement_gap_percent"] = GapPercent(stats);

@@ -90,12 +90,15 @@ std::vector<StepMemory> MemoryPerStep(const Plan& plan) {
   return memory;
 }
 
-std::string Plan::Summary() const {
-  const std::vector<StepMemory> memory = MemoryPerStep(*this);
-  const auto busiest =
+std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory) {
+  const auto peak =
       std::max_element(memory.begin(), memory.end(), [](const auto& a, const auto& b) {
         return a.live_activation_bytes < b.live_activation_bytes;
       });
+  return peak == memory.end() ? std::nullopt : std::optional<StepMemory>(*peak);
+}
+
+std::string Plan::Summary() const {
   std::string text = absl::StrFormat("%s, batch %d, %s %s, policy %s, on %s\n", net, batch,
                                      Name(dtype), Name(layout), policy, device);
   absl::StrAppendFormat(&text, "  budget               %s\n", FormatBytes(budget_bytes));
@@ -107,14 +110,14 @@ std::string Plan::Summary() const {
                                     {"input", Role::kInput}}) {
     absl::StrAppendFormat(&text, "  %-20s %s\n", label, FormatBytes(BytesOf(*this, role)));
   }
-  if (busiest != memory.end()) {
-    const PlanStep& step = steps[busiest->step.index()];
+  if (const std::optional<StepMemory> peak = ActivationPeak(MemoryPerStep(*this))) {
+    const PlanStep& step = steps[peak->step.index()];
     absl::StrAppendFormat(
         &text,
         "  activation peak      %.3f MiB (%d bytes) at step %d, %s %s, with %d live tensors\n",
         static_cast<double>(peak_activation_bytes) / static_cast<double>(kMiB),
-        peak_activation_bytes, busiest->step.value + 1, step.layer, Name(step.phase),
-        busiest->live_activations);
+        peak_activation_bytes, peak->step.value + 1, step.layer, Name(step.phase),
+        peak->live_activations);
   }
   absl::StrAppendFormat(&text, "  steps                %d, predicted %.3f ms\n", steps.size(),
                         predicted_ms);

@@ -151,4 +151,7 @@ struct StepMemory {
 // Replays the plan's bookkeeping. One entry per compute action.
 std::vector<StepMemory> MemoryPerStep(const Plan& plan);
 
+// The entry with the largest sum of live activations, the first of equals; empty if there is none.
+std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory);
+
 }  // namespace neap

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,15 @@ TEST_CASE("a region shared in place counts once, workspace only while its step r
   CHECK(memory[2].live_bytes == 3 * kKiB);
   CHECK(memory[2].recompute);
   CHECK(memory[2].engine.empty());
+}
+
+TEST_CASE("the activation peak is the first of the steps with the largest activation sum") {
+  const std::vector<StepMemory> memory = MemoryPerStep(SmallPlan());
+  const std::optional<StepMemory> peak = ActivationPeak(memory);
+  REQUIRE(peak.has_value());
+  CHECK(peak->step == StepId(1));  // as busy as step 2
+  CHECK(memory[2].live_activation_bytes == peak->live_activation_bytes);
+  CHECK(!ActivationPeak({}).has_value());
 }
 
 TEST_CASE("the summary says what a person wants to know") {
