@@ -2,6 +2,9 @@
 
 #include <cassert>
 
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/join.h"
+
 namespace neap {
 
 std::optional<size_t> StepSignature::Find(Operand operand) const {
@@ -20,6 +23,12 @@ const TensorSpec& StepSignature::Spec(Operand operand) const {
 bool StepSignature::Accumulates(Operand operand) const {
   const std::optional<size_t> position = Find(operand);
   return position.has_value() && operands[*position].access == Access::kAccumulate;
+}
+
+bool StepSignature::CanAccumulate(Slot slot) const {
+  if (phase == Phase::kUpdate) return slot == Slot::kParam || slot == Slot::kOptimizer;
+  if (slot == Slot::kInputGrad) return layer.type() == Add::kType || layer.type() == Concat::kType;
+  return slot == Slot::kState && layer.type() == BatchNorm::kType && mode == Mode::kTraining;
 }
 
 }  // namespace neap

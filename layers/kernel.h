@@ -55,6 +55,9 @@ struct StepSignature {
   // The spec of an operand that must be there.
   const TensorSpec& Spec(Operand operand) const;
   bool Accumulates(Operand operand) const;
+  // Whether kernels of this step add to what the slot holds, on every backend; the others
+  // overwrite it.
+  bool CanAccumulate(Slot slot) const;
 };
 
 // One way to run a step.

@@ -59,18 +59,10 @@ std::string StepText(const StepSignature& signature) {
   return absl::StrCat(std::string(signature.layer.type()), " ", std::string(Name(signature.phase)));
 }
 
-// Whether the step's kernel adds to what the slot holds; the others overwrite it.
-bool CanAccumulate(const StepSignature& signature, Slot slot) {
-  const std::string_view type = signature.layer.type();
-  if (signature.phase == Phase::kUpdate) return slot == Slot::kParam || slot == Slot::kOptimizer;
-  if (slot == Slot::kInputGrad) return type == Add::kType || type == Concat::kType;
-  return slot == Slot::kState && type == BatchNorm::kType && signature.mode == Mode::kTraining;
-}
-
 absl::Status CheckAccess(const StepSignature& signature) {
   for (const OperandSpec& operand : signature.operands) {
     if (operand.access != Access::kAccumulate) continue;
-    if (CanAccumulate(signature, operand.operand.slot)) continue;
+    if (signature.CanAccumulate(operand.operand.slot)) continue;
     return absl::UnimplementedError(absl::StrCat("the CPU has no kernel for ", StepText(signature),
                                                  " that accumulates ", ToString(operand.operand)));
   }

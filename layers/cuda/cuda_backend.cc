@@ -83,14 +83,6 @@ constexpr TableEntry kTable[] = {
     {Concat::kType, ConcatCandidates},
 };
 
-// Whether the step's kernel adds to what the slot holds; the others overwrite it.
-bool CanAccumulate(const StepSignature& signature, Slot slot) {
-  const std::string_view type = signature.layer.type();
-  if (signature.phase == Phase::kUpdate) return slot == Slot::kParam || slot == Slot::kOptimizer;
-  if (slot == Slot::kInputGrad) return type == Add::kType || type == Concat::kType;
-  return slot == Slot::kState && type == BatchNorm::kType && signature.mode == Mode::kTraining;
-}
-
 // Every operand dense fp32 or tf32 (labels and indices aside), in one layout, and sums only where a
 // kernel can add.
 absl::Status CheckSupported(const StepSignature& signature) {
@@ -100,7 +92,7 @@ absl::Status CheckSupported(const StepSignature& signature) {
       return absl::UnimplementedError(
           absl::StrCat("no CUDA kernel for ", std::string(Name(dtype)), ": ", ToString(signature)));
     }
-    if (operand.access == Access::kAccumulate && !CanAccumulate(signature, operand.operand.slot)) {
+    if (operand.access == Access::kAccumulate && !signature.CanAccumulate(operand.operand.slot)) {
       return absl::UnimplementedError(absl::StrCat("no CUDA kernel that accumulates ",
                                                    ToString(operand.operand), ": ",
                                                    ToString(signature)));
