@@ -14,8 +14,7 @@
 #include "neap/core/device/cuda_device.h"
 #include "neap/core/device/description.h"
 #include "neap/core/status_macros.h"
-#include "neap/layers/cuda/cuda_backend.h"
-#include "neap/layers/default_catalog.h"
+#include "neap/layers/described_catalog.h"
 
 namespace neap::apps {
 namespace {
@@ -44,16 +43,6 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
                       absl::StrCat("cannot open cuda:", index, ": ", device.status().message()));
 }
 
-// cuDNN's engines for the device where this build has cuDNN; else one engine a step, without
-// workspace.
-absl::StatusOr<std::unique_ptr<EngineCatalog>> CatalogOf(const std::string& described) {
-  const absl::StatusOr<std::string> properties = CudnnDeviceProperties(described);
-  if (!properties.ok()) return std::make_unique<DefaultCatalog>();
-  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*properties);
-  if (absl::IsUnimplemented(catalog.status())) return std::make_unique<DefaultCatalog>();
-  return catalog;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name) {
@@ -80,7 +69,7 @@ absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name) {
     return UnknownDevice(chosen, absl::StrCat(", ", absl::StrJoin(DescribedDeviceNames(), ", ")));
   }
   target.description = *description;
-  ASSIGN_OR_RETURN(target.catalog, CatalogOf(chosen));
+  ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(chosen));
   return target;
 }
 

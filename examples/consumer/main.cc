@@ -1,4 +1,5 @@
-// Trains a small network for one step with the installed library, on the CPU.
+// With the installed library: trains a small network for one step on the CPU, and plans it for a
+// GPU that is not here.
 #include <neap/memory/heap.h>
 #include <neap/neap.h>
 
@@ -21,6 +22,17 @@ neap::Graph Mlp() {
   return net;
 }
 
+// The bytes that training takes on an H200.
+absl::StatusOr<int64_t> BytesOnH200(const neap::Graph& net) {
+  ASSIGN_OR_RETURN(const neap::Program program, BuildProgram(net, {}));
+  ASSIGN_OR_RETURN(const neap::DeviceDescription h200, neap::DescribedDevice("h200"));
+  ASSIGN_OR_RETURN(const std::unique_ptr<neap::EngineCatalog> catalog,
+                   neap::DescribedCatalog("h200"));
+  ASSIGN_OR_RETURN(const neap::PlanResult result, MakePlan(program, {}, h200, *catalog));
+  RETURN_IF_ERROR(Verify(result.plan));
+  return result.plan.peak_bytes;
+}
+
 absl::Status Run() {
   const neap::Graph net = Mlp();
   ASSIGN_OR_RETURN(const neap::ResolvedGraph resolved, Resolve(net, neap::Mode::kTraining));
@@ -32,8 +44,9 @@ absl::Status Run() {
 
   neap::Heap heap(session.memory().arena_bytes);  // the planner's allocator, of use by itself
   RETURN_IF_ERROR(heap.Allocate(1, session.memory().measured_peak_bytes).status());
+  ASSIGN_OR_RETURN(const int64_t h200_bytes, BytesOnH200(net));
   std::cout << net.options().name << ": " << resolved.layers.size() << " layers, loss " << loss
-            << ", " << heap.used_bytes() << " bytes\n";
+            << ", " << heap.used_bytes() << " bytes; on an H200 " << h200_bytes << "\n";
   return absl::OkStatus();
 }
 

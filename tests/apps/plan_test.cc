@@ -3,10 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
+#include "neap/core/device/description.h"
+#include "neap/core/program.h"
 #include "neap/core/verifier.h"
+#include "neap/layers/described_catalog.h"
+#include "neap/memory/planner.h"
+#include "neap/nets/registry.h"
 #include "tests/apps/command.h"
 
 namespace neap::testing {
@@ -42,6 +49,20 @@ TEST_CASE("exact accounting lies below the paper's, and the parts of the differe
   CHECK(apart.at("in_place_results") == 0);
   CHECK(apart.at("peak_activation_bytes").get<int64_t>() ==
         exact + paper.at("in_place_bytes").get<int64_t>());
+}
+
+TEST_CASE("a program can plan for an absent GPU as the command does") {
+  const Json printed = RunForJson({"plan", "resnet50", "--batch", "32", "--device", "h200"}).at(0);
+  const absl::StatusOr<Graph> net = nets::Build("resnet50", {.batch = 32});
+  REQUIRE(net.ok());
+  const absl::StatusOr<Program> program = BuildProgram(*net, {});
+  const absl::StatusOr<DeviceDescription> h200 = DescribedDevice("h200");
+  const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
+  REQUIRE((program.ok() && h200.ok() && catalog.ok()));
+  const absl::StatusOr<PlanResult> result = MakePlan(*program, {}, *h200, **catalog);
+  REQUIRE(result.ok());
+  CHECK(absl::StrFormat("%016x", result->plan.Hash()) == printed.at("plan_hash"));
+  CHECK(absl::IsNotFound(DescribedCatalog("abacus").status()));
 }
 
 TEST_CASE("the minimum budget is feasible, a block less is refused with that minimum") {
