@@ -29,7 +29,7 @@ absl::StatusOr<Plan> PlanQuickly(const Program& program, const std::string& poli
 // Counted from 1; 0 if there is none.
 int PeakStep(const Plan& plan) {
   const std::optional<StepMemory> peak = ActivationPeak(MemoryPerStep(plan));
-  return peak.has_value() ? peak->step.value + 1 : 0;
+  return peak.has_value() ? peak->serves.value + 1 : 0;
 }
 
 struct Saved {

@@ -16,6 +16,8 @@ double GapPercent(const PlanningStats& stats) {
          static_cast<double>(stats.placement_lower_bound);
 }
 
+double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
+
 Json ToJson(const Plan& plan, const StepMemory& memory) {
   const PlanStep& step = plan.steps[memory.step.index()];
   return {{"step", memory.step.value + 1},
@@ -56,8 +58,7 @@ Json PlanTotals(const PlanReport& report) {
           {"arena_bytes", plan.arena_bytes},
           {"peak_bytes", plan.peak_bytes},
           {"peak_activation_bytes", plan.peak_activation_bytes},
-          {"peak_activation_mib",
-           static_cast<double>(plan.peak_activation_bytes) / static_cast<double>(kMiB)}};
+          {"peak_activation_mib", Mib(plan.peak_activation_bytes)}};
 }
 
 }  // namespace
@@ -70,6 +71,9 @@ std::string ToText(const PlanReport& report) {
   absl::StrAppendFormat(&text, "  placement bound      %s; gap %.2f%% (%s)\n",
                         FormatBytes(stats.placement_lower_bound), GapPercent(stats),
                         report.placement);
+  absl::StrAppendFormat(&text, "  layer-wise bound     %.3f MiB at step %d; l_peak is %.3f MiB\n",
+                        Mib(stats.layerwise.bytes), stats.layerwise.step.value + 1,
+                        Mib(stats.layerwise.l_peak));
   absl::StrAppendFormat(&text, "  in-place results     %d\n", stats.in_place_tensors);
   absl::StrAppendFormat(&text,
                         "  planning time        engines listed in %.1f ms, planned in %.1f ms\n",
@@ -85,12 +89,20 @@ Json ToJson(const PlanReport& report, bool per_step) {
   const std::vector<StepMemory> memory = MemoryPerStep(plan);
   const StepMemory peak = ActivationPeak(memory).value_or(StepMemory{});
   Json json = PlanTotals(report);
-  json["peak_step"] = peak.step.value + 1;
-  json["peak_layer"] = plan.steps.empty() ? "" : plan.steps[peak.step.index()].layer;
+  json["peak_step"] = peak.serves.value + 1;
+  json["peak_layer"] = plan.steps.empty() ? "" : plan.steps[peak.serves.index()].layer;
   json["live_tensors"] = peak.live_activations;
   json["minimum_budget_bytes"] = stats.minimum_budget_bytes;
   json["placement_lower_bound_bytes"] = stats.placement_lower_bound;
   json["placement_gap_percent"] = GapPercent(stats);
+  json["l_peak_bytes"] = stats.layerwise.l_peak;
+  json["layerwise_bound_bytes"] = stats.layerwise.bytes;
+  const Movement movement = TotalMovement(plan);
+  json["extra_forwards"] = movement.extra_forwards;
+  json["offloaded_bytes"] = movement.offloaded_bytes;
+  json["prefetched_bytes"] = movement.prefetched_bytes;
+  json["host_peak_bytes"] = plan.host_peak_bytes;
+  json["host_pool_bytes"] = stats.host_pool_bytes;
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();
   json["predicted_ms"] = plan.predicted_ms;

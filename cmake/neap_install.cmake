@@ -5,7 +5,7 @@ install(TARGETS neap EXPORT neap_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIB
 if(TARGET neap_command)
   install(TARGETS neap_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-foreach(module core layers memory nets)
+foreach(module core layers memory recompute nets)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap
           FILES_MATCHING PATTERN "*.h" PATTERN "cuda" EXCLUDE PATTERN "cpu" EXCLUDE)
 endforeach()

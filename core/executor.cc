@@ -9,6 +9,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
 #include "neap/layers/join.h"
+#include "neap/memory/host_pool.h"
 
 namespace neap {
 
@@ -20,7 +21,8 @@ class Executor::Binder {
         plan_(plan),
         executor_(executor),
         arena_(arena),
-        regions_(plan.tensors.size()) {
+        regions_(plan.tensors.size()),
+        host_offsets_(plan.tensors.size(), 0) {
     executor_.given_.resize(plan.tensors.size(), nullptr);
   }
 
@@ -29,6 +31,9 @@ class Executor::Binder {
     for (const Action& action : plan_.actions) {
       if (const auto* wait = std::get_if<WaitAction>(&action))
         event_of_.try_emplace(wait->on, event_of_.size());
+    }
+    for (const HostPlace& place : host_places_) {
+      if (place.wait_for.has_value()) event_of_.try_emplace(*place.wait_for, event_of_.size());
     }
     const bool transfers = executor_.host_pool_.size_bytes() > 0;
     if (transfers) {
@@ -65,17 +70,12 @@ class Executor::Binder {
     executor_.operations_.emplace_back(WaitEvent{later, event});
   }
 
-  // One slot per tensor that ever leaves the arena.
   absl::Status ReserveHostPool() {
-    int64_t bytes = 0;
-    for (const Action& action : plan_.actions) {
-      const auto* offload = std::get_if<OffloadAction>(&action);
-      if (offload == nullptr || !host_slots_.try_emplace(offload->tensor, bytes).second) continue;
-      bytes += RoundUp(plan_.tensors[offload->tensor.index()].bytes, kBlockBytes);
-    }
-    if (bytes == 0) return absl::OkStatus();
+    HostLayout layout = LayOutHostPool(plan_);
+    if (layout.bytes == 0) return absl::OkStatus();
     ASSIGN_OR_RETURN(executor_.host_pool_,
-                     executor_.device_->Allocate(MemoryKind::kPinnedHost, bytes));
+                     executor_.device_->Allocate(MemoryKind::kPinnedHost, layout.bytes));
+    host_places_ = std::move(layout.places);
     return absl::OkStatus();
   }
 
@@ -89,6 +89,12 @@ class Executor::Binder {
   absl::Status BindAction(const FreeAction& /*free*/) { return absl::OkStatus(); }
 
   absl::Status BindAction(const OffloadAction& offload) {
+    const HostPlace& place = host_places_[next_place_++];
+    host_offsets_[offload.tensor.index()] = place.offset;
+    if (place.wait_for.has_value()) {
+      executor_.operations_.emplace_back(
+          WaitEvent{Stream::kD2h, event_of_.at(*place.wait_for)});
+    }
     const auto [device, host] = Places(offload.tensor);
     executor_.operations_.emplace_back(
         Transfer{Stream::kD2h, host, device, Bytes(offload.tensor), End(offload.tensor)});
@@ -236,7 +242,7 @@ class Executor::Binder {
   int64_t End(TensorId tensor) const { return regions_[tensor.index()].end(); }
   std::pair<std::byte*, std::byte*> Places(TensorId tensor) const {
     return {arena_ + regions_[tensor.index()].offset,
-            executor_.host_pool_.data() + host_slots_.at(tensor)};
+            executor_.host_pool_.data() + host_offsets_[tensor.index()]};
   }
 
   const Program& program_;
@@ -244,7 +250,9 @@ class Executor::Binder {
   Executor& executor_;
   std::byte* arena_;
   std::vector<Region> regions_;  // by TensorId, as of the action at hand
-  absl::flat_hash_map<TensorId, int64_t> host_slots_;
+  std::vector<HostPlace> host_places_;    // of the offloads, in issue order
+  size_t next_place_ = 0;                 // of the next offload
+  std::vector<int64_t> host_offsets_;     // by TensorId, as of the action at hand
   absl::flat_hash_map<int64_t, size_t> event_of_;  // by action index
   size_t joins_ = 0;                               // events after those
 };

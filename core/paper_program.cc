@@ -81,7 +81,9 @@ class PaperBuilder {
     if (producer.inputs.empty()) return;
     std::optional<TensorId>& dx = grads_[producer.id.index()];
     const Operand operand = {Slot::kInputGrad, static_cast<int>(i)};
-    if (dx.has_value()) {
+    if (!dy.has_value() && !dx.has_value()) {
+      dx = outputs_[layer.id.index()];
+    } else if (dx.has_value()) {
       step.accumulates.push_back({*dx, operand});
     } else if (HandsGradientOn(layer.layer) && readers_[producer.id.index()] == 1) {
       dx = dy;

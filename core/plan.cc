@@ -87,7 +87,26 @@ std::vector<StepMemory> MemoryPerStep(const Plan& plan) {
     if (const auto* compute = std::get_if<ComputeAction>(&action))
       memory.push_back(bookkeeping.Memory(*compute));
   }
+  StepId next;
+  for (auto at = memory.rbegin(); at != memory.rend(); ++at) {
+    if (!at->recompute) next = at->step;
+    at->serves = next;
+  }
   return memory;
+}
+
+Movement TotalMovement(const Plan& plan) {
+  Movement total;
+  for (const Action& action : plan.actions) {
+    if (const auto* compute = std::get_if<ComputeAction>(&action)) {
+      total.extra_forwards += compute->recompute ? 1 : 0;
+    } else if (const auto* offload = std::get_if<OffloadAction>(&action)) {
+      total.offloaded_bytes += plan.tensors[offload->tensor.index()].bytes;
+    } else if (const auto* prefetch = std::get_if<PrefetchAction>(&action)) {
+      total.prefetched_bytes += plan.tensors[prefetch->tensor.index()].bytes;
+    }
+  }
+  return total;
 }
 
 std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory) {
@@ -111,13 +130,22 @@ std::string Plan::Summary() const {
     absl::StrAppendFormat(&text, "  %-20s %s\n", label, FormatBytes(BytesOf(*this, role)));
   }
   if (const std::optional<StepMemory> peak = ActivationPeak(MemoryPerStep(*this))) {
-    const PlanStep& step = steps[peak->step.index()];
+    const PlanStep& step = steps[peak->serves.index()];
     absl::StrAppendFormat(
         &text,
         "  activation peak      %.3f MiB (%d bytes) at step %d, %s %s, with %d live tensors\n",
         static_cast<double>(peak_activation_bytes) / static_cast<double>(kMiB),
-        peak_activation_bytes, peak->step.value + 1, step.layer, Name(step.phase),
+        peak_activation_bytes, peak->serves.value + 1, step.layer, Name(step.phase),
         peak->live_activations);
+  }
+  const Movement total = TotalMovement(*this);
+  if (total.extra_forwards > 0)
+    absl::StrAppendFormat(&text, "  rebuilt              %d extra forward steps\n",
+                          total.extra_forwards);
+  if (host_peak_bytes > 0) {
+    absl::StrAppendFormat(&text, "  moved                %s to the host, %s back; %s there at most\n",
+                          FormatBytes(total.offloaded_bytes), FormatBytes(total.prefetched_bytes),
+                          FormatBytes(host_peak_bytes));
   }
   absl::StrAppendFormat(&text, "  steps                %d, predicted %.3f ms\n", steps.size(),
                         predicted_ms);

@@ -140,6 +140,7 @@ struct Plan {
 struct StepMemory {
   StepId step;
   bool recompute = false;
+  StepId serves;                      // the step that a recomputation is for: the next in order
   int64_t live_bytes = 0;             // in use: whole blocks, workspace included
   int64_t live_activation_bytes = 0;  // exact bytes of activations, saved tensors and gradients
   int live_activations = 0;           // their number
@@ -153,5 +154,13 @@ std::vector<StepMemory> MemoryPerStep(const Plan& plan);
 
 // The entry with the largest sum of live activations, the first of equals; empty if there is none.
 std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory);
+
+// What an iteration does besides its steps.
+struct Movement {
+  int64_t extra_forwards = 0;    // steps run again
+  int64_t offloaded_bytes = 0;   // to the host
+  int64_t prefetched_bytes = 0;  // and back
+};
+Movement TotalMovement(const Plan& plan);
 
 }  // namespace neap

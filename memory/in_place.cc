@@ -5,36 +5,69 @@
 namespace neap {
 namespace {
 
-// A kernel may take the result over this operand, but not over another operand that is the same
-// tensor (x + y + x).
-bool ReadOnce(const Step& step, TensorId tensor) {
-  return std::count_if(step.reads.begin(), step.reads.end(),
-                       [&](const Use& use) { return use.tensor == tensor; }) == 1;
-}
+class Prover {
+ public:
+  Prover(const Program& program, const ComputeSequence& runs, const std::vector<Lifetime>& lives)
+      : program_(program),
+        runs_(runs),
+        lives_(lives),
+        replaces_(lives.size()),
+        latest_(program.tensors.size()),
+        taken_(lives.size(), false) {}
 
-bool MayReplace(const Program& program, const std::vector<Lifetime>& lifetimes, const Step& step,
-                TensorId written, TensorId read) {
-  const Tensor& from = program.tensor(read);
-  const Tensor& to = program.tensor(written);
-  return lifetimes[read.index()].end == step.id.value + 1 && !IsGiven(from.role) &&
-         !IsGiven(to.role) && from.spec.size_bytes() == to.spec.size_bytes() &&
-         ReadOnce(step, read);
-}
+  Replacements Prove() {
+    size_t next = 0;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      const int position = static_cast<int>(i);
+      for (; next < lives_.size() && lives_[next].begin == position; ++next)
+        latest_[lives_[next].tensor.index()] = next;
+      for (const auto& [written, read] : program_.steps[runs_[i].step.index()].in_place)
+        Consider(position, written, read);
+    }
+    return std::move(replaces_);
+  }
+
+ private:
+  void Consider(int position, TensorId written, TensorId read) {
+    const std::optional<size_t> to = latest_[written.index()];
+    const std::optional<size_t> from = latest_[read.index()];
+    if (!to.has_value() || !from.has_value() || replaces_[*to].has_value() || taken_[*from] ||
+        lives_[*to].begin != position || !MayReplace(position, *to, *from)) {
+      return;
+    }
+    replaces_[*to] = from;
+    taken_[*from] = true;
+  }
+
+  bool MayReplace(int position, size_t to, size_t from) const {
+    const Tensor& written = program_.tensor(lives_[to].tensor);
+    const Tensor& read = program_.tensor(lives_[from].tensor);
+    return lives_[from].end == position + 1 && lives_[from].begin < position &&
+           !IsGiven(read.role) && !IsGiven(written.role) &&
+           read.spec.size_bytes() == written.spec.size_bytes() && ReadOnce(position, read.id);
+  }
+
+  // A kernel may take the result over this operand, but not over another operand that is the same
+  // tensor (x + y + x).
+  bool ReadOnce(int position, TensorId tensor) const {
+    const std::vector<TensorId> reads =
+        RunReads(program_, runs_[static_cast<size_t>(position)]);
+    return std::count(reads.begin(), reads.end(), tensor) == 1;
+  }
+
+  const Program& program_;
+  const ComputeSequence& runs_;
+  const std::vector<Lifetime>& lives_;
+  Replacements replaces_;
+  std::vector<std::optional<size_t>> latest_;  // by TensorId: its life at the run at hand
+  std::vector<bool> taken_;                    // by life
+};
 
 }  // namespace
 
-Replacements ProveInPlace(const Program& program, const std::vector<Lifetime>& lifetimes) {
-  Replacements replaces(program.tensors.size());
-  std::vector<bool> taken(program.tensors.size(), false);
-  for (const Step& step : program.steps) {
-    for (const auto& [written, read] : step.in_place) {
-      if (replaces[written.index()].has_value() || taken[read.index()]) continue;
-      if (!MayReplace(program, lifetimes, step, written, read)) continue;
-      replaces[written.index()] = read;
-      taken[read.index()] = true;
-    }
-  }
-  return replaces;
+Replacements ProveInPlace(const Program& program, const ComputeSequence& runs,
+                          const std::vector<Lifetime>& lives) {
+  return Prover(program, runs, lives).Prove();
 }
 
 }  // namespace neap

@@ -1,12 +1,12 @@
 // In-place: results that take over the bytes of a tensor they are computed from.
 //
 // The kernels say where they could ({written, read} pairs of a step); this pass proves where they
-// may: the old value is read by this step, once, and by none after it, the sizes agree, and the
+// may: the old value is read by this run, once, and by none after it, the sizes agree, and the
 // bytes are the iteration's own (a parameter or the batch is never overwritten). SuperNeurons does
 // not have it, so it can be left out.
 //
-//   steps        0   1   2   3
-//   bn1          [=======)             last read by step 1 ...
+//   runs         0   1   2   3
+//   bn1          [=======)             last read by run 1 ...
 //   relu1            [===========)     ... which writes relu1: one region, from 0 to 4
 #pragma once
 
@@ -18,9 +18,10 @@
 
 namespace neap {
 
-// By TensorId of the written tensor: the tensor whose bytes it takes over.
-using Replacements = std::vector<std::optional<TensorId>>;
+// By index of the life that begins: the life whose bytes it takes over.
+using Replacements = std::vector<std::optional<size_t>>;
 
-Replacements ProveInPlace(const Program& program, const std::vector<Lifetime>& lifetimes);
+Replacements ProveInPlace(const Program& program, const ComputeSequence& runs,
+                          const std::vector<Lifetime>& lives);
 
 }  // namespace neap

@@ -1,79 +1,60 @@
 #include "neap/memory/plan_walk.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
-#include "neap/core/cost_model.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
-#include "neap/memory/planner.h"
 
 namespace neap {
 namespace {
 
-const Engine* SmallestEngine(const StepEngines& step) {
-  const auto smallest = std::min_element(
-      step.engines.begin(), step.engines.end(),
-      [](const Engine& a, const Engine& b) { return a.workspace_bytes < b.workspace_bytes; });
-  return smallest == step.engines.end() ? nullptr : &*smallest;
-}
-
-const Engine* FirstThatFits(const StepEngines& step, int64_t free_bytes) {
-  for (const Engine& engine : step.engines) {
-    if (engine.workspace_bytes + step.scratch_bytes <= free_bytes) return &engine;
-  }
-  return SmallestEngine(step);
-}
-
 class Walker {
  public:
-  Walker(const Program& program, const Schedule& schedule, Allocator& allocator)
+  Walker(const Program& program, const ComputeSequence& runs, const Residency& residency,
+         Allocator& allocator)
       : program_(program),
-        schedule_(schedule),
+        runs_(runs),
+        residency_(residency),
         allocator_(allocator),
-        regions_(program.tensors.size()),
-        dying_(program.steps.size() + 1) {
-    for (const Tensor& tensor : program.tensors) {
-      const Lifetime& residency = schedule.residency[tensor.id.index()];
-      if (IsPersistent(tensor.role) || residency.begin == residency.end) continue;
-      dying_[static_cast<size_t>(residency.end)].push_back(tensor.id);
+        buffers_(FindBuffers(residency)),
+        regions_(residency.stays.size()),
+        ending_(runs.size() + 1),
+        leaving_(runs.size() + 1) {
+    for (size_t i = 0; i < residency.stays.size(); ++i) {
+      const Stay& stay = residency.stays[i];
+      ending_[static_cast<size_t>(stay.end)].push_back(i);
+      if (stay.offload_after.has_value())
+        leaving_[static_cast<size_t>(*stay.offload_after + 1)].push_back(i);
     }
   }
 
-  absl::StatusOr<WalkResult> Walk(const std::vector<StepEngines>& engines, WorkspaceChoice choice) {
-    RETURN_IF_ERROR(PlaceGiven());
-    for (const Step& step : program_.steps) {
-      for (const Use& use : step.writes) {
-        if (IsPersistent(program_.tensor(use.tensor).role))
-          continue;  // has its place: the loss's metrics
-        RETURN_IF_ERROR(Place(use.tensor));
-      }
-      RETURN_IF_ERROR(Compute(step, engines[step.id.index()], choice));
-      for (TensorId dead : dying_[step.id.index() + 1]) RETURN_IF_ERROR(Release(dead));
+  absl::StatusOr<WalkResult> Walk(const EngineTable& engines, WorkspaceChoice choice) {
+    PlacePersistent();
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      RETURN_IF_ERROR(BeginStays(static_cast<int>(i)));
+      if (i == 0) Offload(0);
+      RETURN_IF_ERROR(Compute(static_cast<int>(i), engines, choice));
+      Offload(i + 1);
+      for (size_t stay : ending_[i + 1]) RETURN_IF_ERROR(End(stay));
     }
     return std::move(result_);
   }
 
  private:
-  absl::Status PlaceGiven() {
+  void PlacePersistent() {
     int64_t offset = 0;
     for (const Tensor& tensor : program_.tensors) {
       if (!IsPersistent(tensor.role)) continue;
       const Region region = {offset, RoundUp(tensor.spec.size_bytes(), kBlockBytes)};
-      Record(tensor.id, region);
+      Alloc(tensor.id, region);
       offset = region.end();
     }
-    live_bytes_ = schedule_.persistent_bytes;
-    for (const Tensor& tensor : program_.tensors) {
-      const Lifetime& residency = schedule_.residency[tensor.id.index()];
-      if (IsPersistent(tensor.role) || !IsGiven(tensor.role) || residency.begin == residency.end)
-        continue;
-      RETURN_IF_ERROR(Place(tensor.id));
-    }
-    return absl::OkStatus();
+    persistent_bytes_ = live_bytes_ = offset;
   }
 
-  void Record(TensorId tensor, Region region) {
-    regions_[tensor.index()] = region;
+  void Alloc(TensorId tensor, const Region& region) {
     Raise(region);
     result_.actions.emplace_back(AllocAction{tensor, region});
   }
@@ -83,60 +64,86 @@ class Walker {
 
   absl::StatusOr<Region> Take(AllocationId id, int64_t bytes) {
     ASSIGN_OR_RETURN(Region region, allocator_.Allocate(id, bytes));
-    region.offset += schedule_.persistent_bytes;
+    region.offset += persistent_bytes_;
     return region;
   }
 
-  absl::Status Place(TensorId tensor) {
-    if (const std::optional<TensorId> replaced = schedule_.replaces[tensor.index()];
-        replaced.has_value()) {
-      Record(tensor, regions_[replaced->index()]);
-      return absl::OkStatus();
+  absl::Status BeginStays(int position) {
+    const size_t first = next_stay_;
+    for (; next_stay_ < residency_.stays.size() && residency_.stays[next_stay_].begin == position;
+         ++next_stay_) {
+      RETURN_IF_ERROR(Begin(next_stay_));
     }
-    ASSIGN_OR_RETURN(const Region region,
-                     Take(tensor.value, program_.tensor(tensor).spec.size_bytes()));
-    Record(tensor, region);
-    live_bytes_ += region.bytes;
+    for (size_t i = first; i < next_stay_; ++i) {
+      const Stay& stay = residency_.stays[i];
+      if (stay.fetched) result_.actions.emplace_back(PrefetchAction{stay.tensor});
+    }
     return absl::OkStatus();
   }
 
-  absl::Status Compute(const Step& step, const StepEngines& engines, WorkspaceChoice choice) {
-    ComputeAction action = {.step = step.id};
+  absl::Status Begin(size_t i) {
+    const Stay& stay = residency_.stays[i];
+    if (stay.replaces.has_value()) {
+      regions_[i] = regions_[*stay.replaces];
+    } else {
+      ASSIGN_OR_RETURN(regions_[i], Take(static_cast<AllocationId>(i),
+                                         program_.tensor(stay.tensor).spec.size_bytes()));
+      live_bytes_ += regions_[i].bytes;
+    }
+    Alloc(stay.tensor, regions_[i]);
+    return absl::OkStatus();
+  }
+
+  absl::Status Compute(int position, const EngineTable& engines, WorkspaceChoice choice) {
+    const Run& run = runs_[static_cast<size_t>(position)];
+    ComputeAction action = {.step = run.step, .recompute = run.recompute};
+    const StepEngines& list = engines.Of(run);
     const Engine* engine = choice == WorkspaceChoice::kSmallest
-                               ? SmallestEngine(engines)
-                               : FirstThatFits(engines, allocator_.LargestFreeBytes());
-    const int64_t bytes = engines.scratch_bytes + (engine == nullptr ? 0 : engine->workspace_bytes);
-    if (engine != nullptr && !engines.only_one)
+                               ? engines.Smallest(run)
+                               : engines.FirstThatFits(run, allocator_.LargestFreeBytes());
+    const int64_t bytes = list.scratch_bytes + (engine == nullptr ? 0 : engine->workspace_bytes);
+    if (engine != nullptr && !list.only_one)
       action.engines.push_back({engine->id, program_.net.batch});
     if (bytes > 0) {
-      ASSIGN_OR_RETURN(action.workspace, Take(WorkspaceId(step.id), bytes));
+      ASSIGN_OR_RETURN(action.workspace, Take(WorkspaceId(position), bytes));
       Raise(*action.workspace);
-      RETURN_IF_ERROR(allocator_.Free(WorkspaceId(step.id)));
+      RETURN_IF_ERROR(allocator_.Free(WorkspaceId(position)));
     }
     const int64_t used = live_bytes_ + RoundUp(bytes, kBlockBytes);
     if (used > result_.busiest_bytes) {
       result_.busiest_bytes = used;
-      result_.busiest_step = step.id;
+      result_.busiest_step = run.step;
     }
     result_.actions.emplace_back(std::move(action));
     return absl::OkStatus();
   }
 
-  // A tensor that was overwritten in place leaves its bytes to the one that did.
-  absl::Status Release(TensorId tensor) {
-    result_.actions.emplace_back(FreeAction{tensor});
-    if (schedule_.overwritten[tensor.index()]) return absl::OkStatus();
-    live_bytes_ -= regions_[tensor.index()].bytes;
-    return allocator_.Free(schedule_.buffer_of[tensor.index()].value);
+  // What leaves once the run before `position` is done.
+  void Offload(size_t position) {
+    for (size_t i : leaving_[position])
+      result_.actions.emplace_back(OffloadAction{residency_.stays[i].tensor});
+  }
+
+  // A stay whose bytes were taken over leaves them to the one that did.
+  absl::Status End(size_t i) {
+    result_.actions.emplace_back(FreeAction{residency_.stays[i].tensor});
+    if (buffers_.is_replaced[i]) return absl::OkStatus();
+    live_bytes_ -= regions_[i].bytes;
+    return allocator_.Free(static_cast<AllocationId>(buffers_.first[i]));
   }
 
   const Program& program_;
-  const Schedule& schedule_;
+  const ComputeSequence& runs_;
+  const Residency& residency_;
   Allocator& allocator_;
+  Buffers buffers_;
   WalkResult result_;
+  int64_t persistent_bytes_ = 0;
   int64_t live_bytes_ = 0;                    // without workspaces
-  std::vector<Region> regions_;               // by TensorId
-  std::vector<std::vector<TensorId>> dying_;  // by the step before which they are gone
+  size_t next_stay_ = 0;                      // the first that has not begun
+  std::vector<Region> regions_;               // by stay
+  std::vector<std::vector<size_t>> ending_;   // by the position at which they are gone
+  std::vector<std::vector<size_t>> leaving_;  // by the position before which they are offloaded
 };
 
 std::vector<TensorId> Ids(const std::vector<Use>& uses) {
@@ -148,55 +155,34 @@ std::vector<TensorId> Ids(const std::vector<Use>& uses) {
 
 }  // namespace
 
-Schedule MakeSchedule(const Program& program, const Policy& policy, bool in_place) {
-  std::vector<Lifetime> lifetimes = Lifetimes(program);
-  Schedule schedule;
-  schedule.replaces =
-      in_place ? ProveInPlace(program, lifetimes) : Replacements(program.tensors.size());
-  schedule.residency = policy.residency(program, std::move(lifetimes));
-  schedule.overwritten.resize(program.tensors.size(), false);
+Buffers FindBuffers(const Residency& residency) {
+  const size_t count = residency.stays.size();
+  Buffers buffers = {std::vector<size_t>(count), std::vector<bool>(count, false),
+                     std::vector<int>(count)};
+  std::iota(buffers.first.begin(), buffers.first.end(), size_t{0});
+  for (size_t i = 0; i < count; ++i) {  // in order of begin: chains unfold front to back
+    const Stay& stay = residency.stays[i];
+    if (stay.replaces.has_value()) {
+      buffers.first[i] = buffers.first[*stay.replaces];
+      buffers.is_replaced[*stay.replaces] = true;
+    }
+    buffers.end[buffers.first[i]] = stay.end;
+  }
+  return buffers;
+}
+
+int64_t PersistentBytes(const Program& program) {
+  int64_t bytes = 0;
   for (const Tensor& tensor : program.tensors) {
-    const size_t i = tensor.id.index();
-    if (IsPersistent(tensor.role)) {
-      schedule.persistent_bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
-    }
-    // What is overwritten is gone, also where the policy would have kept it.
-    if (const std::optional<TensorId> old = schedule.replaces[i]; old.has_value()) {
-      schedule.residency[old->index()].end = schedule.residency[i].begin + 1;
-      schedule.overwritten[old->index()] = true;
-    }
+    if (IsPersistent(tensor.role)) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
-  schedule.buffers = schedule.residency;
-  for (const Tensor& tensor : program.tensors) schedule.buffer_of.push_back(tensor.id);
-  for (const Step& step : program.steps) {  // in order of definition: chains unfold front to back
-    for (const Use& use : step.writes) {
-      const std::optional<TensorId> old = schedule.replaces[use.tensor.index()];
-      if (!old.has_value()) continue;
-      const TensorId first = schedule.buffer_of[old->index()];
-      schedule.buffer_of[use.tensor.index()] = first;
-      schedule.buffers[first.index()].end = schedule.residency[use.tensor.index()].end;
-    }
-  }
-  return schedule;
+  return bytes;
 }
 
-void KeepStrictEngine(std::vector<Engine>& engines) {
-  const auto fixed = std::find_if(engines.begin(), engines.end(), [](const Engine& engine) {
-    return engine.workspace_bytes <= kStrictWorkspaceBytes;
-  });
-  const Engine keep = fixed == engines.end() ? *SmallestEngine({.engines = engines}) : *fixed;
-  engines = {keep};
-}
-
-int64_t SmallestWorkspace(const StepEngines& engines) {
-  const Engine* smallest = SmallestEngine(engines);
-  return engines.scratch_bytes + (smallest == nullptr ? 0 : smallest->workspace_bytes);
-}
-
-absl::StatusOr<WalkResult> WalkProgram(const Program& program, const Schedule& schedule,
-                                       const std::vector<StepEngines>& engines,
-                                       WorkspaceChoice choice, Allocator& allocator) {
-  return Walker(program, schedule, allocator).Walk(engines, choice);
+absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequence& runs,
+                                    const Residency& residency, const EngineTable& engines,
+                                    WorkspaceChoice choice, Allocator& allocator) {
+  return Walker(program, runs, residency, allocator).Walk(engines, choice);
 }
 
 Plan DescribeProgram(const Program& program, const DeviceDescription& device) {
@@ -214,7 +200,6 @@ Plan DescribeProgram(const Program& program, const DeviceDescription& device) {
                           std::string(program.StepType(step)), step.phase, Ids(step.reads),
                           Ids(step.writes), Ids(step.accumulates), Ids(step.rerun_reads),
                           step.in_place});
-    plan.predicted_ms += 1e3 * PredictSeconds(program, step, device);
   }
   return plan;
 }

@@ -3,21 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "neap/core/lifetimes.h"
+#include "neap/core/cost_model.h"
 #include "neap/core/status_macros.h"
-#include "neap/memory/heap.h"
-#include "neap/memory/in_place.h"
-#include "neap/memory/offline_allocator.h"
-#include "neap/memory/placement.h"
-#include "neap/memory/plan_walk.h"
+#include "neap/core/timeline.h"
+#include "neap/memory/drafter.h"
+#include "neap/memory/host_pool.h"
 #include "neap/memory/policy.h"
+#include "neap/memory/stream_order.h"
 
 namespace neap {
 namespace {
@@ -30,56 +28,17 @@ double MillisecondsSince(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-// Engines that a plan may name, per step: deterministic ones, the library's recommendation first.
-absl::StatusOr<std::vector<StepEngines>> ListEngines(const Program& program, bool strict,
-                                                     EngineCatalog& catalog) {
-  std::vector<StepEngines> all(program.steps.size());
-  if (program.options.accounting == Accounting::kPaper) return all;
-  for (const Step& step : program.steps) {
-    StepEngines& step_engines = all[step.id.index()];
-    step_engines.scratch_bytes = program.AccumulationScratchBytes(step);
-    absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(program.Signature(step));
-    if (!engines.ok()) {
-      return absl::Status(engines.status().code(),
-                          absl::StrCat(program.StepName(step), ": ", engines.status().message()));
-    }
-    step_engines.only_one = engines->size() == 1;
-    for (Engine& engine : *engines) {
-      if (engine.deterministic) step_engines.engines.push_back(std::move(engine));
-    }
-    if (step_engines.engines.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(program.StepName(step), ": the library has no deterministic engine"));
-    }
-    if (strict) KeepStrictEngine(step_engines.engines);
+// What the plan's actions say of themselves.
+void FillTotals(const Draft& draft, PlanResult& result) {
+  Plan& plan = result.plan;
+  PlanningStats& stats = result.stats;
+  for (const StepMemory& memory : MemoryPerStep(plan)) {
+    plan.peak_activation_bytes =
+        std::max(plan.peak_activation_bytes, memory.live_activation_bytes);
   }
-  return all;
-}
-
-// The blocks that an offline placement has to place: one for each buffer, one for each workspace
-// that must be.
-struct BlockList {
-  std::vector<AllocationId> ids;
-  std::vector<PlacementBlock> blocks;
-};
-BlockList TransientBlocks(const Program& program, const Schedule& schedule,
-                          const std::vector<StepEngines>& engines) {
-  BlockList list;
-  const auto add = [&list](AllocationId id, int64_t bytes, int begin, int end) {
-    list.ids.push_back(id);
-    list.blocks.push_back({.bytes = RoundUp(bytes, kBlockBytes), .begin = begin, .end = end});
-  };
-  for (const Tensor& tensor : program.tensors) {
-    if (IsPersistent(tensor.role) || schedule.replaces[tensor.id.index()].has_value()) continue;
-    const Lifetime& buffer = schedule.buffers[tensor.id.index()];
-    if (buffer.begin < buffer.end)
-      add(tensor.id.value, tensor.spec.size_bytes(), buffer.begin, buffer.end);
-  }
-  for (const Step& step : program.steps) {
-    const int64_t bytes = SmallestWorkspace(engines[step.id.index()]);
-    if (bytes > 0) add(WorkspaceId(step.id), bytes, step.id.value, step.id.value + 1);
-  }
-  return list;
+  plan.host_peak_bytes = HostPeakBytes(plan);
+  for (const Stay& stay : draft.residency.stays)
+    stats.in_place_tensors += stay.replaces.has_value() ? 1 : 0;
 }
 
 class Planner {
@@ -95,80 +54,69 @@ class Planner {
                                                  options_.placement, kPlacements[0], kPlacements[1],
                                                  kPlacements[2]));
     }
+    ASSIGN_OR_RETURN(Drafter drafter,
+                     Drafter::Create(program_, policy, options_, device_, catalog));
     const auto start = std::chrono::steady_clock::now();
-    ASSIGN_OR_RETURN(engines_, ListEngines(program_, options_.strict, catalog));
-    PlanResult result;
-    result.stats.engines_ms = MillisecondsSince(start);
-
-    const auto walk_start = std::chrono::steady_clock::now();
-    schedule_ = MakeSchedule(
-        program_, policy, options_.in_place && program_.options.accounting == Accounting::kExact);
-    PlaceBlocks(result.stats);
-    RETURN_IF_ERROR(CheckBudget(result.stats));
-    ASSIGN_OR_RETURN(WalkResult walk, Walk(options_.budget_bytes, WorkspaceChoice::kFirstThatFits));
-    result.plan = Finish(std::move(walk), policy);
-    for (const auto& replaced : schedule_.replaces)
-      result.stats.in_place_tensors += replaced.has_value() ? 1 : 0;
-    result.stats.planning_ms = MillisecondsSince(walk_start);
+    ASSIGN_OR_RETURN(const Draft smallest, drafter.Smallest());
+    if (options_.budget_bytes < smallest.arena_bytes) return TooSmall(smallest);
+    ASSIGN_OR_RETURN(const Draft draft, drafter.Best(smallest));
+    ASSIGN_OR_RETURN(PlanResult result, Finish(draft, policy, drafter.engines()));
+    result.stats.minimum_budget_bytes = smallest.arena_bytes;
+    result.stats.placement_lower_bound = smallest.lower_bound_bytes;
+    result.stats.layerwise = BoundLayerwise(program_, options_.in_place && IsExact());
+    result.stats.engines_ms = drafter.engines_ms();
+    result.stats.planning_ms = MillisecondsSince(start);
     return result;
   }
 
  private:
-  void PlaceBlocks(PlanningStats& stats) {
-    const BlockList list = TransientBlocks(program_, schedule_, engines_);
-    stats.placement_lower_bound = schedule_.persistent_bytes + PlacementLowerBound(list.blocks);
-    if (options_.placement != "offline") return;
-    const PlacementResult placed = PlaceOffline(list.blocks);
-    for (size_t i = 0; i < list.ids.size(); ++i) offsets_.emplace(list.ids[i], placed.offsets[i]);
-  }
+  bool IsExact() const { return program_.options.accounting == Accounting::kExact; }
 
-  absl::StatusOr<WalkResult> Walk(int64_t budget_bytes, WorkspaceChoice choice) const {
-    const int64_t capacity = budget_bytes - schedule_.persistent_bytes;
-    if (options_.placement == "offline") {
-      OfflineAllocator allocator(capacity, offsets_);
-      return WalkProgram(program_, schedule_, engines_, choice, allocator);
-    }
-    Heap heap(capacity,
-              options_.placement == "first-fit" ? Fit::kFirstFit : Fit::kExactFitFirstFit);
-    return WalkProgram(program_, schedule_, engines_, choice, heap);
-  }
-
-  // The smallest feasible budget is what the walk takes when bytes are no object but workspaces are
-  // as small as can be.
-  absl::Status CheckBudget(PlanningStats& stats) const {
-    ASSIGN_OR_RETURN(const WalkResult smallest, Walk(kUnlimited, WorkspaceChoice::kSmallest));
-    stats.minimum_budget_bytes = smallest.peak_bytes;
-    if (options_.budget_bytes >= smallest.peak_bytes) return absl::OkStatus();
+  absl::Status TooSmall(const Draft& smallest) const {
     const std::string step = program_.StepName(program_.steps[smallest.busiest_step.index()]);
     return absl::ResourceExhaustedError(absl::StrCat(
         "a budget of ", options_.budget_bytes, " bytes (", FormatBytes(options_.budget_bytes),
         ") is too small for ", program_.net.name, " at batch ", program_.net.batch, " with policy ",
         options_.policy, ": step ", smallest.busiest_step.value + 1, " (", step, ") needs ",
-        smallest.busiest_bytes, " bytes; the smallest feasible budget is ", smallest.peak_bytes,
-        " bytes (", FormatBytes(smallest.peak_bytes), ")"));
+        smallest.busiest_bytes, " bytes; the smallest feasible budget is ", smallest.arena_bytes,
+        " bytes (", FormatBytes(smallest.arena_bytes), ")"));
   }
 
-  Plan Finish(WalkResult walk, const Policy& policy) const {
-    Plan plan = DescribeProgram(program_, device_);
+  absl::StatusOr<PlanResult> Finish(const Draft& draft, const Policy& policy,
+                                    const EngineTable& engines) const {
+    ASSIGN_OR_RETURN(WalkResult walk,
+                     WalkDraft(program_, draft, engines, options_.placement, options_.budget_bytes,
+                               WorkspaceChoice::kFirstThatFits));
+    PlanResult result;
+    Plan& plan = result.plan;
+    plan = DescribeProgram(program_, device_);
     plan.policy = policy.name;
     plan.budget_bytes =
         options_.budget_bytes == kUnlimited ? walk.peak_bytes : options_.budget_bytes;
     plan.arena_bytes = walk.peak_bytes;
     plan.peak_bytes = walk.peak_bytes;
     plan.actions = std::move(walk.actions);
-    for (const StepMemory& memory : MemoryPerStep(plan)) {
-      plan.peak_activation_bytes =
-          std::max(plan.peak_activation_bytes, memory.live_activation_bytes);
-    }
-    return plan;
+    plan.actions = WithWaits(plan);
+    FillTotals(draft, result);
+    plan.predicted_ms = PredictTimeline(plan, PredictCosts(program_, device_)).total_us / 1e3;
+    result.stats.host_pool_bytes = LayOutHostPool(plan).bytes;
+    RETURN_IF_ERROR(CheckHostBudget(result));
+    return result;
+  }
+
+  absl::Status CheckHostBudget(const PlanResult& result) const {
+    if (result.stats.host_pool_bytes <= options_.host_budget_bytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a host budget of ", options_.host_budget_bytes, " bytes (",
+        FormatBytes(options_.host_budget_bytes), ") is too small for ", program_.net.name,
+        " at batch ", program_.net.batch, " with policy ", options_.policy, ": its tensors take ",
+        result.stats.host_pool_bytes, " bytes (", FormatBytes(result.stats.host_pool_bytes),
+        ") of pinned host memory"));
   }
 
   const Program& program_;
   const PlannerOptions& options_;
   const DeviceDescription& device_;
-  std::vector<StepEngines> engines_;
-  Schedule schedule_;
-  absl::flat_hash_map<AllocationId, int64_t> offsets_;  // offline placement only
 };
 
 }  // namespace

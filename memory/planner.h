@@ -1,22 +1,27 @@
-// The planner: walks a program once, step by step, against an allocator of the budget's size, and
-// writes down what it does. That record is the plan.
+// The planner: decides what is where at every run of an iteration, and writes it down as a plan.
 //
-// At each step it places what the step writes, picks the engine whose workspace fits the bytes that
-// are left, lets the step run, and frees what has died. Tensors come first, workspaces get what
-// remains, so a tight budget costs speed before it costs anything else.
+//   recomputation   the order of runs             recompute/recompute.h
+//   residency       who stays, leaves, returns    memory/residency.h, memory/overlap.h
+//   placement       at which address              memory/placement.h, memory/heap.h
+//   engines         with which workspace          memory/step_engines.h: of what is left
+//   waits           who waits for whom            memory/stream_order.h
+//
+// Tensors come first, workspaces get what remains, so a tight budget costs speed before it costs
+// anything else. Residency counts bytes; if placement then needs more than the budget, because it
+// leaves gaps, residency is decided again with that much less.
 //
 //   ASSIGN_OR_RETURN(PlanResult result,
-//                    MakePlan(program, {.budget_bytes = 12 * kGiB}, description, catalog));
+//                    MakePlan(program, {.budget_bytes = 12 * kGiB, .policy = "superneurons"},
+//                             description, catalog));
 //   result.plan.peak_bytes;               // <= budget, and what will be measured
 //   result.stats.minimum_budget_bytes;    // one block less and MakePlan refuses
 //
 // *Errors*: RESOURCE_EXHAUSTED when the budget is too small, naming the step that binds, the bytes
-// it needs and the smallest budget that this policy and placement can do with; NOT_FOUND for
-// unknown policies and placements.
+// it needs and the smallest budget that this policy and placement can do with, or when the host
+// budget is; NOT_FOUND for unknown policies and placements.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,15 +32,17 @@
 #include "neap/core/program.h"
 #include "neap/core/units.h"
 #include "neap/layers/kernel.h"
+#include "neap/memory/residency.h"
+#include "neap/recompute/recompute.h"
 
 namespace neap {
 
-inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
-
 struct PlannerOptions {
   int64_t budget_bytes = kUnlimited;
+  int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
   std::string policy = "liveness";
   std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
+  Eviction eviction = Eviction::kLru;      // of policies that evict
   bool in_place = true;
   // One engine per convolution whatever the budget, so that every budget gives the same bits: the
   // first deterministic one whose workspace is at most kStrictWorkspaceBytes.
@@ -48,8 +55,10 @@ std::vector<std::string_view> PlacementNames();
 struct PlanningStats {
   int64_t minimum_budget_bytes =
       0;  // smallest feasible for this policy, placement and in-place setting
-  int64_t placement_lower_bound = 0;  // largest sum of live bytes: no placement needs less
+  int64_t placement_lower_bound = 0;  // of that: its largest sum of live bytes
+  LayerwiseBound layerwise;           // of activations, whatever the policy
   int64_t in_place_tensors = 0;       // results that took over an operand's bytes
+  int64_t host_pool_bytes = 0;        // pinned memory that the executor reserves
   double engines_ms = 0;              // asking the catalog
   double planning_ms = 0;             // everything else
 };

@@ -1,0 +1,36 @@
+// A plan in the making: an order of runs, who is where when, and the addresses that go with it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "neap/core/program.h"
+#include "neap/memory/plan_walk.h"
+#include "neap/memory/residency.h"
+#include "neap/memory/step_engines.h"
+
+namespace neap {
+
+struct Draft {
+  ComputeSequence runs;
+  Residency residency;
+  absl::flat_hash_map<AllocationId, int64_t> offsets;  // offline placement only
+  int64_t lower_bound_bytes = 0;  // no placement needs less; with persistent tensors, as the others
+  int64_t arena_bytes = 0;        // with the smallest workspaces
+  StepId busiest_step;            // where the sum of live bytes is largest
+  int64_t busiest_bytes = 0;
+};
+
+// `placement`: first-fit, exact-fit-first-fit or offline.
+absl::StatusOr<Draft> PlaceDraft(const Program& program, ComputeSequence runs, Residency residency,
+                                 const EngineTable& engines, std::string_view placement);
+
+// The draft's actions in an arena of `budget_bytes`, with the engines that the bytes left allow.
+absl::StatusOr<WalkResult> WalkDraft(const Program& program, const Draft& draft,
+                                     const EngineTable& engines, std::string_view placement,
+                                     int64_t budget_bytes, WorkspaceChoice choice);
+
+}  // namespace neap

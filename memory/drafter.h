@@ -1,0 +1,72 @@
+// Turns a policy into drafts: the smallest that it can do with, and the best for a budget.
+//
+// A policy that acts on need (tensor-cache, superneurons) has a choice at every budget: to move, or
+// to rebuild and move less. Each order of runs that it may use gives a draft, and the one that the
+// cost model finds fastest is taken.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/cost_model.h"
+#include "neap/core/device/device.h"
+#include "neap/core/timeline.h"
+#include "neap/memory/draft.h"
+#include "neap/memory/overlap.h"
+#include "neap/memory/planner.h"
+#include "neap/memory/policy.h"
+
+namespace neap {
+
+class Drafter {
+ public:
+  // Lists engines. *Ownership*: borrows program, options and device.
+  static absl::StatusOr<Drafter> Create(const Program& program, const Policy& policy,
+                                        const PlannerOptions& options,
+                                        const DeviceDescription& device, EngineCatalog& catalog);
+
+  // In the least bytes.
+  absl::StatusOr<Draft> Smallest() const;
+  // The fastest in the options' budget, in which `smallest` fits.
+  absl::StatusOr<Draft> Best(const Draft& smallest) const;
+
+  const EngineTable& engines() const { return engines_; }
+  double engines_ms() const { return engines_ms_; }
+
+ private:
+  // A way to order the runs.
+  struct Order {
+    ComputeSequence runs;
+    std::vector<int64_t> workspaces;  // by position: the least
+    TransferTimes times;
+    Usage smallest_limit;  // of residency, in the smallest draft
+  };
+
+  Drafter(const Program& program, const Policy& policy, const PlannerOptions& options,
+          const DeviceDescription& device)
+      : program_(&program),
+        policy_(policy),
+        options_(&options),
+        device_(&device),
+        costs_(PredictCosts(program, device)) {}
+
+  Order MakeOrder(ComputeSequence runs) const;
+  bool in_place() const;
+  absl::StatusOr<Draft> SmallestOf(const Order& order) const;
+  absl::StatusOr<std::optional<Draft>> WithinBudget(const Order& order) const;
+  Residency Decide(const Order& order, const Usage& limit) const;
+  absl::StatusOr<Draft> Place(const Order& order, Residency residency) const;
+  absl::StatusOr<double> PredictedUs(const Draft& draft) const;
+
+  const Program* program_;
+  Policy policy_;
+  const PlannerOptions* options_;
+  const DeviceDescription* device_;
+  TimelineCosts costs_;
+  EngineTable engines_;
+  double engines_ms_ = 0;
+  std::vector<Order> orders_;
+};
+
+}  // namespace neap

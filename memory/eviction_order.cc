@@ -1,0 +1,77 @@
+#include "neap/memory/eviction_order.h"
+
+#include <boost/intrusive/list.hpp>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace neap {
+namespace {
+
+// Alg. 2's list: front = most recently used.
+class LruOrder final : public EvictionOrder {
+ public:
+  explicit LruOrder(size_t count) : nodes_(count) {}
+  ~LruOrder() override { list_.clear(); }
+
+  void Touch(size_t entry, int /*next_use*/) override {
+    Remove(entry);
+    list_.push_front(nodes_[entry]);
+  }
+  void Remove(size_t entry) override {
+    if (nodes_[entry].hook.is_linked()) list_.erase(list_.iterator_to(nodes_[entry]));
+  }
+  std::optional<size_t> Victim(const std::function<bool(size_t)>& is_locked) const override {
+    for (auto node = list_.rbegin(); node != list_.rend(); ++node) {
+      const auto entry = static_cast<size_t>(&*node - nodes_.data());
+      if (!is_locked(entry)) return entry;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Node {
+    boost::intrusive::list_member_hook<> hook;
+  };
+  using List = boost::intrusive::list<
+      Node, boost::intrusive::member_hook<Node, boost::intrusive::list_member_hook<>, &Node::hook>,
+      boost::intrusive::constant_time_size<false>>;
+
+  std::vector<Node> nodes_;  // by entry; never resized
+  List list_;
+};
+
+class BeladyOrder final : public EvictionOrder {
+ public:
+  explicit BeladyOrder(size_t count) : next_use_(count) {}
+
+  void Touch(size_t entry, int next_use) override {
+    Remove(entry);
+    by_next_use_.emplace(next_use, entry);
+    next_use_[entry] = next_use;
+  }
+  void Remove(size_t entry) override {
+    if (!next_use_[entry].has_value()) return;
+    by_next_use_.erase({*next_use_[entry], entry});
+    next_use_[entry].reset();
+  }
+  std::optional<size_t> Victim(const std::function<bool(size_t)>& is_locked) const override {
+    for (auto it = by_next_use_.rbegin(); it != by_next_use_.rend(); ++it) {
+      if (!is_locked(it->second)) return it->second;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::set<std::pair<int, size_t>> by_next_use_;
+  std::vector<std::optional<int>> next_use_;  // by entry, of those that are there
+};
+
+}  // namespace
+
+std::unique_ptr<EvictionOrder> MakeEvictionOrder(Eviction eviction, size_t count) {
+  if (eviction == Eviction::kLru) return std::make_unique<LruOrder>(count);
+  return std::make_unique<BeladyOrder>(count);
+}
+
+}  // namespace neap

@@ -1,0 +1,192 @@
+#include "neap/memory/stream_order.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace neap {
+namespace {
+
+constexpr int64_t kNever = -1;
+
+// By stream: the index of an action on it, kNever for none.
+using PerStream = std::array<int64_t, kStreamCount>;
+constexpr PerStream kNone = {kNever, kNever, kNever};
+
+void Merge(PerStream& into, const PerStream& other) {
+  for (size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], other[s]);
+}
+
+size_t Index(Stream stream) { return static_cast<size_t>(stream); }
+
+// Who touched which bytes of the arena last, where no tensor lies now.
+class History {
+ public:
+  PerStream Last(const Region& region) const {
+    PerStream last = kNone;
+    auto piece = pieces_.upper_bound(region.offset);
+    if (piece != pieces_.begin()) --piece;
+    for (; piece != pieces_.end() && piece->first < region.end(); ++piece) {
+      if (EndOf(piece) > region.offset) Merge(last, piece->second);
+    }
+    return last;
+  }
+  void Set(const Region& region, const PerStream& touches) {
+    Split(region.offset);
+    Split(region.end());
+    pieces_.erase(pieces_.lower_bound(region.offset), pieces_.lower_bound(region.end()));
+    pieces_.emplace(region.offset, touches);
+  }
+
+ private:
+  using Pieces = std::map<int64_t, PerStream>;  // by first byte; each reaches to the next
+
+  int64_t EndOf(Pieces::const_iterator piece) const {
+    const auto next = std::next(piece);
+    return next == pieces_.end() ? kUnbounded : next->first;
+  }
+  void Split(int64_t at) {
+    auto after = pieces_.upper_bound(at);
+    const PerStream touches = after == pieces_.begin() ? kNone : std::prev(after)->second;
+    pieces_.emplace(at, touches);
+  }
+
+  static constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+  Pieces pieces_;
+};
+
+class WaitWriter {
+ public:
+  explicit WaitWriter(const Plan& plan) : plan_(plan), tensors_(plan.tensors.size()) {
+    known_.fill(kNone);
+  }
+
+  std::vector<Action> Write() {
+    for (const Action& action : plan_.actions)
+      std::visit([this](const auto& a) { Apply(a); }, action);
+    return std::move(actions_);
+  }
+
+ private:
+  struct State {
+    Region region;
+    PerStream touches = kNone;   // last access, also to its bytes before it had them
+    PerStream written = kNone;   // last write; one stream at most
+    PerStream host = kNone;      // last access to the host copy
+  };
+  State& At(TensorId tensor) { return tensors_[tensor.index()]; }
+
+  // `stream` goes on when all of `actions` are done.
+  void Require(Stream stream, const PerStream& actions) {
+    PerStream& known = known_[Index(stream)];
+    for (size_t other = 0; other < actions.size(); ++other) {
+      if (other == Index(stream) || actions[other] <= known[other]) continue;
+      actions_.emplace_back(WaitAction{stream, actions[other]});
+      learned_.emplace_back();
+      Merge(known, learned_[static_cast<size_t>(actions[other])]);
+      known[other] = actions[other];
+    }
+  }
+
+  // Records an action of `stream`; its index.
+  int64_t Issue(Stream stream, Action action) {
+    const auto index = static_cast<int64_t>(actions_.size());
+    actions_.push_back(std::move(action));
+    learned_.push_back(known_[Index(stream)]);
+    return index;
+  }
+  void Keep(Action action) {
+    actions_.push_back(std::move(action));
+    learned_.emplace_back(kNone);
+  }
+
+  void Apply(const AllocAction& alloc) {
+    State& state = At(alloc.tensor);
+    const auto sharer = at_.find(alloc.region.offset);
+    state.touches = sharer == at_.end() ? history_.Last(alloc.region) : At(sharer->second).touches;
+    state.written = kNone;
+    state.region = alloc.region;
+    at_.insert_or_assign(alloc.region.offset, alloc.tensor);
+    Keep(alloc);
+  }
+
+  void Apply(const FreeAction& free) {
+    const State& state = At(free.tensor);
+    const auto holder = at_.find(state.region.offset);
+    if (holder != at_.end() && holder->second == free.tensor) {
+      history_.Set(state.region, state.touches);
+      at_.erase(holder);
+    }
+    Keep(free);
+  }
+
+  void Apply(const ComputeAction& compute) {
+    const PlanStep& step = plan_.steps[compute.step.index()];
+    const bool own_reads = compute.recompute && !step.rerun_reads.empty();
+    const std::vector<TensorId>& reads = own_reads ? step.rerun_reads : step.reads;
+    std::vector<TensorId> writes = step.writes;
+    if (own_reads) {
+      std::erase_if(writes, [&](TensorId tensor) {
+        return plan_.tensors[tensor.index()].role == Role::kSaved;
+      });
+    }
+    if (!compute.recompute)
+      writes.insert(writes.end(), step.accumulates.begin(), step.accumulates.end());
+    for (TensorId tensor : reads) Require(Stream::kCompute, At(tensor).written);
+    for (TensorId tensor : writes) Require(Stream::kCompute, At(tensor).touches);
+    if (compute.workspace.has_value())
+      Require(Stream::kCompute, history_.Last(*compute.workspace));
+    const int64_t index = Issue(Stream::kCompute, compute);
+    PerStream now = kNone;
+    now[Index(Stream::kCompute)] = index;
+    for (TensorId tensor : reads) Merge(At(tensor).touches, now);
+    for (TensorId tensor : writes) {
+      Merge(At(tensor).touches, now);
+      At(tensor).written = now;
+    }
+    if (compute.workspace.has_value()) history_.Set(*compute.workspace, now);
+  }
+
+  void Apply(const OffloadAction& offload) {
+    State& state = At(offload.tensor);
+    Require(Stream::kD2h, state.written);
+    Require(Stream::kD2h, state.host);
+    const int64_t index = Issue(Stream::kD2h, offload);
+    state.touches[Index(Stream::kD2h)] = index;
+    state.host[Index(Stream::kD2h)] = index;
+  }
+
+  void Apply(const PrefetchAction& prefetch) {
+    State& state = At(prefetch.tensor);
+    Require(Stream::kH2d, state.host);
+    Require(Stream::kH2d, state.touches);
+    const int64_t index = Issue(Stream::kH2d, prefetch);
+    state.touches[Index(Stream::kH2d)] = index;
+    state.host[Index(Stream::kH2d)] = index;
+    state.written = kNone;
+    state.written[Index(Stream::kH2d)] = index;
+  }
+
+  void Apply(const WaitAction& /*wait*/) {}  // there are none
+
+  const Plan& plan_;
+  std::vector<Action> actions_;
+  std::vector<PerStream> learned_;               // by action: what whoever waits for it learns
+  std::array<PerStream, kStreamCount> known_{};  // by stream: what it has waited for
+  std::vector<State> tensors_;                   // by TensorId
+  std::map<int64_t, TensorId> at_;               // by offset: the last to be given these bytes
+  History history_;
+};
+
+}  // namespace
+
+std::vector<Action> WithWaits(const Plan& plan) {
+  const bool alone = std::none_of(plan.actions.begin(), plan.actions.end(), [](const Action& a) {
+    return std::holds_alternative<OffloadAction>(a) || std::holds_alternative<PrefetchAction>(a);
+  });
+  return alone ? plan.actions : WaitWriter(plan).Write();
+}
+
+}  // namespace neap

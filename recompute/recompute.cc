@@ -1,0 +1,221 @@
+#include "neap/recompute/recompute.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "neap/recompute/layer_usage.h"
+#include "neap/recompute/segments.h"
+
+namespace neap {
+namespace {
+
+// Of a segment: rebuilt at once and kept until used, or for each step anew.
+enum class Keep : uint8_t { kSpeed, kMemory };
+
+// Walks the program and inserts reruns where a backward step reads what is not there.
+class Sequencer {
+ public:
+  // `modes` by segment.
+  Sequencer(const Program& program, const Segments& segments, const std::vector<Keep>& modes)
+      : program_(program),
+        segments_(segments),
+        modes_(modes),
+        is_there_(program.tensors.size(), false),
+        is_wanted_(program.tensors.size(), false) {
+    for (const Step& step : program.steps) {
+      if (step.phase == Phase::kForward) continue;
+      for (const Use& use : step.reads) is_wanted_[use.tensor.index()] = true;
+    }
+  }
+
+  ComputeSequence Make() {
+    const std::vector<Step>& steps = program_.steps;
+    for (size_t begin = 0; begin < steps.size();) {
+      const size_t end = EndOfGroup(begin);
+      if (steps[begin].phase != Phase::kForward) Rebuild(begin, end);
+      for (size_t i = begin; i < end; ++i) runs_.push_back({steps[i].id});
+      if (steps[begin].phase != Phase::kForward) Forget(begin, end);
+      begin = end;
+    }
+    return std::move(runs_);
+  }
+
+ private:
+  // The backward steps of a layer that follow each other count as one.
+  size_t EndOfGroup(size_t begin) const {
+    const std::vector<Step>& steps = program_.steps;
+    size_t end = begin + 1;
+    if (steps[begin].phase == Phase::kForward) return end;
+    while (end < steps.size() && steps[end].layer == steps[begin].layer) ++end;
+    return end;
+  }
+
+  bool IsMissing(TensorId tensor) const {
+    return segments_.dropped[tensor.index()] && !is_there_[tensor.index()];
+  }
+
+  template <typename Do>
+  void ForEachRead(size_t begin, size_t end, const Do& action) const {
+    for (size_t i = begin; i < end && i < program_.steps.size(); ++i) {
+      for (const Use& use : program_.steps[i].reads) action(use.tensor);
+    }
+  }
+
+  void Rebuild(size_t begin, size_t end) {
+    std::vector<TensorId> missing;
+    ForEachRead(begin, end, [&](TensorId tensor) {
+      if (IsMissing(tensor)) missing.push_back(tensor);
+    });
+    std::sort(missing.begin(), missing.end(), [&](TensorId a, TensorId b) {
+      return *segments_.producer[a.index()] < *segments_.producer[b.index()];
+    });
+    for (TensorId tensor : missing) {
+      if (!IsMissing(tensor)) continue;  // another's rerun has made it
+      const size_t segment = *segments_.of_step[segments_.producer[tensor.index()]->index()];
+      const bool all = modes_[segment] == Keep::kSpeed;
+      const std::vector<StepId> chain = Chain(all ? WantedOf(segment) : std::vector{tensor});
+      for (StepId step : chain) Rerun(step);
+    }
+  }
+
+  void Rerun(StepId step) {
+    runs_.push_back({.step = step, .recompute = true});
+    for (TensorId made : RunWrites(program_, runs_.back())) {
+      is_there_[made.index()] = true;
+      rebuilt_.push_back(made);
+    }
+  }
+
+  // What backward reads of a segment.
+  std::vector<TensorId> WantedOf(size_t segment) const {
+    std::vector<TensorId> wanted;
+    for (StepId step : segments_.steps[segment]) {
+      for (const Use& use : program_.steps[step.index()].writes) {
+        if (is_wanted_[use.tensor.index()] && IsMissing(use.tensor)) wanted.push_back(use.tensor);
+      }
+    }
+    return wanted;
+  }
+
+  // The steps that must run for `tensors` to be there, in order.
+  std::vector<StepId> Chain(std::vector<TensorId> tensors) const {
+    std::vector<StepId> chain;
+    while (!tensors.empty()) {
+      const TensorId tensor = tensors.back();
+      tensors.pop_back();
+      if (!IsMissing(tensor)) continue;
+      const StepId producer = *segments_.producer[tensor.index()];
+      if (std::find(chain.begin(), chain.end(), producer) != chain.end()) continue;
+      chain.push_back(producer);
+      for (TensorId read : RunReads(program_, {.step = producer, .recompute = true}))
+        tensors.push_back(read);
+    }
+    std::sort(chain.begin(), chain.end());
+    return chain;
+  }
+
+  // Memory-centric: of what was rebuilt only that stays which this group of steps has read and the
+  // next will.
+  void Forget(size_t begin, size_t end) {
+    std::vector<TensorId> stays;
+    std::vector<TensorId> read;
+    ForEachRead(begin, end, [&](TensorId tensor) { read.push_back(tensor); });
+    const size_t next_end = end < program_.steps.size() ? EndOfGroup(end) : end;
+    ForEachRead(end, next_end, [&](TensorId tensor) {
+      if (std::find(read.begin(), read.end(), tensor) != read.end()) stays.push_back(tensor);
+    });
+    std::vector<TensorId> kept;
+    for (TensorId tensor : rebuilt_) {
+      const size_t segment = *segments_.of_step[segments_.producer[tensor.index()]->index()];
+      const bool keep = modes_[segment] == Keep::kSpeed ||
+                        std::find(stays.begin(), stays.end(), tensor) != stays.end();
+      if (!keep) is_there_[tensor.index()] = false;
+      if (keep && modes_[segment] == Keep::kMemory) kept.push_back(tensor);
+    }
+    rebuilt_ = std::move(kept);
+  }
+
+  const Program& program_;
+  const Segments& segments_;
+  const std::vector<Keep>& modes_;
+  ComputeSequence runs_;
+  std::vector<bool> is_there_;      // by TensorId: of dropped tensors, whether it is rebuilt
+  std::vector<bool> is_wanted_;     // by TensorId: backward reads it
+  std::vector<TensorId> rebuilt_;   // in memory-centric segments, there now
+};
+
+int64_t BoundOf(const ComputeSequence& runs, const std::vector<RunUsage>& usage) {
+  int64_t bound = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].recompute) bound = std::max(bound, usage[i].working_set + usage[i].open);
+  }
+  return bound;
+}
+
+// Segments of which something rebuilt is in memory where the usage exceeds the bound.
+std::vector<size_t> SegmentsAbove(const Program& program, const Segments& segments,
+                                  const ComputeSequence& runs, const std::vector<RunUsage>& usage,
+                                  int64_t bound) {
+  std::vector<int> above = {0};  // positions above the bound, before each
+  for (const RunUsage& at : usage) above.push_back(above.back() + (at.sum() > bound ? 1 : 0));
+  std::vector<size_t> found;
+  for (const Lifetime& life : Lifetimes(program, runs)) {
+    if (!segments.dropped[life.tensor.index()]) continue;
+    if (!runs[static_cast<size_t>(life.begin)].recompute) continue;
+    if (above[static_cast<size_t>(life.end)] == above[static_cast<size_t>(life.begin)]) continue;
+    found.push_back(*segments.of_step[runs[static_cast<size_t>(life.begin)].step.index()]);
+  }
+  return found;
+}
+
+// Begins with speed-centric everywhere and gives up on the segments that it would cost too much
+// memory in, until none does.
+ComputeSequence CostAware(const Program& program, const Segments& segments) {
+  const bool in_place = program.options.accounting == Accounting::kExact;
+  std::vector<Keep> modes(segments.steps.size(), Keep::kSpeed);
+  while (true) {
+    ComputeSequence runs = Sequencer(program, segments, modes).Make();
+    const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
+    bool changed = false;
+    for (size_t segment :
+         SegmentsAbove(program, segments, runs, usage, BoundOf(runs, usage))) {
+      changed = changed || modes[segment] == Keep::kSpeed;
+      modes[segment] = Keep::kMemory;
+    }
+    if (!changed) return runs;
+  }
+}
+
+}  // namespace
+
+ComputeSequence SequenceRuns(const Program& program, Recomputation recomputation) {
+  if (recomputation == Recomputation::kNone || program.options.mode == Mode::kInference)
+    return ProgramOrder(program);
+  const Segments segments = recomputation == Recomputation::kEvenSegments
+                                ? EvenSegments(program)
+                                : CheckpointSegments(program);
+  if (recomputation == Recomputation::kCostAware) return CostAware(program, segments);
+  const Keep mode =
+      recomputation == Recomputation::kMemoryCentric ? Keep::kMemory : Keep::kSpeed;
+  const std::vector<Keep> modes(segments.steps.size(), mode);
+  return Sequencer(program, segments, modes).Make();
+}
+
+int64_t ExtraForwards(const ComputeSequence& runs) {
+  return std::count_if(runs.begin(), runs.end(), [](const Run& run) { return run.recompute; });
+}
+
+LayerwiseBound BoundLayerwise(const Program& program, bool in_place) {
+  LayerwiseBound bound;
+  const ComputeSequence runs = ProgramOrder(program);
+  const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    bound.l_peak = std::max(bound.l_peak, usage[i].working_set);
+    if (usage[i].working_set + usage[i].open <= bound.bytes) continue;
+    bound.bytes = usage[i].working_set + usage[i].open;
+    bound.step = runs[i].step;
+  }
+  return bound;
+}
+
+}  // namespace neap

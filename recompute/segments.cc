@@ -1,0 +1,211 @@
+#include "neap/recompute/segments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+
+namespace neap {
+namespace {
+
+// Who makes and who reads each tensor, forward and backward.
+struct Readers {
+  std::vector<std::optional<StepId>> producer;  // by TensorId: forward steps only
+  std::vector<std::vector<StepId>> forward;     // by TensorId
+  std::vector<bool> in_backward;                // by TensorId: some backward step reads it
+};
+
+Readers FindReaders(const Program& program) {
+  const size_t count = program.tensors.size();
+  Readers readers = {std::vector<std::optional<StepId>>(count),
+                     std::vector<std::vector<StepId>>(count), std::vector<bool>(count, false)};
+  for (const Step& step : program.steps) {
+    const bool forward = step.phase == Phase::kForward;
+    for (const Use& use : step.reads) {
+      if (forward) {
+        readers.forward[use.tensor.index()].push_back(step.id);
+      } else {
+        readers.in_backward[use.tensor.index()] = true;
+      }
+    }
+    if (!forward) continue;
+    for (const Use& use : step.writes) readers.producer[use.tensor.index()] = step.id;
+  }
+  return readers;
+}
+
+// A step that leaves something outside the iteration behind (the loss) runs once.
+bool CanRunAgain(const Program& program, const Step& step) {
+  return step.phase == Phase::kForward &&
+         std::none_of(step.writes.begin(), step.writes.end(), [&](const Use& use) {
+           return IsPersistent(program.tensor(use.tensor).role);
+         });
+}
+
+const Layer& LayerOf(const Program& program, const Step& step) {
+  return program.layers[step.layer.index()].layer;
+}
+
+bool MakesCheckpoint(const Layer& layer) {
+  return IsConvolution(layer) || layer.type() == FullyConnected::kType ||
+         layer.type() == Add::kType;
+}
+
+std::optional<TensorId> OutputOf(const Step& step) {
+  for (const Use& use : step.writes) {
+    if (use.operand.slot == Slot::kOutput) return use.tensor;
+  }
+  return std::nullopt;
+}
+
+int64_t WrittenBytes(const Program& program, const Step& step) {
+  int64_t bytes = 0;
+  for (const Use& use : step.writes) bytes += program.tensor(use.tensor).spec.size_bytes();
+  return bytes;
+}
+
+// The step that makes something no larger of `kept`, which nobody else wants.
+std::optional<StepId> Successor(const Program& program, const Readers& readers, TensorId kept) {
+  const std::vector<StepId>& forward = readers.forward[kept.index()];
+  if (forward.size() != 1 || readers.in_backward[kept.index()]) return std::nullopt;
+  const Step& step = program.steps[forward.front().index()];
+  const bool of_one_input =
+      std::none_of(step.reads.begin(), step.reads.end(), [&](const Use& use) {
+        return use.operand.slot == Slot::kInput && use.operand.index > 0 &&
+               !IsGiven(program.tensor(use.tensor).role);
+      });
+  if (!CanRunAgain(program, step) || MakesCheckpoint(LayerOf(program, step)) || !of_one_input ||
+      WrittenBytes(program, step) > program.tensor(kept).spec.size_bytes()) {
+    return std::nullopt;
+  }
+  return step.id;
+}
+
+// By TensorId: what is kept of the layers of which `wanted` is true.
+template <typename Wanted>
+std::vector<bool> Results(const Program& program, const Readers& readers, const Wanted& wanted) {
+  std::vector<bool> kept(program.tensors.size(), false);
+  for (const Step& step : program.steps) {
+    if (step.phase != Phase::kForward || !wanted(LayerOf(program, step))) continue;
+    std::optional<TensorId> result = OutputOf(step);
+    while (result.has_value()) {
+      const std::optional<StepId> successor = Successor(program, readers, *result);
+      if (!successor.has_value()) break;
+      result = OutputOf(program.steps[successor->index()]);
+    }
+    if (result.has_value()) kept[result->index()] = true;
+  }
+  return kept;
+}
+
+class UnionFind {
+ public:
+  explicit UnionFind(size_t count) : parent_(count) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+  }
+  size_t Find(size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void Join(size_t a, size_t b) { parent_[Find(a)] = Find(b); }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
+// Marks what the steps that may run again write, and groups those by `group_of`.
+template <typename GroupOf>
+void Collect(const Program& program, const std::vector<bool>& again, const GroupOf& group_of,
+             Segments& segments) {
+  segments.of_step.resize(program.steps.size());
+  std::vector<std::optional<size_t>> segment_of_group(program.steps.size());
+  for (const Step& step : program.steps) {
+    if (!again[step.id.index()]) continue;
+    std::optional<size_t>& segment = segment_of_group[group_of(step.id)];
+    if (!segment.has_value()) {
+      segment = segments.steps.size();
+      segments.steps.emplace_back();
+    }
+    segments.of_step[step.id.index()] = segment;
+    segments.steps[*segment].push_back(step.id);
+  }
+}
+
+// What a rerun writes again.
+void Drop(const Step& step, Segments& segments) {
+  for (const Use& use : step.writes) {
+    if (step.rerun_reads.empty() || use.operand.slot != Slot::kSaved)
+      segments.dropped[use.tensor.index()] = true;
+  }
+}
+
+}  // namespace
+
+bool IsConvolution(const Layer& layer) { return layer.type() == Convolution::kType; }
+
+Segments CheckpointSegments(const Program& program) {
+  const Readers readers = FindReaders(program);
+  const std::vector<bool> kept = Results(program, readers, MakesCheckpoint);
+  Segments segments = {.dropped = std::vector<bool>(program.tensors.size(), false),
+                       .producer = readers.producer};
+  std::vector<bool> again(program.steps.size(), false);
+  for (const Step& step : program.steps) {
+    const std::optional<TensorId> output = OutputOf(step);
+    again[step.id.index()] = CanRunAgain(program, step) &&
+                             !MakesCheckpoint(LayerOf(program, step)) && output.has_value() &&
+                             !kept[output->index()];
+    if (again[step.id.index()]) Drop(step, segments);
+  }
+  UnionFind groups(program.steps.size());
+  for (const Step& step : program.steps) {
+    if (!again[step.id.index()]) continue;
+    for (const Use& use : step.reads) {
+      if (segments.dropped[use.tensor.index()])
+        groups.Join(step.id.index(), readers.producer[use.tensor.index()]->index());
+    }
+  }
+  Collect(program, again, [&](StepId step) { return groups.Find(step.index()); }, segments);
+  return segments;
+}
+
+Segments EvenSegments(const Program& program) {
+  const Readers readers = FindReaders(program);
+  Segments segments = {.dropped = std::vector<bool>(program.tensors.size(), false),
+                       .producer = readers.producer};
+  const auto count =
+      static_cast<size_t>(std::count_if(program.steps.begin(), program.steps.end(), [](auto& step) {
+        return step.phase == Phase::kForward;
+      }));
+  const auto length = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+  const auto group_of = [&](StepId step) { return step.index() / std::max<size_t>(1, length); };
+  std::vector<bool> again(program.steps.size(), false);
+  for (const Step& step : program.steps) {
+    again[step.id.index()] = CanRunAgain(program, step);
+    if (again[step.id.index()]) Drop(step, segments);
+  }
+  for (const Step& step : program.steps) {  // what crosses a cut is kept, with all its step makes
+    if (step.phase != Phase::kForward) continue;
+    for (const Use& use : step.reads) {
+      const std::optional<StepId> producer = readers.producer[use.tensor.index()];
+      if (!producer.has_value() || group_of(*producer) == group_of(step.id)) continue;
+      again[producer->index()] = false;
+      for (const Use& made : program.steps[producer->index()].writes)
+        segments.dropped[made.tensor.index()] = false;
+    }
+  }
+  Collect(program, again, group_of, segments);
+  return segments;
+}
+
+std::vector<bool> ConvolutionResults(const Program& program) {
+  return Results(program, FindReaders(program), IsConvolution);
+}
+
+std::vector<bool> CheckpointResults(const Program& program) {
+  return Results(program, FindReaders(program), MakesCheckpoint);
+}
+
+}  // namespace neap
