@@ -147,7 +147,7 @@ class Executor::Binder {
                                                    workspace));
   }
 
-  // The kernel of an engine; without an id, of the only engine there is.
+  // The kernel of an engine; without an id, of the only engine there is. Equal steps share it.
   absl::StatusOr<size_t> MakeKernel(const std::string& name, const StepSignature& signature,
                                     std::string_view id, int64_t workspace_bytes) {
     Backend& backend = executor_.device_->backend();
@@ -167,9 +167,13 @@ class Executor::Binder {
           absl::StrCat(name, ": engine '", engine->id, "' needs ", engine->workspace_bytes,
                        " bytes of workspace, the plan has ", workspace_bytes));
     }
-    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.MakeKernel(signature, engine->id));
-    executor_.kernels_.push_back(std::move(kernel));
-    return executor_.kernels_.size() - 1;
+    const auto [known, is_new] =
+        kernel_of_.try_emplace({signature, engine->id}, executor_.kernels_.size());
+    if (is_new) {
+      ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.MakeKernel(signature, engine->id));
+      executor_.kernels_.push_back(std::move(kernel));
+    }
+    return known->second;
   }
 
   // Gradients that the kernel overwrites but the step accumulates go to scratch space, in the order
@@ -250,6 +254,7 @@ class Executor::Binder {
   Executor& executor_;
   std::byte* arena_;
   std::vector<Region> regions_;  // by TensorId, as of the action at hand
+  absl::flat_hash_map<std::pair<StepSignature, std::string>, size_t> kernel_of_;  // by engine id
   std::vector<HostPlace> host_places_;    // of the offloads, in issue order
   size_t next_place_ = 0;                 // of the next offload
   std::vector<int64_t> host_offsets_;     // by TensorId, as of the action at hand

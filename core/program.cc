@@ -28,7 +28,6 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
                              .phase = step.phase,
                              .mode = options.mode,
                              .rerun = rerun,
-                             .layer_seed = layer.seed,
                              .sgd = options.sgd,
                              .operands = {}};
   const bool own_reads = rerun && !step.rerun_reads.empty();
@@ -39,6 +38,9 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
     const bool kept = own_reads && use.operand.slot == Slot::kSaved;  // a rerun reads what it saved
     if (!kept) AddOperand(*this, use, Access::kWrite, signature);
   }
+  // Random numbers come from the layer's seed and the iteration's scalars together.
+  if (step.phase != Phase::kUpdate && signature.Has({Slot::kIteration, 0}))
+    signature.layer_seed = layer.seed;
   if (rerun) return signature;
   for (const Use& use : step.accumulates) {
     const bool scratch = use.operand.slot == Slot::kInputGrad && !step.accumulates_natively;

@@ -12,16 +12,19 @@ namespace neap {
 struct Relu {
   static constexpr std::string_view kType = "relu";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Relu&, const Relu&) = default;
 };
 
 struct Sigmoid {
   static constexpr std::string_view kType = "sigmoid";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Sigmoid&, const Sigmoid&) = default;
 };
 
 struct Tanh {
   static constexpr std::string_view kType = "tanh";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Tanh&, const Tanh&) = default;
 };
 
 }  // namespace neap

@@ -25,6 +25,7 @@ struct Convolution {
   bool bias = true;
 
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
 }  // namespace neap

@@ -16,12 +16,14 @@ namespace neap {
 struct Add {
   static constexpr std::string_view kType = "add";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Add&, const Add&) = default;
 };
 
 // Inputs one after another along C; N, H, W agree.
 struct Concat {
   static constexpr std::string_view kType = "concat";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Concat&, const Concat&) = default;
 };
 
 }  // namespace neap

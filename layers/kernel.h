@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +38,7 @@ struct OperandSpec {
   Operand operand;
   TensorSpec tensor;
   Access access = Access::kRead;
+  friend bool operator==(const OperandSpec&, const OperandSpec&) = default;
 };
 
 // All that decides which kernel runs a step. Two steps with equal signatures can share a kernel.
@@ -45,7 +47,7 @@ struct StepSignature {
   Phase phase = Phase::kForward;
   Mode mode = Mode::kTraining;
   bool rerun = false;       // a recomputation: reads `rerun_reads`, leaves state alone
-  uint64_t layer_seed = 0;  // distinguishes the random numbers of two equal layers
+  uint64_t layer_seed = 0;  // distinguishes the random numbers of two equal layers; 0 without them
   Sgd sgd = {};             // phase kUpdate only
   std::vector<OperandSpec> operands;
 
@@ -58,6 +60,17 @@ struct StepSignature {
   // Whether kernels of this step add to what the slot holds, on every backend; the others
   // overwrite it.
   bool CanAccumulate(Slot slot) const;
+
+  friend bool operator==(const StepSignature&, const StepSignature&) = default;
+  // Leaves out what seldom tells two signatures apart that have the same operands.
+  template <typename H>
+  friend H AbslHashValue(H h, const StepSignature& s) {
+    for (const OperandSpec& o : s.operands) {
+      h = H::combine(std::move(h), o.operand.slot, o.operand.index, o.access, o.tensor.shape.dims(),
+                     o.tensor.dtype, o.tensor.layout);
+    }
+    return H::combine(std::move(h), s.layer.type(), s.phase, s.rerun, s.layer_seed);
+  }
 };
 
 // One way to run a step.
@@ -76,6 +89,8 @@ struct KernelArgs {
   int64_t workspace_bytes = 0;
 };
 
+// Nothing outlasts a Run() but what the signature and the engine decide: one kernel may serve every
+// step of its signature.
 class Kernel {
  public:
   virtual ~Kernel() = default;

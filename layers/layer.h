@@ -9,6 +9,7 @@
 //   struct Relu {                                       // a definition is a plain struct ...
 //     static constexpr std::string_view kType = "relu";
 //     absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+//     friend bool operator==(const Relu&, const Relu&) = default;
 //   };
 //   Layer layer = Relu{};                               // ... held by value
 //   ASSIGN_OR_RETURN(LayerSpec spec, layer.Specify({.inputs = {input_spec}}));
@@ -121,7 +122,8 @@ struct LayerContext {
   Mode mode = Mode::kTraining;
 };
 
-// Any layer definition, by value. Cheap to copy; immutable. *Threads*: safe to share.
+// Any layer definition, by value. Cheap to copy; immutable; equal when type and definition are.
+// *Threads*: safe to share.
 class Layer {
  public:
   template <typename Definition>
@@ -144,11 +146,16 @@ class Layer {
     return &static_cast<const Model<Definition>&>(*model_).definition;
   }
 
+  friend bool operator==(const Layer& a, const Layer& b) {
+    return a.model_ == b.model_ || (a.type() == b.type() && a.model_->Equals(*b.model_));
+  }
+
  private:
   struct Concept {
     virtual ~Concept() = default;
     virtual std::string_view type() const = 0;
     virtual absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const = 0;
+    virtual bool Equals(const Concept& same_type) const = 0;
   };
   template <typename Definition>
   struct Model final : Concept {
@@ -156,6 +163,9 @@ class Layer {
     std::string_view type() const override { return Definition::kType; }
     absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const override {
       return definition.Specify(context);
+    }
+    bool Equals(const Concept& same_type) const override {
+      return definition == static_cast<const Model&>(same_type).definition;
     }
     Definition definition;
   };

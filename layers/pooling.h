@@ -23,6 +23,7 @@ struct MaxPool {
   Extent2d stride = 2;
   Extent2d padding = 0;  // at most half the kernel
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const MaxPool&, const MaxPool&) = default;
 };
 
 struct AveragePool {
@@ -31,12 +32,14 @@ struct AveragePool {
   Extent2d stride = 2;
   Extent2d padding = 0;  // at most half the kernel; padded zeros count
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const AveragePool&, const AveragePool&) = default;
 };
 
 // Mean over H and W: {N, C, H, W} -> {N, C, 1, 1}.
 struct GlobalAveragePool {
   static constexpr std::string_view kType = "global_average_pool";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const GlobalAveragePool&, const GlobalAveragePool&) = default;
 };
 
 }  // namespace neap

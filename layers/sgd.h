@@ -14,6 +14,7 @@ namespace neap {
 struct Sgd {
   float momentum = 0.9F;
   float weight_decay = 0.0F;
+  friend bool operator==(const Sgd&, const Sgd&) = default;
 };
 
 }  // namespace neap

@@ -16,6 +16,7 @@ namespace neap {
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kType = "softmax_cross_entropy";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const SoftmaxCrossEntropy&, const SoftmaxCrossEntropy&) = default;
 };
 
 }  // namespace neap

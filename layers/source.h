@@ -11,6 +11,7 @@ struct Images {
   static constexpr std::string_view kType = "images";
   TensorSpec tensor;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Images&, const Images&) = default;
 };
 
 // Class indices, int32 {N}.
@@ -18,6 +19,7 @@ struct Labels {
   static constexpr std::string_view kType = "labels";
   TensorSpec tensor;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Labels&, const Labels&) = default;
 };
 
 }  // namespace neap

@@ -7,6 +7,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/engine_cache.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -91,13 +92,17 @@ absl::StatusOr<cpu::Candidates> CandidatesFor(const StepSignature& signature) {
   return absl::UnimplementedError(absl::StrCat("the CPU has no kernel for ", StepText(signature)));
 }
 
+absl::StatusOr<std::vector<Engine>> EnginesOf(const StepSignature& signature) {
+  ASSIGN_OR_RETURN(const cpu::Candidates candidates, CandidatesFor(signature));
+  std::vector<Engine> engines;
+  for (const cpu::Candidate& candidate : candidates) engines.push_back(candidate.engine);
+  return engines;
+}
+
 class CpuBackend final : public Backend {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
-    ASSIGN_OR_RETURN(const cpu::Candidates candidates, CandidatesFor(signature));
-    std::vector<Engine> engines;
-    for (const cpu::Candidate& candidate : candidates) engines.push_back(candidate.engine);
-    return engines;
+    return engines_.Get(signature, EnginesOf);
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
@@ -109,6 +114,9 @@ class CpuBackend final : public Backend {
     return absl::NotFoundError(absl::StrCat("the CPU has no engine '", std::string(engine),
                                             "' for ", StepText(signature)));
   }
+
+ private:
+  EngineCache engines_;
 };
 
 }  // namespace

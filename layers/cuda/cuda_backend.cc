@@ -10,6 +10,7 @@
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/engine_cache.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -124,7 +125,8 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(SharedRuntime runtime) : runtime_(std::move(runtime)) {}
 
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
-    return EnginesOf(signature, *runtime_->cudnn);
+    return engines_.Get(signature,
+                        [this](const StepSignature& s) { return EnginesOf(s, *runtime_->cudnn); });
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
@@ -143,17 +145,20 @@ class CudaBackend final : public Backend {
 
  private:
   SharedRuntime runtime_;
+  EngineCache engines_;
 };
 
 class CudnnCatalog final : public EngineCatalog {
  public:
   explicit CudnnCatalog(std::unique_ptr<CudnnConvolutions> cudnn) : cudnn_(std::move(cudnn)) {}
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
-    return EnginesOf(signature, *cudnn_);
+    return engines_.Get(signature,
+                        [this](const StepSignature& s) { return EnginesOf(s, *cudnn_); });
   }
 
  private:
   std::unique_ptr<CudnnConvolutions> cudnn_;
+  EngineCache engines_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,26 @@ std::string Text(const Program& program) {
     text += "\n";
   }
   return text;
+}
+
+TEST_CASE("equal layers have equal signatures, unless they draw random numbers") {
+  Graph net({.name = "pairs", .batch = 2});
+  std::string x = net.Input({1, 8, 8});
+  for (const char* i : {"1", "2"}) {
+    x = net.Add(std::string("relu") + i, Relu{}, {x});
+    x = net.Add(std::string("drop") + i, Dropout{}, {x});
+  }
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}));
+  const Program program = BuildProgram(net, {}).value();
+  const auto forward = [&](const std::string& layer) {
+    const auto step = std::find_if(program.steps.begin(), program.steps.end(), [&](const Step& s) {
+      return program.StepName(s) == layer + " forward";
+    });
+    REQUIRE(step != program.steps.end());
+    return program.Signature(*step);
+  };
+  CHECK(forward("relu1") == forward("relu2"));
+  CHECK(forward("drop1") != forward("drop2"));
 }
 
 TEST_CASE("the steps of a small convolutional network, with exactly what each touches") {

@@ -55,6 +55,7 @@ struct TestLayer {
   absl::StatusOr<LayerSpec> Specify(const LayerContext&) const {
     return absl::UnimplementedError("only a name");
   }
+  friend bool operator==(const TestLayer&, const TestLayer&) = default;
 };
 
 Program SmallProgram() {
