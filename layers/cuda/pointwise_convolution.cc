@@ -1,25 +1,24 @@
 #include "neap/layers/cuda/pointwise_convolution.h"
 
-#include <algorithm>
-
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
 #include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/image_parts.h"
 #include "neap/layers/cuda/matmul.h"
 
 namespace neap::cuda {
 namespace {
 
-constexpr int64_t kTile = 128;         // of the products' result, per multiprocessor
-constexpr int64_t kWantedTiles = 264;  // two per multiprocessor of a large GPU
-constexpr int64_t kFewPixels = 128;    // below, a tile is mostly empty
+constexpr int64_t kFewPixels = 128;  // below, a tile is mostly empty
 constexpr int64_t kAlignment = 256;
 
 // What the products and the workspace are made from.
 struct Pointwise {
   int64_t images, in_channels, out_channels, pixels;  // pixels of y
   bool strided;
-  int64_t parts;  // of the weight's gradient; images are shared out evenly
+  int64_t parts;  // of the weight's gradient: images of a round
+
+  int64_t last_round() const { return images % parts; }  // images of a shorter last one, or 0
 
   int64_t compact_bytes() const {
     return strided ? RoundUp(images * in_channels * pixels * 4, kAlignment) : 0;
@@ -27,25 +26,15 @@ struct Pointwise {
   int64_t weights() const { return in_channels * out_channels; }
 };
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// The smallest divisor of the number of images that fills the GPU.
-int64_t PartsOf(const ConvolutionProblem& p) {
-  const int64_t tiles = CeilDiv(p.x.shape.c(), kTile) * CeilDiv(p.y.shape.c(), kTile);
-  const int64_t images = p.x.shape.n();
-  for (int64_t parts = CeilDiv(kWantedTiles, tiles); parts < images; ++parts) {
-    if (images % parts == 0) return parts;
-  }
-  return images;
-}
-
 Pointwise PointwiseOf(const ConvolutionProblem& p) {
   return {.images = p.x.shape.n(),
           .in_channels = p.x.shape.c(),
           .out_channels = p.y.shape.c(),
           .pixels = p.y.shape.h() * p.y.shape.w(),
           .strided = p.stride.h != 1 || p.stride.w != 1,
-          .parts = p.phase == Phase::kBackwardParams ? PartsOf(p) : 1};
+          .parts = p.phase == Phase::kBackwardParams
+                       ? ImageParts(p.x.shape.n(), p.x.shape.c(), p.y.shape.c())
+                       : 1};
 }
 
 // Row-major {channels, pixels} of an image is column-major {pixels, channels}; the weight is {in,
@@ -58,7 +47,7 @@ MatmulShape ShapeOf(Phase phase, const Pointwise& p) {
   if (phase == Phase::kBackwardData) {
     return {false, true, p.pixels, p.in_channels, p.out_channels, p.images, y, 0, x};
   }
-  // Images after the first part begin wherever those before them end.
+  // Rounds after the first begin wherever those before them end.
   const bool aligned = p.parts * x % 4 == 0 && p.parts * y % 4 == 0;
   return {true, false, p.in_channels, p.out_channels,    p.pixels, p.parts,
           x,    y,     p.weights(),   aligned ? 16U : 4U};
@@ -67,11 +56,12 @@ MatmulShape ShapeOf(Phase phase, const Pointwise& p) {
 class PointwisePlan final : public ConvolutionPlan {
  public:
   PointwisePlan(SharedRuntime runtime, const ConvolutionProblem& problem,
-                std::unique_ptr<Matmul> matmul)
+                std::unique_ptr<Matmul> matmul, std::unique_ptr<Matmul> last)
       : runtime_(std::move(runtime)),
         problem_(problem),
         pointwise_(PointwiseOf(problem)),
-        matmul_(std::move(matmul)) {}
+        matmul_(std::move(matmul)),
+        last_round_(std::move(last)) {}
 
   absl::Status Execute(const ConvolutionPointers& p, void* workspace) override {
     std::byte* const scratch = static_cast<std::byte*>(workspace);
@@ -108,10 +98,11 @@ class PointwisePlan final : public ConvolutionPlan {
     const Pointwise& p = pointwise_;
     void* const partial = p.parts == 1 ? dweight : scratch;
     for (int64_t image = 0; image < p.images; image += p.parts) {
-      RETURN_IF_ERROR(matmul_->Run({.a = x + image * p.in_channels * p.pixels,
-                                    .b = dy + image * p.out_channels * p.pixels,
-                                    .c = partial,
-                                    .add = image != 0}));
+      const Matmul& round = image + p.parts <= p.images ? *matmul_ : *last_round_;
+      RETURN_IF_ERROR(round.Run({.a = x + image * p.in_channels * p.pixels,
+                                 .b = dy + image * p.out_channels * p.pixels,
+                                 .c = partial,
+                                 .add = image != 0}));
     }
     if (p.parts == 1) return absl::OkStatus();
     return CudaStatus(kernels::SumParts(static_cast<const float*>(partial), p.parts, p.weights(),
@@ -123,6 +114,7 @@ class PointwisePlan final : public ConvolutionPlan {
   ConvolutionProblem problem_;
   Pointwise pointwise_;
   std::unique_ptr<Matmul> matmul_;
+  std::unique_ptr<Matmul> last_round_;  // null: as the others
 };
 
 }  // namespace
@@ -148,9 +140,15 @@ bool PointwiseIsFirstChoice(const ConvolutionProblem& p) {
 
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildPointwise(const SharedRuntime& runtime,
                                                                 const ConvolutionProblem& problem) {
-  const MatmulShape shape = ShapeOf(problem.phase, PointwiseOf(problem));
+  const Pointwise pointwise = PointwiseOf(problem);
+  MatmulShape shape = ShapeOf(problem.phase, pointwise);
   ASSIGN_OR_RETURN(std::unique_ptr<Matmul> matmul, Matmul::Build(*runtime, shape, DType::kFp32));
-  return std::make_unique<PointwisePlan>(runtime, problem, std::move(matmul));
+  std::unique_ptr<Matmul> last;
+  if (const int64_t images = pointwise.last_round(); images > 0) {
+    shape.batch = images;
+    ASSIGN_OR_RETURN(last, Matmul::Build(*runtime, shape, DType::kFp32));
+  }
+  return std::make_unique<PointwisePlan>(runtime, problem, std::move(matmul), std::move(last));
 }
 
 }  // namespace neap::cuda
