@@ -86,12 +86,8 @@ class Session::Impl {
                      BuildProgram(graph, {.mode = Mode::kTraining, .sgd = options_.sgd}));
     ASSIGN_OR_RETURN(inference_.program,
                      BuildProgram(graph, {.mode = Mode::kInference, .sgd = options_.sgd}));
-    ASSIGN_OR_RETURN(Plans plans,
-                     PlanBoth(training_.program, inference_.program, options_, device_));
-    training_.planned = std::move(plans.training);
-    inference_.planned = std::move(plans.inference);
     for (Staging& staging : staging_) RETURN_IF_ERROR(AllocateStaging(staging));
-    RETURN_IF_ERROR(ReserveArena());
+    RETURN_IF_ERROR(PlanAndReserve());
     for (const Tensor& tensor : training_.program.tensors) {
       if (!IsPersistent(tensor.role)) continue;
       RETURN_IF_ERROR(WriteTensor(tensor, InitialValues(tensor, options_.seed)));
@@ -179,7 +175,7 @@ class Session::Impl {
       SwapPlans(plans);  // back to the arena that it had
       RETURN_IF_ERROR(ReserveArena());
       RETURN_IF_ERROR(Return());
-      return refused;
+      return absl::IsAborted(refused) ? SetBudget(budget_bytes) : refused;
     }
     options_ = std::move(options);
     return Return();
@@ -244,6 +240,18 @@ class Session::Impl {
   void SwapPlans(Plans& plans) {
     std::swap(training_.planned, plans.training);
     std::swap(inference_.planned, plans.inference);
+  }
+
+  // Plans anew while an engine turns out not to build: it is listed no more then.
+  absl::Status PlanAndReserve() {
+    absl::Status reserved;
+    do {
+      ASSIGN_OR_RETURN(Plans plans,
+                       PlanBoth(training_.program, inference_.program, options_, device_));
+      SwapPlans(plans);
+      reserved = ReserveArena();
+    } while (absl::IsAborted(reserved));
+    return reserved;
   }
 
   absl::Status ReserveArena() {

@@ -8,10 +8,12 @@
 //   ASSIGN_OR_RETURN(std::vector<Engine> engines, cache.Get(signature, ListEngines));
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/layers/kernel.h"
 
@@ -24,6 +26,11 @@ class EngineCache {
 
   // What `list` returned for an equal signature; calls it the first time. Errors are not kept.
   absl::StatusOr<std::vector<Engine>> Get(const StepSignature& signature, List list);
+
+  // Takes off its list an engine that cannot be built. Returns what Backend::MakeKernel then has
+  // to: ABORTED, or `reason` itself where that would leave nothing to plan with.
+  absl::Status Withdraw(const StepSignature& signature, std::string_view engine,
+                        const absl::Status& reason);
 
  private:
   absl::flat_hash_map<StepSignature, std::vector<Engine>> engines_;

@@ -104,13 +104,15 @@ class EngineCatalog {
  public:
   virtual ~EngineCatalog() = default;
   // Engines for a step, the library's recommendation first; never empty. Same answer for equal
-  // signatures. Errors: UNIMPLEMENTED for a layer, dtype or layout that has no kernel, naming it.
+  // signatures, until a backend finds that it cannot build one of them. Errors: UNIMPLEMENTED for a
+  // layer, dtype or layout that has no kernel, naming it.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) = 0;
 };
 
 class Backend : public EngineCatalog {
  public:
-  // Errors: NOT_FOUND when `engine` is not one of Engines(signature).
+  // Errors: NOT_FOUND when `engine` is not one of Engines(signature); ABORTED when it is, but turns
+  // out not to build: it is listed no more, so plan again.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                              std::string_view engine) = 0;
 };

@@ -31,7 +31,7 @@ class GuardedDevice final : public Device {
     return Buffer(arena_, size_bytes, [owner](void*) {});
   }
   absl::StatusOr<int64_t> UsedBytes() override { return device_.UsedBytes(); }
-  Backend& backend() override { return device_.backend(); }
+  Backend& backend() override { return backend_ != nullptr ? *backend_ : device_.backend(); }
   absl::Status Copy(Stream stream, void* destination, const void* source,
                     int64_t size_bytes) override {
     return device_.Copy(stream, destination, source, size_bytes);
@@ -44,6 +44,7 @@ class GuardedDevice final : public Device {
   absl::Status Synchronize() override { return device_.Synchronize(); }
 
   int allocations() const { return allocations_; }
+  void Replace(Backend& backend) { backend_ = &backend; }
   void RefuseArenas(int next) { refused_arenas_ = next; }
   bool GuardsIntact() const {
     const auto is_pattern = [](std::byte b) { return b == std::byte{kPattern}; };
@@ -62,6 +63,7 @@ class GuardedDevice final : public Device {
   static constexpr unsigned char kPattern = 0xA5;
 
   Device& device_;
+  Backend* backend_ = nullptr;  // null: the device's own
   std::byte* arena_ = nullptr;
   int64_t arena_bytes_ = 0;
   int allocations_ = 0;

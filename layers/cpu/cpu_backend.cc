@@ -109,7 +109,10 @@ class CpuBackend final : public Backend {
                                                      std::string_view engine) override {
     ASSIGN_OR_RETURN(const cpu::Candidates candidates, CandidatesFor(signature));
     for (const cpu::Candidate& candidate : candidates) {
-      if (candidate.engine.id == engine) return candidate.make();
+      if (candidate.engine.id != engine) continue;
+      absl::StatusOr<std::unique_ptr<Kernel>> kernel = candidate.make();
+      if (!kernel.ok()) return engines_.Withdraw(signature, engine, kernel.status());
+      return kernel;
     }
     return absl::NotFoundError(absl::StrCat("the CPU has no engine '", std::string(engine),
                                             "' for ", StepText(signature)));

@@ -135,9 +135,10 @@ class CudaBackend final : public Backend {
     ASSIGN_OR_RETURN(const Candidates candidates, CandidatesFor(signature, *runtime_->cudnn));
     for (const Candidate& candidate : candidates) {
       if (candidate.engine.id != engine) continue;
-      ASSIGN_OR_RETURN(std::unique_ptr<StreamKernel> kernel, candidate.make(runtime_));
-      kernel->NeedWorkspace(candidate.engine.workspace_bytes);
-      return kernel;
+      absl::StatusOr<std::unique_ptr<StreamKernel>> kernel = candidate.make(runtime_);
+      if (!kernel.ok()) return engines_.Withdraw(signature, engine, kernel.status());
+      (*kernel)->NeedWorkspace(candidate.engine.workspace_bytes);
+      return *std::move(kernel);
     }
     return absl::NotFoundError(
         absl::StrCat("no engine '", std::string(engine), "' for ", ToString(signature)));

@@ -12,6 +12,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/engine_cache.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
@@ -91,7 +92,59 @@ void CheckSameState(Session& a, Session& b) {
   }
 }
 
+// The CPU's backend, except that the engine which it recommends for a convolution's forward step
+// cannot be built. Counts the kernels that it makes for such steps.
+class FaultyBackend final : public Backend {
+ public:
+  explicit FaultyBackend(Backend& backend) : backend_(backend) {}
+
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    return engines_.Get(signature, [this](const StepSignature& s) { return backend_.Engines(s); });
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
+                                                     std::string_view engine) override {
+    if (signature.layer.type() == Convolution::kType && signature.phase == Phase::kForward) {
+      if (engine == backend_.Engines(signature)->front().id) {
+        ++refused_;
+        return engines_.Withdraw(signature, engine, absl::InternalError("refused by the test"));
+      }
+      ++made_;
+    }
+    return backend_.MakeKernel(signature, engine);
+  }
+
+  int refused() const { return refused_; }
+  int made() const { return made_; }
+
+ private:
+  Backend& backend_;
+  EngineCache engines_;
+  int refused_ = 0;
+  int made_ = 0;
+};
+
 }  // namespace
+
+TEST_CASE("engines that cannot be built are planned around, and equal steps share a kernel") {
+  Graph net({.name = "chain", .batch = 8});
+  std::string x = net.Input({3, 8, 8});
+  for (const char* i : {"1", "2", "3"}) {
+    x = net.Add(std::string("conv") + i,
+                Convolution{.out_channels = 3, .kernel = 3, .padding = 1, .bias = false}, {x});
+  }
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}));
+  const auto cpu = OpenCpu();
+  GuardedDevice device(*cpu);
+  FaultyBackend backend(cpu->backend());
+  device.Replace(backend);
+  absl::StatusOr<Session> session = Session::Create(net, device, {});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  CHECK(backend.refused() == 2);   // training's signature, then that of inference
+  CHECK(backend.made() == 2 + 1);  // training's again, as inference's was refused
+  CHECK(std::isfinite(Train(*session, 2)));
+  CHECK(session->SetBudget(session->planning().minimum_budget_bytes).ok());
+  CHECK(backend.refused() == 2);
+}
 
 TEST_CASE("a small network learns, in both layouts, and they agree") {
   const auto device = OpenCpu();

@@ -62,5 +62,20 @@ TEST_CASE("a signature is listed once, a refusal is asked for again") {
   CHECK(asked == 4);
 }
 
+TEST_CASE("an engine that cannot be built is the end where there is no other") {
+  const StepSignature signature = ConvolutionOf(2);
+  const absl::Status reason = absl::InternalError("no compiler");
+  EngineCache cache;
+  const auto list = [](const StepSignature&) -> absl::StatusOr<std::vector<Engine>> {
+    return std::vector<Engine>{{.id = "a"}, {.id = "b"}};
+  };
+  REQUIRE(cache.Get(signature, list).ok());
+  CHECK(cache.Withdraw(signature, "c", reason) == reason);  // not listed
+  CHECK(absl::IsAborted(cache.Withdraw(signature, "a", reason)));
+  CHECK(cache.Get(signature, list)->front().id == "b");
+  CHECK(cache.Withdraw(signature, "b", reason) == reason);
+  CHECK(cache.Get(signature, list)->size() == 1);
+}
+
 }  // namespace
 }  // namespace neap
