@@ -15,8 +15,7 @@ struct ConformanceOptions {
   // |got - want| <= tolerance * max(1, largest |want| of the tensor)
   double tolerance = 2e-5;
   size_t most_engines = 64;  // of each step, in the backend's order
-  bool skip_unimplemented = false;
-  uint32_t seed = 1;  // of the values
+  uint32_t seed = 1;         // of the values
 };
 
 // One sentence per violation, empty when there is none.
