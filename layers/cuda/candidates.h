@@ -96,6 +96,9 @@ std::string ToString(const StepSignature& signature);
 
 kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor);
 
+// UNIMPLEMENTED where a kernel that has 32-bit indices alone would have to count `elements`.
+absl::Status CheckFits32(const StepSignature& signature, int64_t elements);
+
 // The table's entries, by layer; each looks at the signature's phase.
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
                                                  CudnnConvolutions& cudnn);

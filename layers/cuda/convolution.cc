@@ -90,9 +90,12 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
                                                  CudnnConvolutions& cudnn) {
   const ConvolutionProblem problem = ProblemOf(signature);
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, cudnn.Engines(problem));
-  const int64_t bias_bytes = signature.Has(ParamGrad(1))
-                                 ? kernels::ChannelScratchBytes(ChannelShapeOf(problem.y))
-                                 : int64_t{0};
+  int64_t bias_bytes = 0;
+  if (signature.Has(ParamGrad(1))) {
+    const kernels::ChannelShape dy = ChannelShapeOf(problem.y);
+    RETURN_IF_ERROR(CheckFits32(signature, dy.outer * dy.inner));
+    bias_bytes = kernels::ChannelScratchBytes(dy);
+  }
   const auto shared = std::make_shared<const StepSignature>(signature);
   const auto candidate = [&](Engine engine, auto build) {
     engine.workspace_bytes = std::max(engine.workspace_bytes, bias_bytes);

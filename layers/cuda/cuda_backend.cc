@@ -180,6 +180,12 @@ kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor) {
           .channels_last = tensor.layout == Layout::kNhwc};
 }
 
+absl::Status CheckFits32(const StepSignature& signature, int64_t elements) {
+  if (kernels::Fits32(elements)) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("no CUDA kernel that counts ", elements, " elements: ", ToString(signature)));
+}
+
 }  // namespace cuda
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream) {

@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "neap/layers/cuda/kernels.h"
+
 namespace neap::kernels {
 
 inline constexpr int kThreads = 256;
@@ -78,9 +80,6 @@ struct Divider<uint64_t> {
   }
   uint64_t divisor = 1;
 };
-
-// The index type that a tensor of n elements needs with Divider.
-inline bool Fits32(int64_t n) { return n < (int64_t{1} << 31); }
 
 template <typename Op, int kVec>
 __global__ void __launch_bounds__(kThreads) MapKernel(Op op, size_t vectors) {

@@ -106,6 +106,7 @@ absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signatu
   const Product p = ProductOf(signature);
   int64_t bias_bytes = 0;
   if (signature.Has(ParamGrad(1))) {
+    RETURN_IF_ERROR(CheckFits32(signature, signature.Spec(Dy()).shape.n()));
     bias_bytes = kernels::ChannelScratchBytes({.outer = signature.Spec(Dy()).shape.n(),
                                                .channels = signature.Spec(Dy()).shape.c(),
                                                .channels_last = true});

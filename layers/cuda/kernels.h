@@ -24,6 +24,10 @@ struct ChannelShape {
   bool channels_last = false;
 };
 
+// Whether 32-bit indices count n elements. Reductions per channel, LRN, softmax and global pooling
+// have no others.
+inline bool Fits32(int64_t n) { return n < (int64_t{1} << 31); }
+
 // elementwise.cu
 cudaError_t Relu(const float* x, float* y, int64_t n, cudaStream_t stream);
 cudaError_t ReluBackward(const float* y, const float* dy, float* dx, int64_t n,

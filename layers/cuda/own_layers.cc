@@ -3,6 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/dropout.h"
@@ -212,13 +213,17 @@ absl::StatusOr<Candidates> DropoutCandidates(const StepSignature& signature, Cud
 }
 
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature, CudnnConvolutions&) {
-  const int64_t scratch = kernels::ChannelScratchBytes(ChannelShapeOf(signature.Spec(X())));
-  if (signature.phase != Phase::kForward) return OwnKernel(signature, BatchNormBackward, scratch);
-  const bool reduces = signature.Has(Saved(0)) && !signature.rerun;
-  return OwnKernel(signature, BatchNormForward, reduces ? scratch : 0);
+  const kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
+  const bool forward = signature.phase == Phase::kForward;
+  const bool reduces = !forward || (signature.Has(Saved(0)) && !signature.rerun);
+  if (reduces) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  return OwnKernel(signature, forward ? BatchNormForward : BatchNormBackward,
+                   reduces ? kernels::ChannelScratchBytes(shape) : 0);
 }
 
 absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature, CudnnConvolutions&) {
+  const kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
+  RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   const int64_t size = signature.layer.As<LocalResponseNorm>()->size;
   if (size <= kernels::kLargestLrnSize) return OwnKernel(signature, LrnLaunch);
   return absl::UnimplementedError(absl::StrCat("no CUDA kernel for lrn over ", size,
@@ -226,6 +231,7 @@ absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature, CudnnCo
 }
 
 absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature, CudnnConvolutions&) {
+  RETURN_IF_ERROR(CheckFits32(signature, signature.Spec(Y()).elements()));
   const bool measures = signature.Has(State(0)) && !signature.rerun;
   const int64_t per_image = 2 * static_cast<int64_t>(sizeof(float));
   return OwnKernel(signature, SoftmaxLaunch,

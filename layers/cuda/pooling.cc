@@ -1,6 +1,7 @@
 // Pooling: from signature to launch.
 #include "neap/layers/pooling.h"
 
+#include "neap/core/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {
@@ -73,6 +74,10 @@ absl::StatusOr<Candidates> AveragePoolCandidates(const StepSignature& signature,
 }
 absl::StatusOr<Candidates> GlobalAveragePoolCandidates(const StepSignature& signature,
                                                        CudnnConvolutions&) {
+  if (signature.phase == Phase::kForward) {
+    RETURN_IF_ERROR(CheckFits32(signature, signature.Spec(Y()).elements()));
+    RETURN_IF_ERROR(CheckFits32(signature, ChannelShapeOf(signature.Spec(X())).inner));
+  }
   return OwnKernel(signature, GlobalAveragePoolLaunch);
 }
 
