@@ -4,9 +4,12 @@
 #include <set>
 
 #include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/pooling.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/harness.h"
 
@@ -108,6 +111,24 @@ TEST_CASE("steps that would overwrite a sum are refused for CUDA too") {
   StepSignature forward = Signatures(Relu{}, {{8, 8, 8, 8}})[0];
   forward.operands.back().access = Access::kAccumulate;
   CHECK(absl::IsUnimplemented(catalog->Engines(forward).status()));
+}
+
+TEST_CASE("shapes that a kernel cannot count are refused when its engines are listed") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const TensorSpec many = {{int64_t{1} << 20, 2, 64, 64}};  // 2^32 per channel
+  const TensorSpec fewer = {{int64_t{1} << 18, 2, 64, 64}};
+  for (const Layer& layer : {Layer(BatchNorm{}), Layer(LocalResponseNorm{})}) {
+    const std::vector<StepSignature> too_many = Signatures(layer, many);
+    const std::vector<StepSignature> some = Signatures(layer, fewer);
+    for (const StepSignature& signature : too_many)
+      CHECK(absl::IsUnimplemented(catalog->Engines(signature).status()));
+    for (const StepSignature& signature : some) CHECK(catalog->Engines(signature).ok());
+  }
+  CHECK(catalog->Engines(Signatures(Relu{}, many)[0]).ok());
+  const TensorSpec plane = {{1, 1, 65536, 65536}};
+  CHECK(
+      absl::IsUnimplemented(catalog->Engines(Signatures(GlobalAveragePool{}, plane)[0]).status()));
 }
 
 TEST_CASE("a description that cuDNN does not understand is refused") {
