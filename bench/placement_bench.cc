@@ -1,6 +1,7 @@
 // Offline placement: time, and how far above the lower bound it ends.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -27,20 +28,48 @@ std::vector<PlacementBlock> RandomBlocks(size_t count, int steps) {
   return blocks;
 }
 
-void RandomPlacement(benchmark::State& state) {
-  const std::vector<PlacementBlock> blocks =
-      RandomBlocks(static_cast<size_t>(state.range(0)), 1000);
-  PlacementResult result;
-  for (auto _ : state) result = PlaceOffline(blocks);
+// Layer k's tensor is made in step k and needed again in step 2 * layers - k; three of four are
+// away in between, as with offload and recomputation.
+std::vector<PlacementBlock> SeparateStays(int layers) {
+  std::mt19937 random(kSeed);
+  std::vector<PlacementBlock> blocks;
+  for (int k = 0; k < layers; ++k) {
+    const int64_t bytes = kBlockBytes * (1 + static_cast<int64_t>(random() % 1000));
+    const int last = 2 * layers - k;
+    if (random() % 4 == 0) {
+      blocks.push_back({bytes, k, last + 1});
+      continue;
+    }
+    blocks.push_back({bytes, k, std::min(k + 2 + static_cast<int>(random() % 8), last)});
+    blocks.push_back({bytes, last - 1, last + 1});
+  }
+  return blocks;
+}
+
+// `percent` over the lower bound are enough; 0: as tight as can be.
+void Place(benchmark::State& state, const std::vector<PlacementBlock>& blocks, int64_t percent) {
   const int64_t bound = PlacementLowerBound(blocks);
+  const int64_t target = percent == 0 ? 0 : bound + bound * percent / 100;
+  PlacementResult result;
+  for (auto _ : state) result = PlaceOffline(blocks, target);
   state.counters["gap_percent"] =
       100.0 * static_cast<double>(result.extent_bytes - bound) / static_cast<double>(bound);
 }
+
+void RandomPlacement(benchmark::State& state) {
+  Place(state, RandomBlocks(static_cast<size_t>(state.range(0)), 1000), state.range(1));
+}
 BENCHMARK(RandomPlacement)
-    ->Arg(100)
-    ->Arg(1000)
-    ->Arg(5000)
-    ->Arg(20000)
+    ->ArgNames({"blocks", "target_percent"})
+    ->ArgsProduct({{100, 1000, 5000, 20000}, {0, 5}})
+    ->Unit(benchmark::kMillisecond);
+
+void SeparateStaysPlacement(benchmark::State& state) {
+  Place(state, SeparateStays(static_cast<int>(state.range(0))), state.range(1));
+}
+BENCHMARK(SeparateStaysPlacement)
+    ->ArgNames({"layers", "target_percent"})
+    ->ArgsProduct({{100, 1000, 5000}, {0, 5}})
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -65,19 +65,21 @@ int64_t PlacementLowerBound(const std::vector<PlacementBlock>& blocks) {
   return most;
 }
 
-PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks) {
+PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks, int64_t target_bytes) {
   const int64_t lower_bound = PlacementLowerBound(blocks);
+  const int64_t enough = std::max(lower_bound, target_bytes);
   PlacementResult best = PlaceInTime(blocks, Fit::kFirstFit, false);
   for (const auto& [fit, reversed] : {std::pair{Fit::kFirstFit, true},
                                       {Fit::kExactFitFirstFit, false},
                                       {Fit::kExactFitFirstFit, true}}) {
-    if (best.extent_bytes == lower_bound) return best;
+    if (best.extent_bytes <= enough) return best;
     PlacementResult attempt = PlaceInTime(blocks, fit, reversed);
     if (attempt.extent_bytes < best.extent_bytes) best = std::move(attempt);
   }
-  const int64_t target = lower_bound + lower_bound / kGoodEnough;
-  if (best.extent_bytes <= target) return best;
-  return SearchPlacement(blocks, target, std::move(best));
+  const int64_t aim =
+      target_bytes < lower_bound ? lower_bound + lower_bound / kGoodEnough : target_bytes;
+  if (best.extent_bytes <= aim) return best;
+  return SearchPlacement(blocks, aim, std::move(best));
 }
 
 }  // namespace neap

@@ -13,9 +13,12 @@
 //   0 | a . .                        0 | b b b
 //     +-------> steps                  +-------> steps
 //
-// Several orders are tried, the best kept, and then improved by local search while that pays
-// (memory/placement_search.h). Deterministic.
+// Several orders are tried, the best kept, and then squeezed while that pays
+// (memory/placement_search.h, memory/placement_ejection.h). Deterministic.
 // *Complexity*: O(n log n) for what a heap would do, and a bounded number of comparisons after it.
+//
+//   const PlacementResult tight = PlaceOffline(blocks);
+//   const bool fits = PlaceOffline(blocks, target_bytes).extent_bytes <= target_bytes;
 #pragma once
 
 #include <cstdint>
@@ -38,6 +41,8 @@ struct PlacementResult {
 // The largest sum of live bytes at any step: no placement is smaller.
 int64_t PlacementLowerBound(const std::vector<PlacementBlock>& blocks);
 
-PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks);
+// Stops as soon as the extent is at most `target_bytes`: the larger it is, the sooner. One below
+// the lower bound cannot be met, and counts as none: then the search stops close to the bound.
+PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks, int64_t target_bytes = 0);
 
 }  // namespace neap

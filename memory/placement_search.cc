@@ -2,19 +2,18 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
-#include <random>
 #include <tuple>
 #include <utility>
+
+#include "neap/memory/placement_ejection.h"
 
 namespace neap {
 namespace {
 
-constexpr int64_t kMostComparisons = 60'000'000;
-constexpr size_t kMemory = 50;  // of late acceptance
-constexpr int kMostIdle = 150;  // attempts without progress before the next start
-constexpr int kMostDescents = 60;
-constexpr int kMostRounds = 20;  // of splitting; each finds fewer that do not decide
+constexpr int64_t kMostComparisons = 100'000'000;
+constexpr int64_t kMostComparisonsPerLimit = kMostComparisons / 12;
+constexpr int kMostFailures = 8;  // limits in a row under which the blocks were not made to fit
+constexpr int kMostRounds = 20;   // of splitting; each finds fewer that do not decide
 
 using Blocks = std::vector<PlacementBlock>;
 using Order = std::vector<size_t>;
@@ -100,37 +99,27 @@ class Search {
         target_bytes_(target_bytes),
         parts_(SplitPlacement(blocks, target_bytes)),
         placer_(blocks),
+        ejection_(blocks, parts_.core),
         best_(std::move(known)) {}
 
   PlacementResult Run() {
-    std::vector<Start> starts;
-    for (Order& order : Orders()) {
+    for (const Order& order : Orders()) {
       if (Done()) return best_;
-      const PlacementResult result = placer_.Place(order);
-      starts.push_back({result.extent_bytes, std::move(order)});
-      Consider(starts.back().order, result);
+      Consider(order, placer_.Place(order));
     }
-    std::stable_sort(starts.begin(), starts.end(), [](const Start& a, const Start& b) {
-      return a.extent_bytes < b.extent_bytes;
-    });
-    for (size_t descent = 0; descent < kMostDescents && !Done(); ++descent) {
-      Descend(starts[descent % starts.size()].order);
-    }
+    Squeeze();
     return best_;
   }
 
  private:
-  struct Start {
-    int64_t extent_bytes = 0;
-    Order order;
-  };
-
   // Also when one more order could take longer than what is left.
   bool Done() const {
     const int64_t count = static_cast<int64_t>(parts_.core.size());
     return best_.extent_bytes <= target_bytes_ || count == 0 ||
-           placer_.comparisons() + count * count / 2 > kMostComparisons;
+           comparisons() + count * count / 2 > kMostComparisons;
   }
+
+  int64_t comparisons() const { return placer_.comparisons() + ejection_.comparisons(); }
 
   // Largest first, longest-lived first, both; busiest steps first, so that those are packed without
   // a gap; and from the bottom of the known placement up, which puts nothing higher than it was.
@@ -166,67 +155,29 @@ class Search {
     if (complete.extent_bytes < best_.extent_bytes) best_ = std::move(complete);
   }
 
-  // How much sticks out above the target: falls before the extent does.
-  int64_t Excess(const PlacementResult& result) const {
-    int64_t excess = 0;
-    for (size_t i : parts_.core) {
-      excess += std::max<int64_t>(0, result.offsets[i] + blocks_[i].bytes - target_bytes_);
-    }
-    return excess;
-  }
-
-  // Local search: a block that sticks out comes earlier in the next attempt. Late acceptance (Burke
-  // and Bykov, 2017): an attempt passes if it beats the one kMemory attempts ago, which leads out
-  // of dead ends.
-  void Descend(Order order) {
-    PlacementResult current = placer_.Place(order);
-    int64_t excess = Excess(current);
-    std::vector<int64_t> history(kMemory, excess);
-    int idle = 0;
-    for (size_t attempt = 0; idle < kMostIdle && excess > 0 && !Done(); ++attempt) {
-      const size_t from = PickSticksOut(order, current);
-      const size_t to = from == 0 ? 0 : random_() % from;
-      Rotate(order, to, from);
-      PlacementResult changed = placer_.Place(order, to, &current);
-      const int64_t changed_excess = Excess(changed);
-      int64_t& past = history[attempt % kMemory];
-      idle = changed_excess < excess ? 0 : idle + 1;
-      if (changed_excess <= std::max(past, excess)) {
-        excess = changed_excess;
-        current = std::move(changed);
-        Consider(order, current);
-      } else {
-        RotateBack(order, to, from);
+  // Lowers the limit half of the way to the target, and each time that fails half as far.
+  void Squeeze() {
+    for (int failures = 0; failures < kMostFailures && !Done();) {
+      const int64_t excess = best_.extent_bytes - target_bytes_;
+      const int64_t limit = best_.extent_bytes - std::max<int64_t>(1, excess >> (failures + 1));
+      PlacementResult fitted = best_;
+      if (!ejection_.Fit(limit, kMostComparisonsPerLimit, fitted.offsets)) {
+        ++failures;
+        continue;
       }
-      past = std::min(past, excess);
+      failures = 0;
+      // From the bottom up nothing comes to lie higher, and holes close.
+      const Order order = Sorted([&](size_t i) { return std::tuple(fitted.offsets[i]); });
+      Consider(order, placer_.Place(order));
     }
-  }
-
-  // A position in `order`.
-  size_t PickSticksOut(const Order& order, const PlacementResult& current) {
-    std::vector<size_t> sticking_out;
-    for (size_t at = 0; at < order.size(); ++at) {
-      if (current.offsets[order[at]] + blocks_[order[at]].bytes > target_bytes_)
-        sticking_out.push_back(at);
-    }
-    return sticking_out[random_() % sticking_out.size()];
-  }
-
-  static void Rotate(Order& order, size_t to, size_t from) {
-    const auto at = [&](size_t i) { return order.begin() + static_cast<std::ptrdiff_t>(i); };
-    std::rotate(at(to), at(from), at(from + 1));
-  }
-  static void RotateBack(Order& order, size_t to, size_t from) {
-    const auto at = [&](size_t i) { return order.begin() + static_cast<std::ptrdiff_t>(i); };
-    std::rotate(at(to), at(to + 1), at(from + 1));
   }
 
   const Blocks& blocks_;
   int64_t target_bytes_;
   PlacementCore parts_;
   OrderedPlacer placer_;
+  EjectionSearch ejection_;
   PlacementResult best_;
-  std::minstd_rand random_{1};
 };
 
 struct Pile {

@@ -1,5 +1,5 @@
-// Search for a placement that is tight: several orders in which to place the blocks, then local
-// search on the best.
+// Search for a placement that is tight: several orders in which to place the blocks, then the best
+// is squeezed under ever lower limits (memory/placement_ejection.h).
 //
 // What makes it affordable is that small blocks do not decide. One that is sure to find a gap among
 // those that share a step with it, however they lie, can come last; without it, that holds for
@@ -22,8 +22,8 @@ namespace neap {
 
 // The best placement found whose extent is less than `known`'s, else `known`. Stops at
 // `target_bytes`.
-// *Complexity*: a fixed number of comparisons of two blocks, some 60 ms. Counted,
-// not timed, so that plans do not depend on the machine.
+// *Complexity*: a bounded number of comparisons of two blocks, some 200 ms where the target is not
+// reached. Counted, not timed, so that plans do not depend on the machine.
 PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, int64_t target_bytes,
                                 PlacementResult known);
 

@@ -139,6 +139,54 @@ TEST_CASE("random instances of all sizes are placed without overlap, the same ev
   }
 }
 
+TEST_CASE("a target stops the search once it is met, and one out of reach counts as none") {
+  MESSAGE("seed 4");
+  std::mt19937 random(4);
+  for (int i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    const Blocks blocks = RandomBlocks(random, 200, 100, 200);
+    const int64_t bound = PlacementLowerBound(blocks);
+    const PlacementResult tight = PlaceOffline(blocks);
+    CHECK(PlaceOffline(blocks, bound - 1).offsets == tight.offsets);
+    const int64_t roomy = bound * 5 / 4;
+    CHECK(Checked(blocks, PlaceOffline(blocks, roomy)) <= roomy);
+    const int64_t all =
+        std::accumulate(blocks.begin(), blocks.end(), int64_t{0},
+                        [](int64_t sum, const PlacementBlock& block) { return sum + block.bytes; });
+    const PlacementResult first = PlaceOffline(blocks, all);
+    CHECK(Checked(blocks, first) >= tight.extent_bytes);
+    CHECK(PlaceOffline(blocks, first.extent_bytes).offsets == first.offsets);
+  }
+}
+
+// A training's tensors: layer k's is made in step k and needed again in step 2 * layers - k. Most
+// are away in between, and come back as a stay of their own.
+Blocks SeparateStays(std::mt19937& random, int layers) {
+  Blocks blocks;
+  for (int k = 0; k < layers; ++k) {
+    const int64_t bytes = kK * (1 + static_cast<int64_t>(random() % 200));
+    const int last = 2 * layers - k;
+    if (random() % 4 == 0) {
+      blocks.push_back({bytes, k, last + 1});
+      continue;
+    }
+    blocks.push_back({bytes, k, std::min(k + 2 + static_cast<int>(random() % 8), last)});
+    blocks.push_back({bytes, last - 1, last + 1});
+  }
+  return blocks;
+}
+
+TEST_CASE("tensors with separate stays over thousands of steps are placed within 1%") {
+  MESSAGE("seed 5");
+  std::mt19937 random(5);
+  for (const int layers : {100, 500, 2000}) {
+    CAPTURE(layers);
+    const Blocks blocks = SeparateStays(random, layers);
+    const int64_t bound = PlacementLowerBound(blocks);
+    CHECK(Extent(blocks) <= bound + bound / 100);
+  }
+}
+
 TEST_CASE("blocks outside the core never stick out, in whatever order the core was placed") {
   MESSAGE("seed 3");
   std::mt19937 random(3);
@@ -177,10 +225,8 @@ TEST_CASE("ResNet-50 is placed within 1% of the lower bound") {
   for (const bool in_place : {true, false}) CHECK(GapPercent(program, "liveness", in_place) <= 1.0);
 }
 
-TEST_CASE(
-    "networks with as many layers and branches as Inception are placed within 1% of the lower "
-    "bound") {
-  for (uint32_t seed = 1; seed <= 6; ++seed) {
+void CheckInceptionSized(uint32_t first_seed, uint32_t last_seed) {
+  for (uint32_t seed = first_seed; seed <= last_seed; ++seed) {
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(seed, {.batch = 32,
                                                     .image = 64,
@@ -190,10 +236,20 @@ TEST_CASE(
                                                     .min_blocks = 60,
                                                     .max_blocks = 60});
     const Program program = BuildProgram(graph, {}).value();
-    CHECK(program.layers.size() >= 500);
+    CHECK(program.layers.size() >= 400);
     for (const bool in_place : {true, false})
       CHECK(GapPercent(program, "liveness", in_place) <= 1.0);
   }
+}
+
+TEST_CASE(
+    "networks with as many layers and branches as Inception are placed within 1% of the lower "
+    "bound") {
+  SUBCASE("those that it was tuned on") {
+    CheckInceptionSized(1, 20);
+    CheckInceptionSized(101, 112);
+  }
+  SUBCASE("others") { CheckInceptionSized(301, 340); }
 }
 
 TEST_CASE("random programs are placed within 1% of the lower bound") {
