@@ -76,16 +76,15 @@ void EjectionSearch::Start(int64_t limit_bytes, const std::vector<int64_t>& offs
       highs_.push_back({offsets[i] + blocks_[i].bytes, blocks_[i].begin, blocks_[i].end, i});
     }
   }
+  std::make_heap(unplaced_.begin(), unplaced_.end(), Lighter());
   for (Edges* edges : {&lows_, &highs_}) std::sort(edges->begin(), edges->end(), Before);
 }
 
 // The hardest to place first, while the others still leave it a choice.
 size_t EjectionSearch::TakeHeaviest() {
-  const auto heaviest =
-      std::max_element(unplaced_.begin(), unplaced_.end(),
-                       [&](size_t a, size_t b) { return weights_[a] < weights_[b]; });
-  const size_t block = *heaviest;
-  unplaced_.erase(heaviest);
+  std::pop_heap(unplaced_.begin(), unplaced_.end(), Lighter());
+  const size_t block = unplaced_.back();
+  unplaced_.pop_back();
   return block;
 }
 
@@ -151,6 +150,7 @@ void EjectionSearch::PushOut(const Place& place, int64_t bytes) {
     if (low.at >= place.offset + bytes || low.at + blocks_[low.block].bytes <= place.offset)
       continue;
     unplaced_.push_back(low.block);
+    std::push_heap(unplaced_.begin(), unplaced_.end(), Lighter());
     Edge high = low;
     high.at += blocks_[low.block].bytes;
     lows_.erase(std::lower_bound(lows_.begin(), lows_.end(), low, Before));

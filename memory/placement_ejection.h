@@ -56,6 +56,11 @@ class EjectionSearch {
     return a.at != b.at ? a.at < b.at : a.block < b.block;
   }
 
+  // Only the weight of a block that is taken out changes, so that the heap stays one.
+  auto Lighter() const {
+    return [this](size_t a, size_t b) { return weights_[a] < weights_[b]; };
+  }
+
   void Start(int64_t limit_bytes, const std::vector<int64_t>& offsets);
   size_t TakeHeaviest();
   static std::span<const Edge> Near(const PlacementBlock& block, const Edges& all, Edges& buffer);
@@ -71,8 +76,8 @@ class EjectionSearch {
   std::vector<int64_t> weights_;
   std::vector<int64_t> offsets_;
   int64_t limit_bytes_ = 0;
-  std::vector<size_t> unplaced_;
-  Edges lows_;  // of the placed ones
+  std::vector<size_t> unplaced_;  // a heap, the heaviest first
+  Edges lows_;                    // of the placed ones
   Edges highs_;
   std::span<const Edge> near_lows_;  // of those that share a step with the block to be placed
   std::span<const Edge> near_highs_;

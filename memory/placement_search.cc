@@ -10,7 +10,7 @@
 namespace neap {
 namespace {
 
-constexpr int64_t kMostComparisons = 100'000'000;
+constexpr int64_t kMostComparisons = 80'000'000;
 constexpr int64_t kMostComparisonsPerLimit = kMostComparisons / 12;
 constexpr int kMostFailures = 8;  // limits in a row under which the blocks were not made to fit
 constexpr int kMostRounds = 20;   // of splitting; each finds fewer that do not decide

@@ -22,7 +22,7 @@ namespace neap {
 
 // The best placement found whose extent is less than `known`'s, else `known`. Stops at
 // `target_bytes`.
-// *Complexity*: a bounded number of comparisons of two blocks, some 200 ms where the target is not
+// *Complexity*: a bounded number of comparisons of two blocks, some 150 ms where the target is not
 // reached. Counted, not timed, so that plans do not depend on the machine.
 PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, int64_t target_bytes,
                                 PlacementResult known);

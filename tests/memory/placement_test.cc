@@ -249,7 +249,7 @@ TEST_CASE(
     CheckInceptionSized(1, 20);
     CheckInceptionSized(101, 112);
   }
-  SUBCASE("others") { CheckInceptionSized(301, 340); }
+  SUBCASE("others") { CheckInceptionSized(661, 710); }
 }
 
 TEST_CASE("random programs are placed within 1% of the lower bound") {
