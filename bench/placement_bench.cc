@@ -51,7 +51,7 @@ void Place(benchmark::State& state, const std::vector<PlacementBlock>& blocks, i
   const int64_t bound = PlacementLowerBound(blocks);
   const int64_t target = percent == 0 ? 0 : bound + bound * percent / 100;
   PlacementResult result;
-  for (auto _ : state) result = PlaceOffline(blocks, target);
+  for (auto _ : state) result = PlaceOffline(blocks, {.target_bytes = target});
   state.counters["gap_percent"] =
       100.0 * static_cast<double>(result.extent_bytes - bound) / static_cast<double>(bound);
 }

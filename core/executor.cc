@@ -92,8 +92,7 @@ class Executor::Binder {
     const HostPlace& place = host_places_[next_place_++];
     host_offsets_[offload.tensor.index()] = place.offset;
     if (place.wait_for.has_value()) {
-      executor_.operations_.emplace_back(
-          WaitEvent{Stream::kD2h, event_of_.at(*place.wait_for)});
+      executor_.operations_.emplace_back(WaitEvent{Stream::kD2h, event_of_.at(*place.wait_for)});
     }
     const auto [device, host] = Places(offload.tensor);
     executor_.operations_.emplace_back(
@@ -255,9 +254,9 @@ class Executor::Binder {
   std::byte* arena_;
   std::vector<Region> regions_;  // by TensorId, as of the action at hand
   absl::flat_hash_map<std::pair<StepSignature, std::string>, size_t> kernel_of_;  // by engine id
-  std::vector<HostPlace> host_places_;    // of the offloads, in issue order
-  size_t next_place_ = 0;                 // of the next offload
-  std::vector<int64_t> host_offsets_;     // by TensorId, as of the action at hand
+  std::vector<HostPlace> host_places_;             // of the offloads, in issue order
+  size_t next_place_ = 0;                          // of the next offload
+  std::vector<int64_t> host_offsets_;              // by TensorId, as of the action at hand
   absl::flat_hash_map<int64_t, size_t> event_of_;  // by action index
   size_t joins_ = 0;                               // events after those
 };

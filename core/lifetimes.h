@@ -38,9 +38,9 @@ std::vector<TensorId> RunWrites(const Program& program, const Run& run);
 // Half-open, in positions of the sequence.
 struct Lifetime {
   TensorId tensor;
-  int begin = 0;          // the run that defines it; 0 for what is there before
-  int end = 0;            // one past the last run that touches it; persistent: one past all
-  std::vector<int> uses;  // every run that touches it, ascending
+  int begin = 0;             // the run that defines it; 0 for what is there before
+  int end = 0;               // one past the last run that touches it; persistent: one past all
+  std::vector<int> uses;     // every run that touches it, ascending
   std::vector<int> changes;  // those that write it or add to it
 };
 

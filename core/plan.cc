@@ -143,7 +143,8 @@ std::string Plan::Summary() const {
     absl::StrAppendFormat(&text, "  rebuilt              %d extra forward steps\n",
                           total.extra_forwards);
   if (host_peak_bytes > 0) {
-    absl::StrAppendFormat(&text, "  moved                %s to the host, %s back; %s there at most\n",
+    absl::StrAppendFormat(&text,
+                          "  moved                %s to the host, %s back; %s there at most\n",
                           FormatBytes(total.offloaded_bytes), FormatBytes(total.prefetched_bytes),
                           FormatBytes(host_peak_bytes));
   }

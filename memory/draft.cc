@@ -6,7 +6,6 @@
 #include "neap/core/units.h"
 #include "neap/memory/heap.h"
 #include "neap/memory/offline_allocator.h"
-#include "neap/memory/placement.h"
 
 namespace neap {
 namespace {
@@ -42,13 +41,14 @@ BlockList TransientBlocks(const Program& program, const Draft& draft, const Engi
 }  // namespace
 
 absl::StatusOr<Draft> PlaceDraft(const Program& program, ComputeSequence runs, Residency residency,
-                                 const EngineTable& engines, std::string_view placement) {
+                                 const EngineTable& engines, std::string_view placement,
+                                 const PlacementGoal& goal) {
   Draft draft = {.runs = std::move(runs), .residency = std::move(residency)};
   const int64_t persistent_bytes = PersistentBytes(program);
   const BlockList list = TransientBlocks(program, draft, engines);
   draft.lower_bound_bytes = persistent_bytes + PlacementLowerBound(list.blocks);
   if (placement == "offline") {
-    const PlacementResult placed = PlaceOffline(list.blocks);
+    const PlacementResult placed = PlaceOffline(list.blocks, goal);
     for (size_t i = 0; i < list.ids.size(); ++i)
       draft.offsets.emplace(list.ids[i], placed.offsets[i]);
   }

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "neap/core/program.h"
+#include "neap/memory/placement.h"
 #include "neap/memory/plan_walk.h"
 #include "neap/memory/residency.h"
 #include "neap/memory/step_engines.h"
@@ -24,9 +25,11 @@ struct Draft {
   int64_t busiest_bytes = 0;
 };
 
-// `placement`: first-fit, exact-fit-first-fit or offline.
+// `placement`: first-fit, exact-fit-first-fit or offline; `goal` is
+// that one's, for what is not persistent.
 absl::StatusOr<Draft> PlaceDraft(const Program& program, ComputeSequence runs, Residency residency,
-                                 const EngineTable& engines, std::string_view placement);
+                                 const EngineTable& engines, std::string_view placement,
+                                 const PlacementGoal& goal);
 
 // The draft's actions in an arena of `budget_bytes`, with the engines that the bytes left allow.
 absl::StatusOr<WalkResult> WalkDraft(const Program& program, const Draft& draft,

@@ -14,6 +14,7 @@ namespace {
 
 // How often residency is decided anew with fewer bytes, where placement leaves gaps.
 constexpr int kMostAttempts = 6;
+constexpr int64_t kMostComparisons = 4'000'000;  // in each
 
 std::vector<Recomputation> Recomputations(const Policy& policy) {
   if (!policy.needs_based() || policy.recomputation == Recomputation::kNone)
@@ -94,37 +95,40 @@ absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
 }
 
 absl::StatusOr<Draft> Drafter::SmallestOf(const Order& order) const {
-  return Place(order, Decide(order, order.smallest_limit));
+  return Place(order, Decide(order, order.smallest_limit), {});
 }
 
 Residency Drafter::Decide(const Order& order, const Usage& limit) const {
-  Residency residency = DecideResidency(*program_, order.runs, order.workspaces,
-                                        {.in_place = in_place(),
-                                         .keep_all = policy_.keep_all,
-                                         .eager = EagerTensors(*program_, policy_.eager),
-                                         .may_leave = policy_.may_leave,
-                                         .eviction = policy_.may_leave == MayLeave::kOnlyCopied
-                                                         ? Eviction::kBelady
-                                                         : options_->eviction,
-                                         .limit = limit});
+  Residency residency = DecideResidency(
+      *program_, order.runs, order.workspaces,
+      {.in_place = in_place(),
+       .keep_all = policy_.keep_all,
+       .eager = EagerTensors(*program_, policy_.eager),
+       .may_leave = policy_.may_leave,
+       .eviction =
+           policy_.may_leave == MayLeave::kOnlyCopied ? EvictionRule::kBelady : options_->eviction,
+       .limit = limit});
   if (policy_.eager != Eager::kNone)
     FetchOneConvolutionAhead(*program_, order.runs, limit, residency);
   return residency;
 }
 
-absl::StatusOr<Draft> Drafter::Place(const Order& order, Residency residency) const {
-  return PlaceDraft(*program_, order.runs, std::move(residency), engines_, options_->placement);
+absl::StatusOr<Draft> Drafter::Place(const Order& order, Residency residency,
+                                     const PlacementGoal& goal) const {
+  return PlaceDraft(*program_, order.runs, std::move(residency), engines_, options_->placement,
+                    goal);
 }
 
 absl::StatusOr<std::optional<Draft>> Drafter::WithinBudget(const Order& order) const {
   const int64_t budget_bytes = options_->budget_bytes;
   Usage limit = {kUnlimited, kUnlimited};
-  if (budget_bytes != kUnlimited) limit.bytes = budget_bytes - PersistentBytes(*program_);
+  PlacementGoal goal = {.most_comparisons = kMostComparisons};
+  if (budget_bytes != kUnlimited)
+    limit.bytes = goal.target_bytes = budget_bytes - PersistentBytes(*program_);
   for (int attempt = 0; attempt < kMostAttempts && limit.bytes > 0; ++attempt) {
-    Residency residency =
-        Decide(order, policy_.needs_based() ? limit : order.smallest_limit);
+    Residency residency = Decide(order, policy_.needs_based() ? limit : order.smallest_limit);
     if (budget_bytes != kUnlimited) OverlapTransfers(*program_, order.times, limit, residency);
-    ASSIGN_OR_RETURN(Draft draft, Place(order, std::move(residency)));
+    ASSIGN_OR_RETURN(Draft draft, Place(order, std::move(residency), goal));
     if (draft.arena_bytes <= budget_bytes) return draft;
     limit.bytes -= draft.arena_bytes - budget_bytes;
   }

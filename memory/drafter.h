@@ -56,7 +56,8 @@ class Drafter {
   absl::StatusOr<Draft> SmallestOf(const Order& order) const;
   absl::StatusOr<std::optional<Draft>> WithinBudget(const Order& order) const;
   Residency Decide(const Order& order, const Usage& limit) const;
-  absl::StatusOr<Draft> Place(const Order& order, Residency residency) const;
+  absl::StatusOr<Draft> Place(const Order& order, Residency residency,
+                              const PlacementGoal& goal) const;
   absl::StatusOr<double> PredictedUs(const Draft& draft) const;
 
   const Program* program_;

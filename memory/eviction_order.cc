@@ -69,8 +69,8 @@ class BeladyOrder final : public EvictionOrder {
 
 }  // namespace
 
-std::unique_ptr<EvictionOrder> MakeEvictionOrder(Eviction eviction, size_t count) {
-  if (eviction == Eviction::kLru) return std::make_unique<LruOrder>(count);
+std::unique_ptr<EvictionOrder> MakeEvictionOrder(EvictionRule eviction, size_t count) {
+  if (eviction == EvictionRule::kLru) return std::make_unique<LruOrder>(count);
   return std::make_unique<BeladyOrder>(count);
 }
 

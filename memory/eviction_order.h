@@ -2,12 +2,13 @@
 // (SuperNeurons 3.3.2, Alg. 2).
 //
 //   LRU     front  relu5  conv5  relu4 ... conv1  tail     used least recently: leaves first
-//   Belady  by next use:  conv1 (31)  conv5 (12) ...       used farthest in the future: leaves first
+//   Belady  by next use:  conv1 (31)  conv5 (12) ...       used farthest in the future: leaves
+//   first
 //
-// A planner knows the future, so Belady's order costs it nothing; LRU is what SuperNeurons does, and
-// on the last-in-first-out uses of training the two are close.
+// A planner knows the future, so Belady's order costs it nothing; LRU is what SuperNeurons does,
+// and on the last-in-first-out uses of training the two are close.
 //
-//   auto order = MakeEvictionOrder(Eviction::kLru, count);
+//   auto order = MakeEvictionOrder(EvictionRule::kLru, count);
 //   order->Touch(3, next_use);                    // hit, or a miss that has been filled
 //   std::optional<size_t> out = order->Victim([&](size_t entry) { return locked[entry]; });
 //
@@ -23,7 +24,7 @@
 
 namespace neap {
 
-enum class Eviction : uint8_t { kLru, kBelady };
+enum class EvictionRule : uint8_t { kLru, kBelady };
 
 class EvictionOrder {
  public:
@@ -37,6 +38,6 @@ class EvictionOrder {
 };
 
 // For entries [0, count).
-std::unique_ptr<EvictionOrder> MakeEvictionOrder(Eviction eviction, size_t count);
+std::unique_ptr<EvictionOrder> MakeEvictionOrder(EvictionRule eviction, size_t count);
 
 }  // namespace neap

@@ -9,6 +9,9 @@
 namespace neap {
 namespace {
 
+// Host memory is plentiful: a gap of one part in so many is not worth a search.
+constexpr int64_t kGoodEnough = 50;
+
 // From the offload at `begin` to one past the prefetch that reads it last (or the end of what may).
 struct Copy {
   TensorId tensor;
@@ -52,12 +55,13 @@ std::vector<PlacementBlock> BlocksOf(const Plan& plan, const std::vector<Copy>& 
 HostLayout LayOutHostPool(const Plan& plan) {
   const std::vector<Copy> copies = FindCopies(plan);
   const std::vector<PlacementBlock> blocks = BlocksOf(plan, copies);
-  const PlacementResult placed = PlaceOffline(blocks);
+  const int64_t bound = PlacementLowerBound(blocks);
+  const PlacementResult placed =
+      PlaceOffline(blocks, {.target_bytes = bound + bound / kGoodEnough});
   HostLayout layout = {.bytes = placed.extent_bytes};
   for (size_t i = 0; i < copies.size(); ++i) {
-    HostPlace place = {.action = copies[i].begin,
-                       .tensor = copies[i].tensor,
-                       .offset = placed.offsets[i]};
+    HostPlace place = {
+        .action = copies[i].begin, .tensor = copies[i].tensor, .offset = placed.offsets[i]};
     for (size_t j = 0; j < i; ++j) {
       const bool overlaps = placed.offsets[j] < place.offset + blocks[i].bytes &&
                             place.offset < placed.offsets[j] + blocks[j].bytes;

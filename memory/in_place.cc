@@ -50,8 +50,7 @@ class Prover {
   // A kernel may take the result over this operand, but not over another operand that is the same
   // tensor (x + y + x).
   bool ReadOnce(int position, TensorId tensor) const {
-    const std::vector<TensorId> reads =
-        RunReads(program_, runs_[static_cast<size_t>(position)]);
+    const std::vector<TensorId> reads = RunReads(program_, runs_[static_cast<size_t>(position)]);
     return std::count(reads.begin(), reads.end(), tensor) == 1;
   }
 

@@ -32,8 +32,7 @@ class Shifter {
   // As early as `earliest`, if the bytes are free from then on.
   void BeginEarlier(size_t i, int earliest) {
     Stay& stay = residency_.stays[i];
-    if (before_[i].has_value())
-      earliest = std::max(earliest, residency_.stays[*before_[i]].end);
+    if (before_[i].has_value()) earliest = std::max(earliest, residency_.stays[*before_[i]].end);
     while (stay.begin > earliest && Take(stay.tensor, stay.begin - 1)) --stay.begin;
   }
   // As late as `latest`, likewise.

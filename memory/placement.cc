@@ -65,9 +65,9 @@ int64_t PlacementLowerBound(const std::vector<PlacementBlock>& blocks) {
   return most;
 }
 
-PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks, int64_t target_bytes) {
+PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks, const PlacementGoal& goal) {
   const int64_t lower_bound = PlacementLowerBound(blocks);
-  const int64_t enough = std::max(lower_bound, target_bytes);
+  const int64_t enough = std::max(lower_bound, goal.target_bytes);
   PlacementResult best = PlaceInTime(blocks, Fit::kFirstFit, false);
   for (const auto& [fit, reversed] : {std::pair{Fit::kFirstFit, true},
                                       {Fit::kExactFitFirstFit, false},
@@ -76,10 +76,11 @@ PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks, int64_t 
     PlacementResult attempt = PlaceInTime(blocks, fit, reversed);
     if (attempt.extent_bytes < best.extent_bytes) best = std::move(attempt);
   }
-  const int64_t aim =
-      target_bytes < lower_bound ? lower_bound + lower_bound / kGoodEnough : target_bytes;
+  const int64_t aim = std::max(goal.target_bytes, goal.target_bytes < lower_bound
+                                                      ? lower_bound + lower_bound / kGoodEnough
+                                                      : int64_t{0});
   if (best.extent_bytes <= aim) return best;
-  return SearchPlacement(blocks, aim, std::move(best));
+  return SearchPlacement(blocks, aim, goal.most_comparisons, std::move(best));
 }
 
 }  // namespace neap

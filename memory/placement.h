@@ -18,7 +18,7 @@
 // *Complexity*: O(n log n) for what a heap would do, and a bounded number of comparisons after it.
 //
 //   const PlacementResult tight = PlaceOffline(blocks);
-//   const bool fits = PlaceOffline(blocks, target_bytes).extent_bytes <= target_bytes;
+//   const bool fits = PlaceOffline(blocks, {.target_bytes = most}).extent_bytes <= most;
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,13 @@ struct PlacementResult {
 // The largest sum of live bytes at any step: no placement is smaller.
 int64_t PlacementLowerBound(const std::vector<PlacementBlock>& blocks);
 
-// Stops as soon as the extent is at most `target_bytes`: the larger it is, the sooner. One below
-// the lower bound cannot be met, and counts as none: then the search stops close to the bound.
-PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks, int64_t target_bytes = 0);
+struct PlacementGoal {
+  // The search stops as soon as the extent is at most this: the larger it is, the sooner. Below the
+  // lower bound it cannot be met, and counts as none: then the search stops close to the bound.
+  int64_t target_bytes = 0;
+  int64_t most_comparisons = 80'000'000;  // of two blocks: some 150 ms
+};
+PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks,
+                             const PlacementGoal& goal = {});
 
 }  // namespace neap

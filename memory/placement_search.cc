@@ -5,13 +5,14 @@
 #include <tuple>
 #include <utility>
 
+#include "neap/core/tensor.h"
 #include "neap/memory/placement_ejection.h"
 
 namespace neap {
 namespace {
 
-constexpr int64_t kMostComparisons = 80'000'000;
-constexpr int64_t kMostComparisonsPerLimit = kMostComparisons / 12;
+constexpr int64_t kMostComparisonsPerPair = 4000;  // of blocks: few blocks are soon tried out
+constexpr int64_t kLimits = 12;                    // among which the comparisons are divided
 constexpr int kMostFailures = 8;  // limits in a row under which the blocks were not made to fit
 constexpr int kMostRounds = 20;   // of splitting; each finds fewer that do not decide
 
@@ -94,12 +95,14 @@ std::vector<int64_t> BusiestLoad(const Blocks& blocks, const Order& some) {
 
 class Search {
  public:
-  Search(const Blocks& blocks, int64_t target_bytes, PlacementResult known)
+  Search(const Blocks& blocks, int64_t target_bytes, int64_t most_comparisons,
+         PlacementResult known)
       : blocks_(blocks),
         target_bytes_(target_bytes),
         parts_(SplitPlacement(blocks, target_bytes)),
         placer_(blocks),
         ejection_(blocks, parts_.core),
+        most_comparisons_(std::min(most_comparisons, EnoughFor(parts_.core.size()))),
         best_(std::move(known)) {}
 
   PlacementResult Run() {
@@ -112,11 +115,15 @@ class Search {
   }
 
  private:
+  static int64_t EnoughFor(size_t count) {
+    return SaturatingProduct(static_cast<int64_t>(count * count), kMostComparisonsPerPair);
+  }
+
   // Also when one more order could take longer than what is left.
   bool Done() const {
     const int64_t count = static_cast<int64_t>(parts_.core.size());
     return best_.extent_bytes <= target_bytes_ || count == 0 ||
-           comparisons() + count * count / 2 > kMostComparisons;
+           comparisons() + count * count / 2 > most_comparisons_;
   }
 
   int64_t comparisons() const { return placer_.comparisons() + ejection_.comparisons(); }
@@ -161,7 +168,7 @@ class Search {
       const int64_t excess = best_.extent_bytes - target_bytes_;
       const int64_t limit = best_.extent_bytes - std::max<int64_t>(1, excess >> (failures + 1));
       PlacementResult fitted = best_;
-      if (!ejection_.Fit(limit, kMostComparisonsPerLimit, fitted.offsets)) {
+      if (!ejection_.Fit(limit, most_comparisons_ / kLimits, fitted.offsets)) {
         ++failures;
         continue;
       }
@@ -177,6 +184,7 @@ class Search {
   PlacementCore parts_;
   OrderedPlacer placer_;
   EjectionSearch ejection_;
+  int64_t most_comparisons_;
   PlacementResult best_;
 };
 
@@ -244,8 +252,8 @@ PlacementCore SplitPlacement(const std::vector<PlacementBlock>& blocks, int64_t 
 }
 
 PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, int64_t target_bytes,
-                                PlacementResult known) {
-  return Search(blocks, target_bytes, std::move(known)).Run();
+                                int64_t most_comparisons, PlacementResult known) {
+  return Search(blocks, target_bytes, most_comparisons, std::move(known)).Run();
 }
 
 }  // namespace neap

@@ -22,10 +22,10 @@ namespace neap {
 
 // The best placement found whose extent is less than `known`'s, else `known`. Stops at
 // `target_bytes`.
-// *Complexity*: a bounded number of comparisons of two blocks, some 150 ms where the target is not
-// reached. Counted, not timed, so that plans do not depend on the machine.
+// *Complexity*: comparisons of two blocks, at most `most_comparisons` and fewer where there are few
+// blocks. Counted, not timed, so that plans do not depend on the machine.
 PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, int64_t target_bytes,
-                                PlacementResult known);
+                                int64_t most_comparisons, PlacementResult known);
 
 // The blocks that decide, and the others in the order in which to place them after those: none will
 // reach over `target_bytes`, or over the core if that does.

@@ -19,9 +19,9 @@ constexpr AllocationId WorkspaceId(int position) { return -1 - AllocationId{posi
 
 // Stays that share bytes in place, one after another.
 struct Buffers {
-  std::vector<size_t> first;       // by stay: the first of its chain
-  std::vector<bool> is_replaced;   // by stay: another takes over its bytes
-  std::vector<int> end;            // by stay that is first: when the bytes are free
+  std::vector<size_t> first;      // by stay: the first of its chain
+  std::vector<bool> is_replaced;  // by stay: another takes over its bytes
+  std::vector<int> end;           // by stay that is first: when the bytes are free
 };
 Buffers FindBuffers(const Residency& residency);
 

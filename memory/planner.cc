@@ -33,8 +33,7 @@ void FillTotals(const Draft& draft, PlanResult& result) {
   Plan& plan = result.plan;
   PlanningStats& stats = result.stats;
   for (const StepMemory& memory : MemoryPerStep(plan)) {
-    plan.peak_activation_bytes =
-        std::max(plan.peak_activation_bytes, memory.live_activation_bytes);
+    plan.peak_activation_bytes = std::max(plan.peak_activation_bytes, memory.live_activation_bytes);
   }
   plan.host_peak_bytes = HostPeakBytes(plan);
   for (const Stay& stay : draft.residency.stays)

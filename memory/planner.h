@@ -41,8 +41,8 @@ struct PlannerOptions {
   int64_t budget_bytes = kUnlimited;
   int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
   std::string policy = "liveness";
-  std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
-  Eviction eviction = Eviction::kLru;      // of policies that evict
+  std::string placement = "offline";           // first-fit, exact-fit-first-fit, offline
+  EvictionRule eviction = EvictionRule::kLru;  // of policies that evict
   bool in_place = true;
   // One engine per convolution whatever the budget, so that every budget gives the same bits: the
   // first deterministic one whose workspace is at most kStrictWorkspaceBytes.

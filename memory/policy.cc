@@ -76,11 +76,16 @@ absl::StatusOr<Policy> FindPolicy(std::string_view name) {
 
 std::vector<bool> EagerTensors(const Program& program, Eager eager) {
   switch (eager) {
-    case Eager::kNone: break;
-    case Eager::kConvolutionResults: return ConvolutionResults(program);
-    case Eager::kCheckpointResults: return CheckpointResults(program);
-    case Eager::kConvolutionInputs: return ForwardInputs(program, true);
-    case Eager::kAllInputs: return ForwardInputs(program, false);
+    case Eager::kNone:
+      break;
+    case Eager::kConvolutionResults:
+      return ConvolutionResults(program);
+    case Eager::kCheckpointResults:
+      return CheckpointResults(program);
+    case Eager::kConvolutionInputs:
+      return ForwardInputs(program, true);
+    case Eager::kAllInputs:
+      return ForwardInputs(program, false);
   }
   return {};
 }

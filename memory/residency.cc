@@ -107,9 +107,9 @@ class Walker {
     const auto exceeds = [](int64_t used, int64_t more, int64_t limit) {
       return more > limit - used;
     };
-    while (exceeds(used_.bytes, missing.bytes, rules_.limit.bytes) ||
-           exceeds(used_.activation_bytes, missing.activation_bytes,
-                   rules_.limit.activation_bytes)) {
+    while (
+        exceeds(used_.bytes, missing.bytes, rules_.limit.bytes) ||
+        exceeds(used_.activation_bytes, missing.activation_bytes, rules_.limit.activation_bytes)) {
       const std::optional<size_t> victim = order_->Victim(is_locked);
       if (!victim.has_value()) return;
       Leave(*victim, position);

@@ -45,7 +45,7 @@ struct Stay {
 
 // Two ways to count what is in the arena at a run.
 struct Usage {
-  int64_t bytes = 0;             // whole blocks, with the run's workspace, without persistent tensors
+  int64_t bytes = 0;  // whole blocks, with the run's workspace, without persistent tensors
   int64_t activation_bytes = 0;  // exact, of activations, saved tensors and gradients
 };
 
@@ -53,10 +53,10 @@ enum class MayLeave : uint8_t { kNone, kOnlyCopied, kAll };
 
 struct ResidencyRules {
   bool in_place = true;
-  bool keep_all = false;  // nothing is freed before the end
+  bool keep_all = false;         // nothing is freed before the end
   std::vector<bool> eager = {};  // by TensorId; empty: none
   MayLeave may_leave = MayLeave::kNone;
-  Eviction eviction = Eviction::kLru;
+  EvictionRule eviction = EvictionRule::kLru;
   // Kept where that is possible: what a run touches must be there whatever it takes.
   Usage limit = {kUnlimited, kUnlimited};
 };

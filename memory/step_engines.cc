@@ -11,10 +11,9 @@ namespace neap {
 namespace {
 
 const Engine* SmallestOf(const std::vector<Engine>& engines) {
-  const auto smallest =
-      std::min_element(engines.begin(), engines.end(), [](const Engine& a, const Engine& b) {
-        return a.workspace_bytes < b.workspace_bytes;
-      });
+  const auto smallest = std::min_element(
+      engines.begin(), engines.end(),
+      [](const Engine& a, const Engine& b) { return a.workspace_bytes < b.workspace_bytes; });
   return smallest == engines.end() ? nullptr : &*smallest;
 }
 

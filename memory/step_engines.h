@@ -40,9 +40,9 @@ class EngineTable {
   int64_t SmallestWorkspace(const Run& run) const;
 
  private:
-  std::vector<StepEngines> first_;   // by StepId
-  std::vector<StepEngines> again_;   // by StepId: of reruns
-  std::vector<bool> runs_again_;     // by StepId
+  std::vector<StepEngines> first_;  // by StepId
+  std::vector<StepEngines> again_;  // by StepId: of reruns
+  std::vector<bool> runs_again_;    // by StepId
   bool strict_ = false;
 };
 

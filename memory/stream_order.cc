@@ -72,9 +72,9 @@ class WaitWriter {
  private:
   struct State {
     Region region;
-    PerStream touches = kNone;   // last access, also to its bytes before it had them
-    PerStream written = kNone;   // last write; one stream at most
-    PerStream host = kNone;      // last access to the host copy
+    PerStream touches = kNone;  // last access, also to its bytes before it had them
+    PerStream written = kNone;  // last write; one stream at most
+    PerStream host = kNone;     // last access to the host copy
   };
   State& At(TensorId tensor) { return tensors_[tensor.index()]; }
 
@@ -136,8 +136,7 @@ class WaitWriter {
       writes.insert(writes.end(), step.accumulates.begin(), step.accumulates.end());
     for (TensorId tensor : reads) Require(Stream::kCompute, At(tensor).written);
     for (TensorId tensor : writes) Require(Stream::kCompute, At(tensor).touches);
-    if (compute.workspace.has_value())
-      Require(Stream::kCompute, history_.Last(*compute.workspace));
+    if (compute.workspace.has_value()) Require(Stream::kCompute, history_.Last(*compute.workspace));
     const int64_t index = Issue(Stream::kCompute, compute);
     PerStream now = kNone;
     now[Index(Stream::kCompute)] = index;

@@ -139,9 +139,9 @@ class Sequencer {
   const Segments& segments_;
   const std::vector<Keep>& modes_;
   ComputeSequence runs_;
-  std::vector<bool> is_there_;      // by TensorId: of dropped tensors, whether it is rebuilt
-  std::vector<bool> is_wanted_;     // by TensorId: backward reads it
-  std::vector<TensorId> rebuilt_;   // in memory-centric segments, there now
+  std::vector<bool> is_there_;     // by TensorId: of dropped tensors, whether it is rebuilt
+  std::vector<bool> is_wanted_;    // by TensorId: backward reads it
+  std::vector<TensorId> rebuilt_;  // in memory-centric segments, there now
 };
 
 int64_t BoundOf(const ComputeSequence& runs, const std::vector<RunUsage>& usage) {
@@ -177,8 +177,7 @@ ComputeSequence CostAware(const Program& program, const Segments& segments) {
     ComputeSequence runs = Sequencer(program, segments, modes).Make();
     const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
     bool changed = false;
-    for (size_t segment :
-         SegmentsAbove(program, segments, runs, usage, BoundOf(runs, usage))) {
+    for (size_t segment : SegmentsAbove(program, segments, runs, usage, BoundOf(runs, usage))) {
       changed = changed || modes[segment] == Keep::kSpeed;
       modes[segment] = Keep::kMemory;
     }
@@ -195,8 +194,7 @@ ComputeSequence SequenceRuns(const Program& program, Recomputation recomputation
                                 ? EvenSegments(program)
                                 : CheckpointSegments(program);
   if (recomputation == Recomputation::kCostAware) return CostAware(program, segments);
-  const Keep mode =
-      recomputation == Recomputation::kMemoryCentric ? Keep::kMemory : Keep::kSpeed;
+  const Keep mode = recomputation == Recomputation::kMemoryCentric ? Keep::kMemory : Keep::kSpeed;
   const std::vector<Keep> modes(segments.steps.size(), mode);
   return Sequencer(program, segments, modes).Make();
 }

@@ -42,9 +42,9 @@ int64_t ExtraForwards(const ComputeSequence& runs);
 // fans and joins of the network) with the saved tensors. SuperNeurons' l_peak is the largest
 // working set.
 struct LayerwiseBound {
-  int64_t bytes = 0;     // the largest sum over steps
-  StepId step;           // where
-  int64_t l_peak = 0;    // the largest working set alone
+  int64_t bytes = 0;   // the largest sum over steps
+  StepId step;         // where
+  int64_t l_peak = 0;  // the largest working set alone
 };
 LayerwiseBound BoundLayerwise(const Program& program, bool in_place);
 

@@ -72,11 +72,10 @@ std::optional<StepId> Successor(const Program& program, const Readers& readers, 
   const std::vector<StepId>& forward = readers.forward[kept.index()];
   if (forward.size() != 1 || readers.in_backward[kept.index()]) return std::nullopt;
   const Step& step = program.steps[forward.front().index()];
-  const bool of_one_input =
-      std::none_of(step.reads.begin(), step.reads.end(), [&](const Use& use) {
-        return use.operand.slot == Slot::kInput && use.operand.index > 0 &&
-               !IsGiven(program.tensor(use.tensor).role);
-      });
+  const bool of_one_input = std::none_of(step.reads.begin(), step.reads.end(), [&](const Use& use) {
+    return use.operand.slot == Slot::kInput && use.operand.index > 0 &&
+           !IsGiven(program.tensor(use.tensor).role);
+  });
   if (!CanRunAgain(program, step) || MakesCheckpoint(LayerOf(program, step)) || !of_one_input ||
       WrittenBytes(program, step) > program.tensor(kept).spec.size_bytes()) {
     return std::nullopt;
@@ -167,7 +166,8 @@ Segments CheckpointSegments(const Program& program) {
         groups.Join(step.id.index(), readers.producer[use.tensor.index()]->index());
     }
   }
-  Collect(program, again, [&](StepId step) { return groups.Find(step.index()); }, segments);
+  Collect(
+      program, again, [&](StepId step) { return groups.Find(step.index()); }, segments);
   return segments;
 }
 
@@ -176,9 +176,8 @@ Segments EvenSegments(const Program& program) {
   Segments segments = {.dropped = std::vector<bool>(program.tensors.size(), false),
                        .producer = readers.producer};
   const auto count =
-      static_cast<size_t>(std::count_if(program.steps.begin(), program.steps.end(), [](auto& step) {
-        return step.phase == Phase::kForward;
-      }));
+      static_cast<size_t>(std::count_if(program.steps.begin(), program.steps.end(),
+                                        [](auto& step) { return step.phase == Phase::kForward; }));
   const auto length = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(count))));
   const auto group_of = [&](StepId step) { return step.index() / std::max<size_t>(1, length); };
   std::vector<bool> again(program.steps.size(), false);

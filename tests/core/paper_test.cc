@@ -62,7 +62,8 @@ struct Published {
   int64_t extra_forwards;
 };
 
-TEST_CASE("every policy of the paper peaks where and as high as the paper says, or lower if exact") {
+TEST_CASE(
+    "every policy of the paper peaks where and as high as the paper says, or lower if exact") {
   for (const Published& published : {Published{"liveness", 1489.355, 32, 0},
                                      {"offload", 1132.056, 39, 0},
                                      {"recompute-speed", 993.018, 43, 14},

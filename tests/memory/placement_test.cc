@@ -147,15 +147,15 @@ TEST_CASE("a target stops the search once it is met, and one out of reach counts
     const Blocks blocks = RandomBlocks(random, 200, 100, 200);
     const int64_t bound = PlacementLowerBound(blocks);
     const PlacementResult tight = PlaceOffline(blocks);
-    CHECK(PlaceOffline(blocks, bound - 1).offsets == tight.offsets);
+    CHECK(PlaceOffline(blocks, {.target_bytes = bound - 1}).offsets == tight.offsets);
     const int64_t roomy = bound * 5 / 4;
-    CHECK(Checked(blocks, PlaceOffline(blocks, roomy)) <= roomy);
+    CHECK(Checked(blocks, PlaceOffline(blocks, {.target_bytes = roomy})) <= roomy);
     const int64_t all =
         std::accumulate(blocks.begin(), blocks.end(), int64_t{0},
                         [](int64_t sum, const PlacementBlock& block) { return sum + block.bytes; });
-    const PlacementResult first = PlaceOffline(blocks, all);
+    const PlacementResult first = PlaceOffline(blocks, {.target_bytes = all});
     CHECK(Checked(blocks, first) >= tight.extent_bytes);
-    CHECK(PlaceOffline(blocks, first.extent_bytes).offsets == first.offsets);
+    CHECK(PlaceOffline(blocks, {.target_bytes = first.extent_bytes}).offsets == first.offsets);
   }
 }
 

@@ -103,7 +103,8 @@ TEST_CASE("unknown policies and placements are refused with those there are") {
   DefaultCatalog catalog;
   const auto policy = MakePlan(program, {.policy = "nonsense"}, H200(), catalog).status();
   CHECK(policy.code() == absl::StatusCode::kNotFound);
-  CHECK(std::string(policy.message()) == "unknown policy 'nonsense'; known: keep-all liveness offload "
+  CHECK(std::string(policy.message()) ==
+        "unknown policy 'nonsense'; known: keep-all liveness offload "
         "tensor-cache recompute-speed recompute-memory cost-aware superneurons vdnn-all vdnn-conv "
         "chen");
   const auto placement = MakePlan(program, {.placement = "nonsense"}, H200(), catalog).status();
@@ -232,7 +233,7 @@ void CheckAllPlans(uint32_t seed, const Program& program, EngineCatalog& catalog
         if (i > 1 && (i + seed) % 4 != 0) continue;
         const std::string policy(Policies()[i].name);
         CAPTURE(policy);
-        const Eviction eviction = seed % 2 == 0 ? Eviction::kLru : Eviction::kBelady;
+        const EvictionRule eviction = seed % 2 == 0 ? EvictionRule::kLru : EvictionRule::kBelady;
         minimum.push_back(CheckPlans(program,
                                      {.policy = policy,
                                       .placement = std::string(placement),
