@@ -1,5 +1,4 @@
-// Max and average pooling, as torch.nn.MaxPool2d and AvgPool2d (count_include_pad=True), and global
-// average pooling.
+// Max and average pooling, as torch.nn.MaxPool2d and AvgPool2d, and global average pooling.
 //
 //   step                     reads      writes
 //   max:     forward         x          y, index
@@ -30,7 +29,10 @@ struct AveragePool {
   static constexpr std::string_view kType = "average_pool";
   Extent2d kernel = 2;
   Extent2d stride = 2;
-  Extent2d padding = 0;  // at most half the kernel; padded zeros count
+  Extent2d padding = 0;  // at most half the kernel
+  // Padded zeros count (torch's count_include_pad); otherwise the mean is over what lies in the
+  // image.
+  bool count_padding = true;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   friend bool operator==(const AveragePool&, const AveragePool&) = default;
 };

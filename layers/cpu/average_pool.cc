@@ -10,6 +10,7 @@ using dnnl::memory;
 struct Pool {
   memory::desc x, y;
   memory::dims kernel, stride, padding;
+  dnnl::algorithm algorithm = dnnl::algorithm::pooling_avg_include_padding;
 };
 
 Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorSpec& y) {
@@ -18,6 +19,7 @@ Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorS
     pool.kernel = {layer->kernel.h, layer->kernel.w};
     pool.stride = {layer->stride.h, layer->stride.w};
     pool.padding = {layer->padding.h, layer->padding.w};
+    if (!layer->count_padding) pool.algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
   } else {  // global
     pool.kernel = {x.shape.h(), x.shape.w()};
     pool.stride = {1, 1};
@@ -27,8 +29,8 @@ Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorS
 }
 
 dnnl::pooling_forward::primitive_desc ForwardDesc(const Origin& origin, const Pool& p) {
-  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::pooling_avg_include_padding, p.x,
-           p.y, p.stride, p.kernel, p.padding, p.padding},
+  return {{dnnl::prop_kind::forward_training, p.algorithm, p.x, p.y, p.stride, p.kernel, p.padding,
+           p.padding},
           UserScratchpad(),
           origin.engine};
 }
@@ -51,9 +53,8 @@ absl::StatusOr<Candidates> AveragePoolBackward(const StepSignature& signature) {
     const auto hint = ForwardDesc(origin, p);
     origin.forward = hint;
     const dnnl::pooling_backward::primitive_desc desc(
-        {dnnl::algorithm::pooling_avg_include_padding, p.x, p.y, p.stride, p.kernel, p.padding,
-         p.padding},
-        UserScratchpad(), origin.engine, hint);
+        {p.algorithm, p.x, p.y, p.stride, p.kernel, p.padding, p.padding}, UserScratchpad(),
+        origin.engine, hint);
     return {PrimitiveCandidate(signature, "onednn", origin, desc,
                                {{DNNL_ARG_DIFF_DST, p.y, Dy()}, {DNNL_ARG_DIFF_SRC, p.x, Dx()}})};
   });

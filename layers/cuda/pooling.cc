@@ -47,7 +47,8 @@ cudaError_t MaxPoolLaunch(const LaunchArgs& a) {
 }
 
 cudaError_t AveragePoolLaunch(const LaunchArgs& a) {
-  const kernels::PoolShape shape = PoolShapeOf<AveragePool>(a.signature);
+  kernels::PoolShape shape = PoolShapeOf<AveragePool>(a.signature);
+  shape.count_padding = a.signature.layer.As<AveragePool>()->count_padding;
   if (a.signature.phase == Phase::kForward) {
     return kernels::AveragePool(shape, a.Get<float>(X()), a.Get<float>(Y()), a.stream);
   }

@@ -123,6 +123,14 @@ __global__ void __launch_bounds__(kThreads)
   At<kVec>(dx, i) = sum;
 }
 
+// Elements that the window whose first element is at (top, left) takes the mean of.
+__device__ __forceinline__ float WindowSize(const PoolShape& s, int top, int left) {
+  if (s.count_padding) return static_cast<float>(s.kernel_h * s.kernel_w);
+  const int height = min(s.h, top + s.kernel_h) - max(0, top);
+  const int width = min(s.w, left + s.kernel_w) - max(0, left);
+  return static_cast<float>(height * width);
+}
+
 template <int kVec, typename Index>
 __global__ void __launch_bounds__(kThreads)
     AveragePoolKernel(PoolShape s, Decoder<Index> decode, Index outputs,
@@ -143,7 +151,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int k = 0; k < kVec; ++k) sum.v[k] += v.v[k];
     }
   }
-  const float size = static_cast<float>(s.kernel_h * s.kernel_w);
+  const float size = WindowSize(s, top, left);
 #pragma unroll
   for (float& f : sum.v) f /= size;
   At<kVec>(y, i) = sum;
@@ -167,13 +175,12 @@ __global__ void __launch_bounds__(kThreads)
     for (int ow = columns.first; ow < columns.last; ++ow) {
       const Vec<kVec> g = At<kVec>(
           dy, base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel);
+      const float size =
+          WindowSize(s, oh * s.stride_h - s.padding_h, ow * s.stride_w - s.padding_w);
 #pragma unroll
-      for (int k = 0; k < kVec; ++k) sum.v[k] += g.v[k];
+      for (int k = 0; k < kVec; ++k) sum.v[k] += g.v[k] / size;
     }
   }
-  const float size = static_cast<float>(s.kernel_h * s.kernel_w);
-#pragma unroll
-  for (float& f : sum.v) f /= size;
   At<kVec>(dx, i) = sum;
 }
 

@@ -68,6 +68,9 @@ class CaseList {
         absl::StrCat(Text(kernel), " stride ", Text(stride), " padding ", Text(padding));
     Add("max_pool " + window, MaxPool{kernel, stride, padding}, {shape});
     Add("average_pool " + window, AveragePool{kernel, stride, padding}, {shape});
+    if (padding == Extent2d(0)) return;
+    Add("average_pool without padding " + window, AveragePool{kernel, stride, padding, false},
+        {shape});
   }
   void AddRandomConvolution();
   Extent2d Extent(int64_t low, int64_t high) {

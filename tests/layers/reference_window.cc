@@ -113,6 +113,18 @@ Shape WindowShape(const Convolution& window) {
   return {window.out_channels, 1, window.kernel.h, window.kernel.w};
 }
 
+// Elements that each window takes the mean of.
+Vector WindowSizes(const StepSignature& signature, const Convolution& window, const Shape& in,
+                   const Shape& out) {
+  const AveragePool* layer = signature.layer.As<AveragePool>();
+  const bool count_padding = layer == nullptr || layer->count_padding;
+  Vector sizes(static_cast<size_t>(out.elements()),
+               count_padding ? static_cast<double>(window.kernel.h * window.kernel.w) : 0.0);
+  if (count_padding) return sizes;
+  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) { ++sizes[t.y]; });
+  return sizes;
+}
+
 }  // namespace
 
 Values ReferenceConvolution(const StepSignature& signature, const Values& given) {
@@ -160,13 +172,13 @@ Values ReferenceAveragePool(const StepSignature& signature, const Values& given)
   const Shape& in = signature.Spec(forward ? X() : Dx()).shape;
   const Shape& out = signature.Spec(forward ? Y() : Dy()).shape;
   const Convolution window = PoolWindow(signature, in);
-  const double size = static_cast<double>(window.kernel.h * window.kernel.w);
+  const Vector sizes = WindowSizes(signature, window, in, out);
   Vector result(static_cast<size_t>(forward ? out.elements() : in.elements()));
   ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
     if (forward) {
-      result[t.y] += given.at(X())[t.x] / size;
+      result[t.y] += given.at(X())[t.x] / sizes[t.y];
     } else {
-      result[t.x] += given.at(Dy())[t.y] / size;
+      result[t.x] += given.at(Dy())[t.y] / sizes[t.y];
     }
   });
   return {{forward ? Y() : Dx(), result}};
