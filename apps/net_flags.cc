@@ -50,9 +50,13 @@ void NetFlags::AddTo(FlagSet& flags) {
   flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
   flags.Add("classes", "N", "classes to tell apart", Integer(1, kMost, &options.classes));
-  flags.Add("depth", "6n+2", "layers of resnet-cifar", Integer(1, kMost, &options.depth));
-  flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet", Blocks(&options.blocks));
-  flags.Add("dropout", "P", "probability of dropout in alexnet and vgg",
+  flags.Add("depth", "N", "layers of resnet (3n+134), resnet-cifar (6n+2), densenet-cifar (3n+4)",
+            Integer(1, kMost, &options.depth));
+  flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet, layers per block of densenet",
+            Blocks(&options.blocks));
+  flags.Add("growth-rate", "N", "maps that a layer of densenet adds",
+            Integer(1, kMost, &options.growth_rate));
+  flags.Add("dropout", "P", "probability of dropout in alexnet, vgg and inception_v4",
             Probability(&options.dropout));
 }
 

@@ -24,6 +24,8 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/alexnet.h"
+#include "neap/nets/densenet.h"
+#include "neap/nets/inception_v4.h"
 #include "neap/nets/lenet.h"
 #include "neap/nets/registry.h"
 #include "neap/nets/resnet.h"

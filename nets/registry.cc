@@ -9,6 +9,8 @@
 #include "neap/core/edit_distance.h"
 #include "neap/core/status_macros.h"
 #include "neap/nets/alexnet.h"
+#include "neap/nets/densenet.h"
+#include "neap/nets/inception_v4.h"
 #include "neap/nets/lenet.h"
 #include "neap/nets/resnet.h"
 #include "neap/nets/vgg.h"
@@ -40,16 +42,64 @@ Graph BottleneckResNet(const NetOptions& options) {
   return ResNet(
       WithOverrides(ResNetOptions{.blocks = options.blocks.value_or(Blocks{kBlocks...})}, options));
 }
+Graph ResNetByBlocksOrDepth(const NetOptions& options) {
+  if (!options.depth) return BottleneckResNet<3, 4, 6, 3>(options);
+  return ResNet(WithOverrides(ResNetOfDepth(*options.depth), options));
+}
 template <int64_t kDepth>
 Graph ResNetForCifar(const NetOptions& options) {
   const int64_t n = (options.depth.value_or(kDepth) - 2) / 6;
   return CifarResNet(WithOverrides(CifarResNetOptions{.n = n}, options));
 }
 
+template <int64_t... kBlocks>
+Graph DenseNetOf(const NetOptions& options) {
+  DenseNetOptions base = {.blocks = options.blocks.value_or(Blocks{kBlocks...})};
+  base.growth_rate = options.growth_rate.value_or(base.growth_rate);
+  return DenseNet(WithOverrides(base, options));
+}
+Graph DenseNetForCifar(const NetOptions& options, CifarDenseNetOptions base) {
+  base.depth = options.depth.value_or(base.depth);
+  base.growth_rate = options.growth_rate.value_or(base.growth_rate);
+  return CifarDenseNet(WithOverrides(base, options));
+}
+
+// Depths that a network can be given: step * n + offset with n >= 1.
+struct Depths {
+  int64_t step = 0;  // 0: none
+  int64_t offset = 0;
+};
+// DenseNets grow with the square of their depth.
+constexpr int64_t kMaxBlocks = 20'000;
+constexpr int64_t kMaxDenseLayers = 512;
+constexpr int64_t kMaxElements = int64_t{1} << 40;
+constexpr int64_t kMaxDenseElements = int64_t{1} << 30;
+
+// What not every network has, and how large it may be.
+struct Takes {
+  bool dropout = false;
+  bool blocks = false;
+  bool growth_rate = false;
+  Depths depths = {};
+  int64_t most_blocks = kMaxBlocks;
+  int64_t most_elements = kMaxElements;  // of the input
+};
+constexpr Takes kDropout = {.dropout = true};
+constexpr Takes kDeep = {.blocks = true, .depths = {.step = 3, .offset = 2 + 3 * (6 + 32 + 6)}};
+constexpr Takes kDense = {.most_elements = kMaxDenseElements};
+constexpr Takes Dense(bool blocks, Depths depths) {
+  Takes takes = kDense;
+  takes.blocks = blocks;
+  takes.growth_rate = true;
+  takes.depths = depths;
+  takes.most_blocks = kMaxDenseLayers;
+  return takes;
+}
+
 struct Entry {
   Network network;
   Graph (*build)(const NetOptions& options);
-  std::string_view takes = "";  // the option that not every network has
+  Takes takes = {};
 };
 
 constexpr Network ForImageNet(std::string_view name, std::string_view description,
@@ -66,29 +116,56 @@ constexpr Entry kEntries[] = {
     {ForImageNet("alexnet", "AlexNet of 2012 in one tower: the 23 layers of the SuperNeurons paper",
                  227),
      [](const NetOptions& o) { return AlexNetPaper(WithOverrides(AlexNetPaperOptions{}, o)); },
-     "dropout"},
+     kDropout},
     {ForImageNet("alexnet-torchvision", "AlexNet as in torchvision"),
-     [](const NetOptions& o) { return AlexNet(WithOverrides(AlexNetOptions{}, o)); }, "dropout"},
+     [](const NetOptions& o) { return AlexNet(WithOverrides(AlexNetOptions{}, o)); }, kDropout},
     {ForImageNet("vgg16", "VGG-16 as in torchvision"),
      [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg16}, o)); },
-     "dropout"},
+     kDropout},
     {ForImageNet("vgg19", "VGG-19 as in torchvision"),
      [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg19}, o)); },
-     "dropout"},
+     kDropout},
+    {ForImageNet("vgg101", "VGG-19 deepened to 98 convolutions, for moDNN's VGG-101"),
+     [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg101}, o)); },
+     kDropout},
+    {ForImageNet("inception_v4", "Inception v4 as in timm", 299),
+     [](const NetOptions& o) { return InceptionV4(WithOverrides(InceptionV4Options{}, o)); },
+     kDropout},
     {ForImageNet("resnet18", "ResNet-18 as in torchvision"), BasicResNet<2, 2, 2, 2>},
     {ForImageNet("resnet34", "ResNet-34 as in torchvision"), BasicResNet<3, 4, 6, 3>},
     {ForImageNet("resnet50", "ResNet-50 as in torchvision"), BottleneckResNet<3, 4, 6, 3>},
     {ForImageNet("resnet101", "ResNet-101 as in torchvision"), BottleneckResNet<3, 4, 23, 3>},
     {ForImageNet("resnet152", "ResNet-152 as in torchvision"), BottleneckResNet<3, 8, 36, 3>},
-    {ForImageNet("resnet", "bottleneck ResNet with --blocks n1,n2,n3,n4 (3,4,6,3)"),
-     BottleneckResNet<3, 4, 6, 3>, "blocks"},
+    {ForImageNet("resnet",
+                 "bottleneck ResNet with --blocks n1,n2,n3,n4 (3,4,6,3), or with --depth 3n+134: "
+                 "SuperNeurons' 6,32,n,6"),
+     ResNetByBlocksOrDepth, kDeep},
     {ForCifar("resnet20", "ResNet-20 for CIFAR"), ResNetForCifar<20>},
     {ForCifar("resnet32", "ResNet-32 for CIFAR"), ResNetForCifar<32>},
     {ForCifar("resnet44", "ResNet-44 for CIFAR"), ResNetForCifar<44>},
     {ForCifar("resnet56", "ResNet-56 for CIFAR"), ResNetForCifar<56>},
     {ForCifar("resnet110", "ResNet-110 for CIFAR"), ResNetForCifar<110>},
-    {ForCifar("resnet-cifar", "ResNet for CIFAR with --depth 6n+2 (20)"), ResNetForCifar<20>,
-     "depth"},
+    {ForCifar("resnet-cifar", "ResNet for CIFAR with --depth 6n+2 (20)"),
+     ResNetForCifar<20>,
+     {.depths = {.step = 6, .offset = 2}}},
+    {ForImageNet("densenet121", "DenseNet-121 as in torchvision"), DenseNetOf<6, 12, 24, 16>,
+     kDense},
+    {ForImageNet("densenet169", "DenseNet-169 as in torchvision"), DenseNetOf<6, 12, 32, 32>,
+     kDense},
+    {ForImageNet("densenet201", "DenseNet-201 as in torchvision"), DenseNetOf<6, 12, 48, 32>,
+     kDense},
+    {ForImageNet("densenet264", "DenseNet-264 of the paper"), DenseNetOf<6, 12, 64, 48>, kDense},
+    {ForImageNet("densenet", "DenseNet with --blocks n1,n2,n3,n4 (6,12,24,16), --growth-rate (32)"),
+     DenseNetOf<6, 12, 24, 16>, Dense(true, {})},
+    {ForCifar("densenet-cifar", "DenseNet for CIFAR with --depth 3n+4 (40), --growth-rate (12)"),
+     [](const NetOptions& o) { return DenseNetForCifar(o, {}); },
+     Dense(false, {.step = 3, .offset = 4})},
+    {ForCifar("densenet-bc-cifar",
+              "DenseNet-BC for CIFAR with --depth 6n+4 (100), --growth-rate (12)"),
+     [](const NetOptions& o) {
+       return DenseNetForCifar(o, {.depth = 100, .bottleneck = true, .compression = 0.5});
+     },
+     Dense(false, {.step = 6, .offset = 4})},
 };
 
 absl::Status UnknownNetwork(std::string_view name) {
@@ -119,8 +196,8 @@ absl::Status CheckRange(const char* option, std::optional<int64_t> value, int64_
 }
 
 // Sizes up to which no product of shapes, however a network widens them, overflows 64 bits.
-absl::Status CheckSizes(const Network& network, const NetOptions& options) {
-  constexpr int64_t kMaxElements = int64_t{1} << 40;
+absl::Status CheckSizes(const Entry& entry, const NetOptions& options) {
+  const Network& network = entry.network;
   RETURN_IF_ERROR(CheckRange("batch", options.batch, int64_t{1} << 24));
   RETURN_IF_ERROR(CheckRange("image", options.image, int64_t{1} << 16));
   RETURN_IF_ERROR(CheckRange("channels", options.channels, int64_t{1} << 16));
@@ -128,31 +205,44 @@ absl::Status CheckSizes(const Network& network, const NetOptions& options) {
   const auto extent = static_cast<double>(options.image.value_or(network.image));
   const double elements = extent * extent * static_cast<double>(options.batch.value_or(1)) *
                           static_cast<double>(options.channels.value_or(network.channels));
-  if (elements > static_cast<double>(kMaxElements)) {
+  if (elements > static_cast<double>(entry.takes.most_elements)) {
     return absl::InvalidArgumentError(absl::StrCat("batch x channels x image x image is ", elements,
-                                                   ", more than ", kMaxElements));
+                                                   ", more than ", entry.takes.most_elements));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckTaken(const Entry& entry, const char* option, bool given) {
-  if (!given || entry.takes == option) return absl::OkStatus();
+absl::Status CheckTaken(const Entry& entry, const char* option, bool taken, bool given) {
+  if (!given || taken) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("network '", std::string(entry.network.name), "' takes no ", option));
 }
 
+absl::Status CheckDepth(const Entry& entry, std::optional<int64_t> depth) {
+  const auto [step, offset] = entry.takes.depths;
+  RETURN_IF_ERROR(CheckTaken(entry, "depth", step > 0, depth.has_value()));
+  if (!depth) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRange("depth", depth, step * entry.takes.most_blocks + offset));
+  if (*depth > offset && (*depth - offset) % step == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("depth must be ", step, "n + ", offset, " with n >= 1 (", step + offset, ", ",
+                   2 * step + offset, ", ", 3 * step + offset, ", ...), not ", *depth));
+}
+
 absl::Status CheckOwnOptions(const Entry& entry, const NetOptions& options) {
-  constexpr int64_t kMaxBlocks = 20'000;
-  RETURN_IF_ERROR(CheckTaken(entry, "depth", options.depth.has_value()));
-  RETURN_IF_ERROR(CheckTaken(entry, "blocks", options.blocks.has_value()));
-  RETURN_IF_ERROR(CheckTaken(entry, "dropout", options.dropout.has_value()));
-  RETURN_IF_ERROR(CheckRange("depth", options.depth, 6 * kMaxBlocks + 2));
-  if (options.depth && (*options.depth < 8 || *options.depth % 6 != 2)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("depth must be 6n + 2 with n >= 1 (8, 14, 20, ...), not ", *options.depth));
+  constexpr int64_t kMaxGrowthRate = 512;
+  const Takes& takes = entry.takes;
+  RETURN_IF_ERROR(CheckTaken(entry, "blocks", takes.blocks, options.blocks.has_value()));
+  RETURN_IF_ERROR(CheckTaken(entry, "dropout", takes.dropout, options.dropout.has_value()));
+  RETURN_IF_ERROR(
+      CheckTaken(entry, "growth-rate", takes.growth_rate, options.growth_rate.has_value()));
+  RETURN_IF_ERROR(CheckDepth(entry, options.depth));
+  if (options.depth && options.blocks) {
+    return absl::InvalidArgumentError("depth and blocks exclude each other");
   }
+  RETURN_IF_ERROR(CheckRange("growth-rate", options.growth_rate, kMaxGrowthRate));
   for (int64_t blocks : options.blocks.value_or(Blocks{1, 1, 1, 1})) {
-    RETURN_IF_ERROR(CheckRange("blocks", blocks, kMaxBlocks));
+    RETURN_IF_ERROR(CheckRange("blocks", blocks, takes.most_blocks));
   }
   return absl::OkStatus();
 }
@@ -173,7 +263,7 @@ std::vector<Network> Networks() {
 
 absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options) {
   ASSIGN_OR_RETURN(const Entry entry, FindEntry(name));
-  RETURN_IF_ERROR(CheckSizes(entry.network, options));
+  RETURN_IF_ERROR(CheckSizes(entry, options));
   RETURN_IF_ERROR(CheckOwnOptions(entry, options));
   RETURN_IF_ERROR(CheckDType(options.dtype));
   return entry.build(options);

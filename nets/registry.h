@@ -36,9 +36,10 @@ struct NetOptions {
   std::optional<int64_t> image = {};
   std::optional<int64_t> channels = {};
   std::optional<int64_t> classes = {};
-  std::optional<int64_t> depth = {};                  // "resnet-cifar" only: 6n + 2
-  std::optional<std::array<int64_t, 4>> blocks = {};  // "resnet" only
-  std::optional<float> dropout = {};                  // probability; AlexNets and VGGs only
+  std::optional<int64_t> depth = {};                  // of the rule in the network's description
+  std::optional<std::array<int64_t, 4>> blocks = {};  // "resnet" and "densenet" only
+  std::optional<int64_t> growth_rate = {};            // "densenet..." without a number only
+  std::optional<float> dropout = {};                  // probability; where there is dropout
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };

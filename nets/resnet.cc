@@ -121,6 +121,12 @@ Graph ResNet(const ResNetOptions& options) {
   return net;
 }
 
+ResNetOptions ResNetOfDepth(int64_t depth) {
+  ResNetOptions options = {.blocks = kDeepBlocks};
+  options.blocks[2] = (depth - 2) / 3 - kDeepBlocks[0] - kDeepBlocks[1] - kDeepBlocks[3];
+  return options;
+}
+
 Graph CifarResNet(const CifarResNetOptions& options) {
   Graph net({.name = absl::StrCat("resnet", 6 * options.n + 2),
              .batch = options.batch,

@@ -8,6 +8,7 @@
 //
 //   Graph resnet50 = nets::ResNet({.batch = 128});
 //   Graph resnet18 = nets::ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false, .batch = 128});
+//   Graph deep = nets::ResNet(nets::ResNetOfDepth(1001));
 //   Graph resnet20 = nets::CifarResNet({.n = 3, .batch = 128});
 #pragma once
 
@@ -33,6 +34,11 @@ struct ResNetOptions {
 // torchvision's resnet18 ... resnet152 ("v1.5": a bottleneck's stride is at its 3x3 convolution).
 // Its name is resnetD, D = 2 + convolutions on the main path between stem and classifier.
 Graph ResNet(const ResNetOptions& options);
+
+// SuperNeurons' rule for going deeper (section 4): depth = 3 (n1 + n2 + n3 + n4) + 2 with n1 = 6,
+// n2 = 32, n4 = 6 and n3 what is left, at least 1: depths 137, 140, 143, ...
+inline constexpr std::array<int64_t, 4> kDeepBlocks = {6, 32, 1, 6};
+ResNetOptions ResNetOfDepth(int64_t depth);
 
 struct CifarResNetOptions {
   int64_t n = 3;       // blocks per stage: 6n + 2 layers

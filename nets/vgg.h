@@ -14,6 +14,12 @@ namespace neap::nets {
 
 inline constexpr std::array<int64_t, 5> kVgg16 = {2, 2, 3, 3, 3};
 inline constexpr std::array<int64_t, 5> kVgg19 = {2, 2, 4, 4, 4};
+// moDNN's VGG-101, "created by increasing the convolutional layers of VGG-19" (TPDS 2019, section
+// 7), which does not say where. Here: 98 convolutions and 3 fully connected layers, the 98 over the
+// five groups in VGG-19's proportion, 2:2:4:4:4. At moDNN's batch of 128 the outputs of its
+// convolutions and ReLUs are then 92 GB, its "nearly 100 GB"; equal groups of 20, the way in
+// which vDNN (2016) deepens VGG-16, would make them 125.
+inline constexpr std::array<int64_t, 5> kVgg101 = {12, 12, 25, 25, 24};
 
 struct VggOptions {
   std::array<int64_t, 5> convolutions = kVgg16;  // between one pooling and the next

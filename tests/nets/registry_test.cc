@@ -45,17 +45,31 @@ TEST_CASE("every listed network builds, resolves and has the defaults it is list
 
 TEST_CASE("a network built by name carries that name") {
   for (const Network& network : Networks()) {
-    if (network.name == "resnet" || network.name == "resnet-cifar") continue;
+    const std::string_view last_word = network.name.substr(network.name.rfind('-') + 1);
+    if (last_word == "resnet" || last_word == "densenet" || last_word == "cifar") continue;
     CHECK(Build(network.name, {})->options().name == std::string(network.name));
   }
 }
 
 TEST_CASE("names lead to the parameter counts of their networks") {
-  const std::pair<const char*, int64_t> counts[] = {
-      {"lenet", 431'080},        {"alexnet", 62'378'344},  {"alexnet-torchvision", 61'100'840},
-      {"vgg16", 138'357'544},    {"vgg19", 143'667'240},   {"resnet18", 11'689'512},
-      {"resnet34", 21'797'672},  {"resnet50", 25'557'032}, {"resnet101", 44'549'160},
-      {"resnet152", 60'192'808}, {"resnet20", 272'474}};
+  const std::pair<const char*, int64_t> counts[] = {{"lenet", 431'080},
+                                                    {"alexnet", 62'378'344},
+                                                    {"alexnet-torchvision", 61'100'840},
+                                                    {"vgg16", 138'357'544},
+                                                    {"vgg19", 143'667'240},
+                                                    {"resnet18", 11'689'512},
+                                                    {"resnet34", 21'797'672},
+                                                    {"resnet50", 25'557'032},
+                                                    {"resnet101", 44'549'160},
+                                                    {"resnet152", 60'192'808},
+                                                    {"resnet20", 272'474},
+                                                    {"inception_v4", 42'679'816},
+                                                    {"densenet121", 7'978'856},
+                                                    {"densenet169", 14'149'480},
+                                                    {"densenet201", 20'013'928},
+                                                    {"densenet264", 33'337'704},
+                                                    {"densenet-cifar", 1'019'722},
+                                                    {"densenet-bc-cifar", 769'162}};
   for (const auto& [name, count] : counts) {
     CAPTURE(name);
     CHECK(ParameterCount(BuildResolved(name).graph()) == count);
@@ -75,6 +89,29 @@ TEST_CASE("resnet takes blocks and resnet-cifar takes a depth of 6n + 2") {
   CHECK(Build("resnet", {.blocks = {{3, 4, 23, 3}}})->options().name == "resnet101");
   CHECK(Build("resnet-cifar", {.depth = 8})->options().name == "resnet8");
   CHECK(Build("resnet-cifar", {.depth = 1202})->options().name == "resnet1202");
+}
+
+TEST_CASE("resnet takes a depth of SuperNeurons' rule, but not with blocks") {
+  CHECK(Build("resnet", {.depth = 137})->options().name == "resnet137");
+  CHECK(Build("resnet", {.depth = 1919})->options().name == "resnet1919");
+  CHECK(Contains(Refusal("resnet", {.depth = 134}), "depth must be 3n + 134 with n >= 1 (137, "));
+  CHECK(Contains(Refusal("resnet", {.depth = 151}), "not 151"));
+  CHECK(Contains(Refusal("resnet", {.depth = 137, .blocks = {{1, 1, 1, 1}}}), "exclude"));
+}
+
+TEST_CASE("densenets without a number in their name take a growth rate, blocks or a depth") {
+  CHECK(BuildResolved("densenet", {.blocks = {{1, 1, 1, 1}}, .growth_rate = 8})
+            .shape("features.denseblock1.cat") == "1x72x56x56");
+  CHECK(BuildResolved("densenet-cifar", {.depth = 7, .growth_rate = 8})
+            .shape("features.denseblock1.cat") == "1x24x32x32");
+  CHECK(BuildResolved("densenet-bc-cifar", {.depth = 10, .growth_rate = 8})
+            .shape("features.denseblock1.cat") == "1x24x32x32");
+  CHECK(Contains(Refusal("densenet121", {.growth_rate = 8}), "takes no growth-rate"));
+  CHECK(Contains(Refusal("densenet-cifar", {.depth = 41}), "depth must be 3n + 4"));
+  CHECK(Contains(Refusal("densenet-bc-cifar", {.depth = 4}), "depth must be 6n + 4"));
+  CHECK(Contains(Refusal("densenet", {.growth_rate = 513}), "growth-rate must be between 1 and"));
+  CHECK(Contains(Refusal("densenet", {.blocks = {{1, 513, 1, 1}}}), "blocks must be between"));
+  CHECK(Contains(Refusal("densenet-cifar", {.batch = 1 << 20}), "batch x channels"));
 }
 
 TEST_CASE("an unknown name is answered with the closest known ones") {

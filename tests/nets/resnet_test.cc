@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "neap/layers/convolution.h"
@@ -13,12 +14,6 @@ namespace neap::nets {
 namespace {
 
 int64_t Parameters(const Graph& net) { return ParameterCount(Resolved(net).graph()); }
-
-int CountOfType(const ResolvedGraph& graph, std::string_view type) {
-  return static_cast<int>(
-      std::count_if(graph.layers.begin(), graph.layers.end(),
-                    [&](const ResolvedLayer& layer) { return layer.layer.type() == type; }));
-}
 
 TEST_CASE("ResNet-18 to -152 have torchvision's numbers of parameters") {
   CHECK(Parameters(ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false})) == 11'689'512);
@@ -109,9 +104,9 @@ TEST_CASE("no convolution before a batch norm has a bias") {
   for (const ResolvedLayer& layer : net.graph().layers) {
     if (const auto* convolution = layer.layer.As<Convolution>()) CHECK_FALSE(convolution->bias);
   }
-  CHECK(CountOfType(net.graph(), "convolution") == 53);
-  CHECK(CountOfType(net.graph(), "batch_norm") == 53);
-  CHECK(CountOfType(net.graph(), "add") == 16);
+  CHECK(net.count("convolution") == 53);
+  CHECK(net.count("batch_norm") == 53);
+  CHECK(net.count("add") == 16);
 }
 
 TEST_CASE("a block's main path runs before its shortcut") {
@@ -131,7 +126,7 @@ TEST_CASE("ResNets for CIFAR have 6n + 2 layers and the projections' parameters"
   CHECK(Parameters(CifarResNet({.n = 3})) == 269'722 + 576 + 2'176);
   for (const int n : {1, 3, 5, 18}) {
     const Resolved net(CifarResNet({.n = n}));
-    CHECK(CountOfType(net.graph(), "convolution") + 1 == 6 * n + 2 + 2);  // fc; two projections
+    CHECK(net.count("convolution") + 1 == 6 * n + 2 + 2);  // fc; two projections
   }
 }
 
@@ -153,6 +148,12 @@ TEST_CASE("dtype and layout reach every activation") {
     CHECK(layer.spec.output.dtype == DType::kTf32);
     CHECK(layer.spec.output.layout == Layout::kNhwc);
   }
+}
+
+TEST_CASE("a depth gives SuperNeurons' blocks: 6, 32, what is left, 6") {
+  CHECK(ResNetOfDepth(137).blocks == std::array<int64_t, 4>{6, 32, 1, 6});
+  CHECK(ResNetOfDepth(1001).blocks == std::array<int64_t, 4>{6, 32, 289, 6});
+  CHECK(ResNet(ResNetOfDepth(1001)).options().name == "resnet1001");
 }
 
 TEST_CASE("a ResNet more than 10,000 layers deep builds and resolves") {

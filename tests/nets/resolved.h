@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,12 @@ class Resolved {
   }
   std::string shape(const std::string& name) const {
     return layer(name).spec.output.shape.ToString();
+  }
+  // Layers of that type.
+  int count(std::string_view type) const {
+    return static_cast<int>(
+        std::count_if(graph_.layers.begin(), graph_.layers.end(),
+                      [&](const ResolvedLayer& layer) { return layer.layer.type() == type; }));
   }
 
   // In execution order.

@@ -16,6 +16,7 @@ TEST_CASE("VGG-16 and VGG-19 have torchvision's numbers of parameters") {
 TEST_CASE("VGG is named after its layers with weights") {
   CHECK(Vgg({}).options().name == "vgg16");
   CHECK(Vgg({.convolutions = kVgg19}).options().name == "vgg19");
+  CHECK(Vgg({.convolutions = kVgg101}).options().name == "vgg101");
 }
 
 TEST_CASE("VGG-16's layers stand where torchvision's nn.Sequential has them") {
@@ -40,6 +41,18 @@ TEST_CASE("VGG-19's last convolution is features.34") {
   const Resolved net(Vgg({.convolutions = kVgg19}));
   CHECK(net.layer("features.34").layer.type() == "convolution");
   CHECK(net.layer("features.36").layer.type() == "max_pool");
+}
+
+TEST_CASE("VGG-101 has 98 convolutions, and 92 GB of activations at moDNN's batch") {
+  const Resolved net(Vgg({.convolutions = kVgg101, .batch = 128}));
+  CHECK(net.count("convolution") == 98);
+  CHECK(net.count("fully_connected") == 3);
+  double bytes = 0;
+  for (const ResolvedLayer& layer : net.graph().layers) {
+    if (!layer.name.starts_with("features.") || layer.layer.type() == "max_pool") continue;
+    bytes += static_cast<double>(layer.spec.output.size_bytes());
+  }
+  CHECK(bytes == doctest::Approx(92.5e9).epsilon(0.001));
 }
 
 TEST_CASE("VGG-16's images halve five times, from 224 to 7") {
