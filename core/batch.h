@@ -8,7 +8,7 @@ namespace neap {
 
 struct Batch {
   std::vector<float> images;    // {size, C, H, W}, normalised
-  std::vector<int32_t> labels;  // {size}, class indices
+  std::vector<int32_t> labels;  // {size}, or {size, H, W} for a network that labels pixels
   int64_t size = 0;             // images
 };
 

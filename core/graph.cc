@@ -138,8 +138,11 @@ std::string Graph::Add(std::string name, Layer layer, std::vector<std::string> i
   return layers_.back().name;
 }
 
-std::string Graph::Loss(std::string logits) {
-  Add("labels", Labels{.tensor = {Shape{options_.batch}, DType::kInt32, Layout::kNchw}}, {});
+std::string Graph::Loss(std::string logits) { return PixelLoss(std::move(logits), 1, 1); }
+
+std::string Graph::PixelLoss(std::string logits, int64_t height, int64_t width) {
+  const Shape labels = LabelShape({options_.batch, 1, height, width});
+  Add("labels", Labels{.tensor = {labels, DType::kInt32, Layout::kNchw}}, {});
   return Add("loss", SoftmaxCrossEntropy{}, {std::move(logits), "labels"});
 }
 

@@ -47,6 +47,8 @@ class Graph {
   std::string Add(std::string name, Layer layer, std::vector<std::string> inputs);
   // Softmax and cross-entropy over `logits`, with the layer "labels" that it reads. Returns "loss".
   std::string Loss(std::string logits);
+  // The same with a label for each pixel of logits {N, C, height, width}.
+  std::string PixelLoss(std::string logits, int64_t height, int64_t width);
 
   const GraphOptions& options() const { return options_; }
   const std::vector<GraphLayer>& layers() const { return layers_; }

@@ -271,12 +271,14 @@ class Session::Impl {
   absl::Status CheckBatch(const Batch& batch) const {
     const Program& program = training_.program;
     const TensorSpec& images = program.tensor(program.images).spec;
+    const TensorSpec& labels = program.tensor(program.labels).spec;
     const bool fits = static_cast<int64_t>(batch.images.size()) == images.elements() &&
-                      static_cast<int64_t>(batch.labels.size()) == images.shape.n();
+                      static_cast<int64_t>(batch.labels.size()) == labels.elements();
     if (fits) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("the batch has ", batch.labels.size(), " labels and ", batch.images.size(),
-                     " image values; the network's input is ", images.shape.ToString()));
+                     " image values; the network's input is ", images.shape.ToString(),
+                     ", its labels ", labels.shape.ToString()));
   }
 
   absl::Status CopyIn(std::byte* destination, const Buffer& source) {

@@ -54,7 +54,7 @@ struct SessionOptions {
 struct StepResult {
   int64_t step = 0;     // from 0
   float loss = 0;       // mean over the batch
-  int64_t correct = 0;  // images whose largest output is at their label
+  int64_t correct = 0;  // labels at which the largest output is
 };
 
 struct MemoryUse {

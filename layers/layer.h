@@ -66,7 +66,8 @@ static_assert(sizeof(IterationScalars) == kIterationScalarsBytes);
 
 // How a tensor is filled before the first step.
 struct Init {
-  enum class Kind : uint8_t { kConstant, kNormal, kUniform };
+  // kBilinear: of a transposed convolution, each channel interpolated by itself.
+  enum class Kind : uint8_t { kConstant, kNormal, kUniform, kBilinear };
   Kind kind = Kind::kConstant;
   float scale = 0;  // the constant; the standard deviation; the half-width around 0
 };

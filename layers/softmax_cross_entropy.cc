@@ -10,19 +10,20 @@ namespace {
 
 using namespace operands;
 
-absl::Status CheckLogits(const TensorSpec& logits) {
-  if (logits.shape.h() == 1 && logits.shape.w() == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("logits are ", logits.ToString(), ", expected {N, C, 1, 1}"));
-}
-
-absl::Status CheckLabels(const TensorSpec& labels, int64_t batch) {
-  if (labels.dtype == DType::kInt32 && labels.shape == Shape{batch}) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("labels are ", labels.ToString(), ", expected int32 {", batch, "}"));
+absl::Status CheckLabels(const TensorSpec& labels, const TensorSpec& logits) {
+  const Shape expected = LabelShape(logits.shape);
+  if (labels.dtype == DType::kInt32 && labels.shape == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("labels are ", labels.ToString(),
+                                                 ", expected int32 ", expected.ToString(),
+                                                 " for logits of ", logits.shape.ToString()));
 }
 
 }  // namespace
+
+Shape LabelShape(const Shape& images) {
+  if (images.h() == 1 && images.w() == 1) return {images.n()};
+  return {images.n(), images.h(), images.w()};
+}
 
 absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {
   if (context.inputs.size() != 2) {
@@ -31,8 +32,7 @@ absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& conte
   }
   const TensorSpec& logits = context.inputs[0];
   RETURN_IF_ERROR(CheckImageInputs({.inputs = {logits}}, 1));
-  RETURN_IF_ERROR(CheckLogits(logits));
-  RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits.shape.n()));
+  RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits));
 
   const double elements = static_cast<double>(logits.elements());
   LayerSpec spec = {

@@ -1,17 +1,21 @@
-// Softmax over the channels and mean cross-entropy against class indices: the end of a network.
+// Softmax over the channels and mean cross-entropy against class indices, one per image or one per
+// pixel: the end of a network.
 //
 //   step           reads             writes               in place
 //   forward        logits, labels    y, metrics           y over logits
-//   backward_data  y, labels         dx = (y - onehot)/N  dx over y
+//   backward_data  y, labels         dx = (y - onehot)/L  dx over y
 //
-// inputs: 0 logits {N, C, 1, 1}, 1 labels int32 {N}; y: probabilities {N, C, 1, 1};
-// state 0 metrics fp32 {2}: mean loss, number of images whose largest probability is at their
-// label. A label outside [0, C) makes the loss NaN.
+// inputs: 0 logits {N, C, H, W}, 1 labels int32 {N, H, W}, or {N} where H and W are 1, L in number;
+// y: probabilities {N, C, H, W}; state 0 metrics fp32 {2}: mean loss, number of labels at which the
+// largest probability is (exact up to 2^24). A label outside [0, C) makes the loss NaN.
 #pragma once
 
 #include "neap/layers/layer.h"
 
 namespace neap {
+
+// {N, H, W}, or {N} where H and W are 1: of the labels of {N, C, H, W}.
+Shape LabelShape(const Shape& images);
 
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kType = "softmax_cross_entropy";

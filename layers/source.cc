@@ -25,9 +25,10 @@ absl::StatusOr<LayerSpec> Images::Specify(const LayerContext& context) const {
 
 absl::StatusOr<LayerSpec> Labels::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckNoInputs(context));
-  if (tensor.dtype != DType::kInt32 || tensor.shape.rank() != 1 || tensor.shape[0] <= 0) {
+  const bool ranked = tensor.shape.rank() == 1 || tensor.shape.rank() == 3;
+  if (tensor.dtype != DType::kInt32 || !ranked || tensor.elements() <= 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("labels are ", tensor.ToString(), ", expected int32 {N}"));
+        absl::StrCat("labels are ", tensor.ToString(), ", expected int32 {N} or {N, H, W}"));
   }
   return LayerSpec{.output = tensor};
 }

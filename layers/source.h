@@ -14,7 +14,7 @@ struct Images {
   friend bool operator==(const Images&, const Images&) = default;
 };
 
-// Class indices, int32 {N}.
+// Class indices, int32: {N}, or {N, H, W} for one per pixel.
 struct Labels {
   static constexpr std::string_view kType = "labels";
   TensorSpec tensor;

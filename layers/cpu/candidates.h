@@ -54,6 +54,9 @@ Candidates OwnLoop(const StepSignature& signature, Loop loop, int64_t workspace_
 absl::StatusOr<Candidates> ConvolutionForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConvolutionBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> ConvolutionBackwardParams(const StepSignature& signature);
+absl::StatusOr<Candidates> TransposedConvolutionForward(const StepSignature& signature);
+absl::StatusOr<Candidates> TransposedConvolutionBackwardData(const StepSignature& signature);
+absl::StatusOr<Candidates> TransposedConvolutionBackwardParams(const StepSignature& signature);
 absl::StatusOr<Candidates> FullyConnectedForward(const StepSignature& signature);
 absl::StatusOr<Candidates> FullyConnectedBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> FullyConnectedBackwardParams(const StepSignature& signature);
@@ -75,6 +78,8 @@ absl::StatusOr<Candidates> AddForward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> CropForward(const StepSignature& signature);
+absl::StatusOr<Candidates> CropBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> SgdUpdate(const StepSignature& signature);
 
 }  // namespace neap::cpu

@@ -1,6 +1,4 @@
-#include "neap/layers/convolution.h"
-
-#include <algorithm>
+#include "neap/layers/cpu/convolution.h"
 
 #include "neap/layers/cpu/onednn.h"
 
@@ -16,17 +14,21 @@ struct Problem {
   memory::dims strides, dilation, padding;
 };
 
-Problem MakeProblem(const StepSignature& signature, const TensorSpec& x, const TensorSpec& y,
-                    const TensorSpec& weight, bool bias) {
-  const Convolution& layer = *signature.layer.As<Convolution>();
+bool HasBias(const StepSignature& signature, const ConvolutionRoles& roles) {
+  return roles.bias.has_value() && signature.Has(*roles.bias);
+}
+
+Problem MakeProblem(const StepSignature& signature, const ConvolutionRoles& roles) {
+  const Convolution& layer = roles.layer;
+  const TensorSpec& weight = signature.Spec(roles.weight);
   Problem problem = {
-      .x = ImageDesc(x),
+      .x = ImageDesc(signature.Spec(roles.x)),
       .weight = layer.groups == 1 ? ImageDesc(weight) : GroupedWeightDesc(weight, layer.groups),
-      .y = ImageDesc(y),
+      .y = ImageDesc(signature.Spec(roles.y)),
       .strides = {layer.stride.h, layer.stride.w},
       .dilation = {layer.dilation.h - 1, layer.dilation.w - 1},
       .padding = {layer.padding.h, layer.padding.w}};
-  if (bias) problem.bias = FlatDesc({.shape = {layer.out_channels}});
+  if (HasBias(signature, roles)) problem.bias = FlatDesc({.shape = {layer.out_channels}});
   return problem;
 }
 
@@ -57,20 +59,20 @@ dnnl::convolution_forward::primitive_desc ForwardHint(const Problem& p, const Or
 
 }  // namespace
 
-absl::StatusOr<Candidates> ConvolutionForward(const StepSignature& signature) {
+absl::StatusOr<Candidates> ListForward(const StepSignature& signature,
+                                       const ConvolutionRoles& roles) {
   return GuardOnednn(signature, [&] {
     const Origin origin;
-    const bool bias = signature.Has(Param(1));
-    const Problem p = MakeProblem(signature, signature.Spec(X()), signature.Spec(Y()),
-                                  signature.Spec(Param(0)), bias);
-    std::vector<Binding> bindings = {
-        {DNNL_ARG_SRC, p.x, X()}, {DNNL_ARG_WEIGHTS, p.weight, Param(0)}, {DNNL_ARG_DST, p.y, Y()}};
-    if (bias) bindings.push_back({DNNL_ARG_BIAS, p.bias, Param(1)});
+    const Problem p = MakeProblem(signature, roles);
+    std::vector<Binding> bindings = {{DNNL_ARG_SRC, p.x, roles.x},
+                                     {DNNL_ARG_WEIGHTS, p.weight, roles.weight},
+                                     {DNNL_ARG_DST, p.y, roles.y}};
+    if (HasBias(signature, roles)) bindings.push_back({DNNL_ARG_BIAS, p.bias, *roles.bias});
     const auto kind = signature.mode == Mode::kTraining ? dnnl::prop_kind::forward_training
                                                         : dnnl::prop_kind::forward_inference;
     Candidates candidates;
     for (bool converting : {true, false}) {
-      const Problem told = converting ? WithFreeFormats(p, signature.Spec(X()).layout) : p;
+      const Problem told = converting ? WithFreeFormats(p, signature.Spec(roles.x).layout) : p;
       AppendImplementations<dnnl::convolution_forward::primitive_desc>(
           signature, origin, bindings, converting, candidates, ForwardOperation(told, kind));
     }
@@ -78,17 +80,17 @@ absl::StatusOr<Candidates> ConvolutionForward(const StepSignature& signature) {
   });
 }
 
-absl::StatusOr<Candidates> ConvolutionBackwardData(const StepSignature& signature) {
+absl::StatusOr<Candidates> ListBackwardData(const StepSignature& signature,
+                                            const ConvolutionRoles& roles) {
   return GuardOnednn(signature, [&] {
-    const Problem p = MakeProblem(signature, signature.Spec(Dx()), signature.Spec(Dy()),
-                                  signature.Spec(Param(0)), false);
-    const std::vector<Binding> bindings = {{DNNL_ARG_DIFF_DST, p.y, Dy()},
-                                           {DNNL_ARG_WEIGHTS, p.weight, Param(0)},
-                                           {DNNL_ARG_DIFF_SRC, p.x, Dx()}};
+    const Problem p = MakeProblem(signature, roles);
+    const std::vector<Binding> bindings = {{DNNL_ARG_DIFF_DST, p.y, roles.y},
+                                           {DNNL_ARG_WEIGHTS, p.weight, roles.weight},
+                                           {DNNL_ARG_DIFF_SRC, p.x, roles.x}};
     Origin origin;
     Candidates candidates;
     for (bool converting : {true, false}) {
-      const Problem told = converting ? WithFreeFormats(p, signature.Spec(Dy()).layout) : p;
+      const Problem told = converting ? WithFreeFormats(p, signature.Spec(roles.y).layout) : p;
       const auto hint = ForwardHint(told, origin);
       origin.forward = hint;
       const dnnl::convolution_backward_data::desc operation(
@@ -101,19 +103,18 @@ absl::StatusOr<Candidates> ConvolutionBackwardData(const StepSignature& signatur
   });
 }
 
-absl::StatusOr<Candidates> ConvolutionBackwardParams(const StepSignature& signature) {
+absl::StatusOr<Candidates> ListBackwardParams(const StepSignature& signature,
+                                              const ConvolutionRoles& roles) {
   return GuardOnednn(signature, [&] {
-    const bool bias = signature.Has(ParamGrad(1));
-    const Problem p = MakeProblem(signature, signature.Spec(X()), signature.Spec(Dy()),
-                                  signature.Spec(ParamGrad(0)), bias);
-    std::vector<Binding> bindings = {{DNNL_ARG_SRC, p.x, X()},
-                                     {DNNL_ARG_DIFF_DST, p.y, Dy()},
-                                     {DNNL_ARG_DIFF_WEIGHTS, p.weight, ParamGrad(0)}};
-    if (bias) bindings.push_back({DNNL_ARG_DIFF_BIAS, p.bias, ParamGrad(1)});
+    const Problem p = MakeProblem(signature, roles);
+    std::vector<Binding> bindings = {{DNNL_ARG_SRC, p.x, roles.x},
+                                     {DNNL_ARG_DIFF_DST, p.y, roles.y},
+                                     {DNNL_ARG_DIFF_WEIGHTS, p.weight, roles.weight}};
+    if (HasBias(signature, roles)) bindings.push_back({DNNL_ARG_DIFF_BIAS, p.bias, *roles.bias});
     Origin origin;
     Candidates candidates;
     for (bool converting : {true, false}) {
-      const Problem told = converting ? WithFreeFormats(p, signature.Spec(Dy()).layout) : p;
+      const Problem told = converting ? WithFreeFormats(p, signature.Spec(roles.y).layout) : p;
       const auto hint = ForwardHint(told, origin);
       origin.forward = hint;
       const dnnl::convolution_backward_weights::desc operation(
@@ -124,6 +125,19 @@ absl::StatusOr<Candidates> ConvolutionBackwardParams(const StepSignature& signat
     }
     return candidates;
   });
+}
+
+absl::StatusOr<Candidates> ConvolutionForward(const StepSignature& signature) {
+  const Convolution& layer = *signature.layer.As<Convolution>();
+  return ListForward(signature, {layer, X(), Param(0), Y(), Param(1)});
+}
+absl::StatusOr<Candidates> ConvolutionBackwardData(const StepSignature& signature) {
+  const Convolution& layer = *signature.layer.As<Convolution>();
+  return ListBackwardData(signature, {layer, Dx(), Param(0), Dy()});
+}
+absl::StatusOr<Candidates> ConvolutionBackwardParams(const StepSignature& signature) {
+  const Convolution& layer = *signature.layer.As<Convolution>();
+  return ListBackwardParams(signature, {layer, X(), ParamGrad(0), Dy(), ParamGrad(1)});
 }
 
 }  // namespace neap::cpu

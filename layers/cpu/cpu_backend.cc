@@ -6,6 +6,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/engine_cache.h"
 #include "neap/layers/fully_connected.h"
@@ -13,6 +14,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap {
 namespace {
@@ -27,6 +29,10 @@ constexpr TableEntry kTable[] = {
     {Convolution::kType, Phase::kForward, cpu::ConvolutionForward},
     {Convolution::kType, Phase::kBackwardData, cpu::ConvolutionBackwardData},
     {Convolution::kType, Phase::kBackwardParams, cpu::ConvolutionBackwardParams},
+    {TransposedConvolution::kType, Phase::kForward, cpu::TransposedConvolutionForward},
+    {TransposedConvolution::kType, Phase::kBackwardData, cpu::TransposedConvolutionBackwardData},
+    {TransposedConvolution::kType, Phase::kBackwardParams,
+     cpu::TransposedConvolutionBackwardParams},
     {FullyConnected::kType, Phase::kForward, cpu::FullyConnectedForward},
     {FullyConnected::kType, Phase::kBackwardData, cpu::FullyConnectedBackwardData},
     {FullyConnected::kType, Phase::kBackwardParams, cpu::FullyConnectedBackwardParams},
@@ -54,6 +60,8 @@ constexpr TableEntry kTable[] = {
     {Add::kType, Phase::kBackwardData, cpu::AddBackward},
     {Concat::kType, Phase::kForward, cpu::ConcatForward},
     {Concat::kType, Phase::kBackwardData, cpu::ConcatBackward},
+    {Crop::kType, Phase::kForward, cpu::CropForward},
+    {Crop::kType, Phase::kBackwardData, cpu::CropBackward},
 };
 
 std::string StepText(const StepSignature& signature) {

@@ -11,13 +11,21 @@ namespace {
 
 using namespace operands;
 
-// What one image adds to the metrics.
+// What one label adds to the metrics.
 struct Score {
   double loss;
   bool correct;
 };
 
-bool IsLargest(const float* logits, int64_t classes, int64_t label) {
+// The classes of one image or pixel, `apart` elements from one to the next.
+template <typename T>
+struct Column {
+  T* first;
+  int64_t apart;
+  T& operator[](int64_t c) const { return first[c * apart]; }
+};
+
+bool IsLargest(Column<const float> logits, int64_t classes, int64_t label) {
   const float own = logits[label];
   for (int64_t c = 0; c < classes; ++c) {
     const bool beaten = c < label ? !(logits[c] < own) : !(logits[c] <= own);
@@ -26,9 +34,15 @@ bool IsLargest(const float* logits, int64_t classes, int64_t label) {
   return true;
 }
 
+float Largest(Column<const float> logits, int64_t classes) {
+  float largest = logits[0];
+  for (int64_t c = 1; c < classes; ++c) largest = std::max(largest, logits[c]);
+  return largest;
+}
+
 // y over logits is allowed: what the score needs of the logits is read first.
-Score SoftmaxRow(const float* logits, int64_t classes, int32_t label, float* y) {
-  const float largest = *std::max_element(logits, logits + classes);
+Score SoftmaxColumn(Column<const float> logits, int64_t classes, int32_t label, Column<float> y) {
+  const float largest = Largest(logits, classes);
   const bool valid = label >= 0 && label < classes;
   const float own = valid ? logits[label] - largest : std::numeric_limits<float>::quiet_NaN();
   const bool correct = valid && IsLargest(logits, classes, label);
@@ -42,35 +56,53 @@ Score SoftmaxRow(const float* logits, int64_t classes, int32_t label, float* y) 
   return {.loss = std::log(sum) - static_cast<double>(own), .correct = correct};
 }
 
+// Where the classes of each label lie.
+struct Columns {
+  int64_t labels, classes, pixels;
+  bool last;  // classes side by side
+
+  explicit Columns(const TensorSpec& logits)
+      : labels(logits.elements() / logits.shape.c()),
+        classes(logits.shape.c()),
+        pixels(logits.shape.h() * logits.shape.w()),
+        last(logits.layout == Layout::kNhwc) {}
+  template <typename T>
+  Column<T> Of(T* tensor, int64_t label) const {
+    if (last) return {tensor + label * classes, 1};
+    return {tensor + label / pixels * classes * pixels + label % pixels, pixels};
+  }
+};
+
 void Forward(const LoopArgs& args) {
-  const Shape& shape = args.signature.Spec(X(0)).shape;
+  const Columns columns(args.signature.Spec(X(0)));
   const float* const logits = args.Get<float>(X(0));
   const int32_t* const labels = args.Get<int32_t>(X(1));
   float* const y = args.Get<float>(Y());
   double loss = 0;
   int64_t correct = 0;
-  for (int64_t n = 0; n < shape.n(); ++n) {
-    const int64_t row = n * shape.c();
-    const Score score = SoftmaxRow(logits + row, shape.c(), labels[n], y + row);
+  for (int64_t i = 0; i < columns.labels; ++i) {
+    const Score score =
+        SoftmaxColumn(columns.Of(logits, i), columns.classes, labels[i], columns.Of(y, i));
     loss += score.loss;
     correct += score.correct ? 1 : 0;
   }
   float* const metrics = args.Find<float>(State(0));
   if (metrics == nullptr || args.signature.rerun) return;
-  metrics[0] = static_cast<float>(loss / static_cast<double>(shape.n()));
+  metrics[0] = static_cast<float>(loss / static_cast<double>(columns.labels));
   metrics[1] = static_cast<float>(correct);
 }
 
 void Backward(const LoopArgs& args) {
-  const Shape& shape = args.signature.Spec(Y()).shape;
-  const float* const y = args.Get<float>(Y());
+  const Columns columns(args.signature.Spec(Y()));
+  const float* const probabilities = args.Get<float>(Y());
   const int32_t* const labels = args.Get<int32_t>(X(1));
-  float* const dx = args.Get<float>(Dx());
-  const float batch = static_cast<float>(shape.n());
-  for (int64_t n = 0; n < shape.n(); ++n) {
-    for (int64_t c = 0; c < shape.c(); ++c) {
-      const int64_t at = n * shape.c() + c;
-      dx[at] = (y[at] - (c == labels[n] ? 1.0F : 0.0F)) / batch;
+  float* const gradients = args.Get<float>(Dx());
+  const float count = static_cast<float>(columns.labels);
+  for (int64_t i = 0; i < columns.labels; ++i) {
+    const Column<const float> y = columns.Of(probabilities, i);
+    const Column<float> dx = columns.Of(gradients, i);
+    for (int64_t c = 0; c < columns.classes; ++c) {
+      dx[c] = (y[c] - (c == labels[i] ? 1.0F : 0.0F)) / count;
     }
   }
 }

@@ -124,6 +124,7 @@ absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
 absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             CudnnConvolutions& cudnn);
+absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
 absl::StatusOr<Candidates> SgdCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
 
 }  // namespace neap::cuda

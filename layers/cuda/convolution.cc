@@ -1,5 +1,6 @@
-// Convolution: a plan of cuDNN or our own, and kernels for the bias, which share its workspace
-// because they run after it.
+// Convolution and transposed convolution: a plan of cuDNN or our own, and kernels for the bias,
+// which share its workspace because they run after it. A transposed convolution is the convolution
+// from its y to its x, whose phases it runs under other names.
 #include "neap/layers/convolution.h"
 
 #include <algorithm>
@@ -9,26 +10,39 @@
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/pointwise_convolution.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap::cuda {
 namespace {
 
 using namespace operands;
 
-// The operands that are the problem's x, weight and y in each phase.
+// The problem's phase, and the operands that are its x, weight and y.
 struct Roles {
+  Phase phase;
   Operand x, weight, y;
 };
-Roles RolesOf(Phase phase) {
-  if (phase == Phase::kForward) return {X(), Param(0), Y()};
-  if (phase == Phase::kBackwardData) return {Dx(), Param(0), Dy()};
-  return {X(), ParamGrad(0), Dy()};
+Roles RolesOf(const StepSignature& signature) {
+  const Phase phase = signature.phase;
+  if (signature.layer.As<TransposedConvolution>() != nullptr) {
+    if (phase == Phase::kForward) return {Phase::kBackwardData, Y(), Param(0), X()};
+    if (phase == Phase::kBackwardData) return {Phase::kForward, Dy(), Param(0), Dx()};
+    return {phase, Dy(), ParamGrad(0), X()};
+  }
+  if (phase == Phase::kForward) return {phase, X(), Param(0), Y()};
+  if (phase == Phase::kBackwardData) return {phase, Dx(), Param(0), Dy()};
+  return {phase, X(), ParamGrad(0), Dy()};
+}
+
+Convolution LayerOf(const StepSignature& signature, const Roles& roles) {
+  if (const Convolution* layer = signature.layer.As<Convolution>()) return *layer;
+  return signature.layer.As<TransposedConvolution>()->Transposed(signature.Spec(roles.y).shape.c());
 }
 
 ConvolutionProblem ProblemOf(const StepSignature& signature) {
-  const Convolution& layer = *signature.layer.As<Convolution>();
-  const Roles roles = RolesOf(signature.phase);
-  return {.phase = signature.phase,
+  const Roles roles = RolesOf(signature);
+  const Convolution layer = LayerOf(signature, roles);
+  return {.phase = roles.phase,
           .x = signature.Spec(roles.x),
           .weight = signature.Spec(roles.weight),
           .y = signature.Spec(roles.y),
@@ -45,7 +59,7 @@ class ConvolutionKernel final : public StreamKernel {
 
  protected:
   absl::Status Launch(const LaunchArgs& args) override {
-    const Roles roles = RolesOf(signature().phase);
+    const Roles roles = RolesOf(signature());
     const ConvolutionPointers pointers = {args.Get<void>(roles.x), args.Get<void>(roles.weight),
                                           args.Get<void>(roles.y)};
     RETURN_IF_ERROR(plan_->Execute(pointers, args.run.workspace));
@@ -92,7 +106,7 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, cudnn.Engines(problem));
   int64_t bias_bytes = 0;
   if (signature.Has(ParamGrad(1))) {
-    const kernels::ChannelShape dy = ChannelShapeOf(problem.y);
+    const kernels::ChannelShape dy = ChannelShapeOf(signature.Spec(Dy()));
     RETURN_IF_ERROR(CheckFits32(signature, dy.outer * dy.inner));
     bias_bytes = kernels::ChannelScratchBytes(dy);
   }

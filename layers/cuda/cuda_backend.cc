@@ -7,6 +7,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/dropout.h"
@@ -16,6 +17,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap {
 namespace cuda {
@@ -69,6 +71,7 @@ struct TableEntry {
 
 constexpr TableEntry kTable[] = {
     {Convolution::kType, ConvolutionCandidates},
+    {TransposedConvolution::kType, ConvolutionCandidates},
     {FullyConnected::kType, FullyConnectedCandidates},
     {BatchNorm::kType, BatchNormCandidates},
     {Relu::kType, ReluCandidates},
@@ -82,6 +85,7 @@ constexpr TableEntry kTable[] = {
     {SoftmaxCrossEntropy::kType, SoftmaxCandidates},
     {Add::kType, AddCandidates},
     {Concat::kType, ConcatCandidates},
+    {Crop::kType, CropCandidates},
 };
 
 // Every operand dense fp32 or tf32 (labels and indices aside), in one layout, and sums only where a

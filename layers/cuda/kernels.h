@@ -126,12 +126,13 @@ cudaError_t Lrn(const ChannelShape& shape, const LrnOptions& options, const floa
 cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, const float* x,
                         const float* dy, float* dx, cudaStream_t stream);
 
-// softmax.cu. `metrics` receives {mean loss, correct}; scratch: 2 floats per image. Null labels:
+// softmax.cu, over the channels. `metrics` receives {mean loss, correct}. Null labels:
 // probabilities alone.
-cudaError_t SoftmaxCrossEntropy(int64_t images, int64_t classes, const float* logits,
+int64_t SoftmaxScratchBytes(const ChannelShape& shape);
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, const float* logits,
                                 const int32_t* labels, float* y, float* metrics, void* scratch,
                                 cudaStream_t stream);
-cudaError_t SoftmaxCrossEntropyBackward(int64_t images, int64_t classes, const float* y,
+cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, const float* y,
                                         const int32_t* labels, float* dx, cudaStream_t stream);
 
 // concat.cu: out[r * out_stride + k] (= or +=) in[r * in_stride + k] for r < rows, k < width.
@@ -143,6 +144,17 @@ struct RowCopy {
   bool accumulate = false;
 };
 cudaError_t CopyRows(const RowCopy& copy, const float* in, float* out, cudaStream_t stream);
+
+// crop.cu. Images as in PoolShape; the rectangle of height x width at (top, left).
+struct CropShape {
+  int64_t outer = 1;
+  int64_t channels = 1;
+  int64_t h = 1, w = 1;  // of the whole image
+  int64_t top = 0, left = 0;
+  int64_t height = 1, width = 1;
+};
+cudaError_t Crop(const CropShape& shape, const float* x, float* y, cudaStream_t stream);
+cudaError_t CropBackward(const CropShape& shape, const float* dy, float* dx, cudaStream_t stream);
 
 // pointwise.cu. Every stride-th pixel of planes {h, w}: {out_h, out_w} of them.
 struct PixelGrid {

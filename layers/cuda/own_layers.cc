@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/lrn.h"
@@ -97,14 +98,14 @@ cudaError_t LrnLaunch(const LaunchArgs& a) {
 
 cudaError_t SoftmaxLaunch(const LaunchArgs& a) {
   const bool forward = a.signature.phase == Phase::kForward;
-  const Shape& shape = a.signature.Spec(Y()).shape;
+  const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(Y()));
   const int32_t* const labels = a.Find<int32_t>(X(1));
   if (!forward) {
-    return kernels::SoftmaxCrossEntropyBackward(shape.n(), shape.c(), a.Get<float>(Y()), labels,
+    return kernels::SoftmaxCrossEntropyBackward(shape, a.Get<float>(Y()), labels,
                                                 a.Get<float>(Dx()), a.stream);
   }
   float* const metrics = a.signature.rerun ? nullptr : a.Find<float>(State(0));
-  return kernels::SoftmaxCrossEntropy(shape.n(), shape.c(), a.Get<float>(X()),
+  return kernels::SoftmaxCrossEntropy(shape, a.Get<float>(X()),
                                       metrics == nullptr ? nullptr : labels, a.Get<float>(Y()),
                                       metrics, a.run.workspace, a.stream);
 }
@@ -178,6 +179,24 @@ cudaError_t ConcatLaunch(const LaunchArgs& a) {
   return error;
 }
 
+cudaError_t CropLaunch(const LaunchArgs& a) {
+  const Crop& layer = *a.signature.layer.As<Crop>();
+  const bool forward = a.signature.phase == Phase::kForward;
+  const TensorSpec& whole = a.signature.Spec(forward ? X() : Dx());
+  const bool last = whole.layout == Layout::kNhwc;
+  const kernels::CropShape shape = {
+      .outer = last ? whole.shape.n() : whole.shape.n() * whole.shape.c(),
+      .channels = last ? whole.shape.c() : 1,
+      .h = whole.shape.h(),
+      .w = whole.shape.w(),
+      .top = layer.offset.h,
+      .left = layer.offset.w,
+      .height = layer.size.h,
+      .width = layer.size.w};
+  if (forward) return kernels::Crop(shape, a.Get<float>(X()), a.Get<float>(Y()), a.stream);
+  return kernels::CropBackward(shape, a.Get<float>(Dy()), a.Get<float>(Dx()), a.stream);
+}
+
 cudaError_t SgdLaunch(const LaunchArgs& a) {
   const Sgd& sgd = a.signature.sgd;
   cudaError_t error = cudaSuccess;
@@ -233,9 +252,8 @@ absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature, CudnnCo
 absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature, CudnnConvolutions&) {
   RETURN_IF_ERROR(CheckFits32(signature, signature.Spec(Y()).elements()));
   const bool measures = signature.Has(State(0)) && !signature.rerun;
-  const int64_t per_image = 2 * static_cast<int64_t>(sizeof(float));
-  return OwnKernel(signature, SoftmaxLaunch,
-                   measures ? signature.Spec(Y()).shape.n() * per_image : 0);
+  const int64_t scratch = kernels::SoftmaxScratchBytes(ChannelShapeOf(signature.Spec(Y())));
+  return OwnKernel(signature, SoftmaxLaunch, measures ? scratch : 0);
 }
 
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature, CudnnConvolutions&) {
@@ -255,6 +273,10 @@ absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature, Cudn
   if (channels == signature.Spec(Dy()).shape.c()) return OwnKernel(signature, ConcatLaunch);
   return absl::UnimplementedError(
       "the CUDA kernel of concat backward_data needs the gradients of all inputs");
+}
+
+absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature, CudnnConvolutions&) {
+  return OwnKernel(signature, CropLaunch);
 }
 
 absl::StatusOr<Candidates> SgdCandidates(const StepSignature& signature, CudnnConvolutions&) {

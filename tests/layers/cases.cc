@@ -6,12 +6,14 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap::testing {
 namespace {
@@ -39,10 +41,12 @@ class CaseList {
   std::vector<LayerCase> Take() { return std::move(cases_); }
 
   void Convolutions();
+  void Upsampling();
   void Pools();
   void Elementwise();
   void Norms();
   void Dense();
+  void Losses();
   void Joins();
 
  private:
@@ -73,6 +77,8 @@ class CaseList {
         {shape});
   }
   void AddRandomConvolution();
+  void AddTransposed(const TransposedConvolution& t, const Shape& shape);
+  void AddLoss(const Shape& logits, Layout layout);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
     return {h, dice_.Between(low, high)};
@@ -123,6 +129,33 @@ void CaseList::Convolutions() {
   AddConvolution({.out_channels = 4, .kernel = 3, .padding = 3, .dilation = 3, .groups = 2},
                  {1, 6, 9, 9});
   for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
+}
+
+void CaseList::AddTransposed(const TransposedConvolution& t, const Shape& shape) {
+  Add(absl::StrCat("transposed_convolution ", Text(t.kernel), " to ", t.out_channels, " stride ",
+                   Text(t.stride), " padding ", Text(t.padding), t.bias ? " bias" : ""),
+      t, {shape});
+}
+
+void CaseList::Upsampling() {
+  AddTransposed({.out_channels = 4, .kernel = 2, .stride = 2}, {2, 8, 5, 4});
+  AddTransposed({.out_channels = 3, .kernel = 4, .stride = 2, .padding = 1}, {2, 5, 4, 6});
+  AddTransposed({.out_channels = 21, .kernel = 16, .stride = 8, .bias = false}, {1, 21, 3, 2});
+  AddTransposed({.out_channels = 5, .kernel = 1}, {2, 3, 4, 4});
+  AddTransposed({.out_channels = 2, .kernel = 2, .stride = 3}, {1, 3, 4, 3});  // gaps
+  AddTransposed({.out_channels = 1, .kernel = {3, 1}, .stride = {2, 1}}, {1, 1, 1, 1});
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    const TransposedConvolution t = {.out_channels = dice_.Between(1, 9),
+                                     .kernel = Extent(2, 5),
+                                     .stride = Extent(1, 3),
+                                     .padding = Extent(0, 1),
+                                     .bias = dice_.Coin()};
+    const Shape s = RandomShape();
+    AddTransposed(t, {s.n(), s.c(), s.h() + 1, s.w() + 1});
+    const Extent2d size = {dice_.Between(1, s.h()), dice_.Between(1, s.w())};
+    const Extent2d offset = {dice_.Between(0, s.h() - size.h), dice_.Between(0, s.w() - size.w)};
+    Add(absl::StrCat("crop ", Text(size), " at ", Text(offset)), Crop{size, offset}, {s});
+  }
 }
 
 void CaseList::Pools() {
@@ -188,12 +221,20 @@ void CaseList::Dense() {
     const bool bias = dice_.Coin();
     add_dense(outputs, bias, RandomShape());
   }
-  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1}}) {
-    LayerCase layer_case = {.name = "softmax_cross_entropy on " + shape.ToString(),
-                            .layer = SoftmaxCrossEntropy{},
-                            .inputs = {{.shape = shape}, {.shape = {shape.n()}}}};
-    layer_case.inputs[1].dtype = DType::kInt32;
-    cases_.push_back(std::move(layer_case));
+}
+
+void CaseList::AddLoss(const Shape& logits, Layout layout) {
+  LayerCase layer_case = {.name = "softmax_cross_entropy on " + logits.ToString(),
+                          .layer = SoftmaxCrossEntropy{},
+                          .inputs = {{.shape = logits, .layout = layout},
+                                     {.shape = LabelShape(logits), .dtype = DType::kInt32}}};
+  cases_.push_back(std::move(layer_case));
+}
+
+void CaseList::Losses() {
+  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
+                             Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}}) {
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) AddLoss(shape, layout);
   }
 }
 
@@ -216,10 +257,12 @@ void CaseList::Joins() {
 std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   CaseList list(seed);
   list.Convolutions();
+  list.Upsampling();
   list.Pools();
   list.Elementwise();
   list.Norms();
   list.Dense();
+  list.Losses();
   list.Joins();
   return list.Take();
 }

@@ -7,6 +7,7 @@
 #include "neap/core/philox.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -204,27 +205,34 @@ Values BatchNormStep(const StepSignature& signature, const Values& given) {
   return BatchNormBackward(signature, given);
 }
 
+// Where class c of label i is among logits {N, C, H, W}.
+size_t ClassAt(const Shape& shape, size_t label, size_t c) {
+  const size_t pixels = static_cast<size_t>(shape.h() * shape.w());
+  return (label / pixels * static_cast<size_t>(shape.c()) + c) * pixels + label % pixels;
+}
+
 Values SoftmaxForward(const StepSignature& signature, const Values& given) {
   const Shape& shape = signature.Spec(X(0)).shape;
   const size_t classes = static_cast<size_t>(shape.c());
   const Vector& logits = given.at(X(0));
+  const Vector& labels = given.at(X(1));
   Vector y(logits.size());
   Vector metrics(2);
-  for (size_t n = 0; n < static_cast<size_t>(shape.n()); ++n) {
-    const auto row = logits.begin() + static_cast<std::ptrdiff_t>(n * classes);
-    const auto largest = std::max_element(row, row + shape.c());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    size_t winner = 0;
+    const auto logit = [&](size_t c) { return logits[ClassAt(shape, i, c)]; };
+    for (size_t c = 0; c < classes; ++c) winner = logit(c) > logit(winner) ? c : winner;
     double sum = 0;
-    for (size_t c = 0; c < classes; ++c) sum += std::exp(logits[n * classes + c] - *largest);
+    for (size_t c = 0; c < classes; ++c) sum += std::exp(logit(c) - logit(winner));
     for (size_t c = 0; c < classes; ++c) {
-      y[n * classes + c] = std::exp(logits[n * classes + c] - *largest) / sum;
+      y[ClassAt(shape, i, c)] = std::exp(logit(c) - logit(winner)) / sum;
     }
-    const double label = given.at(X(1))[n];
-    const bool valid = label >= 0 && label < static_cast<double>(classes);
-    metrics[0] += valid ? std::log(sum) + *largest - row[static_cast<std::ptrdiff_t>(label)]
+    const bool valid = labels[i] >= 0 && labels[i] < static_cast<double>(classes);
+    metrics[0] += valid ? std::log(sum) + logit(winner) - logit(static_cast<size_t>(labels[i]))
                         : std::numeric_limits<double>::quiet_NaN();
-    metrics[1] += static_cast<double>(largest - row) == label ? 1 : 0;
+    metrics[1] += static_cast<double>(winner) == labels[i] ? 1 : 0;
   }
-  metrics[0] /= static_cast<double>(shape.n());
+  metrics[0] /= static_cast<double>(labels.size());
   if (signature.rerun) return {{Y(), y}};
   return {{Y(), y}, {State(0), metrics}};
 }
@@ -232,12 +240,34 @@ Values SoftmaxForward(const StepSignature& signature, const Values& given) {
 Values SoftmaxStep(const StepSignature& signature, const Values& given) {
   if (signature.phase == Phase::kForward) return SoftmaxForward(signature, given);
   const Shape& shape = signature.Spec(Y()).shape;
+  const Vector& labels = given.at(X(1));
   Vector dx = given.at(Y());
-  for (size_t n = 0; n < static_cast<size_t>(shape.n()); ++n) {
-    dx[n * static_cast<size_t>(shape.c()) + static_cast<size_t>(given.at(X(1))[n])] -= 1;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    dx[ClassAt(shape, i, static_cast<size_t>(labels[i]))] -= 1;
   }
-  for (double& v : dx) v /= static_cast<double>(shape.n());
+  for (double& v : dx) v /= static_cast<double>(labels.size());
   return {{Dx(), dx}};
+}
+
+Values CropStep(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Crop& layer = *signature.layer.As<Crop>();
+  const Shape& whole = signature.Spec(forward ? X() : Dx()).shape;
+  const Shape& part = signature.Spec(forward ? Y() : Dy()).shape;
+  Vector result(static_cast<size_t>((forward ? part : whole).elements()));
+  for (int64_t i = 0; i < part.elements(); ++i) {
+    const int64_t plane = i / (part.h() * part.w());
+    const int64_t row = i / part.w() % part.h() + layer.offset.h;
+    const int64_t column = i % part.w() + layer.offset.w;
+    const size_t inside = static_cast<size_t>((plane * whole.h() + row) * whole.w() + column);
+    const size_t at = static_cast<size_t>(i);
+    if (forward) {
+      result[at] = given.at(X())[inside];
+    } else {
+      result[inside] = given.at(Dy())[at];
+    }
+  }
+  return {{forward ? Y() : Dx(), result}};
 }
 
 Values AddStep(const StepSignature& signature, const Values& given) {
@@ -324,7 +354,9 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"dropout", DropoutStep},
                               {"softmax_cross_entropy", SoftmaxStep},
                               {"add", AddStep},
-                              {"concat", ConcatStep}};
+                              {"concat", ConcatStep},
+                              {"crop", CropStep},
+                              {"transposed_convolution", ReferenceTransposedConvolution}};
   if (signature.phase == Phase::kUpdate) return Update(signature, given);
   for (const Entry& entry : kTable) {
     if (entry.type != signature.layer.type()) continue;

@@ -9,10 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
 #include "tests/layers/conformance.h"
 
 namespace neap::testing {
@@ -134,6 +136,12 @@ TEST_CASE("the reference gives results worked out by hand") {
       ForwardOf(Convolution{.out_channels = 1, .kernel = 2}, {1, 1, 3, 3},
                 {{X(), {1, 2, 3, 4, 5, 6, 7, 8, 9}}, {Param(0), {1, 0, 0, 1}}, {Param(1), {10}}}) ==
       std::vector<double>{16, 18, 22, 24});
+  // 1 2 laid twice over four columns and 10 on top: 1*1 1*2 2*1 2*2
+  CHECK(ForwardOf(TransposedConvolution{.out_channels = 1, .kernel = {1, 2}, .stride = 2},
+                  {1, 1, 1, 2}, {{X(), {1, 2}}, {Param(0), {1, 2}}, {Param(1), {10}}}) ==
+        std::vector<double>{11, 12, 12, 14});
+  CHECK(ForwardOf(Crop{.size = {1, 2}, .offset = 1}, {1, 1, 2, 3}, {{X(), {1, 2, 3, 4, 5, 6}}}) ==
+        std::vector<double>{5, 6});
   CHECK(ForwardOf(FullyConnected{.out_features = 2, .bias = false}, {1, 3, 1, 1},
                   {{X(), {1, 2, 3}}, {Param(0), {1, 1, 1, 0, 0, 2}}}) == std::vector<double>{6, 6});
   CHECK(ForwardOf(AveragePool{.kernel = 2, .stride = 2, .padding = 1}, {1, 1, 2, 2},

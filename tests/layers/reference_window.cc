@@ -5,6 +5,7 @@
 
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap::testing {
 namespace {
@@ -129,6 +130,41 @@ Vector WindowSizes(const StepSignature& signature, const Convolution& window, co
 
 Values ReferenceConvolution(const StepSignature& signature, const Values& given) {
   return RunConvolution(signature, *signature.layer.As<Convolution>(), given);
+}
+
+// As its definition says it, not as the gradient of a convolution: every tap from y to x lays one
+// element of x, times one of the kernel, over y.
+Values ReferenceTransposedConvolution(const StepSignature& signature, const Values& given) {
+  const auto& layer = *signature.layer.As<TransposedConvolution>();
+  const Phase phase = signature.phase;
+  const bool forward = phase == Phase::kForward;
+  const Shape& small = signature.Spec(phase == Phase::kBackwardData ? Dx() : X()).shape;
+  const Shape& large = signature.Spec(forward ? Y() : Dy()).shape;
+  const Operand weights = phase == Phase::kBackwardParams ? ParamGrad(0) : Param(0);
+  const Shape& weight = signature.Spec(weights).shape;
+  const auto for_each = [&](auto f) {
+    ForEachTap(layer.Transposed(small.c()), large, small, weight, f);
+  };
+  if (forward) {
+    Vector y(static_cast<size_t>(large.elements()));
+    for_each([&](const Tap& t) { y[t.x] += given.at(X())[t.y] * given.at(weights)[t.weight]; });
+    const size_t plane = static_cast<size_t>(large.h() * large.w());
+    for (size_t i = 0; signature.Has(Param(1)) && i < y.size(); ++i) {
+      y[i] += given.at(Param(1))[i / plane % static_cast<size_t>(large.c())];
+    }
+    return {{Y(), y}};
+  }
+  const Vector& dy = given.at(Dy());
+  if (phase == Phase::kBackwardData) {
+    Vector dx(static_cast<size_t>(small.elements()));
+    for_each([&](const Tap& t) { dx[t.y] += dy[t.x] * given.at(weights)[t.weight]; });
+    return {{Dx(), dx}};
+  }
+  Vector dweight(static_cast<size_t>(weight.elements()));
+  for_each([&](const Tap& t) { dweight[t.weight] += dy[t.x] * given.at(X())[t.y]; });
+  Values result = {{ParamGrad(0), dweight}};
+  if (signature.Has(ParamGrad(1))) result[ParamGrad(1)] = SumOverChannels(large, dy);
+  return result;
 }
 
 Values ReferenceFullyConnected(const StepSignature& signature, const Values& given) {

@@ -6,6 +6,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
@@ -13,6 +14,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/source.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap {
 namespace {
@@ -179,6 +181,37 @@ TEST_CASE("windows that do not fit are refused") {
                "kernel 6x6 with dilation 1x1 is larger than the image 5x5 with padding 0x0");
 }
 
+TEST_CASE("a transposed convolution undoes what a convolution does to the size") {
+  const TensorSpec x = Image({2, 6, 5, 4});
+  const LayerSpec spec =
+      Specified(TransposedConvolution{.out_channels = 3, .kernel = 4, .stride = 2}, {x});
+  CHECK(spec.output.shape == Shape{2, 3, 12, 10});
+  CHECK(spec.params[0].tensor.shape == Shape{6, 3, 4, 4});
+  CHECK(Specified(Convolution{.out_channels = 6, .kernel = 4, .stride = 2}, {spec.output})
+            .output.shape == x.shape);
+  CHECK(StepsText(spec) ==
+        "forward: input[0] param[0] param[1] -> output[0]\n"
+        "backward_params: input[0] output_grad[0] -> param_grad[0] param_grad[1]\n"
+        "backward_data: output_grad[0] param[0] -> input_grad[0]\n");
+  CheckRefused(TransposedConvolution{}, {x}, "out_channels 0 must be positive");
+  CheckRefused(TransposedConvolution{.out_channels = 1, .stride = 0}, {x},
+               "stride 0x0 must be positive");
+  CheckRefused(TransposedConvolution{.out_channels = 1, .padding = 2}, {x},
+               "padding 2x2 leaves nothing of an output of the image 5x4");
+}
+
+TEST_CASE("a crop lies within its image") {
+  const TensorSpec x = Image({2, 6, 5, 4});
+  const LayerSpec spec = Specified(Crop{.size = {3, 2}, .offset = {2, 2}}, {x});
+  CHECK(spec.output.shape == Shape{2, 6, 3, 2});
+  CHECK(StepsText(spec) ==
+        "forward: input[0] -> output[0]\nbackward_data: output_grad[0] -> input_grad[0]\n");
+  CheckRefused(Crop{.size = {3, 3}, .offset = {2, 2}}, {x},
+               "cannot cut 3x3 at 2,2 out of the image 5x4");
+  CheckRefused(Crop{.size = 0}, {x}, "cannot cut 0x0 at 0,0 out of the image 5x4");
+  CheckRefused(Crop{.size = 1, .offset = -1}, {x}, "cannot cut 1x1 at -1,-1 out of the image 5x4");
+}
+
 TEST_CASE("channels and features that cannot be are refused") {
   const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
   CheckRefused(Convolution{}, x, "out_channels 0 must be positive");
@@ -217,16 +250,19 @@ TEST_CASE("wrong inputs are refused") {
                " agree");
 }
 
-TEST_CASE("a loss wants flat logits and one int32 label per image") {
+TEST_CASE("a loss wants one int32 label per image, or per pixel") {
   const TensorSpec logits = Image({2, 10, 1, 1});
   const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
   CheckRefused(SoftmaxCrossEntropy{}, {logits}, "takes 2 inputs, logits and labels, got 1");
   CheckRefused(SoftmaxCrossEntropy{}, {Image({2, 10, 2, 1}), labels},
-               "logits are 2x10x2x1 fp32 nchw, expected {N, C, 1, 1}");
+               "labels are 2 int32 nchw, expected int32 2x2x1 for logits of 2x10x2x1");
+  const TensorSpec pixels = {.shape = {2, 2, 1}, .dtype = DType::kInt32};
+  CHECK(Specified(SoftmaxCrossEntropy{}, {Image({2, 10, 2, 1}), pixels}).output.shape ==
+        Shape{2, 10, 2, 1});
   CheckRefused(SoftmaxCrossEntropy{}, {logits, {.shape = {2}}},
-               "labels are 2 fp32 nchw, expected int32 {2}");
+               "labels are 2 fp32 nchw, expected int32 2 for logits of 2x10x1x1");
   CheckRefused(SoftmaxCrossEntropy{}, {logits, {.shape = {3}, .dtype = DType::kInt32}},
-               "labels are 3 int32 nchw, expected int32 {2}");
+               "labels are 3 int32 nchw, expected int32 2 for logits of 2x10x1x1");
 }
 
 TEST_CASE("sources take no inputs and give what they are told") {
@@ -236,7 +272,7 @@ TEST_CASE("sources take no inputs and give what they are told") {
   CheckRefused(Images{x}, {x}, "is a source: takes no inputs, got 1");
   CheckRefused(Images{{.shape = {2, 6}}}, {},
                "the image batch as input 0 is 2x6 fp32 nchw, expected an image {N, C, H, W}");
-  CheckRefused(Labels{x}, {}, "labels are 2x6x5x5 fp32 nchw, expected int32 {N}");
+  CheckRefused(Labels{x}, {}, "labels are 2x6x5x5 fp32 nchw, expected int32 {N} or {N, H, W}");
 }
 
 TEST_CASE("phases and operands have names") {

@@ -1,0 +1,21 @@
+// A rectangle cut out of an image: H and W shrink, N and C stay. Brings two branches to one size
+// where one of them has lost or gained a border.
+//
+//   step           reads  writes
+//   forward        x      y
+//   backward_data  dy     dx      0 around dy
+#pragma once
+
+#include "neap/layers/layer.h"
+#include "neap/layers/window.h"
+
+namespace neap {
+
+struct Crop {
+  static constexpr std::string_view kType = "crop";
+  Extent2d size = 1;
+  Extent2d offset = 0;  // of its first row and column
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap

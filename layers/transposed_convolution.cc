@@ -1,0 +1,54 @@
+#include "neap/layers/transposed_convolution.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/checks.h"
+#include "neap/layers/linear_steps.h"
+
+namespace neap {
+namespace {
+
+// He's, for the kernel elements that meet in one element of y.
+Init WeightInit(const TransposedConvolution& layer, int64_t in_channels) {
+  if (layer.bilinear) return {.kind = Init::Kind::kBilinear};
+  const double meeting = static_cast<double>(in_channels * layer.kernel.h * layer.kernel.w) /
+                         static_cast<double>(layer.stride.h * layer.stride.w);
+  return {Init::Kind::kNormal, static_cast<float>(std::sqrt(2.0 / std::max(meeting, 1.0)))};
+}
+
+absl::StatusOr<Extent2d> OutputExtent(const TransposedConvolution& layer, const Shape& x) {
+  const Extent2d out = {(x.h() - 1) * layer.stride.h - 2 * layer.padding.h + layer.kernel.h,
+                        (x.w() - 1) * layer.stride.w - 2 * layer.padding.w + layer.kernel.w};
+  if (out.h > 0 && out.w > 0) return out;
+  return absl::InvalidArgumentError(absl::StrCat("padding ", layer.padding.h, "x", layer.padding.w,
+                                                 " leaves nothing of an output ", "of the image ",
+                                                 x.h(), "x", x.w()));
+}
+
+}  // namespace
+
+absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckWindow({kernel, stride, padding}));
+  if (out_channels <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("out_channels ", out_channels, " must be positive"));
+  }
+  const TensorSpec& x = context.inputs[0];
+  ASSIGN_OR_RETURN(const Extent2d out, OutputExtent(*this, x.shape));
+  LayerSpec spec = {
+      .output = WithShape(x, {x.shape.n(), out_channels, out.h, out.w}),
+      .params = {{.name = "weight",
+                  .tensor = WithShape(x, {x.shape.c(), out_channels, kernel.h, kernel.w}),
+                  .init = WeightInit(*this, x.shape.c())}}};
+  if (bias) spec.params.push_back({.name = "bias", .tensor = VectorSpec(out_channels)});
+  const double flops = 2.0 * static_cast<double>(x.elements()) *
+                       static_cast<double>(out_channels * kernel.h * kernel.w);
+  AddLinearSteps(bias, context.mode, flops, spec);
+  return spec;
+}
+
+}  // namespace neap

@@ -1,0 +1,43 @@
+// 2-d transposed convolution, as in torch.nn.ConvTranspose2d: each element of x lays the kernel,
+// scaled by it, over y. The way up in networks that label every pixel.
+//
+//   step            reads              writes
+//   forward         x, weight, [bias]  y
+//   backward_params x, dy              dweight, [dbias]
+//   backward_data   dy, weight         dx
+//
+// y is (size - 1) * stride - 2 * padding + kernel along each axis. weight is {in_channels,
+// out_channels, kernel.h, kernel.w} in the network's layout, bias {out_channels}. It is what a
+// convolution from y to x of the same weight does to its gradients, and the kernels run it so: its
+// forward is that convolution's backward_data, its backward_data that one's forward.
+#pragma once
+
+#include "neap/layers/convolution.h"
+#include "neap/layers/layer.h"
+#include "neap/layers/window.h"
+
+namespace neap {
+
+struct TransposedConvolution {
+  static constexpr std::string_view kType = "transposed_convolution";
+  int64_t out_channels = 0;
+  Extent2d kernel = 1;
+  Extent2d stride = 1;
+  Extent2d padding = 0;
+  bool bias = true;
+  // The weight starts as bilinear interpolation of each channel by itself (Long et al., 2015,
+  // section 3.3), not at random.
+  bool bilinear = false;
+
+  // The convolution from y to x.
+  constexpr Convolution Transposed(int64_t in_channels) const {
+    return {.out_channels = in_channels,
+            .kernel = kernel,
+            .stride = stride,
+            .padding = padding,
+            .bias = false};
+  }
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+};
+
+}  // namespace neap
