@@ -27,16 +27,17 @@ absl::StatusOr<const Batch*> LoadedBatches::Next() {
 }
 
 absl::StatusOr<Batch> ReadBatchFile(const std::string& path, int64_t size, const ImageShape& shape,
-                                    int64_t classes) {
+                                    int64_t labels, int64_t classes) {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
   const int64_t image_bytes = 4 * size * shape.elements();
-  if (file.size_bytes() != image_bytes + 4 * size) {
-    return file.Corrupt(file.size_bytes(),
-                        absl::StrCat("the file ends here; ", size, " images of ", ToString(shape),
-                                     " and their labels take ", image_bytes + 4 * size, " bytes"));
+  const int64_t label_bytes = 4 * size * labels;
+  if (file.size_bytes() != image_bytes + label_bytes) {
+    return file.Corrupt(file.size_bytes(), absl::StrCat("the file ends here; ", size, " images of ",
+                                                        ToString(shape), " and their labels take ",
+                                                        image_bytes + label_bytes, " bytes"));
   }
   Batch batch = {.images = std::vector<float>(static_cast<size_t>(size * shape.elements())),
-                 .labels = std::vector<int32_t>(static_cast<size_t>(size)),
+                 .labels = std::vector<int32_t>(static_cast<size_t>(size * labels)),
                  .size = size};
   RETURN_IF_ERROR(ReadArray(file, 0, batch.images));
   RETURN_IF_ERROR(ReadArray(file, image_bytes, batch.labels));

@@ -38,9 +38,10 @@ class RepeatedBatch final : public BatchSource {
   Batch batch_;
 };
 
-// A file of `size` images as little-endian fp32 in N, C, H, W order, then as many int32 labels.
+// A file of `size` images as little-endian fp32 in N, C, H, W order, then their int32 labels,
+// `labels` for each.
 // Errors: as ReadableFile; DATA_LOSS for a file of another size or a label outside [0, classes).
 absl::StatusOr<Batch> ReadBatchFile(const std::string& path, int64_t size, const ImageShape& shape,
-                                    int64_t classes);
+                                    int64_t labels, int64_t classes);
 
 }  // namespace neap::apps

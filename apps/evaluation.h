@@ -1,4 +1,4 @@
-// Accuracy on a dataset, every image counted once.
+// Accuracy on a dataset: of images, or of pixels where those are labelled, every one counted once.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@ namespace neap::apps {
 struct Accuracy {
   int64_t correct = 0;
   int64_t images = 0;
+  int64_t labels = 0;  // as many, or one for each of their pixels
   double percent() const {
-    return images == 0 ? 0 : 100.0 * static_cast<double>(correct) / static_cast<double>(images);
+    return labels == 0 ? 0 : 100.0 * static_cast<double>(correct) / static_cast<double>(labels);
   }
 };
 

@@ -28,12 +28,15 @@ namespace {
 struct NetInput {
   int64_t batch = 0;
   ImageShape image = {};
+  int64_t labels = 0;  // of an image
   int64_t classes = 0;
 };
 
 NetInput InputOf(const Program& program) {
   const Shape& images = program.tensor(program.images).spec.shape;
-  NetInput input = {.batch = images.n(), .image = {images.c(), images.h(), images.w()}};
+  NetInput input = {.batch = images.n(),
+                    .image = {images.c(), images.h(), images.w()},
+                    .labels = program.tensor(program.labels).spec.elements() / images.n()};
   for (const Step& step : program.steps) {  // the loss reads what the network puts out
     if (step.phase != Phase::kForward) continue;
     for (const Use& use : step.reads) {
@@ -47,8 +50,10 @@ NetInput InputOf(const Program& program) {
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const TrainFlags& flags, const NetInput& input,
                                                    Split split) {
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                   OpenDataset(flags.batches.data,
-                               {.split = split, .shape = input.image, .classes = input.classes}));
+                   OpenDataset(flags.batches.data, {.split = split,
+                                                    .shape = input.image,
+                                                    .label_pixels = input.labels > 1,
+                                                    .classes = input.classes}));
   if (dataset->classes() <= input.classes) return dataset;
   return absl::InvalidArgumentError(absl::StrCat(flags.batches.data, " has ", dataset->classes(),
                                                  " classes, the network tells ", input.classes,
@@ -72,7 +77,7 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
                                                          const Session& session) {
   if (dataset == nullptr) {
     ASSIGN_OR_RETURN(Batch batch, ReadBatchFile(flags.batches.batch_file, input.batch, input.image,
-                                                input.classes));
+                                                input.labels, input.classes));
     return std::make_unique<RepeatedBatch>(std::move(batch));
   }
   const LoaderOptions options = LoaderOptionsFor(flags, input, session);

@@ -156,6 +156,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
     json["accuracy"] = summary.accuracy->percent() / 100;
     json["correct"] = summary.accuracy->correct;
     json["test_images"] = summary.accuracy->images;
+    json["test_labels"] = summary.accuracy->labels;
   }
   PrintJson(json);
 }
@@ -173,9 +174,10 @@ void TrainReport::EndText(const TrainSummary& summary) const {
   }
   absl::StrAppend(&text, "\n", MemoryText(summary));
   if (summary.accuracy.has_value()) {
-    absl::StrAppendFormat(&text, "  test accuracy    %.2f%% (%d of %d images)\n",
-                          summary.accuracy->percent(), summary.accuracy->correct,
-                          summary.accuracy->images);
+    absl::StrAppendFormat(
+        &text, "  test accuracy    %.2f%% (%d of %d %s)\n", summary.accuracy->percent(),
+        summary.accuracy->correct, summary.accuracy->labels,
+        summary.accuracy->labels > summary.accuracy->images ? "pixels" : "images");
   }
   Print(text);
 }

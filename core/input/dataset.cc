@@ -38,7 +38,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
                                                .shape = options.shape.value_or(kSyntheticShape),
                                                .classes = options.classes,
                                                .size = SyntheticSize(options),
+                                               .label_pixels = options.label_pixels,
                                                .seed = options.seed}));
+  }
+  if (options.label_pixels) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "'%s' has no labels of pixels, which the network wants; synthetic has", spec));
   }
   if (!directory.empty() && format == "idx") {
     return AsDataset(IdxDataset::Open(directory, options.split, options.shape));

@@ -40,9 +40,11 @@ class Dataset {
   virtual int64_t size() const = 0;     // images, at least 1
   virtual int64_t classes() const = 0;  // labels are in [0, classes)
   virtual ImageShape shape() const = 0;
-  // Image `index` in [0, size): shape().elements() floats, C x H x W, and its label.
+  // Of an image: 1, or H x W, one for each pixel.
+  virtual int64_t labels() const { return 1; }
+  // Image `index` in [0, size): shape().elements() floats, C x H x W, and its labels().
   // Errors: DATA_LOSS naming file and byte; INVALID_ARGUMENT for an index outside.
-  virtual absl::Status Read(int64_t index, float* pixels, int32_t* label) const = 0;
+  virtual absl::Status Read(int64_t index, float* pixels, int32_t* labels) const = 0;
 };
 
 enum class Split : uint8_t { kTrain, kTest };
@@ -51,6 +53,7 @@ struct DatasetOptions {
   Split split = Split::kTrain;
   std::optional<ImageShape> shape = {};  // images are resized to it; without it they keep their own
   // The rest is for "synthetic" alone.
+  bool label_pixels = false;  // one label for each pixel, not for each image
   int64_t classes = 10;
   int64_t size = 0;  // 0: 50,000 to train, 10,000 to test
   uint64_t seed = 1;
@@ -61,8 +64,8 @@ struct DatasetOptions {
 //   cifar10:DIR   data_batch_{1..5}.bin, test_batch.bin
 //   cifar100:DIR  {train,test}.bin, the 100 fine classes
 //   synthetic     made from a seed (core/input/synthetic.h), 3x32x32 unless `shape` says otherwise
-// Errors: INVALID_ARGUMENT for another spec or shape; NOT_FOUND naming a missing file; DATA_LOSS
-// naming file and byte.
+// Errors: INVALID_ARGUMENT for another spec or shape, or labels of pixels that it does not have;
+// NOT_FOUND naming a missing file; DATA_LOSS naming file and byte.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
                                                      const DatasetOptions& options);
 

@@ -27,16 +27,20 @@ absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t
     return absl::InvalidArgumentError(
         absl::StrCat("loader: shift ", options.shift, " for images of ", ToString(shape)));
   }
+  if (dataset.labels() > 1 && (options.shift > 0 || options.flip)) {
+    return absl::InvalidArgumentError("loader: images with labelled pixels cannot be moved");
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Batch> NewBatch(const ImageShape& shape, int64_t size) {
+absl::StatusOr<Batch> NewBatch(const Dataset& dataset, int64_t size) {
+  const ImageShape shape = dataset.shape();
   Batch batch;
   try {
     int64_t pixels = 0;
     if (__builtin_mul_overflow(size, shape.elements(), &pixels)) throw std::bad_alloc();
     batch.images.resize(static_cast<size_t>(pixels));
-    batch.labels.resize(static_cast<size_t>(size));
+    batch.labels.resize(static_cast<size_t>(size * dataset.labels()));
   } catch (const std::exception&) {  // bad_alloc, length_error
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for a batch of ", size, " images of ", ToString(shape)));
@@ -46,16 +50,16 @@ absl::StatusOr<Batch> NewBatch(const ImageShape& shape, int64_t size) {
 }
 
 absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int64_t position,
-                       float* pixels, int32_t* label) {
+                       float* pixels, int32_t* labels) {
   int64_t index = position % dataset.size();
   if (options.shuffle) {
     const uint64_t epoch = static_cast<uint64_t>(position / dataset.size());
     index = Permutation(dataset.size(), options.seed, epoch)(index);
   }
-  if (options.shift == 0 && !options.flip) return dataset.Read(index, pixels, label);
+  if (options.shift == 0 && !options.flip) return dataset.Read(index, pixels, labels);
   const ImageShape shape = dataset.shape();
   std::vector<float> plain(static_cast<size_t>(shape.elements()));
-  RETURN_IF_ERROR(dataset.Read(index, plain.data(), label));
+  RETURN_IF_ERROR(dataset.Read(index, plain.data(), labels));
   Augment(DrawAugmentation(options.seed, position, options.shift, options.flip), shape,
           plain.data(), pixels);
   return absl::OkStatus();
@@ -66,11 +70,11 @@ absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step) {
   RETURN_IF_ERROR(Check(dataset, options, step));
-  ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset.shape(), options.batch));
+  ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset, options.batch));
   for (int64_t i = 0; i < options.batch; ++i) {
     float* pixels = batch.images.data() + i * dataset.shape().elements();
     RETURN_IF_ERROR(ReadImage(dataset, options, step * options.batch + i, pixels,
-                              &batch.labels[static_cast<size_t>(i)]));
+                              batch.labels.data() + i * dataset.labels()));
   }
   return batch;
 }
@@ -81,10 +85,10 @@ absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t c
         absl::StrCat("no ", count, " images from ", first, " among ", dataset.size()));
   }
   const int64_t size = std::min(count, dataset.size() - first);
-  ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset.shape(), size));
+  ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset, size));
   for (int64_t i = 0; i < size; ++i) {
     RETURN_IF_ERROR(dataset.Read(first + i, batch.images.data() + i * dataset.shape().elements(),
-                                 &batch.labels[static_cast<size_t>(i)]));
+                                 batch.labels.data() + i * dataset.labels()));
   }
   return batch;
 }

@@ -18,6 +18,8 @@ constexpr float kNoise = 1.0F;
 constexpr int64_t kNoiseBlock = 16;  // pixels for one PhiloxBlock
 // Where the random numbers of patterns lie, far from those of noise.
 constexpr uint64_t kPatternPosition = uint64_t{1} << 63;
+// Where those of fields' classes lie.
+constexpr uint64_t kClassPosition = uint64_t{1} << 62;
 
 std::array<float, kGrid * kGrid> Fields(uint64_t seed, int64_t class_index, int64_t channel) {
   std::array<float, kGrid* kGrid> fields = {};
@@ -28,6 +30,18 @@ std::array<float, kGrid * kGrid> Fields(uint64_t seed, int64_t class_index, int6
     for (size_t j = 0; j < 4; ++j) fields[i + j] = 2.0F * ToUnitFloat(block[j]) - 1.0F;
   }
   return fields;
+}
+
+// One channel: H x W pixels of kGrid x kGrid fields.
+void DrawPlane(const ImageShape& shape, const std::array<float, kGrid * kGrid>& fields,
+               float* pixels) {
+  for (int64_t y = 0; y < shape.h; ++y) {
+    const float* row = fields.data() + y * kGrid / shape.h * kGrid;
+    for (int64_t x = 0, field = 0; field < kGrid; ++field) {
+      const int64_t end = (shape.w * (field + 1) + kGrid - 1) / kGrid;
+      for (; x < end; ++x) *pixels++ = row[field];
+    }
+  }
 }
 
 }  // namespace
@@ -44,13 +58,17 @@ absl::StatusOr<std::unique_ptr<SyntheticDataset>> SyntheticDataset::Create(
   return std::unique_ptr<SyntheticDataset>(new SyntheticDataset(options));
 }
 
-absl::Status SyntheticDataset::Read(int64_t index, float* pixels, int32_t* label) const {
+absl::Status SyntheticDataset::Read(int64_t index, float* pixels, int32_t* labels) const {
   if (index < 0 || index >= options_.size) {
     return absl::InvalidArgumentError(
         absl::StrCat("synthetic: no image ", index, " among ", options_.size));
   }
-  *label = static_cast<int32_t>(index % options_.classes);
-  DrawPattern(*label, pixels);
+  if (options_.label_pixels) {
+    DrawFields(index, pixels, labels);
+  } else {
+    *labels = static_cast<int32_t>(index % options_.classes);
+    DrawPattern(*labels, pixels);
+  }
   AddNoise(index, pixels);
   return absl::OkStatus();
 }
@@ -58,20 +76,37 @@ absl::Status SyntheticDataset::Read(int64_t index, float* pixels, int32_t* label
 void SyntheticDataset::DrawPattern(int64_t class_index, float* pixels) const {
   const ImageShape& shape = options_.shape;
   for (int64_t c = 0; c < shape.c; ++c) {
-    const std::array<float, kGrid* kGrid> fields = Fields(options_.seed, class_index, c);
-    for (int64_t y = 0; y < shape.h; ++y) {
-      const float* row = fields.data() + y * kGrid / shape.h * kGrid;
-      for (int64_t x = 0, field = 0; field < kGrid; ++field) {
-        const int64_t end = (shape.w * (field + 1) + kGrid - 1) / kGrid;
-        for (; x < end; ++x) *pixels++ = row[field];
-      }
-    }
+    DrawPlane(shape, Fields(options_.seed, class_index, c), pixels + c * shape.h * shape.w);
   }
 }
 
+void SyntheticDataset::DrawFields(int64_t index, float* pixels, int32_t* labels) const {
+  const ImageShape& shape = options_.shape;
+  std::array<int32_t, kGrid* kGrid> classes = {};
+  for (size_t f = 0; f < classes.size(); ++f) {
+    const PhiloxBlock block =
+        Philox({.key = options_.seed, .stream = StreamOf(index), .position = kClassPosition + f});
+    classes[f] = static_cast<int32_t>(block[0] % static_cast<uint64_t>(options_.classes));
+  }
+  for (int64_t i = 0; i < shape.h * shape.w; ++i) {
+    const int64_t field = i / shape.w * kGrid / shape.h * kGrid + i % shape.w * kGrid / shape.w;
+    labels[i] = classes[static_cast<size_t>(field)];
+  }
+  for (int64_t c = 0; c < shape.c; ++c) {
+    std::array<float, kGrid* kGrid> colours = {};
+    for (size_t f = 0; f < colours.size(); ++f) {
+      colours[f] = Fields(options_.seed, classes[f], c)[0];
+    }
+    DrawPlane(shape, colours, pixels + c * shape.h * shape.w);
+  }
+}
+
+uint64_t SyntheticDataset::StreamOf(int64_t index) const {
+  return static_cast<uint64_t>(index) << 1 | static_cast<uint64_t>(options_.split == Split::kTest);
+}
+
 void SyntheticDataset::AddNoise(int64_t index, float* pixels) const {
-  const uint64_t stream =
-      static_cast<uint64_t>(index) << 1 | static_cast<uint64_t>(options_.split == Split::kTest);
+  const uint64_t stream = StreamOf(index);
   const int64_t elements = options_.shape.elements();
   for (int64_t begin = 0; begin < elements; begin += kNoiseBlock) {
     const PhiloxBlock block = Philox({.key = options_.seed,

@@ -3,8 +3,9 @@
 //
 // They are for trying a network's size and speed, and for seeing that it learns, without a dataset
 // at hand: of any shape, any number, each a pure function of (seed, split, index). Image i is of
-// class i mod classes. Patterns are the same in both splits, so what is learnt from one holds on
-// the other.
+// class i mod classes. Where pixels are labelled, an image is 8 x 8 fields, each of a class
+// by chance and in that class's colour. Patterns and colours are the same in both splits, so what
+// is learnt from one holds on the other.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct SyntheticOptions {
   ImageShape shape = {.c = 3, .h = 32, .w = 32};
   int64_t classes = 10;
   int64_t size = 50'000;
+  bool label_pixels = false;
   uint64_t seed = 1;
 };
 
@@ -31,11 +33,16 @@ class SyntheticDataset final : public Dataset {
   int64_t size() const override { return options_.size; }
   int64_t classes() const override { return options_.classes; }
   ImageShape shape() const override { return options_.shape; }
-  absl::Status Read(int64_t index, float* pixels, int32_t* label) const override;
+  int64_t labels() const override {
+    return options_.label_pixels ? options_.shape.h * options_.shape.w : 1;
+  }
+  absl::Status Read(int64_t index, float* pixels, int32_t* labels) const override;
 
  private:
   explicit SyntheticDataset(SyntheticOptions options) : options_(options) {}
   void DrawPattern(int64_t class_index, float* pixels) const;
+  void DrawFields(int64_t index, float* pixels, int32_t* labels) const;
+  uint64_t StreamOf(int64_t index) const;  // of an image's random numbers
   void AddNoise(int64_t index, float* pixels) const;
 
   SyntheticOptions options_;

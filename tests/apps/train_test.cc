@@ -92,6 +92,13 @@ TEST_CASE("every test image counts once, also those of a last batch that is not 
   }
 }
 
+TEST_CASE("a network that labels pixels is trained and tested on synthetic ones") {
+  const Args unet = {"train", "unet",    "--image", "16",       "--batch",
+                     "2",     "--steps", "2",       "--device", "cpu"};
+  CheckPeaksAgree(unet);
+  CHECK(RunNeap(With(unet, {"--data", "idx:" + Digits()})).exit_code != 0);
+}
+
 TEST_CASE("a batch from a file is learnt by heart") {
   const ScratchDirectory directory;
   const std::string file = directory.File("batch");
