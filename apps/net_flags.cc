@@ -56,7 +56,7 @@ void NetFlags::AddTo(FlagSet& flags) {
             Blocks(&options.blocks));
   flags.Add("growth-rate", "N", "maps that a layer of densenet adds",
             Integer(1, kMost, &options.growth_rate));
-  flags.Add("dropout", "P", "probability of dropout in alexnet, vgg and inception_v4",
+  flags.Add("dropout", "P", "probability of dropout in alexnet, vgg, inception_v4 and fcn8s",
             Probability(&options.dropout));
 }
 

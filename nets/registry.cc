@@ -10,9 +10,11 @@
 #include "neap/core/status_macros.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"
+#include "neap/nets/fcn.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/lenet.h"
 #include "neap/nets/resnet.h"
+#include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 
 namespace neap::nets {
@@ -166,6 +168,11 @@ constexpr Entry kEntries[] = {
        return DenseNetForCifar(o, {.depth = 100, .bottleneck = true, .compression = 0.5});
      },
      Dense(false, {.step = 6, .offset = 4})},
+    {{"fcn8s", "FCN-8s on VGG-16: a label for each pixel", 500, 3, 21},
+     [](const NetOptions& o) { return Fcn8s(WithOverrides(Fcn8sOptions{}, o)); },
+     kDropout},
+    {{"unet", "U-Net with padded convolutions: a label for each pixel", 512, 1, 2},
+     [](const NetOptions& o) { return UNet(WithOverrides(UNetOptions{}, o)); }},
 };
 
 absl::Status UnknownNetwork(std::string_view name) {

@@ -14,16 +14,14 @@
 namespace neap::nets {
 namespace {
 
-constexpr std::array<int64_t, 5> kWidths = {64, 128, 256, 512, 512};
-
 std::string Features(Graph& net, const std::array<int64_t, 5>& convolutions, std::string x) {
   int index = 0;  // of torchvision's nn.Sequential
   auto add = [&](Layer layer) {
     x = net.Add(absl::StrCat("features.", index++), std::move(layer), {x});
   };
-  for (size_t stage = 0; stage < kWidths.size(); ++stage) {
+  for (size_t stage = 0; stage < kVggWidths.size(); ++stage) {
     for (int64_t i = 0; i < convolutions[stage]; ++i) {
-      add(Convolution{.out_channels = kWidths[stage], .kernel = 3, .padding = 1});
+      add(Convolution{.out_channels = kVggWidths[stage], .kernel = 3, .padding = 1});
       add(Relu{});
     }
     add(MaxPool{});

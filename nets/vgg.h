@@ -21,6 +21,9 @@ inline constexpr std::array<int64_t, 5> kVgg19 = {2, 2, 4, 4, 4};
 // which vDNN (2016) deepens VGG-16, would make them 125.
 inline constexpr std::array<int64_t, 5> kVgg101 = {12, 12, 25, 25, 24};
 
+// Maps of the convolutions of each group.
+inline constexpr std::array<int64_t, 5> kVggWidths = {64, 128, 256, 512, 512};
+
 struct VggOptions {
   std::array<int64_t, 5> convolutions = kVgg16;  // between one pooling and the next
   int64_t image = 224;                           // height and width; at least 32

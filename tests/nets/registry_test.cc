@@ -69,7 +69,9 @@ TEST_CASE("names lead to the parameter counts of their networks") {
                                                     {"densenet201", 20'013'928},
                                                     {"densenet264", 33'337'704},
                                                     {"densenet-cifar", 1'019'722},
-                                                    {"densenet-bc-cifar", 769'162}};
+                                                    {"densenet-bc-cifar", 769'162},
+                                                    {"fcn8s", 134'489'759},
+                                                    {"unet", 31'030'658}};
   for (const auto& [name, count] : counts) {
     CAPTURE(name);
     CHECK(ParameterCount(BuildResolved(name).graph()) == count);

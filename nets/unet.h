@@ -1,0 +1,33 @@
+// U-Net (Ronneberger et al., 2015) with padded convolutions: a label for each pixel.
+//
+// Four times half the size and twice the maps, then the same way back, where every level reads what
+// the way down left at its size: the first level's output, the largest of all, waits for the whole
+// network to come back to it.
+//
+//   Graph net = nets::UNet({.image = 256, .batch = 8, .batch_norm = true});
+#pragma once
+
+#include <cstdint>
+
+#include "neap/core/graph.h"
+
+namespace neap::nets {
+
+struct UNetOptions {
+  int64_t image = 512;  // height and width; a multiple of 16
+  int64_t classes = 2;
+  int64_t batch = 1;
+  int64_t channels = 1;
+  int64_t width = 64;       // maps of the first level; each further one doubles them
+  bool batch_norm = false;  // before every ReLU; the convolutions then have no bias
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+// The paper's layers, 31,030,658 parameters, but padded, so that the result is as large as the
+// image and nothing is cropped, and without its dropout. Enlarging is a 2x2 transposed convolution.
+// Named as in milesial/Pytorch-UNet (inc.double_conv.0, up1.up, outc.conv), with which weights
+// exchange where `batch_norm` is set: 31,037,698 parameters for 3 channels.
+Graph UNet(const UNetOptions& options);
+
+}  // namespace neap::nets
