@@ -10,9 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
-#include "neap/layers/convolution.h"
 #include "neap/layers/default_catalog.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap::apps {
 namespace {
@@ -57,6 +57,7 @@ Saved SavedAt(const Plan& plan, int step) {
 struct BackwardReads {
   bool input = false;
   bool output = false;
+  bool paper_output = false;
 };
 
 // What the backward steps of each layer type do without, of what the paper has them read.
@@ -65,6 +66,8 @@ std::string Unread(const Program& program) {
   for (const Step& step : program.steps) {
     if (step.phase != Phase::kBackwardData && step.phase != Phase::kBackwardParams) continue;
     BackwardReads& reads = by_type[std::string(program.StepType(step))];
+    const Layer& layer = program.layers[step.layer.index()].layer;
+    reads.paper_output = !IsConvolution(layer) && layer.type() != FullyConnected::kType;
     for (const Use& use : step.reads) {
       reads.input |= use.operand.slot == Slot::kInput;
       reads.output |= use.operand.slot == Slot::kOutput;
@@ -72,8 +75,7 @@ std::string Unread(const Program& program) {
   }
   std::string text;
   for (const auto& [type, reads] : by_type) {
-    const bool paper_reads_output = type != Convolution::kType && type != FullyConnected::kType;
-    const bool no_output = paper_reads_output && !reads.output;
+    const bool no_output = reads.paper_output && !reads.output;
     if (reads.input && !no_output) continue;
     absl::StrAppend(&text, text.empty() ? "" : "; ", type, ": ", reads.input ? "" : "x",
                     !reads.input && no_output ? ", " : "", no_output ? "y" : "");

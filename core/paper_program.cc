@@ -4,15 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap {
 namespace {
 
 bool ReadsOutputInBackward(const Layer& layer) {
-  return layer.type() != Convolution::kType && layer.type() != FullyConnected::kType;
+  return !IsConvolution(layer) && layer.type() != FullyConnected::kType;
 }
 
 bool HandsGradientOn(const Layer& layer) {

@@ -38,6 +38,12 @@ struct TransposedConvolution {
             .bias = false};
   }
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const TransposedConvolution&, const TransposedConvolution&) = default;
 };
+
+// What the papers call CONV: the convolution and the transposed one.
+inline bool IsConvolution(const Layer& layer) {
+  return layer.type() == Convolution::kType || layer.type() == TransposedConvolution::kType;
+}
 
 }  // namespace neap

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "neap/layers/transposed_convolution.h"
 #include "neap/recompute/segments.h"
 
 namespace neap {

@@ -2,6 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "neap/layers/transposed_convolution.h"
 #include "neap/recompute/segments.h"
 
 namespace neap {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/transposed_convolution.h"
 
 namespace neap {
 namespace {
@@ -142,8 +142,6 @@ void Drop(const Step& step, Segments& segments) {
 }
 
 }  // namespace
-
-bool IsConvolution(const Layer& layer) { return layer.type() == Convolution::kType; }
 
 Segments CheckpointSegments(const Program& program) {
   const Readers readers = FindReaders(program);

@@ -37,8 +37,6 @@ Segments CheckpointSegments(const Program& program);
 // Memory Cost", 2016, section 4).
 Segments EvenSegments(const Program& program);
 
-bool IsConvolution(const Layer& layer);
-
 // By TensorId: the outputs of CONV layers, or what has taken their place: what SuperNeurons
 // offloads (3.3.1).
 std::vector<bool> ConvolutionResults(const Program& program);

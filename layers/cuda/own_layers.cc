@@ -250,7 +250,9 @@ absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature, CudnnCo
 }
 
 absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature, CudnnConvolutions&) {
-  RETURN_IF_ERROR(CheckFits32(signature, signature.Spec(Y()).elements()));
+  const TensorSpec& y = signature.Spec(Y());
+  const int64_t labels = y.elements() / y.shape.c();
+  RETURN_IF_ERROR(CheckFits32(signature, labels == y.shape.n() ? y.elements() : labels));
   const bool measures = signature.Has(State(0)) && !signature.rerun;
   const int64_t scratch = kernels::SoftmaxScratchBytes(ChannelShapeOf(signature.Spec(Y())));
   return OwnKernel(signature, SoftmaxLaunch, measures ? scratch : 0);
