@@ -18,13 +18,13 @@ int64_t BytesTouched(const Program& program, const Step& step) {
 
 int64_t BytesTouchedAgain(const Program& program, const Step& step) {
   const std::vector<Use>& reads = step.rerun_reads.empty() ? step.reads : step.rerun_reads;
-  int64_t bytes = BytesOf(program, reads);
-  for (const Use& write : step.writes) {
-    const bool is_read = std::any_of(reads.begin(), reads.end(),
-                                     [&](const Use& read) { return read.tensor == write.tensor; });
-    if (!is_read) bytes += program.tensor(write.tensor).spec.size_bytes();
+  std::vector<Use> writes = step.writes;
+  if (!step.rerun_reads.empty()) {
+    std::erase_if(writes, [&](const Use& write) {
+      return program.tensor(write.tensor).role == Role::kSaved;
+    });
   }
-  return bytes;
+  return BytesOf(program, reads) + BytesOf(program, writes);
 }
 
 }  // namespace

@@ -16,10 +16,43 @@ bool IsTransient(Role role) {
   return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
 }
 
-// Replays allocations. A region shared in place counts once, for the tensor that had it first.
+// By action: a prefetch, and none after it reads the same host copy.
+std::vector<bool> LastReadsOfHostCopies(const Plan& plan) {
+  std::vector<bool> is_last(plan.actions.size());
+  std::vector<bool> is_read_later(plan.tensors.size());
+  for (size_t i = plan.actions.size(); i-- > 0;) {
+    if (const auto* offload = std::get_if<OffloadAction>(&plan.actions[i])) {
+      is_read_later[offload->tensor.index()] = false;
+    } else if (const auto* prefetch = std::get_if<PrefetchAction>(&plan.actions[i])) {
+      is_last[i] = !is_read_later[prefetch->tensor.index()];
+      is_read_later[prefetch->tensor.index()] = true;
+    }
+  }
+  return is_last;
+}
+
+// Replays allocations and host copies. A region shared in place counts once, for the tensor that
+// had it first.
 class Bookkeeping {
  public:
-  explicit Bookkeeping(const Plan& plan) : plan_(plan), regions_(plan.tensors.size()) {}
+  explicit Bookkeeping(const Plan& plan)
+      : plan_(plan),
+        regions_(plan.tensors.size()),
+        is_last_read_(LastReadsOfHostCopies(plan)),
+        is_on_host_(plan.tensors.size()) {}
+
+  std::vector<StepMemory> Replay() {
+    for (action_ = 0; action_ < plan_.actions.size(); ++action_) {
+      std::visit([this](const auto& action) { Apply(action); }, plan_.actions[action_]);
+    }
+    return std::move(memory_);
+  }
+
+ private:
+  struct Sharers {
+    TensorId first;
+    int count = 0;
+  };
 
   void Apply(const AllocAction& alloc) {
     regions_[alloc.tensor.index()] = alloc.region;
@@ -35,39 +68,54 @@ class Bookkeeping {
     Count(sharers.first, -1);
     sharers_.erase(offset);
   }
-  StepMemory Memory(const ComputeAction& compute) const {
+  void Apply(const OffloadAction& offload) { CountOnHost(offload.tensor, true); }
+  void Apply(const PrefetchAction& prefetch) {
+    if (is_last_read_[action_]) CountOnHost(prefetch.tensor, false);
+  }
+  void Apply(const WaitAction& /*changes_nothing*/) {}
+  void Apply(const ComputeAction& compute) {
     StepMemory memory = {.step = compute.step, .recompute = compute.recompute};
     memory.workspace_bytes = compute.workspace.has_value() ? compute.workspace->bytes : 0;
     memory.live_bytes = live_bytes_ + memory.workspace_bytes;
     memory.live_activation_bytes = live_activation_bytes_;
     memory.live_activations = live_activations_;
     memory.free_bytes = plan_.budget_bytes - memory.live_bytes;
+    memory.host_bytes = host_bytes_;
+    memory.role_bytes = role_bytes_;
     memory.engine = absl::StrJoin(compute.engines, "+", [](std::string* out, const EngineUse& use) {
       out->append(use.engine);
     });
-    return memory;
+    memory_.push_back(std::move(memory));
   }
-
- private:
-  struct Sharers {
-    TensorId first;
-    int count = 0;
-  };
 
   void Count(TensorId id, int sign) {
     const PlanTensor& tensor = plan_.tensors[id.index()];
-    live_bytes_ += sign * regions_[id.index()].bytes;
+    const int64_t bytes = sign * regions_[id.index()].bytes;
+    live_bytes_ += bytes;
+    role_bytes_[static_cast<size_t>(tensor.role)] += bytes;
     if (!IsTransient(tensor.role)) return;
     live_activation_bytes_ += sign * tensor.bytes;
     live_activations_ += sign;
+  }
+  void CountOnHost(TensorId id, bool on_host) {
+    if (is_on_host_[id.index()] == on_host) return;
+    is_on_host_[id.index()] = on_host;
+    const int64_t bytes = RoundUp(plan_.tensors[id.index()].bytes, kBlockBytes);
+    host_bytes_ += on_host ? bytes : -bytes;
   }
 
   const Plan& plan_;
   std::vector<Region> regions_;                    // by TensorId
   absl::flat_hash_map<int64_t, Sharers> sharers_;  // by offset
+  std::array<int64_t, kRoleCount> role_bytes_ = {};
   int64_t live_bytes_ = 0;
   int64_t live_activation_bytes_ = 0;
   int live_activations_ = 0;
+  const std::vector<bool> is_last_read_;  // by action
+  std::vector<bool> is_on_host_;          // by TensorId
+  int64_t host_bytes_ = 0;
+  size_t action_ = 0;
+  std::vector<StepMemory> memory_;
 };
 
 int64_t BytesOf(const Plan& plan, Role role) {
@@ -78,15 +126,12 @@ int64_t BytesOf(const Plan& plan, Role role) {
 
 }  // namespace
 
+std::string StepName(const PlanStep& step) {
+  return absl::StrFormat("%s %s", step.layer, Name(step.phase));
+}
+
 std::vector<StepMemory> MemoryPerStep(const Plan& plan) {
-  Bookkeeping bookkeeping(plan);
-  std::vector<StepMemory> memory;
-  for (const Action& action : plan.actions) {
-    if (const auto* alloc = std::get_if<AllocAction>(&action)) bookkeeping.Apply(*alloc);
-    if (const auto* free = std::get_if<FreeAction>(&action)) bookkeeping.Apply(*free);
-    if (const auto* compute = std::get_if<ComputeAction>(&action))
-      memory.push_back(bookkeeping.Memory(*compute));
-  }
+  std::vector<StepMemory> memory = Bookkeeping(plan).Replay();
   StepId next;
   for (auto at = memory.rbegin(); at != memory.rend(); ++at) {
     if (!at->recompute) next = at->step;

@@ -16,6 +16,7 @@
 //   std::cout << plan.Summary();
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -136,6 +137,9 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// "conv1 backward_data"
+std::string StepName(const PlanStep& step);
+
 // Memory while one step runs: after its tensors and workspace are placed, before anything is freed.
 struct StepMemory {
   StepId step;
@@ -146,7 +150,11 @@ struct StepMemory {
   int live_activations = 0;           // their number
   int64_t workspace_bytes = 0;
   int64_t free_bytes = 0;  // budget - live
-  std::string engine;      // empty where there is no choice
+  int64_t host_bytes = 0;  // of host copies, whole blocks
+  // By Role: live bytes without the workspace. Shared in place, they count for the tensor that had
+  // them first.
+  std::array<int64_t, kRoleCount> role_bytes = {};
+  std::string engine;  // empty where there is no choice
 };
 
 // Replays the plan's bookkeeping. One entry per compute action.

@@ -31,6 +31,7 @@ enum class Role : uint8_t {
   kOptimizer,   // momentum
   kState,       // running statistics, loss and accuracy: outlives the iteration, not learned
 };
+inline constexpr int kRoleCount = 9;
 
 int64_t SizeOf(DType dtype);
 // a * b, the largest integer where that overflows: absurd shapes stay absurd, and Resolve() refuses

@@ -53,8 +53,14 @@ class Player {
     return Transfer(Stream::kH2d, prefetch.tensor, costs_.h2d_bytes_per_second);
   }
   ActionTime Do(const WaitAction& wait) {
-    const double until_us = timeline_.actions[static_cast<size_t>(wait.on)].end_us;
-    Clock(wait.stream) = std::max(Clock(wait.stream), until_us);
+    const size_t on = static_cast<size_t>(wait.on);
+    const double until_us = timeline_.actions[on].end_us;
+    double& clock_us = Clock(wait.stream);
+    if (until_us <= clock_us) return Now(wait.stream);
+    if (wait.stream == Stream::kCompute) {
+      timeline_.stalls.push_back({timeline_.actions.size(), on, clock_us, until_us});
+    }
+    clock_us = until_us;
     return Now(wait.stream);
   }
 

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "neap/core/device/device.h"
@@ -38,12 +39,21 @@ struct ActionTime {
   double elapsed_us() const { return end_us - begin_us; }
 };
 
+// Compute has nothing to do until a transfer has finished.
+struct Stall {
+  size_t wait = 0;  // action index
+  size_t on = 0;    // action index of what it waits for
+  double begin_us = 0;
+  double end_us = 0;
+};
+
 struct Timeline {
   // By action index. `alloc` and `free` take no time and are where compute has got to; nor does a
   // `wait`, which is where its stream goes on.
   std::vector<ActionTime> actions;
   double total_us = 0;                            // until every stream has finished
   std::array<double, kStreamCount> busy_us = {};  // by Stream: time spent running actions
+  std::vector<Stall> stalls;                      // of the compute stream, in order of time
 };
 
 // `plan` must be one that the verifier accepts, and `costs` those of its steps.

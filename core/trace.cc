@@ -3,8 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-
 namespace neap {
 namespace {
 
@@ -54,8 +52,7 @@ class TraceWriter {
                        {"args",
                         {{"tensors", memory.live_bytes - memory.workspace_bytes},
                          {"workspace", memory.workspace_bytes}}}});
-    const std::string name = absl::StrCat(step.layer, " ", std::string(Name(step.phase)),
-                                          compute.recompute ? " again" : "");
+    const std::string name = StepName(step) + (compute.recompute ? " again" : "");
     Span(Stream::kCompute, name, {{"step", compute.step.value + 1}, {"engine", memory.engine}});
   }
 

@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "neap/core/units.h"
+#include "tests/core/plan_script.h"
 
 namespace neap {
 namespace {
@@ -75,6 +77,22 @@ TEST_CASE("a region shared in place counts once, workspace only while its step r
   CHECK(memory[2].live_bytes == 3 * kKiB);
   CHECK(memory[2].recompute);
   CHECK(memory[2].engine.empty());
+  for (const StepMemory& step : memory) {
+    CHECK(std::accumulate(step.role_bytes.begin(), step.role_bytes.end(), step.workspace_bytes) ==
+          step.live_bytes);
+    CHECK(step.role_bytes[static_cast<size_t>(Role::kParam)] == kKiB);
+  }
+  CHECK(memory[1].role_bytes[static_cast<size_t>(Role::kGradient)] == kKiB);
+}
+
+//   host   |  a  |      from its offload until the prefetch, in issue order
+//          f1 f2 f3 f3' f2'
+TEST_CASE("a host copy counts from its offload to the last prefetch that reads it") {
+  const Plan plan = PlanFromScript(kTransferPlan);
+  std::vector<int64_t> host_bytes;
+  for (const StepMemory& memory : MemoryPerStep(plan)) host_bytes.push_back(memory.host_bytes);
+  CHECK(host_bytes == std::vector<int64_t>{0, 2048, 2048, 2048, 0});
+  CHECK(plan.host_peak_bytes == 2048);
 }
 
 TEST_CASE("the activation peak is the first of the steps with the largest activation sum") {

@@ -63,6 +63,13 @@ TEST_CASE("a wait holds its stream back until the other has finished") {
   CHECK(timeline.busy_us[0] == doctest::Approx(5e6));
   CHECK(timeline.busy_us[1] == doctest::Approx(2e6));
   CHECK(timeline.busy_us[2] == doctest::Approx(1e6));
+  REQUIRE(timeline.stalls.size() == 2);
+  CHECK(std::holds_alternative<OffloadAction>(plan.actions[timeline.stalls[0].on]));
+  CHECK(timeline.stalls[0].begin_us == doctest::Approx(2e6));
+  CHECK(timeline.stalls[0].end_us == doctest::Approx(3e6));
+  CHECK(std::holds_alternative<PrefetchAction>(plan.actions[timeline.stalls[1].on]));
+  CHECK(std::holds_alternative<WaitAction>(plan.actions[timeline.stalls[1].wait]));
+  CHECK(timeline.stalls[1].end_us == doctest::Approx(6e6));
 }
 
 //   compute |f1|f2|f3|f3'|f2'|     nobody waits: the offload runs from the beginning
