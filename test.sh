@@ -4,6 +4,7 @@
 set -euo pipefail
 preset="${1:-release}"
 cd "$(dirname "${BASH_SOURCE[0]}")"
+scripts/setup.sh --tests
 scripts/build.sh "$preset"
 source scripts/environment.sh
 

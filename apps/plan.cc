@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/device_flag.h"
 #include "apps/flags.h"
+#include "apps/html_report.h"
 #include "apps/net_flags.h"
 #include "apps/outcome.h"
 #include "apps/output.h"
@@ -19,6 +20,7 @@
 #include "neap/core/trace.h"
 #include "neap/core/verifier.h"
 #include "neap/memory/planner.h"
+#include "neap/memory/policy.h"
 
 namespace neap::apps {
 namespace {
@@ -29,6 +31,7 @@ struct PlanFlags {
   std::string accounting = "exact";
   std::string plan_out;
   std::string trace_out;
+  std::string report;
   bool per_step = false;
   bool json = false;
 
@@ -41,6 +44,8 @@ struct PlanFlags {
     flags.Add("plan-out", "FILE", "write the plan as JSON", Text(&plan_out));
     flags.Add("trace-out", "FILE", "write the predicted timeline as a Chrome trace",
               Text(&trace_out));
+    flags.Add("report", "FILE",
+              "write a page for the browser: memory, time, and every tensor's fate", Text(&report));
     flags.Add("json", "print one JSON object", &json);
   }
 };
@@ -84,12 +89,42 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   return report;
 }
 
+// The program's plan under each policy; without a budget where that is too small.
+absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const PlanFlags& flags,
+                                                 const PlanTarget& target) {
+  ASSIGN_OR_RETURN(PlannerOptions options, OptionsFor(program, flags, target));
+  std::vector<Plan> plans;
+  for (const Policy& policy : Policies()) {
+    options.policy = policy.name;
+    absl::StatusOr<PlanResult> result =
+        MakePlan(program, options, target.description, target.engines());
+    if (absl::IsResourceExhausted(result.status())) {
+      PlannerOptions unlimited = options;
+      unlimited.budget_bytes = kUnlimited;
+      result = MakePlan(program, unlimited, target.description, target.engines());
+    }
+    RETURN_IF_ERROR(result.status());
+    plans.push_back(std::move(result->plan));
+  }
+  return plans;
+}
+
+absl::Status WriteReport(const PlanFlags& flags, const Program& program, const Plan& plan,
+                         const Timeline& timeline, const PlanTarget& target) {
+  ReportOptions options = {.accounting = flags.accounting};
+  ASSIGN_OR_RETURN(options.compared, PlansToCompare(program, flags, target));
+  return WriteTextFile(flags.report, HtmlReport(plan, timeline, options));
+}
+
 absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Plan& plan,
                         const PlanTarget& target) {
   if (!flags.plan_out.empty()) RETURN_IF_ERROR(WriteTextFile(flags.plan_out, plan.ToJson()));
-  if (flags.trace_out.empty()) return absl::OkStatus();
   const Timeline timeline = PredictTimeline(plan, PredictCosts(program, target.description));
-  return WriteTextFile(flags.trace_out, PredictedTrace(plan, timeline));
+  if (!flags.trace_out.empty()) {
+    RETURN_IF_ERROR(WriteTextFile(flags.trace_out, PredictedTrace(plan, timeline)));
+  }
+  if (flags.report.empty()) return absl::OkStatus();
+  return WriteReport(flags, program, plan, timeline, target);
 }
 
 }  // namespace

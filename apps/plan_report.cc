@@ -29,6 +29,7 @@ Json ToJson(const Plan& plan, const StepMemory& memory) {
           {"live_tensors", memory.live_activations},
           {"free_bytes", memory.free_bytes},
           {"workspace_bytes", memory.workspace_bytes},
+          {"host_bytes", memory.host_bytes},
           {"engine", memory.engine}};
 }
 
@@ -44,24 +45,22 @@ Json ToJson(const PaperComparison& c) {
           {"in_place_results", c.in_place_results}};
 }
 
-Json PlanTotals(const PlanReport& report) {
-  const Plan& plan = report.result.plan;
+}  // namespace
+
+Json PlanTotals(const Plan& plan) {
   return {{"net", plan.net},
           {"batch", plan.batch},
           {"dtype", Name(plan.dtype)},
           {"layout", Name(plan.layout)},
           {"policy", plan.policy},
-          {"placement", report.placement},
-          {"accounting", report.accounting},
           {"device", plan.device},
           {"budget_bytes", plan.budget_bytes},
           {"arena_bytes", plan.arena_bytes},
           {"peak_bytes", plan.peak_bytes},
+          {"host_peak_bytes", plan.host_peak_bytes},
           {"peak_activation_bytes", plan.peak_activation_bytes},
           {"peak_activation_mib", Mib(plan.peak_activation_bytes)}};
 }
-
-}  // namespace
 
 std::string ToText(const PlanReport& report) {
   const PlanningStats& stats = report.result.stats;
@@ -88,7 +87,9 @@ Json ToJson(const PlanReport& report, bool per_step) {
   const PlanningStats& stats = report.result.stats;
   const std::vector<StepMemory> memory = MemoryPerStep(plan);
   const StepMemory peak = ActivationPeak(memory).value_or(StepMemory{});
-  Json json = PlanTotals(report);
+  Json json = PlanTotals(plan);
+  json["placement"] = report.placement;
+  json["accounting"] = report.accounting;
   json["peak_step"] = peak.serves.value + 1;
   json["peak_layer"] = plan.steps.empty() ? "" : plan.steps[peak.serves.index()].layer;
   json["live_tensors"] = peak.live_activations;

@@ -18,6 +18,9 @@ struct PlanReport {
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only
 };
 
+// What the plan is for and what it takes.
+Json PlanTotals(const Plan& plan);
+
 std::string ToText(const PlanReport& report);
 Json ToJson(const PlanReport& report, bool per_step);
 

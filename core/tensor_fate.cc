@@ -68,14 +68,14 @@ class Follower {
 
   void FindUses() {
     int64_t run = 0;
-    for (const Action& action : plan_.actions) {
-      const auto* compute = std::get_if<ComputeAction>(&action);
+    for (size_t i = 0; i < plan_.actions.size(); ++i) {
+      const auto* compute = std::get_if<ComputeAction>(&plan_.actions[i]);
       if (compute == nullptr) continue;
       for (TensorId id : Touched(plan_, *compute)) {
         Track& track = TrackOf(id);
         if (track.end_run == 0) track.first_run = run;
         track.end_run = run + 1;
-        FateOf(id).last_use = compute->step;
+        FateOf(id).last_use = i;
       }
       ++run;
     }
@@ -176,7 +176,8 @@ class Follower {
 std::string NameOf(const Plan& plan, TensorId id) { return plan.tensors[id.index()].name; }
 
 std::string StepNameAt(const Plan& plan, size_t action) {
-  return StepName(plan.steps[std::get<ComputeAction>(plan.actions[action]).step.index()]);
+  const ComputeAction& compute = std::get<ComputeAction>(plan.actions[action]);
+  return StepName(plan.steps[compute.step.index()]) + (compute.recompute ? " again" : "");
 }
 
 std::string Explain(const Plan& plan, const Trip& trip) {
@@ -186,22 +187,23 @@ std::string Explain(const Plan& plan, const Trip& trip) {
   return absl::StrCat(text, trip.prefetch ? ", back by the end" : ", not wanted back");
 }
 
-// How often by which step, and what that reads.
+// How often by which step, and what that reads; what is always there goes without saying.
 std::string ExplainReruns(const Plan& plan, const std::vector<StepId>& reruns) {
   const PlanStep& step = plan.steps[reruns.back().index()];
-  const std::string sources = absl::StrJoin(
-      Sources(step, true), ", ",
-      [&](std::string* out, TensorId id) { out->append(plan.tensors[id.index()].name); });
+  std::vector<std::string> sources;
+  for (TensorId id : Sources(step, /*recompute=*/true)) {
+    if (!IsPersistent(plan.tensors[id.index()].role)) sources.push_back(NameOf(plan, id));
+  }
   const std::string often =
       reruns.size() == 1 ? "once" : absl::StrFormat("%d times", reruns.size());
-  return absl::StrCat("rebuilt ", often, " by ", StepName(step), " from ", sources);
+  return absl::StrCat("rebuilt ", often, " by ", StepName(step), " from ",
+                      absl::StrJoin(sources, ", "));
 }
 
 std::string ExplainEnd(const Plan& plan, const TensorFate& fate) {
   if (!fate.last_use) return "nothing uses it";
   if (fate.is_freed) {
-    const PlanStep& last = plan.steps[fate.last_use->index()];
-    return absl::StrCat("freed, after ", StepName(last), " as its last use");
+    return absl::StrCat("freed after ", StepNameAt(plan, *fate.last_use), ", its last use");
   }
   if (IsPersistent(plan.tensors[fate.tensor.index()].role)) {
     return "kept: its value outlives the iteration";

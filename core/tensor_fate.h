@@ -44,7 +44,7 @@ struct TensorFate {
   std::optional<TensorId> over;  // whose bytes it took over
   std::vector<Trip> trips;
   std::vector<StepId> reruns;      // that made it again
-  std::optional<StepId> last_use;  // none: nothing touches it
+  std::optional<size_t> last_use;  // action index; none: nothing touches it
   bool is_freed = false;           // before the plan's end, and not allocated again
 
   std::vector<Interval> resident;  // while it has bytes of its own on the device

@@ -2,6 +2,7 @@
 # Installs what neap is built with, on Debian or Ubuntu. Quick when everything is there.
 #   scripts/setup.sh               packages by apt-get; CUDA from PyPI where there is a GPU and no toolkit
 #   scripts/setup.sh --pypi-cuda   CUDA from PyPI in any case, into build/deps/cuda; builds then use that one
+#   scripts/setup.sh --tests       also a browser, which the test of neap plan --report looks through
 #   scripts/setup.sh --lint        also clang-format and clang-tidy, as .ci/run uses them
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -63,6 +64,19 @@ need_cudnn_frontend() {
   rm -rf "$deps/download"
 }
 
+# Ubuntu's package is a snap, which does not work everywhere: there the test skips unless a browser is installed.
+need_browser() {
+  local browser
+  for browser in chromium google-chrome chromium-browser; do
+    if command -v "$browser" >/dev/null; then return; fi
+  done
+  if grep -qx 'ID=debian' /etc/os-release; then
+    install_packages chromium
+  else
+    say "no chromium or google-chrome; the test that looks at the page of neap plan --report will be skipped"
+  fi
+}
+
 # The wheels hold nvidia/cu13/{bin,include,lib,nvvm} and nvidia/cudnn/{include,lib}: together, a toolkit.
 need_pypi_cuda() {
   if [ -x "$deps/cuda/bin/nvcc" ]; then return; fi
@@ -82,9 +96,11 @@ need_pypi_cuda() {
 }
 
 pypi_cuda=no
+browser=no
 case "${1:-}" in
   '') ;;
   --pypi-cuda) pypi_cuda=yes ;;
+  --tests) browser=yes ;;
   --lint) packages+=(clang-format-14 clang-tidy-14) ;;
   *) fail "unknown option $1" ;;
 esac
@@ -92,5 +108,6 @@ esac
 mkdir -p "$deps"
 install_packages "${packages[@]}"
 need_cmake
+if [ "$browser" = yes ]; then need_browser; fi
 if [ "$pypi_cuda" = yes ] || { has_gpu && ! has_cuda_toolkit; }; then need_pypi_cuda; fi
 if has_gpu || has_cuda_toolkit || [ -x "$deps/cuda/bin/nvcc" ]; then need_cudnn_frontend; fi

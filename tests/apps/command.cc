@@ -27,11 +27,14 @@ void Redirect(const std::string& path, int to) {
 }  // namespace
 
 Process Process::Start(const std::vector<std::string>& args) {
+  return StartCommand(CommandPath(), args);
+}
+
+Process Process::StartCommand(const std::string& path, const std::vector<std::string>& args) {
   Process process;
-  const std::string command = CommandPath();
   const std::string out = process.directory_->File("out");
   const std::string err = process.directory_->File("err");
-  std::vector<char*> argv = {const_cast<char*>(command.c_str())};
+  std::vector<char*> argv = {const_cast<char*>(path.c_str())};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
   process.pid_ = fork();
@@ -39,7 +42,7 @@ Process Process::Start(const std::vector<std::string>& args) {
   if (process.pid_ == 0) {
     Redirect(out, STDOUT_FILENO);
     Redirect(err, STDERR_FILENO);
-    execv(command.c_str(), argv.data());
+    execv(path.c_str(), argv.data());
     _exit(127);
   }
   return process;

@@ -31,6 +31,8 @@ struct Outcome {
 class Process {
  public:
   static Process Start(const std::vector<std::string>& args);
+  // Another command, by its path.
+  static Process StartCommand(const std::string& path, const std::vector<std::string>& args);
   void Signal(int signal) const;
   bool Running();
   // What it has printed so far.

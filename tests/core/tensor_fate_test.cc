@@ -35,8 +35,8 @@ struct Followed {
 TEST_CASE("an offloaded tensor: where it goes, what it costs, what it saves") {
   const Followed followed(kTransferPlan);
   CHECK(followed.text.at("a") ==
-        "offloaded after f1 forward, back before f2 backward_params; freed, after f2 "
-        "backward_params as its last use");
+        "offloaded after f1 forward, back before f2 backward_params; freed after f2 "
+        "backward_params, its last use");
   const TensorFate& a = followed.fates.at("a");
   CHECK(a.transfer_us == doctest::Approx(3e6));
   CHECK(a.stall_us == doctest::Approx(2e6));
@@ -46,14 +46,14 @@ TEST_CASE("an offloaded tensor: where it goes, what it costs, what it saves") {
   const TensorFate& b = followed.fates.at("b");
   CHECK(b.away_steps == 0);
   CHECK(b.absent_steps == 3);  // before f2 and after f3
-  CHECK(followed.text.at("b") == "freed, after f3 forward as its last use");
+  CHECK(followed.text.at("b") == "freed after f3 forward, its last use");
   CHECK(followed.text.at("m") == "kept: its value outlives the iteration");
 }
 
 TEST_CASE("a rebuilt tensor: by which step, from what") {
   const Followed followed(kRecomputePlan);
   CHECK(followed.text.at("y") ==
-        "rebuilt once by bn forward from x, s; freed, after f backward_params as its last use");
+        "rebuilt once by bn forward from x, s; freed after f backward_params, its last use");
   const TensorFate& y = followed.fates.at("y");
   CHECK(y.recompute_us == doctest::Approx(2e6));
   CHECK(y.away_steps == 1);                      // while f runs backward_data
@@ -63,7 +63,7 @@ TEST_CASE("a rebuilt tensor: by which step, from what") {
 //   KiB 2 |--a--|--b--|--c--|     one region, three tensors one after the other
 TEST_CASE("tensors in place share bytes with the one before") {
   const Followed followed(kInPlacePlan);
-  CHECK(followed.text.at("b") == "in place, over a; freed, after relu forward as its last use");
+  CHECK(followed.text.at("b") == "in place, over a; freed after relu forward, its last use");
   CHECK(followed.fates.at("c").over == followed.fates.at("b").tensor);
   CHECK(!followed.fates.at("a").over);
   CHECK(followed.fates.at("a").away_steps == 0);

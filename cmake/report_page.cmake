@@ -1,0 +1,21 @@
+# Makes OUTPUT, a header with the page of `neap plan --report`, from the files in FOLDER (apps/report):
+#   cmake -DFOLDER=apps/report -DOUTPUT=report_page.h -P report_page.cmake
+# A script of its own, so that the page is made again when one of its files changes.
+set(script "")
+foreach(part base view memory timeline table tensors compare main)
+  file(READ ${FOLDER}/${part}.js text)
+  string(APPEND script "${text}")
+endforeach()
+file(READ ${FOLDER}/style.css style)
+file(READ ${FOLDER}/page.html page)
+string(REPLACE "@STYLE@" "${style}" page "${page}")
+string(REPLACE "@SCRIPT@" "${script}" page "${page}")
+string(FIND "${page}" "@DATA@" at)
+string(SUBSTRING "${page}" 0 ${at} before)
+math(EXPR at "${at} + 6")
+string(SUBSTRING "${page}" ${at} -1 after)
+file(WRITE ${OUTPUT} "#pragma once
+
+inline constexpr char kPageBeforeData[] = R\"page(${before})page\";
+inline constexpr char kPageAfterData[] = R\"page(${after})page\";
+")
