@@ -64,10 +64,10 @@ need_cudnn_frontend() {
   rm -rf "$deps/download"
 }
 
-# Ubuntu's package is a snap, which does not work everywhere: there the test skips unless a browser is installed.
+# Ubuntu's package is a snap, which the test cannot use: there it skips unless another browser is installed.
 need_browser() {
   local browser
-  for browser in chromium google-chrome chromium-browser; do
+  for browser in chromium google-chrome; do
     if command -v "$browser" >/dev/null; then return; fi
   done
   if grep -qx 'ID=debian' /etc/os-release; then

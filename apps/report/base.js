@@ -71,7 +71,8 @@ function runKind(run) {
 }
 
 // Legend entries of the kinds of steps that there are.
-const kindEntries = (thin) => [["forward", "forward"], ["backward", "backward"], ["update", "update"], ["again", "recomputation"]]
+const kKinds = [["forward", "forward"], ["backward", "backward"], ["update", "update"], ["again", "recomputation"]];
+const kindEntries = (thin) => kKinds
   .filter(([kind]) => report.runs.some((run) => runKind(run) === kind)).map(([kind, text]) => [kind, text, thin]);
 
 // The step under the mouse, shown in every chart: listeners are called with a run index or null.

@@ -50,7 +50,8 @@ function drawSummary() {
 // For tools that read the page.
 function publishTotals() {
   Object.assign(document.body.dataset, {
-    peakBytes: report.plan.peak_bytes, hostPeakBytes: report.plan.host_peak_bytes, budgetBytes: report.plan.budget_bytes,
+    peakBytes: report.plan.peak_bytes, hostPeakBytes: report.plan.host_peak_bytes,
+    budgetBytes: report.plan.budget_bytes,
     tensors: byId("tensor-table").tBodies[0].rows.length, runs: byId("step-table").tBodies[0].rows.length,
     totalUs: report.timeline.total_us, busiestStep: report.runs.length > 0 ? report.runs[busiestRun()].step + 1 : 0,
     ready: "yes" });
@@ -64,8 +65,8 @@ byId("theme").addEventListener("click", () =>
 drawHead();
 drawTiles();
 drawSummary();
-drawMemory();
-drawTimeline();
+new MemoryChart();
+new TimelineChart();
 drawComparison();
 drawTensors();
 drawSteps();

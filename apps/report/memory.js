@@ -16,132 +16,167 @@ function busiestRun() {
   return report.runs.reduce((best, run, i) => (run.live_bytes > report.runs[best].live_bytes ? i : best), 0);
 }
 
-function drawMemory() {
-  const runs = report.runs;
-  const plan = report.plan;
-  const stacks = runs.map((run) => {
-    let sum = 0;
-    return kLayers.map((layer) => (sum += layerBytes(run, layer)));
-  });
-  const used = kLayers.map((layer, i) => stacks.some((stack) => stack[i] > (i > 0 ? stack[i - 1] : 0)));
-  const budgetShown = plan.budget_bytes <= 1.7 * plan.peak_bytes;
-  const top = 1.09 * Math.max(1, plan.peak_bytes, budgetShown ? plan.budget_bytes : 0);
-  const hostTop = Math.max(0, ...runs.map((run) => run.host_bytes));
-  const busiest = busiestRun();
-  const view = new View(Math.max(1, runs.length), 12);
+class MemoryChart {
+  left = 74;
+  right = 14;
+  upper = 14;
+  height = 320;
 
-  legend("memory-legend", [...kLayers.filter((_, i) => used[i]).map(([name, text]) => [name, text]),
-    ["free", budgetShown ? "free, up to the budget" : `free (the budget of ${bytesText(plan.budget_bytes)} is beyond the chart)`],
-    ...(hostTop > 0 ? [["host", "copies in host memory"]] : []),
-    ...kindEntries(true)]);
+  constructor() {
+    const { plan, runs } = report;
+    this.stacks = runs.map((run) => {
+      let sum = 0;
+      return kLayers.map((layer) => (sum += layerBytes(run, layer)));
+    });
+    this.used = kLayers.map((layer) => runs.some((run) => layerBytes(run, layer) > 0));
+    this.budgetShown = plan.budget_bytes <= 1.7 * plan.peak_bytes;  // else the plan would be a line at the bottom
+    this.top = 1.09 * Math.max(1, plan.peak_bytes, this.budgetShown ? plan.budget_bytes : 0);
+    this.hostTop = Math.max(0, ...runs.map((run) => run.host_bytes));
+    this.hostHeight = this.hostTop > 0 ? 74 : 0;
+    this.stripAt = this.height + this.hostHeight + (this.hostHeight > 0 ? 14 : 4);
+    this.busiest = busiestRun();
+    this.view = new View(Math.max(1, runs.length), 12);
+    this.drawLegend();
+    this.at = zoomable("memory-chart", "memory-tools", this.view, (width) => this.draw(width));
+    this.listen();
+  }
 
-  const left = 74, right = 14, height = 320, upper = 14, hostHeight = hostTop > 0 ? 74 : 0;
-  const stripAt = height + hostHeight + (hostHeight ? 14 : 4);
-  let marker = null;
-  let xOf = null;
+  drawLegend() {
+    const free = this.budgetShown ? "free, up to the budget"
+      : `free (the budget of ${bytesText(report.plan.budget_bytes)} is beyond the chart)`;
+    legend("memory-legend", [...kLayers.filter((_, i) => this.used[i]).map(([name, text]) => [name, text]),
+      ["free", free], ...(this.hostTop > 0 ? [["host", "copies in host memory"]] : []), ...kindEntries(true)]);
+  }
 
-  function outline(from, to, lower, higher) {
+  x(run) { return (this.left + ((run - this.view.from) / this.view.span) * this.plot).toFixed(2); }
+  y(bytes) { return (this.upper + (this.height - this.upper) * (1 - bytes / this.top)).toFixed(2); }
+  hostY(bytes) { return (this.height + 14 + (this.hostHeight - 8) * (1 - bytes / this.hostTop)).toFixed(2); }
+
+  draw(width) {
+    this.width = width;
+    this.plot = width - this.left - this.right;
+    this.from = Math.floor(this.view.from);
+    this.to = Math.min(report.runs.length, Math.ceil(this.view.to));
+    this.root = svg("svg", { height: this.stripAt + 34, role: "img", "aria-label": "memory per step" },
+      svg("clipPath", { id: "memory-clip" },
+        svg("rect", { x: this.left, y: 0, width: this.plot, height: this.stripAt + 40 })));
+    this.inside = svg("g", { "clip-path": "url(#memory-clip)" });
+    this.drawGrid();
+    this.root.append(this.inside);
+    if (this.to > this.from) {
+      this.drawAreas();
+      if (this.hostHeight > 0) this.drawHost();
+      this.drawKinds();
+      this.drawBusiest();
+    }
+    this.drawLevels();
+    this.marker = svg("line", { class: "cursor", y1: this.upper, y2: this.stripAt + 8, visibility: "hidden" });
+    this.inside.append(this.marker);
+    return { svg: this.root, left: this.left, plot: this.plot };
+  }
+
+  drawGrid() {
+    for (const mark of ticks(0, this.top, 6, true)) {
+      const y = this.y(mark);
+      this.root.append(svg("line", { class: "grid", x1: this.left, x2: this.width - this.right, y1: y, y2: y }),
+        svg("text", { x: this.left - 8, y: Number(y) + 4, "text-anchor": "end" }, bytesText(mark, 1)));
+    }
+    const y = this.stripAt + 23;
+    for (const mark of ticks(this.view.from + 1, Math.min(this.view.to, report.runs.length), 10)) {
+      if (mark !== Math.round(mark)) continue;
+      this.root.append(svg("text", { x: this.x(mark - 0.5), y, "text-anchor": "middle" }, mark));
+    }
+    this.root.append(svg("text", { x: this.left - 8, y, "text-anchor": "end" }, "steps run"));
+  }
+
+  // The path around what lies between two heights of every run in view.
+  outline(lower, higher) {
     let there = "", back = "";
-    for (let i = from; i < to; i++) {
-      there += `${i === from ? "M" : "L"}${xOf(i)} ${higher(i)}H${xOf(i + 1)}`;
-      back = `L${xOf(i + 1)} ${lower(i)}H${xOf(i)}` + back;
+    for (let i = this.from; i < this.to; i++) {
+      there += `${i === this.from ? "M" : "L"}${this.x(i)} ${higher(i)}H${this.x(i + 1)}`;
+      back = `L${this.x(i + 1)} ${lower(i)}H${this.x(i)}` + back;
     }
     return there + back + "Z";
   }
 
-  const at = zoomable("memory-chart", "memory-tools", view, (width) => {
-    const plot = width - left - right;
-    xOf = (i) => (left + ((i - view.from) / view.span) * plot).toFixed(2);
-    const yOf = (bytes) => (upper + (height - upper) * (1 - bytes / top)).toFixed(2);
-    const from = Math.max(0, Math.floor(view.from)), to = Math.min(runs.length, Math.ceil(view.to));
-    const clip = svg("clipPath", { id: "memory-clip" },
-      svg("rect", { x: left, y: 0, width: plot, height: stripAt + 40 }));
-    const inside = svg("g", { "clip-path": "url(#memory-clip)" });
-    const root = svg("svg", { height: stripAt + 34, role: "img", "aria-label": "memory per step" }, clip);
-    for (const mark of ticks(0, top, 6, true)) {
-      root.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: yOf(mark), y2: yOf(mark) }),
-        svg("text", { x: left - 8, y: Number(yOf(mark)) + 4, "text-anchor": "end" }, bytesText(mark, mark < 8 * 2 ** 30 ? 1 : 0)));
-    }
-    root.append(inside);
-    if (to > from) {
-      const ceiling = budgetShown ? plan.budget_bytes : top;
-      inside.append(svg("path", { fill: color("free"),
-        d: outline(from, to, (i) => yOf(runs[i].live_bytes), () => yOf(ceiling)) }));
-      kLayers.forEach(([name], k) => {
-        if (!used[k]) return;
-        inside.append(svg("path", { class: "area", fill: color(name), "data-layer": name,
-          d: outline(from, to, (i) => yOf(k > 0 ? stacks[i][k - 1] : 0), (i) => yOf(stacks[i][k])) }));
-      });
-    }
-    drawHost(root, inside, width, from, to);
-    drawStrip(inside, from, to);
-    drawLevels(root, inside, width, yOf);
-    for (const mark of ticks(view.from + 1, Math.min(view.to, runs.length), 10)) {
-      if (mark !== Math.round(mark)) continue;
-      root.append(svg("text", { x: xOf(mark - 0.5), y: stripAt + 23, "text-anchor": "middle" }, mark));
-    }
-    root.append(svg("text", { x: left - 8, y: stripAt + 23, "text-anchor": "end" }, "steps run"));
-    marker = svg("line", { class: "cursor", y1: upper, y2: stripAt + 8, visibility: "hidden" });
-    inside.append(marker);
-    return { svg: root, left, plot };
-  });
-
-  function drawHost(root, inside, width, from, to) {
-    if (!hostHeight || to <= from) return;
-    const yOf = (bytes) => (height + 14 + (hostHeight - 8) * (1 - bytes / hostTop)).toFixed(2);
-    root.append(svg("text", { x: left - 8, y: Number(yOf(hostTop)) + 9, "text-anchor": "end" }, bytesText(hostTop, 1)),
-      svg("text", { x: left - 8, y: Number(yOf(0)), "text-anchor": "end" }, "host"),
-      svg("line", { class: "axis", x1: left, x2: width - right, y1: yOf(0), y2: yOf(0) }));
-    inside.append(svg("path", { fill: color("host"), "fill-opacity": 0.75,
-      d: outline(from, to, () => yOf(0), (i) => yOf(runs[i].host_bytes)) }));
+  drawAreas() {
+    const ceiling = this.y(this.budgetShown ? report.plan.budget_bytes : this.top);
+    this.inside.append(svg("path", { fill: color("free"),
+      d: this.outline((i) => this.y(report.runs[i].live_bytes), () => ceiling) }));
+    kLayers.forEach(([name], k) => {
+      if (!this.used[k]) return;
+      const below = (i) => (k > 0 ? this.stacks[i][k - 1] : 0);
+      this.inside.append(svg("path", { class: "area", fill: color(name), "data-layer": name,
+        d: this.outline((i) => this.y(below(i)), (i) => this.y(this.stacks[i][k])) }));
+    });
   }
-  function drawStrip(inside, from, to) {
-    for (let i = from; i < to;) {
+
+  drawHost() {
+    const floor = this.hostY(0);
+    const text = (y, value) => svg("text", { x: this.left - 8, y, "text-anchor": "end" }, value);
+    this.root.append(text(Number(this.hostY(this.hostTop)) + 9, bytesText(this.hostTop, 1)), text(floor, "host"),
+      svg("line", { class: "axis", x1: this.left, x2: this.width - this.right, y1: floor, y2: floor }));
+    this.inside.append(svg("path", { fill: color("host"), "fill-opacity": 0.75,
+      d: this.outline(() => floor, (i) => this.hostY(report.runs[i].host_bytes)) }));
+  }
+
+  // Under the chart: which steps are forward, backward, run again.
+  drawKinds() {
+    for (let i = this.from; i < this.to;) {
+      const kind = runKind(report.runs[i]);
       let end = i + 1;
-      while (end < to && runKind(runs[end]) === runKind(runs[i])) end++;
-      inside.append(svg("rect", { x: xOf(i), y: stripAt, height: 5, width: xOf(end) - xOf(i), fill: color(runKind(runs[i])) }));
+      while (end < this.to && runKind(report.runs[end]) === kind) end++;
+      this.inside.append(svg("rect", { x: this.x(i), y: this.stripAt, height: 5, width: this.x(end) - this.x(i),
+        fill: color(kind) }));
       i = end;
     }
   }
-  function drawLevels(root, inside, width, yOf) {
-    const level = (bytes, kind, text, above) => root.append(
-      svg("line", { class: kind, x1: left, x2: width - right, y1: yOf(bytes), y2: yOf(bytes) }),
-      svg("text", { class: "halo", x: width - right - 4, y: Number(yOf(bytes)) + (above ? -5 : 14), "text-anchor": "end" }, text));
-    const apart = plan.budget_bytes > plan.peak_bytes;
-    if (budgetShown) level(plan.budget_bytes, "limit", `budget ${bytesText(plan.budget_bytes)}${apart ? "" : " = peak"}`, true);
-    if (apart || !budgetShown) level(plan.peak_bytes, "level", `peak ${bytesText(plan.peak_bytes)}`, true);
-    if (runs.length === 0) return;
-    const x = Number(xOf(busiest + 0.5)), y = Number(yOf(runs[busiest].live_bytes));
-    if (x < left || x > width - right) return;
-    const flip = x > left + (width - left - right) * 0.6;
-    inside.append(svg("line", { x1: x, x2: x, y1: y, y2: height, stroke: color("ink"), "stroke-opacity": 0.7 }),
-      svg("circle", { cx: x, cy: y, r: 4.5, fill: color("ink"), stroke: color("card"), "stroke-width": 2 }),
-      ...label(`most at ${runTitle(runs[busiest])}`, x, y + 12, flip));
+
+  drawLevels() {
+    const end = this.width - this.right;
+    const level = (bytes, kind, text) => this.root.append(
+      svg("line", { class: kind, x1: this.left, x2: end, y1: this.y(bytes), y2: this.y(bytes) }),
+      svg("text", { class: "halo", x: end - 4, y: Number(this.y(bytes)) - 5, "text-anchor": "end" }, text));
+    const { budget_bytes: budget, peak_bytes: peak } = report.plan;
+    if (this.budgetShown) level(budget, "limit", `budget ${bytesText(budget)}${budget > peak ? "" : " = peak"}`);
+    if (budget > peak) level(peak, "level", `peak ${bytesText(peak)}`);
   }
 
-  function label(text, x, y, flip) {
+  drawBusiest() {
+    const run = report.runs[this.busiest];
+    const x = Number(this.x(this.busiest + 0.5)), y = Number(this.y(run.live_bytes));
+    if (x < this.left || x > this.left + this.plot) return;
+    const text = `most at ${runTitle(run)}`;
     const width = 6.9 * text.length + 14;
-    const at = flip ? x - 10 - width : x + 10;
-    return [svg("rect", { x: at, y, width, height: 20, rx: 5, fill: color("card"), "fill-opacity": 0.88 }),
-      svg("text", { class: "strong", x: at + width / 2, y: y + 14, "text-anchor": "middle" }, text)];
+    const at = x > this.left + this.plot * 0.6 ? x - 10 - width : x + 10;
+    this.inside.append(
+      svg("line", { x1: x, x2: x, y1: y, y2: this.height, stroke: color("ink"), "stroke-opacity": 0.7 }),
+      svg("circle", { cx: x, cy: y, r: 4.5, fill: color("ink"), stroke: color("card"), "stroke-width": 2 }),
+      svg("rect", { x: at, y: y + 12, width, height: 20, rx: 5, fill: color("card"), "fill-opacity": 0.88 }),
+      svg("text", { class: "strong", x: at + width / 2, y: y + 26, "text-anchor": "middle" }, text));
   }
 
-  const runAt = (event) => Math.min(runs.length - 1, Math.floor(at(event)));
-  byId("memory-chart").addEventListener("pointermove", (event) => {
-    if (runs.length === 0) return;
-    const i = runAt(event);
-    cursor.set(i);
-    const run = runs[i];
+  listen() {
+    const chart = byId("memory-chart");
+    chart.addEventListener("pointermove", (event) => {
+      if (report.runs.length === 0) return;
+      const i = Math.min(report.runs.length - 1, Math.floor(this.at(event)));
+      cursor.set(i);
+      this.describe(event, report.runs[i]);
+    });
+    chart.addEventListener("pointerleave", () => { tip.hide(); cursor.set(null); });
+    cursor.listeners.push((i) => {
+      this.marker.setAttribute("visibility", i === null ? "hidden" : "visible");
+      if (i !== null) for (const end of ["x1", "x2"]) this.marker.setAttribute(end, this.x(i + 0.5));
+    });
+  }
+
+  describe(event, run) {
+    const layers = kLayers.filter((layer) => layerBytes(run, layer) > 0).reverse();
     tip.show(event, runTitle(run), [["live", bytesText(run.live_bytes)], ["free", bytesText(run.free_bytes)], null,
-      ...kLayers.filter((layer) => layerBytes(run, layer) > 0).reverse()
-        .map((layer) => [layer[1], bytesText(layerBytes(run, layer)), layer[0]]), null,
+      ...layers.map((layer) => [layer[1], bytesText(layerBytes(run, layer)), layer[0]]), null,
       ...(run.host_bytes > 0 ? [["in host memory", bytesText(run.host_bytes), "host"]] : []),
       ["live activations and gradients", `${run.live_tensors}, ${bytesText(run.live_activation_bytes)}`],
       ["takes", timeText(run.end_us - run.begin_us)], ...(run.engine ? [["engine", run.engine]] : [])]);
-  });
-  byId("memory-chart").addEventListener("pointerleave", () => { tip.hide(); cursor.set(null); });
-  cursor.listeners.push((i) => {
-    marker.setAttribute("visibility", i === null ? "hidden" : "visible");
-    if (i !== null) for (const end of ["x1", "x2"]) marker.setAttribute(end, xOf(i + 0.5));
-  });
+  }
 }

@@ -2,7 +2,7 @@
 const kFates = [
   ["offloaded", "d2h"], ["rebuilt", "again"], ["in place", "workspace"], ["freed", "activation"], ["kept", "param"],
 ];
-const kRoleColors = { optimizer: "optimizer", state: "optimizer", input: "batch", label: "batch", param_grad: "param-grad" };
+const kRoleColors = { state: "optimizer", input: "batch", label: "batch", param_grad: "param-grad" };
 const roleColor = (role) => kRoleColors[role] || role;
 const savedBytes = (tensor) => tensor.bytes * tensor.absent_steps;
 
@@ -17,19 +17,22 @@ const twoLines = (first, second) => (second ? [first, el("small", {}, second)] :
 
 const kTensorColumns = [
   { title: "Tensor", style: "name", key: (t) => t.name, cell: (t) => twoLines(t.name, `${t.shape} ${t.dtype}`) },
-  { title: "Role", key: (t) => t.role, cell: (t) => el("span", { class: "role" }, swatch(roleColor(t.role)), t.role.replace("_", " ")) },
+  { title: "Role", key: (t) => t.role,
+    cell: (t) => el("span", { class: "role" }, swatch(roleColor(t.role)), t.role.replace("_", " ")) },
   { title: "Bytes", number: true, key: (t) => t.bytes, cell: (t) => bytesText(t.bytes) },
   { title: "On the device", hint: "when it has bytes of its own in the arena, from the first step to the last",
     key: (t) => (t.resident.length > 0 ? t.resident[0][0] : Infinity), cell: strip },
   { title: "Fate", key: (t) => t.fates.join(), cell: (t) => t.fates.map((fate) => el("span", { class: "tag",
     style: `--tag:${color(kFates.find(([name]) => name === fate)[1])}` }, fate)) },
   { title: "What happens to it, and why", style: "story", key: (t) => t.story, cell: (t) => t.story },
-  { title: "Transfers", number: true, optional: true, hint: "time of its transfers, hidden or not, and how long compute waits for them",
-    key: (t) => t.transfer_us,
+  { title: "Transfers", number: true, optional: true,
+    hint: "time of its transfers, hidden or not, and how long compute waits for them", key: (t) => t.transfer_us,
     cell: (t) => twoLines(timeText(t.transfer_us), t.transfer_us > 0 ? `${timeText(t.stall_us)} not hidden` : "") },
-  { title: "Recomputed", number: true, optional: true, hint: "its share of the time of steps run again", key: (t) => t.recompute_us,
+  { title: "Recomputed", number: true, optional: true, hint: "its share of the time of steps run again",
+    key: (t) => t.recompute_us,
     cell: (t) => twoLines(timeText(t.recompute_us), t.reruns > 0 ? plural(t.reruns, "time") : "") },
-  { title: "Steps absent", number: true, hint: "steps run while it has no bytes of its own on the device; away: between its first and its last use",
+  { title: "Steps absent", number: true,
+    hint: "steps run while it has no bytes of its own on the device; away: between its first and its last use",
     key: (t) => t.absent_steps,
     cell: (t) => twoLines(grouped(t.absent_steps), t.away_steps > 0 ? `${grouped(t.away_steps)} away` : "") },
   { title: "Saves", number: true, hint: "bytes × steps absent", key: savedBytes,
@@ -73,8 +76,8 @@ function drawTensors() {
 }
 
 const kStepColumns = [
-  { title: "Run", number: true, key: (r) => r.index, cell: (r) => grouped(r.index + 1) },
-  { title: "Step", number: true, key: (r) => r.step, cell: (r) => grouped(r.step + 1) },
+  { title: "Run", number: true, key: (r) => r.index + 1, cell: (r) => grouped(r.index + 1) },
+  { title: "Step", number: true, key: (r) => r.step + 1, cell: (r) => grouped(r.step + 1) },
   { title: "Layer", style: "name", key: (r) => stepOf(r).layer, cell: (r) => stepOf(r).layer },
   { title: "Phase", key: (r) => stepOf(r).phase, cell: (r) => (r.recompute ? "again " : "") + stepOf(r).phase },
   ...[["Live", "live_bytes"], ["Free", "free_bytes"], ["Workspace", "workspace_bytes"], ["On the host", "host_bytes"]]

@@ -13,11 +13,13 @@ namespace {
 std::optional<std::string> BrowserPath() {
   if (const char* given = std::getenv("NEAP_BROWSER")) return given;
   const char* path = std::getenv("PATH");
-  for (const char* name : {"chromium", "google-chrome", "chromium-browser"}) {
+  for (const char* name : {"chromium", "google-chrome"}) {
     std::istringstream folders(path == nullptr ? "" : path);
     for (std::string folder; std::getline(folders, folder, ':');) {
       const std::string file = folder + "/" + name;
-      if (access(file.c_str(), X_OK) == 0) return file;
+      if (access(file.c_str(), X_OK) != 0) continue;
+      // A snap does not see the files of /tmp.
+      if (std::filesystem::canonical(file).filename() != "snap") return file;
     }
   }
   return std::nullopt;
