@@ -89,19 +89,31 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   return report;
 }
 
-// The program's plan under each policy; without a budget where that is too small.
+// Under the paper's accounting every policy, as in its Figure 10; else those that manage nothing or
+// little, beside the plan's own. Some take seconds.
+bool IsCompared(const PlanFlags& flags, std::string_view policy) {
+  return flags.accounting == "paper" || policy == "keep-all" || policy == "liveness";
+}
+
+// The program's plan under other policies, and among them `plan`. Without a budget where that is
+// too small.
 absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const PlanFlags& flags,
-                                                 const PlanTarget& target) {
-  ASSIGN_OR_RETURN(PlannerOptions options, OptionsFor(program, flags, target));
+                                                 const Plan& plan, const PlanTarget& target) {
+  PlannerOptions options = flags.planning.Options(target.description);
   std::vector<Plan> plans;
   for (const Policy& policy : Policies()) {
+    if (policy.name == plan.policy) {
+      plans.push_back(plan);
+      continue;
+    }
+    if (!IsCompared(flags, policy.name)) continue;
     options.policy = policy.name;
+    options.budget_bytes = flags.planning.has_budget() ? plan.budget_bytes : kUnlimited;
     absl::StatusOr<PlanResult> result =
         MakePlan(program, options, target.description, target.engines());
     if (absl::IsResourceExhausted(result.status())) {
-      PlannerOptions unlimited = options;
-      unlimited.budget_bytes = kUnlimited;
-      result = MakePlan(program, unlimited, target.description, target.engines());
+      options.budget_bytes = kUnlimited;
+      result = MakePlan(program, options, target.description, target.engines());
     }
     RETURN_IF_ERROR(result.status());
     plans.push_back(std::move(result->plan));
@@ -111,8 +123,9 @@ absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const P
 
 absl::Status WriteReport(const PlanFlags& flags, const Program& program, const Plan& plan,
                          const Timeline& timeline, const PlanTarget& target) {
-  ReportOptions options = {.accounting = flags.accounting};
-  ASSIGN_OR_RETURN(options.compared, PlansToCompare(program, flags, target));
+  ReportOptions options = {.accounting = flags.accounting,
+                           .has_budget = flags.planning.has_budget()};
+  ASSIGN_OR_RETURN(options.compared, PlansToCompare(program, flags, plan, target));
   return WriteTextFile(flags.report, HtmlReport(plan, timeline, options));
 }
 

@@ -102,7 +102,6 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["extra_forwards"] = movement.extra_forwards;
   json["offloaded_bytes"] = movement.offloaded_bytes;
   json["prefetched_bytes"] = movement.prefetched_bytes;
-  json["host_peak_bytes"] = plan.host_peak_bytes;
   json["host_pool_bytes"] = stats.host_pool_bytes;
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();

@@ -42,6 +42,7 @@ struct PlanningFlags {
   // With an unlimited budget.
   PlannerOptions Options(const DeviceDescription& description) const;
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
+  bool has_budget() const { return budget.bytes.has_value() || budget.percent.has_value(); }
 };
 
 }  // namespace neap::apps

@@ -33,6 +33,7 @@ Json RunsJson(const Plan& plan, const Timeline& timeline) {
     const StepMemory& run = memory[runs.size()];
     runs.push_back({{"step", run.step.value},
                     {"recompute", run.recompute},
+                    {"serves", run.serves.value},
                     {"live_bytes", run.live_bytes},
                     {"live_activation_bytes", run.live_activation_bytes},
                     {"live_tensors", run.live_activations},
@@ -112,25 +113,20 @@ Json TensorJson(const Plan& plan, const TensorFate& fate) {
           {"recompute_us", fate.recompute_us}};
 }
 
-// Step by step. What is run again counts for the step that it is run again for: the next one.
-Json LineJson(const Plan& plan) {
-  Json live_bytes = Array();
-  Json live_tensors = Array();
-  int64_t bytes = 0;
-  int tensors = 0;
+// Step by step. What is run again counts for the step that it is run again for.
+Json LineJson(const Plan& plan, bool over_budget) {
+  std::vector<int64_t> live_bytes(plan.steps.size());
+  std::vector<int> live_tensors(plan.steps.size());
   for (const StepMemory& run : MemoryPerStep(plan)) {
+    int64_t& bytes = live_bytes[run.serves.index()];
+    int& tensors = live_tensors[run.serves.index()];
     bytes = std::max(bytes, run.live_activation_bytes);
     tensors = std::max(tensors, run.live_activations);
-    if (run.recompute) continue;
-    live_bytes.push_back(bytes);
-    live_tensors.push_back(tensors);
-    bytes = 0;
-    tensors = 0;
   }
   return {{"policy", plan.policy},
-          {"peak_bytes", plan.peak_bytes},
-          {"live_bytes", std::move(live_bytes)},
-          {"live_tensors", std::move(live_tensors)}};
+          {"over_budget", over_budget},
+          {"live_bytes", live_bytes},
+          {"live_tensors", live_tensors}};
 }
 
 }  // namespace
@@ -143,7 +139,10 @@ Json ReportJson(const Plan& plan, const Timeline& timeline, const ReportOptions&
     tensors.push_back(TensorJson(plan, fate));
   }
   Json comparison = Array();
-  for (const Plan& compared : options.compared) comparison.push_back(LineJson(compared));
+  for (const Plan& compared : options.compared) {
+    const bool over = options.has_budget && compared.peak_bytes > plan.budget_bytes;
+    comparison.push_back(LineJson(compared, over));
+  }
   return {{"plan", std::move(header)},
           {"timeline", {{"total_us", timeline.total_us}, {"busy_us", timeline.busy_us}}},
           {"roles", RoleNames()},

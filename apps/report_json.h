@@ -20,6 +20,7 @@ namespace neap::apps {
 
 struct ReportOptions {
   std::string accounting = "exact";
+  bool has_budget = false;          // the user gave one: the plan's is not just its peak
   std::vector<Plan> compared = {};  // of the same program, for the chart of policies
 };
 

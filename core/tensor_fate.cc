@@ -180,11 +180,26 @@ std::string StepNameAt(const Plan& plan, size_t action) {
   return StepName(plan.steps[compute.step.index()]) + (compute.recompute ? " again" : "");
 }
 
-std::string Explain(const Plan& plan, const Trip& trip) {
+// One copy: `count` trips from `first` on share its offload.
+std::string ExplainCopy(const Plan& plan, const Trip& first, int count) {
   std::string text = "offloaded";
-  if (trip.after) absl::StrAppend(&text, " after ", StepNameAt(plan, *trip.after));
-  if (trip.before) return absl::StrCat(text, ", back before ", StepNameAt(plan, *trip.before));
-  return absl::StrCat(text, trip.prefetch ? ", back by the end" : ", not wanted back");
+  if (first.after) absl::StrAppend(&text, " after ", StepNameAt(plan, *first.after));
+  if (!first.prefetch) return text + ", not wanted back";
+  absl::StrAppend(&text, ", back ");
+  if (count > 1) absl::StrAppend(&text, count, " times, first ");
+  if (!first.before) return text + "by the end";
+  return absl::StrCat(text, "before ", StepNameAt(plan, *first.before));
+}
+
+std::vector<std::string> ExplainTrips(const Plan& plan, const std::vector<Trip>& trips) {
+  std::vector<std::string> copies;
+  for (size_t i = 0; i < trips.size();) {
+    size_t end = i + 1;
+    while (end < trips.size() && trips[end].offload == trips[i].offload) ++end;
+    copies.push_back(ExplainCopy(plan, trips[i], static_cast<int>(end - i)));
+    i = end;
+  }
+  return copies;
 }
 
 // How often by which step, and what that reads; what is always there goes without saying.
@@ -220,7 +235,7 @@ std::vector<TensorFate> TensorFates(const Plan& plan, const Timeline& timeline) 
 std::string Explain(const Plan& plan, const TensorFate& fate) {
   std::vector<std::string> parts;
   if (fate.over) parts.push_back(absl::StrCat("in place, over ", NameOf(plan, *fate.over)));
-  for (const Trip& trip : fate.trips) parts.push_back(Explain(plan, trip));
+  for (std::string& copy : ExplainTrips(plan, fate.trips)) parts.push_back(std::move(copy));
   if (!fate.reruns.empty()) parts.push_back(ExplainReruns(plan, fate.reruns));
   parts.push_back(ExplainEnd(plan, fate));
   return absl::StrJoin(parts, "; ");

@@ -63,7 +63,8 @@ const tip = {
 
 const stepOf = (run) => report.steps[run.step];
 const runName = (run) => `${stepOf(run).layer} ${stepOf(run).phase}`;
-const runTitle = (run) => `step ${run.step + 1}: ${run.recompute ? "again " : ""}${runName(run)}`;
+const runTitle = (run) => (run.recompute ? `${runName(run)} again, for step ${run.serves + 1}`
+  : `step ${run.step + 1}: ${runName(run)}`);
 function runKind(run) {
   if (run.recompute) return "again";
   const phase = stepOf(run).phase;

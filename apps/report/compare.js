@@ -1,65 +1,97 @@
 // Several plans of the same program, a line each: memory and live tensors step by step, as in the
-// SuperNeurons paper's Figure 10.
-function drawLines(id, series, valuesOf, text, binary) {
-  const chart = byId(id);
-  const left = 66, right = 12, height = 250, upper = 12, bottom = 26;
-  const steps = Math.max(...series.map((plan) => valuesOf(plan).length));
-  const top = 1.08 * Math.max(1, ...series.map((plan) => Math.max(...valuesOf(plan))));
-  let width = 0;
-  const xOf = (i) => left + ((i + 0.5) / steps) * (width - left - right);
-  const yOf = (value) => upper + (height - upper - bottom) * (1 - value / top);
-  const marker = svg("line", { class: "cursor", y1: upper, y2: height - bottom, visibility: "hidden" });
+// SuperNeurons paper's Figure 10. A click on a policy takes its line away, another brings it back.
+const kLineColors = 9;
+const lineColor = (k) => `line-${k % kLineColors}`;
+const dashedSwatch = (name) => el("i", { class: "swatch thin",
+  style: `background:repeating-linear-gradient(90deg, ${color(name)} 0 6px, transparent 6px 9px)` });
 
-  function draw() {
-    width = Math.max(300, chart.clientWidth);
-    const root = svg("svg", { height, role: "img" });
-    for (const mark of ticks(0, top, 5, binary)) {
-      root.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: yOf(mark), y2: yOf(mark) }),
-        svg("text", { x: left - 8, y: yOf(mark) + 4, "text-anchor": "end" }, text(mark, 1)));
-    }
-    for (const mark of ticks(1, steps, 8)) {
-      root.append(svg("text", { x: xOf(mark - 1), y: height - 8, "text-anchor": "middle" }, mark));
-    }
-    series.forEach((plan, k) => {
-      const values = valuesOf(plan);
-      const points = values.map((value, i) => `${xOf(i).toFixed(1)},${yOf(value).toFixed(1)}`);
-      const peak = values.indexOf(Math.max(...values));
-      root.append(svg("polyline", { points: points.join(" "), fill: "none", stroke: color(`line-${k % 9}`),
-        "stroke-width": 2, "stroke-linejoin": "round", "data-policy": plan.policy }),
-      svg("circle", { cx: xOf(peak), cy: yOf(values[peak]), r: 4, fill: color(`line-${k % 9}`),
-        stroke: color("card"), "stroke-width": 1.5 }));
+class LineChart {
+  left = 66;
+  right = 12;
+  upper = 12;
+  bottom = 26;
+  height = 250;
+
+  constructor(id, hidden, valuesOf, text, binary) {
+    Object.assign(this, { chart: byId(id), hidden, valuesOf, text, binary });
+    this.steps = report.steps.length;
+    this.marker = svg("line", { class: "cursor", y1: this.upper, y2: this.height - this.bottom, visibility: "hidden" });
+    this.chart.addEventListener("pointermove", (event) => this.describe(event));
+    this.chart.addEventListener("pointerleave", () => {
+      tip.hide();
+      this.marker.setAttribute("visibility", "hidden");
     });
-    root.append(marker);
-    chart.replaceChildren(root);
+    new ResizeObserver(() => this.draw()).observe(this.chart);
+    this.draw();
   }
-  chart.addEventListener("pointermove", (event) => {
-    const x = event.clientX - chart.getBoundingClientRect().left;
-    const i = Math.min(steps - 1, Math.max(0, Math.floor(((x - left) / (width - left - right)) * steps)));
-    for (const end of ["x1", "x2"]) marker.setAttribute(end, xOf(i));
-    marker.setAttribute("visibility", "visible");
-    const { layer, phase } = report.steps[i];
-    tip.show(event, `step ${i + 1}: ${layer} ${phase}`, series.map((plan, k) =>
-      [plan.policy, text(valuesOf(plan)[i], 3), `line-${k % 9}`]));
-  });
-  chart.addEventListener("pointerleave", () => { tip.hide(); marker.setAttribute("visibility", "hidden"); });
-  new ResizeObserver(draw).observe(chart);
-  draw();
+
+  x(step) { return this.left + ((step + 0.5) / this.steps) * this.plot; }
+  y(value) { return this.upper + (this.height - this.upper - this.bottom) * (1 - value / this.top); }
+  shown() { return report.comparison.map((plan, k) => [plan, k]).filter(([plan]) => !this.hidden.has(plan)); }
+
+  draw() {
+    this.plot = Math.max(300, this.chart.clientWidth) - this.left - this.right;
+    this.top = 1.08 * this.shown().reduce((top, [plan]) => Math.max(top, ...this.valuesOf(plan)), 1);
+    const root = svg("svg", { height: this.height, role: "img", "aria-label": "policies compared" });
+    for (const mark of ticks(0, this.top, 5, this.binary)) {
+      const y = this.y(mark);
+      root.append(svg("line", { class: "grid", x1: this.left, x2: this.left + this.plot, y1: y, y2: y }),
+        svg("text", { x: this.left - 8, y: y + 4, "text-anchor": "end" }, this.text(mark, 1)));
+    }
+    for (const mark of ticks(1, this.steps, 8)) {
+      root.append(svg("text", { x: this.x(mark - 1), y: this.height - 8, "text-anchor": "middle" }, mark));
+    }
+    for (const [plan, k] of this.shown()) this.drawLine(root, plan, k);
+    root.append(this.marker);
+    this.chart.replaceChildren(root);
+  }
+
+  drawLine(root, plan, k) {
+    const values = this.valuesOf(plan);
+    const peak = values.indexOf(Math.max(...values));
+    const points = values.map((value, i) => `${this.x(i).toFixed(1)},${this.y(value).toFixed(1)}`).join(" ");
+    root.append(svg("polyline", { points,
+      fill: "none", stroke: color(lineColor(k)), "stroke-width": 2, "stroke-linejoin": "round",
+      "stroke-dasharray": k < kLineColors ? "none" : "6 3", "data-policy": plan.policy }),
+    svg("circle", { cx: this.x(peak), cy: this.y(values[peak]), r: 4, fill: color(lineColor(k)),
+      stroke: color("card"), "stroke-width": 1.5 }));
+  }
+
+  describe(event) {
+    const x = event.clientX - this.chart.getBoundingClientRect().left - this.left;
+    const step = Math.min(this.steps - 1, Math.max(0, Math.floor((x / this.plot) * this.steps)));
+    for (const end of ["x1", "x2"]) this.marker.setAttribute(end, this.x(step));
+    this.marker.setAttribute("visibility", "visible");
+    const { layer, phase } = report.steps[step];
+    tip.show(event, `step ${step + 1}: ${layer} ${phase}`,
+      this.shown().map(([plan, k]) => [plan.policy, this.text(this.valuesOf(plan)[step], 3), lineColor(k)]));
+  }
+}
+
+function peakText(plan) {
+  const peak = Math.max(...plan.live_bytes);
+  const bytes = report.plan.accounting === "paper" ? `${(peak / 2 ** 20).toFixed(3)} MiB` : bytesText(peak);
+  const over = plan.over_budget ? ", over the budget" : "";
+  return `${plan.policy}: ${bytes} at step ${plan.live_bytes.indexOf(peak) + 1}${over}`;
 }
 
 function drawComparison() {
-  const series = report.comparison;
-  if (series.length < 2) return;
+  if (report.comparison.length < 2 || report.steps.length === 0) return;
   byId("compare").hidden = false;
-  byId("compare-note").textContent = report.plan.accounting === "paper"
-    ? "The same steps under each policy, counted as the SuperNeurons paper counts (its Figure 10). Dots mark the peaks."
-    : "The same steps under each policy. Dots mark the peaks. A step counts what is rebuilt for it.";
-  const peakText = (plan) => {
-    const peak = Math.max(...plan.live_bytes);
-    const bytes = report.plan.accounting === "paper" ? `${(peak / 2 ** 20).toFixed(3)} MiB` : bytesText(peak);
-    return `${bytes} at step ${plan.live_bytes.indexOf(peak) + 1}`;
-  };
-  legend("compare-legend", series.map((plan, k) => [`line-${k % 9}`, `${plan.policy}: ${peakText(plan)}` +
-    (plan.peak_bytes > report.plan.budget_bytes ? ", over the budget" : ""), true]));
-  drawLines("compare-bytes", series, (plan) => plan.live_bytes, bytesText, true);
-  drawLines("compare-tensors", series, (plan) => plan.live_tensors, (n) => grouped(n), false);
+  byId("compare-note").textContent = "The same steps under each policy" + (report.plan.accounting === "paper"
+    ? ", counted as the SuperNeurons paper counts (its Figure 10)." : ".") +
+    " A step counts what is rebuilt for it. Dots mark the peaks; a click takes a line away.";
+  const hidden = new Set();
+  const charts = [new LineChart("compare-bytes", hidden, (plan) => plan.live_bytes, bytesText, true),
+    new LineChart("compare-tensors", hidden, (plan) => plan.live_tensors, (n) => grouped(n), false)];
+  byId("compare-legend").replaceChildren(...report.comparison.map((plan, k) => {
+    const entry = el("button", { type: "button", class: "entry", "aria-pressed": "true" },
+      k < kLineColors ? swatch(lineColor(k), true) : dashedSwatch(lineColor(k)), peakText(plan));
+    entry.addEventListener("click", () => {
+      if (!hidden.delete(plan)) hidden.add(plan);
+      entry.setAttribute("aria-pressed", !hidden.has(plan));
+      for (const chart of charts) chart.draw();
+    });
+    return entry;
+  }));
 }

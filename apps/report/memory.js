@@ -138,8 +138,10 @@ class MemoryChart {
       svg("line", { class: kind, x1: this.left, x2: end, y1: this.y(bytes), y2: this.y(bytes) }),
       svg("text", { class: "halo", x: end - 4, y: Number(this.y(bytes)) - 5, "text-anchor": "end" }, text));
     const { budget_bytes: budget, peak_bytes: peak } = report.plan;
-    if (this.budgetShown) level(budget, "limit", `budget ${bytesText(budget)}${budget > peak ? "" : " = peak"}`);
-    if (budget > peak) level(peak, "level", `peak ${bytesText(peak)}`);
+    const together = this.y(peak) - this.y(budget) < 18;  // no room for two texts
+    const both = budget > peak ? `budget ${bytesText(budget)}, peak ${bytesText(peak)}` : `budget = peak ${bytesText(peak)}`;
+    if (this.budgetShown) level(budget, "limit", together ? both : `budget ${bytesText(budget)}`);
+    if (!this.budgetShown || !together) level(peak, "level", `peak ${bytesText(peak)}`);
   }
 
   drawBusiest() {

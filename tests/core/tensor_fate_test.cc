@@ -70,6 +70,34 @@ TEST_CASE("tensors in place share bytes with the one before") {
   CHECK(followed.fates.at("b").away_steps == 1);  // while it is made, the bytes are still a's
 }
 
+//   a   |f|   |g|   |h|     one copy on the host, read twice
+TEST_CASE("a copy that is brought back several times") {
+  const Followed followed(R"(
+    batch 1 budget 1 arena 1 peak 1 activations 1024 host 1
+    tensor a activation 1024
+    tensor m state 4
+    step f forward writes a
+    step g forward reads a accumulates m
+    step h forward reads a accumulates m
+    alloc a 0
+    run f forward
+    offload a
+    free a
+    alloc a 0
+    prefetch a
+    run g forward
+    free a
+    alloc a 0
+    prefetch a
+    run h forward
+    free a
+  )");
+  CHECK(followed.text.at("a") ==
+        "offloaded after f forward, back 2 times, first before g forward; freed after h forward, "
+        "its last use");
+  CHECK(followed.fates.at("a").trips.size() == 2);
+}
+
 TEST_CASE("a weight may leave and must come back") {
   const Followed followed(kPersistentTransferPlan);
   CHECK(followed.text.at("w") ==
