@@ -139,7 +139,8 @@ class MemoryChart {
       svg("text", { class: "halo", x: end - 4, y: Number(this.y(bytes)) - 5, "text-anchor": "end" }, text));
     const { budget_bytes: budget, peak_bytes: peak } = report.plan;
     const together = this.y(peak) - this.y(budget) < 18;  // no room for two texts
-    const both = budget > peak ? `budget ${bytesText(budget)}, peak ${bytesText(peak)}` : `budget = peak ${bytesText(peak)}`;
+    const both = budget > peak ? `budget ${bytesText(budget)}, peak ${bytesText(peak)}`
+      : `budget = peak ${bytesText(peak)}`;
     if (this.budgetShown) level(budget, "limit", together ? both : `budget ${bytesText(budget)}`);
     if (!this.budgetShown || !together) level(peak, "level", `peak ${bytesText(peak)}`);
   }
