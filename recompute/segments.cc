@@ -37,12 +37,14 @@ Readers FindReaders(const Program& program) {
   return readers;
 }
 
-// A step that leaves something outside the iteration behind (the loss) runs once.
+// The loss, which reads labels and leaves something behind, runs once.
 bool CanRunAgain(const Program& program, const Step& step) {
+  const auto role = [&](const Use& use) { return program.tensor(use.tensor).role; };
   return step.phase == Phase::kForward &&
-         std::none_of(step.writes.begin(), step.writes.end(), [&](const Use& use) {
-           return IsPersistent(program.tensor(use.tensor).role);
-         });
+         std::none_of(step.reads.begin(), step.reads.end(),
+                      [&](const Use& use) { return role(use) == Role::kLabel; }) &&
+         std::none_of(step.writes.begin(), step.writes.end(),
+                      [&](const Use& use) { return IsPersistent(role(use)); });
 }
 
 const Layer& LayerOf(const Program& program, const Step& step) {

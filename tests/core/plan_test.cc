@@ -114,6 +114,7 @@ tiny, batch 2, fp32 nchw, policy liveness, on NVIDIA H200
   states               0 B
   input                0 B
   activation peak      0.001 MiB (1500 bytes) at step 2, relu forward, with 2 live tensors
+  rebuilt              1 extra forward steps
   steps                3, predicted 0.125 ms
 )");
 }

@@ -225,24 +225,22 @@ void CheckAllPlans(uint32_t seed, const Program& program, EngineCatalog& catalog
   CAPTURE(seed);
   for (const bool in_place : {true, false}) {
     CAPTURE(in_place);
-    for (const std::string_view placement : PlacementNames()) {
-      CAPTURE(std::string(placement));
-      // The naive ones always, the others in turn.
-      std::vector<int64_t> minimum;
-      for (size_t i = 0; i < Policies().size(); ++i) {
-        if (i > 1 && (i + seed) % 4 != 0) continue;
-        const std::string policy(Policies()[i].name);
-        CAPTURE(policy);
-        const EvictionRule eviction = seed % 2 == 0 ? EvictionRule::kLru : EvictionRule::kBelady;
-        minimum.push_back(CheckPlans(program,
-                                     {.policy = policy,
-                                      .placement = std::string(placement),
-                                      .eviction = eviction,
-                                      .in_place = in_place},
-                                     catalog));
-      }
-      REQUIRE(minimum[1] <= minimum[0]);
+    // Placements take turns over the seeds; of the policies the naive ones always, the others in
+    // turn.
+    const std::string placement(PlacementNames()[seed % PlacementNames().size()]);
+    CAPTURE(placement);
+    std::vector<int64_t> minimum;
+    for (size_t i = 0; i < Policies().size(); ++i) {
+      if (i > 1 && (i + seed) % 4 != 0) continue;
+      const std::string policy(Policies()[i].name);
+      CAPTURE(policy);
+      const EvictionRule eviction = seed % 2 == 0 ? EvictionRule::kLru : EvictionRule::kBelady;
+      minimum.push_back(CheckPlans(
+          program,
+          {.policy = policy, .placement = placement, .eviction = eviction, .in_place = in_place},
+          catalog));
     }
+    REQUIRE(minimum[1] <= minimum[0]);
   }
 }
 
