@@ -35,16 +35,16 @@ absl::StatusOr<Drafter> Drafter::Create(const Program& program, const Policy& po
   Drafter drafter(program, policy, options, device);
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(drafter.engines_, EngineTable::List(program, options.strict, catalog));
-  std::vector<ComputeSequence> sequences;
+  std::vector<RunOrder> run_orders;
   for (Recomputation recomputation : Recomputations(policy)) {
-    sequences.push_back(SequenceRuns(program, recomputation));
-    RETURN_IF_ERROR(drafter.engines_.AddReruns(program, sequences.back(), catalog));
+    run_orders.push_back(OrderRuns(program, recomputation));
+    RETURN_IF_ERROR(drafter.engines_.AddReruns(program, run_orders.back().runs, catalog));
   }
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   drafter.engines_ms_ = elapsed.count();
-  for (ComputeSequence& runs : sequences)
-    drafter.orders_.push_back(drafter.MakeOrder(std::move(runs)));
+  for (RunOrder& run_order : run_orders)
+    drafter.orders_.push_back(drafter.MakeOrder(std::move(run_order)));
   return drafter;
 }
 
@@ -52,15 +52,16 @@ bool Drafter::in_place() const {
   return options_->in_place && program_->options.accounting == Accounting::kExact;
 }
 
-Drafter::Order Drafter::MakeOrder(ComputeSequence runs) const {
+Drafter::Order Drafter::MakeOrder(RunOrder run_order) const {
   Order order;
+  order.eager = EagerTensors(*program_, policy_.eager, run_order.checkpoints);
   order.times.bytes_per_second = std::min(costs_.d2h_bytes_per_second, costs_.h2d_bytes_per_second);
-  for (const Run& run : runs) {
+  for (const Run& run : run_order.runs) {
     order.workspaces.push_back(RoundUp(engines_.SmallestWorkspace(run), kBlockBytes));
     order.times.run_seconds.push_back(
         (run.recompute ? costs_.rerun_seconds : costs_.step_seconds)[run.step.index()]);
   }
-  order.runs = std::move(runs);
+  order.runs = std::move(run_order.runs);
   if (policy_.needs_based()) return order;  // with a limit of nothing, all that can leaves
   order.smallest_limit = {kUnlimited, kUnlimited};
   if (policy_.to_layerwise_bound)
@@ -103,7 +104,7 @@ Residency Drafter::Decide(const Order& order, const Usage& limit) const {
       *program_, order.runs, order.workspaces,
       {.in_place = in_place(),
        .keep_all = policy_.keep_all,
-       .eager = EagerTensors(*program_, policy_.eager),
+       .eager = order.eager,
        .may_leave = policy_.may_leave,
        .eviction =
            policy_.may_leave == MayLeave::kOnlyCopied ? EvictionRule::kBelady : options_->eviction,

@@ -38,6 +38,7 @@ class Drafter {
   // A way to order the runs.
   struct Order {
     ComputeSequence runs;
+    std::vector<bool> eager;          // by TensorId; empty: none
     std::vector<int64_t> workspaces;  // by position: the least
     TransferTimes times;
     Usage smallest_limit;  // of residency, in the smallest draft
@@ -51,7 +52,7 @@ class Drafter {
         device_(&device),
         costs_(PredictCosts(program, device)) {}
 
-  Order MakeOrder(ComputeSequence runs) const;
+  Order MakeOrder(RunOrder run_order) const;
   bool in_place() const;
   absl::StatusOr<Draft> SmallestOf(const Order& order) const;
   absl::StatusOr<std::optional<Draft>> WithinBudget(const Order& order) const;

@@ -42,7 +42,9 @@ const std::vector<Policy>& Policies() {
       {.name = "recompute-memory",
        .description = "offloads checkpoints; rebuilds what each backward step needs anew",
        .eager = Eager::kCheckpointResults,
-       .recomputation = Recomputation::kMemoryCentric},
+       .may_leave = MayLeave::kOnlyCopied,
+       .recomputation = Recomputation::kMemoryCentric,
+       .to_layerwise_bound = true},
       {.name = "cost-aware",
        .description = "recompute-speed where that stays under the layer-wise bound, else -memory",
        .eager = Eager::kCheckpointResults,
@@ -75,14 +77,15 @@ absl::StatusOr<Policy> FindPolicy(std::string_view name) {
   return absl::NotFoundError(absl::StrFormat("unknown policy '%s'; known:%s", name, known));
 }
 
-std::vector<bool> EagerTensors(const Program& program, Eager eager) {
+std::vector<bool> EagerTensors(const Program& program, Eager eager,
+                               const std::vector<bool>& checkpoints) {
   switch (eager) {
     case Eager::kNone:
       break;
     case Eager::kConvolutionResults:
       return ConvolutionResults(program);
     case Eager::kCheckpointResults:
-      return CheckpointResults(program);
+      return checkpoints;
     case Eager::kConvolutionInputs:
       return ForwardInputs(program, true);
     case Eager::kAllInputs:

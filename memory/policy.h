@@ -41,7 +41,8 @@ const std::vector<Policy>& Policies();
 // Errors: NOT_FOUND listing the policies there are.
 absl::StatusOr<Policy> FindPolicy(std::string_view name);
 
-// By TensorId.
-std::vector<bool> EagerTensors(const Program& program, Eager eager);
+// By TensorId; `checkpoints` as in RunOrder.
+std::vector<bool> EagerTensors(const Program& program, Eager eager,
+                               const std::vector<bool>& checkpoints);
 
 }  // namespace neap

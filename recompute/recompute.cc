@@ -1,6 +1,7 @@
 #include "neap/recompute/recompute.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "neap/recompute/layer_usage.h"
@@ -144,12 +145,8 @@ class Sequencer {
   std::vector<TensorId> rebuilt_;  // in memory-centric segments, there now
 };
 
-int64_t BoundOf(const ComputeSequence& runs, const std::vector<RunUsage>& usage) {
-  int64_t bound = 0;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    if (!runs[i].recompute) bound = std::max(bound, usage[i].working_set + usage[i].open);
-  }
-  return bound;
+bool CanBeInPlace(const Program& program) {
+  return program.options.accounting == Accounting::kExact;
 }
 
 // Segments of which something rebuilt is in memory where the usage exceeds the bound.
@@ -157,7 +154,8 @@ std::vector<size_t> SegmentsAbove(const Program& program, const Segments& segmen
                                   const ComputeSequence& runs, const std::vector<RunUsage>& usage,
                                   int64_t bound) {
   std::vector<int> above = {0};  // positions above the bound, before each
-  for (const RunUsage& at : usage) above.push_back(above.back() + (at.sum() > bound ? 1 : 0));
+  for (const RunUsage& at : usage)
+    above.push_back(above.back() + (at.sum() + at.sources > bound ? 1 : 0));
   std::vector<size_t> found;
   for (const Lifetime& life : Lifetimes(program, runs)) {
     if (!segments.dropped[life.tensor.index()]) continue;
@@ -171,13 +169,13 @@ std::vector<size_t> SegmentsAbove(const Program& program, const Segments& segmen
 // Begins with speed-centric everywhere and gives up on the segments that it would cost too much
 // memory in, until none does.
 ComputeSequence CostAware(const Program& program, const Segments& segments) {
-  const bool in_place = program.options.accounting == Accounting::kExact;
   std::vector<Keep> modes(segments.steps.size(), Keep::kSpeed);
+  const int64_t bound = BoundLayerwise(program, CanBeInPlace(program)).bytes;
   while (true) {
     ComputeSequence runs = Sequencer(program, segments, modes).Make();
-    const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
+    const std::vector<RunUsage> usage = UsagePerRun(program, runs, CanBeInPlace(program));
     bool changed = false;
-    for (size_t segment : SegmentsAbove(program, segments, runs, usage, BoundOf(runs, usage))) {
+    for (size_t segment : SegmentsAbove(program, segments, runs, usage, bound)) {
       changed = changed || modes[segment] == Keep::kSpeed;
       modes[segment] = Keep::kMemory;
     }
@@ -185,35 +183,79 @@ ComputeSequence CostAware(const Program& program, const Segments& segments) {
   }
 }
 
+ComputeSequence WithAll(const Program& program, const Segments& segments, Keep keep) {
+  const std::vector<Keep> modes(segments.steps.size(), keep);
+  return Sequencer(program, segments, modes).Make();
+}
+
+// Of the reruns [first, last), the one with the smallest result.
+std::optional<StepId> SmallestResult(const Program& program, const ComputeSequence& runs,
+                                     size_t first, size_t last) {
+  std::optional<StepId> smallest;
+  int64_t least = 0;
+  for (size_t i = first; i < last; ++i) {
+    int64_t bytes = 0;
+    for (TensorId made : RunWrites(program, runs[i]))
+      bytes += program.tensor(made).spec.size_bytes();
+    if (smallest.has_value() && bytes >= least) continue;
+    smallest = runs[i].step;
+    least = bytes;
+  }
+  return smallest;
+}
+
+// Makes checkpoints of the smallest results beyond reruns that exceed the bound.
+void MeetBound(const Program& program, Segments& segments, std::vector<bool>& checkpoints) {
+  const int64_t bound = BoundLayerwise(program, CanBeInPlace(program)).bytes;
+  while (true) {
+    const ComputeSequence runs = WithAll(program, segments, Keep::kMemory);
+    const std::vector<RunUsage> usage = UsagePerRun(program, runs, CanBeInPlace(program));
+    bool changed = false;
+    for (size_t i = 0; i < runs.size();) {
+      size_t end = i + 1;
+      if (!runs[i].recompute || usage[i].sum() <= bound) {
+        i = end;
+        continue;
+      }
+      while (end < runs.size() && runs[end].recompute) ++end;
+      const StepId kept = *SmallestResult(program, runs, i, end);
+      for (const Use& use : program.steps[kept.index()].writes) {
+        changed = changed || segments.dropped[use.tensor.index()];
+        segments.dropped[use.tensor.index()] = false;
+        checkpoints[use.tensor.index()] = true;
+      }
+      i = end;
+    }
+    if (!changed) return;
+  }
+}
+
 }  // namespace
 
-ComputeSequence SequenceRuns(const Program& program, Recomputation recomputation) {
+RunOrder OrderRuns(const Program& program, Recomputation recomputation) {
   if (recomputation == Recomputation::kNone || program.options.mode == Mode::kInference)
-    return ProgramOrder(program);
-  const Segments segments = recomputation == Recomputation::kEvenSegments
-                                ? EvenSegments(program)
-                                : CheckpointSegments(program);
-  if (recomputation == Recomputation::kCostAware) return CostAware(program, segments);
-  const Keep mode = recomputation == Recomputation::kMemoryCentric ? Keep::kMemory : Keep::kSpeed;
-  const std::vector<Keep> modes(segments.steps.size(), mode);
-  return Sequencer(program, segments, modes).Make();
+    return {.runs = ProgramOrder(program)};
+  if (recomputation == Recomputation::kEvenSegments)
+    return {.runs = WithAll(program, EvenSegments(program), Keep::kSpeed)};
+  Segments segments = CheckpointSegments(program);
+  RunOrder order = {.checkpoints = CheckpointResults(program)};
+  MeetBound(program, segments, order.checkpoints);
+  switch (recomputation) {
+    case Recomputation::kCostAware:
+      order.runs = CostAware(program, segments);
+      break;
+    case Recomputation::kMemoryCentric:
+      order.runs = WithAll(program, segments, Keep::kMemory);
+      break;
+    default:
+      order.runs = WithAll(program, segments, Keep::kSpeed);
+      break;
+  }
+  return order;
 }
 
 int64_t ExtraForwards(const ComputeSequence& runs) {
   return std::count_if(runs.begin(), runs.end(), [](const Run& run) { return run.recompute; });
-}
-
-LayerwiseBound BoundLayerwise(const Program& program, bool in_place) {
-  LayerwiseBound bound;
-  const ComputeSequence runs = ProgramOrder(program);
-  const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
-  for (size_t i = 0; i < runs.size(); ++i) {
-    bound.l_peak = std::max(bound.l_peak, usage[i].working_set);
-    if (usage[i].working_set + usage[i].open <= bound.bytes) continue;
-    bound.bytes = usage[i].working_set + usage[i].open;
-    bound.step = runs[i].step;
-  }
-  return bound;
 }
 
 }  // namespace neap

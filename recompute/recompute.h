@@ -12,8 +12,12 @@
 // memory-centric elsewhere. The order is all that is decided here; from it follow the lifetimes,
 // and from those every place in memory.
 //
-//   ComputeSequence runs = SequenceRuns(program, Recomputation::kCostAware);
-//   ExtraForwards(runs);
+// A rerun can itself need more than any step does: the way to a small tensor may lead over a large
+// one (conv -> bn -> relu -> pool, 4 times smaller). Then the small one becomes a checkpoint, until
+// memory-centric stays under the bound.
+//
+//   RunOrder order = OrderRuns(program, Recomputation::kCostAware);
+//   ExtraForwards(order.runs);
 #pragma once
 
 #include <cstdint>
@@ -21,6 +25,7 @@
 
 #include "neap/core/lifetimes.h"
 #include "neap/core/program.h"
+#include "neap/recompute/layer_usage.h"
 
 namespace neap {
 
@@ -32,20 +37,13 @@ enum class Recomputation : uint8_t {
   kEvenSegments,  // Chen et al., 2016: sqrt(n) segments, rebuilt as speed-centric does
 };
 
-// A rerun comes right before the backward step that wants it.
-ComputeSequence SequenceRuns(const Program& program, Recomputation recomputation);
+struct RunOrder {
+  ComputeSequence runs;           // a rerun comes right before the backward step that wants it
+  std::vector<bool> checkpoints;  // by TensorId: what is kept of CONV, FC and Add, and the small
+                                  // ones above; empty with kNone and kEvenSegments
+};
+RunOrder OrderRuns(const Program& program, Recomputation recomputation);
 
 int64_t ExtraForwards(const ComputeSequence& runs);
-
-// What no layer-wise schedule can do without, in bytes of activations, saved tensors and gradients:
-// at each step its working set, and the gradients that are open there (begun, but waiting: at the
-// fans and joins of the network) with the saved tensors. SuperNeurons' l_peak is the largest
-// working set.
-struct LayerwiseBound {
-  int64_t bytes = 0;   // the largest sum over steps
-  StepId step;         // where
-  int64_t l_peak = 0;  // the largest working set alone
-};
-LayerwiseBound BoundLayerwise(const Program& program, bool in_place);
 
 }  // namespace neap
