@@ -61,6 +61,9 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
   flags.Add("placement", "NAME", "how places in the arena are found",
             OneOf(placements, &placement));
   flags.Add("no-in-place", "no result takes over the bytes of an operand", &no_in_place);
+  flags.Add("offload-params",
+            "parameters and optimizer state are on the host but around their uses",
+            &offload_params);
   flags.Add("strict", "the same bits under every budget; always so on the CPU", &strict);
   flags.Add("device", "DEVICE", device_help, Text(&device));
 }
@@ -68,6 +71,7 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
 PlannerOptions PlanningFlags::Options(const DeviceDescription& description) const {
   return {.policy = policy,
           .placement = placement,
+          .offload_params = offload_params,
           .in_place = !no_in_place,
           .strict = strict || description.kind == "cpu"};
 }

@@ -35,6 +35,7 @@ struct PlanningFlags {
   std::string policy = "liveness";
   std::string placement = "offline";
   bool no_in_place = false;
+  bool offload_params = false;
   bool strict = false;
   std::string device;  // empty: choose
 

@@ -104,6 +104,7 @@ SessionOptions TrainFlags::Options(const PlannerOptions& planner, int64_t last_s
   return {.budget_bytes = planner.budget_bytes,
           .policy = planner.policy,
           .placement = planner.placement,
+          .offload_params = planner.offload_params,
           .in_place = planner.in_place,
           .strict = planner.strict,
           .sgd = sgd,

@@ -16,14 +16,21 @@ namespace neap {
 // Turns a plan's actions into operations.
 class Executor::Binder {
  public:
-  Binder(const Program& program, const Plan& plan, Executor& executor, std::byte* arena)
+  Binder(const Program& program, const Plan& plan, Executor& executor, std::byte* arena,
+         std::byte* homes)
       : program_(program),
         plan_(plan),
         executor_(executor),
         arena_(arena),
+        homes_(homes),
         regions_(plan.tensors.size()),
         host_offsets_(plan.tensors.size(), 0) {
     executor_.given_.resize(plan.tensors.size(), nullptr);
+    const HostHomes layout = LayOutHostHomes(plan);
+    for (const PlanTensor& tensor : plan.tensors) {
+      if (tensor.on_host)
+        executor_.given_[tensor.id.index()] = homes_ + layout.offsets[tensor.id.index()];
+    }
   }
 
   absl::Status Bind() {
@@ -35,7 +42,7 @@ class Executor::Binder {
     for (const HostPlace& place : host_places_) {
       if (place.wait_for.has_value()) event_of_.try_emplace(*place.wait_for, event_of_.size());
     }
-    const bool transfers = executor_.host_pool_.size_bytes() > 0;
+    const bool transfers = plan_.host_peak_bytes > 0;
     if (transfers) {
       Join(Stream::kD2h, Stream::kCompute);
       Join(Stream::kH2d, Stream::kCompute);
@@ -89,15 +96,18 @@ class Executor::Binder {
   absl::Status BindAction(const FreeAction& /*free*/) { return absl::OkStatus(); }
 
   absl::Status BindAction(const OffloadAction& offload) {
-    const HostPlace& place = host_places_[next_place_++];
-    host_offsets_[offload.tensor.index()] = place.offset;
-    if (place.wait_for.has_value()) {
-      executor_.operations_.emplace_back(WaitEvent{Stream::kD2h, event_of_.at(*place.wait_for)});
-    }
+    if (!plan_.tensors[offload.tensor.index()].on_host) TakeHostPlace(offload.tensor);
     const auto [device, host] = Places(offload.tensor);
     executor_.operations_.emplace_back(
         Transfer{Stream::kD2h, host, device, Bytes(offload.tensor), End(offload.tensor)});
     return absl::OkStatus();
+  }
+  void TakeHostPlace(TensorId tensor) {
+    const HostPlace& place = host_places_[next_place_++];
+    host_offsets_[tensor.index()] = place.offset;
+    if (place.wait_for.has_value()) {
+      executor_.operations_.emplace_back(WaitEvent{Stream::kD2h, event_of_.at(*place.wait_for)});
+    }
   }
   absl::Status BindAction(const PrefetchAction& prefetch) {
     const auto [device, host] = Places(prefetch.tensor);
@@ -244,14 +254,17 @@ class Executor::Binder {
   int64_t Bytes(TensorId tensor) const { return plan_.tensors[tensor.index()].bytes; }
   int64_t End(TensorId tensor) const { return regions_[tensor.index()].end(); }
   std::pair<std::byte*, std::byte*> Places(TensorId tensor) const {
-    return {arena_ + regions_[tensor.index()].offset,
-            executor_.host_pool_.data() + host_offsets_[tensor.index()]};
+    std::byte* host = plan_.tensors[tensor.index()].on_host
+                          ? executor_.given_[tensor.index()]
+                          : executor_.host_pool_.data() + host_offsets_[tensor.index()];
+    return {arena_ + regions_[tensor.index()].offset, host};
   }
 
   const Program& program_;
   const Plan& plan_;
   Executor& executor_;
   std::byte* arena_;
+  std::byte* homes_;
   std::vector<Region> regions_;  // by TensorId, as of the action at hand
   absl::flat_hash_map<std::pair<StepSignature, std::string>, size_t> kernel_of_;  // by engine id
   std::vector<HostPlace> host_places_;             // of the offloads, in issue order
@@ -262,9 +275,9 @@ class Executor::Binder {
 };
 
 absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& plan, Device& device,
-                                          std::byte* arena) {
+                                          std::byte* arena, std::byte* homes) {
   Executor executor(device);
-  RETURN_IF_ERROR(Binder(program, plan, executor, arena).Bind());
+  RETURN_IF_ERROR(Binder(program, plan, executor, arena, homes).Bind());
   return executor;
 }
 

@@ -33,13 +33,15 @@ namespace neap {
 
 class Executor {
  public:
+  // `homes`: pinned memory of LayOutHostHomes(plan).bytes for the tensors that are on the host
+  // between iterations; may be null where there are none.
   static absl::StatusOr<Executor> Create(const Program& program, const Plan& plan, Device& device,
-                                         std::byte* arena);
+                                         std::byte* arena, std::byte* homes = nullptr);
 
   absl::Status Run();
 
-  // Where a given tensor (persistent, input, label) lies when an iteration begins; null if the plan
-  // has no use for it.
+  // Where a given tensor (persistent, input, label) lies when an iteration begins, in the arena or
+  // in `homes`; null if the plan has no use for it.
   std::byte* Address(TensorId tensor) const { return given_[tensor.index()]; }
 
   // The highest arena address that Run() has handed to a kernel or a copy, as bytes from the

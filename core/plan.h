@@ -50,7 +50,8 @@ struct PlanTensor {
   Role role = Role::kActivation;
   Shape shape;
   DType dtype = DType::kFp32;
-  int64_t bytes = 0;  // exact; its region is rounded up to whole blocks
+  int64_t bytes = 0;     // exact; its region is rounded up to whole blocks
+  bool on_host = false;  // persistent only: its value is on the host between iterations
   friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
 };
 

@@ -22,8 +22,10 @@ Json Ids(const std::vector<TensorId>& ids) {
 Json ToJson(const PlanTensor& tensor) {
   Json shape = Json::array();
   for (int64_t dim : tensor.shape.dims()) shape.push_back(dim);
-  return {{"id", tensor.id.value}, {"name", tensor.name},         {"role", Name(tensor.role)},
-          {"shape", shape},        {"dtype", Name(tensor.dtype)}, {"bytes", tensor.bytes}};
+  Json out = {{"id", tensor.id.value}, {"name", tensor.name},         {"role", Name(tensor.role)},
+              {"shape", shape},        {"dtype", Name(tensor.dtype)}, {"bytes", tensor.bytes}};
+  if (tensor.on_host) out["on_host"] = true;
+  return out;
 }
 
 Json ToJson(const PlanStep& step) {
@@ -152,6 +154,12 @@ class Reader {
     }
     return out;
   }
+  // There and true, or absent.
+  bool Flag(const char* key) {
+    const Json* value = Find(key);
+    if (value != nullptr && *value != Json(true)) Fail(absl::StrCat(key, " is not true"));
+    return value != nullptr;
+  }
   // Each key is asked for once.
   const Json* Find(const char* key) {
     if (!object_.is_object()) return nullptr;
@@ -199,7 +207,8 @@ absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where
                        .role = reader.Named("role", ParseRole),
                        .shape = Shape({dims.begin(), dims.end()}),
                        .dtype = reader.Named("dtype", ParseDType),
-                       .bytes = reader.Integer("bytes")};
+                       .bytes = reader.Integer("bytes"),
+                       .on_host = reader.Flag("on_host")};
   RETURN_IF_ERROR(reader.Finish());
   return tensor;
 }

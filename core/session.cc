@@ -15,6 +15,7 @@
 #include "neap/core/program.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/verifier.h"
+#include "neap/memory/host_pool.h"
 
 namespace neap {
 namespace {
@@ -31,8 +32,11 @@ struct Runtime {
 absl::StatusOr<PlanResult> PlanAndVerify(const Program& program, const SessionOptions& options,
                                          Device& device) {
   const PlannerOptions planner = {.budget_bytes = options.budget_bytes,
+                                  .host_budget_bytes = options.host_budget_bytes,
                                   .policy = options.policy,
                                   .placement = options.placement,
+                                  .offload_params = options.offload_params,
+                                  .eviction = options.eviction,
                                   .in_place = options.in_place,
                                   .strict = options.strict || device.description().kind == "cpu"};
   ASSIGN_OR_RETURN(PlanResult result,
@@ -210,11 +214,12 @@ class Session::Impl {
     return absl::OkStatus();
   }
 
-  // Persistent tensors lie at the bottom of the arena, the same in both plans.
+  // Persistent tensors lie at the bottom of the arena, the same in both plans, but for those that
+  // are on the host.
   int64_t PersistentBytes() const {
     int64_t bytes = 0;
-    for (const Tensor& tensor : training_.program.tensors) {
-      if (IsPersistent(tensor.role)) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+    for (const PlanTensor& tensor : training_.planned.plan.tensors) {
+      if (IsPersistent(tensor.role) && !tensor.on_host) bytes += RoundUp(tensor.bytes, kBlockBytes);
     }
     return bytes;
   }
@@ -258,12 +263,16 @@ class Session::Impl {
     training_.executor.reset();
     inference_.executor.reset();
     arena_ = Buffer();
+    const int64_t homes_bytes = LayOutHostHomes(training_.planned.plan).bytes;
+    if (homes_.size_bytes() < homes_bytes) {
+      ASSIGN_OR_RETURN(homes_, device_.Allocate(MemoryKind::kPinnedHost, homes_bytes));
+    }
     const int64_t bytes =
         std::max(training_.planned.plan.arena_bytes, inference_.planned.plan.arena_bytes);
     ASSIGN_OR_RETURN(arena_, device_.Allocate(MemoryKind::kDevice, bytes));
     for (Runtime* runtime : {&training_, &inference_}) {
       ASSIGN_OR_RETURN(runtime->executor, Executor::Create(runtime->program, runtime->planned.plan,
-                                                           device_, arena_.data()));
+                                                           device_, arena_.data(), homes_.data()));
     }
     return absl::OkStatus();
   }
@@ -337,6 +346,7 @@ class Session::Impl {
   Device& device_;
   SessionOptions options_;
   Buffer arena_;
+  Buffer homes_;  // of the persistent tensors that are on the host between iterations
   std::optional<Buffer> evacuated_;  // persistent tensors, while there is no arena for them
   Runtime training_;
   Runtime inference_;

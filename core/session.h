@@ -44,6 +44,9 @@ struct SessionOptions {
   int64_t budget_bytes = kUnlimited;
   std::string policy = "liveness";
   std::string placement = "offline";
+  int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
+  bool offload_params = false;  // parameters and optimizer state live on the host between uses
+  EvictionRule eviction = EvictionRule::kLru;
   bool in_place = true;
   bool strict = false;  // same bits under every budget; always so on the CPU
   Sgd sgd = {};

@@ -226,6 +226,12 @@ class Checker {
       return site_.Fault(PlanFault::kEndState,
                          absl::StrFormat("%s ends %s", site_.Describe(tensor), what));
     };
+    if (plan_.tensors[tensor.index()].on_host) {
+      if (places_.is_allocated(tensor)) return fault("in the arena, but began on the host");
+      if (!values_.CheckHostCopy(tensor).ok())
+        return fault("without its current value on the host");
+      return absl::OkStatus();
+    }
     if (!places_.is_allocated(tensor)) return fault("outside the arena");
     if (places_.region(tensor) != *given_.home(tensor)) {
       return fault(absl::StrCat("with ", Site::Describe(places_.region(tensor)),

@@ -36,7 +36,8 @@ absl::StatusOr<bool> Given::Alloc(const AllocAction& alloc, bool shared) {
   std::optional<Region>& home = homes_[alloc.tensor.index()];
   if (home.has_value()) return false;
   home = alloc.region;
-  if (!IsGiven(plan_.tensors[alloc.tensor.index()].role)) return false;
+  const PlanTensor& tensor = plan_.tensors[alloc.tensor.index()];
+  if (!IsGiven(tensor.role) || tensor.on_host) return false;
   return FirstAlloc(alloc, shared);
 }
 

@@ -1,9 +1,9 @@
 // Values that come from outside, and where they are put. Private to the verifier.
 //
-// The batch and all persistent tensors are in memory before the first action, each at the place of
-// its first alloc. So no two of them may want the same bytes there, nothing may write there before
-// that alloc, and persistent ones must be back there at the end: the next iteration begins with
-// them.
+// The batch and all persistent tensors but those on the host are in memory before the first action,
+// each at the place of its first alloc. So no two of them may want the same bytes there, nothing
+// may write there before that alloc, and persistent ones must be back there at the end: the next
+// iteration begins with them.
 #pragma once
 
 #include <cstdint>

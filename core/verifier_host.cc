@@ -1,15 +1,16 @@
 #include "neap/core/verifier_host.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_format.h"
 
 namespace neap::verifier {
 namespace {
 
-// Of a tensor that has had a region, so that rounding cannot overflow.
 int64_t CopyBytes(const PlanTensor& tensor) {
-  return (tensor.bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  const int64_t blocks = tensor.bytes / kBlockBytes + (tensor.bytes % kBlockBytes == 0 ? 0 : 1);
+  return std::min(blocks, std::numeric_limits<int64_t>::max() / kBlockBytes) * kBlockBytes;
 }
 
 bool Knows(const Plan& plan, TensorId tensor) {
@@ -20,6 +21,12 @@ bool Knows(const Plan& plan, TensorId tensor) {
 
 HostCopies::HostCopies(const Plan& plan, const Site& site)
     : plan_(plan), site_(site), is_last_read_(plan.actions.size()), is_alive_(plan.tensors.size()) {
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (!tensor.on_host) continue;
+    is_alive_[tensor.id.index()] = true;
+    bytes_ += std::min(CopyBytes(tensor), std::numeric_limits<int64_t>::max() - bytes_);
+  }
+  peak_bytes_ = bytes_;
   std::vector<bool> is_read_later(plan.tensors.size());
   for (size_t i = plan.actions.size(); i-- > 0;) {
     if (const auto* offload = std::get_if<OffloadAction>(&plan.actions[i])) {
@@ -48,7 +55,7 @@ absl::Status HostCopies::Offload(TensorId tensor) {
 }
 
 void HostCopies::Prefetch(TensorId tensor) {
-  if (!is_last_read_[*site_.action()]) return;
+  if (!is_last_read_[*site_.action()] || plan_.tensors[tensor.index()].on_host) return;
   is_alive_[tensor.index()] = false;
   bytes_ -= CopyBytes(plan_.tensors[tensor.index()]);
 }

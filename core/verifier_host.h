@@ -1,7 +1,8 @@
 // Bytes of host memory that copies of tensors take. Private to the verifier.
 //
 // A copy lives from its offload until the last prefetch that reads it; one that none reads, until
-// the next offload of the tensor replaces it or the plan ends.
+// the next offload of the tensor replaces it or the plan ends. Those of tensors that are on the
+// host between iterations live always.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/verifier_site.h"
@@ -50,6 +51,10 @@ absl::Status CheckTensors(const Plan& plan, const Site& site) {
     if (tensor.id != TensorId(i)) {
       return site.Fault(PlanFault::kId,
                         absl::StrFormat("the tensor at %d has id %d", i, tensor.id.value));
+    }
+    if (tensor.on_host && !IsPersistent(tensor.role)) {
+      return site.Fault(PlanFault::kTensor, absl::StrCat(site.Describe(tensor.id),
+                                                         " is on the host, but not persistent"));
     }
     const std::optional<int64_t> bytes = SizeBytes(tensor);
     if (bytes.has_value() && *bytes == tensor.bytes) continue;

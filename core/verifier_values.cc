@@ -23,7 +23,11 @@ bool RerunWrites(const Plan& plan, const PlanStep& step, TensorId tensor) {
 }
 
 Values::Values(const Plan& plan, const Site& site)
-    : plan_(plan), site_(site), tensors_(plan.tensors.size()), first_runs_(plan.steps.size()) {}
+    : plan_(plan), site_(site), tensors_(plan.tensors.size()), first_runs_(plan.steps.size()) {
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (tensor.on_host) tensors_[tensor.id.index()].host = 0;
+  }
+}
 
 absl::Status Values::CheckVersion(TensorId tensor, Version wanted) const {
   const std::optional<Version>& device = tensors_[tensor.index()].device;
@@ -81,8 +85,8 @@ absl::Status Values::Offload(TensorId tensor) {
   return absl::OkStatus();
 }
 
-absl::Status Values::Prefetch(TensorId tensor) {
-  TensorVersions& versions = tensors_[tensor.index()];
+absl::Status Values::CheckHostCopy(TensorId tensor) const {
+  const TensorVersions& versions = tensors_[tensor.index()];
   if (!versions.host.has_value()) {
     return site_.Fault(PlanFault::kHostCopy, "it has no host copy");
   }
@@ -91,7 +95,12 @@ absl::Status Values::Prefetch(TensorId tensor) {
                        absl::StrFormat("its host copy is version %d, not version %d",
                                        *versions.host, versions.current));
   }
-  versions.device = versions.host;
+  return absl::OkStatus();
+}
+
+absl::Status Values::Prefetch(TensorId tensor) {
+  RETURN_IF_ERROR(CheckHostCopy(tensor));
+  tensors_[tensor.index()].device = tensors_[tensor.index()].host;
   return absl::OkStatus();
 }
 

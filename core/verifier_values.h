@@ -29,6 +29,8 @@ class Values {
   void Run(const PlanStep& step);
   void Rerun(const PlanStep& step);
 
+  // Whether the tensor's host copy is of the current version.
+  absl::Status CheckHostCopy(TensorId tensor) const;
   absl::Status Offload(TensorId tensor);
   absl::Status Prefetch(TensorId tensor);
 

@@ -44,7 +44,7 @@ absl::StatusOr<Draft> PlaceDraft(const Program& program, ComputeSequence runs, R
                                  const EngineTable& engines, std::string_view placement,
                                  const PlacementGoal& goal) {
   Draft draft = {.runs = std::move(runs), .residency = std::move(residency)};
-  const int64_t persistent_bytes = PersistentBytes(program);
+  const int64_t persistent_bytes = PersistentBytes(program, draft.residency.travels);
   const BlockList list = TransientBlocks(program, draft, engines);
   draft.lower_bound_bytes = persistent_bytes + PlacementLowerBound(list.blocks);
   if (placement == "offline") {
@@ -63,7 +63,7 @@ absl::StatusOr<Draft> PlaceDraft(const Program& program, ComputeSequence runs, R
 absl::StatusOr<WalkResult> WalkDraft(const Program& program, const Draft& draft,
                                      const EngineTable& engines, std::string_view placement,
                                      int64_t budget_bytes, WorkspaceChoice choice) {
-  const int64_t capacity = budget_bytes - PersistentBytes(program);
+  const int64_t capacity = budget_bytes - PersistentBytes(program, draft.residency.travels);
   if (placement == "offline") {
     OfflineAllocator allocator(capacity, draft.offsets);
     return WalkRuns(program, draft.runs, draft.residency, engines, choice, allocator);

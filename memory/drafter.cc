@@ -33,6 +33,7 @@ absl::StatusOr<Drafter> Drafter::Create(const Program& program, const Policy& po
                                         const PlannerOptions& options,
                                         const DeviceDescription& device, EngineCatalog& catalog) {
   Drafter drafter(program, policy, options, device);
+  if (options.offload_params) drafter.travels_ = Travellers(program);
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(drafter.engines_, EngineTable::List(program, options.strict, catalog));
   std::vector<RunOrder> run_orders;
@@ -105,6 +106,7 @@ Residency Drafter::Decide(const Order& order, const Usage& limit) const {
       {.in_place = in_place(),
        .keep_all = policy_.keep_all,
        .eager = order.eager,
+       .travels = travels_,
        .may_leave = policy_.may_leave,
        .eviction =
            policy_.may_leave == MayLeave::kOnlyCopied ? EvictionRule::kBelady : options_->eviction,
@@ -125,7 +127,7 @@ absl::StatusOr<std::optional<Draft>> Drafter::WithinBudget(const Order& order) c
   Usage limit = {kUnlimited, kUnlimited};
   PlacementGoal goal = {.most_comparisons = kMostComparisons};
   if (budget_bytes != kUnlimited)
-    limit.bytes = goal.target_bytes = budget_bytes - PersistentBytes(*program_);
+    limit.bytes = goal.target_bytes = budget_bytes - PersistentBytes(*program_, travels_);
   for (int attempt = 0; attempt < kMostAttempts && limit.bytes > 0; ++attempt) {
     Residency residency = Decide(order, policy_.needs_based() ? limit : order.smallest_limit);
     if (budget_bytes != kUnlimited) OverlapTransfers(*program_, order.times, limit, residency);
@@ -142,7 +144,7 @@ absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft) const {
   ASSIGN_OR_RETURN(WalkResult walk,
                    WalkDraft(*program_, draft, engines_, options_->placement,
                              options_->budget_bytes, WorkspaceChoice::kFirstThatFits));
-  Plan plan = DescribeProgram(*program_, *device_);
+  Plan plan = DescribeProgram(*program_, travels_, *device_);
   plan.actions = std::move(walk.actions);
   plan.actions = WithWaits(plan);
   return PredictTimeline(plan, costs_).total_us;

@@ -66,6 +66,7 @@ class Drafter {
   const PlannerOptions* options_;
   const DeviceDescription* device_;
   TimelineCosts costs_;
+  std::vector<bool> travels_;  // by TensorId; empty: none
   EngineTable engines_;
   double engines_ms_ = 0;
   std::vector<Order> orders_;

@@ -26,12 +26,14 @@ std::vector<Copy> FindCopies(const Plan& plan) {
   for (size_t i = 0; i < plan.actions.size(); ++i) {
     const int at = static_cast<int>(i);
     if (const auto* offload = std::get_if<OffloadAction>(&plan.actions[i])) {
+      if (plan.tensors[offload->tensor.index()].on_host) continue;
       std::optional<size_t>& copy = open[offload->tensor.index()];
       if (copy.has_value() && !copies[*copy].is_read) copies[*copy].end = at;
       copy = copies.size();
       copies.push_back({.tensor = offload->tensor, .begin = at, .end = at});
       copies.back().end = static_cast<int>(plan.actions.size());
     } else if (const auto* prefetch = std::get_if<PrefetchAction>(&plan.actions[i])) {
+      if (plan.tensors[prefetch->tensor.index()].on_host) continue;
       Copy& copy = copies[*open[prefetch->tensor.index()]];
       copy.end = at + 1;
       copy.is_read = true;
@@ -51,6 +53,16 @@ std::vector<PlacementBlock> BlocksOf(const Plan& plan, const std::vector<Copy>& 
 }
 
 }  // namespace
+
+HostHomes LayOutHostHomes(const Plan& plan) {
+  HostHomes homes = {.offsets = std::vector<int64_t>(plan.tensors.size(), 0)};
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (!tensor.on_host) continue;
+    homes.offsets[tensor.id.index()] = homes.bytes;
+    homes.bytes += RoundUp(tensor.bytes, kBlockBytes);
+  }
+  return homes;
+}
 
 HostLayout LayOutHostPool(const Plan& plan) {
   const std::vector<Copy> copies = FindCopies(plan);
@@ -74,7 +86,7 @@ HostLayout LayOutHostPool(const Plan& plan) {
 }
 
 int64_t HostPeakBytes(const Plan& plan) {
-  return PlacementLowerBound(BlocksOf(plan, FindCopies(plan)));
+  return LayOutHostHomes(plan).bytes + PlacementLowerBound(BlocksOf(plan, FindCopies(plan)));
 }
 
 }  // namespace neap

@@ -17,6 +17,15 @@
 
 namespace neap {
 
+// The places of tensors that are on the host between iterations: one after another, in the order of
+// their ids, the same in every plan of a network. By TensorId; 0 for others.
+struct HostHomes {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;
+};
+HostHomes LayOutHostHomes(const Plan& plan);
+
+// The places of all other copies.
 struct HostPlace {
   int64_t action = 0;  // the offload's index in the plan
   TensorId tensor;
@@ -26,7 +35,7 @@ struct HostPlace {
 
 struct HostLayout {
   std::vector<HostPlace> places;  // in order of `action`
-  int64_t bytes = 0;              // of the pool: at least the plan's host_peak_bytes
+  int64_t bytes = 0;
 };
 HostLayout LayOutHostPool(const Plan& plan);
 

@@ -10,6 +10,14 @@
 namespace neap {
 namespace {
 
+bool Travels(TensorId tensor, const std::vector<bool>& travels) {
+  return !travels.empty() && travels[tensor.index()];
+}
+
+bool HasFixedPlace(const Tensor& tensor, const std::vector<bool>& travels) {
+  return IsPersistent(tensor.role) && !Travels(tensor.id, travels);
+}
+
 class Walker {
  public:
   Walker(const Program& program, const ComputeSequence& runs, const Residency& residency,
@@ -46,7 +54,7 @@ class Walker {
   void PlacePersistent() {
     int64_t offset = 0;
     for (const Tensor& tensor : program_.tensors) {
-      if (!IsPersistent(tensor.role)) continue;
+      if (!HasFixedPlace(tensor, residency_.travels)) continue;
       const Region region = {offset, RoundUp(tensor.spec.size_bytes(), kBlockBytes)};
       Alloc(tensor.id, region);
       offset = region.end();
@@ -171,10 +179,10 @@ Buffers FindBuffers(const Residency& residency) {
   return buffers;
 }
 
-int64_t PersistentBytes(const Program& program) {
+int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels) {
   int64_t bytes = 0;
   for (const Tensor& tensor : program.tensors) {
-    if (IsPersistent(tensor.role)) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+    if (HasFixedPlace(tensor, travels)) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
   return bytes;
 }
@@ -185,7 +193,8 @@ absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequenc
   return Walker(program, runs, residency, allocator).Walk(engines, choice);
 }
 
-Plan DescribeProgram(const Program& program, const DeviceDescription& device) {
+Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
+                     const DeviceDescription& device) {
   Plan plan = {.net = program.net.name,
                .batch = program.net.batch,
                .dtype = program.net.dtype,
@@ -193,7 +202,8 @@ Plan DescribeProgram(const Program& program, const DeviceDescription& device) {
                .device = device.name};
   for (const Tensor& tensor : program.tensors) {
     plan.tensors.push_back({tensor.id, tensor.name, tensor.role, tensor.spec.shape,
-                            tensor.spec.dtype, tensor.spec.size_bytes()});
+                            tensor.spec.dtype, tensor.spec.size_bytes(),
+                            Travels(tensor.id, travels)});
   }
   for (const Step& step : program.steps) {
     plan.steps.push_back({step.id, program.layers[step.layer.index()].name,

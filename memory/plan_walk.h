@@ -39,7 +39,8 @@ struct WalkResult {
 
 // Persistent tensors lie at the bottom of the arena, in the order of their ids, so that every plan
 // of a network has them in the same place; the allocator hands out what is above.
-int64_t PersistentBytes(const Program& program);
+// Those that travel (by TensorId; empty: none) have no place there.
+int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels);
 
 // Errors: those of the allocator.
 absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequence& runs,
@@ -47,6 +48,7 @@ absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequenc
                                     WorkspaceChoice choice, Allocator& allocator);
 
 // A plan's description of the program, without actions and sizes.
-Plan DescribeProgram(const Program& program, const DeviceDescription& device);
+Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
+                     const DeviceDescription& device);
 
 }  // namespace neap

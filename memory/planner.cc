@@ -88,7 +88,7 @@ class Planner {
                                WorkspaceChoice::kFirstThatFits));
     PlanResult result;
     Plan& plan = result.plan;
-    plan = DescribeProgram(program_, device_);
+    plan = DescribeProgram(program_, draft.residency.travels, device_);
     plan.policy = policy.name;
     plan.budget_bytes =
         options_.budget_bytes == kUnlimited ? walk.peak_bytes : options_.budget_bytes;
@@ -98,7 +98,7 @@ class Planner {
     plan.actions = WithWaits(plan);
     FillTotals(draft, result);
     plan.predicted_ms = PredictTimeline(plan, PredictCosts(program_, device_)).total_us / 1e3;
-    result.stats.host_pool_bytes = LayOutHostPool(plan).bytes;
+    result.stats.host_pool_bytes = LayOutHostHomes(plan).bytes + LayOutHostPool(plan).bytes;
     RETURN_IF_ERROR(CheckHostBudget(result));
     return result;
   }

@@ -41,7 +41,10 @@ struct PlannerOptions {
   int64_t budget_bytes = kUnlimited;
   int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
   std::string policy = "liveness";
-  std::string placement = "offline";           // first-fit, exact-fit-first-fit, offline
+  std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
+  // Parameters and optimizer state are on the host between iterations, in the arena around their
+  // uses (moDNN 5.1.1). Exact accounting only.
+  bool offload_params = false;
   EvictionRule eviction = EvictionRule::kLru;  // of policies that evict
   bool in_place = true;
   // One engine per convolution whatever the budget, so that every budget gives the same bits: the

@@ -24,6 +24,7 @@ class Walker {
         workspaces_(workspaces),
         rules_(rules),
         turn_(TurningPoint(program, runs)) {
+    result_.travels = rules.travels;
     result_.lives = Lifetimes(program, runs);
     replaces_ = rules.in_place ? ProveInPlace(program, runs, result_.lives)
                                : Replacements(result_.lives.size());
@@ -31,6 +32,7 @@ class Walker {
     for (const auto& replaced : replaces_) {
       if (replaced.has_value()) lives_[*replaced].is_replaced = true;
     }
+    for (size_t i = 0; i < lives_.size(); ++i) lives_[i].on_host = Travels(life(i).tensor);
     latest_.resize(program.tensors.size());
     order_ = MakeEvictionOrder(rules.eviction, lives_.size());
   }
@@ -54,6 +56,14 @@ class Walker {
 
   const Lifetime& life(size_t i) const { return result_.lives[i]; }
   const Tensor& tensor(size_t i) const { return program_.tensor(life(i).tensor); }
+
+  bool Travels(TensorId tensor) const {
+    return !rules_.travels.empty() && rules_.travels[tensor.index()];
+  }
+  // Not among the stays.
+  bool IsFixed(TensorId tensor) const {
+    return IsPersistent(program_.tensor(tensor).role) && !Travels(tensor);
+  }
 
   void Step(int position) {
     BeginLives(position);
@@ -83,7 +93,7 @@ class Walker {
     std::vector<size_t> touched;
     for (const auto& tensors : {RunReads(program_, run), RunWrites(program_, run)}) {
       for (TensorId id : tensors) {
-        if (!IsPersistent(program_.tensor(id).role)) touched.push_back(*latest_[id.index()]);
+        if (!IsFixed(id)) touched.push_back(*latest_[id.index()]);
       }
     }
     std::sort(touched.begin(), touched.end());
@@ -121,10 +131,8 @@ class Walker {
   }
 
   void Begin(size_t i, int position) {
-    Stay stay = {.tensor = life(i).tensor,
-                 .life = i,
-                 .begin = position,
-                 .fetched = position > life(i).begin};
+    Stay stay = {
+        .tensor = life(i).tensor, .life = i, .begin = position, .fetched = lives_[i].on_host};
     if (TakesOver(i, position)) {
       stay.replaces = lives_[*replaces_[i]].stay;
     } else {
@@ -149,11 +157,14 @@ class Walker {
       if (!rules_.keep_all || lives_[i].is_replaced) Stop(i, position + 1);
       return;
     }
+    if (lives_[i].next_use == life(i).uses.size()) return Leave(i, position + 1);  // a traveller
     const int next = life(i).uses[lives_[i].next_use];
+    if (Travels(life(i).tensor) && rules_.may_leave != MayLeave::kAll && next > position + 1)
+      return Leave(i, position + 1);
     const bool is_eager = !rules_.eager.empty() && rules_.eager[life(i).tensor.index()];
     if (is_eager && position < turn_ && next >= turn_) return Leave(i, position + 1);
     const Role role = tensor(i).role;
-    if (IsActivation(role) || role == Role::kInput) order_->Touch(i, next);
+    if (IsActivation(role) || role == Role::kInput || IsPersistent(role)) order_->Touch(i, next);
   }
 
   void Leave(size_t i, int position) {
@@ -202,6 +213,15 @@ int TurningPoint(const Program& program, const ComputeSequence& runs) {
     return run.recompute || program.steps[run.step.index()].phase != Phase::kForward;
   });
   return static_cast<int>(turn - runs.begin());
+}
+
+std::vector<bool> Travellers(const Program& program) {
+  std::vector<bool> travels(program.tensors.size(), false);
+  for (const Tensor& tensor : program.tensors) {
+    travels[tensor.id.index()] = (tensor.role == Role::kParam || tensor.role == Role::kOptimizer) &&
+                                 tensor.spec.size_bytes() >= kSmallestTravellerBytes;
+  }
+  return travels;
 }
 
 Usage UsageOf(const Tensor& tensor) {

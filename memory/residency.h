@@ -55,6 +55,9 @@ struct ResidencyRules {
   bool in_place = true;
   bool keep_all = false;         // nothing is freed before the end
   std::vector<bool> eager = {};  // by TensorId; empty: none
+  // By TensorId; empty: none. Persistent tensors that are on the host between iterations and in the
+  // arena around their uses.
+  std::vector<bool> travels = {};
   MayLeave may_leave = MayLeave::kNone;
   EvictionRule eviction = EvictionRule::kLru;
   // Kept where that is possible: what a run touches must be there whatever it takes.
@@ -62,8 +65,9 @@ struct ResidencyRules {
 };
 
 struct Residency {
+  std::vector<bool> travels;  // as in the rules
   std::vector<Lifetime> lives;
-  std::vector<Stay> stays;   // in order of `begin`; without persistent tensors
+  std::vector<Stay> stays;   // in order of `begin`; without persistent tensors that do not travel
   std::vector<Usage> usage;  // by position
 };
 
@@ -73,6 +77,10 @@ Residency DecideResidency(const Program& program, const ComputeSequence& runs,
 
 // The first run that is no forward step in program order: where backward begins.
 int TurningPoint(const Program& program, const ComputeSequence& runs);
+
+// Parameters and optimizer state that are worth a transfer, by TensorId (moDNN 5.1.1).
+inline constexpr int64_t kSmallestTravellerBytes = 64 * 1024;
+std::vector<bool> Travellers(const Program& program);
 
 // What a tensor adds to the usage.
 Usage UsageOf(const Tensor& tensor);
