@@ -10,6 +10,9 @@
 namespace neap {
 namespace {
 
+// Farther than this nothing is shifted, so that planning stays linear where copies lag far behind.
+constexpr int kMostRuns = 256;
+
 bool Fits(const Usage& usage, const Usage& more, const Usage& limit) {
   return more.bytes <= limit.bytes - usage.bytes &&
          more.activation_bytes <= limit.activation_bytes - usage.activation_bytes;
@@ -18,7 +21,9 @@ bool Fits(const Usage& usage, const Usage& more, const Usage& limit) {
 class Shifter {
  public:
   Shifter(const Program& program, const Usage& limit, Residency& residency)
-      : program_(program), limit_(limit), residency_(residency) {
+      : limit_(limit), residency_(residency) {
+    usage_of_.reserve(program.tensors.size());
+    for (const Tensor& tensor : program.tensors) usage_of_.push_back(UsageOf(tensor));
     std::vector<std::optional<size_t>> last(residency.lives.size());
     before_.resize(residency.stays.size());
     after_.resize(residency.stays.size());
@@ -34,12 +39,14 @@ class Shifter {
   void BeginEarlier(size_t i, int earliest) {
     Stay& stay = residency_.stays[i];
     if (before_[i].has_value()) earliest = std::max(earliest, residency_.stays[*before_[i]].end);
+    earliest = std::max(earliest, stay.begin - kMostRuns);
     while (stay.begin > earliest && Take(stay.tensor, stay.begin - 1)) --stay.begin;
   }
   // As late as `latest`, likewise.
   void EndLater(size_t i, int latest) {
     Stay& stay = residency_.stays[i];
     if (after_[i].has_value()) latest = std::min(latest, residency_.stays[*after_[i]].begin);
+    latest = std::min(latest, stay.end + kMostRuns);
     while (stay.end < latest && Take(stay.tensor, stay.end)) ++stay.end;
   }
 
@@ -63,7 +70,7 @@ class Shifter {
 
  private:
   bool Take(TensorId tensor, int position) {
-    const Usage more = UsageOf(program_.tensor(tensor));
+    const Usage& more = usage_of_[tensor.index()];
     Usage& usage = residency_.usage[static_cast<size_t>(position)];
     if (!Fits(usage, more, limit_)) return false;
     usage.bytes += more.bytes;
@@ -71,9 +78,9 @@ class Shifter {
     return true;
   }
 
-  const Program& program_;
   const Usage& limit_;
   Residency& residency_;
+  std::vector<Usage> usage_of_;                        // by TensorId
   std::vector<std::optional<size_t>> before_, after_;  // by stay: of the same life
 };
 

@@ -106,6 +106,7 @@ class Search {
         best_(std::move(known)) {}
 
   PlacementResult Run() {
+    if (Done()) return best_;
     for (const Order& order : Orders()) {
       if (Done()) return best_;
       Consider(order, placer_.Place(order));
