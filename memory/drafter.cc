@@ -12,14 +12,22 @@
 namespace neap {
 namespace {
 
-// How often residency is decided anew with fewer bytes, where placement leaves gaps.
-constexpr int kMostAttempts = 6;
-constexpr int64_t kMostComparisons = 4'000'000;  // in each
+// Levels of memory that are tried: many where that is quick.
+constexpr int64_t kMostLevels = 16;
+constexpr int64_t kFewestLevels = 3;
+constexpr int64_t kMostRuns = 100'000;           // of all levels
+constexpr int64_t kMostComparisons = 1'000'000;  // of placement, at each
 
 std::vector<Recomputation> Recomputations(const Policy& policy) {
   if (!policy.needs_based() || policy.recomputation == Recomputation::kNone)
     return {policy.recomputation};
   return {Recomputation::kNone, policy.recomputation};
+}
+
+int64_t MostBytes(const Residency& residency) {
+  int64_t most = 0;
+  for (const Usage& usage : residency.usage) most = std::max(most, usage.bytes);
+  return most;
 }
 
 bool Moves(const Draft& draft) {
@@ -80,20 +88,16 @@ absl::StatusOr<Draft> Drafter::Smallest() const {
 }
 
 absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
-  if (options_->budget_bytes == kUnlimited && !policy_.needs_based()) return smallest;
-  std::optional<Draft> best;
-  double best_us = 0;
+  const bool as_it_is = policy_.needs_based() ? false : !Moves(smallest);
+  if (as_it_is || (options_->budget_bytes == kUnlimited && !policy_.needs_based())) return smallest;
+  std::optional<Timed> best;
   for (const Order& order : orders_) {
-    ASSIGN_OR_RETURN(std::optional<Draft> draft, WithinBudget(order));
-    if (!draft.has_value()) continue;
-    if (!Moves(*draft)) return *std::move(draft);  // rebuilding would only take longer
-    ASSIGN_OR_RETURN(const double us, PredictedUs(*draft));
-    if (!best.has_value() || us < best_us) {
-      best = std::move(draft);
-      best_us = us;
-    }
+    ASSIGN_OR_RETURN(std::optional<Timed> found, FastestOf(order));
+    if (!found.has_value()) continue;
+    if (!Moves(found->draft)) return std::move(found->draft);  // rebuilding would take longer
+    if (!best.has_value() || found->us < best->us) best = std::move(found);
   }
-  return best.has_value() ? *std::move(best) : smallest;
+  return best.has_value() ? std::move(best->draft) : smallest;
 }
 
 absl::StatusOr<Draft> Drafter::SmallestOf(const Order& order) const {
@@ -122,22 +126,37 @@ absl::StatusOr<Draft> Drafter::Place(const Order& order, Residency residency,
                     goal);
 }
 
-absl::StatusOr<std::optional<Draft>> Drafter::WithinBudget(const Order& order) const {
+std::vector<int64_t> Drafter::Levels(const Order& order) const {
+  const Usage unlimited = {kUnlimited, kUnlimited};
+  const int64_t least = MostBytes(Decide(order, order.smallest_limit));
+  Residency all = Decide(order, policy_.needs_based() ? unlimited : order.smallest_limit);
+  OverlapTransfers(*program_, order.times, unlimited, all);
+  const int64_t most = MostBytes(all);
+  const auto runs = static_cast<int64_t>(order.runs.size());
+  const int64_t count = std::clamp<int64_t>(kMostRuns / runs, kFewestLevels, kMostLevels);
+  std::vector<int64_t> levels;
+  for (int64_t i = count; i >= 0; --i) levels.push_back(least + (most - least) / count * i);
+  levels.front() = most;
+  return levels;
+}
+
+absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& order) const {
   const int64_t budget_bytes = options_->budget_bytes;
-  Usage limit = {kUnlimited, kUnlimited};
-  PlacementGoal goal = {.most_comparisons = kMostComparisons};
-  if (budget_bytes != kUnlimited)
-    limit.bytes = goal.target_bytes = budget_bytes - PersistentBytes(*program_, travels_);
-  for (int attempt = 0; attempt < kMostAttempts && limit.bytes > 0; ++attempt) {
+  std::optional<Timed> best;
+  for (int64_t level : Levels(order)) {
+    if (level > budget_bytes - PersistentBytes(*program_, travels_)) continue;
+    const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
     Residency residency = Decide(order, policy_.needs_based() ? limit : order.smallest_limit);
-    if (budget_bytes != kUnlimited) OverlapTransfers(*program_, order.times, limit, residency);
-    ASSIGN_OR_RETURN(Draft draft, Place(order, std::move(residency), goal));
-    if (draft.arena_bytes <= budget_bytes) return draft;
-    limit.bytes -= draft.arena_bytes - budget_bytes;
+    OverlapTransfers(*program_, order.times, limit, residency);
+    ASSIGN_OR_RETURN(Draft draft,
+                     Place(order, std::move(residency),
+                           {.target_bytes = level, .most_comparisons = kMostComparisons}));
+    if (draft.arena_bytes > budget_bytes) continue;
+    if (!Moves(draft)) return Timed{std::move(draft), 0};
+    ASSIGN_OR_RETURN(const double us, PredictedUs(draft));
+    if (!best.has_value() || us < best->us) best = Timed{std::move(draft), us};
   }
-  ASSIGN_OR_RETURN(Draft draft, SmallestOf(order));
-  if (draft.arena_bytes > budget_bytes) return std::nullopt;
-  return draft;
+  return best;
 }
 
 absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft) const {

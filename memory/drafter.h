@@ -1,8 +1,10 @@
 // Turns a policy into drafts: the smallest that it can do with, and the best for a budget.
 //
-// A policy that acts on need (tensor-cache, superneurons) has a choice at every budget: to move, or
-// to rebuild and move less. Each order of runs that it may use gives a draft, and the one that the
-// cost model finds fastest is taken.
+// Between the bytes that a policy can do with and those with which it does as it likes lie levels,
+// the same ones whatever the budget. Each gives a draft, for each order of runs that the policy may
+// use (tensor-cache and superneurons may move, the latter also rebuild and move less), and of those
+// that fit the budget the one that the cost model finds fastest is taken. So a larger budget only
+// adds to the choice, and never makes a plan slower.
 #pragma once
 
 #include <optional>
@@ -55,7 +57,14 @@ class Drafter {
   Order MakeOrder(RunOrder run_order) const;
   bool in_place() const;
   absl::StatusOr<Draft> SmallestOf(const Order& order) const;
-  absl::StatusOr<std::optional<Draft>> WithinBudget(const Order& order) const;
+  struct Timed {
+    Draft draft;
+    double us = 0;
+  };
+  // In bytes of usage, without persistent tensors; the highest first.
+  std::vector<int64_t> Levels(const Order& order) const;
+  // In the options' budget, if any fits.
+  absl::StatusOr<std::optional<Timed>> FastestOf(const Order& order) const;
   Residency Decide(const Order& order, const Usage& limit) const;
   absl::StatusOr<Draft> Place(const Order& order, Residency residency,
                               const PlacementGoal& goal) const;
