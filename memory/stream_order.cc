@@ -81,13 +81,25 @@ class WaitWriter {
   // `stream` goes on when all of `actions` are done.
   void Require(Stream stream, const PerStream& actions) {
     PerStream& known = known_[Index(stream)];
+    const PerStream before = known;
     for (size_t other = 0; other < actions.size(); ++other) {
-      if (other == Index(stream) || actions[other] <= known[other]) continue;
+      if (other == Index(stream) || actions[other] <= before[other]) continue;
+      if (IsImplied(other, stream, actions)) continue;
       actions_.emplace_back(WaitAction{stream, actions[other]});
       learned_.emplace_back();
       Merge(known, learned_[static_cast<size_t>(actions[other])]);
-      known[other] = actions[other];
+      known[other] = std::max(known[other], actions[other]);
     }
+  }
+
+  // Whoever waits for the actions of the other streams learns of `actions[stream]`. No two can
+  // imply each other: an action knows only earlier ones.
+  bool IsImplied(size_t stream, Stream waiting, const PerStream& actions) const {
+    for (size_t other = 0; other < actions.size(); ++other) {
+      if (other == stream || other == Index(waiting) || actions[other] == kNever) continue;
+      if (learned_[static_cast<size_t>(actions[other])][stream] >= actions[stream]) return true;
+    }
+    return false;
   }
 
   // Records an action of `stream`; its index.
@@ -134,9 +146,11 @@ class WaitWriter {
     }
     if (!compute.recompute)
       writes.insert(writes.end(), step.accumulates.begin(), step.accumulates.end());
-    for (TensorId tensor : reads) Require(Stream::kCompute, At(tensor).written);
-    for (TensorId tensor : writes) Require(Stream::kCompute, At(tensor).touches);
-    if (compute.workspace.has_value()) Require(Stream::kCompute, history_.Last(*compute.workspace));
+    PerStream needs = kNone;  // together: waiting for the last of a stream is enough
+    for (TensorId tensor : reads) Merge(needs, At(tensor).written);
+    for (TensorId tensor : writes) Merge(needs, At(tensor).touches);
+    if (compute.workspace.has_value()) Merge(needs, history_.Last(*compute.workspace));
+    Require(Stream::kCompute, needs);
     const int64_t index = Issue(Stream::kCompute, compute);
     PerStream now = kNone;
     now[Index(Stream::kCompute)] = index;
@@ -150,8 +164,9 @@ class WaitWriter {
 
   void Apply(const OffloadAction& offload) {
     State& state = At(offload.tensor);
-    Require(Stream::kD2h, state.written);
-    Require(Stream::kD2h, state.host);
+    PerStream needs = state.written;
+    Merge(needs, state.host);
+    Require(Stream::kD2h, needs);
     const int64_t index = Issue(Stream::kD2h, offload);
     state.touches[Index(Stream::kD2h)] = index;
     state.host[Index(Stream::kD2h)] = index;
@@ -159,8 +174,9 @@ class WaitWriter {
 
   void Apply(const PrefetchAction& prefetch) {
     State& state = At(prefetch.tensor);
-    Require(Stream::kH2d, state.host);
-    Require(Stream::kH2d, state.touches);
+    PerStream needs = state.host;
+    Merge(needs, state.touches);
+    Require(Stream::kH2d, needs);
     const int64_t index = Issue(Stream::kH2d, prefetch);
     state.touches[Index(Stream::kH2d)] = index;
     state.host[Index(Stream::kH2d)] = index;

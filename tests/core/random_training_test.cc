@@ -9,6 +9,7 @@
 #include "neap/core/device/cpu_device.h"
 #include "neap/core/philox.h"
 #include "neap/core/session.h"
+#include "neap/memory/policy.h"
 #include "tests/random_graph.h"
 
 namespace neap {
@@ -73,6 +74,30 @@ bool SameBits(const State& a, const State& b) {
   return true;
 }
 
+// Those that free less than liveness does (keep-all) or as much are trained for every seed.
+std::vector<std::string> PoliciesThatMoveOrRebuild() {
+  std::vector<std::string> names;
+  for (const Policy& policy : Policies()) {
+    if (policy.name != "keep-all" && policy.name != "liveness") names.emplace_back(policy.name);
+  }
+  return names;
+}
+
+// With no byte to spare, where everything that can move or be rebuilt is; and between that and
+// what the policy takes of itself, where plans do some of it.
+void CheckPolicy(const Graph& graph, Device& device, SessionOptions options,
+                 const State& reference) {
+  CAPTURE(options.policy);
+  const absl::StatusOr<Session> session = Session::Create(graph, device, options);
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  const int64_t minimum = session->planning().minimum_budget_bytes;
+  for (const int64_t budget : {minimum, (minimum + session->plan().peak_bytes) / 2}) {
+    CAPTURE(budget);
+    options.budget_bytes = budget;
+    CHECK(SameBits(reference, Train(graph, device, options, nullptr)));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("random networks train to the same bits whatever the plan, 500 of them") {
@@ -80,6 +105,7 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
   REQUIRE(opened.ok());
   Device& device = **opened;
   constexpr const char* kPlacements[] = {"first-fit", "exact-fit-first-fit", "offline"};
+  const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
   const uint32_t seeds = Seeds();
   REQUIRE(seeds > 0);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
@@ -107,6 +133,11 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
     CHECK(refused.status().code() == absl::StatusCode::kResourceExhausted);
     CHECK(std::string(refused.status().message()).find(std::to_string(minimum)) !=
           std::string::npos);
+
+    // One of the other policies, in turn.
+    CheckPolicy(
+        graph, device,
+        {.policy = policies[seed % policies.size()], .learning_rate = kSlow}, reference);
   }
 }
 

@@ -16,28 +16,13 @@
 #include "neap/layers/join.h"
 #include "neap/memory/in_place.h"
 #include "neap/memory/policy.h"
+#include "tests/memory/workspace_catalog.h"
 #include "tests/random_graph.h"
 
 namespace neap {
 namespace {
 
 DeviceDescription H200() { return DescribedDevice("h200").value(); }
-
-// Convolutions have three engines, the fastest with the largest workspace, and one that may not be
-// used.
-class WorkspaceCatalog final : public EngineCatalog {
- public:
-  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
-    if (signature.layer.type() != Convolution::kType || signature.phase == Phase::kUpdate) {
-      return std::vector<Engine>{{.id = "only"}};
-    }
-    const int64_t bytes = signature.operands.back().tensor.size_bytes();
-    return std::vector<Engine>{{.id = "unstable", .workspace_bytes = 0, .deterministic = false},
-                               {.id = "fast", .workspace_bytes = 40 * bytes},
-                               {.id = "medium", .workspace_bytes = 4 * bytes + 700},
-                               {.id = "small", .workspace_bytes = 600}};
-  }
-};
 
 TEST_CASE("a small plan, action by action") {
   // KiB  step  fc   loss | loss  fc     fc
@@ -148,7 +133,7 @@ TEST_CASE("a sum of a tensor with itself is not computed in place") {
 
 TEST_CASE("a larger budget buys larger workspaces, the smallest one the smallest") {
   const Program program = BuildProgram(testing::RandomGraph(9, {.image = 16}), {}).value();
-  WorkspaceCatalog catalog;
+  testing::WorkspaceCatalog catalog;
   const auto workspaces = [](const Plan& plan) {
     int64_t bytes = 0;
     for (const StepMemory& memory : MemoryPerStep(plan)) bytes += memory.workspace_bytes;
@@ -173,7 +158,7 @@ TEST_CASE("a larger budget buys larger workspaces, the smallest one the smallest
 
 TEST_CASE("strict mode runs the same engines under every budget") {
   const Program program = BuildProgram(testing::RandomGraph(9, {.image = 16}), {}).value();
-  WorkspaceCatalog catalog;
+  testing::WorkspaceCatalog catalog;
   const auto engines = [](const Plan& plan) {
     std::vector<std::string> names;
     for (const StepMemory& memory : MemoryPerStep(plan)) names.push_back(memory.engine);
@@ -256,7 +241,7 @@ TEST_CASE(
 
 TEST_CASE("random networks whose convolutions choose among workspaces: likewise") {
   MESSAGE("seeds 501 to 650");
-  WorkspaceCatalog catalog;
+  testing::WorkspaceCatalog catalog;
   for (uint32_t seed = 501; seed <= 650; ++seed) {
     CheckAllPlans(seed, BuildProgram(testing::RandomGraph(seed), {}).value(), catalog);
   }
@@ -264,7 +249,7 @@ TEST_CASE("random networks whose convolutions choose among workspaces: likewise"
 
 TEST_CASE("random networks in inference: likewise") {
   MESSAGE("seeds 651 to 750");
-  WorkspaceCatalog catalog;
+  testing::WorkspaceCatalog catalog;
   for (uint32_t seed = 651; seed <= 750; ++seed) {
     const Program program =
         BuildProgram(testing::RandomGraph(seed), {.mode = Mode::kInference}).value();

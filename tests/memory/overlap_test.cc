@@ -1,0 +1,121 @@
+#include "neap/memory/overlap.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "neap/core/plan.h"
+#include "neap/memory/policy.h"
+#include "neap/recompute/recompute.h"
+#include "tests/memory/stays.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+using testing::CheckResidency;
+using testing::ConvolutionChain;
+using testing::StaysOf;
+
+constexpr Usage kAnything = {kUnlimited, kUnlimited};
+constexpr double kFour = 4 * kBlockBytes;  // an activation of the chain
+
+struct Eagerly {
+  explicit Eagerly(const Program& program)
+      : runs(ProgramOrder(program)),
+        residency(DecideResidency(
+            program, runs, std::vector<int64_t>(runs.size(), 0),
+            {.in_place = false, .eager = EagerTensors(program, Eager::kConvolutionResults)})) {}
+  TransferTimes Times(double runs_per_copy) const {
+    return {.run_seconds = std::vector<double>(runs.size(), 1),
+            .bytes_per_second = kFour / runs_per_copy};
+  }
+  ComputeSequence runs;
+  Residency residency;
+};
+
+// The chain's runs, from which relu1 and relu2 leave (relu's backward reads y, and it is no larger
+// than the convolution's output, so it is what is kept):
+//   0 conv1  1 relu1  2 conv2  3 relu2  4 fc  5 loss | 6 loss' ...
+TEST_CASE("a tensor is fetched when the backward of the convolution after its own begins") {
+  const Program program = ConvolutionChain(3);
+  Eagerly chain(program);
+  const std::string before = StaysOf(program, chain.residency, "relu1");
+  FetchOneConvolutionAhead(program, chain.runs, kAnything, chain.residency);
+  CheckResidency(program, chain.runs, std::vector<int64_t>(chain.runs.size(), 0), chain.residency);
+  MESSAGE(before << "  ->  " << StaysOf(program, chain.residency, "relu1"));
+  MESSAGE(StaysOf(program, chain.residency, "relu2"));
+}
+
+TEST_CASE("what leaves lingers until its copy is done, what comes is there when it takes that long") {
+  const Program program = ConvolutionChain(3);
+  Eagerly chain(program);
+  MESSAGE(StaysOf(program, chain.residency, "relu1") << " / "
+                                                     << StaysOf(program, chain.residency, "relu2"));
+  OverlapTransfers(program, chain.Times(1.5), kAnything, chain.residency);
+  CheckResidency(program, chain.runs, std::vector<int64_t>(chain.runs.size(), 0), chain.residency);
+  MESSAGE(StaysOf(program, chain.residency, "relu1") << " / "
+                                                     << StaysOf(program, chain.residency, "relu2"));
+}
+
+TEST_CASE("without a byte to spare nothing is shifted, and without a bandwidth neither") {
+  const Program program = ConvolutionChain(3);
+  Eagerly chain(program);
+  const std::string before = StaysOf(program, chain.residency, "relu1");
+  OverlapTransfers(program, chain.Times(1.5), {0, 0}, chain.residency);
+  CHECK(StaysOf(program, chain.residency, "relu1") == before);
+  OverlapTransfers(program, {.run_seconds = chain.Times(1).run_seconds}, kAnything,
+                   chain.residency);
+  CHECK(StaysOf(program, chain.residency, "relu1") == before);
+}
+
+using Spans = std::map<std::pair<size_t, int>, std::pair<int, int>>;  // by life and number
+
+Spans SpansOf(const Residency& residency) {
+  Spans spans;
+  std::map<size_t, int> number;
+  for (const Stay& stay : residency.stays)
+    spans[{stay.life, number[stay.life]++}] = {stay.begin, stay.end};
+  return spans;
+}
+
+TEST_CASE("random networks: stays only grow, within the limit, and stay sound") {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Policy& policy = Policies()[seed % Policies().size()];
+    CAPTURE(std::string(policy.name));
+    const ComputeSequence runs = SequenceRuns(program, policy.recomputation);
+    const std::vector<int64_t> workspaces(runs.size(), 0);
+    const Residency before = DecideResidency(program, runs, workspaces,
+                                             {.in_place = seed % 2 == 0,
+                                              .eager = EagerTensors(program, policy.eager),
+                                              .may_leave = policy.may_leave,
+                                              .limit = {0, kUnlimited}});
+    int64_t peak = 0;
+    for (const Usage& usage : before.usage) peak = std::max(peak, usage.bytes);
+    const Usage limit = {peak * static_cast<int64_t>(2 + random() % 4) / 4, kUnlimited};
+    TransferTimes times = {.bytes_per_second = 1024.0 * static_cast<double>(1 + random() % 16)};
+    for (size_t i = 0; i < runs.size(); ++i) times.run_seconds.push_back(static_cast<double>(random() % 3));
+
+    Residency after = before;
+    if (seed % 2 == 0) FetchOneConvolutionAhead(program, runs, limit, after);
+    OverlapTransfers(program, times, limit, after);
+    CheckResidency(program, runs, workspaces, after);
+    const Spans grown = SpansOf(after);
+    for (const auto& [stay, span] : SpansOf(before)) {
+      REQUIRE(grown.at(stay).first <= span.first);
+      REQUIRE(grown.at(stay).second >= span.second);
+    }
+    for (size_t i = 0; i < runs.size(); ++i)
+      REQUIRE(after.usage[i].bytes <= std::max(limit.bytes, before.usage[i].bytes));
+  }
+}
+
+}  // namespace
+}  // namespace neap

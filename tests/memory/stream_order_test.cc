@@ -1,0 +1,96 @@
+#include "neap/memory/stream_order.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "neap/core/device/description.h"
+#include "neap/core/verifier.h"
+#include "neap/layers/default_catalog.h"
+#include "neap/memory/planner.h"
+#include "neap/memory/policy.h"
+#include "tests/core/plan_script.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+bool IsWait(const Action& action) { return std::holds_alternative<WaitAction>(action); }
+
+// Without the action at `index`; those after it move up.
+Plan Without(Plan plan, size_t index) {
+  plan.actions.erase(plan.actions.begin() + static_cast<std::ptrdiff_t>(index));
+  for (Action& action : plan.actions) {
+    auto* wait = std::get_if<WaitAction>(&action);
+    if (wait != nullptr && wait->on > static_cast<int64_t>(index)) --wait->on;
+  }
+  return plan;
+}
+
+Plan WithoutWaits(Plan plan) {
+  std::erase_if(plan.actions, IsWait);
+  return plan;
+}
+
+TEST_CASE("a plan on one stream has no waits") {
+  for (const char* script : {kPlainPlan, kInPlacePlan, kRecomputePlan}) {
+    const Plan plan = PlanFromScript(script);
+    CHECK(WithWaits(plan) == plan.actions);
+  }
+}
+
+TEST_CASE("the waits of hand-written plans are found again, none more") {
+  for (const char* script : {kTransferPlan, kPersistentTransferPlan}) {
+    const Plan plan = PlanFromScript(script);
+    CHECK(WithWaits(WithoutWaits(plan)) == plan.actions);
+  }
+}
+
+TEST_CASE("bytes that nobody moves from or to are reused without a wait") {
+  //   6 |        c c            c takes other bytes than the leaving a's, so compute need not wait
+  //   4 |    b b b g g g g      for the offload; the prefetch waits for it, and for f2, which has
+  //   2 | a a a       a a       read the bytes that it fills
+  Plan plan = PlanFromScript(
+      Edited(Edited(kTransferPlan, "alloc c 2", "alloc c 6"), "budget 6 arena 6", "budget 8 arena 8"));
+  plan.actions = WithWaits(WithoutWaits(plan));
+  const auto waits_of_compute = std::count_if(
+      plan.actions.begin(), plan.actions.end(), [](const Action& action) {
+        const auto* wait = std::get_if<WaitAction>(&action);
+        return wait != nullptr && wait->stream == Stream::kCompute;
+      });
+  CHECK(waits_of_compute == 1);  // for the prefetch
+  CHECK(std::count_if(plan.actions.begin(), plan.actions.end(), IsWait) == 4);
+}
+
+// Every wait is needed: the verifier refuses the plan without it.
+void CheckWaits(const Plan& plan) {
+  REQUIRE(Verify(plan).ok());
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    if (!IsWait(plan.actions[i])) continue;
+    CAPTURE(i);
+    REQUIRE(!Verify(Without(plan, i)).ok());
+  }
+}
+
+TEST_CASE("random networks under every policy that moves tensors: no wait could be left out") {
+  DefaultCatalog catalog;
+  const DeviceDescription device = DescribedDevice("h200").value();
+  for (uint32_t seed = 0; seed < 120; ++seed) {
+    CAPTURE(seed);
+    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Policy& policy = Policies()[seed % Policies().size()];
+    CAPTURE(std::string(policy.name));
+    PlannerOptions options = {.policy = std::string(policy.name)};
+    const PlanResult roomy = MakePlan(program, options, device, catalog).value();
+    options.budget_bytes = roomy.stats.minimum_budget_bytes;
+    CheckWaits(MakePlan(program, options, device, catalog)->plan);
+    options.budget_bytes = (options.budget_bytes + roomy.plan.peak_bytes) / 2;
+    CheckWaits(MakePlan(program, options, device, catalog)->plan);
+  }
+}
+
+}  // namespace
+}  // namespace neap
