@@ -2,6 +2,7 @@
 // plan.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -74,7 +75,7 @@ bool SameBits(const State& a, const State& b) {
   return true;
 }
 
-// Those that free less than liveness does (keep-all) or as much are trained for every seed.
+// keep-all and liveness are trained for every seed.
 std::vector<std::string> PoliciesThatMoveOrRebuild() {
   std::vector<std::string> names;
   for (const Policy& policy : Policies()) {
@@ -83,19 +84,19 @@ std::vector<std::string> PoliciesThatMoveOrRebuild() {
   return names;
 }
 
-// With no byte to spare, where everything that can move or be rebuilt is; and between that and
-// what the policy takes of itself, where plans do some of it.
-void CheckPolicy(const Graph& graph, Device& device, SessionOptions options,
+// With no byte to spare, where everything that can move or be rebuilt is; or between that and what
+// the policy takes of itself, where plans do some of it.
+void CheckPolicy(const Graph& graph, Device& device, SessionOptions options, bool tight,
                  const State& reference) {
   CAPTURE(options.policy);
   const absl::StatusOr<Session> session = Session::Create(graph, device, options);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const int64_t minimum = session->planning().minimum_budget_bytes;
-  for (const int64_t budget : {minimum, (minimum + session->plan().peak_bytes) / 2}) {
-    CAPTURE(budget);
-    options.budget_bytes = budget;
-    CHECK(SameBits(reference, Train(graph, device, options, nullptr)));
-  }
+  // Evaluation can need more than training takes.
+  const int64_t natural = std::max(minimum, session->plan().peak_bytes);
+  options.budget_bytes = tight ? minimum : (minimum + natural) / 2;
+  CAPTURE(options.budget_bytes);
+  CHECK(SameBits(reference, Train(graph, device, options, nullptr)));
 }
 
 }  // namespace
@@ -134,10 +135,9 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
     CHECK(std::string(refused.status().message()).find(std::to_string(minimum)) !=
           std::string::npos);
 
-    // One of the other policies, in turn.
-    CheckPolicy(
-        graph, device,
-        {.policy = policies[seed % policies.size()], .learning_rate = kSlow}, reference);
+    // One of the other policies, in turn, tight every other time.
+    CheckPolicy(graph, device, {.policy = policies[seed % policies.size()], .learning_rate = kSlow},
+                seed / policies.size() % 2 == 0, reference);
   }
 }
 

@@ -18,9 +18,8 @@ Plan PlanOf(const std::vector<int64_t>& blocks) {
   Plan plan = {.batch = 1};
   for (size_t i = 0; i < blocks.size(); ++i) {
     const int64_t bytes = blocks[i] * kBlockBytes - 4;
-    plan.tensors.push_back(
-        {TensorId(i), absl::StrCat("t", i), Role::kActivation, Shape{bytes / 4}, DType::kFp32,
-         bytes});
+    plan.tensors.push_back({TensorId(i), absl::StrCat("t", i), Role::kActivation, Shape{bytes / 4},
+                            DType::kFp32, bytes});
   }
   return plan;
 }
@@ -40,7 +39,8 @@ TEST_CASE("a plan that moves nothing needs no host memory") {
 
 TEST_CASE("a copy takes the place of one that has come back, once that one is read") {
   //   actions   0 offload a   1 prefetch a   2 offload b    3 prefetch b
-  //   place     [==== a ==================)  [==== b ====================)   b's offload waits for 1
+  //   place     [==== a ==================)  [==== b ====================)   b's offload waits for
+  //   1
   Plan plan = PlanOf({3, 3});
   Offload(plan, 0);
   Prefetch(plan, 0);
@@ -143,7 +143,8 @@ void CheckLayout(const Plan& plan) {
   REQUIRE(layout.bytes >= peak);
 }
 
-TEST_CASE("random transfers: no two copies share bytes, and whoever reuses them waits for the last") {
+TEST_CASE(
+    "random transfers: no two copies share bytes, and whoever reuses them waits for the last") {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

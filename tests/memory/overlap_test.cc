@@ -11,6 +11,7 @@
 #include "neap/core/plan.h"
 #include "neap/memory/policy.h"
 #include "neap/recompute/recompute.h"
+#include "neap/recompute/segments.h"
 #include "tests/memory/stays.h"
 #include "tests/random_graph.h"
 
@@ -27,9 +28,8 @@ constexpr double kFour = 4 * kBlockBytes;  // an activation of the chain
 struct Eagerly {
   explicit Eagerly(const Program& program)
       : runs(ProgramOrder(program)),
-        residency(DecideResidency(
-            program, runs, std::vector<int64_t>(runs.size(), 0),
-            {.in_place = false, .eager = EagerTensors(program, Eager::kConvolutionResults)})) {}
+        residency(DecideResidency(program, runs, std::vector<int64_t>(runs.size(), 0),
+                                  {.in_place = false, .eager = ConvolutionResults(program)})) {}
   TransferTimes Times(double runs_per_copy) const {
     return {.run_seconds = std::vector<double>(runs.size(), 1),
             .bytes_per_second = kFour / runs_per_copy};
@@ -38,28 +38,38 @@ struct Eagerly {
   Residency residency;
 };
 
-// The chain's runs, from which relu1 and relu2 leave (relu's backward reads y, and it is no larger
-// than the convolution's output, so it is what is kept):
-//   0 conv1  1 relu1  2 conv2  3 relu2  4 fc  5 loss | 6 loss' ...
-TEST_CASE("a tensor is fetched when the backward of the convolution after its own begins") {
-  const Program program = ConvolutionChain(3);
+TEST_CASE("a convolution's output is fetched when the backward of the next convolution begins") {
+  //   paper accounting: ReLU's backward reads x, so conv1 leaves, and is wanted by relu1'
+  //   run      8 loss' ...  12 relu2'  13 conv2'  14 relu1'  15 conv1'
+  //   conv1                                       [=====) wanted
+  //                                    (==========[=====) fetched
+  const Program program = ConvolutionChain(3, Accounting::kPaper);
   Eagerly chain(program);
-  const std::string before = StaysOf(program, chain.residency, "relu1");
+  CHECK(StaysOf(program, chain.residency, "conv1") == "[0,2) leaves after 0  [14,15) fetched");
   FetchOneConvolutionAhead(program, chain.runs, kAnything, chain.residency);
   CheckResidency(program, chain.runs, std::vector<int64_t>(chain.runs.size(), 0), chain.residency);
-  MESSAGE(before << "  ->  " << StaysOf(program, chain.residency, "relu1"));
-  MESSAGE(StaysOf(program, chain.residency, "relu2"));
+  CHECK(StaysOf(program, chain.residency, "conv1") == "[0,2) leaves after 0  [13,15) fetched");
 }
 
-TEST_CASE("what leaves lingers until its copy is done, what comes is there when it takes that long") {
+// Exact accounting: relu1 and relu2 leave (ReLU's backward reads y, which is no larger than the
+// convolution's output, so it is what is kept).
+//   0 conv1  1 relu1  2 conv2  3 relu2  4 conv3  5 relu3  6 fc  7 loss | 8 loss' ...
+//   13 conv3' reads relu2 ... 17 conv2' reads relu1
+TEST_CASE(
+    "what leaves lingers until its copy is done, what comes is there when it takes that long") {
+  //   a run takes a second, a copy one and a half
+  //   runs     1     2     3     4     5           copies of relu1 and relu2, made by 1 and 3
+  //   d2h            |relu1  |   |relu2  |         done within 3 and 5
+  //   before   [==========)                        the last forward use of relu1 is 2, of relu2 4
+  //   after    [================)
   const Program program = ConvolutionChain(3);
   Eagerly chain(program);
-  MESSAGE(StaysOf(program, chain.residency, "relu1") << " / "
-                                                     << StaysOf(program, chain.residency, "relu2"));
+  CHECK(StaysOf(program, chain.residency, "relu1") == "[1,3) leaves after 1  [17,21) fetched");
+  CHECK(StaysOf(program, chain.residency, "relu2") == "[3,5) leaves after 3  [13,17) fetched");
   OverlapTransfers(program, chain.Times(1.5), kAnything, chain.residency);
   CheckResidency(program, chain.runs, std::vector<int64_t>(chain.runs.size(), 0), chain.residency);
-  MESSAGE(StaysOf(program, chain.residency, "relu1") << " / "
-                                                     << StaysOf(program, chain.residency, "relu2"));
+  CHECK(StaysOf(program, chain.residency, "relu1") == "[1,4) leaves after 1  [15,21) fetched");
+  CHECK(StaysOf(program, chain.residency, "relu2") == "[3,6) leaves after 3  [11,17) fetched");
 }
 
 TEST_CASE("without a byte to spare nothing is shifted, and without a bandwidth neither") {
@@ -90,18 +100,21 @@ TEST_CASE("random networks: stays only grow, within the limit, and stay sound") 
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     const Policy& policy = Policies()[seed % Policies().size()];
     CAPTURE(std::string(policy.name));
-    const ComputeSequence runs = SequenceRuns(program, policy.recomputation);
+    const RunOrder order = OrderRuns(program, policy.recomputation);
+    const ComputeSequence& runs = order.runs;
     const std::vector<int64_t> workspaces(runs.size(), 0);
-    const Residency before = DecideResidency(program, runs, workspaces,
-                                             {.in_place = seed % 2 == 0,
-                                              .eager = EagerTensors(program, policy.eager),
-                                              .may_leave = policy.may_leave,
-                                              .limit = {0, kUnlimited}});
+    const Residency before =
+        DecideResidency(program, runs, workspaces,
+                        {.in_place = seed % 2 == 0,
+                         .eager = EagerTensors(program, policy.eager, order.checkpoints),
+                         .may_leave = policy.may_leave,
+                         .limit = {0, kUnlimited}});
     int64_t peak = 0;
     for (const Usage& usage : before.usage) peak = std::max(peak, usage.bytes);
     const Usage limit = {peak * static_cast<int64_t>(2 + random() % 4) / 4, kUnlimited};
     TransferTimes times = {.bytes_per_second = 1024.0 * static_cast<double>(1 + random() % 16)};
-    for (size_t i = 0; i < runs.size(); ++i) times.run_seconds.push_back(static_cast<double>(random() % 3));
+    for (size_t i = 0; i < runs.size(); ++i)
+      times.run_seconds.push_back(static_cast<double>(random() % 3));
 
     Residency after = before;
     if (seed % 2 == 0) FetchOneConvolutionAhead(program, runs, limit, after);

@@ -10,6 +10,7 @@
 #include "neap/core/plan.h"
 #include "neap/memory/policy.h"
 #include "neap/recompute/recompute.h"
+#include "neap/recompute/segments.h"
 #include "tests/memory/stays.h"
 #include "tests/random_graph.h"
 
@@ -53,7 +54,8 @@ TEST_CASE("kept until the end, everything that is not taken over in place is the
   for (const Stay& stay : residency.stays) CHECK(stay.end == static_cast<int>(runs.size()));
 }
 
-TEST_CASE("an eager tensor leaves after its last forward use and comes back when backward reads it") {
+TEST_CASE(
+    "an eager tensor leaves after its last forward use and comes back when backward reads it") {
   //   run      0 conv1  1 relu1  2 conv2  3 relu2  4 fc ...  relu2' conv2' relu1'
   //   relu1             [================)                          [============)
   //                        leaves after 1                           conv2's backward reads it
@@ -62,11 +64,12 @@ TEST_CASE("an eager tensor leaves after its last forward use and comes back when
   std::vector<bool> eager(program.tensors.size(), false);
   for (const Tensor& tensor : program.tensors) eager[tensor.id.index()] = tensor.name == "relu1";
   const Residency residency = Decide(program, runs, {.in_place = false, .eager = eager});
-  CHECK(StaysOf(program, residency, "relu1") == "[1,3) leaves after 1  [12,15) fetched");
+  CHECK(StaysOf(program, residency, "relu1") == "[1,3) leaves after 1  [11,15) fetched");
   CHECK(StaysOf(program, residency, "relu2") == "[3,11)");
 }
 
-TEST_CASE("where the arena is short the tensor used least recently leaves, and only as many as must") {
+TEST_CASE(
+    "where the arena is short the tensor used least recently leaves, and only as many as must") {
   //   limit: three activations        run  0 conv1   1 relu1   2 conv2   3 relu2
   //                                        input     conv1     relu1     conv2
   //   operands are locked; the input, used longest ago, leaves first.
@@ -90,13 +93,13 @@ TEST_CASE("what has its host copy and has not changed since is not copied a seco
   // With room for the operands alone the input is pushed out again and again.
   const Program program = ConvolutionChain(4);
   const ComputeSequence runs = ProgramOrder(program);
-  const Residency residency =
-      Decide(program, runs,
-             {.in_place = false, .may_leave = MayLeave::kAll, .limit = {0, kUnlimited}});
+  const Residency residency = Decide(
+      program, runs, {.in_place = false, .may_leave = MayLeave::kAll, .limit = {0, kUnlimited}});
   for (size_t life = 0; life < residency.lives.size(); ++life) {
     std::vector<int> copied;
     for (const Stay& stay : residency.stays) {
-      if (stay.life == life && stay.offload_after.has_value()) copied.push_back(*stay.offload_after);
+      if (stay.life == life && stay.offload_after.has_value())
+        copied.push_back(*stay.offload_after);
     }
     CHECK(std::adjacent_find(copied.begin(), copied.end()) == copied.end());
   }
@@ -105,13 +108,11 @@ TEST_CASE("what has its host copy and has not changed since is not copied a seco
 TEST_CASE("of only those that have their host copy, none leaves with a new one") {
   const Program program = ConvolutionChain(3);
   const ComputeSequence runs = ProgramOrder(program);
-  const std::vector<bool> eager = EagerTensors(program, Eager::kConvolutionResults);
+  const std::vector<bool> eager = ConvolutionResults(program);
   const Residency before = Decide(program, runs, {.in_place = false, .eager = eager});
-  const Residency residency = Decide(program, runs,
-                                     {.in_place = false,
-                                      .eager = eager,
-                                      .may_leave = MayLeave::kOnlyCopied,
-                                      .limit = {0, 0}});
+  const Residency residency = Decide(
+      program, runs,
+      {.in_place = false, .eager = eager, .may_leave = MayLeave::kOnlyCopied, .limit = {0, 0}});
   const auto copies = [](const Residency& r) {
     return std::count_if(r.stays.begin(), r.stays.end(),
                          [](const Stay& stay) { return stay.offload_after.has_value(); });
@@ -128,8 +129,8 @@ TEST_CASE("both limits count: whole blocks with workspaces, exact activations wi
       .in_place = false, .may_leave = MayLeave::kAll, .limit = {100 * kBlockBytes, kUnlimited}};
   const Residency residency = DecideResidency(program, runs, workspaces, rules);
   CheckResidency(program, runs, workspaces, residency);
-  // conv2's own operands, its workspace, and the labels, which stay.
-  CHECK(residency.usage[2].bytes == 100 * kBlockBytes + 2 * kFour + kBlockBytes);
+  // conv2's own operands, its workspace, and two blocks that stay: labels and iteration number.
+  CHECK(residency.usage[2].bytes == 100 * kBlockBytes + 2 * kFour + 2 * kBlockBytes);
   const Residency exact =
       Decide(program, runs,
              {.in_place = false, .may_leave = MayLeave::kAll, .limit = {kUnlimited, 2 * kFour}});
@@ -139,13 +140,15 @@ TEST_CASE("both limits count: whole blocks with workspaces, exact activations wi
 // SuperNeurons' Alg. 2 with plain lists: which lives are in the arena at each run.
 class NaiveCache {
  public:
-  NaiveCache(const Program& program, const std::vector<Lifetime>& lives, const ResidencyRules& rules)
+  NaiveCache(const Program& program, const std::vector<Lifetime>& lives,
+             const ResidencyRules& rules)
       : program_(program), lives_(lives), rules_(rules), is_there_(lives.size(), false) {}
 
   std::vector<bool> At(int position, int64_t workspace) {
     const std::vector<size_t> touched = Touched(position);
     for (size_t i = 0; i < lives_.size(); ++i) {
-      if (position == 0 && IsGiven(TensorOf(i).role)) is_there_[i] = !IsPersistent(TensorOf(i).role);
+      if (position == 0 && IsGiven(TensorOf(i).role))
+        is_there_[i] = !IsPersistent(TensorOf(i).role);
     }
     while (position > 0 && Needed(touched) + workspace > rules_.limit.bytes) {
       if (!EvictOne(position, touched)) break;
@@ -235,13 +238,12 @@ TEST_CASE("random networks: whoever is in the arena is who Alg. 2 with plain lis
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     std::mt19937 random(seed);
-    const ComputeSequence runs = SequenceRuns(
-        program, seed % 3 == 0 ? Recomputation::kCostAware : Recomputation::kNone);
+    const ComputeSequence runs =
+        OrderRuns(program, seed % 3 == 0 ? Recomputation::kCostAware : Recomputation::kNone).runs;
     std::vector<int64_t> workspaces = NoWorkspaces(runs);
     for (int64_t& bytes : workspaces) bytes = static_cast<int64_t>(random() % 3) * kBlockBytes;
     int64_t peak = 0;
-    for (const Usage& usage :
-         DecideResidency(program, runs, workspaces, {.in_place = false}).usage)
+    for (const Usage& usage : DecideResidency(program, runs, workspaces, {.in_place = false}).usage)
       peak = std::max(peak, usage.bytes);
     for (const EvictionRule rule : {EvictionRule::kLru, EvictionRule::kBelady}) {
       for (const int64_t part : {0, 1, 2, 3, 4}) {
@@ -262,13 +264,14 @@ TEST_CASE("random networks under the rules of every policy, in place or not: sta
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     for (const Policy& policy : Policies()) {
       CAPTURE(std::string(policy.name));
-      const ComputeSequence runs = SequenceRuns(program, policy.recomputation);
+      const RunOrder order = OrderRuns(program, policy.recomputation);
+      const ComputeSequence& runs = order.runs;
       for (const int64_t limit : {int64_t{0}, 16 * kBlockBytes, kUnlimited}) {
         CAPTURE(limit);
         Decide(program, runs,
                {.in_place = seed % 2 == 0,
                 .keep_all = policy.keep_all,
-                .eager = EagerTensors(program, policy.eager),
+                .eager = EagerTensors(program, policy.eager, order.checkpoints),
                 .may_leave = policy.may_leave,
                 .limit = {limit, limit}});
       }

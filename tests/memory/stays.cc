@@ -65,7 +65,8 @@ std::string StaysOf(const Program& program, const Residency& residency, std::str
     if (program.tensor(stay.tensor).name != tensor) continue;
     absl::StrAppend(&text, text.empty() ? "" : "  ", "[", stay.begin, ",", stay.end, ")",
                     stay.fetched ? " fetched" : "");
-    if (stay.offload_after.has_value()) absl::StrAppend(&text, " leaves after ", *stay.offload_after);
+    if (stay.offload_after.has_value())
+      absl::StrAppend(&text, " leaves after ", *stay.offload_after);
   }
   return text;
 }

@@ -19,8 +19,7 @@ namespace {
 
 Program OneConvolution() {
   Graph net({.name = "one", .batch = 2});
-  net.Loss(
-      net.Add("conv", Convolution{.out_channels = 3, .kernel = 4}, {net.Input({1, 4, 4})}));
+  net.Loss(net.Add("conv", Convolution{.out_channels = 3, .kernel = 4}, {net.Input({1, 4, 4})}));
   return BuildProgram(net, {}).value();
 }
 const Run kConvolution = {.step = StepId(0)};

@@ -71,7 +71,7 @@ TEST_CASE("what reruns have made and nobody touches yet is rebuilt") {
   for (const char* name : {"lrn1", "lrn2", "lrn3"}) x = net.Add(name, LocalResponseNorm{}, {x});
   net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}));
   const Program program = BuildProgram(net, {.accounting = Accounting::kPaper}).value();
-  const ComputeSequence runs = SequenceRuns(program, Recomputation::kSpeedCentric);
+  const ComputeSequence runs = OrderRuns(program, Recomputation::kSpeedCentric).runs;
   const std::vector<RunUsage> usage = UsagePerRun(program, runs, false);
   std::vector<int64_t> rebuilt;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -80,14 +80,15 @@ TEST_CASE("what reruns have made and nobody touches yet is rebuilt") {
   CHECK(rebuilt == std::vector<int64_t>{0, 0, kMap});
 }
 
-TEST_CASE("random networks: no plan is below the working sets, and the sum is no more than is there") {
+TEST_CASE(
+    "random networks: no plan is below the working sets, and the sum is no more than is there") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     for (const Recomputation recomputation :
          {Recomputation::kNone, Recomputation::kSpeedCentric, Recomputation::kMemoryCentric,
           Recomputation::kCostAware}) {
-      const ComputeSequence runs = SequenceRuns(program, recomputation);
+      const ComputeSequence runs = OrderRuns(program, recomputation).runs;
       for (const bool in_place : {false, true}) {
         const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
         const std::vector<int64_t> workspaces(runs.size(), 0);

@@ -31,24 +31,23 @@ constexpr Convolution kSame = {.out_channels = 4, .kernel = 3, .padding = 1};
 Program OneSegment(int layers) {
   Graph net({.name = "segment", .batch = 2});
   std::string x = net.Add("conv1", kSame, {net.Input({4, 8, 8})});
-  for (int i = 1; i <= layers; ++i)
-    x = net.Add(absl::StrCat("lrn", i), LocalResponseNorm{}, {x});
+  for (int i = 1; i <= layers; ++i) x = net.Add(absl::StrCat("lrn", i), LocalResponseNorm{}, {x});
   net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}));
   return BuildProgram(net, {.accounting = Accounting::kPaper}).value();
 }
 
 std::string Backward(const Program& program, Recomputation recomputation) {
-  return BackwardOf(program, SequenceRuns(program, recomputation));
+  return BackwardOf(program, OrderRuns(program, recomputation).runs);
 }
 
 TEST_CASE("without recomputation, and in inference, every step runs once in program order") {
   const Program program = OneSegment(3);
-  CHECK(SequenceRuns(program, Recomputation::kNone) == ProgramOrder(program));
+  CHECK(OrderRuns(program, Recomputation::kNone).runs == ProgramOrder(program));
   const Program inference =
       BuildProgram(testing::RandomGraph(3), {.mode = Mode::kInference}).value();
   for (const auto recomputation : {Recomputation::kSpeedCentric, Recomputation::kMemoryCentric,
                                    Recomputation::kCostAware, Recomputation::kEvenSegments})
-    CHECK(SequenceRuns(inference, recomputation) == ProgramOrder(inference));
+    CHECK(OrderRuns(inference, recomputation).runs == ProgramOrder(inference));
 }
 
 TEST_CASE("speed-centric runs a segment again once, before the first step that wants of it") {
@@ -74,8 +73,8 @@ TEST_CASE("a segment of n layers costs n forwards, memory-centric n (n + 1) / 2"
   for (int n = 1; n <= 12; ++n) {
     CAPTURE(n);
     const Program program = OneSegment(n);
-    CHECK(ExtraForwards(SequenceRuns(program, Recomputation::kSpeedCentric)) == n);
-    CHECK(ExtraForwards(SequenceRuns(program, Recomputation::kMemoryCentric)) == n * (n + 1) / 2);
+    CHECK(ExtraForwards(OrderRuns(program, Recomputation::kSpeedCentric).runs) == n);
+    CHECK(ExtraForwards(OrderRuns(program, Recomputation::kMemoryCentric).runs) == n * (n + 1) / 2);
   }
 }
 
@@ -98,7 +97,7 @@ TEST_CASE("cost-aware is speed-centric where the segment stays under the bound")
 TEST_CASE("cost-aware is memory-centric in the segment that makes the bound") {
   // Four large layers kept at once are more than any layer's x, y, dy and dx.
   const Program program = OneSegment(6);
-  const ComputeSequence runs = SequenceRuns(program, Recomputation::kCostAware);
+  const ComputeSequence runs = OrderRuns(program, Recomputation::kCostAware).runs;
   CHECK(Backward(program, Recomputation::kCostAware) ==
         Backward(program, Recomputation::kMemoryCentric));
   CHECK(ExtraForwards(runs) == 21);
@@ -108,24 +107,27 @@ TEST_CASE("batch norm is rebuilt from its saved statistics, which are kept") {
   //   exact: relu's backward reads y, batch norm's reads x (conv1, a checkpoint) and what it saved;
   //   conv2's reads relu.
   Graph net({.name = "bn", .batch = 2});
-  std::string x = net.Add("conv1", kSame, {net.Input({4, 8, 8})});
+  std::string x = net.Add("wide", Convolution{.out_channels = 64}, {net.Input({4, 8, 8})});
+  x = net.Add("conv1", kSame, {net.Add("wide_relu", Relu{}, {x})});
   x = net.Add("relu", Relu{}, {net.Add("bn", BatchNorm{}, {x})});
   net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}));
   const Program program = BuildProgram(net, {}).value();
   CHECK(Backward(program, Recomputation::kSpeedCentric) ==
-        "loss' conv2' bn* relu* conv2' relu' bn' conv1'");
+        "loss' bn* relu* conv2' relu' bn' conv1' wide_relu' wide'");
 }
 
 TEST_CASE("even segments: convolutions run again too, and only what crosses a cut is kept") {
   //   9 forward steps make segments of 3; conv3 and conv6 cross the cuts
   //   forward    conv1 conv2 conv3 | conv4 conv5 conv6 | conv7 conv8 loss
+  //   backward   conv7* conv8* loss' conv8' conv7' | conv4* conv5* conv6' ..., as loss' reads conv8
   Graph net({.name = "chen", .batch = 2});
   std::string x = net.Input({4, 8, 8});
   for (int i = 1; i <= 7; ++i) x = net.Add(absl::StrCat("conv", i), kSame, {x});
   net.Loss(net.Add("conv8", Convolution{.out_channels = 4, .kernel = 8}, {x}));
   const Program program = BuildProgram(net, {.accounting = Accounting::kPaper}).value();
   CHECK(Backward(program, Recomputation::kEvenSegments) ==
-        "loss' conv7* conv8' conv7' conv4* conv5* conv6' conv5' conv4' conv1* conv2* conv3' conv2' "
+        "conv7* conv8* loss' conv8' conv7' conv4* conv5* conv6' conv5' conv4' conv1* conv2* conv3' "
+        "conv2' "
         "conv1'");
 }
 
@@ -147,20 +149,21 @@ void CheckSequence(const Program& program, const Segments& segments, const Compu
   }
 }
 
-TEST_CASE("random networks: every step runs once in order, reruns come right before backward steps") {
+TEST_CASE(
+    "random networks: every step runs once in order, reruns come right before backward steps") {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     for (const Accounting accounting : {Accounting::kExact, Accounting::kPaper}) {
       const Program program =
           BuildProgram(testing::RandomGraph(seed), {.accounting = accounting}).value();
       const Segments segments = CheckpointSegments(program);
-      const ComputeSequence speed = SequenceRuns(program, Recomputation::kSpeedCentric);
-      const ComputeSequence memory = SequenceRuns(program, Recomputation::kMemoryCentric);
-      const ComputeSequence aware = SequenceRuns(program, Recomputation::kCostAware);
+      const ComputeSequence speed = OrderRuns(program, Recomputation::kSpeedCentric).runs;
+      const ComputeSequence memory = OrderRuns(program, Recomputation::kMemoryCentric).runs;
+      const ComputeSequence aware = OrderRuns(program, Recomputation::kCostAware).runs;
       for (const ComputeSequence* runs : {&speed, &memory, &aware})
         CheckSequence(program, segments, *runs);
       CheckSequence(program, EvenSegments(program),
-                    SequenceRuns(program, Recomputation::kEvenSegments));
+                    OrderRuns(program, Recomputation::kEvenSegments).runs);
       REQUIRE(ExtraForwards(speed) <= ExtraForwards(aware));
       REQUIRE(ExtraForwards(aware) <= ExtraForwards(memory));
     }
@@ -174,7 +177,7 @@ TEST_CASE("random networks: a rerun makes something that is read before it dies"
     for (const Recomputation recomputation :
          {Recomputation::kSpeedCentric, Recomputation::kMemoryCentric, Recomputation::kCostAware,
           Recomputation::kEvenSegments}) {
-      const ComputeSequence runs = SequenceRuns(program, recomputation);
+      const ComputeSequence runs = OrderRuns(program, recomputation).runs;
       std::vector<bool> is_read(runs.size(), false);
       for (const Lifetime& life : Lifetimes(program, runs)) {
         if (life.uses.size() > 1) is_read[static_cast<size_t>(life.begin)] = true;
@@ -189,10 +192,9 @@ TEST_CASE("random networks: a rerun makes something that is read before it dies"
 TEST_CASE("speed-centric runs each forward step again at most once") {
   for (const char* net : {"alexnet", "resnet50", "inception_v4", "densenet121"}) {
     CAPTURE(net);
-    const Program program =
-        BuildProgram(nets::Build(net, {.batch = 2}).value(), {}).value();
+    const Program program = BuildProgram(nets::Build(net, {.batch = 2}).value(), {}).value();
     std::vector<int> again(program.steps.size(), 0);
-    for (const Run& run : SequenceRuns(program, Recomputation::kSpeedCentric)) {
+    for (const Run& run : OrderRuns(program, Recomputation::kSpeedCentric).runs) {
       if (run.recompute) REQUIRE(++again[run.step.index()] == 1);
     }
   }
