@@ -42,9 +42,9 @@ namespace neap {
 
 struct SessionOptions {
   int64_t budget_bytes = kUnlimited;
+  int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
   std::string policy = "liveness";
   std::string placement = "offline";
-  int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
   bool offload_params = false;  // parameters and optimizer state live on the host between uses
   EvictionRule eviction = EvictionRule::kLru;
   bool in_place = true;

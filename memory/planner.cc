@@ -46,14 +46,8 @@ class Planner {
       : program_(program), options_(options), device_(device) {}
 
   absl::StatusOr<PlanResult> Make(EngineCatalog& catalog) {
-    ASSIGN_OR_RETURN(const Policy policy, FindPolicy(options_.policy));
-    if (std::find(kPlacements.begin(), kPlacements.end(), options_.placement) ==
-        kPlacements.end()) {
-      return absl::NotFoundError(absl::StrFormat("unknown placement '%s'; known: %s, %s, %s",
-                                                 options_.placement, kPlacements[0], kPlacements[1],
-                                                 kPlacements[2]));
-    }
-    ASSIGN_OR_RETURN(Drafter drafter,
+    ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
+    ASSIGN_OR_RETURN(const Drafter drafter,
                      Drafter::Create(program_, policy, options_, device_, catalog));
     const auto start = std::chrono::steady_clock::now();
     ASSIGN_OR_RETURN(const Draft smallest, drafter.Smallest());
@@ -68,7 +62,25 @@ class Planner {
     return result;
   }
 
+  absl::StatusOr<int64_t> Minimum(EngineCatalog& catalog) {
+    ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
+    ASSIGN_OR_RETURN(const Drafter drafter,
+                     Drafter::Create(program_, policy, options_, device_, catalog));
+    ASSIGN_OR_RETURN(const Draft smallest, drafter.Smallest());
+    return smallest.arena_bytes;
+  }
+
  private:
+  absl::StatusOr<Policy> CheckedPolicy() const {
+    if (std::find(kPlacements.begin(), kPlacements.end(), options_.placement) !=
+        kPlacements.end()) {
+      return FindPolicy(options_.policy);
+    }
+    return absl::NotFoundError(absl::StrFormat("unknown placement '%s'; known: %s, %s, %s",
+                                               options_.placement, kPlacements[0], kPlacements[1],
+                                               kPlacements[2]));
+  }
+
   bool IsExact() const { return program_.options.accounting == Accounting::kExact; }
 
   absl::Status TooSmall(const Draft& smallest) const {
@@ -125,6 +137,11 @@ std::vector<std::string_view> PlacementNames() { return {kPlacements.begin(), kP
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog) {
   return Planner(program, options, device).Make(catalog);
+}
+
+absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,
+                                      const DeviceDescription& device, EngineCatalog& catalog) {
+  return Planner(program, options, device).Minimum(catalog);
 }
 
 }  // namespace neap

@@ -74,4 +74,9 @@ struct PlanResult {
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog);
 
+// PlanningStats::minimum_budget_bytes alone, whatever the options' budget: much quicker than a
+// plan.
+absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,
+                                      const DeviceDescription& device, EngineCatalog& catalog);
+
 }  // namespace neap
