@@ -21,6 +21,21 @@ absl::Status ReadArray(const ReadableFile& file, int64_t offset, std::vector<T>&
 
 }  // namespace
 
+NetInput InputOf(const Program& program) {
+  const Shape& images = program.tensor(program.images).spec.shape;
+  NetInput input = {.batch = images.n(),
+                    .image = {images.c(), images.h(), images.w()},
+                    .labels = program.tensor(program.labels).spec.elements() / images.n()};
+  for (const Step& step : program.steps) {  // the loss reads what the network puts out
+    if (step.phase != Phase::kForward) continue;
+    for (const Use& use : step.reads) {
+      if (use.tensor == program.labels)
+        input.classes = program.tensor(step.reads[0].tensor).spec.shape.c();
+    }
+  }
+  return input;
+}
+
 absl::StatusOr<const Batch*> LoadedBatches::Next() {
   ASSIGN_OR_RETURN(batch_, loader_->Next());
   return &batch_;

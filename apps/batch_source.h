@@ -9,8 +9,19 @@
 #include "neap/core/batch.h"
 #include "neap/core/input/dataset.h"
 #include "neap/core/input/loader.h"
+#include "neap/core/program.h"
 
 namespace neap::apps {
+
+// What the network takes in.
+struct NetInput {
+  int64_t batch = 0;
+  ImageShape image = {};
+  int64_t labels = 0;  // of an image
+  int64_t classes = 0;
+};
+
+NetInput InputOf(const Program& program);
 
 class BatchSource {
  public:

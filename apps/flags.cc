@@ -108,7 +108,13 @@ void FlagSet::Add(std::string name, std::string help, bool* value) {
 
 void FlagSet::Positional(std::string name, std::string* value) {
   positional_ = std::move(name);
-  positional_value_ = value;
+  take_positional_ = [value](const std::string& text) { *value = text; };
+}
+
+void FlagSet::Positional(std::string name, std::vector<std::string>* values) {
+  positional_ = std::move(name);
+  positional_repeats_ = true;
+  take_positional_ = [values](const std::string& text) { values->push_back(text); };
 }
 
 const FlagSet::Flag* FlagSet::Find(const std::string& name) const {
@@ -147,10 +153,10 @@ absl::Status FlagSet::ParseFlag(const std::vector<std::string>& args, size_t& i)
 }
 
 absl::Status FlagSet::ParsePositional(const std::string& text) {
-  if (positional_value_ == nullptr || positional_given_) {
+  if (take_positional_ == nullptr || (positional_given_ && !positional_repeats_)) {
     return BadUsage(absl::StrCat("unexpected argument '", Shortened(text), "'; usage: ", usage_));
   }
-  *positional_value_ = text;
+  take_positional_(text);
   positional_given_ = true;
   return absl::OkStatus();
 }
@@ -162,7 +168,7 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     RETURN_IF_ERROR(args[i].rfind("--", 0) == 0 ? ParseFlag(args, i) : ParsePositional(args[i]));
   }
-  if (positional_value_ != nullptr && !positional_given_) {
+  if (take_positional_ != nullptr && !positional_given_) {
     return BadUsage(absl::StrCat(positional_, " is missing; usage: ", usage_));
   }
   return absl::OkStatus();

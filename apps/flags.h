@@ -51,6 +51,8 @@ class FlagSet {
   void Add(std::string name, std::string help, bool* value);
   // The one argument without a name that must be there.
   void Positional(std::string name, std::string* value);
+  // One or more.
+  void Positional(std::string name, std::vector<std::string>* values);
 
   // With --help anywhere, nothing else is looked at.
   absl::Status Parse(const std::vector<std::string>& args);
@@ -73,7 +75,8 @@ class FlagSet {
   std::string about_;
   std::vector<Flag> flags_;
   std::string positional_;
-  std::string* positional_value_ = nullptr;
+  std::function<void(const std::string& text)> take_positional_;
+  bool positional_repeats_ = false;
   bool positional_given_ = false;
   bool help_ = false;
 };

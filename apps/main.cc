@@ -22,6 +22,8 @@ std::vector<Entry> Entries() {
   return {
       {"plan", "NET", "plan one training iteration; needs no GPU", RunPlan},
       {"train", "NET", "train a network under a byte budget", RunTrain},
+      {"peak-batch", "NET...", "find the largest batch that fits a byte budget", RunPeakBatch},
+      {"peak-depth", "NET", "find the deepest network that fits a byte budget", RunPeakDepth},
       {"devices", "", "list the devices to train on and to plan for", RunDevices},
   };
 }
@@ -31,7 +33,7 @@ std::string HelpText() {
       "neap trains networks larger than the device's memory: it plans every byte of an iteration,\n"
       "proves the plan, and runs it.\n\nusage: neap SUBCOMMAND [flags]\n\nsubcommands:\n";
   for (const Entry& entry : Entries()) {
-    absl::StrAppendFormat(&text, "  %-14s%s\n", entry.name + " " + entry.arguments, entry.about);
+    absl::StrAppendFormat(&text, "  %-19s%s\n", entry.name + " " + entry.arguments, entry.about);
   }
   absl::StrAppend(&text,
                   "\nneap SUBCOMMAND --help lists its flags; neap --version prints the version.\n");
@@ -39,8 +41,7 @@ std::string HelpText() {
 }
 
 absl::StatusOr<int> Dispatch(const std::vector<std::string>& args) {
-  if (args.empty())
-    return BadUsage("a subcommand is missing: plan, train or devices; see neap --help");
+  if (args.empty()) return BadUsage("a subcommand is missing; see neap --help");
   if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     std::fputs(HelpText().c_str(), stdout);
     return 0;

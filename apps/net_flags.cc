@@ -44,16 +44,28 @@ FlagValue Probability(std::optional<float>* value) {
 
 void NetFlags::AddTo(FlagSet& flags) {
   flags.Positional("NET", &name);
+  AddBatchTo(flags);
+  AddShapesTo(flags);
+  AddDepthTo(flags);
+}
+
+void NetFlags::AddBatchTo(FlagSet& flags) {
   flags.Add("batch", "N", "images in a batch", Integer(1, kMost, &options.batch));
+}
+
+void NetFlags::AddDepthTo(FlagSet& flags) {
+  flags.Add("depth", "N", "layers of resnet (3n+134), resnet-cifar (6n+2), densenet-cifar (3n+4)",
+            Integer(1, kMost, &options.depth));
+  flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet, layers per block of densenet",
+            Blocks(&options.blocks));
+}
+
+void NetFlags::AddShapesTo(FlagSet& flags) {
   flags.Add("dtype", "TYPE", "element type", OneOf({"fp32", "tf32"}, &dtype));
   flags.Add("layout", "ORDER", "order of the axes in memory", OneOf({"nchw", "nhwc"}, &layout));
   flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
   flags.Add("classes", "N", "classes to tell apart", Integer(1, kMost, &options.classes));
-  flags.Add("depth", "N", "layers of resnet (3n+134), resnet-cifar (6n+2), densenet-cifar (3n+4)",
-            Integer(1, kMost, &options.depth));
-  flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet, layers per block of densenet",
-            Blocks(&options.blocks));
   flags.Add("growth-rate", "N", "maps that a layer of densenet adds",
             Integer(1, kMost, &options.growth_rate));
   flags.Add("dropout", "P", "probability of dropout in alexnet, vgg, inception_v4 and fcn8s",

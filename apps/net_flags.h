@@ -1,4 +1,4 @@
-// Which network, of what size: NET and the flags that plan and train share.
+// Which network, of what size: NET and the flags that go with it.
 #pragma once
 
 #include <string>
@@ -18,6 +18,10 @@ struct NetFlags {
 
   // The flags refer to this object, which must stay where it is.
   void AddTo(FlagSet& flags);
+  // Parts of it.
+  void AddBatchTo(FlagSet& flags);
+  void AddDepthTo(FlagSet& flags);
+  void AddShapesTo(FlagSet& flags);
   // Errors: BadUsage() for an unknown network or what it cannot be given.
   absl::StatusOr<Graph> Build();
 };

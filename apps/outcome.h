@@ -24,6 +24,8 @@ using Subcommand = absl::StatusOr<int> (*)(const std::vector<std::string>& args)
 
 absl::StatusOr<int> RunPlan(const std::vector<std::string>& args);
 absl::StatusOr<int> RunTrain(const std::vector<std::string>& args);
+absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args);
+absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args);
 absl::StatusOr<int> RunDevices(const std::vector<std::string>& args);
 
 // Prints an error as one line on stderr; returns the exit code.

@@ -23,6 +23,16 @@ absl::Status ReadPercent(const std::string& text, Budget& budget) {
   return absl::OkStatus();
 }
 
+FlagValue ReadBytes(std::optional<int64_t>* bytes) {
+  const auto read = [bytes](const std::string& text) {
+    const absl::StatusOr<int64_t> parsed = ParseBytes(text);
+    if (!parsed.ok()) return AsBadUsage(parsed.status());
+    *bytes = *parsed;
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
 }  // namespace
 
 FlagValue ReadBudget(Budget* budget) {
@@ -57,9 +67,13 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
             "bytes of device memory for everything, as 12GiB (2^30) or 12GB (10^9); 60% is of the "
             "natural peak",
             ReadBudget(&budget));
+  flags.Add("host-budget", "BYTES", "bytes of pinned host memory for what leaves the arena",
+            ReadBytes(&host_budget_bytes));
   flags.Add("policy", "NAME", "what stays in memory", OneOf(policies, &policy));
   flags.Add("placement", "NAME", "how places in the arena are found",
             OneOf(placements, &placement));
+  flags.Add("evict", "RULE", "who leaves: used least recently, or again the latest",
+            OneOf({"lru", "belady"}, &evict));
   flags.Add("no-in-place", "no result takes over the bytes of an operand", &no_in_place);
   flags.Add("offload-params",
             "parameters and optimizer state are on the host but around their uses",
@@ -69,9 +83,11 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
 }
 
 PlannerOptions PlanningFlags::Options(const DeviceDescription& description) const {
-  return {.policy = policy,
+  return {.host_budget_bytes = host_budget_bytes.value_or(kUnlimited),
+          .policy = policy,
           .placement = placement,
           .offload_params = offload_params,
+          .eviction = evict == "belady" ? EvictionRule::kBelady : EvictionRule::kLru,
           .in_place = !no_in_place,
           .strict = strict || description.kind == "cpu"};
 }
@@ -81,6 +97,17 @@ int64_t PlanningFlags::BudgetBytes(const NaturalPeaks& peaks) const {
   if (!budget.percent.has_value()) return kUnlimited;
   const double bytes = *budget.percent / 100 * static_cast<double>(peaks.keep_all_bytes);
   return std::max<int64_t>(1, static_cast<int64_t>(bytes));
+}
+
+SessionOptions SessionOptionsFor(const PlannerOptions& options) {
+  return {.budget_bytes = options.budget_bytes,
+          .host_budget_bytes = options.host_budget_bytes,
+          .policy = options.policy,
+          .placement = options.placement,
+          .offload_params = options.offload_params,
+          .eviction = options.eviction,
+          .in_place = options.in_place,
+          .strict = options.strict};
 }
 
 }  // namespace neap::apps

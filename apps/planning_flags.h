@@ -1,4 +1,4 @@
-// How to plan: the flags that plan and train share, and the peaks that a budget in percent refers
+// How to plan: the flags that all subcommands share, and the peaks that a budget in percent refers
 // to.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "apps/flags.h"
 #include "neap/core/device/device.h"
 #include "neap/core/program.h"
+#include "neap/core/session.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {
@@ -32,8 +33,10 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
 
 struct PlanningFlags {
   Budget budget;
+  std::optional<int64_t> host_budget_bytes = {};
   std::string policy = "liveness";
   std::string placement = "offline";
+  std::string evict = "lru";
   bool no_in_place = false;
   bool offload_params = false;
   bool strict = false;
@@ -45,5 +48,8 @@ struct PlanningFlags {
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   bool has_budget() const { return budget.bytes.has_value() || budget.percent.has_value(); }
 };
+
+// A session that plans with `options`.
+SessionOptions SessionOptionsFor(const PlannerOptions& options);
 
 }  // namespace neap::apps

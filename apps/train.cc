@@ -24,29 +24,6 @@
 namespace neap::apps {
 namespace {
 
-// What the network takes in.
-struct NetInput {
-  int64_t batch = 0;
-  ImageShape image = {};
-  int64_t labels = 0;  // of an image
-  int64_t classes = 0;
-};
-
-NetInput InputOf(const Program& program) {
-  const Shape& images = program.tensor(program.images).spec.shape;
-  NetInput input = {.batch = images.n(),
-                    .image = {images.c(), images.h(), images.w()},
-                    .labels = program.tensor(program.labels).spec.elements() / images.n()};
-  for (const Step& step : program.steps) {  // the loss reads what the network puts out
-    if (step.phase != Phase::kForward) continue;
-    for (const Use& use : step.reads) {
-      if (use.tensor == program.labels)
-        input.classes = program.tensor(step.reads[0].tensor).spec.shape.c();
-    }
-  }
-  return input;
-}
-
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const TrainFlags& flags, const NetInput& input,
                                                    Split split) {
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,

@@ -101,15 +101,11 @@ LearningRate TrainFlags::Rate(int64_t last_step) const {
 }
 
 SessionOptions TrainFlags::Options(const PlannerOptions& planner, int64_t last_step) const {
-  return {.budget_bytes = planner.budget_bytes,
-          .policy = planner.policy,
-          .placement = planner.placement,
-          .offload_params = planner.offload_params,
-          .in_place = planner.in_place,
-          .strict = planner.strict,
-          .sgd = sgd,
-          .learning_rate = Rate(last_step),
-          .seed = static_cast<uint64_t>(seed)};
+  SessionOptions options = SessionOptionsFor(planner);
+  options.sgd = sgd;
+  options.learning_rate = Rate(last_step);
+  options.seed = static_cast<uint64_t>(seed);
+  return options;
 }
 
 }  // namespace neap::apps

@@ -66,11 +66,6 @@ Graph DenseNetForCifar(const NetOptions& options, CifarDenseNetOptions base) {
   return CifarDenseNet(WithOverrides(base, options));
 }
 
-// Depths that a network can be given: step * n + offset with n >= 1.
-struct Depths {
-  int64_t step = 0;  // 0: none
-  int64_t offset = 0;
-};
 // DenseNets grow with the square of their depth.
 constexpr int64_t kMaxBlocks = 20'000;
 constexpr int64_t kMaxDenseLayers = 512;
@@ -226,7 +221,8 @@ absl::Status CheckTaken(const Entry& entry, const char* option, bool taken, bool
 }
 
 absl::Status CheckDepth(const Entry& entry, std::optional<int64_t> depth) {
-  const auto [step, offset] = entry.takes.depths;
+  const int64_t step = entry.takes.depths.step;
+  const int64_t offset = entry.takes.depths.offset;
   RETURN_IF_ERROR(CheckTaken(entry, "depth", step > 0, depth.has_value()));
   if (!depth) return absl::OkStatus();
   RETURN_IF_ERROR(CheckRange("depth", depth, step * entry.takes.most_blocks + offset));
@@ -266,6 +262,13 @@ std::vector<Network> Networks() {
   std::vector<Network> networks;
   for (const Entry& entry : kEntries) networks.push_back(entry.network);
   return networks;
+}
+
+absl::StatusOr<Depths> DepthsOf(std::string_view name) {
+  ASSIGN_OR_RETURN(const Entry entry, FindEntry(name));
+  Depths depths = entry.takes.depths;
+  depths.most_n = depths.step > 0 ? entry.takes.most_blocks : 0;
+  return depths;
 }
 
 absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options) {

@@ -44,6 +44,15 @@ struct NetOptions {
   Layout layout = Layout::kNchw;
 };
 
+// Depths that a network can be given: step * n + offset with n from 1 to most_n.
+struct Depths {
+  int64_t step = 0;  // 0: none
+  int64_t offset = 0;
+  int64_t most_n = 0;
+};
+// Errors: NOT_FOUND as Build.
+absl::StatusOr<Depths> DepthsOf(std::string_view name);
+
 // Errors: NOT_FOUND for an unknown name, with the closest known ones; INVALID_ARGUMENT naming the
 // option that is out of range or that this network does not have. Shapes are checked by Resolve().
 absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options);

@@ -14,9 +14,11 @@ proves the plan, and runs it.
 usage: neap SUBCOMMAND [flags]
 
 subcommands:
-  plan NET      plan one training iteration; needs no GPU
-  train NET     train a network under a byte budget
-  devices       list the devices to train on and to plan for
+  plan NET           plan one training iteration; needs no GPU
+  train NET          train a network under a byte budget
+  peak-batch NET...  find the largest batch that fits a byte budget
+  peak-depth NET     find the deepest network that fits a byte budget
+  devices            list the devices to train on and to plan for
 
 neap SUBCOMMAND --help lists its flags; neap --version prints the version.
 )";
@@ -54,6 +56,17 @@ TEST_CASE("a subcommand's --help is written from the table that is parsed") {
       CHECK(outcome.out.find(line) != std::string::npos);
     }
   }
+}
+
+TEST_CASE("the searches' --help leaves out what they search for") {
+  const std::string batch = RunNeap({"peak-batch", "--help"}).out;
+  CHECK(batch.find("  --batch N") == std::string::npos);
+  CHECK(batch.find("  --compare-batch N         also train") != std::string::npos);
+  CHECK(batch.find("belady (lru)\n") != std::string::npos);
+  CHECK(batch.find("(superneurons)\n") != std::string::npos);
+  const std::string depth = RunNeap({"peak-depth", "--help"}).out;
+  CHECK(depth.find("  --depth N") == std::string::npos);
+  CHECK(depth.find("  --batch N                 images in a batch (16)\n") != std::string::npos);
 }
 
 TEST_CASE("--help wins over whatever else is wrong") {
