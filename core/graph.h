@@ -29,6 +29,7 @@ struct GraphOptions {
   int64_t batch = 1;
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
+  friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
 
 struct GraphLayer {

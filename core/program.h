@@ -41,11 +41,13 @@ struct Tensor {
   Init init = {};             // persistent roles
   Shape saved_shape = {};     // in files, where it differs
   bool in_checkpoint = true;  // persistent roles
+  friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
 struct Use {
   TensorId tensor;
   Operand operand;
+  friend bool operator==(const Use&, const Use&) = default;
 };
 
 struct Step {
@@ -59,6 +61,7 @@ struct Step {
   std::vector<std::pair<TensorId, TensorId>> in_place = {};  // {written, read} that may share bytes
   bool accumulates_natively = false;
   double flops = 0;
+  friend bool operator==(const Step&, const Step&) = default;
 };
 
 inline constexpr int64_t kScratchAlignment = 256;
@@ -67,6 +70,7 @@ struct ProgramLayer {
   std::string name;
   Layer layer;
   uint64_t seed = 0;  // of its random numbers: a hash of the name
+  friend bool operator==(const ProgramLayer&, const ProgramLayer&) = default;
 };
 
 enum class Accounting : uint8_t {
@@ -79,6 +83,7 @@ struct ProgramOptions {
   Mode mode = Mode::kTraining;
   Sgd sgd = {};
   Accounting accounting = Accounting::kExact;
+  friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
 
 struct Program {
@@ -102,9 +107,19 @@ struct Program {
   // accumulates: one after another at the beginning of the step's workspace, each rounded up to
   // kScratchAlignment.
   int64_t AccumulationScratchBytes(const Step& step) const;
+
+  friend bool operator==(const Program&, const Program&) = default;
 };
 
 // Errors: as Resolve().
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
+
+// The program of a network of which `whole` is the superset, with whole's options: it has *all* of
+// whole's persistent tensors, with the same ids, also those of layers that the graph leaves out. So
+// plans of both put them in the same place, and an iteration of one can follow an iteration of the
+// other. `whole` has exact accounting.
+// Errors: as Resolve(); INVALID_ARGUMENT naming the tensor for one that `whole` does not have so,
+// or for a batch that is not the whole's.
+absl::StatusOr<Program> BuildPart(const Graph& graph, const Program& whole);
 
 }  // namespace neap

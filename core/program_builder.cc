@@ -1,6 +1,8 @@
 // BuildProgram with exact accounting: lowers a resolved graph to steps.
 #include <optional>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/paper_program.h"
 #include "neap/core/program.h"
@@ -19,6 +21,18 @@ class ProgramBuilder {
     program_.net = graph_.options;
     program_.options = options;
   }
+
+  // Persistent tensors that are there before the layers'; these must then be among them.
+  void Adopt(const Program& whole) {
+    for (const Tensor& tensor : whole.tensors) {
+      if (!IsPersistent(tensor.role)) continue;
+      adopted_.emplace(tensor.name, tensor.id);
+      program_.tensors.push_back(tensor);
+    }
+  }
+
+  // The first that Build() did not find among those adopted.
+  const std::optional<std::string>& unknown_tensor() const { return unknown_tensor_; }
 
   Program Build() {
     for (const ResolvedLayer& layer : graph_.layers) {
@@ -51,10 +65,16 @@ class ProgramBuilder {
         {.id = id, .name = std::move(name), .role = role, .spec = std::move(spec)});
     return id;
   }
-  TensorId NewPersistent(std::string name, Role role, const TensorSpec& spec, Init init) {
-    const TensorId id = NewTensor(std::move(name), role, spec);
-    program_.tensors.back().init = init;
-    return id;
+  TensorId Persistent(Tensor tensor) {
+    const auto adopted = adopted_.find(tensor.name);
+    const bool known = adopted != adopted_.end();
+    tensor.id = known ? adopted->second : TensorId(program_.tensors.size());
+    const bool matches = known && program_.tensor(tensor.id) == tensor;
+    if (!adopted_.empty() && !matches && !unknown_tensor_.has_value()) {
+      unknown_tensor_ = absl::StrCat(tensor.name, " (", tensor.spec.ToString(), ")");
+    }
+    if (!known) program_.tensors.push_back(tensor);
+    return tensor.id;
   }
 
   void MakePersistentTensors() {
@@ -62,17 +82,23 @@ class ProgramBuilder {
       LayerTensors& tensors = layers_[layer.id.index()];
       for (const ParamSpec& param : layer.spec.params) {
         const std::string name = absl::StrCat(layer.name, ".", param.name);
-        tensors.params.push_back(NewPersistent(name, Role::kParam, param.tensor, param.init));
-        program_.tensors.back().saved_shape = param.saved_shape;
+        tensors.params.push_back(Persistent({.name = name,
+                                             .role = Role::kParam,
+                                             .spec = param.tensor,
+                                             .init = param.init,
+                                             .saved_shape = param.saved_shape}));
         if (program_.options.sgd.momentum == 0) continue;
-        tensors.optimizer.push_back(
-            NewPersistent(absl::StrCat(name, ".momentum"), Role::kOptimizer, param.tensor, {}));
-        program_.tensors.back().saved_shape = param.saved_shape;
+        tensors.optimizer.push_back(Persistent({.name = absl::StrCat(name, ".momentum"),
+                                                .role = Role::kOptimizer,
+                                                .spec = param.tensor,
+                                                .saved_shape = param.saved_shape}));
       }
       for (const StateSpec& state : layer.spec.states) {
-        const std::string name = absl::StrCat(layer.name, ".", state.name);
-        tensors.states.push_back(NewPersistent(name, Role::kState, state.tensor, state.init));
-        program_.tensors.back().in_checkpoint = state.in_checkpoint;
+        tensors.states.push_back(Persistent({.name = absl::StrCat(layer.name, ".", state.name),
+                                             .role = Role::kState,
+                                             .spec = state.tensor,
+                                             .init = state.init,
+                                             .in_checkpoint = state.in_checkpoint}));
       }
     }
   }
@@ -247,7 +273,23 @@ class ProgramBuilder {
   Program program_;
   std::vector<LayerTensors> layers_;  // by LayerId
   TensorId iteration_;
+  absl::flat_hash_map<std::string, TensorId> adopted_;
+  std::optional<std::string> unknown_tensor_;
 };
+
+absl::Status CheckSameBatch(const Program& part, const Program& whole) {
+  for (const auto& [of_part, of_whole] :
+       {std::pair(part.images, whole.images), std::pair(part.labels, whole.labels),
+        std::pair(part.metrics, whole.metrics)}) {
+    const Tensor& expected = whole.tensor(of_whole);
+    const TensorSpec& found = part.tensor(of_part).spec;
+    if (found == expected.spec) continue;
+    return absl::InvalidArgumentError(absl::StrCat(part.net.name, ": its ", expected.name, " is ",
+                                                   found.ToString(), ", that of ", whole.net.name,
+                                                   " ", expected.spec.ToString()));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -255,6 +297,19 @@ absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& o
   ASSIGN_OR_RETURN(ResolvedGraph resolved, Resolve(graph, options.mode));
   if (options.accounting == Accounting::kPaper) return BuildPaperProgram(resolved, options);
   return ProgramBuilder(std::move(resolved), options).Build();
+}
+
+absl::StatusOr<Program> BuildPart(const Graph& graph, const Program& whole) {
+  ASSIGN_OR_RETURN(ResolvedGraph resolved, Resolve(graph, whole.options.mode));
+  ProgramBuilder builder(std::move(resolved), whole.options);
+  builder.Adopt(whole);
+  Program part = builder.Build();
+  if (builder.unknown_tensor().has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(graph.options().name, ": ", whole.net.name,
+                                                   " has no ", *builder.unknown_tensor()));
+  }
+  RETURN_IF_ERROR(CheckSameBatch(part, whole));
+  return part;
 }
 
 }  // namespace neap

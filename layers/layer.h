@@ -70,6 +70,7 @@ struct Init {
   enum class Kind : uint8_t { kConstant, kNormal, kUniform, kBilinear };
   Kind kind = Kind::kConstant;
   float scale = 0;  // the constant; the standard deviation; the half-width around 0
+  friend bool operator==(const Init&, const Init&) = default;
 };
 
 struct ParamSpec {

@@ -40,6 +40,7 @@ struct DeviceDescription {
   double memory_bandwidth = 0;  // bytes per second, read plus written
   double copy_bandwidth =
       0;  // bytes per second between pinned host and device memory, one direction
+  friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };
 
 // Memory of a device or pinned on the host. *Ownership*: frees on destruction; movable. 4096-byte
