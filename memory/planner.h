@@ -50,6 +50,7 @@ struct PlannerOptions {
   // One engine per convolution whatever the budget, so that every budget gives the same bits: the
   // first deterministic one whose workspace is at most kStrictWorkspaceBytes.
   bool strict = false;
+  friend bool operator==(const PlannerOptions&, const PlannerOptions&) = default;
 };
 inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 
