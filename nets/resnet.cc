@@ -1,5 +1,6 @@
 #include "neap/nets/resnet.h"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -29,8 +30,8 @@ constexpr Convolution Conv(int64_t size, int64_t out_channels, int64_t stride = 
 // The residual blocks on top of a stem.
 class ResidualTrunk {
  public:
-  ResidualTrunk(Graph& net, std::string x, int64_t channels)
-      : net_(net), x_(std::move(x)), channels_(channels) {}
+  ResidualTrunk(Graph& net, std::string x, int64_t channels, std::vector<int64_t> dropped = {})
+      : net_(net), x_(std::move(x)), channels_(channels), dropped_(std::move(dropped)) {}
 
   const std::string& output() const { return x_; }
 
@@ -50,6 +51,10 @@ class ResidualTrunk {
  private:
   void AddBlock(const Stage& stage, const std::string& prefix, int64_t stride) {
     const int64_t out_channels = stage.width * (stage.bottleneck ? kExpansion : 1);
+    if (std::count(dropped_.begin(), dropped_.end(), block_++) > 0) {
+      KeepShortcut(prefix, out_channels, stride);
+      return;
+    }
     std::string y = x_;
     if (stage.bottleneck) {
       y = AddUnit(prefix, 1, Conv(1, stage.width), y);
@@ -64,6 +69,13 @@ class ResidualTrunk {
     }
     y = net_.Add(prefix + "add", Add{}, {y, AddShortcut(prefix, out_channels, stride)});
     x_ = net_.Add(prefix + (stage.bottleneck ? "relu3" : "relu2"), Relu{}, {y});
+    channels_ = out_channels;
+  }
+
+  // All that is left of a dropped block. Its input is a ReLU's: another would change nothing.
+  void KeepShortcut(const std::string& prefix, int64_t out_channels, int64_t stride) {
+    const std::string shortcut = AddShortcut(prefix, out_channels, stride);
+    if (shortcut != x_) x_ = net_.Add(prefix + "relu", Relu{}, {shortcut});
     channels_ = out_channels;
   }
 
@@ -83,6 +95,8 @@ class ResidualTrunk {
   Graph& net_;
   std::string x_;
   int64_t channels_;
+  std::vector<int64_t> dropped_;  // by their numbers
+  int64_t block_ = 0;             // the next
 };
 
 std::string Stem(Graph& net, const Convolution& convolution, std::string x) {
@@ -135,7 +149,7 @@ Graph CifarResNet(const CifarResNetOptions& options) {
   std::string x = net.Input({options.channels, options.image, options.image});
   x = Stem(net, Conv(3, options.width), x);
 
-  ResidualTrunk trunk(net, x, options.width);
+  ResidualTrunk trunk(net, x, options.width, options.dropped);
   for (int stage = 0; stage < 3; ++stage) {
     trunk.AddStage({.name = absl::StrCat("layer", stage + 1),
                     .blocks = options.n,

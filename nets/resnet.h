@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "neap/core/graph.h"
 
@@ -49,6 +50,8 @@ struct CifarResNetOptions {
   int64_t width = 16;  // maps in the first stage, doubled in the second and third
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
+  // Stochastic depth (Huang et al., 2016): blocks left out, counted from 0. The shortcut stays.
+  std::vector<int64_t> dropped = {};
 };
 
 // He et al., section 4.2: a 3x3 stem, three stages of n basic blocks. Where the shape changes the

@@ -29,6 +29,25 @@ TEST_CASE("ResNets are named after their depth") {
   CHECK(CifarResNet({.n = 18}).options().name == "resnet110");
 }
 
+// What is left of a first block is its projection.
+TEST_CASE("dropped blocks leave their shortcuts, and no other parameter changes") {
+  const Graph all = CifarResNet({.n = 2});
+  const Graph some = CifarResNet({.n = 2, .dropped = {1, 2}});
+  const auto has = [](const Graph& net, const std::string& layer) {
+    return std::any_of(net.layers().begin(), net.layers().end(),
+                       [&](const GraphLayer& l) { return l.name == layer; });
+  };
+  for (const char* layer : {"layer1.1.conv1", "layer1.1.add", "layer2.0.bn2"}) {
+    CHECK(has(all, layer));
+    CHECK(!has(some, layer));
+  }
+  CHECK(has(some, "layer2.0.downsample.0"));
+  // Two convolutions and their batch norms each.
+  CHECK(Parameters(all) - Parameters(some) ==
+        (2 * 16 * 16 * 9 + 4 * 16) + (16 * 32 * 9 + 32 * 32 * 9 + 4 * 32));
+  CHECK(Parameters(CifarResNet({.n = 1, .dropped = {0, 1, 2}})) > 0);
+}
+
 // Every block has conv1 bn1 conv2 bn2 conv3 bn3; every first block of a stage downsample.0 and .1.
 std::set<std::string> TorchvisionKeysOfResNet50() {
   std::set<std::string> keys = {"fc.weight", "fc.bias", "conv1.weight"};
