@@ -5,24 +5,23 @@
 #include <algorithm>
 #include <cstring>
 
-#include "neap/core/device/device.h"
+#include "tests/forwarding_device.h"
 
 namespace neap {
 
 // Arenas only on devices whose memory the host can read. One arena at a time is watched: the last.
-class GuardedDevice final : public Device {
+class GuardedDevice final : public ForwardingDevice {
  public:
-  explicit GuardedDevice(Device& device) : device_(device) {}
+  using ForwardingDevice::ForwardingDevice;
 
-  const DeviceDescription& description() const override { return device_.description(); }
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override {
     ++allocations_;
-    if (kind != MemoryKind::kDevice) return device_.Allocate(kind, size_bytes);
+    if (kind != MemoryKind::kDevice) return ForwardingDevice::Allocate(kind, size_bytes);
     if (refused_arenas_ > 0) {
       --refused_arenas_;
       return absl::ResourceExhaustedError("refused by the test");
     }
-    absl::StatusOr<Buffer> whole = device_.Allocate(kind, size_bytes + 2 * kGuardBytes);
+    absl::StatusOr<Buffer> whole = ForwardingDevice::Allocate(kind, size_bytes + 2 * kGuardBytes);
     if (!whole.ok()) return whole.status();
     std::memset(whole->data(), kPattern, static_cast<size_t>(whole->size_bytes()));
     arena_ = whole->data() + kGuardBytes;
@@ -30,18 +29,9 @@ class GuardedDevice final : public Device {
     auto owner = std::make_shared<Buffer>(*std::move(whole));
     return Buffer(arena_, size_bytes, [owner](void*) {});
   }
-  absl::StatusOr<int64_t> UsedBytes() override { return device_.UsedBytes(); }
-  Backend& backend() override { return backend_ != nullptr ? *backend_ : device_.backend(); }
-  absl::Status Copy(Stream stream, void* destination, const void* source,
-                    int64_t size_bytes) override {
-    return device_.Copy(stream, destination, source, size_bytes);
+  Backend& backend() override {
+    return backend_ != nullptr ? *backend_ : ForwardingDevice::backend();
   }
-  absl::StatusOr<Event> Record(Stream stream) override { return device_.Record(stream); }
-  absl::Status Wait(Stream stream, const Event& event) override {
-    return device_.Wait(stream, event);
-  }
-  absl::Status Await(const Event& event) override { return device_.Await(event); }
-  absl::Status Synchronize() override { return device_.Synchronize(); }
 
   int allocations() const { return allocations_; }
   void Replace(Backend& backend) { backend_ = &backend; }
@@ -62,7 +52,6 @@ class GuardedDevice final : public Device {
   static constexpr int64_t kGuardBytes = 4096;
   static constexpr unsigned char kPattern = 0xA5;
 
-  Device& device_;
   Backend* backend_ = nullptr;  // null: the device's own
   std::byte* arena_ = nullptr;
   int64_t arena_bytes_ = 0;

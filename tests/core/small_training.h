@@ -1,0 +1,28 @@
+// A network small enough to train in milliseconds, its batches, and sessions that train it: what
+// tests of the session share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "neap/core/device/cpu_device.h"
+#include "neap/core/session.h"
+
+namespace neap {
+
+// A residual block with everything that makes memory interesting: in-place results, a fan, a join,
+// saved tensors, dropout. Without its block nothing is left between trunk and join.
+Graph SmallNet(Layout layout = Layout::kNchw, bool with_block = true);
+Batch MakeBatch(uint64_t seed);
+
+std::unique_ptr<CpuDevice> OpenCpu();
+Session MakeSession(Device& device, SessionOptions options, Layout layout = Layout::kNchw);
+
+// Every step's batch depends on its number alone. Returns the last loss.
+float Train(Session& session, int steps);
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b);
+void CheckSameState(Session& a, Session& b);
+
+}  // namespace neap

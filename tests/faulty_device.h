@@ -1,0 +1,63 @@
+// A device that fails on demand, and knows what it has given away.
+//
+// A fault here is one that the caller sees when it asks: nothing is enqueued, nothing allocated,
+// and the streams go on as if the call had never been made. (A CUDA stream that has failed stays
+// so; what a session can do then is end.)
+//
+//   FaultyDevice device(*cpu);
+//   device.FailCopies(3, 1);  // the third from now
+#pragma once
+
+#include <memory>
+
+#include "tests/forwarding_device.h"
+
+namespace neap {
+
+class FaultyDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  // From now on the first-th (from 1) and what follows of `count`.
+  void FailPinned(int first, int count) { pinned_ = {first, count}; }
+  void FailCopies(int first, int count) { copies_ = {first, count}; }
+  // Calls since then.
+  int pinned_calls() const { return pinned_.calls; }
+  int copy_calls() const { return copies_.calls; }
+
+  absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override {
+    if (kind == MemoryKind::kPinnedHost && pinned_.Next())
+      return absl::ResourceExhaustedError("pinned memory refused by the test");
+    absl::StatusOr<Buffer> buffer = ForwardingDevice::Allocate(kind, size_bytes);
+    if (!buffer.ok()) return buffer;
+    std::shared_ptr<int64_t> held = kind == MemoryKind::kDevice ? device_bytes_ : pinned_bytes_;
+    *held += size_bytes;
+    std::byte* data = buffer->data();
+    auto owner = std::make_shared<Buffer>(*std::move(buffer));
+    return Buffer(data, size_bytes, [owner, held, size_bytes](void*) { *held -= size_bytes; });
+  }
+  absl::Status Copy(Stream stream, void* destination, const void* source,
+                    int64_t size_bytes) override {
+    if (copies_.Next()) return absl::InternalError("copy failed by the test");
+    return ForwardingDevice::Copy(stream, destination, source, size_bytes);
+  }
+  // Of device memory, what buffers that are still there hold.
+  absl::StatusOr<int64_t> UsedBytes() override { return *device_bytes_; }
+  int64_t pinned_bytes() const { return *pinned_bytes_; }
+
+ private:
+  struct Fault {
+    int first = 0, count = 0;
+    int calls = 0;
+    bool Next() {
+      ++calls;
+      return calls >= first && calls < first + count;
+    }
+  };
+
+  Fault pinned_, copies_;
+  std::shared_ptr<int64_t> device_bytes_ = std::make_shared<int64_t>(0);
+  std::shared_ptr<int64_t> pinned_bytes_ = std::make_shared<int64_t>(0);
+};
+
+}  // namespace neap

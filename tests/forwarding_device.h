@@ -1,0 +1,33 @@
+// A device that passes everything on to another: what decorators of tests begin with.
+#pragma once
+
+#include "neap/core/device/device.h"
+
+namespace neap {
+
+class ForwardingDevice : public Device {
+ public:
+  explicit ForwardingDevice(Device& device) : device_(device) {}
+
+  const DeviceDescription& description() const override { return device_.description(); }
+  absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override {
+    return device_.Allocate(kind, size_bytes);
+  }
+  absl::StatusOr<int64_t> UsedBytes() override { return device_.UsedBytes(); }
+  Backend& backend() override { return device_.backend(); }
+  absl::Status Copy(Stream stream, void* destination, const void* source,
+                    int64_t size_bytes) override {
+    return device_.Copy(stream, destination, source, size_bytes);
+  }
+  absl::StatusOr<Event> Record(Stream stream) override { return device_.Record(stream); }
+  absl::Status Wait(Stream stream, const Event& event) override {
+    return device_.Wait(stream, event);
+  }
+  absl::Status Await(const Event& event) override { return device_.Await(event); }
+  absl::Status Synchronize() override { return device_.Synchronize(); }
+
+ private:
+  Device& device_;
+};
+
+}  // namespace neap
