@@ -24,6 +24,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/memory/plan_cache.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"

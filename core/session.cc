@@ -1,8 +1,6 @@
 #include "neap/core/session.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -13,8 +11,9 @@
 #include "neap/core/initialize.h"
 #include "neap/core/layout.h"
 #include "neap/core/program.h"
+#include "neap/core/session_plans.h"
+#include "neap/core/staging.h"
 #include "neap/core/status_macros.h"
-#include "neap/core/verifier.h"
 #include "neap/memory/host_pool.h"
 
 namespace neap {
@@ -29,60 +28,18 @@ struct Runtime {
   std::optional<Executor> executor;
 };
 
-absl::StatusOr<PlanResult> PlanAndVerify(const Program& program, const SessionOptions& options,
-                                         Device& device) {
-  const PlannerOptions planner = {.budget_bytes = options.budget_bytes,
-                                  .host_budget_bytes = options.host_budget_bytes,
-                                  .policy = options.policy,
-                                  .placement = options.placement,
-                                  .offload_params = options.offload_params,
-                                  .eviction = options.eviction,
-                                  .in_place = options.in_place,
-                                  .strict = options.strict || device.description().kind == "cpu"};
-  ASSIGN_OR_RETURN(PlanResult result,
-                   MakePlan(program, planner, device.description(), device.backend()));
-  RETURN_IF_ERROR(Verify(result.plan));
-  RETURN_IF_ERROR(MatchesProgram(result.plan, program));
-  return result;
-}
-
-struct Plans {
-  PlanResult training, inference;
-};
-
-// Plans both programs. The budget must suit both, so the one that needs more speaks for them.
-absl::StatusOr<Plans> PlanBoth(const Program& training, const Program& inference,
-                               const SessionOptions& options, Device& device) {
-  absl::StatusOr<PlanResult> first = PlanAndVerify(training, options, device);
-  absl::StatusOr<PlanResult> second = PlanAndVerify(inference, options, device);
-  if (first.ok() && second.ok()) {
-    int64_t& minimum = first->stats.minimum_budget_bytes;
-    minimum = std::max(minimum, second->stats.minimum_budget_bytes);
-    return Plans{*std::move(first), *std::move(second)};
-  }
-  if (!absl::IsResourceExhausted(first.status()) || !absl::IsResourceExhausted(second.status())) {
-    return first.ok() ? second.status() : first.status();
-  }
-  SessionOptions unlimited = options;
-  unlimited.budget_bytes = kUnlimited;
-  ASSIGN_OR_RETURN(const PlanResult most, PlanAndVerify(training, unlimited, device));
-  ASSIGN_OR_RETURN(const PlanResult least, PlanAndVerify(inference, unlimited, device));
-  const bool training_binds = most.stats.minimum_budget_bytes >= least.stats.minimum_budget_bytes;
-  return training_binds ? first.status() : second.status();
-}
-
-// Host memory for what one step sends and receives.
-struct Staging {
-  Buffer images, labels, iteration, metrics;
-  Event done;
-  int64_t step = 0;
+// What takes the place of a session's own when its budget or its graph changes.
+struct Setup {
+  Program training;
+  SessionPlans plans;
 };
 
 }  // namespace
 
 class Session::Impl {
  public:
-  Impl(Device& device, SessionOptions options) : device_(device), options_(std::move(options)) {}
+  Impl(Device& device, SessionOptions options)
+      : device_(device), options_(std::move(options)), planner_(device) {}
   ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
 
   absl::Status Create(const Graph& graph) {
@@ -90,11 +47,18 @@ class Session::Impl {
                      BuildProgram(graph, {.mode = Mode::kTraining, .sgd = options_.sgd}));
     ASSIGN_OR_RETURN(inference_.program,
                      BuildProgram(graph, {.mode = Mode::kInference, .sgd = options_.sgd}));
-    for (Staging& staging : staging_) RETURN_IF_ERROR(AllocateStaging(staging));
+    whole_ = training_.program;
+    for (int i = 0; i < kMaxInFlight; ++i) {
+      ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));
+      staging_.push_back(std::move(staging));
+    }
     RETURN_IF_ERROR(PlanAndReserve());
-    for (const Tensor& tensor : training_.program.tensors) {
+    for (const Tensor& tensor : whole_.tensors) {
       if (!IsPersistent(tensor.role)) continue;
-      RETURN_IF_ERROR(WriteTensor(tensor, InitialValues(tensor, options_.seed)));
+      std::vector<std::pair<TensorId, Buffer>> images(1);
+      images[0].first = tensor.id;
+      ASSIGN_OR_RETURN(images[0].second, Image(tensor, InitialValues(tensor, options_.seed)));
+      RETURN_IF_ERROR(WriteImages(images));
     }
     return absl::OkStatus();
   }
@@ -109,16 +73,19 @@ class Session::Impl {
             .arena_bytes = arena_.size_bytes()};
   }
 
+  const PlanCacheStats& plan_cache() const { return planner_.cache_stats(); }
+
   absl::Status Begin(const Batch& batch) {
     RETURN_IF_ERROR(CheckArena());
+    RETURN_IF_ERROR(damage_);
     if (in_flight_ == kMaxInFlight)
       return absl::FailedPreconditionError("two steps are in flight; Finish() one");
     const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
                                       .step = static_cast<uint32_t>(step_),
                                       .seed = options_.seed};
     Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
-    staging.step = step_;
-    RETURN_IF_ERROR(Launch(training_, batch, scalars, staging));
+    RETURN_IF_ERROR(staging.Send(batch, scalars, training_.program, *training_.executor));
+    RETURN_IF_ERROR(Damages("step", Iterate(training_, staging)));
     ++step_;
     ++in_flight_;
     return absl::OkStatus();
@@ -128,14 +95,18 @@ class Session::Impl {
     if (in_flight_ == 0) return absl::FailedPreconditionError("no step is in flight");
     const int64_t step = step_ - in_flight_;
     --in_flight_;
-    return Await(staging_[static_cast<size_t>(step % kMaxInFlight)]);
+    absl::StatusOr<StepResult> result = staging_[static_cast<size_t>(step % kMaxInFlight)].Await();
+    RETURN_IF_ERROR(Damages("step", result.status()));
+    result->step = step;
+    return result;
   }
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
     RETURN_IF_ERROR(CheckReady());
-    staging_[0].step = 0;
-    RETURN_IF_ERROR(Launch(inference_, batch, {}, staging_[0]));
-    return Await(staging_[0]);
+    Staging& staging = staging_[0];
+    RETURN_IF_ERROR(staging.Send(batch, {}, inference_.program, *inference_.executor));
+    RETURN_IF_ERROR(Iterate(inference_, staging));
+    return staging.Await();
   }
 
   absl::Status Save(const std::string& path, CheckpointContents contents) {
@@ -145,15 +116,22 @@ class Session::Impl {
   }
 
   absl::Status Load(const std::string& path) {
-    RETURN_IF_ERROR(CheckReady());
+    RETURN_IF_ERROR(CheckIdle());
+    RETURN_IF_ERROR(CheckArena());
     ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, training_.program));
+    std::vector<std::pair<TensorId, Buffer>> images;  // all of them, before anything is overwritten
     for (const Tensor& tensor : training_.program.tensors) {
-      if (tensor.role == Role::kOptimizer)
-        RETURN_IF_ERROR(WriteTensor(tensor, InitialValues(tensor, 0)));
+      if (tensor.role != Role::kOptimizer) continue;
+      ASSIGN_OR_RETURN(Buffer image, Image(tensor, InitialValues(tensor, 0)));
+      images.emplace_back(tensor.id, std::move(image));
     }
     for (const auto& [id, values] : loaded.tensors) {
-      RETURN_IF_ERROR(WriteTensor(training_.program.tensor(id), values));
+      ASSIGN_OR_RETURN(Buffer image, Image(training_.program.tensor(id), values));
+      images.emplace_back(id, std::move(image));
     }
+    RETURN_IF_ERROR(device_.Synchronize());  // what a failed step may have left
+    RETURN_IF_ERROR(Damages("Load()", WriteImages(images)));
+    damage_ = absl::OkStatus();
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
     if (loaded.position.has_value()) options_.seed = loaded.position->seed;
     return absl::OkStatus();
@@ -171,18 +149,25 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     SessionOptions options = options_;
     options.budget_bytes = budget_bytes;
-    ASSIGN_OR_RETURN(Plans plans,
-                     PlanBoth(training_.program, inference_.program, options, device_));
-    RETURN_IF_ERROR(Evacuate());
-    SwapPlans(plans);
-    if (const absl::Status refused = ReserveArena(); !refused.ok()) {
-      SwapPlans(plans);  // back to the arena that it had
-      RETURN_IF_ERROR(ReserveArena());
-      RETURN_IF_ERROR(Return());
-      return absl::IsAborted(refused) ? SetBudget(budget_bytes) : refused;
-    }
-    options_ = std::move(options);
-    return Return();
+    ASSIGN_OR_RETURN(SessionPlans plans,
+                     planner_.PlanBoth(training_.program, inference_.program, options));
+    Setup next = {training_.program, std::move(plans)};
+    const absl::Status refused = Adopt(next, /*keep_arena=*/false);
+    if (absl::IsAborted(refused)) return SetBudget(budget_bytes);
+    if (refused.ok()) options_ = std::move(options);
+    return refused;
+  }
+
+  absl::Status SetTrainingGraph(const Graph& graph) {
+    RETURN_IF_ERROR(CheckReady());
+    ASSIGN_OR_RETURN(Program part, BuildPart(graph, whole_));
+    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, options_));
+    int64_t& minimum = planned.stats.minimum_budget_bytes;
+    minimum = std::max(minimum, inference_.planned.stats.minimum_budget_bytes);
+    const bool fits = planned.plan.arena_bytes <= arena_.size_bytes();
+    Setup next = {std::move(part), {std::move(planned), inference_.planned}};
+    const absl::Status refused = Adopt(next, fits);
+    return absl::IsAborted(refused) ? SetTrainingGraph(graph) : refused;
   }
 
  private:
@@ -191,30 +176,34 @@ class Session::Impl {
     return absl::FailedPreconditionError("a step is in flight; Finish() it first");
   }
   absl::Status CheckArena() const {
-    if (training_.executor.has_value() && inference_.executor.has_value()) return absl::OkStatus();
+    const bool bound = training_.executor.has_value() && inference_.executor.has_value();
+    if (bound && !evacuated_.has_value()) return absl::OkStatus();
     return absl::FailedPreconditionError(
-        "the device has refused the arena; the parameters are on the host until SetBudget() finds "
+        "the device has refused memory or a copy; the parameters are kept until SetBudget() finds "
         "room");
   }
   absl::Status CheckReady() const {
     RETURN_IF_ERROR(CheckIdle());
-    return CheckArena();
+    RETURN_IF_ERROR(CheckArena());
+    return damage_;
+  }
+
+  // What has changed some persistent tensors and then failed leaves none that can be used.
+  absl::Status Damages(std::string_view what, absl::Status status) {
+    if (status.ok()) return status;
+    damage_ = absl::FailedPreconditionError(
+        absl::StrCat("a ", std::string(what),
+                     " has failed half way, and left parameters that are neither old nor "
+                     "new; Load() a checkpoint: ",
+                     status.message()));
+    return status;
   }
 
   absl::StatusOr<Buffer> Pinned(int64_t bytes) {
     return device_.Allocate(MemoryKind::kPinnedHost, bytes);
   }
 
-  absl::Status AllocateStaging(Staging& staging) {
-    const Program& program = training_.program;
-    ASSIGN_OR_RETURN(staging.images, Pinned(program.tensor(program.images).spec.size_bytes()));
-    ASSIGN_OR_RETURN(staging.labels, Pinned(program.tensor(program.labels).spec.size_bytes()));
-    ASSIGN_OR_RETURN(staging.iteration, Pinned(kIterationScalarsBytes));
-    ASSIGN_OR_RETURN(staging.metrics, Pinned(program.tensor(program.metrics).spec.size_bytes()));
-    return absl::OkStatus();
-  }
-
-  // Persistent tensors lie at the bottom of the arena, the same in both plans, but for those that
+  // Persistent tensors lie at the bottom of the arena, the same in every plan, but for those that
   // are on the host.
   int64_t PersistentBytes() const {
     int64_t bytes = 0;
@@ -242,18 +231,37 @@ class Session::Impl {
     evacuated_.reset();
     return absl::OkStatus();
   }
-  void SwapPlans(Plans& plans) {
-    std::swap(training_.planned, plans.training);
-    std::swap(inference_.planned, plans.inference);
+  void Swap(Setup& other) {
+    std::swap(training_.program, other.training);
+    std::swap(training_.planned, other.plans.training);
+    std::swap(inference_.planned, other.plans.inference);
+  }
+
+  // Goes over to another setup, or stays with what there is. Only if the device refuses even what
+  // it gave before is there neither, until a SetBudget() that succeeds.
+  absl::Status Adopt(Setup& next, bool keep_arena) {
+    if (!keep_arena) RETURN_IF_ERROR(Evacuate());
+    const auto prepare = [&] { return keep_arena ? BindTraining() : ReserveArena(); };
+    Swap(next);
+    const absl::Status refused = prepare();
+    if (absl::IsAborted(refused)) planner_.Forget();
+    if (!refused.ok()) {
+      Swap(next);
+      RETURN_IF_ERROR(prepare());
+    }
+    if (!keep_arena) RETURN_IF_ERROR(Return());
+    return refused;
   }
 
   // Plans anew while an engine turns out not to build: it is listed no more then.
   absl::Status PlanAndReserve() {
     absl::Status reserved;
     do {
-      ASSIGN_OR_RETURN(Plans plans,
-                       PlanBoth(training_.program, inference_.program, options_, device_));
-      SwapPlans(plans);
+      planner_.Forget();
+      ASSIGN_OR_RETURN(SessionPlans plans,
+                       planner_.PlanBoth(training_.program, inference_.program, options_));
+      training_.planned = std::move(plans.training);
+      inference_.planned = std::move(plans.inference);
       reserved = ReserveArena();
     } while (absl::IsAborted(reserved));
     return reserved;
@@ -270,58 +278,22 @@ class Session::Impl {
     const int64_t bytes =
         std::max(training_.planned.plan.arena_bytes, inference_.planned.plan.arena_bytes);
     ASSIGN_OR_RETURN(arena_, device_.Allocate(MemoryKind::kDevice, bytes));
-    for (Runtime* runtime : {&training_, &inference_}) {
-      ASSIGN_OR_RETURN(runtime->executor, Executor::Create(runtime->program, runtime->planned.plan,
-                                                           device_, arena_.data(), homes_.data()));
-    }
+    RETURN_IF_ERROR(Bind(training_));
+    return Bind(inference_);
+  }
+  // The old executor goes first: its pinned memory counts against the host budget.
+  absl::Status Bind(Runtime& runtime) {
+    runtime.executor.reset();
+    ASSIGN_OR_RETURN(runtime.executor, Executor::Create(runtime.program, runtime.planned.plan,
+                                                        device_, arena_.data(), homes_.data()));
     return absl::OkStatus();
   }
+  absl::Status BindTraining() { return Bind(training_); }
 
-  absl::Status CheckBatch(const Batch& batch) const {
-    const Program& program = training_.program;
-    const TensorSpec& images = program.tensor(program.images).spec;
-    const TensorSpec& labels = program.tensor(program.labels).spec;
-    const bool fits = static_cast<int64_t>(batch.images.size()) == images.elements() &&
-                      static_cast<int64_t>(batch.labels.size()) == labels.elements();
-    if (fits) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("the batch has ", batch.labels.size(), " labels and ", batch.images.size(),
-                     " image values; the network's input is ", images.shape.ToString(),
-                     ", its labels ", labels.shape.ToString()));
-  }
-
-  absl::Status CopyIn(std::byte* destination, const Buffer& source) {
-    if (destination == nullptr) return absl::OkStatus();  // the plan has no use for it
-    return device_.Copy(Stream::kCompute, destination, source.data(), source.size_bytes());
-  }
-
-  // Enqueues a whole iteration.
-  absl::Status Launch(Runtime& runtime, const Batch& batch, const IterationScalars& scalars,
-                      Staging& staging) {
-    RETURN_IF_ERROR(CheckBatch(batch));
-    const Program& program = runtime.program;
-    FromNchw(batch.images, program.tensor(program.images).spec,
-             absl::MakeSpan(reinterpret_cast<float*>(staging.images.data()), batch.images.size()));
-    std::memcpy(staging.labels.data(), batch.labels.data(), batch.labels.size() * sizeof(int32_t));
-    std::memcpy(staging.iteration.data(), &scalars, sizeof(scalars));
-
-    Executor& executor = *runtime.executor;
-    RETURN_IF_ERROR(CopyIn(executor.Address(program.images), staging.images));
-    RETURN_IF_ERROR(CopyIn(executor.Address(program.labels), staging.labels));
-    RETURN_IF_ERROR(CopyIn(executor.Address(program.iteration), staging.iteration));
-    RETURN_IF_ERROR(executor.Run());
-    RETURN_IF_ERROR(device_.Copy(Stream::kCompute, staging.metrics.data(),
-                                 executor.Address(program.metrics), staging.metrics.size_bytes()));
-    ASSIGN_OR_RETURN(staging.done, device_.Record(Stream::kCompute));
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<StepResult> Await(Staging& staging) {
-    RETURN_IF_ERROR(device_.Await(staging.done));
-    std::array<float, 2> metrics = {};
-    std::memcpy(metrics.data(), staging.metrics.data(), sizeof(metrics));
-    return StepResult{
-        .step = staging.step, .loss = metrics[0], .correct = static_cast<int64_t>(metrics[1])};
+  // Enqueues all of an iteration that follows the batch.
+  absl::Status Iterate(Runtime& runtime, Staging& staging) {
+    RETURN_IF_ERROR(runtime.executor->Run());
+    return staging.Receive(runtime.program, *runtime.executor);
   }
 
   absl::StatusOr<std::vector<float>> ReadTensor(const Tensor& tensor) {
@@ -335,24 +307,36 @@ class Session::Impl {
     return values;
   }
 
-  absl::Status WriteTensor(const Tensor& tensor, const std::vector<float>& values) {
-    ASSIGN_OR_RETURN(const Buffer buffer, Pinned(tensor.spec.size_bytes()));
+  // The tensor's bytes as the device has them.
+  absl::StatusOr<Buffer> Image(const Tensor& tensor, const std::vector<float>& values) {
+    ASSIGN_OR_RETURN(Buffer image, Pinned(tensor.spec.size_bytes()));
     FromNchw(values, tensor.spec,
-             absl::MakeSpan(reinterpret_cast<float*>(buffer.data()), values.size()));
-    RETURN_IF_ERROR(CopyIn(training_.executor->Address(tensor.id), buffer));
-    return device_.Synchronize();
+             absl::MakeSpan(reinterpret_cast<float*>(image.data()), values.size()));
+    return image;
+  }
+  absl::Status WriteImages(const std::vector<std::pair<TensorId, Buffer>>& images) {
+    absl::Status status;
+    for (const auto& [id, image] : images) {
+      status.Update(device_.Copy(Stream::kCompute, training_.executor->Address(id), image.data(),
+                                 image.size_bytes()));
+    }
+    status.Update(device_.Synchronize());  // the images go after this, failure or not
+    return status;
   }
 
   Device& device_;
   SessionOptions options_;
+  SessionPlanner planner_;
+  Program whole_;  // for training, as given to Create()
   Buffer arena_;
   Buffer homes_;  // of the persistent tensors that are on the host between iterations
   std::optional<Buffer> evacuated_;  // persistent tensors, while there is no arena for them
   Runtime training_;
   Runtime inference_;
-  std::array<Staging, kMaxInFlight> staging_;
-  int64_t step_ = 0;  // the next to begin
+  std::vector<Staging> staging_;  // as many as there may be steps in flight
+  int64_t step_ = 0;              // the next to begin
   int64_t in_flight_ = 0;
+  absl::Status damage_;  // not OK: persistent tensors are of no use until a Load()
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -372,6 +356,7 @@ const PlanningStats& Session::planning() const { return impl_->planned().stats; 
 MemoryUse Session::memory() const { return impl_->memory(); }
 int64_t Session::step() const { return impl_->step(); }
 uint64_t Session::seed() const { return impl_->seed(); }
+const PlanCacheStats& Session::plan_cache() const { return impl_->plan_cache(); }
 
 absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
   RETURN_IF_ERROR(impl_->Begin(batch));
@@ -393,5 +378,8 @@ absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {
   return impl_->Values(tensor);
 }
 absl::Status Session::SetBudget(int64_t budget_bytes) { return impl_->SetBudget(budget_bytes); }
+absl::Status Session::SetTrainingGraph(const Graph& graph) {
+  return impl_->SetTrainingGraph(graph);
+}
 
 }  // namespace neap

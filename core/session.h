@@ -14,12 +14,23 @@
 // To keep a GPU busy while the next batch is prepared, have two steps in flight:
 //   Begin(b0);  Begin(b1);  Finish() -> loss of b0;  Begin(b2);  Finish() -> loss of b1; ...
 //
+// The graph may differ from iteration to iteration: layers that are left out (stochastic depth)
+// keep their parameters, in the same arena, until they are back.
+//
+//   RETURN_IF_ERROR(session.SetTrainingGraph(net_without_some_blocks));
+//
 // *Ownership*: borrows the device, which must outlive it. *Threads*: one at a time.
 // *Errors*: INVALID_ARGUMENT for a bad graph or a batch of the wrong size; RESOURCE_EXHAUSTED when
-// the budget is too small (memory/planner.h) or the device refuses the arena. After a failed
-// SetBudget or Load the session is as before; only if the device refuses even the arena that it had
-// does it wait, parameters on the host, for a SetBudget that finds room (FAILED_PRECONDITION until
-// then).
+// the budget is too small (memory/planner.h) or the device refuses memory. Then:
+//   * what was refused before anything changed (a batch, a budget, a graph, memory, a file) leaves
+//     the session as it was;
+//   * where a SetBudget or SetTrainingGraph fails and the device refuses even what it gave before,
+//     or a copy back, the parameters are kept, and the session waits for a SetBudget that succeeds
+//     (FAILED_PRECONDITION until then);
+//   * a training step that fails after its batch was sent, or a Load while it copies, leaves
+//     parameters that are neither old nor new, so that nothing but Load() goes on
+//     (FAILED_PRECONDITION until then): the state that lasts is that of the last Save(). A device
+//     whose streams have failed for good (a CUDA error) needs a new device and session first.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +47,7 @@
 #include "neap/core/learning_rate.h"
 #include "neap/core/plan.h"
 #include "neap/layers/sgd.h"
+#include "neap/memory/plan_cache.h"
 #include "neap/memory/planner.h"
 
 namespace neap {
@@ -104,6 +116,16 @@ class Session {
   // Plans again for another budget; takes effect at the next step. Parameters and optimizer are
   // kept.
   absl::Status SetBudget(int64_t budget_bytes);
+
+  // Trains another graph from the next step on, one whose persistent tensors are all among those of
+  // Create()'s graph, by name and shape, and whose batch is the same. Those of layers that it
+  // leaves out keep their values, and their places: the arena's bottom is that of the whole network
+  // whatever the graph. The arena is kept while the new plan fits into it. Evaluate(), Save() and
+  // Load() go on with the whole network.
+  // Errors: INVALID_ARGUMENT naming the tensor that the whole network has not; those of SetBudget.
+  absl::Status SetTrainingGraph(const Graph& graph);
+  // Of plans that were wanted so far, by whatever call.
+  const PlanCacheStats& plan_cache() const;
 
  private:
   class Impl;
