@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <functional>
 #include <utility>
 
 #include "neap/core/cost_model.h"
@@ -12,7 +14,7 @@
 namespace neap {
 namespace {
 
-// Levels of memory that are tried: many where that is quick.
+// Levels of memory that are tried, besides those close to the least: many where that is quick.
 constexpr int64_t kMostLevels = 16;
 constexpr int64_t kFewestLevels = 3;
 constexpr int64_t kMostRuns = 100'000;           // of all levels
@@ -132,25 +134,35 @@ std::vector<int64_t> Drafter::Levels(const Order& order) const {
   Residency all = Decide(order, policy_.needs_based() ? unlimited : order.smallest_limit);
   OverlapTransfers(*program_, order.times, unlimited, all);
   const int64_t most = MostBytes(all);
-  const auto runs = static_cast<int64_t>(order.runs.size());
-  const int64_t count = std::clamp<int64_t>(kMostRuns / runs, kFewestLevels, kMostLevels);
-  std::vector<int64_t> levels;
-  for (int64_t i = count; i >= 0; --i) levels.push_back(least + (most - least) / count * i);
-  levels.front() = most;
+  const auto count = std::clamp<int64_t>(kMostRuns / static_cast<int64_t>(order.runs.size()),
+                                         kFewestLevels, kMostLevels);
+  const double step = std::pow(static_cast<double>(most) / static_cast<double>(least),
+                               1.0 / static_cast<double>(count));
+  std::vector<int64_t> levels = {most};
+  for (int64_t i = 1; i < count; ++i) {
+    levels.push_back(most - (most - least) / count * i);
+    levels.push_back(static_cast<int64_t>(static_cast<double>(least) * std::pow(step, i)));
+  }
+  // Below the least not everything can be kept: that leaves room for gaps between places.
+  for (double part : {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5})
+    levels.push_back(static_cast<int64_t>(static_cast<double>(least) * part));
+  std::sort(levels.begin(), levels.end(), std::greater<>());
   return levels;
 }
 
 absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& order) const {
   const int64_t budget_bytes = options_->budget_bytes;
+  const int64_t capacity =
+      budget_bytes == kUnlimited ? kUnlimited : budget_bytes - PersistentBytes(*program_, travels_);
   std::optional<Timed> best;
   for (int64_t level : Levels(order)) {
-    if (level > budget_bytes - PersistentBytes(*program_, travels_)) continue;
+    if (level > capacity) continue;
     const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
     Residency residency = Decide(order, policy_.needs_based() ? limit : order.smallest_limit);
     OverlapTransfers(*program_, order.times, limit, residency);
     ASSIGN_OR_RETURN(Draft draft,
                      Place(order, std::move(residency),
-                           {.target_bytes = level, .most_comparisons = kMostComparisons}));
+                           {.target_bytes = capacity, .most_comparisons = kMostComparisons}));
     if (draft.arena_bytes > budget_bytes) continue;
     if (!Moves(draft)) return Timed{std::move(draft), 0};
     ASSIGN_OR_RETURN(const double us, PredictedUs(draft));

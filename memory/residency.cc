@@ -153,11 +153,12 @@ class Walker {
   }
 
   void After(size_t i, int position) {
-    if (life(i).end == position + 1) {
+    const bool is_last_use = lives_[i].next_use == life(i).uses.size();
+    if (is_last_use && Travels(life(i).tensor)) return Leave(i, position + 1);
+    if (is_last_use) {
       if (!rules_.keep_all || lives_[i].is_replaced) Stop(i, position + 1);
       return;
     }
-    if (lives_[i].next_use == life(i).uses.size()) return Leave(i, position + 1);  // a traveller
     const int next = life(i).uses[lives_[i].next_use];
     if (Travels(life(i).tensor) && rules_.may_leave != MayLeave::kAll && next > position + 1)
       return Leave(i, position + 1);

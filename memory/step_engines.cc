@@ -68,9 +68,11 @@ absl::StatusOr<EngineTable> EngineTable::List(const Program& program, bool stric
 absl::Status EngineTable::AddReruns(const Program& program, const ComputeSequence& runs,
                                     EngineCatalog& catalog) {
   for (const Run& run : runs) {
-    if (!run.recompute || runs_again_[run.step.index()]) continue;
-    ASSIGN_OR_RETURN(again_[run.step.index()], ListFor(program, run, strict_, catalog));
-    runs_again_[run.step.index()] = true;
+    const size_t step = run.step.index();
+    if (!run.recompute || runs_again_[step]) continue;
+    ASSIGN_OR_RETURN(again_[step], ListFor(program, run, true, catalog));
+    runs_again_[step] = true;
+    if (!first_[step].engines.empty()) KeepStrictEngine(first_[step].engines);
   }
   return absl::OkStatus();
 }
@@ -79,7 +81,6 @@ const Engine* EngineTable::Smallest(const Run& run) const { return SmallestOf(Of
 
 const Engine* EngineTable::FirstThatFits(const Run& run, int64_t free_bytes) const {
   const StepEngines& list = Of(run);
-  if (runs_again_[run.step.index()]) return Smallest(run);
   for (const Engine& engine : list.engines) {
     if (engine.workspace_bytes + list.scratch_bytes <= free_bytes) return &engine;
   }

@@ -19,7 +19,7 @@ struct StepEngines {
 };
 
 // Where the bytes left decide: the first in order of preference that fits. A step that runs twice
-// takes the engine with the smallest workspace both times: the same engine makes the same bits.
+// has one engine, as in strict mode: the same engine makes the same bits, and must fit both times.
 class EngineTable {
  public:
   // Deterministic engines only; in strict mode the one that strict mode uses. Errors: those of the
