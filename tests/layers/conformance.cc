@@ -143,16 +143,27 @@ class Conformance {
     const StepSignature first = SignatureOf(step, of);
     of.rerun = true;
     const StepSignature rerun = SignatureOf(step, of);
-    const absl::StatusOr<Values> got = RunStep(backend_, access_, first, values_);
+    const absl::StatusOr<Values> got =
+        RunStep(backend_, access_, first, values_, {.engine = DeterministicEngine(first)});
     if (!got.ok()) return;  // reported already
     const Values before = values_;
     for (const auto& [operand, vector] : *got) {
       if (operand.slot == Slot::kSaved) values_[operand] = vector;
     }
-    const absl::StatusOr<Values> again = RunOnce(rerun, {}, "rerun");
+    const absl::StatusOr<Values> again =
+        RunOnce(rerun, {.engine = DeterministicEngine(rerun)}, "rerun");
     values_ = before;
     if (!again.ok()) return;
     CheckSameBits(*again, got, "rerun");
+  }
+
+  // The first; plans name no others.
+  std::string DeterministicEngine(const StepSignature& signature) {
+    const absl::StatusOr<std::vector<Engine>> engines = backend_.Engines(signature);
+    if (!engines.ok()) return "";
+    const auto found = std::find_if(engines->begin(), engines->end(),
+                                    [](const Engine& engine) { return engine.deterministic; });
+    return found == engines->end() ? "" : found->id;
   }
 
   absl::StatusOr<Values> RunOnce(const StepSignature& signature, const RunOptions& options,

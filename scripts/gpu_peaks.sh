@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# How far networks reach in 12 GiB on this machine's GPU, fp32, proved by training: largest batches and deepest ResNets
+# (SuperNeurons, tables 4 and 5). Logs go to ${OUT:-build/gpu}.
+#   HOST=64GiB scripts/gpu_peaks.sh     with less pinned host memory than 90 GiB
+set -uo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
+cd "$root" || exit 1
+export LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH"
+neap="$programs/neap"
+common=(--device cuda:0 --budget 12GiB --host-budget "${HOST:-90GiB}")
+
+step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+
+step 'largest batches'
+for net in ${NETS:-alexnet vgg16 inception_v4 resnet50 resnet101 resnet152}; do
+  timeout 200 "$neap" peak-batch "$net" "${common[@]}" --policy superneurons --run --steps 3 --compare-batch 32 |
+    tee "$out/peak_batch_$net.log"
+done
+
+step 'ResNets of SuperNeurons'"'"' rule, batch 16: parameters in the arena, parameters on the host'
+for depths in 1922 3902 '5003 --offload-params' '7001 --offload-params'; do
+  read -ra depth <<<"$depths"
+  echo "depth $depths"
+  timeout 280 "$neap" train resnet --depth "${depth[@]}" --batch 16 --data synthetic --repeat-batch --lr 0 --steps 3 \
+    "${common[@]}" --policy superneurons | tee "$out/depth_${depth[0]}.log"
+done
