@@ -17,10 +17,13 @@ for net in ${NETS:-alexnet vgg16 inception_v4 resnet50 resnet101 resnet152}; do
     tee "$out/peak_batch_$net.log"
 done
 
-step 'ResNets of SuperNeurons'"'"' rule, batch 16: parameters in the arena, parameters on the host'
-for depths in 1922 3902 '5003 --offload-params' '7001 --offload-params'; do
-  read -ra depth <<<"$depths"
-  echo "depth $depths"
-  timeout 280 "$neap" train resnet --depth "${depth[@]}" --batch 16 --data synthetic --repeat-batch --lr 0 --steps 3 \
-    "${common[@]}" --policy superneurons | tee "$out/depth_${depth[0]}.log"
-done
+step "ResNets of SuperNeurons' rule, batch 16: parameters in the arena, parameters on the host"
+train_at() {
+  echo "depth $*"
+  timeout 280 "$neap" train resnet --batch 16 --data synthetic --repeat-batch --lr 0 --steps 3 "${common[@]}" --depth "$@" |
+    tee "$out/depth_$1.log"
+}
+train_at 1922 --policy superneurons
+train_at 3902 --policy superneurons
+train_at 5003 --policy superneurons --offload-params
+train_at 10001 --policy chen --offload-params
