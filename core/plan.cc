@@ -39,7 +39,11 @@ class Bookkeeping {
       : plan_(plan),
         regions_(plan.tensors.size()),
         is_last_read_(LastReadsOfHostCopies(plan)),
-        is_on_host_(plan.tensors.size()) {}
+        is_on_host_(plan.tensors.size()) {
+    for (const PlanTensor& tensor : plan.tensors) {
+      if (tensor.on_host) CountOnHost(tensor.id, true);
+    }
+  }
 
   std::vector<StepMemory> Replay() {
     for (action_ = 0; action_ < plan_.actions.size(); ++action_) {
@@ -70,7 +74,8 @@ class Bookkeeping {
   }
   void Apply(const OffloadAction& offload) { CountOnHost(offload.tensor, true); }
   void Apply(const PrefetchAction& prefetch) {
-    if (is_last_read_[action_]) CountOnHost(prefetch.tensor, false);
+    const bool stays = plan_.tensors[prefetch.tensor.index()].on_host;
+    if (is_last_read_[action_] && !stays) CountOnHost(prefetch.tensor, false);
   }
   void Apply(const WaitAction& /*changes_nothing*/) {}
   void Apply(const ComputeAction& compute) {

@@ -105,8 +105,10 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckReady());
     Staging& staging = staging_[0];
     RETURN_IF_ERROR(staging.Send(batch, {}, inference_.program, *inference_.executor));
-    RETURN_IF_ERROR(Iterate(inference_, staging));
-    return staging.Await();
+    RETURN_IF_ERROR(Settle(Iterate(inference_, staging)));
+    absl::StatusOr<StepResult> result = staging.Await();
+    RETURN_IF_ERROR(Settle(result.status()));
+    return result;
   }
 
   absl::Status Save(const std::string& path, CheckpointContents contents) {
@@ -171,6 +173,11 @@ class Session::Impl {
   }
 
  private:
+  // What a failed iteration has queued must not run beside the next.
+  absl::Status Settle(absl::Status status) {
+    if (!status.ok()) device_.Synchronize().IgnoreError();  // the first error is the one to tell
+    return status;
+  }
   absl::Status CheckIdle() const {
     if (in_flight_ == 0) return absl::OkStatus();
     return absl::FailedPreconditionError("a step is in flight; Finish() it first");

@@ -74,7 +74,7 @@ struct StepResult {
 
 struct MemoryUse {
   int64_t predicted_peak_bytes = 0;  // of the training plan
-  int64_t measured_peak_bytes = 0;   // highest arena byte that training steps have used so far
+  int64_t measured_peak_bytes = 0;   // highest arena byte that steps by this plan have used so far
   int64_t arena_bytes = 0;           // reserved from the device
 };
 

@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kMostLevels = 16;
 constexpr int64_t kFewestLevels = 3;
 constexpr int64_t kMostRuns = 100'000;           // of all levels
+constexpr int64_t kGoodEnough = 64;              // one part in so many may be gaps between places
 constexpr int64_t kMostComparisons = 1'000'000;  // of placement, at each
 
 std::vector<Recomputation> Recomputations(const Policy& policy) {
@@ -90,14 +91,17 @@ absl::StatusOr<Draft> Drafter::Smallest() const {
 }
 
 absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
-  const bool as_it_is = policy_.needs_based() ? false : !Moves(smallest);
-  if (as_it_is || (options_->budget_bytes == kUnlimited && !policy_.needs_based())) return smallest;
+  if (!policy_.needs_based()) {
+    if (options_->budget_bytes == kUnlimited || !Moves(smallest)) return smallest;
+  } else {
+    const Order& plain = orders_.front();
+    ASSIGN_OR_RETURN(Draft natural, Place(plain, Decide(plain, {kUnlimited, kUnlimited}), {}));
+    if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) return natural;
+  }
   std::optional<Timed> best;
   for (const Order& order : orders_) {
     ASSIGN_OR_RETURN(std::optional<Timed> found, FastestOf(order));
-    if (!found.has_value()) continue;
-    if (!Moves(found->draft)) return std::move(found->draft);  // rebuilding would take longer
-    if (!best.has_value() || found->us < best->us) best = std::move(found);
+    if (found.has_value() && (!best.has_value() || found->us < best->us)) best = std::move(found);
   }
   return best.has_value() ? std::move(best->draft) : smallest;
 }
@@ -160,13 +164,14 @@ absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& or
     const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
     Residency residency = Decide(order, policy_.needs_based() ? limit : order.smallest_limit);
     OverlapTransfers(*program_, order.times, limit, residency);
-    ASSIGN_OR_RETURN(Draft draft,
-                     Place(order, std::move(residency),
-                           {.target_bytes = capacity, .most_comparisons = kMostComparisons}));
+    ASSIGN_OR_RETURN(Draft draft, Place(order, std::move(residency),
+                                        {.target_bytes = level + level / kGoodEnough,
+                                         .most_comparisons = kMostComparisons}));
     if (draft.arena_bytes > budget_bytes) continue;
-    if (!Moves(draft)) return Timed{std::move(draft), 0};
     ASSIGN_OR_RETURN(const double us, PredictedUs(draft));
+    const bool moves = Moves(draft);
     if (!best.has_value() || us < best->us) best = Timed{std::move(draft), us};
+    if (!moves) break;  // with less memory, more would have to move
   }
   return best;
 }

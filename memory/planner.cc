@@ -72,6 +72,10 @@ class Planner {
 
  private:
   absl::StatusOr<Policy> CheckedPolicy() const {
+    if (options_.offload_params && !IsExact()) {
+      return absl::InvalidArgumentError(
+          "parameters cannot be offloaded in the paper's accounting, which does not count them");
+    }
     if (std::find(kPlacements.begin(), kPlacements.end(), options_.placement) !=
         kPlacements.end()) {
       return FindPolicy(options_.policy);

@@ -7,8 +7,8 @@
 //   waits           who waits for whom            memory/stream_order.h
 //
 // Tensors come first, workspaces get what remains, so a tight budget costs speed before it costs
-// anything else. Residency counts bytes, and placement may leave gaps, so several levels of memory are
-// tried and the fastest that fits is taken (memory/drafter.h).
+// anything else. Residency counts bytes, and placement may leave gaps, so several levels of memory
+// are tried and the fastest that fits is taken (memory/drafter.h).
 //
 //   ASSIGN_OR_RETURN(PlanResult result,
 //                    MakePlan(program, {.budget_bytes = 12 * kGiB, .policy = "superneurons"},

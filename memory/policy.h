@@ -30,7 +30,8 @@ struct Policy {
   MayLeave may_leave = MayLeave::kNone;  // where the arena is short
   // Where may_leave is kAll, only if that is faster than moving alone.
   Recomputation recomputation = Recomputation::kNone;
-  // Activations stay under the layer-wise bound where they can (recompute/recompute.h).
+  // Activations stay under the layer-wise bound where they can (recompute/recompute.h). A budget
+  // that leaves room above it is used to overlap transfers.
   bool to_layerwise_bound = false;
   // With budget to spare nothing moves and nothing is rebuilt.
   bool needs_based() const { return may_leave == MayLeave::kAll; }

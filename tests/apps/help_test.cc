@@ -23,11 +23,12 @@ subcommands:
 neap SUBCOMMAND --help lists its flags; neap --version prints the version.
 )";
 
-constexpr char kDevicesHelp[] = R"(usage: neap devices [--json]
+constexpr char kDevicesHelp[] = R"(usage: neap devices [--measure-copies] [--json]
 
 Lists the devices to train on, and those known by description, to plan for.
 
 flags:
+  --measure-copies          time copies to and from pinned host memory
   --json                    print one JSON object
   --help                    print this
 )";

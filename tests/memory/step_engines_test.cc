@@ -50,13 +50,15 @@ TEST_CASE("the first engine in order of preference that fits is taken, else the 
   CHECK(!table.Of(kConvolution).only_one);
 }
 
-TEST_CASE("a step that runs again takes the smallest engine both times, whatever is free") {
+TEST_CASE("a step that runs again has one engine both times, strict mode's, whatever is free") {
   const Program program = OneConvolution();
   testing::WorkspaceCatalog catalog;
   EngineTable table = EngineTable::List(program, false, catalog).value();
   REQUIRE(table.AddReruns(program, {kConvolution, kAgain, kAgain}, catalog).ok());
-  CHECK(table.FirstThatFits(kConvolution, kGiB)->id == "small");
-  CHECK(table.FirstThatFits(kAgain, kGiB)->id == "small");
+  for (const int64_t free_bytes : {int64_t{0}, kGiB}) {
+    CHECK(table.FirstThatFits(kConvolution, free_bytes)->id == "fast");
+    CHECK(table.FirstThatFits(kAgain, free_bytes)->id == "fast");
+  }
 }
 
 TEST_CASE("strict mode has one engine: the first within its workspace, else the smallest") {
