@@ -1,6 +1,6 @@
 // Looks at pages as a user does: in a browser.
 //
-//   const std::optional<std::string> page = LoadPage("/tmp/plan.html");
+//   const std::optional<std::string> page = LoadPage("plan.html");
 //   if (!page) return SkipCase("no browser");
 //   CHECK(Attributes(*page, "data-peak-bytes") == Strings{"4096"});
 #pragma once
