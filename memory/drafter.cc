@@ -45,13 +45,13 @@ absl::StatusOr<Drafter> Drafter::Create(const Program& program, const Policy& po
                                         const DeviceDescription& device, EngineCatalog& catalog) {
   Drafter drafter(program, policy, options, device);
   if (options.offload_params) drafter.travels_ = Travellers(program);
+  std::vector<RunOrder> run_orders;
+  for (Recomputation recomputation : Recomputations(policy))
+    run_orders.push_back(OrderRuns(program, recomputation));
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(drafter.engines_, EngineTable::List(program, options.strict, catalog));
-  std::vector<RunOrder> run_orders;
-  for (Recomputation recomputation : Recomputations(policy)) {
-    run_orders.push_back(OrderRuns(program, recomputation));
-    RETURN_IF_ERROR(drafter.engines_.AddReruns(program, run_orders.back().runs, catalog));
-  }
+  for (const RunOrder& run_order : run_orders)
+    RETURN_IF_ERROR(drafter.engines_.AddReruns(program, run_order.runs, catalog));
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   drafter.engines_ms_ = elapsed.count();

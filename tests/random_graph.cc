@@ -1,6 +1,7 @@
 #include "tests/random_graph.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <utility>
@@ -200,6 +201,13 @@ class Generator {
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options) {
   return Generator(seed, options).Build();
+}
+
+uint32_t RandomSeeds(uint32_t usual) {
+  const char* given = std::getenv("NEAP_RANDOM_SEEDS");
+  if (given == nullptr) return usual;
+  const unsigned long seeds = std::strtoul(given, nullptr, 10);
+  return static_cast<uint32_t>(std::clamp<unsigned long>(seeds, 1, usual));
 }
 
 }  // namespace neap::testing

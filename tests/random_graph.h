@@ -31,4 +31,8 @@ struct RandomGraphOptions {
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});
 
+// How many seeds to try: `usual`, or NEAP_RANDOM_SEEDS if that is less, for sanitizers take ten
+// times as long; at least one.
+uint32_t RandomSeeds(uint32_t usual);
+
 }  // namespace neap::testing

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 
 #include "neap/core/device/cpu_device.h"
@@ -19,12 +18,6 @@ namespace {
 constexpr int kSteps = 3;
 constexpr LearningRate kSlow = {.base =
                                     1e-3F};  // sums without normalisation grow; losses stay finite
-
-// NEAP_RANDOM_SEEDS sets another number: sanitizers take ten times as long.
-uint32_t Seeds() {
-  const char* given = std::getenv("NEAP_RANDOM_SEEDS");
-  return given == nullptr ? 500 : static_cast<uint32_t>(std::strtoul(given, nullptr, 10));
-}
 
 using State = std::vector<std::vector<float>>;
 
@@ -107,8 +100,7 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
   Device& device = **opened;
   constexpr const char* kPlacements[] = {"first-fit", "exact-fit-first-fit", "offline"};
   const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
-  const uint32_t seeds = Seeds();
-  REQUIRE(seeds > 0);
+  const uint32_t seeds = testing::RandomSeeds(500);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const Layout layout =
