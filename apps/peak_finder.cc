@@ -62,9 +62,12 @@ PlannerOptions PeakFinder::Options() const {
 absl::StatusOr<bool> PeakFinder::FitsIn(const Graph& graph) const {
   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
   const PlannerOptions options = Options();
-  ASSIGN_OR_RETURN(const int64_t minimum,
-                   MinimumBudget(program, options, target_.description, target_.engines()));
-  if (minimum > options.budget_bytes) return false;
+  const absl::StatusOr<int64_t> minimum =
+      MinimumBudget(program, options, target_.description, target_.engines());
+  // Beyond what kernels count in, no memory helps.
+  if (program.net.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
+  RETURN_IF_ERROR(minimum.status());
+  if (*minimum > options.budget_bytes) return false;
   if (options.host_budget_bytes == kUnlimited) return true;
   const absl::Status planned =
       MakePlan(program, options, target_.description, target_.engines()).status();
