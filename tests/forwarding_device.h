@@ -20,6 +20,10 @@ class ForwardingDevice : public Device {
     return device_.Copy(stream, destination, source, size_bytes);
   }
   absl::StatusOr<Event> Record(Stream stream) override { return device_.Record(stream); }
+  absl::StatusOr<Event> RecordTime(Stream stream) override { return device_.RecordTime(stream); }
+  absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override {
+    return device_.ElapsedUs(earlier, later);
+  }
   absl::Status Wait(Stream stream, const Event& event) override {
     return device_.Wait(stream, event);
   }

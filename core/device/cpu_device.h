@@ -25,6 +25,7 @@
 namespace neap {
 
 class CopyQueue;
+enum class Timing : uint8_t;
 
 class CpuDevice final : public Device {
  public:
@@ -47,6 +48,8 @@ class CpuDevice final : public Device {
   absl::Status Copy(Stream stream, void* destination, const void* source,
                     int64_t size_bytes) override;
   absl::StatusOr<Event> Record(Stream stream) override;
+  absl::StatusOr<Event> RecordTime(Stream stream) override;
+  absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override;
   absl::Status Wait(Stream stream, const Event& event) override;
   absl::Status Await(const Event& event) override { return Wait(Stream::kCompute, event); }
   absl::Status Synchronize() override;
@@ -54,6 +57,7 @@ class CpuDevice final : public Device {
  private:
   CpuDevice(DeviceDescription description, std::unique_ptr<Backend> backend);
   CopyQueue& QueueOf(Stream stream);
+  absl::StatusOr<Event> Record(Stream stream, Timing timing);
   // Remembers the first error, which every later call returns.
   absl::Status Fail(absl::Status error);
 

@@ -51,6 +51,8 @@ class CudaDevice final : public Device {
   absl::Status Copy(Stream stream, void* destination, const void* source,
                     int64_t size_bytes) override;
   absl::StatusOr<Event> Record(Stream stream) override;
+  absl::StatusOr<Event> RecordTime(Stream stream) override;
+  absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override;
   absl::Status Wait(Stream stream, const Event& event) override;
   absl::Status Await(const Event& event) override;
   absl::Status Synchronize() override;

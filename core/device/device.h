@@ -77,6 +77,12 @@ class Device {
   virtual absl::Status Copy(Stream stream, void* destination, const void* source,
                             int64_t size_bytes) = 0;
   virtual absl::StatusOr<Event> Record(Stream stream) = 0;
+  // As Record(), and the event also tells when it happened: what is measured pays for it.
+  virtual absl::StatusOr<Event> RecordTime(Stream stream) = 0;
+  // From one to the other, on whatever streams, to within a microsecond; negative if `later` came
+  // first. Errors, which leave the device as it was: INVALID_ARGUMENT unless both come from
+  // RecordTime(); FAILED_PRECONDITION unless both have happened.
+  virtual absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) = 0;
   virtual absl::Status Wait(Stream stream, const Event& event) = 0;
   // Blocks the caller until the event has happened.
   virtual absl::Status Await(const Event& event) = 0;

@@ -30,6 +30,8 @@ TEST_CASE("an error in a stream is returned by every later call") {
   std::byte bytes[16] = {};
   CHECK(device->Copy(Stream::kD2h, bytes, bytes, 16) == error);
   CHECK(device->Record(Stream::kCompute).status() == error);
+  CHECK(device->RecordTime(Stream::kCompute).status() == error);
+  CHECK(device->ElapsedUs(nullptr, nullptr).status() == error);
   CHECK(device->Wait(Stream::kCompute, nullptr) == error);
   CHECK(device->Allocate(MemoryKind::kDevice, 16).status() == error);
   CHECK(device->UsedBytes().status() == error);
@@ -49,7 +51,7 @@ TEST_CASE("a refused allocation names the bytes asked for") {
 
 TEST_CASE("a queued copy really runs beside its caller") {
   CopyQueue queue;
-  auto gate = std::make_shared<CpuEvent>(false);
+  auto gate = std::make_shared<CpuEvent>();
   std::vector<char> from(kMiB, 'x');
   std::vector<char> to(kMiB, '-');
   queue.Wait(gate);
@@ -59,6 +61,19 @@ TEST_CASE("a queued copy really runs beside its caller") {
   gate->Signal();
   done->Wait();
   CHECK(to == from);
+}
+
+TEST_CASE("an event that is yet to happen has no time, and then one after its gate's") {
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  auto gate = std::make_shared<CpuEvent>(Timing::kTimed);
+  REQUIRE(device->Wait(Stream::kD2h, gate).ok());
+  const Event before = device->RecordTime(Stream::kCompute).value();
+  const Event behind = device->RecordTime(Stream::kD2h).value();
+  CHECK(device->ElapsedUs(before, behind).status().code() == absl::StatusCode::kFailedPrecondition);
+  gate->Signal();
+  REQUIRE(device->Await(behind).ok());
+  CHECK(device->ElapsedUs(before, gate).value() >= 0);
+  CHECK(device->ElapsedUs(gate, behind).value() >= 0);
 }
 
 TEST_CASE("destroying the device finishes queued copies, and buffers outlive it") {

@@ -34,6 +34,8 @@ class DeviceConformance {
   void OverlapsBothDirections();
   void TakesManyEvents();
   void WaitsAcrossStreamsInChains();
+  void TimesStreams();
+  void RefusesTimesThatAreNotThere();
 
  private:
   Buffer New(MemoryKind kind, int64_t size_bytes) {
@@ -48,6 +50,16 @@ class DeviceConformance {
     absl::StatusOr<Event> event = device_.Record(stream);
     REQUIRE(event.ok());
     return *std::move(event);
+  }
+  Event RecordTime(Stream stream) {
+    absl::StatusOr<Event> event = device_.RecordTime(stream);
+    REQUIRE(event.ok());
+    return *std::move(event);
+  }
+  double ElapsedUs(const Event& earlier, const Event& later) {
+    const absl::StatusOr<double> elapsed_us = device_.ElapsedUs(earlier, later);
+    REQUIRE_MESSAGE(elapsed_us.ok(), elapsed_us.status().ToString());
+    return *elapsed_us;
   }
   void Wait(Stream stream, const Event& event) { REQUIRE(device_.Wait(stream, event).ok()); }
   // `then` does what it is given next after `first` has done what it was given so far.
@@ -267,6 +279,50 @@ inline void DeviceConformance::WaitsAcrossStreamsInChains() {
   CHECK(IsAll(back, 77));
 }
 
+// A copy has begun before it ends, and what comes behind a wait begins no earlier than what was
+// waited for has ended.
+//
+//   h2d   |copy     |
+//   d2h             |copy     |      one wait between each and the next
+//   compute                   |copy     |
+inline void DeviceConformance::TimesStreams() {
+  constexpr int64_t kSize = 16 * kMiB;
+  constexpr double kResolutionUs = 1;
+  const Buffer device = New(MemoryKind::kDevice, kSize);
+  const Buffer host = New(MemoryKind::kPinnedHost, kSize);
+  const Event origin = RecordTime(Stream::kCompute);
+  std::vector<Event> marks;
+  for (Stream stream : {Stream::kH2d, Stream::kD2h, Stream::kCompute}) {
+    Wait(stream, marks.empty() ? origin : marks.back());  // one with a time is an event like others
+    marks.push_back(RecordTime(stream));
+    Copy(stream, device.data(), host.data(), kSize);
+    marks.push_back(RecordTime(stream));
+  }
+  REQUIRE(device_.Await(marks.back()).ok());
+  double sum_us = ElapsedUs(origin, marks.front());
+  for (size_t i = 1; i < marks.size(); ++i) {
+    const double elapsed_us = ElapsedUs(marks[i - 1], marks[i]);
+    CHECK(elapsed_us >= (i % 2 == 1 ? kResolutionUs : -kResolutionUs));  // even: from copy to copy
+    CHECK(ElapsedUs(marks[i], marks[i - 1]) == doctest::Approx(-elapsed_us));
+    sum_us += elapsed_us;
+  }
+  CHECK(ElapsedUs(origin, origin) == 0);
+  CHECK(ElapsedUs(origin, marks.back()) == doctest::Approx(sum_us));
+  Synchronize();
+}
+
+inline void DeviceConformance::RefusesTimesThatAreNotThere() {
+  constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+  const Event timed = RecordTime(Stream::kCompute);
+  const Event untimed = Record(Stream::kCompute);
+  Synchronize();
+  CHECK(device_.ElapsedUs(timed, untimed).status().code() == kInvalid);
+  CHECK(device_.ElapsedUs(untimed, timed).status().code() == kInvalid);
+  CHECK(device_.ElapsedUs(nullptr, timed).status().code() == kInvalid);
+  CHECK(ElapsedUs(timed, timed) == 0);  // none of which is a failure of the device
+  Synchronize();
+}
+
 inline void CheckDeviceConformance(Device& device) {
   DeviceConformance conformance(device);
   conformance.Describes();
@@ -281,6 +337,8 @@ inline void CheckDeviceConformance(Device& device) {
   conformance.OverlapsBothDirections();
   conformance.TakesManyEvents();
   conformance.WaitsAcrossStreamsInChains();
+  conformance.TimesStreams();
+  conformance.RefusesTimesThatAreNotThere();
 }
 
 }  // namespace neap

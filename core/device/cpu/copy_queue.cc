@@ -16,8 +16,8 @@ void CopyQueue::Copy(void* destination, const void* source, int64_t size_bytes) 
 
 void CopyQueue::Wait(std::shared_ptr<CpuEvent> event) { Enqueue(WaitTask{std::move(event)}); }
 
-std::shared_ptr<CpuEvent> CopyQueue::Record() {
-  auto event = std::make_shared<CpuEvent>(false);
+std::shared_ptr<CpuEvent> CopyQueue::Record(Timing timing) {
+  auto event = std::make_shared<CpuEvent>(timing);
   Enqueue(SignalTask{event});
   return event;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -18,18 +19,28 @@
 
 namespace neap {
 
+// Whether an event remembers when it happened.
+enum class Timing : uint8_t { kNone, kTimed };
+
 // Happens once. *Threads*: safe to share.
 class CpuEvent {
  public:
-  explicit CpuEvent(bool happened) : happened_(happened) {}
+  explicit CpuEvent(Timing timing = Timing::kNone) : timing_(timing) {}
   void Signal() {
+    if (timing_ == Timing::kTimed) time_ = std::chrono::steady_clock::now();
     happened_.store(true, std::memory_order_release);
     happened_.notify_all();
   }
   void Wait() const { happened_.wait(false, std::memory_order_acquire); }
+  bool happened() const { return happened_.load(std::memory_order_acquire); }
+  Timing timing() const { return timing_; }
+  // Of a timed one that has happened.
+  std::chrono::steady_clock::time_point time() const { return time_; }
 
  private:
-  std::atomic<bool> happened_;
+  const Timing timing_;
+  std::chrono::steady_clock::time_point time_;  // published by happened_
+  std::atomic<bool> happened_ = false;
 };
 
 class CopyQueue {
@@ -43,7 +54,7 @@ class CopyQueue {
 
   void Copy(void* destination, const void* source, int64_t size_bytes);
   void Wait(std::shared_ptr<CpuEvent> event);
-  std::shared_ptr<CpuEvent> Record();
+  std::shared_ptr<CpuEvent> Record(Timing timing = Timing::kNone);
   // The thread ends once its queue is empty; nothing may be enqueued from here on.
   void Finish();
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/device/cpu/copy_queue.h"
 #include "neap/core/device/cpu/cpu_description.h"
+#include "neap/core/status_macros.h"
 #include "neap/layers/cpu/cpu_backend.h"
 
 namespace neap {
@@ -19,6 +21,15 @@ namespace {
 absl::Status Refused(int64_t size_bytes, const std::string& reason) {
   return absl::ResourceExhaustedError(
       absl::StrCat("cpu device: cannot allocate ", size_bytes, " bytes: ", reason));
+}
+
+absl::StatusOr<std::chrono::steady_clock::time_point> TimeOf(const Event& event) {
+  const auto cpu_event = std::static_pointer_cast<CpuEvent>(event);
+  if (cpu_event == nullptr || cpu_event->timing() != Timing::kTimed)
+    return absl::InvalidArgumentError("cpu device: ElapsedUs(an event without time)");
+  if (!cpu_event->happened())
+    return absl::FailedPreconditionError("cpu device: ElapsedUs(an event that is yet to happen)");
+  return cpu_event->time();
 }
 
 }  // namespace
@@ -80,10 +91,24 @@ absl::Status CpuDevice::Copy(Stream stream, void* destination, const void* sourc
   return absl::OkStatus();
 }
 
-absl::StatusOr<Event> CpuDevice::Record(Stream stream) {
+absl::StatusOr<Event> CpuDevice::Record(Stream stream) { return Record(stream, Timing::kNone); }
+absl::StatusOr<Event> CpuDevice::RecordTime(Stream stream) {
+  return Record(stream, Timing::kTimed);
+}
+
+absl::StatusOr<Event> CpuDevice::Record(Stream stream, Timing timing) {
   if (!status_.ok()) return status_;
-  if (stream == Stream::kCompute) return Event(std::make_shared<CpuEvent>(/*happened=*/true));
-  return Event(QueueOf(stream).Record());
+  if (stream != Stream::kCompute) return Event(QueueOf(stream).Record(timing));
+  auto event = std::make_shared<CpuEvent>(timing);
+  event->Signal();
+  return Event(std::move(event));
+}
+
+absl::StatusOr<double> CpuDevice::ElapsedUs(const Event& earlier, const Event& later) {
+  if (!status_.ok()) return status_;
+  ASSIGN_OR_RETURN(const auto begin, TimeOf(earlier));
+  ASSIGN_OR_RETURN(const auto end, TimeOf(later));
+  return std::chrono::duration<double, std::micro>(end - begin).count();
 }
 
 absl::Status CpuDevice::Wait(Stream stream, const Event& event) {

@@ -71,7 +71,10 @@ class CudaDevice::Impl {
 
   DeviceDescription description;
   int64_t library_bytes = 0;
-  std::shared_ptr<EventPool> events = std::make_shared<EventPool>();
+  absl::StatusOr<Event> Record(Stream on, EventPool& from);
+  // Events with time cost more to record, so that they are kept apart.
+  std::shared_ptr<EventPool> events = std::make_shared<EventPool>(cudaEventDisableTiming);
+  std::shared_ptr<EventPool> timed_events = std::make_shared<EventPool>(cudaEventDefault);
   std::array<OwnedStream, kStreamCount> streams_;
   std::unique_ptr<Backend> backend;  // after the streams that it runs on, so that it goes first
 
@@ -158,6 +161,14 @@ absl::StatusOr<Buffer> CudaDevice::Impl::Allocate(MemoryKind kind, int64_t size_
   return absl::InternalError(absl::StrCat(call, ": not aligned to ", kAlignment, " bytes"));
 }
 
+absl::StatusOr<Event> CudaDevice::Impl::Record(Stream on, EventPool& from) {
+  RETURN_IF_ERROR(Enter());
+  ASSIGN_OR_RETURN(Event event, from.Take());
+  RETURN_IF_ERROR(Keep(CudaStatus(
+      cudaEventRecord(static_cast<cudaEvent_t>(event.get()), stream(on)), "cudaEventRecord")));
+  return event;
+}
+
 absl::Status CudaDevice::Impl::MeasureLibraryBytes() {
   RETURN_IF_ERROR(Enter());
   ASSIGN_OR_RETURN(const int64_t used, UsedNow());
@@ -207,12 +218,26 @@ absl::Status CudaDevice::Copy(Stream stream, void* destination, const void* sour
 }
 
 absl::StatusOr<Event> CudaDevice::Record(Stream stream) {
+  return impl_->Record(stream, *impl_->events);
+}
+absl::StatusOr<Event> CudaDevice::RecordTime(Stream stream) {
+  return impl_->Record(stream, *impl_->timed_events);
+}
+
+absl::StatusOr<double> CudaDevice::ElapsedUs(const Event& earlier, const Event& later) {
   RETURN_IF_ERROR(impl_->Enter());
-  ASSIGN_OR_RETURN(Event event, impl_->events->Take());
-  RETURN_IF_ERROR(impl_->Keep(
-      CudaStatus(cudaEventRecord(static_cast<cudaEvent_t>(event.get()), impl_->stream(stream)),
-                 "cudaEventRecord")));
-  return event;
+  if (earlier == nullptr || later == nullptr)
+    return absl::InvalidArgumentError("ElapsedUs: no event");
+  float ms = 0;
+  const cudaError_t error = cudaEventElapsedTime(&ms, static_cast<cudaEvent_t>(earlier.get()),
+                                                 static_cast<cudaEvent_t>(later.get()));
+  if (error == cudaSuccess) return 1e3 * static_cast<double>(ms);
+  if (error != cudaErrorNotReady && error != cudaErrorInvalidResourceHandle)
+    return impl_->Keep(CudaStatus(error, "cudaEventElapsedTime"));
+  cudaGetLastError();  // a wrong question leaves the device usable
+  if (error == cudaErrorNotReady)
+    return absl::FailedPreconditionError("ElapsedUs: an event is yet to happen");
+  return absl::InvalidArgumentError("ElapsedUs: an event without time");
 }
 
 absl::Status CudaDevice::Wait(Stream stream, const Event& event) {

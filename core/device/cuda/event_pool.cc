@@ -12,8 +12,8 @@ EventPool::~EventPool() {
 absl::StatusOr<Event> EventPool::Take() {
   cudaEvent_t event = nullptr;
   if (free_.empty()) {
-    RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                               "cudaEventCreateWithFlags"));
+    RETURN_IF_ERROR(
+        CudaStatus(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreateWithFlags"));
   } else {
     event = free_.back();
     free_.pop_back();

@@ -15,7 +15,8 @@ namespace neap {
 // *Ownership*: events hold the pool, so they may outlive the device. *Threads*: one at a time.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
-  EventPool() = default;
+  // `flags`: of cudaEventCreateWithFlags().
+  explicit EventPool(unsigned flags) : flags_(flags) {}
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
   ~EventPool();
@@ -24,6 +25,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   absl::StatusOr<Event> Take();
 
  private:
+  const unsigned flags_;
   std::vector<cudaEvent_t> free_;
 };
 

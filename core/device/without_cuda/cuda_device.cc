@@ -26,6 +26,8 @@ absl::StatusOr<int64_t> CudaDevice::UsedBytes() { return WithoutCuda(); }
 Backend& CudaDevice::backend() { return *impl_->backend; }
 absl::Status CudaDevice::Copy(Stream, void*, const void*, int64_t) { return WithoutCuda(); }
 absl::StatusOr<Event> CudaDevice::Record(Stream) { return WithoutCuda(); }
+absl::StatusOr<Event> CudaDevice::RecordTime(Stream) { return WithoutCuda(); }
+absl::StatusOr<double> CudaDevice::ElapsedUs(const Event&, const Event&) { return WithoutCuda(); }
 absl::Status CudaDevice::Wait(Stream, const Event&) { return WithoutCuda(); }
 absl::Status CudaDevice::Await(const Event&) { return WithoutCuda(); }
 absl::Status CudaDevice::Synchronize() { return WithoutCuda(); }
