@@ -130,9 +130,8 @@ absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n)
 absl::StatusOr<PeakRun> PeakFinder::Run(NetFlags net) const {
   ASSIGN_OR_RETURN(const Graph graph, net.Build());
   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
-  SessionOptions options = SessionOptionsFor(Options());
-  options.learning_rate = {.base = 0};  // any other may diverge in some network
-  ASSIGN_OR_RETURN(Session session, Session::Create(graph, *target_.device, options));
+  const TrainingOptions steady = {.learning_rate = {.base = 0}};  // any other may diverge
+  ASSIGN_OR_RETURN(Session session, Session::Create(graph, *target_.device, Options(), steady));
   ASSIGN_OR_RETURN(Batch batch, SyntheticBatch(program));
   RepeatedBatch batches(std::move(batch));
   ASSIGN_OR_RETURN(const TrainingEnd end,

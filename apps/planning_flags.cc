@@ -99,15 +99,4 @@ int64_t PlanningFlags::BudgetBytes(const NaturalPeaks& peaks) const {
   return std::max<int64_t>(1, static_cast<int64_t>(bytes));
 }
 
-SessionOptions SessionOptionsFor(const PlannerOptions& options) {
-  return {.budget_bytes = options.budget_bytes,
-          .host_budget_bytes = options.host_budget_bytes,
-          .policy = options.policy,
-          .placement = options.placement,
-          .offload_params = options.offload_params,
-          .eviction = options.eviction,
-          .in_place = options.in_place,
-          .strict = options.strict};
-}
-
 }  // namespace neap::apps

@@ -10,7 +10,6 @@
 #include "apps/flags.h"
 #include "neap/core/device/device.h"
 #include "neap/core/program.h"
-#include "neap/core/session.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {
@@ -48,8 +47,5 @@ struct PlanningFlags {
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   bool has_budget() const { return budget.bytes.has_value() || budget.percent.has_value(); }
 };
-
-// A session that plans with `options`.
-SessionOptions SessionOptionsFor(const PlannerOptions& options);
 
 }  // namespace neap::apps

@@ -130,7 +130,7 @@ class Training {
                      FindNaturalPeaks(program, options, device_.description(), device_.backend()));
     options.budget_bytes = flags_.planning.BudgetBytes(peaks);
     ASSIGN_OR_RETURN(Session session,
-                     Session::Create(graph_, device_, flags_.Options(options, last_step_)));
+                     Session::Create(graph_, device_, options, flags_.Options(last_step_)));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
     TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), last_step_);
     report.Begin(peaks, options, session.plan());

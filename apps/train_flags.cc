@@ -100,12 +100,8 @@ LearningRate TrainFlags::Rate(int64_t last_step) const {
   return result;
 }
 
-SessionOptions TrainFlags::Options(const PlannerOptions& planner, int64_t last_step) const {
-  SessionOptions options = SessionOptionsFor(planner);
-  options.sgd = sgd;
-  options.learning_rate = Rate(last_step);
-  options.seed = static_cast<uint64_t>(seed);
-  return options;
+TrainingOptions TrainFlags::Options(int64_t last_step) const {
+  return {.sgd = sgd, .learning_rate = Rate(last_step), .seed = static_cast<uint64_t>(seed)};
 }
 
 }  // namespace neap::apps

@@ -59,7 +59,7 @@ struct TrainFlags {
   // Steps in all: --steps, or --epochs of a dataset of `images`; 100 without either.
   int64_t LastStep(int64_t images, int64_t batch) const;
   LearningRate Rate(int64_t last_step) const;
-  SessionOptions Options(const PlannerOptions& planner, int64_t last_step) const;
+  TrainingOptions Options(int64_t last_step) const;
 };
 
 }  // namespace neap::apps

@@ -38,8 +38,8 @@ struct Setup {
 
 class Session::Impl {
  public:
-  Impl(Device& device, SessionOptions options)
-      : device_(device), options_(std::move(options)), planner_(device) {}
+  Impl(Device& device, PlannerOptions planning, TrainingOptions options)
+      : device_(device), planning_(std::move(planning)), options_(options), planner_(device) {}
   ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
 
   absl::Status Create(const Graph& graph) {
@@ -149,21 +149,21 @@ class Session::Impl {
 
   absl::Status SetBudget(int64_t budget_bytes) {
     RETURN_IF_ERROR(CheckIdle());
-    SessionOptions options = options_;
-    options.budget_bytes = budget_bytes;
+    PlannerOptions planning = planning_;
+    planning.budget_bytes = budget_bytes;
     ASSIGN_OR_RETURN(SessionPlans plans,
-                     planner_.PlanBoth(training_.program, inference_.program, options));
+                     planner_.PlanBoth(training_.program, inference_.program, planning));
     Setup next = {training_.program, std::move(plans)};
     const absl::Status refused = Adopt(next, /*keep_arena=*/false);
     if (absl::IsAborted(refused)) return SetBudget(budget_bytes);
-    if (refused.ok()) options_ = std::move(options);
+    if (refused.ok()) planning_ = std::move(planning);
     return refused;
   }
 
   absl::Status SetTrainingGraph(const Graph& graph) {
     RETURN_IF_ERROR(CheckReady());
     ASSIGN_OR_RETURN(Program part, BuildPart(graph, whole_));
-    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, options_));
+    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, planning_));
     int64_t& minimum = planned.stats.minimum_budget_bytes;
     minimum = std::max(minimum, inference_.planned.stats.minimum_budget_bytes);
     const bool fits = planned.plan.arena_bytes <= arena_.size_bytes();
@@ -266,7 +266,7 @@ class Session::Impl {
     do {
       planner_.Forget();
       ASSIGN_OR_RETURN(SessionPlans plans,
-                       planner_.PlanBoth(training_.program, inference_.program, options_));
+                       planner_.PlanBoth(training_.program, inference_.program, planning_));
       training_.planned = std::move(plans.training);
       inference_.planned = std::move(plans.inference);
       reserved = ReserveArena();
@@ -332,7 +332,8 @@ class Session::Impl {
   }
 
   Device& device_;
-  SessionOptions options_;
+  PlannerOptions planning_;
+  TrainingOptions options_;
   SessionPlanner planner_;
   Program whole_;  // for training, as given to Create()
   Buffer arena_;
@@ -351,9 +352,9 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-absl::StatusOr<Session> Session::Create(const Graph& graph, Device& device,
-                                        SessionOptions options) {
-  auto impl = std::make_unique<Impl>(device, std::move(options));
+absl::StatusOr<Session> Session::Create(const Graph& graph, Device& device, PlannerOptions planning,
+                                        TrainingOptions training) {
+  auto impl = std::make_unique<Impl>(device, std::move(planning), training);
   RETURN_IF_ERROR(impl->Create(graph));
   return Session(std::move(impl));
 }

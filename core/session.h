@@ -52,15 +52,9 @@
 
 namespace neap {
 
-struct SessionOptions {
-  int64_t budget_bytes = kUnlimited;
-  int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
-  std::string policy = "liveness";
-  std::string placement = "offline";
-  bool offload_params = false;  // parameters and optimizer state live on the host between uses
-  EvictionRule eviction = EvictionRule::kLru;
-  bool in_place = true;
-  bool strict = false;  // same bits under every budget; always so on the CPU
+// How parameters begin and change. What memory they take there is the planner's matter
+// (PlannerOptions).
+struct TrainingOptions {
   Sgd sgd = {};
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of first parameters and dropout
@@ -80,7 +74,9 @@ struct MemoryUse {
 
 class Session {
  public:
-  static absl::StatusOr<Session> Create(const Graph& graph, Device& device, SessionOptions options);
+  // On the CPU planning is strict whatever `planning` says.
+  static absl::StatusOr<Session> Create(const Graph& graph, Device& device, PlannerOptions planning,
+                                        TrainingOptions training = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
@@ -90,7 +86,7 @@ class Session {
   const PlanningStats& planning() const;
   MemoryUse memory() const;
   int64_t step() const;   // training steps begun since the first, also across Save and Load
-  uint64_t seed() const;  // SessionOptions::seed, or that of a loaded checkpoint
+  uint64_t seed() const;  // TrainingOptions::seed, or that of a loaded checkpoint
 
   // One step; returns its mean loss.
   absl::StatusOr<float> TrainStep(const Batch& batch);

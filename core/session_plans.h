@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
 #include "neap/core/program.h"
-#include "neap/core/session.h"
 #include "neap/memory/plan_cache.h"
 #include "neap/memory/planner.h"
 
@@ -24,10 +23,11 @@ class SessionPlanner {
  public:
   explicit SessionPlanner(Device& device) : device_(device) {}
 
-  absl::StatusOr<PlanResult> Plan(const Program& program, const SessionOptions& options);
+  // On the CPU always strict.
+  absl::StatusOr<PlanResult> Plan(const Program& program, const PlannerOptions& options);
   // The budget must suit both, so the one that needs more speaks for them.
   absl::StatusOr<SessionPlans> PlanBoth(const Program& training, const Program& inference,
-                                        const SessionOptions& options);
+                                        const PlannerOptions& options);
 
   // An engine turned out not to build: no plan that is kept can be trusted.
   void Forget() { cache_.Clear(); }

@@ -48,9 +48,9 @@ std::unique_ptr<Dataset> Fields(Split split = Split::kTrain) {
   return *std::move(dataset);
 }
 
-Session MakeSession(Device& device, SessionOptions options, Layout layout = Layout::kNchw) {
-  options.learning_rate = {.base = 0.1F};
-  absl::StatusOr<Session> session = Session::Create(SmallNet(layout), device, std::move(options));
+Session MakeSession(Device& device, PlannerOptions planning, Layout layout = Layout::kNchw) {
+  absl::StatusOr<Session> session = Session::Create(SmallNet(layout), device, std::move(planning),
+                                                    {.learning_rate = {.base = 0.1F}});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }

@@ -16,8 +16,8 @@ namespace neap {
 namespace {
 
 constexpr int kSteps = 3;
-constexpr LearningRate kSlow = {.base =
-                                    1e-3F};  // sums without normalisation grow; losses stay finite
+// Sums without normalisation grow: slow enough for losses to stay finite.
+constexpr TrainingOptions kTraining = {.learning_rate = {.base = 1e-3F}};
 
 using State = std::vector<std::vector<float>>;
 
@@ -40,9 +40,9 @@ Batch RandomBatch(const Plan& plan, int64_t classes, uint64_t seed) {
 }
 
 // Losses and every persistent tensor after a few steps.
-State Train(const Graph& graph, Device& device, const SessionOptions& options,
+State Train(const Graph& graph, Device& device, const PlannerOptions& options,
             int64_t* minimum_budget) {
-  absl::StatusOr<Session> session = Session::Create(graph, device, options);
+  absl::StatusOr<Session> session = Session::Create(graph, device, options, kTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   if (minimum_budget != nullptr) *minimum_budget = session->planning().minimum_budget_bytes;
   State state(1);
@@ -79,10 +79,10 @@ std::vector<std::string> PoliciesThatMoveOrRebuild() {
 
 // With no byte to spare, where everything that can move or be rebuilt is; or between that and what
 // the policy takes of itself, where plans do some of it.
-void CheckPolicy(const Graph& graph, Device& device, SessionOptions options, bool tight,
+void CheckPolicy(const Graph& graph, Device& device, PlannerOptions options, bool tight,
                  const State& reference) {
   CAPTURE(options.policy);
-  const absl::StatusOr<Session> session = Session::Create(graph, device, options);
+  const absl::StatusOr<Session> session = Session::Create(graph, device, options, kTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const int64_t minimum = session->planning().minimum_budget_bytes;
   // Evaluation can need more than training takes.
@@ -106,14 +106,13 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
     const Layout layout =
         seed / 6 % 4 == 3 ? Layout::kNhwc : Layout::kNchw;  // with every other choice
     const Graph graph = testing::RandomGraph(seed, {.layout = layout});
-    const State reference = Train(
-        graph, device, {.policy = "keep-all", .in_place = false, .learning_rate = kSlow}, nullptr);
+    const State reference =
+        Train(graph, device, {.policy = "keep-all", .in_place = false}, nullptr);
     for (float loss : reference[0]) REQUIRE(std::isfinite(loss));
 
     // Placements and in-place settings take turns over the seeds, with bytes to spare and with
     // none.
-    SessionOptions options = {
-        .placement = kPlacements[seed % 3], .in_place = seed % 2 == 0, .learning_rate = kSlow};
+    PlannerOptions options = {.placement = kPlacements[seed % 3], .in_place = seed % 2 == 0};
     int64_t minimum = 0;
     CHECK(SameBits(reference, Train(graph, device, options, &minimum)));
     options.budget_bytes = minimum;
@@ -121,14 +120,14 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
     options = {.budget_bytes = minimum - kBlockBytes,
                .placement = kPlacements[seed % 3],
                .in_place = seed % 2 == 0};
-    const absl::StatusOr<Session> refused = Session::Create(graph, device, options);
+    const absl::StatusOr<Session> refused = Session::Create(graph, device, options, kTraining);
     REQUIRE(!refused.ok());
     CHECK(refused.status().code() == absl::StatusCode::kResourceExhausted);
     CHECK(std::string(refused.status().message()).find(std::to_string(minimum)) !=
           std::string::npos);
 
     // One of the other policies, in turn, tight every other time.
-    CheckPolicy(graph, device, {.policy = policies[seed % policies.size()], .learning_rate = kSlow},
+    CheckPolicy(graph, device, {.policy = policies[seed % policies.size()]},
                 seed / policies.size() % 2 == 0, reference);
   }
 }

@@ -19,7 +19,7 @@ constexpr absl::StatusCode kWaiting = absl::StatusCode::kFailedPrecondition;
 constexpr int kForGood = 1'000'000;
 
 // Tight, so that tensors leave for the host in every step.
-SessionOptions Tight(Device& device) {
+PlannerOptions Tight(Device& device) {
   const Session natural = MakeSession(device, {.policy = "tensor-cache"});
   return {.budget_bytes = natural.planning().minimum_budget_bytes, .policy = "tensor-cache"};
 }
@@ -52,7 +52,7 @@ void GoOn(Session& session) {
 
 TEST_CASE("a host budget that is too small is refused, and a larger arena goes on without it") {
   const auto device = OpenCpu();
-  SessionOptions options = Tight(*device);
+  PlannerOptions options = Tight(*device);
   const int64_t minimum = options.budget_bytes;
   options.host_budget_bytes = kBlockBytes;
   CHECK(Session::Create(SmallNet(), *device, options).status().code() == kExhausted);
@@ -93,7 +93,7 @@ TEST_CASE("a budget below the minimum is refused in the middle of training") {
 
 TEST_CASE("no session is made without pinned memory, whichever allocation is refused") {
   const auto cpu = OpenCpu();
-  const SessionOptions options = Tight(*cpu);
+  const PlannerOptions options = Tight(*cpu);
   FaultyDevice device(*cpu);
   int refused = 0;
   for (int k = 1;; ++k) {
@@ -111,7 +111,7 @@ TEST_CASE("no session is made without pinned memory, whichever allocation is ref
 TEST_CASE("pinned memory that is refused, once or for good, costs no bit of the training") {
   const auto cpu = OpenCpu();
   const ScratchDirectory directory;
-  const SessionOptions options = Tight(*cpu);
+  const PlannerOptions options = Tight(*cpu);
   Session steady = MakeSession(*cpu, options);
   Train(steady, 4);
   for (const Request& request : Requests(directory.path())) {
@@ -140,7 +140,7 @@ TEST_CASE("pinned memory that is refused, once or for good, costs no bit of the 
 TEST_CASE("a copy that fails between two steps costs no bit of the training") {
   const auto cpu = OpenCpu();
   const ScratchDirectory directory;
-  const SessionOptions options = Tight(*cpu);
+  const PlannerOptions options = Tight(*cpu);
   Session steady = MakeSession(*cpu, options);
   Train(steady, 4);
   for (const Request& request : Requests(directory.path())) {
@@ -166,7 +166,7 @@ TEST_CASE("a step whose batch does not arrive can be repeated; after any other, 
   const auto cpu = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("checkpoint.safetensors");
-  const SessionOptions options = Tight(*cpu);
+  const PlannerOptions options = Tight(*cpu);
   Session steady = MakeSession(*cpu, options);
   Train(steady, 5);
   int repeated = 0;
@@ -221,7 +221,7 @@ TEST_CASE("a step in flight is finished when the next one fails") {
 TEST_CASE("an evaluation that fails leaves the training as it was") {
   const auto cpu = OpenCpu();
   FaultyDevice device(*cpu);
-  const SessionOptions options = Tight(*cpu);
+  const PlannerOptions options = Tight(*cpu);
   Session session = MakeSession(device, options);
   Session steady = MakeSession(*cpu, options);
   Train(session, 1);

@@ -69,9 +69,9 @@ TEST_CASE("a schedule of graphs gives the same bits under every policy and budge
   const auto schedule = [](int i) { return i % 3 != 1; };
   Session reference = MakeSession(*device, {.policy = "keep-all", .in_place = false});
   TrainVaried(reference, 6, schedule);
-  SessionOptions of_all[] = {
+  PlannerOptions of_all[] = {
       {.policy = "liveness"}, {.policy = "tensor-cache"}, {.policy = "superneurons"}};
-  for (SessionOptions& options : of_all) {
+  for (PlannerOptions& options : of_all) {
     CAPTURE(options.policy);
     Session natural = MakeSession(*device, options);
     options.budget_bytes = natural.planning().minimum_budget_bytes;
@@ -137,7 +137,7 @@ TEST_CASE("evaluation and checkpoints are those of the whole network") {
   REQUIRE(session.SetTrainingGraph(WithoutBlock()).ok());
   CHECK(session.Evaluate(MakeBatch(9))->loss == loss);
   REQUIRE(session.Save(path).ok());
-  Session other = MakeSession(*device, {.seed = 3});
+  Session other = MakeSession(*device, {}, {.seed = 3});
   REQUIRE(other.Load(path).ok());
   REQUIRE(other.SetTrainingGraph(WithoutBlock()).ok());
   CHECK(Train(session, 1) == Train(other, 1));

@@ -54,8 +54,8 @@ float TrainOnce(Session& session) {
   return *loss;
 }
 
-Session Open(Device& device, SessionOptions options) {
-  absl::StatusOr<Session> session = Session::Create(Chain(), device, std::move(options));
+Session Open(Device& device, PlannerOptions planning) {
+  absl::StatusOr<Session> session = Session::Create(Chain(), device, std::move(planning));
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }

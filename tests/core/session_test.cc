@@ -71,8 +71,8 @@ TEST_CASE("engines that cannot be built are planned around, and equal steps shar
 
 TEST_CASE("a small network learns, in both layouts, and they agree") {
   const auto device = OpenCpu();
-  Session nchw = MakeSession(*device, {.learning_rate = {.base = 0.05F}});
-  Session nhwc = MakeSession(*device, {.learning_rate = {.base = 0.05F}}, Layout::kNhwc);
+  Session nchw = MakeSession(*device, {}, {.learning_rate = {.base = 0.05F}});
+  Session nhwc = MakeSession(*device, {}, {.learning_rate = {.base = 0.05F}}, Layout::kNhwc);
   const float first = Train(nchw, 1);
   const float first_nhwc = Train(nhwc, 1);
   CHECK(
@@ -152,11 +152,11 @@ TEST_CASE("a session resumed from a checkpoint continues with the same bits") {
   const auto device = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("checkpoint.safetensors");
-  Session whole = MakeSession(*device, {.seed = 7});
+  Session whole = MakeSession(*device, {}, {.seed = 7});
   Train(whole, 3);
   REQUIRE(whole.Save(path).ok());
   Train(whole, 3);
-  Session resumed = MakeSession(*device, {.seed = 8});
+  Session resumed = MakeSession(*device, {}, {.seed = 8});
   REQUIRE(resumed.Load(path).ok());
   CHECK(resumed.step() == 3);
   Train(resumed, 3);
@@ -170,7 +170,7 @@ TEST_CASE("weights alone start a new run, in either layout") {
   Session from = MakeSession(*device, {});
   Train(from, 3);
   REQUIRE(from.SaveWeights(path).ok());
-  Session to = MakeSession(*device, {.seed = 5}, Layout::kNhwc);
+  Session to = MakeSession(*device, {}, {.seed = 5}, Layout::kNhwc);
   Train(to, 1);
   REQUIRE(to.Load(path).ok());
   CHECK(to.step() == 0);

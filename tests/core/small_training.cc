@@ -58,8 +58,10 @@ std::unique_ptr<CpuDevice> OpenCpu() {
   return *std::move(device);
 }
 
-Session MakeSession(Device& device, SessionOptions options, Layout layout) {
-  absl::StatusOr<Session> session = Session::Create(SmallNet(layout), device, std::move(options));
+Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions training,
+                    Layout layout) {
+  absl::StatusOr<Session> session =
+      Session::Create(SmallNet(layout), device, std::move(planning), training);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }

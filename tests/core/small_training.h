@@ -17,7 +17,8 @@ Graph SmallNet(Layout layout = Layout::kNchw, bool with_block = true);
 Batch MakeBatch(uint64_t seed);
 
 std::unique_ptr<CpuDevice> OpenCpu();
-Session MakeSession(Device& device, SessionOptions options, Layout layout = Layout::kNchw);
+Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions training = {},
+                    Layout layout = Layout::kNchw);
 
 // Every step's batch depends on its number alone. Returns the last loss.
 float Train(Session& session, int steps);
