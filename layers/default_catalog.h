@@ -2,6 +2,7 @@
 // workspace.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "neap/layers/kernel.h"
@@ -13,6 +14,7 @@ class DefaultCatalog final : public EngineCatalog {
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& /*signature*/) override {
     return std::vector<Engine>{{.id = "default"}};
   }
+  std::string Versions() const override { return ""; }
 };
 
 }  // namespace neap

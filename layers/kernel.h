@@ -78,6 +78,7 @@ struct Engine {
   std::string id;  // stable across runs of one library version: it is stored in plans
   int64_t workspace_bytes = 0;
   bool deterministic = true;  // same inputs, same bits, every time
+  std::string notes = {};     // the library's, for people: "tensor-core winograd"
 };
 
 // Device addresses for one run. Workspace is at least the engine's workspace_bytes, 256-byte
@@ -107,6 +108,9 @@ class EngineCatalog {
   // signatures, until a backend finds that it cannot build one of them. Errors: UNIMPLEMENTED for a
   // layer, dtype or layout that has no kernel, naming it.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) = 0;
+  // The libraries behind the engines: "cuDNN 9.19.0, cuBLASLt 13.1.0". Engine ids and measured
+  // times hold for these alone. Empty where there are none.
+  virtual std::string Versions() const = 0;
 };
 
 class Backend : public EngineCatalog {

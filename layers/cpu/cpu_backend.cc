@@ -1,5 +1,7 @@
 #include "neap/layers/cpu/cpu_backend.h"
 
+#include <oneapi/dnnl/dnnl.h>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/activation.h"
@@ -111,6 +113,10 @@ class CpuBackend final : public Backend {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
     return engines_.Get(signature, EnginesOf);
+  }
+  std::string Versions() const override {
+    const dnnl_version_t* const version = dnnl_version();
+    return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch);
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,

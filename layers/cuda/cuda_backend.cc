@@ -1,5 +1,6 @@
 #include "neap/layers/cuda/cuda_backend.h"
 
+#include <cudnn.h>
 #include <neap_described_devices.h>
 
 #include "absl/strings/str_cat.h"
@@ -124,6 +125,12 @@ absl::StatusOr<std::vector<Engine>> EnginesOf(const StepSignature& signature,
   return engines;
 }
 
+std::string LibraryVersions() {
+  const size_t cudnn = cudnnGetVersion(), blas = cublasLtGetVersion();
+  return absl::StrCat("cuDNN ", cudnn / 10000, ".", cudnn / 100 % 100, ".", cudnn % 100,
+                      ", cuBLASLt ", blas / 10000, ".", blas / 100 % 100, ".", blas % 100);
+}
+
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(SharedRuntime runtime) : runtime_(std::move(runtime)) {}
@@ -132,6 +139,7 @@ class CudaBackend final : public Backend {
     return engines_.Get(signature,
                         [this](const StepSignature& s) { return EnginesOf(s, *runtime_->cudnn); });
   }
+  std::string Versions() const override { return LibraryVersions(); }
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                      std::string_view engine) override {
@@ -160,6 +168,7 @@ class CudnnCatalog final : public EngineCatalog {
     return engines_.Get(signature,
                         [this](const StepSignature& s) { return EnginesOf(s, *cudnn_); });
   }
+  std::string Versions() const override { return LibraryVersions(); }
 
  private:
   std::unique_ptr<CudnnConvolutions> cudnn_;

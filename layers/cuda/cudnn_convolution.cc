@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "neap/core/status_macros.h"
@@ -106,6 +107,21 @@ bool Allowed(cudnnBackendDescriptor_t config, DType dtype) {
   return dtype == DType::kTf32 || !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config);
 }
 
+// "tensor-core winograd"
+std::string NotesOf(cudnnBackendDescriptor_t config) {
+  std::vector<std::string_view> notes;
+  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config))
+    notes.push_back("tensor-core");
+  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_WINOGRAD>(config)) notes.push_back("winograd");
+  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_FFT>(config)) notes.push_back("fft");
+  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config))
+    notes.push_back("reduced-precision-reduction");
+  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(config))
+    notes.push_back("nondeterministic");
+  return absl::StrJoin(notes, " ",
+                       [](std::string* out, std::string_view note) { out->append(note); });
+}
+
 // The weight gradient's engine 70 (cuDNN 9.19, tf32) returns NaN when the memory it is given holds
 // NaN, which ours may.
 bool Trusted(std::string_view id, Phase phase) {
@@ -129,11 +145,12 @@ class ConvolutionGraph : public fe::graph::Graph {
 
   absl::StatusOr<std::vector<Engine>> Engines() {
     fe::EngineConfigList configs;
-    RETURN_IF_ERROR(FrontendStatus(
-        fe::detail::query_cudnn_heuristics_impl(operation_graph, configs,
-                                                {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}, -1,
-                                                device_properties),
-        "cudnn heuristics", problem_));
+    RETURN_IF_ERROR(
+        FrontendStatus(fe::detail::query_cudnn_heuristics_impl(
+                           operation_graph, configs,
+                           {fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK}, -1,
+                           device_properties),
+                       "cudnn heuristics", problem_));
     std::vector<Engine> engines;
     std::unordered_set<std::string> seen;
     for (fe::ManagedOpaqueDescriptor& config : configs) {
@@ -141,7 +158,8 @@ class ConvolutionGraph : public fe::graph::Graph {
       if (!Allowed(raw, problem_.x.dtype)) continue;
       Engine engine = {
           .id = EngineId(config),
-          .deterministic = !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(raw)};
+          .deterministic = !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(raw),
+          .notes = NotesOf(raw)};
       if (!Trusted(engine.id, problem_.phase) || !seen.insert(engine.id).second) continue;
       if (fe::detail::get_workspace_size(config, engine.workspace_bytes).is_bad()) continue;
       engines.push_back(std::move(engine));

@@ -24,6 +24,7 @@ class FaultyBackend final : public Backend {
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
     return engines_.Get(signature, [this](const StepSignature& s) { return backend_.Engines(s); });
   }
+  std::string Versions() const override { return backend_.Versions(); }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                      std::string_view engine) override {
     if (signature.layer.type() == Convolution::kType && signature.phase == Phase::kForward) {

@@ -31,6 +31,7 @@ class UnstableCatalog final : public EngineCatalog {
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& /*signature*/) override {
     return std::vector<Engine>{{.id = "unstable", .deterministic = false}};
   }
+  std::string Versions() const override { return ""; }
 };
 
 TEST_CASE("the first engine in order of preference that fits is taken, else the smallest") {

@@ -22,6 +22,7 @@ class WorkspaceCatalog final : public EngineCatalog {
                                {.id = "medium", .workspace_bytes = 4 * bytes + 700},
                                {.id = "small", .workspace_bytes = 600}};
   }
+  std::string Versions() const override { return ""; }
 };
 
 }  // namespace neap::testing
