@@ -28,6 +28,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/ids.h"
 #include "neap/core/tensor.h"
+#include "neap/layers/conv/configuration.h"
 #include "neap/layers/layer.h"
 
 namespace neap {
@@ -63,13 +64,6 @@ struct PlanStep {
   std::vector<TensorId> reads, writes, accumulates, rerun_reads;
   std::vector<std::pair<TensorId, TensorId>> in_place;  // {written, read} that may share a region
   friend bool operator==(const PlanStep&, const PlanStep&) = default;
-};
-
-// A part of the batch run by one engine.
-struct EngineUse {
-  std::string engine;
-  int64_t batch = 0;
-  friend bool operator==(const EngineUse&, const EngineUse&) = default;
 };
 
 struct AllocAction {

@@ -1,0 +1,55 @@
+// How one convolution step is run: a configuration, its mini-batch divided into parts, each run by
+// an engine of its own (u-cuDNN III-A: "a list of micro-configurations").
+//
+// An engine's workspace grows with the images that it is given, and the fastest engines want the
+// most. Run part by part, one after another in the same workspace, they fit where the whole batch
+// would not:
+//
+//   workspace
+//   |  +----------+                      undivided: the fast engine does not fit the limit,
+//   |  | Winograd |                      the slow one runs
+//   |--|   256    |-------- limit
+//   |  |          |   +----+----+----+   in parts: each fits, and reuses the bytes of the one
+//   before |  |          |   | 86 | 85 | 85 |
+//   +--+----------+---+----+----+----+---> time
+//
+//   const Configuration divided = {.parts = {{"winograd", 86}, {"winograd", 85}, {"winograd", 85}},
+//                                  .workspace_bytes = 8 * kMiB, .seconds = 0.0021};
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace neap {
+
+// A part of the batch run by one engine.
+struct EngineUse {
+  std::string engine;
+  int64_t batch = 0;
+  friend bool operator==(const EngineUse&, const EngineUse&) = default;
+};
+
+// An engine on a part of `batch` images, measured or predicted.
+struct TimedEngine {
+  std::string engine;
+  int64_t batch = 0;
+  int64_t workspace_bytes = 0;
+  double seconds = 0;  // >= 0, at most some hours
+};
+
+// What dividing costs besides the parts. Zero but for `backward_params`, whose parts add up: every
+// part after the first writes to scratch in the workspace, and a kernel adds that to the sum.
+struct Accumulation {
+  int64_t scratch_bytes = 0;  // of more than one part, besides the engines' workspace
+  double seconds = 0;         // of each part after the first
+};
+
+struct Configuration {
+  std::vector<EngineUse> parts;  // in order; larger ones first
+  int64_t workspace_bytes = 0;   // of the part that wants most, with the scratch if divided
+  double seconds = 0;            // of all parts
+  friend bool operator==(const Configuration&, const Configuration&) = default;
+};
+
+}  // namespace neap

@@ -1,0 +1,298 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/layers/conv/micro_batching.h"
+
+namespace neap {
+namespace {
+
+using Engines = std::vector<TimedEngine>;
+using Parts = std::vector<EngineUse>;
+
+constexpr double kTolerance = 1e-10;  // sums of picoseconds
+constexpr DivisionPolicy kPolicies[] = {DivisionPolicy::kUndivided, DivisionPolicy::kPowerOfTwo,
+                                        DivisionPolicy::kAll};
+
+// Up to three engines for every size; times and workspaces from so few values that many are equal.
+Engines RandomEngines(std::mt19937& random, int64_t batch) {
+  Engines engines;
+  for (int64_t size = 1; size <= batch; ++size) {
+    const int count = static_cast<int>(random() % 4);
+    for (int i = 0; i < count; ++i) {
+      engines.push_back({absl::StrCat("engine", i), size,
+                         static_cast<int64_t>(random() % 5) * 10 * size,
+                         0.001 * static_cast<double>(1 + random() % 12)});
+    }
+  }
+  return engines;
+}
+
+Accumulation RandomAccumulation(std::mt19937& random) {
+  if (random() % 2 == 0) return {};
+  return {static_cast<int64_t>(random() % 30), 0.001 * static_cast<double>(random() % 3)};
+}
+
+// All divisions of `batch` images into parts no larger than `largest`.
+void Enumerate(const Engines& engines, const Accumulation& accumulation, int64_t batch,
+               int64_t largest, Configuration& begun, std::vector<Configuration>& all) {
+  if (batch == 0) {
+    all.push_back(begun);
+    if (begun.parts.size() > 1) all.back().workspace_bytes += accumulation.scratch_bytes;
+    return;
+  }
+  for (const TimedEngine& engine : engines) {
+    if (engine.batch > std::min(batch, largest)) continue;
+    Configuration longer = begun;
+    longer.parts.push_back({engine.engine, engine.batch});
+    longer.workspace_bytes = std::max(longer.workspace_bytes, engine.workspace_bytes);
+    longer.seconds += engine.seconds + (begun.parts.empty() ? 0 : accumulation.seconds);
+    Enumerate(engines, accumulation, batch - engine.batch, engine.batch, longer, all);
+  }
+}
+std::vector<Configuration> AllDivisions(const Engines& engines, int64_t batch,
+                                        const Accumulation& accumulation) {
+  std::vector<Configuration> all;
+  Configuration nothing;
+  Enumerate(engines, accumulation, batch, batch, nothing, all);
+  return all;
+}
+
+// By time, then number of parts, then workspace; empty if nothing fits.
+std::optional<Configuration> BestByBruteForce(const std::vector<Configuration>& all,
+                                              int64_t limit_bytes) {
+  std::optional<Configuration> best;
+  for (const Configuration& one : all) {
+    if (one.workspace_bytes > limit_bytes) continue;
+    if (!best.has_value() || one.seconds < best->seconds - kTolerance) {
+      best = one;
+      continue;
+    }
+    if (one.seconds > best->seconds + kTolerance) continue;
+    if (std::tuple(one.parts.size(), one.workspace_bytes) <
+        std::tuple(best->parts.size(), best->workspace_bytes)) {
+      best = one;
+    }
+  }
+  return best;
+}
+
+// Asserts that it is a division, with the time and the workspace that it says.
+void CheckConsistent(const Configuration& configuration, const Engines& engines, int64_t batch,
+                     const Accumulation& accumulation) {
+  int64_t images = 0;
+  int64_t workspace_bytes = 0;
+  double seconds = 0;
+  for (const EngineUse& part : configuration.parts) {
+    const auto engine = std::find_if(engines.begin(), engines.end(), [&](const TimedEngine& e) {
+      return e.engine == part.engine && e.batch == part.batch;
+    });
+    REQUIRE(engine != engines.end());
+    images += part.batch;
+    workspace_bytes = std::max(workspace_bytes, engine->workspace_bytes);
+    seconds += engine->seconds;
+  }
+  const auto extra = static_cast<double>(configuration.parts.size() - 1);
+  if (extra > 0) workspace_bytes += accumulation.scratch_bytes;
+  CHECK(images == batch);
+  CHECK(configuration.workspace_bytes == workspace_bytes);
+  CHECK(configuration.seconds ==
+        doctest::Approx(seconds + extra * accumulation.seconds).epsilon(1e-9));
+  CHECK(std::is_sorted(configuration.parts.rbegin(), configuration.parts.rend(),
+                       [](const EngineUse& a, const EngineUse& b) { return a.batch < b.batch; }));
+}
+
+TEST_CASE("policies have names, and no policy loses the undivided step") {
+  using Sizes = std::vector<int64_t>;
+  for (const DivisionPolicy policy : kPolicies) {
+    CHECK(ParseDivisionPolicy(Name(policy)).value() == policy);
+    CHECK(MicroBatchSizes(policy, 1) == Sizes{1});
+  }
+  CHECK(MicroBatchSizes(DivisionPolicy::kUndivided, 6) == Sizes{6});
+  CHECK(MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 6) == Sizes{1, 2, 4, 6});
+  CHECK(MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 8) == Sizes{1, 2, 4, 8});
+  CHECK(MicroBatchSizes(DivisionPolicy::kAll, 6) == Sizes{1, 2, 3, 4, 5, 6});
+  const absl::Status unknown = ParseDivisionPolicy("powerOfTwo").status();
+  CHECK(unknown.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(unknown.message()) ==
+        "unknown division 'powerOfTwo'; known: undivided power-of-two all");
+}
+
+TEST_CASE("the fast engine runs in parts where it does not fit the whole batch") {
+  // The drawing of configuration.h.
+  const Engines engines = {
+      {"implicit", 6, 0, 9},
+      {"winograd", 6, 60, 3},
+      {"winograd", 3, 30, 2},
+      {"winograd", 2, 20, 2},
+  };
+  CHECK(FastestDivision(engines, 6, 60)->parts == Parts{{"winograd", 6}});
+  CHECK(FastestDivision(engines, 6, 59) ==
+        Configuration{{{"winograd", 3}, {"winograd", 3}}, 30, 4});
+  CHECK(FastestDivision(engines, 6, 29) ==
+        Configuration{{{"winograd", 2}, {"winograd", 2}, {"winograd", 2}}, 20, 6});
+  CHECK(FastestDivision(engines, 6, 19) == Configuration{{{"implicit", 6}}, 0, 9});
+}
+
+TEST_CASE("larger parts come first") {
+  const Engines engines = {{"fast", 2, 0, 1}, {"fast", 3, 0, 1}};
+  CHECK(FastestDivision(engines, 8, 0)->parts == Parts{{"fast", 3}, {"fast", 3}, {"fast", 2}});
+}
+
+TEST_CASE("equally fast: fewer parts, then less workspace, then the first by name") {
+  CHECK(FastestDivision(Engines{{"a", 2, 0, 1}, {"a", 4, 100, 2}}, 4, 100)->parts ==
+        Parts{{"a", 4}});
+  CHECK(FastestDivision(Engines{{"a", 4, 100, 2}, {"b", 4, 50, 2}}, 4, 100)->parts ==
+        Parts{{"b", 4}});
+  CHECK(FastestDivision(Engines{{"b", 4, 50, 2}, {"a", 4, 50, 2}}, 4, 100)->parts ==
+        Parts{{"a", 4}});
+  // 0.1 + 0.2 is not 0.3 in doubles, but is as fast.
+  CHECK(FastestDivision(Engines{{"a", 1, 0, 0.1}, {"a", 2, 0, 0.2}, {"a", 3, 0, 0.3}}, 3, 0)
+            ->parts.size() == 1);
+}
+
+TEST_CASE("where nothing fits, or no sizes add up to the batch, there is no division") {
+  const Engines engines = {{"a", 4, 10, 1}, {"a", 8, 20, 1}};
+  CHECK(!FastestDivision(engines, 8, 9).has_value());
+  CHECK(!FastestDivision(engines, 8, -1).has_value());
+  CHECK(!FastestDivision(engines, 6, 1000).has_value());
+  CHECK(!FastestDivision({}, 8, 1000).has_value());
+  CHECK(DesirableConfigurations(engines, 8, 9).empty());
+  CHECK(DesirableConfigurations(engines, 6, 1000).empty());
+  CHECK(FastestDivision(engines, 4, 10)->parts == Parts{{"a", 4}});  // not the one for 8
+}
+
+TEST_CASE("a budget one byte short of the scratch falls back to the undivided step") {
+  const Engines engines = {{"slow", 4, 10, 5}, {"fast", 2, 30, 1}, {"fast", 4, 1000, 1}};
+  const Accumulation sums = {.scratch_bytes = 64, .seconds = 0.5};
+  CHECK(FastestDivision(engines, 4, 94, sums) ==
+        Configuration{{{"fast", 2}, {"fast", 2}}, 94, 2.5});
+  CHECK(FastestDivision(engines, 4, 93, sums) == Configuration{{{"slow", 4}}, 10, 5});
+  CHECK(FastestDivision(engines, 4, 999, sums)->workspace_bytes == 94);
+  CHECK(FastestDivision(engines, 4, 1000, sums) == Configuration{{{"fast", 4}}, 1000, 1});
+}
+
+TEST_CASE("parts whose sums cost more than they gain stay together") {
+  const Engines engines = {{"a", 4, 0, 5}, {"a", 2, 0, 1}, {"a", 1, 0, 0.2}};
+  CHECK(FastestDivision(engines, 4, 0)->parts.size() == 4);
+  CHECK(FastestDivision(engines, 4, 0, {.seconds = 1})->parts.size() == 2);
+  CHECK(FastestDivision(engines, 4, 0, {.seconds = 4})->parts.size() == 1);
+}
+
+TEST_CASE("the fastest division is the best of all divisions, on random instances") {
+  MESSAGE("seed 1");
+  std::mt19937 random(1);
+  for (int i = 0; i < 400; ++i) {
+    CAPTURE(i);
+    const auto batch = static_cast<int64_t>(1 + random() % 7);
+    const Engines engines = RandomEngines(random, batch);
+    const Accumulation accumulation = RandomAccumulation(random);
+    const std::vector<Configuration> all = AllDivisions(engines, batch, accumulation);
+    for (int64_t limit_bytes = 0; limit_bytes <= 320; limit_bytes += 1 + limit_bytes / 10) {
+      CAPTURE(limit_bytes);
+      const auto expected = BestByBruteForce(all, limit_bytes);
+      const auto found = FastestDivision(engines, batch, limit_bytes, accumulation);
+      REQUIRE(found.has_value() == expected.has_value());
+      if (!found.has_value()) continue;
+      CheckConsistent(*found, engines, batch, accumulation);
+      CHECK(found->seconds == doctest::Approx(expected->seconds).epsilon(1e-9));
+      CHECK(found->parts.size() == expected->parts.size());
+      CHECK(found->workspace_bytes == expected->workspace_bytes);
+    }
+  }
+}
+
+// Those of all divisions that no other dominates; one of equals.
+std::vector<Configuration> FrontByBruteForce(std::vector<Configuration> all, int64_t limit_bytes) {
+  std::sort(all.begin(), all.end(), [](const Configuration& a, const Configuration& b) {
+    return std::tie(a.workspace_bytes, a.seconds) < std::tie(b.workspace_bytes, b.seconds);
+  });
+  std::vector<Configuration> front;
+  for (const Configuration& one : all) {
+    if (one.workspace_bytes > limit_bytes) break;
+    if (front.empty() || one.seconds < front.back().seconds - kTolerance) front.push_back(one);
+  }
+  return front;
+}
+
+TEST_CASE("the desirable configurations are the Pareto front of all divisions") {
+  MESSAGE("seed 2");
+  std::mt19937 random(2);
+  for (int i = 0; i < 400; ++i) {
+    CAPTURE(i);
+    const auto batch = static_cast<int64_t>(1 + random() % 7);
+    const Engines engines = RandomEngines(random, batch);
+    const Accumulation accumulation = RandomAccumulation(random);
+    const auto limit_bytes = static_cast<int64_t>(random() % 320);
+    const auto expected =
+        FrontByBruteForce(AllDivisions(engines, batch, accumulation), limit_bytes);
+    const auto front = DesirableConfigurations(engines, batch, limit_bytes, accumulation);
+    REQUIRE(front.size() == expected.size());
+    for (size_t k = 0; k < front.size(); ++k) {
+      CheckConsistent(front[k], engines, batch, accumulation);
+      CHECK(front[k].workspace_bytes == expected[k].workspace_bytes);
+      CHECK(front[k].seconds == doctest::Approx(expected[k].seconds).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("the front loses no optimum, and more workspace is never slower") {
+  MESSAGE("seed 3");
+  std::mt19937 random(3);
+  for (int i = 0; i < 40; ++i) {
+    CAPTURE(i);
+    const auto batch = static_cast<int64_t>(20 + random() % 40);
+    const Engines engines = RandomEngines(random, batch);
+    const Accumulation accumulation = RandomAccumulation(random);
+    const auto front = DesirableConfigurations(engines, batch, 4000, accumulation);
+    CHECK(FastestThatFits(front, -1) == nullptr);
+    double seconds = std::numeric_limits<double>::infinity();
+    for (int64_t limit_bytes = 0; limit_bytes <= 4000; limit_bytes += 7) {
+      const auto fastest = FastestDivision(engines, batch, limit_bytes, accumulation);
+      const Configuration* const fits = FastestThatFits(front, limit_bytes);
+      REQUIRE(fastest.has_value() == (fits != nullptr));
+      if (fits == nullptr) continue;
+      CHECK(fits->workspace_bytes <= limit_bytes);
+      CHECK(fits->seconds == fastest->seconds);
+      CHECK(fits->seconds <= seconds);
+      seconds = fits->seconds;
+    }
+  }
+}
+
+TEST_CASE("undivided is never better than power-of-two, nor that than all") {
+  MESSAGE("seed 4");
+  std::mt19937 random(4);
+  for (int i = 0; i < 100; ++i) {
+    CAPTURE(i);
+    const auto batch = static_cast<int64_t>(1 + random() % 50);
+    const Engines engines = RandomEngines(random, batch);
+    const Accumulation accumulation = RandomAccumulation(random);
+    for (const int64_t limit_bytes : {0, 30, 100, 300, 3000}) {
+      double seconds = std::numeric_limits<double>::infinity();
+      for (const DivisionPolicy policy : kPolicies) {
+        const std::vector<int64_t> sizes = MicroBatchSizes(policy, batch);
+        Engines used;
+        for (const TimedEngine& engine : engines) {
+          if (std::binary_search(sizes.begin(), sizes.end(), engine.batch)) used.push_back(engine);
+        }
+        const auto fastest = FastestDivision(used, batch, limit_bytes, accumulation);
+        CHECK((fastest.has_value() || seconds == std::numeric_limits<double>::infinity()));
+        if (!fastest.has_value()) continue;
+        CHECK(fastest->seconds <= seconds);
+        seconds = fastest->seconds;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace neap
