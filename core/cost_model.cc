@@ -11,27 +11,17 @@ int64_t BytesOf(const Program& program, const std::vector<Use>& uses) {
   return bytes;
 }
 
-int64_t BytesTouched(const Program& program, const Step& step) {
-  return BytesOf(program, step.reads) + BytesOf(program, step.writes) +
-         2 * BytesOf(program, step.accumulates);  // read and written
-}
-
-int64_t BytesTouchedAgain(const Program& program, const Step& step) {
-  const std::vector<Use>& reads = step.rerun_reads.empty() ? step.reads : step.rerun_reads;
-  std::vector<Use> writes = step.writes;
-  if (!step.rerun_reads.empty()) {
-    std::erase_if(writes, [&](const Use& write) {
-      return program.tensor(write.tensor).role == Role::kSaved;
-    });
-  }
-  return BytesOf(program, reads) + BytesOf(program, writes);
+int64_t BytesTouched(const Program& program, const Step& step, bool rerun) {
+  const int64_t bytes =
+      BytesOf(program, ReadsOf(step, rerun)) + BytesOf(program, WritesOf(step, rerun));
+  return rerun ? bytes : bytes + 2 * BytesOf(program, step.accumulates);  // read and written
 }
 
 }  // namespace
 
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun) {
-  const int64_t bytes = rerun ? BytesTouchedAgain(program, step) : BytesTouched(program, step);
+  const int64_t bytes = BytesTouched(program, step, rerun);
   const double rate = program.net.dtype == DType::kFp32 ? device.fp32_flops : device.tensor_flops;
   const double arithmetic = rate > 0 ? step.flops / rate : 0;
   const double memory =

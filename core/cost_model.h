@@ -9,8 +9,7 @@
 namespace neap {
 
 // Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth). With `rerun`, of a
-// recomputation: it reads rerun_reads where there are any and then does not write saved tensors,
-// and accumulates nothing (docs/plan-format.md).
+// recomputation, which touches less (ReadsOf, WritesOf).
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun = false);
 

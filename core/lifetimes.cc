@@ -62,9 +62,8 @@ ComputeSequence ProgramOrder(const Program& program) {
 
 std::vector<TensorId> RunReads(const Program& program, const Run& run) {
   const Step& step = program.steps[run.step.index()];
-  const bool own = run.recompute && !step.rerun_reads.empty();
   std::vector<TensorId> tensors;
-  for (const Use& use : own ? step.rerun_reads : step.reads) tensors.push_back(use.tensor);
+  for (const Use& use : ReadsOf(step, run.recompute)) tensors.push_back(use.tensor);
   if (run.recompute) return tensors;
   for (const Use& use : step.accumulates) tensors.push_back(use.tensor);
   return tensors;
@@ -72,11 +71,8 @@ std::vector<TensorId> RunReads(const Program& program, const Run& run) {
 
 std::vector<TensorId> RunWrites(const Program& program, const Run& run) {
   const Step& step = program.steps[run.step.index()];
-  const bool keeps_saved = run.recompute && !step.rerun_reads.empty();
   std::vector<TensorId> tensors;
-  for (const Use& use : step.writes) {
-    if (!keeps_saved || use.operand.slot != Slot::kSaved) tensors.push_back(use.tensor);
-  }
+  for (const Use& use : WritesOf(step, run.recompute)) tensors.push_back(use.tensor);
   return tensors;
 }
 

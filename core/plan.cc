@@ -131,6 +131,24 @@ int64_t BytesOf(const Plan& plan, Role role) {
 
 }  // namespace
 
+std::vector<TensorId> RunReads(const Plan& plan, const ComputeAction& compute) {
+  const PlanStep& step = plan.steps[compute.step.index()];
+  if (compute.recompute) return step.rerun_reads.empty() ? step.reads : step.rerun_reads;
+  std::vector<TensorId> reads = step.reads;
+  reads.insert(reads.end(), step.accumulates.begin(), step.accumulates.end());
+  return reads;
+}
+
+std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute) {
+  const PlanStep& step = plan.steps[compute.step.index()];
+  std::vector<TensorId> writes = step.writes;
+  if (compute.recompute && !step.rerun_reads.empty()) {
+    std::erase_if(writes,
+                  [&](TensorId id) { return plan.tensors[id.index()].role == Role::kSaved; });
+  }
+  return writes;
+}
+
 std::string StepName(const PlanStep& step) {
   return absl::StrFormat("%s %s", step.layer, Name(step.phase));
 }

@@ -132,6 +132,11 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// What a compute action reads, also what it adds to; and what it defines. As in a program
+// (core/lifetimes.h).
+std::vector<TensorId> RunReads(const Plan& plan, const ComputeAction& compute);
+std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute);
+
 // "conv1 backward_data"
 std::string StepName(const PlanStep& step);
 

@@ -13,6 +13,17 @@ void AddOperand(const Program& program, const Use& use, Access access, StepSigna
 
 }  // namespace
 
+const std::vector<Use>& ReadsOf(const Step& step, bool rerun) {
+  return rerun && !step.rerun_reads.empty() ? step.rerun_reads : step.reads;
+}
+
+std::vector<Use> WritesOf(const Step& step, bool rerun) {
+  std::vector<Use> writes = step.writes;
+  if (rerun && !step.rerun_reads.empty())
+    std::erase_if(writes, [](const Use& use) { return use.operand.slot == Slot::kSaved; });
+  return writes;
+}
+
 std::string_view Program::StepType(const Step& step) const {
   if (step.phase == Phase::kUpdate) return "sgd";
   return layers[step.layer.index()].layer.type();
@@ -30,14 +41,8 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
                              .rerun = rerun,
                              .sgd = options.sgd,
                              .operands = {}};
-  const bool own_reads = rerun && !step.rerun_reads.empty();
-  for (const Use& use : own_reads ? step.rerun_reads : step.reads) {
-    AddOperand(*this, use, Access::kRead, signature);
-  }
-  for (const Use& use : step.writes) {
-    const bool kept = own_reads && use.operand.slot == Slot::kSaved;  // a rerun reads what it saved
-    if (!kept) AddOperand(*this, use, Access::kWrite, signature);
-  }
+  for (const Use& use : ReadsOf(step, rerun)) AddOperand(*this, use, Access::kRead, signature);
+  for (const Use& use : WritesOf(step, rerun)) AddOperand(*this, use, Access::kWrite, signature);
   // Random numbers come from the layer's seed and the iteration's scalars together.
   if (step.phase != Phase::kUpdate && signature.Has({Slot::kIteration, 0}))
     signature.layer_seed = layer.seed;

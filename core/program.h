@@ -64,6 +64,12 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
+// What a run of the step reads and what it defines, without what it adds to. A rerun reads
+// rerun_reads where there are any, saved tensors among them, and then does not save those again; it
+// adds to nothing.
+const std::vector<Use>& ReadsOf(const Step& step, bool rerun);
+std::vector<Use> WritesOf(const Step& step, bool rerun);
+
 inline constexpr int64_t kScratchAlignment = 256;
 
 struct ProgramLayer {

@@ -11,27 +11,9 @@
 namespace neap {
 namespace {
 
-const std::vector<TensorId>& Sources(const PlanStep& step, bool recompute) {
-  return recompute && !step.rerun_reads.empty() ? step.rerun_reads : step.reads;
-}
-
-std::vector<TensorId> Results(const Plan& plan, const PlanStep& step, bool recompute) {
-  std::vector<TensorId> results = step.writes;
-  if (recompute && !step.rerun_reads.empty()) {
-    std::erase_if(results,
-                  [&](TensorId id) { return plan.tensors[id.index()].role == Role::kSaved; });
-  }
-  return results;
-}
-
 std::vector<TensorId> Touched(const Plan& plan, const ComputeAction& compute) {
-  const PlanStep& step = plan.steps[compute.step.index()];
-  std::vector<TensorId> touched = Results(plan, step, compute.recompute);
-  const std::vector<TensorId>& sources = Sources(step, compute.recompute);
-  touched.insert(touched.end(), sources.begin(), sources.end());
-  if (!compute.recompute) {
-    touched.insert(touched.end(), step.accumulates.begin(), step.accumulates.end());
-  }
+  std::vector<TensorId> touched = RunReads(plan, compute);
+  for (TensorId id : RunWrites(plan, compute)) touched.push_back(id);
   return touched;
 }
 
@@ -116,12 +98,11 @@ class Follower {
     ++run_;
   }
   void ShareOut(const ComputeAction& compute) {
-    const PlanStep& step = plan_.steps[compute.step.index()];
-    const std::vector<TensorId> results = Results(plan_, step, /*recompute=*/true);
+    const std::vector<TensorId> results = RunWrites(plan_, compute);
     double bytes = 0;
     for (TensorId id : results) bytes += static_cast<double>(plan_.tensors[id.index()].bytes);
     for (TensorId id : results) {
-      FateOf(id).reruns.push_back(step.id);
+      FateOf(id).reruns.push_back(compute.step);
       const auto own = static_cast<double>(plan_.tensors[id.index()].bytes);
       FateOf(id).recompute_us += bytes > 0 ? Elapsed() * own / bytes : 0;
     }
@@ -206,7 +187,7 @@ std::vector<std::string> ExplainTrips(const Plan& plan, const std::vector<Trip>&
 std::string ExplainReruns(const Plan& plan, const std::vector<StepId>& reruns) {
   const PlanStep& step = plan.steps[reruns.back().index()];
   std::vector<std::string> sources;
-  for (TensorId id : Sources(step, /*recompute=*/true)) {
+  for (TensorId id : RunReads(plan, {.step = step.id, .recompute = true})) {
     if (!IsPersistent(plan.tensors[id.index()].role)) sources.push_back(NameOf(plan, id));
   }
   const std::string often =

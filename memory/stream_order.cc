@@ -135,17 +135,12 @@ class WaitWriter {
   }
 
   void Apply(const ComputeAction& compute) {
-    const PlanStep& step = plan_.steps[compute.step.index()];
-    const bool own_reads = compute.recompute && !step.rerun_reads.empty();
-    const std::vector<TensorId>& reads = own_reads ? step.rerun_reads : step.reads;
-    std::vector<TensorId> writes = step.writes;
-    if (own_reads) {
-      std::erase_if(writes, [&](TensorId tensor) {
-        return plan_.tensors[tensor.index()].role == Role::kSaved;
-      });
+    const std::vector<TensorId> reads = RunReads(plan_, compute);
+    std::vector<TensorId> writes = RunWrites(plan_, compute);
+    if (!compute.recompute) {
+      const std::vector<TensorId>& sums = plan_.steps[compute.step.index()].accumulates;
+      writes.insert(writes.end(), sums.begin(), sums.end());
     }
-    if (!compute.recompute)
-      writes.insert(writes.end(), step.accumulates.begin(), step.accumulates.end());
     PerStream needs = kNone;  // together: waiting for the last of a stream is enough
     for (TensorId tensor : reads) Merge(needs, At(tensor).written);
     for (TensorId tensor : writes) Merge(needs, At(tensor).touches);

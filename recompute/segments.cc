@@ -137,10 +137,7 @@ void Collect(const Program& program, const std::vector<bool>& again, const Group
 
 // What a rerun writes again.
 void Drop(const Step& step, Segments& segments) {
-  for (const Use& use : step.writes) {
-    if (step.rerun_reads.empty() || use.operand.slot != Slot::kSaved)
-      segments.dropped[use.tensor.index()] = true;
-  }
+  for (const Use& use : WritesOf(step, /*rerun=*/true)) segments.dropped[use.tensor.index()] = true;
 }
 
 }  // namespace
