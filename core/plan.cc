@@ -12,10 +12,6 @@
 namespace neap {
 namespace {
 
-bool IsTransient(Role role) {
-  return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
-}
-
 // By action: a prefetch, and none after it reads the same host copy.
 std::vector<bool> LastReadsOfHostCopies(const Plan& plan) {
   std::vector<bool> is_last(plan.actions.size());
@@ -98,7 +94,7 @@ class Bookkeeping {
     const int64_t bytes = sign * regions_[id.index()].bytes;
     live_bytes_ += bytes;
     role_bytes_[static_cast<size_t>(tensor.role)] += bytes;
-    if (!IsTransient(tensor.role)) return;
+    if (!CountsAsActivation(tensor.role)) return;
     live_activation_bytes_ += sign * tensor.bytes;
     live_activations_ += sign;
   }

@@ -52,6 +52,11 @@ constexpr bool IsPersistent(Role role) {
 constexpr bool IsGiven(Role role) {
   return IsPersistent(role) || role == Role::kInput || role == Role::kLabel;
 }
+// True for the roles that sums of activation bytes count: activations, what is saved beside them,
+// and their gradients.
+constexpr bool CountsAsActivation(Role role) {
+  return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
+}
 
 // Up to four extents. Images are {N, C, H, W}; fully connected outputs {N, C, 1, 1}; vectors {C}.
 class Shape {

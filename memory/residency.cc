@@ -11,10 +11,6 @@
 namespace neap {
 namespace {
 
-bool IsActivation(Role role) {
-  return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
-}
-
 class Walker {
  public:
   Walker(const Program& program, const ComputeSequence& runs,
@@ -165,7 +161,8 @@ class Walker {
     const bool is_eager = !rules_.eager.empty() && rules_.eager[life(i).tensor.index()];
     if (is_eager && position < turn_ && next >= turn_) return Leave(i, position + 1);
     const Role role = tensor(i).role;
-    if (IsActivation(role) || role == Role::kInput || IsPersistent(role)) order_->Touch(i, next);
+    if (CountsAsActivation(role) || role == Role::kInput || IsPersistent(role))
+      order_->Touch(i, next);
   }
 
   void Leave(size_t i, int position) {
@@ -227,7 +224,7 @@ std::vector<bool> Travellers(const Program& program) {
 
 Usage UsageOf(const Tensor& tensor) {
   return {.bytes = RoundUp(tensor.spec.size_bytes(), kBlockBytes),
-          .activation_bytes = IsActivation(tensor.role) ? tensor.spec.size_bytes() : 0};
+          .activation_bytes = CountsAsActivation(tensor.role) ? tensor.spec.size_bytes() : 0};
 }
 
 }  // namespace neap

@@ -7,10 +7,6 @@
 namespace neap {
 namespace {
 
-bool IsCounted(Role role) {
-  return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
-}
-
 // Adds to [begin, end) of a curve that is summed up in the end.
 void Raise(std::vector<int64_t>& change, int begin, int end, int64_t bytes) {
   change[static_cast<size_t>(begin)] += bytes;
@@ -54,7 +50,7 @@ std::vector<RunUsage> UsagePerRun(const Program& program, const ComputeSequence&
   for (size_t i = 0; i < lives.size(); ++i) {
     const Lifetime& life = lives[i];
     const Tensor& tensor = program.tensor(life.tensor);
-    if (!IsCounted(tensor.role)) continue;
+    if (!CountsAsActivation(tensor.role)) continue;
     const int64_t bytes = tensor.spec.size_bytes();
     for (int use : life.uses) usage[static_cast<size_t>(use)].working_set += bytes;
     if (replaces[i].has_value()) usage[static_cast<size_t>(life.begin)].working_set -= bytes;
