@@ -76,8 +76,7 @@ Drafter::Order Drafter::MakeOrder(RunOrder run_order) const {
   order.runs = std::move(run_order.runs);
   if (policy_.needs_based()) return order;  // with a limit of nothing, all that can leaves
   order.smallest_limit = {kUnlimited, kUnlimited};
-  if (policy_.to_layerwise_bound)
-    order.smallest_limit.activation_bytes = BoundLayerwise(*program_, in_place()).bytes;
+  if (policy_.to_layerwise_bound) order.smallest_limit.activation_bytes = layerwise_.bytes;
   return order;
 }
 

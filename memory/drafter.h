@@ -34,6 +34,7 @@ class Drafter {
   absl::StatusOr<Draft> Best(const Draft& smallest) const;
 
   const EngineTable& engines() const { return engines_; }
+  const LayerwiseBound& layerwise() const { return layerwise_; }
   double engines_ms() const { return engines_ms_; }
 
  private:
@@ -52,7 +53,8 @@ class Drafter {
         policy_(policy),
         options_(&options),
         device_(&device),
-        costs_(PredictCosts(program, device)) {}
+        costs_(PredictCosts(program, device)),
+        layerwise_(BoundLayerwise(program, in_place())) {}
 
   Order MakeOrder(RunOrder run_order) const;
   bool in_place() const;
@@ -75,6 +77,7 @@ class Drafter {
   const PlannerOptions* options_;
   const DeviceDescription* device_;
   TimelineCosts costs_;
+  LayerwiseBound layerwise_;
   std::vector<bool> travels_;  // by TensorId; empty: none
   EngineTable engines_;
   double engines_ms_ = 0;

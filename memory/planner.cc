@@ -56,7 +56,7 @@ class Planner {
     ASSIGN_OR_RETURN(PlanResult result, Finish(draft, policy, drafter.engines()));
     result.stats.minimum_budget_bytes = smallest.arena_bytes;
     result.stats.placement_lower_bound = smallest.lower_bound_bytes;
-    result.stats.layerwise = BoundLayerwise(program_, options_.in_place && IsExact());
+    result.stats.layerwise = drafter.layerwise();
     result.stats.engines_ms = drafter.engines_ms();
     result.stats.planning_ms = MillisecondsSince(start) - result.stats.engines_ms;
     return result;

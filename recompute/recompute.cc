@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "neap/recompute/layer_usage.h"
 #include "neap/recompute/segments.h"
 
@@ -21,13 +22,7 @@ class Sequencer {
       : program_(program),
         segments_(segments),
         modes_(modes),
-        is_there_(program.tensors.size(), false),
-        is_wanted_(program.tensors.size(), false) {
-    for (const Step& step : program.steps) {
-      if (step.phase == Phase::kForward) continue;
-      for (const Use& use : step.reads) is_wanted_[use.tensor.index()] = true;
-    }
-  }
+        is_there_(program.tensors.size(), false) {}
 
   ComputeSequence Make() {
     const std::vector<Step>& steps = program_.steps;
@@ -92,7 +87,8 @@ class Sequencer {
     std::vector<TensorId> wanted;
     for (StepId step : segments_.steps[segment]) {
       for (const Use& use : program_.steps[step.index()].writes) {
-        if (is_wanted_[use.tensor.index()] && IsMissing(use.tensor)) wanted.push_back(use.tensor);
+        const bool is_wanted = segments_.in_backward[use.tensor.index()];
+        if (is_wanted && IsMissing(use.tensor)) wanted.push_back(use.tensor);
       }
     }
     return wanted;
@@ -101,12 +97,13 @@ class Sequencer {
   // The steps that must run for `tensors` to be there, in order.
   std::vector<StepId> Chain(std::vector<TensorId> tensors) const {
     std::vector<StepId> chain;
+    absl::flat_hash_set<StepId> in_chain;
     while (!tensors.empty()) {
       const TensorId tensor = tensors.back();
       tensors.pop_back();
       if (!IsMissing(tensor)) continue;
       const StepId producer = *segments_.producer[tensor.index()];
-      if (std::find(chain.begin(), chain.end(), producer) != chain.end()) continue;
+      if (!in_chain.insert(producer).second) continue;
       chain.push_back(producer);
       for (TensorId read : RunReads(program_, {.step = producer, .recompute = true}))
         tensors.push_back(read);
@@ -141,7 +138,6 @@ class Sequencer {
   const std::vector<Keep>& modes_;
   ComputeSequence runs_;
   std::vector<bool> is_there_;     // by TensorId: of dropped tensors, whether it is rebuilt
-  std::vector<bool> is_wanted_;    // by TensorId: backward reads it
   std::vector<TensorId> rebuilt_;  // in memory-centric segments, there now
 };
 
@@ -168,9 +164,8 @@ std::vector<size_t> SegmentsAbove(const Program& program, const Segments& segmen
 
 // Begins with speed-centric everywhere and gives up on the segments that it would cost too much
 // memory in, until none does.
-ComputeSequence CostAware(const Program& program, const Segments& segments) {
+ComputeSequence CostAware(const Program& program, const Segments& segments, int64_t bound) {
   std::vector<Keep> modes(segments.steps.size(), Keep::kSpeed);
-  const int64_t bound = BoundLayerwise(program, CanBeInPlace(program)).bytes;
   while (true) {
     ComputeSequence runs = Sequencer(program, segments, modes).Make();
     const std::vector<RunUsage> usage = UsagePerRun(program, runs, CanBeInPlace(program));
@@ -204,29 +199,39 @@ std::optional<StepId> SmallestResult(const Program& program, const ComputeSequen
   return smallest;
 }
 
-// Makes checkpoints of the smallest results beyond reruns that exceed the bound.
-void MeetBound(const Program& program, Segments& segments, std::vector<bool>& checkpoints) {
-  const int64_t bound = BoundLayerwise(program, CanBeInPlace(program)).bytes;
-  while (true) {
+// Of each group of reruns that exceeds the bound, the step with the smallest result beyond.
+std::vector<StepId> SmallestBeyond(const Program& program, const ComputeSequence& runs,
+                                   int64_t bound) {
+  const std::vector<RunUsage> usage = UsagePerRun(program, runs, CanBeInPlace(program));
+  std::vector<StepId> found;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].recompute || usage[i].sum() <= bound) continue;
+    const size_t first = i;
+    while (i < runs.size() && runs[i].recompute) ++i;
+    found.push_back(*SmallestResult(program, runs, first, i));
+  }
+  return found;
+}
+
+// Makes a checkpoint of what the step writes. False if that is one.
+bool MakeCheckpoint(const Step& step, Segments& segments) {
+  bool changed = false;
+  for (const Use& use : step.writes) {
+    changed = changed || segments.dropped[use.tensor.index()];
+    segments.dropped[use.tensor.index()] = false;
+    segments.checkpoints[use.tensor.index()] = true;
+  }
+  return changed;
+}
+
+// Makes checkpoints until memory-centric reruns are within the bound, or cannot be.
+void MeetBound(const Program& program, int64_t bound, Segments& segments) {
+  bool changed = true;
+  while (changed) {
+    changed = false;
     const ComputeSequence runs = WithAll(program, segments, Keep::kMemory);
-    const std::vector<RunUsage> usage = UsagePerRun(program, runs, CanBeInPlace(program));
-    bool changed = false;
-    for (size_t i = 0; i < runs.size();) {
-      size_t end = i + 1;
-      if (!runs[i].recompute || usage[i].sum() <= bound) {
-        i = end;
-        continue;
-      }
-      while (end < runs.size() && runs[end].recompute) ++end;
-      const StepId kept = *SmallestResult(program, runs, i, end);
-      for (const Use& use : program.steps[kept.index()].writes) {
-        changed = changed || segments.dropped[use.tensor.index()];
-        segments.dropped[use.tensor.index()] = false;
-        checkpoints[use.tensor.index()] = true;
-      }
-      i = end;
-    }
-    if (!changed) return;
+    for (StepId step : SmallestBeyond(program, runs, bound))
+      changed = MakeCheckpoint(program.steps[step.index()], segments) || changed;
   }
 }
 
@@ -237,12 +242,13 @@ RunOrder OrderRuns(const Program& program, Recomputation recomputation) {
     return {.runs = ProgramOrder(program)};
   if (recomputation == Recomputation::kEvenSegments)
     return {.runs = WithAll(program, EvenSegments(program), Keep::kSpeed)};
+  const int64_t bound = BoundLayerwise(program, CanBeInPlace(program)).bytes;
   Segments segments = CheckpointSegments(program);
-  RunOrder order = {.checkpoints = CheckpointResults(program)};
-  MeetBound(program, segments, order.checkpoints);
+  MeetBound(program, bound, segments);
+  RunOrder order = {.checkpoints = segments.checkpoints};
   switch (recomputation) {
     case Recomputation::kCostAware:
-      order.runs = CostAware(program, segments);
+      order.runs = CostAware(program, segments, bound);
       break;
     case Recomputation::kMemoryCentric:
       order.runs = WithAll(program, segments, Keep::kMemory);

@@ -144,15 +144,16 @@ void Drop(const Step& step, Segments& segments) {
 
 Segments CheckpointSegments(const Program& program) {
   const Readers readers = FindReaders(program);
-  const std::vector<bool> kept = Results(program, readers, MakesCheckpoint);
-  Segments segments = {.dropped = std::vector<bool>(program.tensors.size(), false),
+  Segments segments = {.checkpoints = Results(program, readers, MakesCheckpoint),
+                       .dropped = std::vector<bool>(program.tensors.size(), false),
+                       .in_backward = readers.in_backward,
                        .producer = readers.producer};
   std::vector<bool> again(program.steps.size(), false);
   for (const Step& step : program.steps) {
     const std::optional<TensorId> output = OutputOf(step);
     again[step.id.index()] = CanRunAgain(program, step) &&
                              !MakesCheckpoint(LayerOf(program, step)) && output.has_value() &&
-                             !kept[output->index()];
+                             !segments.checkpoints[output->index()];
     if (again[step.id.index()]) Drop(step, segments);
   }
   UnionFind groups(program.steps.size());
@@ -171,6 +172,7 @@ Segments CheckpointSegments(const Program& program) {
 Segments EvenSegments(const Program& program) {
   const Readers readers = FindReaders(program);
   Segments segments = {.dropped = std::vector<bool>(program.tensors.size(), false),
+                       .in_backward = readers.in_backward,
                        .producer = readers.producer};
   const auto count =
       static_cast<size_t>(std::count_if(program.steps.begin(), program.steps.end(),
@@ -198,10 +200,6 @@ Segments EvenSegments(const Program& program) {
 
 std::vector<bool> ConvolutionResults(const Program& program) {
   return Results(program, FindReaders(program), IsConvolution);
-}
-
-std::vector<bool> CheckpointResults(const Program& program) {
-  return Results(program, FindReaders(program), MakesCheckpoint);
 }
 
 }  // namespace neap

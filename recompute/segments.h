@@ -23,7 +23,9 @@
 namespace neap {
 
 struct Segments {
-  std::vector<bool> dropped;                    // by TensorId: rebuilt when backward wants it
+  std::vector<bool> checkpoints;  // by TensorId: kept, with what has taken their place; empty: even
+  std::vector<bool> dropped;      // by TensorId: rebuilt when backward wants it
+  std::vector<bool> in_backward;  // by TensorId: some backward step reads it
   std::vector<std::optional<size_t>> of_step;   // by StepId: its segment, if it is ever run again
   std::vector<std::vector<StepId>> steps;       // by segment, ascending
   std::vector<std::optional<StepId>> producer;  // by TensorId: the forward step that writes it
@@ -40,7 +42,5 @@ Segments EvenSegments(const Program& program);
 // By TensorId: the outputs of CONV layers, or what has taken their place: what SuperNeurons
 // offloads (3.3.1).
 std::vector<bool> ConvolutionResults(const Program& program);
-// By TensorId: every checkpoint that CheckpointSegments() keeps.
-std::vector<bool> CheckpointResults(const Program& program);
 
 }  // namespace neap

@@ -36,6 +36,9 @@ std::string Segmented(const Graph& net, Accounting accounting = Accounting::kExa
   const Program program = BuildProgram(net, {.accounting = accounting}).value();
   return Text(program, CheckpointSegments(program));
 }
+std::vector<bool> Checkpoints(const Program& program) {
+  return CheckpointSegments(program).checkpoints;
+}
 std::string Kept(const Graph& net, std::vector<bool> (*results)(const Program&)) {
   const Program program = BuildProgram(net, {}).value();
   std::string text;
@@ -59,7 +62,7 @@ TEST_CASE("a convolution's result sinks into the ReLU that is all backward reads
   x = net.Add("relu2", Relu{}, {net.Add("conv2", kSame, {x})});
   Finish(net, x);
   CHECK(Kept(net, ConvolutionResults) == "relu1 relu2");
-  CHECK(Kept(net, CheckpointResults) == "relu1 relu2 fc");
+  CHECK(Kept(net, Checkpoints) == "relu1 relu2 fc");
   CHECK(Segmented(net) == "pool");
   CHECK(Segmented(net, Accounting::kPaper) == "relu1 pool | relu2");
 }
@@ -88,7 +91,7 @@ TEST_CASE("ResNet: a sum is a checkpoint, kept as what the ReLU after it makes o
   y = net.Add("conv2", kSame, {net.Add("relu1", Relu{}, {y})});
   y = net.Add("add", Add{}, {net.Add("bn2", BatchNorm{}, {y}), x});
   Finish(net, net.Add("relu2", Relu{}, {y}));
-  CHECK(Kept(net, CheckpointResults) == "relu0 conv1 conv2 relu2 fc");
+  CHECK(Kept(net, Checkpoints) == "relu0 conv1 conv2 relu2 fc");
   CHECK(Segmented(net) == "bn1 relu1 | bn2");
 }
 
