@@ -73,7 +73,7 @@ Drafter::Order Drafter::MakeOrder(RunOrder run_order) const {
     order.times.run_seconds.push_back(
         (run.recompute ? costs_.rerun_seconds : costs_.step_seconds)[run.step.index()]);
   }
-  order.runs = std::move(run_order.runs);
+  order.liveness = FindLiveness(*program_, std::move(run_order.runs), in_place());
   if (policy_.needs_based()) return order;  // with a limit of nothing, all that can leaves
   order.smallest_limit = {kUnlimited, kUnlimited};
   if (policy_.to_layerwise_bound) order.smallest_limit.activation_bytes = layerwise_.bytes;
@@ -97,9 +97,10 @@ absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
     ASSIGN_OR_RETURN(Draft natural, Place(plain, Decide(plain, {kUnlimited, kUnlimited}), {}));
     if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) return natural;
   }
+  Plan scratch = DescribeProgram(*program_, travels_, *device_);
   std::optional<Timed> best;
   for (const Order& order : orders_) {
-    ASSIGN_OR_RETURN(std::optional<Timed> found, FastestOf(order));
+    ASSIGN_OR_RETURN(std::optional<Timed> found, FastestOf(order, scratch));
     if (found.has_value() && (!best.has_value() || found->us < best->us)) best = std::move(found);
   }
   return best.has_value() ? std::move(best->draft) : smallest;
@@ -111,9 +112,8 @@ absl::StatusOr<Draft> Drafter::SmallestOf(const Order& order) const {
 
 Residency Drafter::Decide(const Order& order, const Usage& limit) const {
   Residency residency = DecideResidency(
-      *program_, order.runs, order.workspaces,
-      {.in_place = in_place(),
-       .keep_all = policy_.keep_all,
+      *program_, order.liveness, order.workspaces,
+      {.keep_all = policy_.keep_all,
        .eager = order.eager,
        .travels = travels_,
        .may_leave = policy_.may_leave,
@@ -121,14 +121,14 @@ Residency Drafter::Decide(const Order& order, const Usage& limit) const {
            policy_.may_leave == MayLeave::kOnlyCopied ? EvictionRule::kBelady : options_->eviction,
        .limit = limit});
   if (policy_.eager != Eager::kNone)
-    FetchOneConvolutionAhead(*program_, order.runs, limit, residency);
+    FetchOneConvolutionAhead(*program_, order.liveness, limit, residency);
   return residency;
 }
 
 absl::StatusOr<Draft> Drafter::Place(const Order& order, Residency residency,
                                      const PlacementGoal& goal) const {
-  return PlaceDraft(*program_, order.runs, std::move(residency), engines_, options_->placement,
-                    goal);
+  return PlaceDraft(*program_, order.liveness.runs, std::move(residency), engines_,
+                    options_->placement, goal);
 }
 
 std::vector<int64_t> Drafter::Levels(const Order& order) const {
@@ -137,8 +137,8 @@ std::vector<int64_t> Drafter::Levels(const Order& order) const {
   Residency all = Decide(order, policy_.needs_based() ? unlimited : order.smallest_limit);
   OverlapTransfers(*program_, order.times, unlimited, all);
   const int64_t most = MostBytes(all);
-  const auto count = std::clamp<int64_t>(kMostRuns / static_cast<int64_t>(order.runs.size()),
-                                         kFewestLevels, kMostLevels);
+  const auto count = std::clamp<int64_t>(
+      kMostRuns / static_cast<int64_t>(order.liveness.runs.size()), kFewestLevels, kMostLevels);
   const double step = std::pow(static_cast<double>(most) / static_cast<double>(least),
                                1.0 / static_cast<double>(count));
   std::vector<int64_t> levels = {most};
@@ -153,7 +153,8 @@ std::vector<int64_t> Drafter::Levels(const Order& order) const {
   return levels;
 }
 
-absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& order) const {
+absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& order,
+                                                                 Plan& scratch) const {
   const int64_t budget_bytes = options_->budget_bytes;
   const int64_t capacity =
       budget_bytes == kUnlimited ? kUnlimited : budget_bytes - PersistentBytes(*program_, travels_);
@@ -167,7 +168,7 @@ absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& or
                                         {.target_bytes = level + level / kGoodEnough,
                                          .most_comparisons = kMostComparisons}));
     if (draft.arena_bytes > budget_bytes) continue;
-    ASSIGN_OR_RETURN(const double us, PredictedUs(draft));
+    ASSIGN_OR_RETURN(const double us, PredictedUs(draft, scratch));
     const bool moves = Moves(draft);
     if (!best.has_value() || us < best->us) best = Timed{std::move(draft), us};
     if (!moves) break;  // with less memory, more would have to move
@@ -175,14 +176,13 @@ absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& or
   return best;
 }
 
-absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft) const {
+absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, Plan& scratch) const {
   ASSIGN_OR_RETURN(WalkResult walk,
                    WalkDraft(*program_, draft, engines_, options_->placement,
                              options_->budget_bytes, WorkspaceChoice::kFirstThatFits));
-  Plan plan = DescribeProgram(*program_, travels_, *device_);
-  plan.actions = std::move(walk.actions);
-  plan.actions = WithWaits(plan);
-  return PredictTimeline(plan, costs_).total_us;
+  scratch.actions = std::move(walk.actions);
+  scratch.actions = WithWaits(scratch);
+  return PredictTimeline(scratch, costs_).total_us;
 }
 
 }  // namespace neap

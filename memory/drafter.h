@@ -40,7 +40,7 @@ class Drafter {
  private:
   // A way to order the runs.
   struct Order {
-    ComputeSequence runs;
+    Liveness liveness;
     std::vector<bool> eager;          // by TensorId; empty: none
     std::vector<int64_t> workspaces;  // by position: the least
     TransferTimes times;
@@ -66,11 +66,12 @@ class Drafter {
   // In bytes of usage, without persistent tensors; the highest first.
   std::vector<int64_t> Levels(const Order& order) const;
   // In the options' budget, if any fits.
-  absl::StatusOr<std::optional<Timed>> FastestOf(const Order& order) const;
+  // `scratch` describes the program.
+  absl::StatusOr<std::optional<Timed>> FastestOf(const Order& order, Plan& scratch) const;
   Residency Decide(const Order& order, const Usage& limit) const;
   absl::StatusOr<Draft> Place(const Order& order, Residency residency,
                               const PlacementGoal& goal) const;
-  absl::StatusOr<double> PredictedUs(const Draft& draft) const;
+  absl::StatusOr<double> PredictedUs(const Draft& draft, Plan& scratch) const;
 
   const Program* program_;
   Policy policy_;

@@ -24,7 +24,9 @@ class Shifter {
       : limit_(limit), residency_(residency) {
     usage_of_.reserve(program.tensors.size());
     for (const Tensor& tensor : program.tensors) usage_of_.push_back(UsageOf(tensor));
-    std::vector<std::optional<size_t>> last(residency.lives.size());
+    size_t lives = 0;
+    for (const Stay& stay : residency.stays) lives = std::max(lives, stay.life + 1);
+    std::vector<std::optional<size_t>> last(lives);
     before_.resize(residency.stays.size());
     after_.resize(residency.stays.size());
     for (size_t i = 0; i < residency.stays.size(); ++i) {
@@ -141,8 +143,9 @@ void FetchInTime(const Program& program, const TransferTimes& times,
 
 }  // namespace
 
-void FetchOneConvolutionAhead(const Program& program, const ComputeSequence& runs,
-                              const Usage& limit, Residency& residency) {
+void FetchOneConvolutionAhead(const Program& program, const Liveness& liveness, const Usage& limit,
+                              Residency& residency) {
+  const ComputeSequence& runs = liveness.runs;
   // By layer: the convolution after it, in the order of forward; and where its backward begins.
   std::vector<std::optional<size_t>> next(program.layers.size());
   std::vector<int> backward(program.layers.size(), static_cast<int>(runs.size()));
@@ -161,7 +164,7 @@ void FetchOneConvolutionAhead(const Program& program, const ComputeSequence& run
   for (size_t i = 0; i < residency.stays.size(); ++i) {
     const Stay& stay = residency.stays[i];
     if (!stay.fetched || IsGiven(program.tensor(stay.tensor).role)) continue;
-    const Run& maker = runs[static_cast<size_t>(residency.lives[stay.life].begin)];
+    const Run& maker = runs[static_cast<size_t>(liveness.lives[stay.life].begin)];
     const std::optional<size_t> convolution = next[program.steps[maker.step.index()].layer.index()];
     if (convolution.has_value()) shifter.BeginEarlier(i, backward[*convolution]);
   }

@@ -25,8 +25,8 @@ struct TransferTimes {
 
 // SuperNeurons (3.3.1): the backward of a CONV layer fetches what the CONV layer before it needs.
 // Where a tensor is wanted earlier than that, it is fetched when it is wanted.
-void FetchOneConvolutionAhead(const Program& program, const ComputeSequence& runs,
-                              const Usage& limit, Residency& residency);
+void FetchOneConvolutionAhead(const Program& program, const Liveness& liveness, const Usage& limit,
+                              Residency& residency);
 
 // Lets what leaves linger until its copy is done, then fetches as early as the copies take, both
 // within `limit`.

@@ -6,26 +6,22 @@
 
 #include "neap/core/plan.h"
 #include "neap/core/units.h"
-#include "neap/memory/in_place.h"
 
 namespace neap {
 namespace {
 
 class Walker {
  public:
-  Walker(const Program& program, const ComputeSequence& runs,
-         const std::vector<int64_t>& workspaces, const ResidencyRules& rules)
+  Walker(const Program& program, const Liveness& liveness, const std::vector<int64_t>& workspaces,
+         const ResidencyRules& rules)
       : program_(program),
-        runs_(runs),
+        liveness_(liveness),
         workspaces_(workspaces),
         rules_(rules),
-        turn_(TurningPoint(program, runs)) {
+        turn_(TurningPoint(program, liveness.runs)) {
     result_.travels = rules.travels;
-    result_.lives = Lifetimes(program, runs);
-    replaces_ = rules.in_place ? ProveInPlace(program, runs, result_.lives)
-                               : Replacements(result_.lives.size());
-    lives_.resize(result_.lives.size());
-    for (const auto& replaced : replaces_) {
+    lives_.resize(liveness.lives.size());
+    for (const auto& replaced : liveness.replaces) {
       if (replaced.has_value()) lives_[*replaced].is_replaced = true;
     }
     for (size_t i = 0; i < lives_.size(); ++i) lives_[i].on_host = Travels(life(i).tensor);
@@ -34,9 +30,9 @@ class Walker {
   }
 
   Residency Walk() {
-    for (size_t i = 0; i < runs_.size(); ++i) Step(static_cast<int>(i));
+    for (size_t i = 0; i < liveness_.runs.size(); ++i) Step(static_cast<int>(i));
     for (size_t life = 0; life < lives_.size(); ++life) {
-      if (lives_[life].stay.has_value()) Stop(life, static_cast<int>(runs_.size()));
+      if (lives_[life].stay.has_value()) Stop(life, static_cast<int>(liveness_.runs.size()));
     }
     return std::move(result_);
   }
@@ -50,7 +46,7 @@ class Walker {
     size_t next_use = 0;         // index into its uses
   };
 
-  const Lifetime& life(size_t i) const { return result_.lives[i]; }
+  const Lifetime& life(size_t i) const { return liveness_.lives[i]; }
   const Tensor& tensor(size_t i) const { return program_.tensor(life(i).tensor); }
 
   bool Travels(TensorId tensor) const {
@@ -85,7 +81,7 @@ class Walker {
   }
 
   std::vector<size_t> Touched(int position) const {
-    const Run& run = runs_[static_cast<size_t>(position)];
+    const Run& run = liveness_.runs[static_cast<size_t>(position)];
     std::vector<size_t> touched;
     for (const auto& tensors : {RunReads(program_, run), RunWrites(program_, run)}) {
       for (TensorId id : tensors) {
@@ -123,14 +119,14 @@ class Walker {
   }
 
   bool TakesOver(size_t i, int position) const {
-    return life(i).begin == position && replaces_[i].has_value();
+    return life(i).begin == position && liveness_.replaces[i].has_value();
   }
 
   void Begin(size_t i, int position) {
     Stay stay = {
         .tensor = life(i).tensor, .life = i, .begin = position, .fetched = lives_[i].on_host};
     if (TakesOver(i, position)) {
-      stay.replaces = lives_[*replaces_[i]].stay;
+      stay.replaces = lives_[*liveness_.replaces[i]].stay;
     } else {
       Add(i, +1);
     }
@@ -186,12 +182,11 @@ class Walker {
   }
 
   const Program& program_;
-  const ComputeSequence& runs_;
+  const Liveness& liveness_;
   const std::vector<int64_t>& workspaces_;
   const ResidencyRules& rules_;
   int turn_;
   Residency result_;
-  Replacements replaces_;                      // by life
   std::vector<State> lives_;                   // by life
   std::vector<std::optional<size_t>> latest_;  // by TensorId: its life at the run at hand
   std::unique_ptr<EvictionOrder> order_;       // of lives
@@ -201,9 +196,9 @@ class Walker {
 
 }  // namespace
 
-Residency DecideResidency(const Program& program, const ComputeSequence& runs,
+Residency DecideResidency(const Program& program, const Liveness& liveness,
                           const std::vector<int64_t>& workspaces, const ResidencyRules& rules) {
-  return Walker(program, runs, workspaces, rules).Walk();
+  return Walker(program, liveness, workspaces, rules).Walk();
 }
 
 int TurningPoint(const Program& program, const ComputeSequence& runs) {

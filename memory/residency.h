@@ -14,7 +14,8 @@
 // kOnlyCopied, only what has its host copy already may leave, so that nothing moves to the host a
 // second time.
 //
-//   Residency residency = DecideResidency(program, runs, workspaces, rules);
+//   const Liveness liveness = FindLiveness(program, runs, /*in_place=*/true);
+//   Residency residency = DecideResidency(program, liveness, workspaces, rules);
 //   residency.usage[8].bytes;   // of the arena, at run 8, before placement
 //
 // *Complexity*: O((operands + evictions) x log(lives)).
@@ -25,7 +26,7 @@
 #include <optional>
 #include <vector>
 
-#include "neap/core/lifetimes.h"
+#include "neap/core/in_place.h"
 #include "neap/core/program.h"
 #include "neap/memory/eviction_order.h"
 
@@ -35,7 +36,7 @@ inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 struct Stay {
   TensorId tensor;
-  size_t life = 0;  // index into Residency::lives
+  size_t life = 0;  // index into Liveness::lives
   int begin = 0;    // half-open, in positions of the sequence
   int end = 0;
   bool fetched = false;  // filled by a prefetch; otherwise written at `begin`, or given
@@ -52,7 +53,6 @@ struct Usage {
 enum class MayLeave : uint8_t { kNone, kOnlyCopied, kAll };
 
 struct ResidencyRules {
-  bool in_place = true;
   bool keep_all = false;         // nothing is freed before the end
   std::vector<bool> eager = {};  // by TensorId; empty: none
   // By TensorId; empty: none. Persistent tensors that are on the host between iterations and in the
@@ -66,13 +66,12 @@ struct ResidencyRules {
 
 struct Residency {
   std::vector<bool> travels;  // as in the rules
-  std::vector<Lifetime> lives;
-  std::vector<Stay> stays;   // in order of `begin`; without persistent tensors that do not travel
-  std::vector<Usage> usage;  // by position
+  std::vector<Stay> stays;    // in order of `begin`; without persistent tensors that do not travel
+  std::vector<Usage> usage;   // by position
 };
 
 // `workspaces`: the bytes each run's workspace takes, by position.
-Residency DecideResidency(const Program& program, const ComputeSequence& runs,
+Residency DecideResidency(const Program& program, const Liveness& liveness,
                           const std::vector<int64_t>& workspaces, const ResidencyRules& rules);
 
 // The first run that is no forward step in program order: where backward begins.

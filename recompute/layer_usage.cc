@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "neap/memory/in_place.h"
-
 namespace neap {
 namespace {
 
@@ -38,11 +36,8 @@ int64_t HandedOnBytes(const Program& program, const Step& step) {
 
 }  // namespace
 
-std::vector<RunUsage> UsagePerRun(const Program& program, const ComputeSequence& runs,
-                                  bool in_place) {
-  const std::vector<Lifetime> lives = Lifetimes(program, runs);
-  const Replacements replaces =
-      in_place ? ProveInPlace(program, runs, lives) : Replacements(lives.size());
+std::vector<RunUsage> UsagePerRun(const Program& program, const Liveness& liveness) {
+  const auto& [runs, lives, replaces] = liveness;
   std::vector<RunUsage> usage(runs.size());
   std::vector<int64_t> open(runs.size() + 1, 0);
   std::vector<int64_t> rebuilt(runs.size() + 1, 0);
@@ -75,8 +70,8 @@ std::vector<RunUsage> UsagePerRun(const Program& program, const ComputeSequence&
 
 LayerwiseBound BoundLayerwise(const Program& program, bool in_place) {
   LayerwiseBound bound;
-  const ComputeSequence runs = ProgramOrder(program);
-  const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
+  const std::vector<RunUsage> usage =
+      UsagePerRun(program, FindLiveness(program, ProgramOrder(program), in_place));
   for (const Step& step : program.steps) {
     const RunUsage& at = usage[step.id.index()];
     const int64_t working_set = at.working_set + HandedOnBytes(program, step);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "neap/core/lifetimes.h"
+#include "neap/core/in_place.h"
 #include "neap/core/program.h"
 
 namespace neap {
@@ -20,8 +20,7 @@ struct RunUsage {
 };
 
 // By position.
-std::vector<RunUsage> UsagePerRun(const Program& program, const ComputeSequence& runs,
-                                  bool in_place);
+std::vector<RunUsage> UsagePerRun(const Program& program, const Liveness& liveness);
 
 // What no layer-wise schedule can do without, in bytes of activations, saved tensors and gradients:
 // at each step its working set, and the gradients that are open there (begun, but waiting: at the

@@ -145,15 +145,20 @@ bool CanBeInPlace(const Program& program) {
   return program.options.accounting == Accounting::kExact;
 }
 
+// In place wherever that can be.
+Liveness LivenessOf(const Program& program, ComputeSequence runs) {
+  return FindLiveness(program, std::move(runs), CanBeInPlace(program));
+}
+
 // Segments of which something rebuilt is in memory where the usage exceeds the bound.
 std::vector<size_t> SegmentsAbove(const Program& program, const Segments& segments,
-                                  const ComputeSequence& runs, const std::vector<RunUsage>& usage,
-                                  int64_t bound) {
+                                  const Liveness& liveness, int64_t bound) {
+  const ComputeSequence& runs = liveness.runs;
   std::vector<int> above = {0};  // positions above the bound, before each
-  for (const RunUsage& at : usage)
+  for (const RunUsage& at : UsagePerRun(program, liveness))
     above.push_back(above.back() + (at.sum() + at.sources > bound ? 1 : 0));
   std::vector<size_t> found;
-  for (const Lifetime& life : Lifetimes(program, runs)) {
+  for (const Lifetime& life : liveness.lives) {
     if (!segments.dropped[life.tensor.index()]) continue;
     if (!runs[static_cast<size_t>(life.begin)].recompute) continue;
     if (above[static_cast<size_t>(life.end)] == above[static_cast<size_t>(life.begin)]) continue;
@@ -167,14 +172,13 @@ std::vector<size_t> SegmentsAbove(const Program& program, const Segments& segmen
 ComputeSequence CostAware(const Program& program, const Segments& segments, int64_t bound) {
   std::vector<Keep> modes(segments.steps.size(), Keep::kSpeed);
   while (true) {
-    ComputeSequence runs = Sequencer(program, segments, modes).Make();
-    const std::vector<RunUsage> usage = UsagePerRun(program, runs, CanBeInPlace(program));
+    Liveness liveness = LivenessOf(program, Sequencer(program, segments, modes).Make());
     bool changed = false;
-    for (size_t segment : SegmentsAbove(program, segments, runs, usage, bound)) {
+    for (size_t segment : SegmentsAbove(program, segments, liveness, bound)) {
       changed = changed || modes[segment] == Keep::kSpeed;
       modes[segment] = Keep::kMemory;
     }
-    if (!changed) return runs;
+    if (!changed) return std::move(liveness.runs);
   }
 }
 
@@ -200,9 +204,10 @@ std::optional<StepId> SmallestResult(const Program& program, const ComputeSequen
 }
 
 // Of each group of reruns that exceeds the bound, the step with the smallest result beyond.
-std::vector<StepId> SmallestBeyond(const Program& program, const ComputeSequence& runs,
+std::vector<StepId> SmallestBeyond(const Program& program, const Liveness& liveness,
                                    int64_t bound) {
-  const std::vector<RunUsage> usage = UsagePerRun(program, runs, CanBeInPlace(program));
+  const ComputeSequence& runs = liveness.runs;
+  const std::vector<RunUsage> usage = UsagePerRun(program, liveness);
   std::vector<StepId> found;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (!runs[i].recompute || usage[i].sum() <= bound) continue;
@@ -229,8 +234,8 @@ void MeetBound(const Program& program, int64_t bound, Segments& segments) {
   bool changed = true;
   while (changed) {
     changed = false;
-    const ComputeSequence runs = WithAll(program, segments, Keep::kMemory);
-    for (StepId step : SmallestBeyond(program, runs, bound))
+    const Liveness liveness = LivenessOf(program, WithAll(program, segments, Keep::kMemory));
+    for (StepId step : SmallestBeyond(program, liveness, bound))
       changed = MakeCheckpoint(program.steps[step.index()], segments) || changed;
   }
 }

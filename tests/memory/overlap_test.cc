@@ -27,14 +27,16 @@ constexpr double kFour = 4 * kBlockBytes;  // an activation of the chain
 
 struct Eagerly {
   explicit Eagerly(const Program& program)
-      : runs(ProgramOrder(program)),
-        residency(DecideResidency(program, runs, std::vector<int64_t>(runs.size(), 0),
-                                  {.in_place = false, .eager = ConvolutionResults(program)})) {}
+      : liveness(FindLiveness(program, ProgramOrder(program), /*in_place=*/false)),
+        workspaces(liveness.runs.size(), 0),
+        residency(DecideResidency(program, liveness, workspaces,
+                                  {.eager = ConvolutionResults(program)})) {}
   TransferTimes Times(double runs_per_copy) const {
-    return {.run_seconds = std::vector<double>(runs.size(), 1),
+    return {.run_seconds = std::vector<double>(liveness.runs.size(), 1),
             .bytes_per_second = kFour / runs_per_copy};
   }
-  ComputeSequence runs;
+  Liveness liveness;
+  std::vector<int64_t> workspaces;
   Residency residency;
 };
 
@@ -46,8 +48,8 @@ TEST_CASE("a convolution's output is fetched when the backward of the next convo
   const Program program = ConvolutionChain(3, Accounting::kPaper);
   Eagerly chain(program);
   CHECK(StaysOf(program, chain.residency, "conv1") == "[0,2) leaves after 0  [14,15) fetched");
-  FetchOneConvolutionAhead(program, chain.runs, kAnything, chain.residency);
-  CheckResidency(program, chain.runs, std::vector<int64_t>(chain.runs.size(), 0), chain.residency);
+  FetchOneConvolutionAhead(program, chain.liveness, kAnything, chain.residency);
+  CheckResidency(program, chain.liveness, chain.workspaces, chain.residency);
   CHECK(StaysOf(program, chain.residency, "conv1") == "[0,2) leaves after 0  [13,15) fetched");
 }
 
@@ -67,7 +69,7 @@ TEST_CASE(
   CHECK(StaysOf(program, chain.residency, "relu1") == "[1,3) leaves after 1  [17,21) fetched");
   CHECK(StaysOf(program, chain.residency, "relu2") == "[3,5) leaves after 3  [13,17) fetched");
   OverlapTransfers(program, chain.Times(1.5), kAnything, chain.residency);
-  CheckResidency(program, chain.runs, std::vector<int64_t>(chain.runs.size(), 0), chain.residency);
+  CheckResidency(program, chain.liveness, chain.workspaces, chain.residency);
   CHECK(StaysOf(program, chain.residency, "relu1") == "[1,4) leaves after 1  [15,21) fetched");
   CHECK(StaysOf(program, chain.residency, "relu2") == "[3,6) leaves after 3  [11,17) fetched");
 }
@@ -102,11 +104,11 @@ TEST_CASE("random networks: stays only grow, within the limit, and stay sound") 
     CAPTURE(std::string(policy.name));
     const RunOrder order = OrderRuns(program, policy.recomputation);
     const ComputeSequence& runs = order.runs;
+    const Liveness liveness = FindLiveness(program, runs, /*in_place=*/seed % 2 == 0);
     const std::vector<int64_t> workspaces(runs.size(), 0);
     const Residency before =
-        DecideResidency(program, runs, workspaces,
-                        {.in_place = seed % 2 == 0,
-                         .eager = EagerTensors(program, policy.eager, order.checkpoints),
+        DecideResidency(program, liveness, workspaces,
+                        {.eager = EagerTensors(program, policy.eager, order.checkpoints),
                          .may_leave = policy.may_leave,
                          .limit = {0, kUnlimited}});
     int64_t peak = 0;
@@ -117,9 +119,9 @@ TEST_CASE("random networks: stays only grow, within the limit, and stay sound") 
       times.run_seconds.push_back(static_cast<double>(random() % 3));
 
     Residency after = before;
-    if (seed % 2 == 0) FetchOneConvolutionAhead(program, runs, limit, after);
+    if (seed % 2 == 0) FetchOneConvolutionAhead(program, liveness, limit, after);
     OverlapTransfers(program, times, limit, after);
-    CheckResidency(program, runs, workspaces, after);
+    CheckResidency(program, liveness, workspaces, after);
     const Spans grown = SpansOf(after);
     for (const auto& [stay, span] : SpansOf(before)) {
       REQUIRE(grown.at(stay).first <= span.first);

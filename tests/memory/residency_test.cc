@@ -26,10 +26,16 @@ constexpr int64_t kFour = 4 * kBlockBytes;  // an activation of the chain
 std::vector<int64_t> NoWorkspaces(const ComputeSequence& runs) {
   return std::vector<int64_t>(runs.size(), 0);
 }
-Residency Decide(const Program& program, const ComputeSequence& runs, const ResidencyRules& rules) {
-  Residency residency = DecideResidency(program, runs, NoWorkspaces(runs), rules);
-  CheckResidency(program, runs, NoWorkspaces(runs), residency);
+// Nothing in place.
+Residency Decide(const Program& program, const Liveness& liveness,
+                 const std::vector<int64_t>& workspaces, const ResidencyRules& rules) {
+  Residency residency = DecideResidency(program, liveness, workspaces, rules);
+  CheckResidency(program, liveness, workspaces, residency);
   return residency;
+}
+Residency Decide(const Program& program, const ComputeSequence& runs, const ResidencyRules& rules) {
+  return Decide(program, FindLiveness(program, runs, /*in_place=*/false), NoWorkspaces(runs),
+                rules);
 }
 
 // The chain's runs:
@@ -38,10 +44,11 @@ Residency Decide(const Program& program, const ComputeSequence& runs, const Resi
 TEST_CASE("without rules every life is one stay, from its definition to its last use") {
   const Program program = ConvolutionChain(2);
   const ComputeSequence runs = ProgramOrder(program);
-  const Residency residency = Decide(program, runs, {.in_place = false});
+  const Residency residency = Decide(program, runs, {});
+  const std::vector<Lifetime> lives = Lifetimes(program, runs);
   for (const Stay& stay : residency.stays) {
-    CHECK(stay.begin == residency.lives[stay.life].begin);
-    CHECK(stay.end == residency.lives[stay.life].end);
+    CHECK(stay.begin == lives[stay.life].begin);
+    CHECK(stay.end == lives[stay.life].end);
     CHECK(!stay.offload_after.has_value());
   }
   CHECK(TurningPoint(program, runs) == 6);
@@ -50,7 +57,7 @@ TEST_CASE("without rules every life is one stay, from its definition to its last
 TEST_CASE("kept until the end, everything that is not taken over in place is there last") {
   const Program program = ConvolutionChain(2);
   const ComputeSequence runs = ProgramOrder(program);
-  const Residency residency = Decide(program, runs, {.in_place = false, .keep_all = true});
+  const Residency residency = Decide(program, runs, {.keep_all = true});
   for (const Stay& stay : residency.stays) CHECK(stay.end == static_cast<int>(runs.size()));
 }
 
@@ -63,7 +70,7 @@ TEST_CASE(
   const ComputeSequence runs = ProgramOrder(program);
   std::vector<bool> eager(program.tensors.size(), false);
   for (const Tensor& tensor : program.tensors) eager[tensor.id.index()] = tensor.name == "relu1";
-  const Residency residency = Decide(program, runs, {.in_place = false, .eager = eager});
+  const Residency residency = Decide(program, runs, {.eager = eager});
   CHECK(StaysOf(program, residency, "relu1") == "[1,3) leaves after 1  [11,15) fetched");
   CHECK(StaysOf(program, residency, "relu2") == "[3,11)");
 }
@@ -75,11 +82,10 @@ TEST_CASE(
   //   operands are locked; the input, used longest ago, leaves first.
   const Program program = ConvolutionChain(3);
   const ComputeSequence runs = ProgramOrder(program);
-  const Residency roomy = Decide(program, runs, {.in_place = false});
+  const Residency roomy = Decide(program, runs, {});
   int64_t peak = 0;
   for (const Usage& usage : roomy.usage) peak = std::max(peak, usage.bytes);
-  const ResidencyRules rules = {.in_place = false,
-                                .may_leave = MayLeave::kAll,
+  const ResidencyRules rules = {.may_leave = MayLeave::kAll,
                                 .limit = {.bytes = peak - 1, .activation_bytes = kUnlimited}};
   const Residency residency = Decide(program, runs, rules);
   const auto left = std::count_if(residency.stays.begin(), residency.stays.end(),
@@ -93,9 +99,9 @@ TEST_CASE("what has its host copy and has not changed since is not copied a seco
   // With room for the operands alone the input is pushed out again and again.
   const Program program = ConvolutionChain(4);
   const ComputeSequence runs = ProgramOrder(program);
-  const Residency residency = Decide(
-      program, runs, {.in_place = false, .may_leave = MayLeave::kAll, .limit = {0, kUnlimited}});
-  for (size_t life = 0; life < residency.lives.size(); ++life) {
+  const Residency residency =
+      Decide(program, runs, {.may_leave = MayLeave::kAll, .limit = {0, kUnlimited}});
+  for (size_t life = 0; life < Lifetimes(program, runs).size(); ++life) {
     std::vector<int> copied;
     for (const Stay& stay : residency.stays) {
       if (stay.life == life && stay.offload_after.has_value())
@@ -109,10 +115,9 @@ TEST_CASE("of only those that have their host copy, none leaves with a new one")
   const Program program = ConvolutionChain(3);
   const ComputeSequence runs = ProgramOrder(program);
   const std::vector<bool> eager = ConvolutionResults(program);
-  const Residency before = Decide(program, runs, {.in_place = false, .eager = eager});
-  const Residency residency = Decide(
-      program, runs,
-      {.in_place = false, .eager = eager, .may_leave = MayLeave::kOnlyCopied, .limit = {0, 0}});
+  const Residency before = Decide(program, runs, {.eager = eager});
+  const Residency residency =
+      Decide(program, runs, {.eager = eager, .may_leave = MayLeave::kOnlyCopied, .limit = {0, 0}});
   const auto copies = [](const Residency& r) {
     return std::count_if(r.stays.begin(), r.stays.end(),
                          [](const Stay& stay) { return stay.offload_after.has_value(); });
@@ -125,15 +130,14 @@ TEST_CASE("both limits count: whole blocks with workspaces, exact activations wi
   const ComputeSequence runs = ProgramOrder(program);
   std::vector<int64_t> workspaces = NoWorkspaces(runs);
   workspaces[2] = 100 * kBlockBytes;
-  const ResidencyRules rules = {
-      .in_place = false, .may_leave = MayLeave::kAll, .limit = {100 * kBlockBytes, kUnlimited}};
-  const Residency residency = DecideResidency(program, runs, workspaces, rules);
-  CheckResidency(program, runs, workspaces, residency);
+  const ResidencyRules rules = {.may_leave = MayLeave::kAll,
+                                .limit = {100 * kBlockBytes, kUnlimited}};
+  const Residency residency =
+      Decide(program, FindLiveness(program, runs, /*in_place=*/false), workspaces, rules);
   // conv2's own operands, its workspace, and two blocks that stay: labels and iteration number.
   CHECK(residency.usage[2].bytes == 100 * kBlockBytes + 2 * kFour + 2 * kBlockBytes);
   const Residency exact =
-      Decide(program, runs,
-             {.in_place = false, .may_leave = MayLeave::kAll, .limit = {kUnlimited, 2 * kFour}});
+      Decide(program, runs, {.may_leave = MayLeave::kAll, .limit = {kUnlimited, 2 * kFour}});
   for (size_t i = 0; i < 5; ++i) CHECK(exact.usage[i].activation_bytes <= 2 * kFour);
 }
 
@@ -218,14 +222,13 @@ class NaiveCache {
   std::vector<size_t> list_;    // front = most recently used
 };
 
-void CheckAgainstNaive(const Program& program, const ComputeSequence& runs,
+void CheckAgainstNaive(const Program& program, const Liveness& liveness,
                        const std::vector<int64_t>& workspaces, const ResidencyRules& rules) {
-  const Residency residency = DecideResidency(program, runs, workspaces, rules);
-  CheckResidency(program, runs, workspaces, residency);
-  NaiveCache naive(program, residency.lives, rules);
-  for (size_t i = 0; i < runs.size(); ++i) {
+  const Residency residency = Decide(program, liveness, workspaces, rules);
+  NaiveCache naive(program, liveness.lives, rules);
+  for (size_t i = 0; i < liveness.runs.size(); ++i) {
     const int position = static_cast<int>(i);
-    std::vector<bool> there(residency.lives.size(), false);
+    std::vector<bool> there(liveness.lives.size(), false);
     for (const Stay& stay : residency.stays) {
       if (stay.begin <= position && position < stay.end) there[stay.life] = true;
     }
@@ -240,17 +243,17 @@ TEST_CASE("random networks: whoever is in the arena is who Alg. 2 with plain lis
     std::mt19937 random(seed);
     const ComputeSequence runs =
         OrderRuns(program, seed % 3 == 0 ? Recomputation::kCostAware : Recomputation::kNone).runs;
+    const Liveness liveness = FindLiveness(program, runs, /*in_place=*/false);
     std::vector<int64_t> workspaces = NoWorkspaces(runs);
     for (int64_t& bytes : workspaces) bytes = static_cast<int64_t>(random() % 3) * kBlockBytes;
     int64_t peak = 0;
-    for (const Usage& usage : DecideResidency(program, runs, workspaces, {.in_place = false}).usage)
+    for (const Usage& usage : DecideResidency(program, liveness, workspaces, {}).usage)
       peak = std::max(peak, usage.bytes);
     for (const EvictionRule rule : {EvictionRule::kLru, EvictionRule::kBelady}) {
       for (const int64_t part : {0, 1, 2, 3, 4}) {
         CAPTURE(part);
-        CheckAgainstNaive(program, runs, workspaces,
-                          {.in_place = false,
-                           .may_leave = MayLeave::kAll,
+        CheckAgainstNaive(program, liveness, workspaces,
+                          {.may_leave = MayLeave::kAll,
                            .eviction = rule,
                            .limit = {peak * part / 4, kUnlimited}});
       }
@@ -265,12 +268,11 @@ TEST_CASE("random networks under the rules of every policy, in place or not: sta
     for (const Policy& policy : Policies()) {
       CAPTURE(std::string(policy.name));
       const RunOrder order = OrderRuns(program, policy.recomputation);
-      const ComputeSequence& runs = order.runs;
+      const Liveness liveness = FindLiveness(program, order.runs, /*in_place=*/seed % 2 == 0);
       for (const int64_t limit : {int64_t{0}, 16 * kBlockBytes, kUnlimited}) {
         CAPTURE(limit);
-        Decide(program, runs,
-               {.in_place = seed % 2 == 0,
-                .keep_all = policy.keep_all,
+        Decide(program, liveness, NoWorkspaces(order.runs),
+               {.keep_all = policy.keep_all,
                 .eager = EagerTensors(program, policy.eager, order.checkpoints),
                 .may_leave = policy.may_leave,
                 .limit = {limit, limit}});

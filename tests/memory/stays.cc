@@ -71,13 +71,13 @@ std::string StaysOf(const Program& program, const Residency& residency, std::str
   return text;
 }
 
-void CheckResidency(const Program& program, const ComputeSequence& runs,
+void CheckResidency(const Program& program, const Liveness& liveness,
                     const std::vector<int64_t>& workspaces, const Residency& residency) {
-  REQUIRE(residency.usage.size() == runs.size());
-  std::vector<std::vector<const Stay*>> of_life(residency.lives.size());
+  REQUIRE(residency.usage.size() == liveness.runs.size());
+  std::vector<std::vector<const Stay*>> of_life(liveness.lives.size());
   for (const Stay& stay : residency.stays) of_life[stay.life].push_back(&stay);
-  for (size_t i = 0; i < residency.lives.size(); ++i) {
-    const Lifetime& life = residency.lives[i];
+  for (size_t i = 0; i < liveness.lives.size(); ++i) {
+    const Lifetime& life = liveness.lives[i];
     if (IsPersistent(program.tensor(life.tensor).role)) continue;
     CAPTURE(program.tensor(life.tensor).name);
     for (int use : life.uses) {

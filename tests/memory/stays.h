@@ -15,7 +15,7 @@ std::string StaysOf(const Program& program, const Residency& residency, std::str
 
 // What a residency promises whatever its rules: operands are there, nothing is fetched that did not
 // leave with its latest value, stays of a life lie apart, and the usage is the sum of the stays.
-void CheckResidency(const Program& program, const ComputeSequence& runs,
+void CheckResidency(const Program& program, const Liveness& liveness,
                     const std::vector<int64_t>& workspaces, const Residency& residency);
 
 }  // namespace neap::testing

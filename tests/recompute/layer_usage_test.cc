@@ -29,7 +29,7 @@ TEST_CASE("the working set of a step is what it touches, of a step in place what
   const Program program = BuildProgram(net, {}).value();
   const ComputeSequence runs = ProgramOrder(program);
   for (const bool in_place : {false, true}) {
-    const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
+    const std::vector<RunUsage> usage = UsagePerRun(program, FindLiveness(program, runs, in_place));
     for (size_t i = 0; i < runs.size(); ++i) {
       const std::string name = program.StepName(program.steps[runs[i].step.index()]);
       if (name == "conv forward") CHECK(usage[i].working_set == kMap);  // inputs do not count
@@ -51,7 +51,7 @@ TEST_CASE("a gradient that waits for another branch is open") {
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {net.Add("cat", Concat{}, {a, b})}));
   const Program program = BuildProgram(net, {}).value();
   const ComputeSequence runs = ProgramOrder(program);
-  const std::vector<RunUsage> usage = UsagePerRun(program, runs, true);
+  const std::vector<RunUsage> usage = UsagePerRun(program, FindLiveness(program, runs, true));
   int waiting = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
     const Step& step = program.steps[runs[i].step.index()];
@@ -72,7 +72,7 @@ TEST_CASE("what reruns have made and nobody touches yet is rebuilt") {
   net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}));
   const Program program = BuildProgram(net, {.accounting = Accounting::kPaper}).value();
   const ComputeSequence runs = OrderRuns(program, Recomputation::kSpeedCentric).runs;
-  const std::vector<RunUsage> usage = UsagePerRun(program, runs, false);
+  const std::vector<RunUsage> usage = UsagePerRun(program, FindLiveness(program, runs, false));
   std::vector<int64_t> rebuilt;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (runs[i].recompute) rebuilt.push_back(usage[i].rebuilt);
@@ -90,12 +90,12 @@ TEST_CASE(
           Recomputation::kCostAware}) {
       const ComputeSequence runs = OrderRuns(program, recomputation).runs;
       for (const bool in_place : {false, true}) {
-        const std::vector<RunUsage> usage = UsagePerRun(program, runs, in_place);
+        const Liveness liveness = FindLiveness(program, runs, in_place);
+        const std::vector<RunUsage> usage = UsagePerRun(program, liveness);
         const std::vector<int64_t> workspaces(runs.size(), 0);
-        const Residency all = DecideResidency(program, runs, workspaces, {.in_place = in_place});
-        const Residency least =
-            DecideResidency(program, runs, workspaces,
-                            {.in_place = in_place, .may_leave = MayLeave::kAll, .limit = {0, 0}});
+        const Residency all = DecideResidency(program, liveness, workspaces, {});
+        const Residency least = DecideResidency(program, liveness, workspaces,
+                                                {.may_leave = MayLeave::kAll, .limit = {0, 0}});
         for (size_t i = 0; i < runs.size(); ++i) {
           REQUIRE(usage[i].working_set <= least.usage[i].activation_bytes);
           REQUIRE(usage[i].sum() <= all.usage[i].activation_bytes);

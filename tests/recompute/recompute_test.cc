@@ -138,7 +138,8 @@ void CheckSequence(const Program& program, const Segments& segments, const Compu
     if (!run.recompute) REQUIRE(run.step.index() == next++);
   }
   REQUIRE(next == program.steps.size());
-  const std::vector<RunUsage> usage = UsagePerRun(program, runs, true);
+  const std::vector<RunUsage> usage =
+      UsagePerRun(program, FindLiveness(program, runs, /*in_place=*/true));
   for (size_t i = 0; i < runs.size(); ++i) {
     if (!runs[i].recompute) continue;
     REQUIRE(segments.of_step[runs[i].step.index()].has_value());

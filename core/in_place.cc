@@ -1,6 +1,7 @@
-#include "neap/memory/in_place.h"
+#include "neap/core/in_place.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace neap {
 namespace {
@@ -67,6 +68,14 @@ class Prover {
 Replacements ProveInPlace(const Program& program, const ComputeSequence& runs,
                           const std::vector<Lifetime>& lives) {
   return Prover(program, runs, lives).Prove();
+}
+
+Liveness FindLiveness(const Program& program, ComputeSequence runs, bool in_place) {
+  Liveness liveness = {.runs = std::move(runs)};
+  liveness.lives = Lifetimes(program, liveness.runs);
+  liveness.replaces = in_place ? ProveInPlace(program, liveness.runs, liveness.lives)
+                               : Replacements(liveness.lives.size());
+  return liveness;
 }
 
 }  // namespace neap

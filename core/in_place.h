@@ -10,6 +10,7 @@
 //   relu1            [===========)     ... which writes relu1: one region, from 0 to 4
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -23,5 +24,14 @@ using Replacements = std::vector<std::optional<size_t>>;
 
 Replacements ProveInPlace(const Program& program, const ComputeSequence& runs,
                           const std::vector<Lifetime>& lives);
+
+// An order of runs, and all that follows from it alone.
+struct Liveness {
+  ComputeSequence runs;
+  std::vector<Lifetime> lives;
+  Replacements replaces;
+};
+// Without `in_place` no life takes over another's bytes.
+Liveness FindLiveness(const Program& program, ComputeSequence runs, bool in_place);
 
 }  // namespace neap
