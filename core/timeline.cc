@@ -1,21 +1,31 @@
 #include "neap/core/timeline.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace neap {
 namespace {
 
 constexpr double kMicrosecondsPerSecond = 1e6;
 
+// The stream that an action takes time on; nothing for bookkeeping and waits.
+std::optional<Stream> StreamOf(const Action& action) {
+  if (std::holds_alternative<ComputeAction>(action)) return Stream::kCompute;
+  if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
+  if (std::holds_alternative<PrefetchAction>(action)) return Stream::kH2d;
+  return std::nullopt;
+}
+
+// Plays a plan's streams through. `TimeOf(index, clock_us)` says when the action at `index`, which
+// takes time, runs on a stream that has got to `clock_us`.
+template <typename TimeOf>
 class Player {
  public:
-  Player(const Plan& plan, const TimelineCosts& costs) : plan_(plan), costs_(costs) {}
+  Player(const Plan& plan, const TimeOf& time_of) : plan_(plan), time_of_(time_of) {}
 
   Timeline Play() {
     timeline_.actions.reserve(plan_.actions.size());
-    for (const Action& action : plan_.actions) {
-      timeline_.actions.push_back(std::visit([this](const auto& a) { return Do(a); }, action));
-    }
+    for (const Action& action : plan_.actions) timeline_.actions.push_back(Do(action));
     timeline_.total_us = *std::max_element(clock_us_.begin(), clock_us_.end());
     return std::move(timeline_);
   }
@@ -24,35 +34,20 @@ class Player {
   double& Clock(Stream stream) { return clock_us_[static_cast<size_t>(stream)]; }
   ActionTime Now(Stream stream) { return {.begin_us = Clock(stream), .end_us = Clock(stream)}; }
 
-  ActionTime Run(Stream stream, double seconds) {
-    ActionTime time = Now(stream);
-    time.end_us += kMicrosecondsPerSecond * seconds;
+  ActionTime Do(const Action& action) {
+    if (const auto* wait = std::get_if<WaitAction>(&action)) return Wait(*wait);
+    const std::optional<Stream> stream = StreamOf(action);
+    return stream.has_value() ? Run(*stream) : Now(Stream::kCompute);
+  }
+
+  ActionTime Run(Stream stream) {
+    const ActionTime time = time_of_(timeline_.actions.size(), Clock(stream));
     Clock(stream) = time.end_us;
     timeline_.busy_us[static_cast<size_t>(stream)] += time.elapsed_us();
     return time;
   }
-  ActionTime Transfer(Stream stream, TensorId tensor, double bytes_per_second) {
-    double seconds = costs_.transfer_latency_seconds;
-    if (bytes_per_second > 0) {
-      seconds += static_cast<double>(plan_.tensors[tensor.index()].bytes) / bytes_per_second;
-    }
-    return Run(stream, seconds);
-  }
 
-  ActionTime Do(const AllocAction& /*alloc*/) { return Now(Stream::kCompute); }
-  ActionTime Do(const FreeAction& /*free*/) { return Now(Stream::kCompute); }
-  ActionTime Do(const ComputeAction& compute) {
-    const std::vector<double>& seconds =
-        compute.recompute ? costs_.rerun_seconds : costs_.step_seconds;
-    return Run(Stream::kCompute, seconds[compute.step.index()]);
-  }
-  ActionTime Do(const OffloadAction& offload) {
-    return Transfer(Stream::kD2h, offload.tensor, costs_.d2h_bytes_per_second);
-  }
-  ActionTime Do(const PrefetchAction& prefetch) {
-    return Transfer(Stream::kH2d, prefetch.tensor, costs_.h2d_bytes_per_second);
-  }
-  ActionTime Do(const WaitAction& wait) {
+  ActionTime Wait(const WaitAction& wait) {
     const size_t on = static_cast<size_t>(wait.on);
     const double until_us = timeline_.actions[on].end_us;
     double& clock_us = Clock(wait.stream);
@@ -65,15 +60,81 @@ class Player {
   }
 
   const Plan& plan_;
-  const TimelineCosts& costs_;
+  const TimeOf& time_of_;
   std::array<double, kStreamCount> clock_us_ = {};
   Timeline timeline_;
 };
 
+double TransferSeconds(int64_t bytes, double bytes_per_second, double latency_seconds) {
+  if (bytes_per_second == 0) return latency_seconds;
+  return latency_seconds + static_cast<double>(bytes) / bytes_per_second;
+}
+
+double ActionSeconds(const Plan& plan, const Action& action, const TimelineCosts& costs) {
+  const auto transfer = [&](TensorId tensor, double bytes_per_second) {
+    return TransferSeconds(plan.tensors[tensor.index()].bytes, bytes_per_second,
+                           costs.transfer_latency_seconds);
+  };
+  if (const auto* offload = std::get_if<OffloadAction>(&action))
+    return transfer(offload->tensor, costs.d2h_bytes_per_second);
+  if (const auto* prefetch = std::get_if<PrefetchAction>(&action))
+    return transfer(prefetch->tensor, costs.h2d_bytes_per_second);
+  const auto& compute = std::get<ComputeAction>(action);
+  return (compute.recompute ? costs.rerun_seconds : costs.step_seconds)[compute.step.index()];
+}
+
+// A stream begins an action or has ended one.
+struct Edge {
+  double time_us = 0;
+  Stream stream = Stream::kCompute;
+};
+
+// Actions of a stream do not overlap, so an edge is a beginning if the stream was idle.
+std::vector<Edge> EdgesInOrder(const Plan& plan, const Timeline& timeline) {
+  std::vector<Edge> edges;
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    const std::optional<Stream> stream = StreamOf(plan.actions[i]);
+    const ActionTime& time = timeline.actions[i];
+    if (!stream.has_value() || time.elapsed_us() <= 0) continue;
+    edges.push_back({time.begin_us, *stream});
+    edges.push_back({time.end_us, *stream});
+  }
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const Edge& a, const Edge& b) { return a.time_us < b.time_us; });
+  return edges;
+}
+
 }  // namespace
 
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
-  return Player(plan, costs).Play();
+  const auto time_of = [&](size_t index, double clock_us) {
+    const double seconds = ActionSeconds(plan, plan.actions[index], costs);
+    return ActionTime{.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
+  };
+  return Player(plan, time_of).Play();
+}
+
+Timeline MeasuredTimeline(const Plan& plan, const std::vector<ActionTime>& ran) {
+  const auto time_of = [&](size_t index, double /*clock_us*/) { return ran[index]; };
+  return Player(plan, time_of).Play();
+}
+
+Overlap FindOverlap(const Plan& plan, const Timeline& timeline) {
+  Overlap overlap;
+  std::array<bool, kStreamCount> runs = {};  // by Stream
+  double since_us = 0;
+  for (const Edge& edge : EdgesInOrder(plan, timeline)) {
+    const auto [compute, d2h, h2d] = runs;
+    const double elapsed_us = edge.time_us - since_us;
+    if (d2h || h2d) overlap.copying_us += elapsed_us;
+    if (compute && (d2h || h2d)) overlap.hidden_us += elapsed_us;
+    if (d2h && h2d) overlap.both_ways_us += elapsed_us;
+    if (compute && d2h && h2d) overlap.hidden_both_ways_us += elapsed_us;
+    bool& run = runs[static_cast<size_t>(edge.stream)];
+    run = !run;
+    since_us = edge.time_us;
+  }
+  return overlap;
 }
 
 }  // namespace neap

@@ -1,10 +1,10 @@
-// When each action of a plan runs, as far as costs can tell.
+// When each action of a plan runs: as far as costs can tell, or as it was measured.
 //
 // Whether a transfer is hidden is not to be seen from its size: it depends on what the other
 // streams do meanwhile, and on who waits for whom. So the three streams are played through in issue
 // order, each with a clock of its own, and a `wait` sets a clock to the end of what it is for
 // (docs/plan-format.md). Planning policies ask what a choice costs, and trace and report draw the
-// answer.
+// answer. An iteration that was timed (Session::TimeStep) gives a timeline of the same kind.
 //
 //   compute  |conv1|relu1|  ...      |  |conv1 again|  <- held back: the prefetch is late
 //   d2h            |offload|            .
@@ -14,6 +14,7 @@
 //   timeline.total_us;                                    // of the iteration
 //   timeline.actions[i].end_us;                           // of plan.actions[i]
 //   timeline.total_us - timeline.busy_us[0];              // compute waits for so long
+//   FindOverlap(plan, timeline).hidden_us;                // of the copies, behind computation
 #pragma once
 
 #include <array>
@@ -58,5 +59,20 @@ struct Timeline {
 
 // `plan` must be one that the verifier accepts, and `costs` those of its steps.
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs);
+
+// `ran`, by action index, says when computes and transfers ran; what it says of others is not
+// looked at. A stall is then the time from the end of what compute did last to the end of the
+// transfer: if the host was late as well, that shows only after it.
+Timeline MeasuredTimeline(const Plan& plan, const std::vector<ActionTime>& ran);
+
+// For how long streams run actions at the same time.
+struct Overlap {
+  double copying_us = 0;           // d2h or h2d runs
+  double hidden_us = 0;            // and compute runs too
+  double both_ways_us = 0;         // d2h and h2d run
+  double hidden_both_ways_us = 0;  // and compute runs too
+};
+// `timeline` must be the plan's. *Complexity*: that of sorting its actions.
+Overlap FindOverlap(const Plan& plan, const Timeline& timeline);
 
 }  // namespace neap

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -132,6 +133,66 @@ TEST_CASE("an iteration is over when every stream is") {
   const Timeline timeline = PredictTimeline(plan, Seconds(plan));
   CHECK(timeline.total_us == doctest::Approx(5e6));
   CHECK(timeline.actions.back().begin_us == doctest::Approx(1e6));
+}
+
+// Measured: f1 0-1, f2 2-3 (nobody knows why so late), f3 5-6, f3' 6-8, f2' 10-11; a out 1-4, in
+// 7-9.
+//
+//   compute |f1|  |f2|     |f3| f3' |     |f2'|
+//   d2h        | offload|
+//   h2d                           |prefetch|
+std::vector<ActionTime> MeasuredOfTransferPlan(const Plan& plan) {
+  const std::vector<ActionTime> compute = {{0, 1}, {2, 3}, {5, 6}, {6, 8}, {10, 11}};
+  std::vector<ActionTime> ran(plan.actions.size());
+  size_t next = 0;
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    const Action& action = plan.actions[i];
+    if (std::holds_alternative<ComputeAction>(action)) ran[i] = compute.at(next++);
+    if (std::holds_alternative<OffloadAction>(action)) ran[i] = {1, 4};
+    if (std::holds_alternative<PrefetchAction>(action)) ran[i] = {7, 9};
+    ran[i].begin_us *= 1e6;
+    ran[i].end_us *= 1e6;
+  }
+  return ran;
+}
+
+TEST_CASE("a measured timeline has the times that were measured, and stalls only for transfers") {
+  const Plan plan = PlanFromScript(kTransferPlan);
+  const Timeline timeline = MeasuredTimeline(plan, MeasuredOfTransferPlan(plan));
+  CHECK(Spans(plan, timeline) == Strings{"f1 forward 0-1", "offload a 1-4", "f2 forward 2-3",
+                                         "f3 forward 5-6", "f3 backward_data 6-8", "prefetch a 7-9",
+                                         "f2 backward_params 10-11"});
+  CHECK(timeline.total_us == 11e6);
+  CHECK(timeline.busy_us == std::array<double, 3>{6e6, 3e6, 2e6});
+  REQUIRE(timeline.stalls.size() == 2);
+  CHECK(timeline.stalls[0].begin_us == 3e6);  // f2's end to the offload's; f3 was later still
+  CHECK(timeline.stalls[0].end_us == 4e6);
+  CHECK(timeline.stalls[1].begin_us == 8e6);
+  CHECK(timeline.stalls[1].end_us == 9e6);
+}
+
+TEST_CASE("overlap is the time of copies behind computation, and of copies both ways") {
+  const Plan plan = PlanFromScript(kTransferPlan);
+  std::vector<ActionTime> ran = MeasuredOfTransferPlan(plan);
+  Overlap overlap = FindOverlap(plan, MeasuredTimeline(plan, ran));
+  CHECK(overlap.copying_us == 5e6);
+  CHECK(overlap.hidden_us == 2e6);  // 2-3 and 7-8
+  CHECK(overlap.both_ways_us == 0);
+  for (size_t i = 0; i < ran.size(); ++i) {
+    if (std::holds_alternative<PrefetchAction>(plan.actions[i])) ran[i] = {2.5e6, 9e6};
+  }
+  overlap = FindOverlap(plan, MeasuredTimeline(plan, ran));
+  CHECK(overlap.copying_us == 8e6);
+  CHECK(overlap.hidden_us == 4e6);
+  CHECK(overlap.both_ways_us == 1.5e6);
+  CHECK(overlap.hidden_both_ways_us == 0.5e6);
+}
+
+TEST_CASE("without transfers nothing overlaps") {
+  const Plan plan = PlanFromScript(kRecomputePlan);
+  const Overlap overlap = FindOverlap(plan, PredictTimeline(plan, Seconds(plan)));
+  CHECK(overlap.copying_us == 0);
+  CHECK(overlap.both_ways_us == 0);
 }
 
 TEST_CASE("an empty plan takes no time") {
