@@ -26,6 +26,7 @@ class Executor::Binder {
         regions_(plan.tensors.size()),
         host_offsets_(plan.tensors.size(), 0) {
     executor_.given_.resize(plan.tensors.size(), nullptr);
+    executor_.action_count_ = plan.actions.size();
     const HostHomes layout = LayOutHostHomes(plan);
     for (const PlanTensor& tensor : plan.tensors) {
       if (tensor.on_host)
@@ -48,6 +49,7 @@ class Executor::Binder {
       Join(Stream::kH2d, Stream::kCompute);
     }
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
+      action_ = i;
       RETURN_IF_ERROR(
           std::visit([this](const auto& action) { return BindAction(action); }, plan_.actions[i]));
       if (const auto event = event_of_.find(static_cast<int64_t>(i)); event != event_of_.end()) {
@@ -99,7 +101,7 @@ class Executor::Binder {
     if (!plan_.tensors[offload.tensor.index()].on_host) TakeHostPlace(offload.tensor);
     const auto [device, host] = Places(offload.tensor);
     executor_.operations_.emplace_back(
-        Transfer{Stream::kD2h, host, device, Bytes(offload.tensor), End(offload.tensor)});
+        Transfer{action_, Stream::kD2h, host, device, Bytes(offload.tensor), End(offload.tensor)});
     return absl::OkStatus();
   }
   void TakeHostPlace(TensorId tensor) {
@@ -111,8 +113,8 @@ class Executor::Binder {
   }
   absl::Status BindAction(const PrefetchAction& prefetch) {
     const auto [device, host] = Places(prefetch.tensor);
-    executor_.operations_.emplace_back(
-        Transfer{Stream::kH2d, device, host, Bytes(prefetch.tensor), End(prefetch.tensor)});
+    executor_.operations_.emplace_back(Transfer{action_, Stream::kH2d, device, host,
+                                                Bytes(prefetch.tensor), End(prefetch.tensor)});
     return absl::OkStatus();
   }
   absl::Status BindAction(const WaitAction& wait) {
@@ -124,7 +126,7 @@ class Executor::Binder {
     const Step& step = program_.steps[compute.step.index()];
     RETURN_IF_ERROR(CheckRunnable(step, compute));
     const StepSignature signature = program_.Signature(step, compute.recompute);
-    Launch launch = {.operands = OperandAddresses(step, signature, compute)};
+    Launch launch = {.action = action_, .operands = OperandAddresses(step, signature, compute)};
     const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
     if (compute.workspace.has_value()) {
       launch.workspace = arena_ + compute.workspace->offset + scratch;
@@ -246,8 +248,8 @@ class Executor::Binder {
                                                   {{Slot::kOutput, 0}, spec, Access::kWrite}}};
     ASSIGN_OR_RETURN(const size_t kernel, MakeKernel("sum of gradients", signature, "", 0));
     void* place = arena_ + regions_[sum.index()].offset;
-    executor_.operations_.emplace_back(
-        Launch{.kernel = kernel, .operands = {place, addend, place}, .end = End(sum)});
+    executor_.operations_.emplace_back(Launch{
+        .action = action_, .kernel = kernel, .operands = {place, addend, place}, .end = End(sum)});
     return absl::OkStatus();
   }
 
@@ -272,6 +274,7 @@ class Executor::Binder {
   std::vector<int64_t> host_offsets_;              // by TensorId, as of the action at hand
   absl::flat_hash_map<int64_t, size_t> event_of_;  // by action index
   size_t joins_ = 0;                               // events after those
+  size_t action_ = 0;                              // at hand
 };
 
 absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& plan, Device& device,
@@ -284,6 +287,48 @@ absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& pl
 absl::Status Executor::Run() {
   for (const Operation& operation : operations_) {
     RETURN_IF_ERROR(std::visit([this](const auto& op) { return Do(op); }, operation));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ActionTime>> Executor::RunTimed() {
+  RETURN_IF_ERROR(MakeTimedEvents());
+  std::vector<Span> spans;
+  ASSIGN_OR_RETURN(const Event origin, device_->RecordTime(Stream::kCompute));
+  for (const Operation& operation : operations_) RETURN_IF_ERROR(DoTimed(operation, spans));
+  RETURN_IF_ERROR(device_->Synchronize());
+  std::vector<ActionTime> times(action_count_);
+  for (size_t i = 0; i < spans.size(); ++i) {
+    ActionTime& time = times[spans[i].action];
+    const bool is_first = i == 0 || spans[i - 1].action != spans[i].action;
+    if (is_first) {
+      ASSIGN_OR_RETURN(time.begin_us, device_->ElapsedUs(origin, spans[i].begin));
+    }
+    ASSIGN_OR_RETURN(time.end_us, device_->ElapsedUs(origin, spans[i].end));
+  }
+  return times;
+}
+
+absl::Status Executor::DoTimed(const Operation& operation, std::vector<Span>& spans) {
+  const auto* launch = std::get_if<Launch>(&operation);
+  const auto* transfer = std::get_if<Transfer>(&operation);
+  const auto run = [&] { return std::visit([this](const auto& op) { return Do(op); }, operation); };
+  if (launch == nullptr && transfer == nullptr) return run();
+  const Stream stream = transfer == nullptr ? Stream::kCompute : transfer->stream;
+  Span span = {.action = transfer == nullptr ? launch->action : transfer->action};
+  ASSIGN_OR_RETURN(span.begin, device_->RecordTime(stream));
+  RETURN_IF_ERROR(run());
+  ASSIGN_OR_RETURN(span.end, device_->RecordTime(stream));
+  spans.push_back(std::move(span));
+  return absl::OkStatus();
+}
+
+// As many as an iteration needs, given back to the device at once: it need not make any then, which
+// could hold the streams up.
+absl::Status Executor::MakeTimedEvents() {
+  std::vector<Event> events(2 * operations_.size() + 1);
+  for (Event& event : events) {
+    ASSIGN_OR_RETURN(event, device_->RecordTime(Stream::kCompute));
   }
   return absl::OkStatus();
 }

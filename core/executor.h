@@ -9,6 +9,10 @@
 //   RETURN_IF_ERROR(executor.Run());  // one iteration, enqueued
 //   RETURN_IF_ERROR(device.Synchronize());
 //
+// RunTimed() enqueues the same with an event before and after every kernel and copy, and reads the
+// times once all has ended: the host waits for nothing in between, so that the streams overlap as
+// they do untimed.
+//
 // The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,
 // which must outlive it. *Streams*: all three; the batch may be brought on the compute stream.
 // *Errors*: those of the backend and the device; NOT_FOUND when the plan names an engine that this
@@ -28,6 +32,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/plan.h"
 #include "neap/core/program.h"
+#include "neap/core/timeline.h"
 
 namespace neap {
 
@@ -40,6 +45,11 @@ class Executor {
 
   absl::Status Run();
 
+  // Run(), and then waits for its end: when each action ran that takes time, by action index, from
+  // the iteration's beginning on the compute stream (MeasuredTimeline() makes a timeline of it). A
+  // compute action is all of its kernels, additions of gradients included.
+  absl::StatusOr<std::vector<ActionTime>> RunTimed();
+
   // Where a given tensor (persistent, input, label) lies when an iteration begins, in the arena or
   // in `homes`; null if the plan has no use for it.
   std::byte* Address(TensorId tensor) const { return given_[tensor.index()]; }
@@ -50,6 +60,7 @@ class Executor {
 
  private:
   struct Launch {
+    size_t action = 0;  // index
     size_t kernel = 0;  // index into kernels_
     std::vector<void*> operands;
     void* workspace = nullptr;
@@ -57,6 +68,7 @@ class Executor {
     int64_t end = 0;  // highest byte touched
   };
   struct Transfer {
+    size_t action = 0;  // index
     Stream stream = Stream::kD2h;
     void* destination = nullptr;
     const void* source = nullptr;
@@ -72,6 +84,11 @@ class Executor {
     size_t event = 0;
   };
   using Operation = std::variant<Launch, Transfer, RecordEvent, WaitEvent>;
+  // A launch or a transfer, between two events with time.
+  struct Span {
+    size_t action = 0;
+    Event begin, end;
+  };
   class Binder;
 
   explicit Executor(Device& device) : device_(&device) {}
@@ -79,12 +96,15 @@ class Executor {
   absl::Status Do(const Transfer& transfer);
   absl::Status Do(const RecordEvent& record);
   absl::Status Do(const WaitEvent& wait);
+  absl::Status DoTimed(const Operation& operation, std::vector<Span>& spans);
+  absl::Status MakeTimedEvents();
 
   Device* device_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Operation> operations_;
   std::vector<Event> events_;
   std::vector<std::byte*> given_;  // by TensorId
+  size_t action_count_ = 0;        // of the plan
   Buffer host_pool_;
   int64_t measured_peak_bytes_ = 0;
 };
