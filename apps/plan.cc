@@ -134,7 +134,7 @@ absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Pl
   if (!flags.plan_out.empty()) RETURN_IF_ERROR(WriteTextFile(flags.plan_out, plan.ToJson()));
   const Timeline timeline = PredictTimeline(plan, PredictCosts(program, target.description));
   if (!flags.trace_out.empty()) {
-    RETURN_IF_ERROR(WriteTextFile(flags.trace_out, PredictedTrace(plan, timeline)));
+    RETURN_IF_ERROR(WriteTextFile(flags.trace_out, TimelineTrace(plan, timeline)));
   }
   if (flags.report.empty()) return absl::OkStatus();
   return WriteReport(flags, program, plan, timeline, target);

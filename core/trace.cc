@@ -77,7 +77,7 @@ class TraceWriter {
 
 }  // namespace
 
-std::string PredictedTrace(const Plan& plan, const Timeline& timeline) {
+std::string TimelineTrace(const Plan& plan, const Timeline& timeline) {
   return TraceWriter(plan, timeline).Write();
 }
 

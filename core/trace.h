@@ -8,7 +8,7 @@
 //   live     ____----~~~~~~~~~~-----___
 //
 //   std::string json =
-//       PredictedTrace(plan, PredictTimeline(plan, PredictCosts(program, description)));
+//       TimelineTrace(plan, PredictTimeline(plan, PredictCosts(program, description)));
 #pragma once
 
 #include <string>
@@ -19,6 +19,6 @@
 namespace neap {
 
 // `timeline` must be the plan's.
-std::string PredictedTrace(const Plan& plan, const Timeline& timeline);
+std::string TimelineTrace(const Plan& plan, const Timeline& timeline);
 
 }  // namespace neap
