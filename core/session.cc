@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/checkpoint.h"
-#include "neap/core/executor.h"
 #include "neap/core/initialize.h"
 #include "neap/core/layout.h"
 #include "neap/core/program.h"
 #include "neap/core/session_plans.h"
+#include "neap/core/session_runtime.h"
 #include "neap/core/staging.h"
 #include "neap/core/status_macros.h"
 #include "neap/memory/host_pool.h"
@@ -20,13 +20,6 @@ namespace neap {
 namespace {
 
 constexpr int kMaxInFlight = 2;
-
-// A program with its plan, and the executor that replays it in the session's arena.
-struct Runtime {
-  Program program;
-  PlanResult planned;
-  std::optional<Executor> executor;
-};
 
 // What takes the place of a session's own when its budget or its graph changes.
 struct Setup {
@@ -76,19 +69,18 @@ class Session::Impl {
   const PlanCacheStats& plan_cache() const { return planner_.cache_stats(); }
 
   absl::Status Begin(const Batch& batch) {
-    RETURN_IF_ERROR(CheckArena());
-    RETURN_IF_ERROR(damage_);
-    if (in_flight_ == kMaxInFlight)
-      return absl::FailedPreconditionError("two steps are in flight; Finish() one");
-    const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
-                                      .step = static_cast<uint32_t>(step_),
-                                      .seed = options_.seed};
-    Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
-    RETURN_IF_ERROR(staging.Send(batch, scalars, training_.program, *training_.executor));
-    RETURN_IF_ERROR(Damages("step", Iterate(training_, staging)));
-    ++step_;
-    ++in_flight_;
-    return absl::OkStatus();
+    return Begin(batch, [this](Staging& staging) { return training_.Iterate(staging); });
+  }
+
+  absl::StatusOr<TimedStep> Time(const Batch& batch) {
+    RETURN_IF_ERROR(CheckIdle());
+    TimedStep timed;
+    RETURN_IF_ERROR(Begin(batch, [&](Staging& staging) -> absl::Status {
+      ASSIGN_OR_RETURN(timed.timeline, training_.IterateTimed(staging));
+      return absl::OkStatus();
+    }));
+    ASSIGN_OR_RETURN(timed.result, Finish());
+    return timed;
   }
 
   absl::StatusOr<StepResult> Finish() {
@@ -105,7 +97,7 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckReady());
     Staging& staging = staging_[0];
     RETURN_IF_ERROR(staging.Send(batch, {}, inference_.program, *inference_.executor));
-    RETURN_IF_ERROR(Settle(Iterate(inference_, staging)));
+    RETURN_IF_ERROR(Settle(inference_.Iterate(staging)));
     absl::StatusOr<StepResult> result = staging.Await();
     RETURN_IF_ERROR(Settle(result.status()));
     return result;
@@ -173,6 +165,24 @@ class Session::Impl {
   }
 
  private:
+  // `iterate` enqueues what follows the batch.
+  template <typename Iterate>
+  absl::Status Begin(const Batch& batch, const Iterate& iterate) {
+    RETURN_IF_ERROR(CheckArena());
+    RETURN_IF_ERROR(damage_);
+    if (in_flight_ == kMaxInFlight)
+      return absl::FailedPreconditionError("two steps are in flight; Finish() one");
+    const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
+                                      .step = static_cast<uint32_t>(step_),
+                                      .seed = options_.seed};
+    Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
+    RETURN_IF_ERROR(staging.Send(batch, scalars, training_.program, *training_.executor));
+    RETURN_IF_ERROR(Damages("step", iterate(staging)));
+    ++step_;
+    ++in_flight_;
+    return absl::OkStatus();
+  }
+
   // What a failed iteration has queued must not run beside the next.
   absl::Status Settle(absl::Status status) {
     if (!status.ok()) device_.Synchronize().IgnoreError();  // the first error is the one to tell
@@ -288,20 +298,10 @@ class Session::Impl {
     RETURN_IF_ERROR(Bind(training_));
     return Bind(inference_);
   }
-  // The old executor goes first: its pinned memory counts against the host budget.
   absl::Status Bind(Runtime& runtime) {
-    runtime.executor.reset();
-    ASSIGN_OR_RETURN(runtime.executor, Executor::Create(runtime.program, runtime.planned.plan,
-                                                        device_, arena_.data(), homes_.data()));
-    return absl::OkStatus();
+    return runtime.Bind(device_, arena_.data(), homes_.data());
   }
   absl::Status BindTraining() { return Bind(training_); }
-
-  // Enqueues all of an iteration that follows the batch.
-  absl::Status Iterate(Runtime& runtime, Staging& staging) {
-    RETURN_IF_ERROR(runtime.executor->Run());
-    return staging.Receive(runtime.program, *runtime.executor);
-  }
 
   absl::StatusOr<std::vector<float>> ReadTensor(const Tensor& tensor) {
     ASSIGN_OR_RETURN(const Buffer buffer, Pinned(tensor.spec.size_bytes()));
@@ -371,6 +371,7 @@ absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
   ASSIGN_OR_RETURN(const StepResult result, impl_->Finish());
   return result.loss;
 }
+absl::StatusOr<TimedStep> Session::TimeStep(const Batch& batch) { return impl_->Time(batch); }
 absl::Status Session::Begin(const Batch& batch) { return impl_->Begin(batch); }
 absl::StatusOr<StepResult> Session::Finish() { return impl_->Finish(); }
 absl::StatusOr<StepResult> Session::Evaluate(const Batch& batch) { return impl_->Evaluate(batch); }

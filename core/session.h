@@ -46,6 +46,7 @@
 #include "neap/core/graph.h"
 #include "neap/core/learning_rate.h"
 #include "neap/core/plan.h"
+#include "neap/core/timeline.h"
 #include "neap/layers/sgd.h"
 #include "neap/memory/plan_cache.h"
 #include "neap/memory/planner.h"
@@ -64,6 +65,11 @@ struct StepResult {
   int64_t step = 0;     // from 0
   float loss = 0;       // mean over the batch
   int64_t correct = 0;  // labels at which the largest output is
+};
+
+struct TimedStep {
+  StepResult result = {};
+  Timeline timeline = {};  // of plan(), from the batch's arrival on
 };
 
 struct MemoryUse {
@@ -93,6 +99,11 @@ class Session {
   // The same in two halves; at most two steps in flight. FAILED_PRECONDITION otherwise.
   absl::Status Begin(const Batch& batch);
   absl::StatusOr<StepResult> Finish();
+
+  // One step that trains as any other, and is timed on the device's streams, kernel by kernel: a
+  // little slower than others, for that and because it has the device to itself.
+  // FAILED_PRECONDITION while a step is in flight.
+  absl::StatusOr<TimedStep> TimeStep(const Batch& batch);
 
   // Forward only, with running statistics and without dropout. `step` in the result is 0.
   absl::StatusOr<StepResult> Evaluate(const Batch& batch);

@@ -18,12 +18,6 @@ constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
 constexpr absl::StatusCode kWaiting = absl::StatusCode::kFailedPrecondition;
 constexpr int kForGood = 1'000'000;
 
-// Tight, so that tensors leave for the host in every step.
-PlannerOptions Tight(Device& device) {
-  const Session natural = MakeSession(device, {.policy = "tensor-cache"});
-  return {.budget_bytes = natural.planning().minimum_budget_bytes, .policy = "tensor-cache"};
-}
-
 // What a session may be asked for between two steps.
 struct Request {
   const char* name;

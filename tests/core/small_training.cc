@@ -66,6 +66,11 @@ Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions tra
   return *std::move(session);
 }
 
+PlannerOptions Tight(Device& device, const std::string& policy) {
+  const Session natural = MakeSession(device, {.policy = policy});
+  return {.budget_bytes = natural.planning().minimum_budget_bytes, .policy = policy};
+}
+
 float Train(Session& session, int steps) {
   float loss = 0;
   for (int i = 0; i < steps; ++i) {

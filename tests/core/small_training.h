@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "neap/core/device/cpu_device.h"
@@ -19,6 +20,10 @@ Batch MakeBatch(uint64_t seed);
 std::unique_ptr<CpuDevice> OpenCpu();
 Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions training = {},
                     Layout layout = Layout::kNchw);
+
+// So tight for SmallNet() that under policies which move anything, tensors leave for the host in
+// every step.
+PlannerOptions Tight(Device& device, const std::string& policy = "tensor-cache");
 
 // Every step's batch depends on its number alone. Returns the last loss.
 float Train(Session& session, int steps);
