@@ -13,13 +13,17 @@
 #include "apps/interrupt.h"
 #include "apps/outcome.h"
 #include "apps/output.h"
+#include "apps/timeline_report.h"
 #include "apps/train_flags.h"
 #include "apps/train_report.h"
 #include "apps/training_loop.h"
+#include "neap/core/cost_model.h"
 #include "neap/core/device/cuda_device.h"
 #include "neap/core/program.h"
 #include "neap/core/session.h"
 #include "neap/core/status_macros.h"
+#include "neap/core/timeline.h"
+#include "neap/core/trace.h"
 
 namespace neap::apps {
 namespace {
@@ -117,6 +121,7 @@ class Training {
   absl::StatusOr<int> Run() {
     ASSIGN_OR_RETURN(const Program program, BuildProgram(graph_, {.sgd = flags_.sgd}));
     input_ = InputOf(program);
+    costs_ = PredictCosts(program, device_.description());
     if (flags_.batches.batch_file.empty()) {
       ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_, input_, Split::kTrain));
     }
@@ -139,11 +144,14 @@ class Training {
 
  private:
   absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report) const {
+    ASSIGN_OR_RETURN(const std::optional<int64_t> timed_step,
+                     flags_.StepToTime(session.step(), last_step_));
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
                      OpenBatches(flags_, input_, dataset_.get(), session));
     const TrainingLoopOptions options = {.last_step = last_step_,
                                          .save = flags_.files.save,
-                                         .save_every = flags_.files.save_every.value_or(0)};
+                                         .save_every = flags_.files.save_every.value_or(0),
+                                         .timed_step = timed_step};
     TrainSummary summary;
     MemoryAccount account(device_);
     ASSIGN_OR_RETURN(summary.end, Train(session, *batches, options,
@@ -153,6 +161,7 @@ class Training {
                                         }));
     summary.memory = session.memory();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
+    ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session.plan(), summary.end));
     if (!flags_.files.weights_out.empty())
       RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out));
     if (test_ != nullptr && !summary.end.interrupted) {
@@ -163,10 +172,21 @@ class Training {
     return summary.end.interrupted ? kExitInterrupted : 0;
   }
 
+  // Nothing where no step was timed.
+  absl::StatusOr<std::optional<TimelineComparison>> TraceTimedStep(const Plan& plan,
+                                                                   const TrainingEnd& end) const {
+    if (!end.timed.has_value()) return std::nullopt;
+    const Timeline& measured = end.timed->timeline;
+    RETURN_IF_ERROR(WriteTextFile(flags_.files.trace_out, TimelineTrace(plan, measured)));
+    return CompareTimelines(plan, end.timed->result.step + 1, PredictTimeline(plan, costs_),
+                            measured);
+  }
+
   const TrainFlags& flags_;
   const Graph& graph_;
   Device& device_;
   NetInput input_;
+  TimelineCosts costs_;
   std::unique_ptr<Dataset> dataset_;  // null: --batch-file
   std::unique_ptr<Dataset> test_;     // null: no evaluation
   int64_t last_step_ = 0;

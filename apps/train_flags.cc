@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "apps/outcome.h"
+#include "apps/training_loop.h"
 
 namespace neap::apps {
 namespace {
@@ -44,6 +46,11 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
   flags.Add("weights-in", "FILE", "start from these weights (safetensors)",
             Text(&files.weights_in));
   flags.Add("weights-out", "FILE", "write the weights alone at the end", Text(&files.weights_out));
+  flags.Add("trace-out", "FILE",
+            absl::StrCat("time step ", StepTimes::kWarmupSteps + 1,
+                         " of this run (its last, if there are fewer) and write what each stream "
+                         "did as a Chrome trace"),
+            Text(&files.trace_out));
 }
 
 }  // namespace
@@ -86,6 +93,14 @@ int64_t TrainFlags::LastStep(int64_t images, int64_t batch) const {
   const double exact =
       static_cast<double>(*epochs) * static_cast<double>(images) / static_cast<double>(batch);
   return std::clamp<int64_t>(static_cast<int64_t>(exact), 1, kMostSteps);
+}
+
+absl::StatusOr<std::optional<int64_t>> TrainFlags::StepToTime(int64_t first_step,
+                                                              int64_t last_step) const {
+  if (files.trace_out.empty()) return std::nullopt;
+  if (first_step < last_step) return std::min(first_step + StepTimes::kWarmupSteps, last_step - 1);
+  return BadUsage(absl::StrCat("--trace-out has no step to time: ", first_step, " of ", last_step,
+                               " steps are taken"));
 }
 
 LearningRate TrainFlags::Rate(int64_t last_step) const {

@@ -35,6 +35,7 @@ struct FileFlags {
   std::string resume;
   std::string weights_in;
   std::string weights_out;
+  std::string trace_out;
 };
 
 struct TrainFlags {
@@ -58,6 +59,9 @@ struct TrainFlags {
 
   // Steps in all: --steps, or --epochs of a dataset of `images`; 100 without either.
   int64_t LastStep(int64_t images, int64_t batch) const;
+  // Of the steps from `first_step` on, the one after the warm-up, or the last if there are fewer.
+  // Nothing without --trace-out. Errors: BadUsage() if no step is left.
+  absl::StatusOr<std::optional<int64_t>> StepToTime(int64_t first_step, int64_t last_step) const;
   LearningRate Rate(int64_t last_step) const;
   TrainingOptions Options(int64_t last_step) const;
 };

@@ -152,6 +152,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
     json["used_bytes"] = summary.device->used_bytes;
     json["unaccounted_bytes"] = summary.device->unaccounted_bytes;
   }
+  if (summary.timed.has_value()) json["timed_step"] = ToJson(*summary.timed);
   if (summary.accuracy.has_value()) {
     json["accuracy"] = summary.accuracy->percent() / 100;
     json["correct"] = summary.accuracy->correct;
@@ -165,14 +166,15 @@ void TrainReport::EndText(const TrainSummary& summary) const {
   const TrainingEnd& end = summary.end;
   std::string text =
       absl::StrFormat("%s after %d steps", end.interrupted ? "interrupted" : "done", end.steps);
-  if (end.steps > 0) {
-    absl::StrAppendFormat(&text, ", final loss %.9g", end.last.loss);
+  if (end.steps > 0) absl::StrAppendFormat(&text, ", final loss %.9g", end.last.loss);
+  if (end.times.measured() > 0) {
     absl::StrAppendFormat(&text,
                           "\n  speed            %.1f images/s (median of %d steps; mean %.1f)",
                           PerSecond(batch_, end.times.MedianSeconds()), end.times.measured(),
                           PerSecond(batch_, end.times.MeanSeconds()));
   }
   absl::StrAppend(&text, "\n", MemoryText(summary));
+  if (summary.timed.has_value()) absl::StrAppend(&text, ToText(*summary.timed));
   if (summary.accuracy.has_value()) {
     absl::StrAppendFormat(
         &text, "  test accuracy    %.2f%% (%d of %d %s)\n", summary.accuracy->percent(),

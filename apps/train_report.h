@@ -9,6 +9,7 @@
 
 #include "apps/evaluation.h"
 #include "apps/planning_flags.h"
+#include "apps/timeline_report.h"
 #include "apps/training_loop.h"
 #include "neap/core/device/device.h"
 #include "neap/core/session.h"
@@ -28,6 +29,7 @@ struct TrainSummary {
   MemoryUse memory = {};
   std::optional<Accuracy> accuracy = std::nullopt;
   std::optional<DeviceMemory> device = std::nullopt;  // CUDA only
+  std::optional<TimelineComparison> timed = std::nullopt;
 };
 
 class TrainReport {

@@ -27,9 +27,10 @@ class TrainingLoop {
 
   absl::StatusOr<TrainingEnd> Run() {
     while (session_.step() < options_.last_step && !Interrupted()) {
-      const int64_t pause = NextPause();
-      RETURN_IF_ERROR(TrainUntil(pause));
-      if (session_.step() == pause) RETURN_IF_ERROR(Save());
+      const int64_t save = NextSave();
+      const bool is_timed = session_.step() == options_.timed_step;
+      RETURN_IF_ERROR(is_timed ? TimeStep() : TrainUntil(NextPause(save)));
+      if (session_.step() == save) RETURN_IF_ERROR(Save());
     }
     end_.interrupted = Interrupted() && session_.step() < options_.last_step;
     if (saved_step_ != session_.step()) RETURN_IF_ERROR(Save());
@@ -38,10 +39,16 @@ class TrainingLoop {
 
  private:
   // The step count at which the next checkpoint is due.
-  int64_t NextPause() const {
+  int64_t NextSave() const {
     const int64_t every = options_.save.empty() ? 0 : options_.save_every;
     if (every == 0) return options_.last_step;
     return std::min(options_.last_step, (session_.step() / every + 1) * every);
+  }
+
+  // Where no step may be in flight.
+  int64_t NextPause(int64_t save) const {
+    const bool is_timed_ahead = options_.timed_step > session_.step();
+    return is_timed_ahead ? std::min(save, *options_.timed_step) : save;
   }
 
   // Leaves no step in flight.
@@ -62,15 +69,30 @@ class TrainingLoop {
   }
 
   absl::Status FinishStep() {
-    ASSIGN_OR_RETURN(end_.last, session_.Finish());
+    ASSIGN_OR_RETURN(const StepResult result, session_.Finish());
+    RETURN_IF_ERROR(Count(result));
+    end_.times.Step();
+    on_step_(end_.last, end_.times);
+    return absl::OkStatus();
+  }
+
+  absl::Status TimeStep() {
+    ASSIGN_OR_RETURN(const Batch* batch, batches_.Next());
+    ASSIGN_OR_RETURN(end_.timed, session_.TimeStep(*batch));
+    RETURN_IF_ERROR(Count(end_.timed->result));
+    end_.times.Start();
+    on_step_(end_.last, end_.times);
+    return absl::OkStatus();
+  }
+
+  absl::Status Count(const StepResult& result) {
+    end_.last = result;
     if (!std::isfinite(end_.last.loss)) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "the loss is %s at step %d: training has diverged; a lower --lr or a --warmup may help",
           std::isnan(end_.last.loss) ? "nan" : "infinite", end_.last.step + 1));
     }
     ++end_.steps;
-    end_.times.Step();
-    on_step_(end_.last, end_.times);
     return absl::OkStatus();
   }
 
@@ -99,7 +121,8 @@ void StepTimes::Step() {
 }
 
 std::vector<double> StepTimes::Settled() const {
-  const size_t skipped = seconds_.size() > kWarmupSteps ? kWarmupSteps : 0;
+  constexpr auto kSkipped = static_cast<size_t>(kWarmupSteps);
+  const size_t skipped = seconds_.size() > kSkipped ? kSkipped : 0;
   return {seconds_.begin() + static_cast<std::ptrdiff_t>(skipped), seconds_.end()};
 }
 

@@ -5,6 +5,8 @@
 //
 //   begin 0, begin 1, finish 0, begin 2, finish 1, ...   finish k-1, save, begin k, ...
 //
+// A step that is timed has the device to itself, and counts in no speed.
+//
 // *Errors*: those of session and batches; FAILED_PRECONDITION naming the step whose loss is not
 // finite.
 #pragma once
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,8 @@ namespace neap::apps {
 // Time from one step's end to the next one's, without checkpoints.
 class StepTimes {
  public:
+  static constexpr int64_t kWarmupSteps = 10;
+
   // The next step is timed from now on.
   void Start() { last_ = std::chrono::steady_clock::now(); }
   void Step();
@@ -36,7 +41,6 @@ class StepTimes {
   int64_t measured() const { return static_cast<int64_t>(Settled().size()); }
 
  private:
-  static constexpr size_t kWarmupSteps = 10;
   std::vector<double> Settled() const;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   std::vector<double> seconds_;
@@ -46,12 +50,14 @@ struct TrainingLoopOptions {
   int64_t last_step = 0;   // train until so many steps have been taken, earlier runs included
   std::string save;        // checkpoint; empty: none
   int64_t save_every = 0;  // steps; 0: only at the end
+  std::optional<int64_t> timed_step = {};  // from 0
 };
 
 struct TrainingEnd {
   StepResult last = {};
   int64_t steps = 0;  // taken by this loop
   StepTimes times = {};
+  std::optional<TimedStep> timed = {};
   bool interrupted = false;
 };
 

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -54,6 +55,60 @@ TEST_CASE("the measured peak is the predicted one, whatever the network, policy 
   CheckPeaksAgree(With(kTiny, {"--steps", "3", "--budget", "60%"}));
   CheckPeaksAgree(With(kTiny, {"--steps", "3", "--policy", "keep-all"}));
   CheckPeaksAgree(With(kTiny, {"--steps", "3", "--placement", "first-fit", "--no-in-place"}));
+}
+
+// Tight enough that copies run in both directions.
+const Args kMoving = {"--policy", "offload", "--budget", "80%"};
+
+TEST_CASE("--trace-out writes what one step measured, and sets it against what was predicted") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("trace.json");
+  const Args steps = With(With(kTiny, kMoving), {"--steps", "13", "--log-every", "1"});
+  const std::vector<Json> lines = RunForJson(With(steps, {"--trace-out", file}));
+  CHECK(LossesOf(lines) == LossesOf(RunForJson(steps)));
+  const Json& timed = lines.back().at("timed_step");
+  CHECK(timed.at("step") == 11);
+  CHECK(lines.back().at("steps") == 13);
+  const Json& measured = timed.at("measured");
+  for (const char* field : {"total_us", "compute_us", "d2h_us", "h2d_us", "copying_us"}) {
+    CHECK(measured.at(field) > 0);
+    CHECK(timed.at("predicted").at(field) > 0);
+  }
+  CHECK(measured.at("hidden_us") <= measured.at("copying_us"));
+  CHECK(measured.at("hidden_both_ways_us") <= measured.at("both_ways_us"));
+  double busy_us = 0;
+  double end_us = 0;
+  const Json trace = Json::parse(ReadText(file));
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    busy_us += event.at("dur").get<double>();
+    end_us = std::max(end_us, event.at("ts").get<double>() + event.at("dur").get<double>());
+  }
+  CHECK(end_us == doctest::Approx(measured.at("total_us").get<double>()));
+  CHECK(busy_us ==
+        doctest::Approx(measured.at("compute_us").get<double>() +
+                        measured.at("d2h_us").get<double>() + measured.at("h2d_us").get<double>()));
+}
+
+TEST_CASE("of a short run the last step is timed; where no step is left, that is bad usage") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("trace.json");
+  const std::string checkpoint = directory.File("c.safetensors");
+  const Args traced = {"--steps", "2", "--trace-out", file};
+  const Outcome text = RunNeap(With(With(kTiny, traced), {"--save", checkpoint}));
+  REQUIRE(text.exit_code == 0);
+  for (const char* part : {"timed step 2", "predicted", "measured", "compute runs"}) {
+    INFO(part);
+    CHECK(text.out.find(part) != std::string::npos);
+  }
+  CHECK(text.out.find("d2h runs") == std::string::npos);
+  CHECK(Json::parse(ReadText(file)).at("traceEvents").size() > 3);
+  const Outcome none = RunNeap(With(With(kTiny, traced), {"--resume", checkpoint}));
+  CHECK(none.exit_code == 2);
+  CHECK(none.err.find("--trace-out has no step to time") != std::string::npos);
+  const Args beyond = {"--resume", checkpoint, "--steps",  "3",           "--save-every",
+                       "1",        "--save",   checkpoint, "--trace-out", file};
+  CHECK(RunForJson(With(kTiny, beyond)).back().at("timed_step").at("step") == 3);
 }
 
 TEST_CASE("budget, policy and placement leave the losses alone") {
