@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,8 @@ namespace neap {
 inline constexpr int64_t kKiB = 1024;
 inline constexpr int64_t kMiB = 1024 * kKiB;
 inline constexpr int64_t kGiB = 1024 * kMiB;
+// As a budget or a limit: none.
+inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 // `value` rounded up to the next multiple of `unit` (> 0).
 constexpr int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }

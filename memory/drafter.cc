@@ -9,6 +9,7 @@
 #include "neap/core/cost_model.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
+#include "neap/memory/program_description.h"
 #include "neap/memory/stream_order.h"
 
 namespace neap {

@@ -13,11 +13,17 @@
 #include "absl/status/statusor.h"
 #include "neap/core/cost_model.h"
 #include "neap/core/device/device.h"
+#include "neap/core/in_place.h"
+#include "neap/core/plan.h"
+#include "neap/core/program.h"
 #include "neap/core/timeline.h"
 #include "neap/memory/draft.h"
 #include "neap/memory/overlap.h"
-#include "neap/memory/planner.h"
+#include "neap/memory/planner_options.h"
 #include "neap/memory/policy.h"
+#include "neap/memory/step_engines.h"
+#include "neap/recompute/layer_usage.h"
+#include "neap/recompute/recompute.h"
 
 namespace neap {
 

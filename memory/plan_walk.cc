@@ -10,12 +10,8 @@
 namespace neap {
 namespace {
 
-bool Travels(TensorId tensor, const std::vector<bool>& travels) {
-  return !travels.empty() && travels[tensor.index()];
-}
-
 bool HasFixedPlace(const Tensor& tensor, const std::vector<bool>& travels) {
-  return IsPersistent(tensor.role) && !Travels(tensor.id, travels);
+  return IsPersistent(tensor.role) && (travels.empty() || !travels[tensor.id.index()]);
 }
 
 class Walker {
@@ -154,13 +150,6 @@ class Walker {
   std::vector<std::vector<size_t>> leaving_;  // by the position before which they are offloaded
 };
 
-std::vector<TensorId> Ids(const std::vector<Use>& uses) {
-  std::vector<TensorId> ids;
-  ids.reserve(uses.size());
-  for (const Use& use : uses) ids.push_back(use.tensor);
-  return ids;
-}
-
 }  // namespace
 
 Buffers FindBuffers(const Residency& residency) {
@@ -191,27 +180,6 @@ absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequenc
                                     const Residency& residency, const EngineTable& engines,
                                     WorkspaceChoice choice, Allocator& allocator) {
   return Walker(program, runs, residency, allocator).Walk(engines, choice);
-}
-
-Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
-                     const DeviceDescription& device) {
-  Plan plan = {.net = program.net.name,
-               .batch = program.net.batch,
-               .dtype = program.net.dtype,
-               .layout = program.net.layout,
-               .device = device.name};
-  for (const Tensor& tensor : program.tensors) {
-    plan.tensors.push_back({tensor.id, tensor.name, tensor.role, tensor.spec.shape,
-                            tensor.spec.dtype, tensor.spec.size_bytes(),
-                            Travels(tensor.id, travels)});
-  }
-  for (const Step& step : program.steps) {
-    plan.steps.push_back({step.id, program.layers[step.layer.index()].name,
-                          std::string(program.StepType(step)), step.phase, Ids(step.reads),
-                          Ids(step.writes), Ids(step.accumulates), Ids(step.rerun_reads),
-                          step.in_place});
-  }
-  return plan;
 }
 
 }  // namespace neap

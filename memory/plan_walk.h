@@ -47,8 +47,4 @@ absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequenc
                                     const Residency& residency, const EngineTable& engines,
                                     WorkspaceChoice choice, Allocator& allocator);
 
-// A plan's description of the program, without actions and sizes.
-Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
-                     const DeviceDescription& device);
-
 }  // namespace neap

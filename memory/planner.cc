@@ -15,6 +15,7 @@
 #include "neap/memory/drafter.h"
 #include "neap/memory/host_pool.h"
 #include "neap/memory/policy.h"
+#include "neap/memory/program_description.h"
 #include "neap/memory/stream_order.h"
 
 namespace neap {

@@ -22,7 +22,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,29 +29,11 @@
 #include "neap/core/device/device.h"
 #include "neap/core/plan.h"
 #include "neap/core/program.h"
-#include "neap/core/units.h"
 #include "neap/layers/kernel.h"
-#include "neap/memory/residency.h"
-#include "neap/recompute/recompute.h"
+#include "neap/memory/planner_options.h"
+#include "neap/recompute/layer_usage.h"
 
 namespace neap {
-
-struct PlannerOptions {
-  int64_t budget_bytes = kUnlimited;
-  int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
-  std::string policy = "liveness";
-  std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
-  // Parameters and optimizer state are on the host between iterations, in the arena around their
-  // uses (moDNN 5.1.1). Exact accounting only.
-  bool offload_params = false;
-  EvictionRule eviction = EvictionRule::kLru;  // of policies that evict
-  bool in_place = true;
-  // One engine per convolution whatever the budget, so that every budget gives the same bits: the
-  // first deterministic one whose workspace is at most kStrictWorkspaceBytes.
-  bool strict = false;
-  friend bool operator==(const PlannerOptions&, const PlannerOptions&) = default;
-};
-inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 
 std::vector<std::string_view> PlacementNames();
 

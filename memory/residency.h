@@ -22,17 +22,15 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
 #include "neap/core/in_place.h"
 #include "neap/core/program.h"
+#include "neap/core/units.h"
 #include "neap/memory/eviction_order.h"
 
 namespace neap {
-
-inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 struct Stay {
   TensorId tensor;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/status_macros.h"
-#include "neap/memory/planner.h"
 
 namespace neap {
 namespace {

@@ -7,9 +7,13 @@
 #include "absl/status/statusor.h"
 #include "neap/core/lifetimes.h"
 #include "neap/core/program.h"
+#include "neap/core/units.h"
 #include "neap/layers/kernel.h"
 
 namespace neap {
+
+// Of the engines that strict mode may take.
+inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 
 // In order of preference, with the scratch space that the step needs besides.
 struct StepEngines {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "neap/core/units.h"
-#include "neap/memory/planner.h"
+#include "neap/memory/step_engines.h"
 
 namespace neap::cuda {
 namespace {

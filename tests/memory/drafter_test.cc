@@ -9,6 +9,7 @@
 #include "neap/core/device/description.h"
 #include "neap/core/verifier.h"
 #include "neap/layers/default_catalog.h"
+#include "neap/memory/planner.h"
 #include "tests/random_graph.h"
 
 namespace neap {

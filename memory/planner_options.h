@@ -1,0 +1,31 @@
+// What the planner is asked for, besides the program and the device (memory/planner.h).
+//
+//   PlannerOptions options = {.budget_bytes = 12 * kGiB, .policy = "superneurons"};
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "neap/core/units.h"
+#include "neap/memory/eviction_order.h"
+
+namespace neap {
+
+struct PlannerOptions {
+  int64_t budget_bytes = kUnlimited;
+  int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
+  std::string policy = "liveness";
+  std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
+  // Parameters and optimizer state are on the host between iterations, in the arena around their
+  // uses (moDNN 5.1.1). Exact accounting only.
+  bool offload_params = false;
+  EvictionRule eviction = EvictionRule::kLru;  // of policies that evict
+  bool in_place = true;
+  // One engine per convolution whatever the budget, so that every budget gives the same bits: the
+  // first deterministic one whose workspace is at most kStrictWorkspaceBytes
+  // (memory/step_engines.h).
+  bool strict = false;
+  friend bool operator==(const PlannerOptions&, const PlannerOptions&) = default;
+};
+
+}  // namespace neap
