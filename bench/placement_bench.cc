@@ -1,7 +1,6 @@
 // Offline placement: time, and how far above the lower bound it ends.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "neap/core/plan.h"
 #include "neap/core/units.h"
 #include "neap/memory/placement.h"
+#include "tests/memory/separate_stays.h"
 
 namespace neap {
 namespace {
@@ -24,24 +24,6 @@ std::vector<PlacementBlock> RandomBlocks(size_t count, int steps) {
     const int length = 1 + static_cast<int>(random() % static_cast<uint32_t>(steps - begin));
     blocks.push_back(
         {kBlockBytes * (1 + static_cast<int64_t>(random() % 1000)), begin, begin + length});
-  }
-  return blocks;
-}
-
-// Layer k's tensor is made in step k and needed again in step 2 * layers - k; three of four are
-// away in between, as with offload and recomputation.
-std::vector<PlacementBlock> SeparateStays(int layers) {
-  std::mt19937 random(kSeed);
-  std::vector<PlacementBlock> blocks;
-  for (int k = 0; k < layers; ++k) {
-    const int64_t bytes = kBlockBytes * (1 + static_cast<int64_t>(random() % 1000));
-    const int last = 2 * layers - k;
-    if (random() % 4 == 0) {
-      blocks.push_back({bytes, k, last + 1});
-      continue;
-    }
-    blocks.push_back({bytes, k, std::min(k + 2 + static_cast<int>(random() % 8), last)});
-    blocks.push_back({bytes, last - 1, last + 1});
   }
   return blocks;
 }
@@ -65,7 +47,9 @@ BENCHMARK(RandomPlacement)
     ->Unit(benchmark::kMillisecond);
 
 void SeparateStaysPlacement(benchmark::State& state) {
-  Place(state, SeparateStays(static_cast<int>(state.range(0))), state.range(1));
+  std::mt19937 random(kSeed);
+  Place(state, testing::SeparateStays(random, static_cast<int>(state.range(0)), 1000),
+        state.range(1));
 }
 BENCHMARK(SeparateStaysPlacement)
     ->ArgNames({"layers", "target_percent"})

@@ -16,6 +16,7 @@
 #include "neap/memory/placement_search.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/resnet.h"
+#include "tests/memory/separate_stays.h"
 #include "tests/random_graph.h"
 
 namespace neap {
@@ -159,29 +160,12 @@ TEST_CASE("a target stops the search once it is met, and one out of reach counts
   }
 }
 
-// A training's tensors: layer k's is made in step k and needed again in step 2 * layers - k. Most
-// are away in between, and come back as a stay of their own.
-Blocks SeparateStays(std::mt19937& random, int layers) {
-  Blocks blocks;
-  for (int k = 0; k < layers; ++k) {
-    const int64_t bytes = kK * (1 + static_cast<int64_t>(random() % 200));
-    const int last = 2 * layers - k;
-    if (random() % 4 == 0) {
-      blocks.push_back({bytes, k, last + 1});
-      continue;
-    }
-    blocks.push_back({bytes, k, std::min(k + 2 + static_cast<int>(random() % 8), last)});
-    blocks.push_back({bytes, last - 1, last + 1});
-  }
-  return blocks;
-}
-
 TEST_CASE("tensors with separate stays over thousands of steps are placed within 1%") {
   MESSAGE("seed 5");
   std::mt19937 random(5);
   for (const int layers : {100, 500, 2000}) {
     CAPTURE(layers);
-    const Blocks blocks = SeparateStays(random, layers);
+    const Blocks blocks = testing::SeparateStays(random, layers, 200);
     const int64_t bound = PlacementLowerBound(blocks);
     CHECK(Extent(blocks) <= bound + bound / 100);
   }
