@@ -50,7 +50,7 @@ absl::StatusOr<Draft> PlaceDraft(const Program& program, ComputeSequence runs, R
   if (placement == "offline") {
     const PlacementResult placed = PlaceOffline(list.blocks, goal);
     for (size_t i = 0; i < list.ids.size(); ++i)
-      draft.offsets.emplace(list.ids[i], placed.offsets[i]);
+      draft.places[list.ids[i]] = {placed.offsets[i], list.blocks[i].bytes};
   }
   ASSIGN_OR_RETURN(const WalkResult walk, WalkDraft(program, draft, engines, placement, kUnlimited,
                                                     WorkspaceChoice::kSmallest));
@@ -65,7 +65,7 @@ absl::StatusOr<WalkResult> WalkDraft(const Program& program, const Draft& draft,
                                      int64_t budget_bytes, WorkspaceChoice choice) {
   const int64_t capacity = budget_bytes - PersistentBytes(program, draft.residency.travels);
   if (placement == "offline") {
-    OfflineAllocator allocator(capacity, draft.offsets);
+    OfflineAllocator allocator(capacity, draft.places);
     return WalkRuns(program, draft.runs, draft.residency, engines, choice, allocator);
   }
   Heap heap(capacity, placement == "first-fit" ? Fit::kFirstFit : Fit::kExactFitFirstFit);

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "neap/core/plan.h"
 #include "neap/core/program.h"
 #include "neap/memory/placement.h"
 #include "neap/memory/plan_walk.h"
@@ -18,7 +19,7 @@ namespace neap {
 struct Draft {
   ComputeSequence runs;
   Residency residency;
-  absl::flat_hash_map<AllocationId, int64_t> offsets;  // offline placement only
+  absl::flat_hash_map<AllocationId, Region> places;  // offline placement only
   int64_t lower_bound_bytes = 0;  // no placement needs less; with persistent tensors, as the others
   int64_t arena_bytes = 0;        // with the smallest workspaces
   StepId busiest_step;            // where the sum of live bytes is largest

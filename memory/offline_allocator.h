@@ -1,10 +1,17 @@
-// Hands out places that were worked out beforehand (memory/placement.h). Anything else, and what is
-// larger than planned (the workspace of a faster engine), goes to the first hole that is large
+// Hands out places that were worked out beforehand (memory/placement.h). Anything else, and what has
+// outgrown its place (the workspace of a faster engine), goes to the first hole that is large
 // enough now.
 //
 // Planned places are disjoint among themselves; the hole that something unplanned takes may be
 // another's planned place, so whoever takes one must give it back before that other comes. The
 // planner's workspaces live for one step.
+//
+//   OfflineAllocator allocator(8 * kKiB, {{1, Region{2 * kKiB, 2 * kKiB}}});
+//   allocator.Allocate(1, 2 * kKiB);    // [2 KiB, 4 KiB), or INTERNAL
+//   allocator.Allocate(9, 1 * kKiB);    // [0, 1 KiB)
+//
+// *Errors*: besides an allocator's, INTERNAL when a planned place is not free: then the plan is
+// wrong, or was not followed, and no other place would be right.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +25,8 @@ namespace neap {
 
 class OfflineAllocator final : public Allocator {
  public:
-  OfflineAllocator(int64_t capacity_bytes, absl::flat_hash_map<AllocationId, int64_t> offsets)
-      : heap_(capacity_bytes), offsets_(std::move(offsets)) {}
+  OfflineAllocator(int64_t capacity_bytes, absl::flat_hash_map<AllocationId, Region> places)
+      : heap_(capacity_bytes), places_(std::move(places)) {}
 
   absl::StatusOr<Region> Allocate(AllocationId id, int64_t bytes) override;
   absl::Status Free(AllocationId id) override { return heap_.Free(id); }
@@ -27,7 +34,7 @@ class OfflineAllocator final : public Allocator {
 
  private:
   Heap heap_;
-  absl::flat_hash_map<AllocationId, int64_t> offsets_;
+  absl::flat_hash_map<AllocationId, Region> places_;
 };
 
 }  // namespace neap

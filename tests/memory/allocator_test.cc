@@ -26,10 +26,9 @@ struct Candidate {
 };
 
 std::vector<Candidate> Candidates() {
-  const auto offline = [](absl::flat_hash_map<AllocationId, int64_t> offsets) {
-    return [offsets](int64_t capacity) {
-      return std::make_unique<OfflineAllocator>(capacity, offsets);
-    };
+  const auto offline = [](absl::flat_hash_map<AllocationId, Region> places) {
+    return
+        [places](int64_t capacity) { return std::make_unique<OfflineAllocator>(capacity, places); };
   };
   return {
       {"first fit",
@@ -37,8 +36,8 @@ std::vector<Candidate> Candidates() {
       {"exact fit",
        [](int64_t capacity) { return std::make_unique<Heap>(capacity, Fit::kExactFitFirstFit); }},
       {"offline, nothing planned", offline({})},
-      {"offline, some planned",
-       offline({{1, 4 * kBlock}, {2, 0}, {7, 20 * kBlock}, {30, 2 * kBlock}})}};
+      {"offline, some outgrow their places",
+       offline({{1, {4 * kBlock, 0}}, {2, {0, 0}}, {7, {20 * kBlock, 0}}, {30, {2 * kBlock, 0}}})}};
 }
 
 TEST_CASE("allocators hand out whole blocks, disjoint, within the capacity") {
@@ -111,13 +110,31 @@ TEST_CASE(
     "first hole") {
   //  block  0 1 2 3 4 5 6 7
   //         . . 1 1 . . . .     planned: 1 at block 2, 2 at block 1
-  OfflineAllocator allocator(8 * kBlock, {{1, 2 * kBlock}, {2, kBlock}});
+  OfflineAllocator allocator(8 * kBlock, {{1, {2 * kBlock, 2 * kBlock}}, {2, {kBlock, kBlock}}});
   CHECK(*allocator.Allocate(1, 2 * kBlock) == Region{2 * kBlock, 2 * kBlock});
   CHECK(*allocator.Allocate(9, 2 * kBlock) == Region{0, 2 * kBlock});
   REQUIRE(allocator.Free(9).ok());
   CHECK(*allocator.Allocate(2, 3 * kBlock) == Region{4 * kBlock, 3 * kBlock});
   REQUIRE(allocator.Free(2).ok());
   CHECK(*allocator.Allocate(2, kBlock) == Region{kBlock, kBlock});
+}
+
+TEST_CASE("offline: what was planned gets its place or nothing, never another") {
+  //  block  0 1 2 3 4 5 6 7
+  //         . . 1 1 . . . .     planned: 1 and 2, which overlap, and 3 beyond the arena
+  //             2 2 2
+  OfflineAllocator allocator(8 * kBlock, {{1, {2 * kBlock, 2 * kBlock}},
+                                          {2, {2 * kBlock, 3 * kBlock}},
+                                          {3, {7 * kBlock, 2 * kBlock}}});
+  REQUIRE(allocator.Allocate(1, 2 * kBlock).ok());
+  const absl::Status taken = allocator.Allocate(2, 3 * kBlock).status();
+  CHECK(taken.code() == absl::StatusCode::kInternal);
+  CHECK(std::string(taken.message()).find("the planned place of allocation 2 is not free") == 0);
+  CHECK(allocator.Allocate(2, kBlock).status().code() == absl::StatusCode::kInternal);
+  CHECK(allocator.Allocate(3, 2 * kBlock).status().code() == absl::StatusCode::kInternal);
+  CHECK(allocator.Allocate(1, kBlock).status().code() == absl::StatusCode::kInvalidArgument);
+  REQUIRE(allocator.Free(1).ok());
+  CHECK(*allocator.Allocate(2, 3 * kBlock) == Region{2 * kBlock, 3 * kBlock});
 }
 
 }  // namespace
