@@ -4,6 +4,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/layers/checks.h"
 #include "neap/layers/operands.h"
+#include "neap/layers/parameter_text.h"
 
 namespace neap {
 namespace {
@@ -45,6 +46,10 @@ absl::Status CheckOptions(const BatchNorm& layer) {
 }
 
 }  // namespace
+
+std::string BatchNorm::Parameters() const {
+  return ParameterText({{"epsilon", epsilon}, {"momentum", momentum}});
+}
 
 absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));

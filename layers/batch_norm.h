@@ -22,6 +22,7 @@ struct BatchNorm {
   float epsilon = 1e-5F;
   float momentum = 0.1F;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 

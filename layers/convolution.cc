@@ -8,6 +8,7 @@
 #include "neap/layers/checks.h"
 #include "neap/layers/linear_steps.h"
 #include "neap/layers/operands.h"
+#include "neap/layers/parameter_text.h"
 
 namespace neap {
 namespace {
@@ -44,6 +45,16 @@ std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input)
 }
 
 }  // namespace
+
+std::string Convolution::Parameters() const {
+  return ParameterText({{"out_channels", out_channels},
+                        {"kernel", kernel},
+                        {"stride", stride},
+                        {"padding", padding},
+                        {"dilation", dilation},
+                        {"groups", groups},
+                        {"bias", bias}});
+}
 
 absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));

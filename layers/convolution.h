@@ -25,6 +25,7 @@ struct Convolution {
   bool bias = true;
 
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 

@@ -4,6 +4,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/layers/checks.h"
 #include "neap/layers/operands.h"
+#include "neap/layers/parameter_text.h"
 
 namespace neap {
 namespace {
@@ -16,6 +17,8 @@ bool Fits(int64_t offset, int64_t size, int64_t whole) {
 }
 
 }  // namespace
+
+std::string Crop::Parameters() const { return ParameterText({{"size", size}, {"offset", offset}}); }
 
 absl::StatusOr<LayerSpec> Crop::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));

@@ -16,6 +16,7 @@ struct Crop {
   Extent2d size = 1;
   Extent2d offset = 0;  // of its first row and column
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const Crop&, const Crop&) = default;
 };
 

@@ -4,10 +4,13 @@
 #include "neap/core/status_macros.h"
 #include "neap/layers/checks.h"
 #include "neap/layers/operands.h"
+#include "neap/layers/parameter_text.h"
 
 namespace neap {
 
 using namespace operands;
+
+std::string Dropout::Parameters() const { return ParameterText({{"probability", probability}}); }
 
 absl::StatusOr<LayerSpec> Dropout::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));

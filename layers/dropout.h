@@ -17,6 +17,7 @@ struct Dropout {
   static constexpr std::string_view kType = "dropout";
   float probability = 0.5F;  // in [0, 1)
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const Dropout&, const Dropout&) = default;
 };
 

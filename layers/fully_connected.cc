@@ -7,6 +7,7 @@
 #include "neap/layers/checks.h"
 #include "neap/layers/linear_steps.h"
 #include "neap/layers/operands.h"
+#include "neap/layers/parameter_text.h"
 
 namespace neap {
 namespace {
@@ -26,6 +27,10 @@ std::vector<ParamSpec> Params(const FullyConnected& layer, const TensorSpec& inp
 }
 
 }  // namespace
+
+std::string FullyConnected::Parameters() const {
+  return ParameterText({{"out_features", out_features}, {"bias", bias}});
+}
 
 absl::StatusOr<LayerSpec> FullyConnected::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));

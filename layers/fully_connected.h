@@ -18,6 +18,7 @@ struct FullyConnected {
   int64_t out_features = 0;
   bool bias = true;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const FullyConnected&, const FullyConnected&) = default;
 };
 

@@ -11,6 +11,7 @@
 //     absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
 //     friend bool operator==(const Relu&, const Relu&) = default;
 //   };
+//   One with fields also spells them: std::string Parameters() const (layers/parameter_text.h).
 //   Layer layer = Relu{};                               // ... held by value
 //   ASSIGN_OR_RETURN(LayerSpec spec, layer.Specify({.inputs = {input_spec}}));
 //   spec.steps[1].reads;                                // backward: {output 0, output_grad 0}
@@ -20,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -141,6 +143,10 @@ class Layer {
     return model_->Specify(context);
   }
 
+  // Every field of the definition by name: "out_features=10 bias=true"; empty if it has none.
+  // Layers of one type are equal when this is.
+  std::string Parameters() const { return model_->Parameters(); }
+
   // The definition, if it is a `Definition`; null otherwise.
   template <typename Definition>
   const Definition* As() const {
@@ -157,6 +163,7 @@ class Layer {
     virtual ~Concept() = default;
     virtual std::string_view type() const = 0;
     virtual absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const = 0;
+    virtual std::string Parameters() const = 0;
     virtual bool Equals(const Concept& same_type) const = 0;
   };
   template <typename Definition>
@@ -165,6 +172,13 @@ class Layer {
     std::string_view type() const override { return Definition::kType; }
     absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const override {
       return definition.Specify(context);
+    }
+    std::string Parameters() const override {
+      if constexpr (std::is_empty_v<Definition>) {
+        return {};
+      } else {
+        return definition.Parameters();
+      }
     }
     bool Equals(const Concept& same_type) const override {
       return definition == static_cast<const Model&>(same_type).definition;

@@ -4,10 +4,15 @@
 #include "neap/core/status_macros.h"
 #include "neap/layers/checks.h"
 #include "neap/layers/operands.h"
+#include "neap/layers/parameter_text.h"
 
 namespace neap {
 
 using namespace operands;
+
+std::string LocalResponseNorm::Parameters() const {
+  return ParameterText({{"size", size}, {"alpha", alpha}, {"beta", beta}, {"k", k}});
+}
 
 absl::StatusOr<LayerSpec> LocalResponseNorm::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));

@@ -17,6 +17,7 @@ struct LocalResponseNorm {
   float beta = 0.75F;
   float k = 1.0F;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const LocalResponseNorm&, const LocalResponseNorm&) = default;
 };
 

@@ -4,6 +4,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/layers/checks.h"
 #include "neap/layers/operands.h"
+#include "neap/layers/parameter_text.h"
 
 namespace neap {
 namespace {
@@ -39,6 +40,10 @@ LayerSpec AverageSpec(TensorSpec output, double flops, Mode mode) {
 
 }  // namespace
 
+std::string MaxPool::Parameters() const {
+  return ParameterText({{"kernel", kernel}, {"stride", stride}, {"padding", padding}});
+}
+
 absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
   ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}));
   const double outputs = static_cast<double>(y.elements());
@@ -57,6 +62,13 @@ absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
                         .writes = {Dx()},
                         .flops = outputs});
   return spec;
+}
+
+std::string AveragePool::Parameters() const {
+  return ParameterText({{"kernel", kernel},
+                        {"stride", stride},
+                        {"padding", padding},
+                        {"count_padding", count_padding}});
 }
 
 absl::StatusOr<LayerSpec> AveragePool::Specify(const LayerContext& context) const {

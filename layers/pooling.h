@@ -22,6 +22,7 @@ struct MaxPool {
   Extent2d stride = 2;
   Extent2d padding = 0;  // at most half the kernel
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const MaxPool&, const MaxPool&) = default;
 };
 
@@ -34,6 +35,7 @@ struct AveragePool {
   // image.
   bool count_padding = true;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const AveragePool&, const AveragePool&) = default;
 };
 

@@ -11,6 +11,7 @@ struct Images {
   static constexpr std::string_view kType = "images";
   TensorSpec tensor;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const { return tensor.ToString(); }
   friend bool operator==(const Images&, const Images&) = default;
 };
 
@@ -19,6 +20,7 @@ struct Labels {
   static constexpr std::string_view kType = "labels";
   TensorSpec tensor;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const { return tensor.ToString(); }
   friend bool operator==(const Labels&, const Labels&) = default;
 };
 

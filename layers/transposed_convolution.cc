@@ -7,6 +7,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/layers/checks.h"
 #include "neap/layers/linear_steps.h"
+#include "neap/layers/parameter_text.h"
 
 namespace neap {
 namespace {
@@ -29,6 +30,15 @@ absl::StatusOr<Extent2d> OutputExtent(const TransposedConvolution& layer, const 
 }
 
 }  // namespace
+
+std::string TransposedConvolution::Parameters() const {
+  return ParameterText({{"out_channels", out_channels},
+                        {"kernel", kernel},
+                        {"stride", stride},
+                        {"padding", padding},
+                        {"bias", bias},
+                        {"bilinear", bilinear}});
+}
 
 absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));

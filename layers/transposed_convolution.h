@@ -38,6 +38,7 @@ struct TransposedConvolution {
             .bias = false};
   }
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
   friend bool operator==(const TransposedConvolution&, const TransposedConvolution&) = default;
 };
 
