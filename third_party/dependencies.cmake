@@ -60,6 +60,24 @@ else()
   target_include_directories(neap_dnnl INTERFACE ${dnnl_SOURCE_DIR}/include ${dnnl_BINARY_DIR}/include)
 endif()
 
+# SQLite's own release has no CMake files: fetched, its one source file is compiled here.
+find_package(SQLite3 3.37 QUIET)
+if(NOT SQLite3_FOUND)
+  if(NOT NEAP_FETCH)
+    message(FATAL_ERROR "SQLite 3.37 not found: install the Debian package libsqlite3-dev, "
+                        "or configure with -DNEAP_FETCH=ON to download it")
+  endif()
+  enable_language(C)
+  include(FetchContent)
+  FetchContent_Declare(sqlite3 URL https://www.sqlite.org/2024/sqlite-amalgamation-3450100.zip
+                       DOWNLOAD_EXTRACT_TIMESTAMP ON)
+  FetchContent_MakeAvailable(sqlite3)
+  add_library(neap_sqlite3 STATIC ${sqlite3_SOURCE_DIR}/sqlite3.c)
+  target_include_directories(neap_sqlite3 SYSTEM PUBLIC ${sqlite3_SOURCE_DIR})
+  target_link_libraries(neap_sqlite3 PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+  add_library(SQLite::SQLite3 ALIAS neap_sqlite3)
+endif()
+
 if(NEAP_STATIC_DEPS)
   include(static_dependencies)
 endif()

@@ -17,6 +17,14 @@ foreach(target IN LISTS neap_imported)
                                              IMPORTED_SONAME_${configuration} "")
 endforeach()
 
+# libsqlite3-dev has both kinds of library, too.
+get_target_property(shared SQLite::SQLite3 IMPORTED_LOCATION)
+if(shared MATCHES "\\.so$")
+  string(REGEX REPLACE "\\.so$" ".a" archive ${shared})
+  set_target_properties(SQLite::SQLite3 PROPERTIES IMPORTED_LOCATION ${archive}
+                        INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m")
+endif()
+
 # oneDNN comes only as a shared library: beside the command, where RUNPATH $ORIGIN finds it.
 if(TARGET DNNL::dnnl)
   get_target_property(configuration DNNL::dnnl IMPORTED_CONFIGURATIONS)

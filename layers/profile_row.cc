@@ -1,0 +1,144 @@
+#include "neap/layers/profile_row.h"
+
+#include <bit>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/stable_hash.h"
+#include "neap/core/status_macros.h"
+
+namespace neap {
+namespace {
+
+constexpr char kAddSystem[] =
+    "INSERT INTO systems (device, versions) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+constexpr char kAddOperation[] = "INSERT INTO operations (text) VALUES (?1) ON CONFLICT DO NOTHING";
+constexpr char kReplace[] = R"sql(
+INSERT INTO measurements
+  SELECT systems.id, operations.id, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+  FROM systems, operations WHERE device = ?1 AND versions = ?2 AND text = ?3
+ON CONFLICT DO UPDATE SET
+  workspace_bytes = excluded.workspace_bytes, deterministic = excluded.deterministic,
+  median_seconds = excluded.median_seconds, spread = excluded.spread, repeats = excluded.repeats,
+  failure = excluded.failure, recorded_unix_ms = excluded.recorded_unix_ms,
+  checksum = excluded.checksum
+)sql";
+constexpr char kUnlessBetter[] =
+    "WHERE (excluded.repeats, excluded.recorded_unix_ms) > (repeats, recorded_unix_ms)";
+
+// Of everything in the row; any two rows that differ give different text.
+int64_t Checksum(const ProfileRow& row) {
+  const Measurement& m = row.measurement;
+  const auto counted = [](const std::string& text) { return absl::StrCat(text.size(), ":", text); };
+  return std::bit_cast<int64_t>(StableHash(absl::StrCat(
+      counted(row.device.name), counted(row.device.versions), counted(row.operation),
+      counted(m.engine.id), counted(m.failure), m.batch, " ", m.engine.workspace_bytes, " ",
+      m.engine.deterministic ? 1 : 0, " ", std::bit_cast<uint64_t>(m.median_seconds), " ",
+      std::bit_cast<uint64_t>(m.spread), " ", m.repeats, " ", m.recorded_unix_ms)));
+}
+
+ProfileRow ReadRow(const SqliteRow& row) {
+  return {.device = {row.Text(0), row.Text(1)},
+          .operation = row.Text(2),
+          .measurement = {.batch = row.Integer(3),
+                          .engine = {.id = row.Text(4),
+                                     .workspace_bytes = row.Integer(5),
+                                     .deterministic = row.Integer(6) != 0},
+                          .median_seconds = row.Real(7),
+                          .spread = row.Real(8),
+                          .repeats = row.Integer(9),
+                          .failure = row.Text(10),
+                          .recorded_unix_ms = row.Integer(11)}};
+}
+
+std::string Name(const ProfileRow& row) {
+  return absl::StrCat(row.operation, ", batch ", row.measurement.batch, ", engine ",
+                      row.measurement.engine.id);
+}
+
+}  // namespace
+
+const char kProfileSchema[] = R"sql(
+CREATE TABLE systems (
+  id INTEGER PRIMARY KEY,
+  device TEXT NOT NULL,
+  versions TEXT NOT NULL,
+  UNIQUE (device, versions)
+) STRICT;
+CREATE TABLE operations (
+  id INTEGER PRIMARY KEY,
+  text TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE measurements (
+  system INTEGER NOT NULL REFERENCES systems,
+  operation INTEGER NOT NULL REFERENCES operations,
+  batch INTEGER NOT NULL CHECK (batch > 0),
+  engine TEXT NOT NULL,
+  workspace_bytes INTEGER NOT NULL CHECK (workspace_bytes >= 0),
+  deterministic INTEGER NOT NULL CHECK (deterministic IN (0, 1)),
+  median_seconds REAL CHECK (median_seconds > 0),
+  spread REAL CHECK (spread >= 0),
+  repeats INTEGER NOT NULL CHECK (repeats >= 0),
+  failure TEXT,
+  recorded_unix_ms INTEGER NOT NULL,
+  checksum INTEGER NOT NULL,
+  PRIMARY KEY (system, operation, batch, engine),
+  CHECK ((median_seconds IS NULL) = (failure IS NOT NULL)),
+  CHECK ((median_seconds IS NULL) = (spread IS NULL)),
+  CHECK ((median_seconds IS NULL) = (repeats = 0))
+) STRICT, WITHOUT ROWID;
+CREATE VIEW profile AS
+  SELECT device, versions, text AS operation, batch, engine, workspace_bytes, deterministic,
+         median_seconds, spread, repeats, failure, recorded_unix_ms, checksum
+  FROM measurements
+  JOIN systems ON systems.id = system
+  JOIN operations ON operations.id = measurements.operation;
+)sql";
+
+absl::Status CheckPossible(const Measurement& m) {
+  const bool is_engine = m.batch > 0 && !m.engine.id.empty() && m.engine.workspace_bytes >= 0;
+  const bool is_time = m.repeats > 0 && m.median_seconds > 0 && std::isfinite(m.median_seconds) &&
+                       m.spread >= 0 && std::isfinite(m.spread);
+  const bool is_none = m.repeats == 0 && m.median_seconds == 0 && m.spread == 0;
+  if (is_engine && (m.failed() ? is_none : is_time)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("no measurement: batch ", m.batch, ", engine \"", m.engine.id, "\", workspace ",
+                   m.engine.workspace_bytes, " bytes, median ", m.median_seconds, " s, spread ",
+                   m.spread, ", ", m.repeats, " repeats, failure \"", m.failure, "\""));
+}
+
+absl::StatusOr<std::vector<ProfileRow>> ReadRows(SqliteConnection& connection,
+                                                 const std::string& where,
+                                                 absl::Span<const SqliteValue> values) {
+  std::vector<ProfileRow> rows;
+  std::string corrupt;
+  RETURN_IF_ERROR(connection.Run(
+      absl::StrCat("SELECT device, versions, operation, batch, engine, workspace_bytes, ",
+                   "deterministic, median_seconds, spread, repeats, failure, recorded_unix_ms, ",
+                   "checksum FROM profile WHERE ", where,
+                   " ORDER BY device, versions, operation, batch, engine"),
+      values, [&](const SqliteRow& row) {
+        rows.push_back(ReadRow(row));
+        if (Checksum(rows.back()) != row.Integer(12)) corrupt = Name(rows.back());
+      }));
+  if (corrupt.empty()) return rows;
+  return absl::DataLossError(absl::StrCat(connection.path(), ": corrupt: the row of ", corrupt,
+                                          " does not match its checksum"));
+}
+
+absl::StatusOr<bool> WriteRow(SqliteConnection& connection, const ProfileRow& row,
+                              OnConflict on_conflict) {
+  RETURN_IF_ERROR(connection.Run(kAddSystem, {row.device.name, row.device.versions}));
+  RETURN_IF_ERROR(connection.Run(kAddOperation, {row.operation}));
+  const Measurement& m = row.measurement;
+  const auto unless_failed = [&](SqliteValue value) { return m.failed() ? SqliteValue() : value; };
+  RETURN_IF_ERROR(connection.Run(
+      on_conflict == OnConflict::kReplace ? kReplace : absl::StrCat(kReplace, kUnlessBetter),
+      {row.device.name, row.device.versions, row.operation, m.batch, m.engine.id,
+       m.engine.workspace_bytes, int64_t{m.engine.deterministic}, unless_failed(m.median_seconds),
+       unless_failed(m.spread), m.repeats, m.failed() ? SqliteValue(m.failure) : SqliteValue(),
+       m.recorded_unix_ms, Checksum(row)}));
+  return connection.ChangedRows() > 0;
+}
+
+}  // namespace neap

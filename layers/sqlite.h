@@ -1,0 +1,108 @@
+// SQLite with statuses for codes, and connections, statements and transactions that end themselves.
+//
+// What a caller must know of an error is in its code: DATA_LOSS a file that is no database or a
+// corrupt one, UNAVAILABLE one that others kept locked for kSqliteWaitMs, PERMISSION_DENIED,
+// RESOURCE_EXHAUSTED (full disk), NOT_FOUND, otherwise INTERNAL. The message has the file and what
+// SQLite says.
+//
+//   ASSIGN_OR_RETURN(SqliteConnection db, SqliteConnection::Open(path, SqliteAccess::kReadWrite));
+//   int64_t count = 0;
+//   RETURN_IF_ERROR(db.Run("SELECT count(*) FROM operations WHERE text = ?1", {operation},
+//                          [&](const SqliteRow& row) { count = row.Integer(0); }));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace neap {
+
+inline constexpr int kSqliteWaitMs = 30'000;
+
+enum class SqliteAccess : uint8_t {
+  kRead,
+  kReadUnlocked,  // of a file that nobody changes: takes no lock and makes no file beside it
+  kReadWrite,     // creates the file where there is none
+};
+
+// monostate: NULL.
+using SqliteValue = std::variant<std::monostate, int64_t, double, std::string_view>;
+
+// Columns count from 0. NULL is 0 or empty.
+class SqliteRow {
+ public:
+  explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
+  int64_t Integer(int column) const;
+  double Real(int column) const;
+  std::string Text(int column) const;
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+// *Threads*: one at a time; never to be carried over a fork(). Nothing else may open a database
+// file that a connection of the same process has open: closing it would take the connection's locks
+// away.
+class SqliteConnection {
+ public:
+  using OnRow = absl::FunctionRef<void(const SqliteRow&)>;
+
+  static absl::StatusOr<SqliteConnection> Open(const std::string& path, SqliteAccess access);
+
+  const std::string& path() const { return path_; }
+
+  // One statement, with values for ?1, ?2, ... Its compiled form is kept for the next time.
+  absl::Status Run(const std::string& sql, absl::Span<const SqliteValue> values, OnRow on_row);
+  absl::Status Run(const std::string& sql, absl::Span<const SqliteValue> values = {});
+  // Several statements, separated by semicolons.
+  absl::Status RunScript(const std::string& sql);
+  // Rows that the last INSERT or UPDATE changed.
+  int64_t ChangedRows() const;
+  // Whether the path no longer names the file that was opened.
+  bool HasMoved() const;
+  bool CanWrite() const;
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const;
+  };
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  SqliteConnection(std::unique_ptr<sqlite3, Close> database, std::string path)
+      : database_(std::move(database)), path_(std::move(path)) {}
+  absl::Status Error(std::string_view call) const;
+  absl::StatusOr<sqlite3_stmt*> Prepare(const std::string& sql);
+
+  std::unique_ptr<sqlite3, Close> database_;
+  std::string path_;
+  absl::flat_hash_map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
+};
+
+// Rolled back on destruction unless committed. Waits for other writers at the beginning, not in the
+// middle, where two that have both read could only fail.
+class SqliteTransaction {
+ public:
+  static absl::StatusOr<SqliteTransaction> Begin(SqliteConnection& connection);
+  ~SqliteTransaction();
+  SqliteTransaction(SqliteTransaction&& other) noexcept;
+  SqliteTransaction& operator=(SqliteTransaction&&) = delete;
+  absl::Status Commit();
+
+ private:
+  explicit SqliteTransaction(SqliteConnection& connection) : connection_(&connection) {}
+  SqliteConnection* connection_;  // null once committed or moved from
+};
+
+}  // namespace neap
