@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# ResNet-50's speed on this machine's GPU, neap and PyTorch side by side. Logs go to ${OUT:-build/gpu}.
+# ResNet-50's speed on this machine's GPU: in the 6.2 GiB that PyTorch's save_on_cpu takes, with a trace of one step under each
+# policy (docs/timeline.md), and neap and PyTorch side by side. Logs and traces go to ${OUT:-build/gpu}.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root"
 
 {
   nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader || true
-  neap devices || true
+  neap devices --measure-copies || true
   echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
@@ -14,5 +15,9 @@ for kind in 'fp32 nchw' 'tf32 nhwc'; do
   read -r dtype layout <<<"$kind"
   neap train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 60 --dtype "$dtype" \
     --layout "$layout" 2>&1 | tee "$out/bench_resnet50_$dtype.log"
+done
+for policy in chen superneurons offload; do
+  neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 --steps 30 --dtype tf32 --layout nhwc \
+    --policy "$policy" --budget 6.2GiB --trace-out "$out/trace_resnet50_$policy.json" 2>&1 | tee "$out/resnet50_6GiB_$policy.log"
 done
 python3 -u scripts/compare_pytorch.py --neap "$programs/neap" 2>&1 | tee "$out/compare_pytorch.log"
