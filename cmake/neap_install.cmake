@@ -24,4 +24,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/neapConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/neapConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(EXPORT neap_targets NAMESPACE neap:: FILE neapTargets.cmake DESTINATION ${neap_config_folder})
 install(FILES ${PROJECT_BINARY_DIR}/neapConfig.cmake ${PROJECT_BINARY_DIR}/neapConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/third_party/FindGLPK.cmake
         DESTINATION ${neap_config_folder})

@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 # ocl-icd-opencl-dev: the CMake files of libdnnl-dev ask for OpenCL but the package does not depend on it.
 packages=(g++ cmake ninja-build ccache libabsl-dev libboost-dev doctest-dev libdnnl-dev ocl-icd-opencl-dev
-          nlohmann-json3-dev libsqlite3-dev libbenchmark-dev ca-certificates)
+          libglpk-dev nlohmann-json3-dev libsqlite3-dev libbenchmark-dev ca-certificates)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0
 cuda_wheels=(nvidia-cuda-{nvcc,runtime,cccl,crt,nvrtc}"==13.0.*" "nvidia-nvvm==13.0.*" "nvidia-cublas==13.0.*"
              nvidia-cudnn-cu13==9.19.0.56)

@@ -78,6 +78,12 @@ if(NOT SQLite3_FOUND)
   add_library(SQLite::SQLite3 ALIAS neap_sqlite3)
 endif()
 
+# GLPK is built by autotools: it is not downloaded.
+find_package(GLPK 4.65 QUIET)
+if(NOT GLPK_FOUND)
+  message(FATAL_ERROR "GLPK 4.65 not found: install the Debian package libglpk-dev")
+endif()
+
 if(NEAP_STATIC_DEPS)
   include(static_dependencies)
 endif()
