@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "neap/memory/byte_history.h"
+
 namespace neap {
 namespace {
 
@@ -21,45 +23,10 @@ void Merge(PerStream& into, const PerStream& other) {
 
 size_t Index(Stream stream) { return static_cast<size_t>(stream); }
 
-// Who touched which bytes of the arena last, where no tensor lies now.
-class History {
- public:
-  PerStream Last(const Region& region) const {
-    PerStream last = kNone;
-    auto piece = pieces_.upper_bound(region.offset);
-    if (piece != pieces_.begin()) --piece;
-    for (; piece != pieces_.end() && piece->first < region.end(); ++piece) {
-      if (EndOf(piece) > region.offset) Merge(last, piece->second);
-    }
-    return last;
-  }
-  void Set(const Region& region, const PerStream& touches) {
-    Split(region.offset);
-    Split(region.end());
-    pieces_.erase(pieces_.lower_bound(region.offset), pieces_.lower_bound(region.end()));
-    pieces_.emplace(region.offset, touches);
-  }
-
- private:
-  using Pieces = std::map<int64_t, PerStream>;  // by first byte; each reaches to the next
-
-  int64_t EndOf(Pieces::const_iterator piece) const {
-    const auto next = std::next(piece);
-    return next == pieces_.end() ? kUnbounded : next->first;
-  }
-  void Split(int64_t at) {
-    auto after = pieces_.upper_bound(at);
-    const PerStream touches = after == pieces_.begin() ? kNone : std::prev(after)->second;
-    pieces_.emplace(at, touches);
-  }
-
-  static constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
-  Pieces pieces_;
-};
-
 class WaitWriter {
  public:
-  explicit WaitWriter(const Plan& plan) : plan_(plan), tensors_(plan.tensors.size()) {
+  explicit WaitWriter(const Plan& plan)
+      : plan_(plan), tensors_(plan.tensors.size()), history_(kNone) {
     known_.fill(kNone);
   }
 
@@ -77,6 +44,12 @@ class WaitWriter {
     PerStream host = kNone;     // last access to the host copy
   };
   State& At(TensorId tensor) { return tensors_[tensor.index()]; }
+
+  PerStream LastTouches(const Region& region) const {
+    PerStream last = kNone;
+    history_.ForEach(region, [&](const PerStream& touches) { Merge(last, touches); });
+    return last;
+  }
 
   // `stream` goes on when all of `actions` are done.
   void Require(Stream stream, const PerStream& actions) {
@@ -117,7 +90,7 @@ class WaitWriter {
   void Apply(const AllocAction& alloc) {
     State& state = At(alloc.tensor);
     const auto sharer = at_.find(alloc.region.offset);
-    state.touches = sharer == at_.end() ? history_.Last(alloc.region) : At(sharer->second).touches;
+    state.touches = sharer == at_.end() ? LastTouches(alloc.region) : At(sharer->second).touches;
     state.written = kNone;
     state.region = alloc.region;
     at_.insert_or_assign(alloc.region.offset, alloc.tensor);
@@ -144,7 +117,7 @@ class WaitWriter {
     PerStream needs = kNone;  // together: waiting for the last of a stream is enough
     for (TensorId tensor : reads) Merge(needs, At(tensor).written);
     for (TensorId tensor : writes) Merge(needs, At(tensor).touches);
-    if (compute.workspace.has_value()) Merge(needs, history_.Last(*compute.workspace));
+    if (compute.workspace.has_value()) Merge(needs, LastTouches(*compute.workspace));
     Require(Stream::kCompute, needs);
     const int64_t index = Issue(Stream::kCompute, compute);
     PerStream now = kNone;
@@ -187,7 +160,7 @@ class WaitWriter {
   std::array<PerStream, kStreamCount> known_{};  // by stream: what it has waited for
   std::vector<State> tensors_;                   // by TensorId
   std::map<int64_t, TensorId> at_;               // by offset: the last to be given these bytes
-  History history_;
+  ByteHistory<PerStream> history_;  // by byte: who touched it, where no tensor lies now
 };
 
 }  // namespace
