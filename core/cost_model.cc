@@ -31,7 +31,8 @@ double PredictSeconds(const Program& program, const Step& step, const DeviceDesc
 
 TimelineCosts PredictCosts(const Program& program, const DeviceDescription& device) {
   TimelineCosts costs = {.d2h_bytes_per_second = device.copy_bandwidth,
-                         .h2d_bytes_per_second = device.copy_bandwidth};
+                         .h2d_bytes_per_second = device.copy_bandwidth,
+                         .peer_bytes_per_second = device.peer_bandwidth};
   for (const Step& step : program.steps) {
     costs.step_seconds.push_back(PredictSeconds(program, step, device));
     costs.rerun_seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));

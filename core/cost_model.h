@@ -13,7 +13,7 @@ namespace neap {
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun = false);
 
-// Of every step, and of transfers at the device's copy bandwidth.
+// Of every step, and of transfers at the device's bandwidths to host and peer.
 TimelineCosts PredictCosts(const Program& program, const DeviceDescription& device);
 
 }  // namespace neap

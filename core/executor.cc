@@ -9,7 +9,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
 #include "neap/layers/join.h"
-#include "neap/memory/host_pool.h"
+#include "neap/memory/external_pool.h"
 
 namespace neap {
 
@@ -24,26 +24,29 @@ class Executor::Binder {
         arena_(arena),
         homes_(homes),
         regions_(plan.tensors.size()),
-        host_offsets_(plan.tensors.size(), 0) {
+        copies_(plan.tensors.size()) {
     executor_.given_.resize(plan.tensors.size(), nullptr);
     executor_.action_count_ = plan.actions.size();
     const HostHomes layout = LayOutHostHomes(plan);
     for (const PlanTensor& tensor : plan.tensors) {
-      if (tensor.on_host)
-        executor_.given_[tensor.id.index()] = homes_ + layout.offsets[tensor.id.index()];
+      if (!tensor.on_host) continue;
+      copies_[tensor.id.index()] = homes_ + layout.offsets[tensor.id.index()];
+      executor_.given_[tensor.id.index()] = copies_[tensor.id.index()];
     }
   }
 
   absl::Status Bind() {
-    RETURN_IF_ERROR(ReserveHostPool());
+    RETURN_IF_ERROR(ReservePools());
     for (const Action& action : plan_.actions) {
       if (const auto* wait = std::get_if<WaitAction>(&action))
         event_of_.try_emplace(wait->on, event_of_.size());
     }
-    for (const HostPlace& place : host_places_) {
-      if (place.wait_for.has_value()) event_of_.try_emplace(*place.wait_for, event_of_.size());
+    for (const PoolLayout& layout : layouts_) {
+      for (const PoolPlace& place : layout.places) {
+        if (place.wait_for.has_value()) event_of_.try_emplace(*place.wait_for, event_of_.size());
+      }
     }
-    const bool transfers = plan_.host_peak_bytes > 0;
+    const bool transfers = plan_.host_peak_bytes > 0 || plan_.peer_peak_bytes > 0;
     if (transfers) {
       Join(Stream::kD2h, Stream::kCompute);
       Join(Stream::kH2d, Stream::kCompute);
@@ -79,12 +82,15 @@ class Executor::Binder {
     executor_.operations_.emplace_back(WaitEvent{later, event});
   }
 
-  absl::Status ReserveHostPool() {
-    HostLayout layout = LayOutHostPool(plan_);
-    if (layout.bytes == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(executor_.host_pool_,
-                     executor_.device_->Allocate(MemoryKind::kPinnedHost, layout.bytes));
-    host_places_ = std::move(layout.places);
+  absl::Status ReservePools() {
+    constexpr std::array<MemoryKind, kPoolCount> kMemory = {MemoryKind::kPinnedHost,
+                                                            MemoryKind::kPeer};
+    layouts_ = LayOutPools(plan_);
+    for (size_t pool = 0; pool < layouts_.size(); ++pool) {
+      if (layouts_[pool].bytes == 0) continue;
+      ASSIGN_OR_RETURN(executor_.pools_[pool],
+                       executor_.device_->Allocate(kMemory[pool], layouts_[pool].bytes));
+    }
     return absl::OkStatus();
   }
 
@@ -98,22 +104,23 @@ class Executor::Binder {
   absl::Status BindAction(const FreeAction& /*free*/) { return absl::OkStatus(); }
 
   absl::Status BindAction(const OffloadAction& offload) {
-    if (!plan_.tensors[offload.tensor.index()].on_host) TakeHostPlace(offload.tensor);
-    const auto [device, host] = Places(offload.tensor);
+    if (!plan_.tensors[offload.tensor.index()].on_host) TakePlace(offload);
     executor_.operations_.emplace_back(
-        Transfer{action_, Stream::kD2h, host, device, Bytes(offload.tensor), End(offload.tensor)});
+        Transfer{action_, Stream::kD2h, copies_[offload.tensor.index()], Place(offload.tensor),
+                 Bytes(offload.tensor), End(offload.tensor)});
     return absl::OkStatus();
   }
-  void TakeHostPlace(TensorId tensor) {
-    const HostPlace& place = host_places_[next_place_++];
-    host_offsets_[tensor.index()] = place.offset;
+  void TakePlace(const OffloadAction& offload) {
+    const auto pool = static_cast<size_t>(offload.pool);
+    const PoolPlace& place = layouts_[pool].places[next_place_[pool]++];
+    copies_[offload.tensor.index()] = executor_.pools_[pool].data() + place.offset;
     if (place.wait_for.has_value()) {
       executor_.operations_.emplace_back(WaitEvent{Stream::kD2h, event_of_.at(*place.wait_for)});
     }
   }
   absl::Status BindAction(const PrefetchAction& prefetch) {
-    const auto [device, host] = Places(prefetch.tensor);
-    executor_.operations_.emplace_back(Transfer{action_, Stream::kH2d, device, host,
+    executor_.operations_.emplace_back(Transfer{action_, Stream::kH2d, Place(prefetch.tensor),
+                                                copies_[prefetch.tensor.index()],
                                                 Bytes(prefetch.tensor), End(prefetch.tensor)});
     return absl::OkStatus();
   }
@@ -207,7 +214,7 @@ class Executor::Binder {
     const auto scratch = ScratchGradients(step, compute);
     std::vector<void*> addresses;
     for (const OperandSpec& operand : signature.operands) {
-      void* address = arena_ + regions_[TensorOf(step, operand.operand).index()].offset;
+      void* address = Place(TensorOf(step, operand.operand));
       for (const auto& [use, place] : scratch) {
         if (use.operand == operand.operand) address = place;
       }
@@ -234,7 +241,7 @@ class Executor::Binder {
     for (const Use& addend : step.reads) {
       if (addend.operand.slot != Slot::kAddend) continue;
       const TensorId sum = TensorOf(step, {Slot::kInputGrad, addend.operand.index});
-      RETURN_IF_ERROR(BindAddition(sum, arena_ + regions_[addend.tensor.index()].offset));
+      RETURN_IF_ERROR(BindAddition(sum, Place(addend.tensor)));
     }
     return absl::OkStatus();
   }
@@ -247,7 +254,7 @@ class Executor::Binder {
                                                   {{Slot::kInput, 1}, spec, Access::kRead},
                                                   {{Slot::kOutput, 0}, spec, Access::kWrite}}};
     ASSIGN_OR_RETURN(const size_t kernel, MakeKernel("sum of gradients", signature, "", 0));
-    void* place = arena_ + regions_[sum.index()].offset;
+    void* place = Place(sum);
     executor_.operations_.emplace_back(Launch{
         .action = action_, .kernel = kernel, .operands = {place, addend, place}, .end = End(sum)});
     return absl::OkStatus();
@@ -255,12 +262,7 @@ class Executor::Binder {
 
   int64_t Bytes(TensorId tensor) const { return plan_.tensors[tensor.index()].bytes; }
   int64_t End(TensorId tensor) const { return regions_[tensor.index()].end(); }
-  std::pair<std::byte*, std::byte*> Places(TensorId tensor) const {
-    std::byte* host = plan_.tensors[tensor.index()].on_host
-                          ? executor_.given_[tensor.index()]
-                          : executor_.host_pool_.data() + host_offsets_[tensor.index()];
-    return {arena_ + regions_[tensor.index()].offset, host};
-  }
+  std::byte* Place(TensorId tensor) const { return arena_ + regions_[tensor.index()].offset; }
 
   const Program& program_;
   const Plan& plan_;
@@ -269,12 +271,12 @@ class Executor::Binder {
   std::byte* homes_;
   std::vector<Region> regions_;  // by TensorId, as of the action at hand
   absl::flat_hash_map<std::pair<StepSignature, std::string>, size_t> kernel_of_;  // by engine id
-  std::vector<HostPlace> host_places_;             // of the offloads, in issue order
-  size_t next_place_ = 0;                          // of the next offload
-  std::vector<int64_t> host_offsets_;              // by TensorId, as of the action at hand
-  absl::flat_hash_map<int64_t, size_t> event_of_;  // by action index
-  size_t joins_ = 0;                               // events after those
-  size_t action_ = 0;                              // at hand
+  PoolLayouts layouts_;                             // places of the offloads, in issue order
+  std::array<size_t, kPoolCount> next_place_ = {};  // by Pool: of the next offload
+  std::vector<std::byte*> copies_;                  // by TensorId, as of the action at hand
+  absl::flat_hash_map<int64_t, size_t> event_of_;   // by action index
+  size_t joins_ = 0;                                // events after those
+  size_t action_ = 0;                               // at hand
 };
 
 absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& plan, Device& device,

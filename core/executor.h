@@ -20,6 +20,7 @@
 // UNIMPLEMENTED for micro-batches.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -103,9 +104,9 @@ class Executor {
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Operation> operations_;
   std::vector<Event> events_;
-  std::vector<std::byte*> given_;  // by TensorId
-  size_t action_count_ = 0;        // of the plan
-  Buffer host_pool_;
+  std::vector<std::byte*> given_;         // by TensorId
+  size_t action_count_ = 0;               // of the plan
+  std::array<Buffer, kPoolCount> pools_;  // by Pool
   int64_t measured_peak_bytes_ = 0;
 };
 

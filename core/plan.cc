@@ -12,8 +12,8 @@
 namespace neap {
 namespace {
 
-// By action: a prefetch, and none after it reads the same host copy.
-std::vector<bool> LastReadsOfHostCopies(const Plan& plan) {
+// By action: a prefetch, and none after it reads the same copy.
+std::vector<bool> LastReadsOfCopies(const Plan& plan) {
   std::vector<bool> is_last(plan.actions.size());
   std::vector<bool> is_read_later(plan.tensors.size());
   for (size_t i = plan.actions.size(); i-- > 0;) {
@@ -27,17 +27,17 @@ std::vector<bool> LastReadsOfHostCopies(const Plan& plan) {
   return is_last;
 }
 
-// Replays allocations and host copies. A region shared in place counts once, for the tensor that
-// had it first.
+// Replays allocations and copies outside the arena. A region shared in place counts once, for the
+// tensor that had it first.
 class Bookkeeping {
  public:
   explicit Bookkeeping(const Plan& plan)
       : plan_(plan),
         regions_(plan.tensors.size()),
-        is_last_read_(LastReadsOfHostCopies(plan)),
-        is_on_host_(plan.tensors.size()) {
+        is_last_read_(LastReadsOfCopies(plan)),
+        copy_in_(plan.tensors.size()) {
     for (const PlanTensor& tensor : plan.tensors) {
-      if (tensor.on_host) CountOnHost(tensor.id, true);
+      if (tensor.on_host) MoveCopy(tensor.id, Pool::kHost);
     }
   }
 
@@ -68,10 +68,10 @@ class Bookkeeping {
     Count(sharers.first, -1);
     sharers_.erase(offset);
   }
-  void Apply(const OffloadAction& offload) { CountOnHost(offload.tensor, true); }
+  void Apply(const OffloadAction& offload) { MoveCopy(offload.tensor, offload.pool); }
   void Apply(const PrefetchAction& prefetch) {
     const bool stays = plan_.tensors[prefetch.tensor.index()].on_host;
-    if (is_last_read_[action_] && !stays) CountOnHost(prefetch.tensor, false);
+    if (is_last_read_[action_] && !stays) MoveCopy(prefetch.tensor, std::nullopt);
   }
   void Apply(const WaitAction& /*changes_nothing*/) {}
   void Apply(const ComputeAction& compute) {
@@ -81,7 +81,8 @@ class Bookkeeping {
     memory.live_activation_bytes = live_activation_bytes_;
     memory.live_activations = live_activations_;
     memory.free_bytes = plan_.budget_bytes - memory.live_bytes;
-    memory.host_bytes = host_bytes_;
+    memory.host_bytes = pool_bytes_[static_cast<size_t>(Pool::kHost)];
+    memory.peer_bytes = pool_bytes_[static_cast<size_t>(Pool::kPeer)];
     memory.role_bytes = role_bytes_;
     memory.engine = absl::StrJoin(compute.engines, "+", [](std::string* out, const EngineUse& use) {
       out->append(use.engine);
@@ -98,11 +99,12 @@ class Bookkeeping {
     live_activation_bytes_ += sign * tensor.bytes;
     live_activations_ += sign;
   }
-  void CountOnHost(TensorId id, bool on_host) {
-    if (is_on_host_[id.index()] == on_host) return;
-    is_on_host_[id.index()] = on_host;
+  void MoveCopy(TensorId id, std::optional<Pool> to) {
     const int64_t bytes = RoundUp(plan_.tensors[id.index()].bytes, kBlockBytes);
-    host_bytes_ += on_host ? bytes : -bytes;
+    std::optional<Pool>& in = copy_in_[id.index()];
+    if (in.has_value()) pool_bytes_[static_cast<size_t>(*in)] -= bytes;
+    if (to.has_value()) pool_bytes_[static_cast<size_t>(*to)] += bytes;
+    in = to;
   }
 
   const Plan& plan_;
@@ -112,9 +114,9 @@ class Bookkeeping {
   int64_t live_bytes_ = 0;
   int64_t live_activation_bytes_ = 0;
   int live_activations_ = 0;
-  const std::vector<bool> is_last_read_;  // by action
-  std::vector<bool> is_on_host_;          // by TensorId
-  int64_t host_bytes_ = 0;
+  const std::vector<bool> is_last_read_;      // by action
+  std::vector<std::optional<Pool>> copy_in_;  // by TensorId
+  std::array<int64_t, kPoolCount> pool_bytes_ = {};
   size_t action_ = 0;
   std::vector<StepMemory> memory_;
 };
@@ -144,6 +146,7 @@ std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute) 
   }
   return writes;
 }
+std::string_view Name(Pool pool) { return pool == Pool::kHost ? "host" : "peer"; }
 
 std::string StepName(const PlanStep& step) {
   return absl::StrFormat("%s %s", step.layer, Name(step.phase));
@@ -161,13 +164,19 @@ std::vector<StepMemory> MemoryPerStep(const Plan& plan) {
 
 Movement TotalMovement(const Plan& plan) {
   Movement total;
+  std::vector<Pool> copy_in(plan.tensors.size(), Pool::kHost);
   for (const Action& action : plan.actions) {
     if (const auto* compute = std::get_if<ComputeAction>(&action)) {
       total.extra_forwards += compute->recompute ? 1 : 0;
     } else if (const auto* offload = std::get_if<OffloadAction>(&action)) {
-      total.offloaded_bytes += plan.tensors[offload->tensor.index()].bytes;
+      const int64_t bytes = plan.tensors[offload->tensor.index()].bytes;
+      copy_in[offload->tensor.index()] = offload->pool;
+      total.offloaded_bytes += bytes;
+      total.peer_offloaded_bytes += offload->pool == Pool::kPeer ? bytes : 0;
     } else if (const auto* prefetch = std::get_if<PrefetchAction>(&action)) {
-      total.prefetched_bytes += plan.tensors[prefetch->tensor.index()].bytes;
+      const int64_t bytes = plan.tensors[prefetch->tensor.index()].bytes;
+      total.prefetched_bytes += bytes;
+      total.peer_prefetched_bytes += copy_in[prefetch->tensor.index()] == Pool::kPeer ? bytes : 0;
     }
   }
   return total;
@@ -209,8 +218,15 @@ std::string Plan::Summary() const {
   if (host_peak_bytes > 0) {
     absl::StrAppendFormat(&text,
                           "  moved                %s to the host, %s back; %s there at most\n",
-                          FormatBytes(total.offloaded_bytes), FormatBytes(total.prefetched_bytes),
+                          FormatBytes(total.offloaded_bytes - total.peer_offloaded_bytes),
+                          FormatBytes(total.prefetched_bytes - total.peer_prefetched_bytes),
                           FormatBytes(host_peak_bytes));
+  }
+  if (peer_peak_bytes > 0) {
+    absl::StrAppendFormat(&text,
+                          "  moved                %s to the peer, %s back; %s there at most\n",
+                          FormatBytes(total.peer_offloaded_bytes),
+                          FormatBytes(total.peer_prefetched_bytes), FormatBytes(peer_peak_bytes));
   }
   absl::StrAppendFormat(&text, "  steps                %d, predicted %.3f ms\n", steps.size(),
                         predicted_ms);

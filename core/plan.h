@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -44,6 +45,12 @@ struct Region {
   int64_t end() const { return offset + bytes; }
   friend bool operator==(const Region&, const Region&) = default;
 };
+
+// Memory outside the arena that copies of tensors are kept in (SuperNeurons 3.3, the unified tensor
+// pool): pinned memory of the host, memory of a peer GPU.
+enum class Pool : uint8_t { kHost, kPeer };
+inline constexpr int kPoolCount = 2;
+std::string_view Name(Pool pool);
 
 struct PlanTensor {
   TensorId id;
@@ -83,11 +90,12 @@ struct ComputeAction {
   std::optional<Region> workspace = std::nullopt;
   friend bool operator==(const ComputeAction&, const ComputeAction&) = default;
 };
-struct OffloadAction {  // d2h stream: device copy -> host pool
+struct OffloadAction {  // d2h stream: device copy -> `pool`
   TensorId tensor;
+  Pool pool = Pool::kHost;
   friend bool operator==(const OffloadAction&, const OffloadAction&) = default;
 };
-struct PrefetchAction {  // h2d stream: host copy -> its already allocated region
+struct PrefetchAction {  // h2d stream: the last offload's copy -> its already allocated region
   TensorId tensor;
   friend bool operator==(const PrefetchAction&, const PrefetchAction&) = default;
 };
@@ -112,6 +120,7 @@ struct Plan {
   int64_t peak_activation_bytes =
       0;  // largest sum of live activations, saved tensors and gradients
   int64_t host_peak_bytes = 0;
+  int64_t peer_peak_bytes = 0;
   double predicted_ms = 0;
   std::vector<PlanTensor> tensors;
   std::vector<PlanStep> steps;
@@ -150,7 +159,8 @@ struct StepMemory {
   int live_activations = 0;           // their number
   int64_t workspace_bytes = 0;
   int64_t free_bytes = 0;  // budget - live
-  int64_t host_bytes = 0;  // of host copies, whole blocks
+  int64_t host_bytes = 0;  // of copies on the host, whole blocks
+  int64_t peer_bytes = 0;  // of copies on the peer, likewise
   // By Role: live bytes without the workspace. Shared in place, they count for the tensor that had
   // them first.
   std::array<int64_t, kRoleCount> role_bytes = {};
@@ -165,9 +175,11 @@ std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory);
 
 // What an iteration does besides its steps.
 struct Movement {
-  int64_t extra_forwards = 0;    // steps run again
-  int64_t offloaded_bytes = 0;   // to the host
-  int64_t prefetched_bytes = 0;  // and back
+  int64_t extra_forwards = 0;         // steps run again
+  int64_t offloaded_bytes = 0;        // to the host and to the peer
+  int64_t prefetched_bytes = 0;       // and back
+  int64_t peer_offloaded_bytes = 0;   // of those, to the peer
+  int64_t peer_prefetched_bytes = 0;  // and back
 };
 Movement TotalMovement(const Plan& plan);
 

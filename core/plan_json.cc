@@ -50,7 +50,9 @@ Json ToJson(const AllocAction& action) {
 }
 Json ToJson(const FreeAction& action) { return {{"op", "free"}, {"tensor", action.tensor.value}}; }
 Json ToJson(const OffloadAction& action) {
-  return {{"op", "offload"}, {"tensor", action.tensor.value}};
+  Json out = {{"op", "offload"}, {"tensor", action.tensor.value}};
+  if (action.pool != Pool::kHost) out["pool"] = Name(action.pool);
+  return out;
 }
 Json ToJson(const PrefetchAction& action) {
   return {{"op", "prefetch"}, {"tensor", action.tensor.value}};
@@ -70,6 +72,10 @@ Json ToJson(const ComputeAction& action) {
     out["workspace"] = {{"offset", action.workspace->offset}, {"bytes", action.workspace->bytes}};
   }
   return out;
+}
+
+Json ToJson(const Action& action) {
+  return std::visit([](const auto& a) { return ToJson(a); }, action);
 }
 
 template <typename T>
@@ -154,11 +160,18 @@ class Reader {
     }
     return out;
   }
-  // There and true, or absent.
-  bool Flag(const char* key) {
-    const Json* value = Find(key);
-    if (value != nullptr && *value != Json(true)) Fail(absl::StrCat(key, " is not true"));
-    return value != nullptr;
+  // There and `value`, or absent.
+  bool Has(const char* key, const Json& value) {
+    const Json* found = Find(key);
+    if (found != nullptr && *found != value) Fail(absl::StrCat(key, " is not ", value.dump()));
+    return found != nullptr;
+  }
+  // Absent where it is 0.
+  int64_t NonZero(const char* key) {
+    if (!object_.is_object() || !object_.contains(key)) return 0;
+    const int64_t value = Integer(key);
+    if (value == 0) Fail(absl::StrCat(key, " is 0, but there"));
+    return value;
   }
   // Each key is asked for once.
   const Json* Find(const char* key) {
@@ -208,7 +221,7 @@ absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where
                        .shape = Shape({dims.begin(), dims.end()}),
                        .dtype = reader.Named("dtype", ParseDType),
                        .bytes = reader.Integer("bytes"),
-                       .on_host = reader.Flag("on_host")};
+                       .on_host = reader.Has("on_host", true)};
   RETURN_IF_ERROR(reader.Finish());
   return tensor;
 }
@@ -262,7 +275,7 @@ absl::StatusOr<Action> ReadAction(const Json& json, const std::string& where) {
     } else if (op == "free") {
       action = FreeAction{tensor};
     } else if (op == "offload") {
-      action = OffloadAction{tensor};
+      action = OffloadAction{tensor, reader.Has("pool", "peer") ? Pool::kPeer : Pool::kHost};
     } else if (op == "prefetch") {
       action = PrefetchAction{tensor};
     } else {
@@ -335,26 +348,23 @@ absl::Status ReadAll(Reader& reader, const char* key,
 }  // namespace
 
 std::string Plan::ToJson() const {
-  Json actions_json = Json::array();
-  for (const Action& action : actions) {
-    actions_json.push_back(std::visit([](const auto& a) { return neap::ToJson(a); }, action));
-  }
-  const Json json = {{"neap_plan", 1},
-                     {"net", net},
-                     {"batch", batch},
-                     {"dtype", Name(dtype)},
-                     {"layout", Name(layout)},
-                     {"policy", policy},
-                     {"device", device},
-                     {"budget_bytes", budget_bytes},
-                     {"arena_bytes", arena_bytes},
-                     {"peak_bytes", peak_bytes},
-                     {"peak_activation_bytes", peak_activation_bytes},
-                     {"host_peak_bytes", host_peak_bytes},
-                     {"predicted_ms", predicted_ms},
-                     {"tensors", Array(tensors)},
-                     {"steps", Array(steps)},
-                     {"actions", std::move(actions_json)}};
+  Json json = {{"neap_plan", 1},
+               {"net", net},
+               {"batch", batch},
+               {"dtype", Name(dtype)},
+               {"layout", Name(layout)},
+               {"policy", policy},
+               {"device", device},
+               {"budget_bytes", budget_bytes},
+               {"arena_bytes", arena_bytes},
+               {"peak_bytes", peak_bytes},
+               {"peak_activation_bytes", peak_activation_bytes},
+               {"host_peak_bytes", host_peak_bytes},
+               {"predicted_ms", predicted_ms}};
+  if (peer_peak_bytes != 0) json["peer_peak_bytes"] = peer_peak_bytes;
+  json["tensors"] = Array(tensors);
+  json["steps"] = Array(steps);
+  json["actions"] = Array(actions);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -375,6 +385,7 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
                .peak_bytes = reader.Integer("peak_bytes"),
                .peak_activation_bytes = reader.Integer("peak_activation_bytes"),
                .host_peak_bytes = reader.Integer("host_peak_bytes"),
+               .peer_peak_bytes = reader.NonZero("peer_peak_bytes"),
                .predicted_ms = reader.Number("predicted_ms")};
   RETURN_IF_ERROR(reader.status());
   RETURN_IF_ERROR(ReadAll(reader, "tensors", ReadTensor, plan.tensors));

@@ -14,7 +14,7 @@
 #include "neap/core/session_runtime.h"
 #include "neap/core/staging.h"
 #include "neap/core/status_macros.h"
-#include "neap/memory/host_pool.h"
+#include "neap/memory/external_pool.h"
 
 namespace neap {
 namespace {

@@ -65,23 +65,41 @@ class Player {
   Timeline timeline_;
 };
 
-double TransferSeconds(int64_t bytes, double bytes_per_second, double latency_seconds) {
-  if (bytes_per_second == 0) return latency_seconds;
-  return latency_seconds + static_cast<double>(bytes) / bytes_per_second;
-}
+// How long each action takes by `costs`; to be asked of one after another, in issue order.
+class PredictedSeconds {
+ public:
+  PredictedSeconds(const Plan& plan, const TimelineCosts& costs)
+      : plan_(plan), costs_(costs), copy_in_(plan.tensors.size(), Pool::kHost) {}
 
-double ActionSeconds(const Plan& plan, const Action& action, const TimelineCosts& costs) {
-  const auto transfer = [&](TensorId tensor, double bytes_per_second) {
-    return TransferSeconds(plan.tensors[tensor.index()].bytes, bytes_per_second,
-                           costs.transfer_latency_seconds);
-  };
-  if (const auto* offload = std::get_if<OffloadAction>(&action))
-    return transfer(offload->tensor, costs.d2h_bytes_per_second);
-  if (const auto* prefetch = std::get_if<PrefetchAction>(&action))
-    return transfer(prefetch->tensor, costs.h2d_bytes_per_second);
-  const auto& compute = std::get<ComputeAction>(action);
-  return (compute.recompute ? costs.rerun_seconds : costs.step_seconds)[compute.step.index()];
-}
+  double Next(const Action& action) {
+    if (const auto* offload = std::get_if<OffloadAction>(&action)) {
+      copy_in_[offload->tensor.index()] = offload->pool;
+      return Transfer(offload->tensor, costs_.d2h_bytes_per_second);
+    }
+    if (const auto* prefetch = std::get_if<PrefetchAction>(&action))
+      return Transfer(prefetch->tensor, costs_.h2d_bytes_per_second);
+    const auto& compute = std::get<ComputeAction>(action);
+    const size_t computed = computed_++;
+    if (!costs_.compute_seconds.empty()) return costs_.compute_seconds[computed];
+    const std::vector<double>& seconds =
+        compute.recompute ? costs_.rerun_seconds : costs_.step_seconds;
+    return seconds[compute.step.index()];
+  }
+
+ private:
+  double Transfer(TensorId tensor, double host_bytes_per_second) const {
+    const bool to_peer = copy_in_[tensor.index()] == Pool::kPeer;
+    const double bytes_per_second = to_peer ? costs_.peer_bytes_per_second : host_bytes_per_second;
+    if (bytes_per_second == 0) return costs_.transfer_latency_seconds;
+    return costs_.transfer_latency_seconds +
+           static_cast<double>(plan_.tensors[tensor.index()].bytes) / bytes_per_second;
+  }
+
+  const Plan& plan_;
+  const TimelineCosts& costs_;
+  std::vector<Pool> copy_in_;  // by TensorId
+  size_t computed_ = 0;        // compute actions so far
+};
 
 // A stream begins an action or has ended one.
 struct Edge {
@@ -107,8 +125,9 @@ std::vector<Edge> EdgesInOrder(const Plan& plan, const Timeline& timeline) {
 }  // namespace
 
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
+  PredictedSeconds predicted(plan, costs);
   const auto time_of = [&](size_t index, double clock_us) {
-    const double seconds = ActionSeconds(plan, plan.actions[index], costs);
+    const double seconds = predicted.Next(plan.actions[index]);
     return ActionTime{.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
   };
   return Player(plan, time_of).Play();

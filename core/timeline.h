@@ -29,8 +29,12 @@ namespace neap {
 struct TimelineCosts {
   std::vector<double> step_seconds;     // by StepId
   std::vector<double> rerun_seconds;    // by StepId: of a recomputation
+  // By compute action, in order: with the engines that the plan names. Where it is not empty, the
+  // two above are not looked at.
+  std::vector<double> compute_seconds = {};
   double d2h_bytes_per_second = 0;      // 0: as if bytes took no time
   double h2d_bytes_per_second = 0;      // likewise
+  double peer_bytes_per_second = 0;     // to a peer, and back; likewise
   double transfer_latency_seconds = 0;  // of each transfer, besides its bytes
 };
 

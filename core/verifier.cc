@@ -8,9 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/verifier_given.h"
-#include "neap/core/verifier_host.h"
 #include "neap/core/verifier_order.h"
 #include "neap/core/verifier_places.h"
+#include "neap/core/verifier_pools.h"
 #include "neap/core/verifier_site.h"
 #include "neap/core/verifier_values.h"
 
@@ -31,7 +31,7 @@ class Checker {
         values_(plan, site),
         order_(plan, site),
         given_(plan, site),
-        host_(plan, site) {}
+        pools_(plan, site) {}
 
   absl::Status Check() {
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
@@ -88,7 +88,7 @@ class Checker {
     order_.Begin(Stream::kD2h);
     RETURN_IF_ERROR(order_.Read(places_.region(offload.tensor)));
     RETURN_IF_ERROR(order_.WriteHostCopy(offload.tensor));
-    return host_.Offload(offload.tensor);
+    return pools_.Offload(offload);
   }
 
   absl::Status Apply(const PrefetchAction& prefetch) {
@@ -99,7 +99,7 @@ class Checker {
     RETURN_IF_ERROR(order_.ReadHostCopy(prefetch.tensor));
     RETURN_IF_ERROR(order_.Write(places_.region(prefetch.tensor)));
     given_.Prefetch(places_.region(prefetch.tensor));
-    host_.Prefetch(prefetch.tensor);
+    pools_.Prefetch(prefetch.tensor);
     return absl::OkStatus();
   }
 
@@ -252,7 +252,8 @@ class Checker {
          {Total{"peak_bytes", plan_.peak_bytes, places_.peak_bytes()},
           Total{"peak_activation_bytes", plan_.peak_activation_bytes,
                 places_.peak_activation_bytes()},
-          Total{"host_peak_bytes", plan_.host_peak_bytes, host_.peak_bytes()}}) {
+          Total{"host_peak_bytes", plan_.host_peak_bytes, pools_.peak_bytes(Pool::kHost)},
+          Total{"peer_peak_bytes", plan_.peer_peak_bytes, pools_.peak_bytes(Pool::kPeer)}}) {
       if (total.stated == total.found) continue;
       return site_.Fault(PlanFault::kTotals,
                          absl::StrFormat("%s is %d, but its actions reach %d", total.name,
@@ -267,7 +268,7 @@ class Checker {
   Values values_;
   Order order_;
   Given given_;
-  HostCopies host_;
+  PoolCopies pools_;
   StepId next_step_;         // the first that has not run
   size_t next_compute_ = 0;  // NextRun()'s action, as far as it has looked
 };

@@ -20,7 +20,7 @@ absl::Status CheckHeader(const Plan& plan, const Site& site) {
     return site.Fault(PlanFault::kHeader, absl::StrFormat("its batch is %d", plan.batch));
   }
   for (int64_t bytes : {plan.budget_bytes, plan.arena_bytes, plan.peak_bytes,
-                        plan.peak_activation_bytes, plan.host_peak_bytes}) {
+                        plan.peak_activation_bytes, plan.host_peak_bytes, plan.peer_peak_bytes}) {
     if (bytes >= 0) continue;
     return site.Fault(PlanFault::kHeader, absl::StrFormat("it holds a total of %d bytes", bytes));
   }

@@ -10,6 +10,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
 #include "neap/memory/program_description.h"
+#include "neap/memory/pool_choice.h"
 #include "neap/memory/stream_order.h"
 
 namespace neap {
@@ -182,6 +183,7 @@ absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, Plan& scratch) c
                    WalkDraft(*program_, draft, engines_, options_->placement,
                              options_->budget_bytes, WorkspaceChoice::kFirstThatFits));
   scratch.actions = std::move(walk.actions);
+  ChoosePools(options_->peer_budget_bytes, scratch);
   scratch.actions = WithWaits(scratch);
   return PredictTimeline(scratch, costs_).total_us;
 }

@@ -13,9 +13,10 @@
 #include "neap/core/status_macros.h"
 #include "neap/core/timeline.h"
 #include "neap/memory/drafter.h"
-#include "neap/memory/host_pool.h"
+#include "neap/memory/external_pool.h"
 #include "neap/memory/policy.h"
 #include "neap/memory/program_description.h"
+#include "neap/memory/pool_choice.h"
 #include "neap/memory/stream_order.h"
 
 namespace neap {
@@ -36,7 +37,13 @@ void FillTotals(const Draft& draft, PlanResult& result) {
   for (const StepMemory& memory : MemoryPerStep(plan)) {
     plan.peak_activation_bytes = std::max(plan.peak_activation_bytes, memory.live_activation_bytes);
   }
-  plan.host_peak_bytes = HostPeakBytes(plan);
+  const auto pool_peaks = PoolPeakBytes(plan);
+  plan.host_peak_bytes = pool_peaks[static_cast<size_t>(Pool::kHost)];
+  plan.peer_peak_bytes = pool_peaks[static_cast<size_t>(Pool::kPeer)];
+  const PoolLayouts pools = LayOutPools(plan);
+  stats.host_pool_bytes =
+      LayOutHostHomes(plan).bytes + pools[static_cast<size_t>(Pool::kHost)].bytes;
+  stats.peer_pool_bytes = pools[static_cast<size_t>(Pool::kPeer)].bytes;
   for (const Stay& stay : draft.residency.stays)
     stats.in_place_tensors += stay.replaces.has_value() ? 1 : 0;
 }
@@ -77,6 +84,12 @@ class Planner {
       return absl::InvalidArgumentError(
           "parameters cannot be offloaded in the paper's accounting, which does not count them");
     }
+    if (options_.peer_budget_bytes > 0 && device_.peer_bandwidth <= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a peer budget of ", options_.peer_budget_bytes, " bytes (",
+                       FormatBytes(options_.peer_budget_bytes), "), but ", device_.name,
+                       " has no peer: open it with another GPU as one (--peer cuda:N)"));
+    }
     if (std::find(kPlacements.begin(), kPlacements.end(), options_.placement) !=
         kPlacements.end()) {
       return FindPolicy(options_.policy);
@@ -112,10 +125,10 @@ class Planner {
     plan.arena_bytes = walk.peak_bytes;
     plan.peak_bytes = walk.peak_bytes;
     plan.actions = std::move(walk.actions);
+    ChoosePools(options_.peer_budget_bytes, plan);
     plan.actions = WithWaits(plan);
     FillTotals(draft, result);
     plan.predicted_ms = PredictTimeline(plan, PredictCosts(program_, device_)).total_us / 1e3;
-    result.stats.host_pool_bytes = LayOutHostHomes(plan).bytes + LayOutHostPool(plan).bytes;
     RETURN_IF_ERROR(CheckHostBudget(result));
     return result;
   }

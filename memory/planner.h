@@ -4,6 +4,7 @@
 //   residency       who stays, leaves, returns    memory/residency.h, memory/overlap.h
 //   placement       at which address              memory/placement.h, memory/heap.h
 //   engines         with which workspace          memory/step_engines.h: of what is left
+//   pools           host or peer                  memory/pool_choice.h
 //   waits           who waits for whom            memory/stream_order.h
 //
 // Tensors come first, workspaces get what remains, so a tight budget costs speed before it costs
@@ -18,7 +19,8 @@
 //
 // *Errors*: RESOURCE_EXHAUSTED when the budget is too small, naming the step that binds, the bytes
 // it needs and the smallest budget that this policy and placement can do with, or when the host
-// budget is; NOT_FOUND for unknown policies and placements.
+// budget is; INVALID_ARGUMENT for a peer budget where the device has no peer; NOT_FOUND for unknown
+// policies and placements.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +46,7 @@ struct PlanningStats {
   LayerwiseBound layerwise;           // of activations, whatever the policy
   int64_t in_place_tensors = 0;       // results that took over an operand's bytes
   int64_t host_pool_bytes = 0;        // pinned memory that the executor reserves
+  int64_t peer_pool_bytes = 0;        // likewise, of the peer
   double engines_ms = 0;              // asking the catalog
   double planning_ms = 0;             // everything else
 };

@@ -14,6 +14,7 @@ namespace neap {
 struct PlannerOptions {
   int64_t budget_bytes = kUnlimited;
   int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
+  int64_t peer_budget_bytes = 0;           // memory of the device's peer, taken first
   std::string policy = "liveness";
   std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
   // Parameters and optimizer state are on the host between iterations, in the arena around their

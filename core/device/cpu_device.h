@@ -37,7 +37,8 @@ class CpuDevice final : public Device {
 
   // Rates are nominal (core/device/cpu/cpu_description.h).
   const DeviceDescription& description() const override { return description_; }
-  // Both kinds are ordinary memory, zeroed, page-aligned, and given real pages when first touched.
+  // All kinds, a peer's too, are ordinary memory, zeroed, page-aligned, and given real pages when
+  // first touched.
   // Errors: RESOURCE_EXHAUSTED for more than description().memory_bytes, or when the operating
   // system refuses; INVALID_ARGUMENT for a negative size.
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;

@@ -11,6 +11,12 @@
 //   RETURN_IF_ERROR(device->MeasureLibraryBytes());
 //   // *device->UsedBytes() == device->library_bytes() + RoundUp(12 * kGiB, kPageBytes)
 //
+// Another GPU of the same host may lend it memory, as a peer: that is reached over NVLink or PCI
+// Express by this GPU's own copy streams, and nothing ever runs there.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0, /*peer=*/1));
+//   ASSIGN_OR_RETURN(Buffer lent, device->Allocate(MemoryKind::kPeer, 40 * kGiB));
+//
 // *Streams*: three that do not block each other or the legacy default stream. *Threads*: one at a
 // time, any one. *Ownership*: buffers and events may outlive the device; kernels of its backend may
 // not.
@@ -18,6 +24,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,17 +39,19 @@ class CudaDevice final : public Device {
   // What the driver rounds allocations up to.
   static constexpr int64_t kPageBytes = 2 * kMiB;
 
-  // Errors: NOT_FOUND when there is no such GPU or no driver; UNIMPLEMENTED in a build without
-  // CUDA.
-  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index);
+  // Errors: NOT_FOUND when there is no such GPU or no driver; FAILED_PRECONDITION when GPU `index`
+  // cannot reach the peer's memory (CudaPeersOf() says which it can); UNIMPLEMENTED in a build
+  // without CUDA.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index,
+                                                          std::optional<int> peer = std::nullopt);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  // Rates are nominal, but for the copies between host and device, which Open() times.
+  // Rates are nominal, but for the copies from host and peer to the device, which Open() times.
   const DeviceDescription& description() const override;
-  // Device memory is one cudaMalloc, host memory one cudaHostAlloc: neither belongs in an
-  // iteration.
+  // Device memory is one cudaMalloc, that of the peer one there, host memory one cudaHostAlloc:
+  // none belongs in an iteration.
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;
   // Total less free bytes of the GPU (cudaMemGetInfo): other processes count, if there are any.
   absl::StatusOr<int64_t> UsedBytes() override;
@@ -71,5 +80,8 @@ class CudaDevice final : public Device {
 
 // The GPUs that Open() would open, in its order. Empty without a GPU, a driver, or CUDA.
 absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices();
+
+// The GPUs that GPU `index` can be opened with as a peer (cudaDeviceCanAccessPeer).
+absl::StatusOr<std::vector<int>> CudaPeersOf(int index);
 
 }  // namespace neap

@@ -19,7 +19,10 @@ std::vector<Described> AllDescribed() {
                            .fp32_flops = 60e12,           // nominal
                            .tensor_flops = 400e12,        // nominal, dense tf32
                            .memory_bandwidth = 4.3e12,    // measured: device to device copy
-                           .copy_bandwidth = 55.5e9}}};   // measured: pinned host to device
+                           .copy_bandwidth = 55.5e9,      // measured: pinned host to device
+                           // Nominal: 18 links of NVLink 4 at 25 GB/s each way, half of the 900
+                           // GB/s of both ways that NVIDIA's H200 data sheet gives.
+                           .peer_bandwidth = 450e9}}};
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ inline constexpr int kStreamCount = 3;
 std::string_view Name(Stream stream);
 absl::StatusOr<Stream> ParseStream(std::string_view text);
 
-enum class MemoryKind : uint8_t { kDevice, kPinnedHost };
+enum class MemoryKind : uint8_t { kDevice, kPinnedHost, kPeer };
 
 // What the cost model and the user know of a device. Rates are measured where possible, nominal
 // otherwise.
@@ -40,11 +40,12 @@ struct DeviceDescription {
   double memory_bandwidth = 0;  // bytes per second, read plus written
   double copy_bandwidth =
       0;  // bytes per second between pinned host and device memory, one direction
+  double peer_bandwidth = 0;  // likewise between a peer's memory and its own; 0: there is no peer
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };
 
-// Memory of a device or pinned on the host. *Ownership*: frees on destruction; movable. 4096-byte
-// aligned.
+// Memory of a device, of its peer, or pinned on the host. *Ownership*: frees on destruction;
+// movable. 4096-byte aligned.
 class Buffer {
  public:
   Buffer() = default;
@@ -67,13 +68,14 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceDescription& description() const = 0;
+  // FAILED_PRECONDITION for memory of a peer where there is none.
   virtual absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) = 0;
   // Bytes of device memory in use by this process for anything, as the driver (or the operating
   // system) sees it.
   virtual absl::StatusOr<int64_t> UsedBytes() = 0;
   virtual Backend& backend() = 0;
 
-  // Enqueues a copy between any two of: the arena, pinned host memory.
+  // Enqueues a copy between any two of: the arena, pinned host memory, the peer's memory.
   virtual absl::Status Copy(Stream stream, void* destination, const void* source,
                             int64_t size_bytes) = 0;
   virtual absl::StatusOr<Event> Record(Stream stream) = 0;

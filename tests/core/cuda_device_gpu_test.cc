@@ -6,6 +6,7 @@
 #include "neap/core/device/cuda_device.h"
 #include "neap/core/units.h"
 #include "tests/core/device_conformance.h"
+#include "tests/core/small_training.h"
 #include "tests/gpu_test.h"
 
 namespace neap {
@@ -70,6 +71,62 @@ TEST_CASE("a GPU that is not there is not found") {
   if (!gpu) return;
   CHECK(absl::IsNotFound(CudaDevice::Open(1000).status()));
   CHECK(absl::IsNotFound(CudaDevice::Open(-1).status()));
+  CHECK(absl::IsNotFound(CudaDevice::Open(0, /*peer=*/1000).status()));
+}
+
+TEST_CASE("no GPU is its own peer") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  CHECK(gpu->description().peer_bandwidth == 0);
+  CHECK(absl::IsFailedPrecondition(CudaDevice::Open(0, /*peer=*/0).status()));
+}
+
+// GPU 0 with the first that it can reach; null where there is none, with a message that says so.
+std::unique_ptr<CudaDevice> OpenWithPeerOrSkip() {
+  if (!OpenGpuOrSkip()) return nullptr;
+  const absl::StatusOr<std::vector<int>> peers = CudaPeersOf(0);
+  REQUIRE(peers.ok());
+  if (peers->empty()) {
+    testing::SkipCase("no peer: that needs a second GPU, which the first can reach");
+    return nullptr;
+  }
+  absl::StatusOr<std::unique_ptr<CudaDevice>> gpu = CudaDevice::Open(0, peers->front());
+  REQUIRE_MESSAGE(gpu.ok(), gpu.status().ToString());
+  return *std::move(gpu);
+}
+
+TEST_CASE("a GPU with a peer does what every device must") {
+  const std::unique_ptr<CudaDevice> gpu = OpenWithPeerOrSkip();
+  if (!gpu) return;
+  MESSAGE("peer copies: ", gpu->description().peer_bandwidth, " B/s");
+  CHECK(gpu->description().peer_bandwidth > 0);
+  CheckDeviceConformance(*gpu);
+}
+
+TEST_CASE("memory on the peer is none of the GPU's own, and outlives the device") {
+  std::unique_ptr<CudaDevice> gpu = OpenWithPeerOrSkip();
+  if (!gpu) return;
+  const int64_t used = *gpu->UsedBytes();
+  absl::StatusOr<Buffer> lent = gpu->Allocate(MemoryKind::kPeer, 1000 * kMiB);
+  REQUIRE(lent.ok());
+  // Page tables for what it can reach are the GPU's own.
+  CHECK(*gpu->UsedBytes() < used + 100 * kMiB);
+  gpu.reset();
+  *lent = Buffer();
+}
+
+TEST_CASE("copies on a peer train to the same bits as copies on the host") {
+  const std::unique_ptr<CudaDevice> gpu = OpenWithPeerOrSkip();
+  if (!gpu) return;
+  Session host = MakeSession(*gpu, {.policy = "vdnn-all", .strict = true});
+  Session peer = MakeSession(
+      *gpu,
+      {.host_budget_bytes = 0, .peer_budget_bytes = kGiB, .policy = "vdnn-all", .strict = true});
+  CHECK(host.planning().host_pool_bytes > 0);
+  CHECK(peer.planning().peer_pool_bytes > 0);
+  Train(host, 5);
+  Train(peer, 5);
+  CheckSameState(host, peer);
 }
 
 TEST_CASE("buffers and events outlive the device, and another thread may use it") {

@@ -27,6 +27,7 @@ class DeviceConformance {
   void RefusesAbsurdSizes();
   void CopiesNothing();
   void CopiesRandomPieces(uint32_t seed);
+  void CopiesToThePeerAndBack(uint32_t seed);
   void KeepsOrderWithinAStream();
   void ShowsCopiesAfterAWait();
   void AwaitsOneStreamOnly();
@@ -38,6 +39,12 @@ class DeviceConformance {
   void RefusesTimesThatAreNotThere();
 
  private:
+  bool has_peer() const { return device_.description().peer_bandwidth > 0; }
+  std::vector<MemoryKind> Kinds() const {
+    std::vector<MemoryKind> kinds = {MemoryKind::kDevice, MemoryKind::kPinnedHost};
+    if (has_peer()) kinds.push_back(MemoryKind::kPeer);
+    return kinds;
+  }
   Buffer New(MemoryKind kind, int64_t size_bytes) {
     absl::StatusOr<Buffer> buffer = device_.Allocate(kind, size_bytes);
     REQUIRE(buffer.ok());
@@ -93,7 +100,7 @@ inline void DeviceConformance::Describes() {
 }
 
 inline void DeviceConformance::Aligns() {
-  for (MemoryKind kind : {MemoryKind::kDevice, MemoryKind::kPinnedHost}) {
+  for (MemoryKind kind : Kinds()) {
     for (int64_t size : {int64_t{1}, int64_t{4095}, int64_t{4097}, kMiB}) {
       const Buffer buffer = New(kind, size);
       CHECK(buffer.size_bytes() == size);
@@ -103,7 +110,7 @@ inline void DeviceConformance::Aligns() {
 }
 
 inline void DeviceConformance::RefusesAbsurdSizes() {
-  for (MemoryKind kind : {MemoryKind::kDevice, MemoryKind::kPinnedHost}) {
+  for (MemoryKind kind : Kinds()) {
     for (int64_t size : {int64_t{1} << 50, std::numeric_limits<int64_t>::max()}) {
       CHECK(device_.Allocate(kind, size).status().code() == absl::StatusCode::kResourceExhausted);
     }
@@ -145,6 +152,37 @@ inline void DeviceConformance::CopiesRandomPieces(uint32_t seed) {
     Copy(Stream::kD2h, to.data() + begin, second.data() + begin, piece);
     begin += piece;
   }
+  Synchronize();
+  CHECK(std::memcmp(from.data(), to.data(), kSize) == 0);
+}
+
+// From the host to the device, from there to its peer, back to another place and home: pieces in
+// both directions at once. Without a peer there is no memory of one.
+inline void DeviceConformance::CopiesToThePeerAndBack(uint32_t seed) {
+  if (!has_peer()) {
+    CHECK(absl::IsFailedPrecondition(device_.Allocate(MemoryKind::kPeer, kMiB).status()));
+    return;
+  }
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  constexpr int64_t kSize = 2 * kMiB;
+  const Buffer from = New(MemoryKind::kPinnedHost, kSize);
+  const Buffer to = New(MemoryKind::kPinnedHost, kSize);
+  const Buffer device = New(MemoryKind::kDevice, 2 * kSize);
+  const Buffer peer = New(MemoryKind::kPeer, kSize);
+  for (int64_t i = 0; i < kSize; ++i) from.data()[i] = static_cast<std::byte>(random());
+  Fill(to, 0);
+  Copy(Stream::kCompute, device.data(), from.data(), kSize);
+  Join(Stream::kCompute, Stream::kD2h);
+  for (int64_t begin = 0; begin < kSize;) {
+    const int64_t piece = std::min<int64_t>(kSize - begin, 1 + random() % 70000);
+    Copy(Stream::kD2h, peer.data() + begin, device.data() + begin, piece);
+    Join(Stream::kD2h, Stream::kH2d);
+    Copy(Stream::kH2d, device.data() + kSize + begin, peer.data() + begin, piece);
+    begin += piece;
+  }
+  Join(Stream::kH2d, Stream::kCompute);
+  Copy(Stream::kCompute, to.data(), device.data() + kSize, kSize);
   Synchronize();
   CHECK(std::memcmp(from.data(), to.data(), kSize) == 0);
 }
@@ -330,6 +368,7 @@ inline void CheckDeviceConformance(Device& device) {
   conformance.RefusesAbsurdSizes();
   conformance.CopiesNothing();
   conformance.CopiesRandomPieces(/*seed=*/20260101);
+  conformance.CopiesToThePeerAndBack(/*seed=*/20260102);
   conformance.KeepsOrderWithinAStream();
   conformance.ShowsCopiesAfterAWait();
   conformance.AwaitsOneStreamOnly();

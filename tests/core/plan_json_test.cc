@@ -80,6 +80,34 @@ TEST_CASE("plans survive the way through JSON unchanged") {
   CHECK(full->tensors[0].shape == Shape{2, 1});
 }
 
+TEST_CASE(
+    "the pool of an offload and the bytes on a peer are written where they are not the host's") {
+  Json json = FullPlan();
+  const Plan host = Plan::FromJson(json.dump()).value();
+  CHECK(host.ToJson().find("pool") == std::string::npos);
+  CHECK(host.ToJson().find("peer") == std::string::npos);
+  json["peer_peak_bytes"] = 1024;
+  json["actions"][2]["pool"] = "peer";
+  const absl::StatusOr<Plan> peer = Plan::FromJson(json.dump());
+  REQUIRE(peer.ok());
+  CHECK(peer->peer_peak_bytes == 1024);
+  CHECK(std::get<OffloadAction>(peer->actions[2]).pool == Pool::kPeer);
+  CHECK(Plan::FromJson(peer->ToJson()).value() == *peer);
+  CHECK(peer->Hash() != host.Hash());
+  for (const Json& pool : {Json("host"), Json("disk"), Json(1), Json(nullptr)}) {
+    Json broken = json;
+    broken["actions"][2]["pool"] = pool;
+    CheckRefused(broken);
+  }
+  json["actions"][3]["pool"] = "peer";  // a prefetch reads from where the copy is
+  CheckRefused(json);
+  for (const Json& bytes : {Json(0), Json("1"), Json(0.5), Json(nullptr)}) {
+    Json broken = FullPlan();
+    broken["peer_peak_bytes"] = bytes;
+    CheckRefused(broken);
+  }
+}
+
 TEST_CASE("a field that is missing is refused, whichever it is") {
   std::vector<Json::json_pointer> paths;
   AllPaths(FullPlan(), Json::json_pointer(), paths);

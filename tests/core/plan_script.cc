@@ -77,6 +77,8 @@ class Script {
         plan_.peak_activation_bytes = Number();
       else if (key == "host")
         plan_.host_peak_bytes = Blocks();
+      else if (key == "peer")
+        plan_.peer_peak_bytes = Blocks();
       else
         Fail("there is no total " + key);
     } while (words_ >> key);
@@ -119,7 +121,7 @@ class Script {
 
   Action ReadAction(const std::string& op) {
     if (op == "free") return FreeAction{Tensor()};
-    if (op == "offload") return OffloadAction{Tensor()};
+    if (op == "offload") return ReadOffload();
     if (op == "prefetch") return PrefetchAction{Tensor()};
     if (op == "alloc") return ReadAlloc();
     if (op == "wait") return ReadWait();
@@ -127,6 +129,13 @@ class Script {
     if (op != "run") Fail("there is no action " + op);
     const std::string layer = Word();
     return ReadCompute(Step(layer + " " + Word()), false);
+  }
+  Action ReadOffload() {
+    OffloadAction offload = {.tensor = Tensor()};
+    std::string pool;
+    if (words_ >> pool && pool != "peer") Fail("there is no pool " + pool);
+    if (pool == "peer") offload.pool = Pool::kPeer;
+    return offload;
   }
   Action ReadAlloc() {
     AllocAction alloc = {.tensor = Tensor(), .region = {.offset = Blocks()}};

@@ -95,6 +95,33 @@ TEST_CASE("a host copy counts from its offload to the last prefetch that reads i
   CHECK(plan.host_peak_bytes == 2048);
 }
 
+//   host   | b         |      peer   | a   | b
+//   what comes back from the peer is counted as that, and the same copy is in one place at a time
+TEST_CASE("copies on the host and on the peer are counted apart") {
+  Plan plan = SmallPlan();
+  plan.host_peak_bytes = plan.peer_peak_bytes = 1024;
+  std::get<OffloadAction>(plan.actions[6]).pool = Pool::kPeer;
+  plan.actions.insert(plan.actions.begin() + 8,
+                      {OffloadAction{TensorId(3)}, PrefetchAction{TensorId(1)}});
+  const Movement movement = TotalMovement(plan);
+  CHECK(movement.offloaded_bytes == 1000 + 500);
+  CHECK(movement.peer_offloaded_bytes == 1000);
+  CHECK(movement.prefetched_bytes == 1000 + 500);
+  CHECK(movement.peer_prefetched_bytes == 1000);
+  CHECK(plan.Summary().find("500 B to the host, 500 B back; 1.000 KiB there at most") !=
+        std::string::npos);
+  CHECK(plan.Summary().find("1000 B to the peer, 1000 B back; 1.000 KiB there at most") !=
+        std::string::npos);
+  const std::string script =
+      Edited(Edited(kTransferPlan, "host 2", "host 0 peer 2"), "offload a", "offload a peer");
+  std::vector<int64_t> peer_bytes;
+  for (const StepMemory& memory : MemoryPerStep(PlanFromScript(script))) {
+    peer_bytes.push_back(memory.peer_bytes);
+    CHECK(memory.host_bytes == 0);
+  }
+  CHECK(peer_bytes == std::vector<int64_t>{0, 2048, 2048, 2048, 0});
+}
+
 TEST_CASE("the activation peak is the first of the steps with the largest activation sum") {
   const std::vector<StepMemory> memory = MemoryPerStep(SmallPlan());
   const std::optional<StepMemory> peak = ActivationPeak(memory);

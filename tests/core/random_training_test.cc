@@ -89,6 +89,7 @@ void CheckPolicy(const Graph& graph, Device& device, PlannerOptions options, boo
   const int64_t natural = std::max(minimum, session->plan().peak_bytes);
   options.budget_bytes = tight ? minimum : (minimum + natural) / 2;
   CAPTURE(options.budget_bytes);
+  CAPTURE(options.peer_budget_bytes);
   CHECK(SameBits(reference, Train(graph, device, options, nullptr)));
 }
 
@@ -126,8 +127,12 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
     CHECK(std::string(refused.status().message()).find(std::to_string(minimum)) !=
           std::string::npos);
 
-    // One of the other policies, in turn, tight every other time.
-    CheckPolicy(graph, device, {.policy = policies[seed % policies.size()]},
+    // One of the other policies, in turn, tight every other time; with no peer, with one that takes
+    // little of what leaves, with one that takes all.
+    constexpr int64_t kPeers[] = {0, 8 * kBlockBytes, kUnlimited};
+    CheckPolicy(graph, device,
+                {.peer_budget_bytes = kPeers[seed / 2 % 3],
+                 .policy = policies[seed % policies.size()]},
                 seed / policies.size() % 2 == 0, reference);
   }
 }

@@ -128,6 +128,27 @@ TEST_CASE("every policy, placement and in-place setting trains to the same bits"
   }
 }
 
+TEST_CASE("a peer with room for all, for some or for none of what leaves trains to the same bits") {
+  const auto device = OpenCpu();
+  Session reference = MakeSession(*device, {.policy = "keep-all", .in_place = false});
+  Session host = MakeSession(*device, {.policy = "vdnn-all"});
+  const int64_t need = host.planning().host_pool_bytes;
+  CHECK(need > 2 * kBlockBytes);
+  CHECK(host.planning().peer_pool_bytes == 0);
+  Session some = MakeSession(*device, {.peer_budget_bytes = need / 2, .policy = "vdnn-all"});
+  CHECK(some.planning().host_pool_bytes > 0);
+  CHECK(some.planning().peer_pool_bytes > 0);
+  CHECK(some.planning().peer_pool_bytes <= need / 2);
+  Session all = MakeSession(
+      *device, {.host_budget_bytes = 0, .peer_budget_bytes = need, .policy = "vdnn-all"});
+  CHECK(all.planning().host_pool_bytes == 0);
+  Train(reference, 4);
+  for (Session* session : {&host, &some, &all}) {
+    Train(*session, 4);
+    CheckSameState(reference, *session);
+  }
+}
+
 TEST_CASE("two steps in flight give what one at a time gives") {
   const auto device = OpenCpu();
   Session one = MakeSession(*device, {});

@@ -109,6 +109,20 @@ TEST_CASE("a bandwidth of zero is none known, and takes no time") {
   CHECK(PredictTimeline(plan, costs).total_us == doctest::Approx(5e6));
 }
 
+//   compute |f1|f2|f3|f3'|f2'|
+//   d2h        ||              4 KiB per second to the peer, and back
+//   h2d               | |
+TEST_CASE("copies to a peer and back take its link's time") {
+  const Plan plan = PlanFromScript(
+      Edited(Edited(kTransferPlan, "host 2", "host 0 peer 2"), "offload a", "offload a peer"));
+  TimelineCosts costs = Seconds(plan);
+  costs.peer_bytes_per_second = 4096;
+  const Timeline timeline = PredictTimeline(plan, costs);
+  CHECK(timeline.busy_us[1] == doctest::Approx(0.5e6));
+  CHECK(timeline.busy_us[2] == doctest::Approx(0.5e6));
+  CHECK(timeline.total_us == doctest::Approx(5.5e6));
+}
+
 //   compute |bn|f|f'|bn again|f'p|
 TEST_CASE("a recomputation has a time of its own") {
   const Plan plan = PlanFromScript(kRecomputePlan);

@@ -328,5 +328,51 @@ TEST_CASE("the totals are exactly those of the actions") {
   CHECK(Fault(kPlainPlan, "alloc g 6", "alloc g 7") == "totals");
 }
 
+TEST_CASE("bytes on the peer are those of the copies that go there, and of no others") {
+  const std::string script =
+      Edited(Edited(kTransferPlan, "host 2", "host 0 peer 2"), "offload a", "offload a peer");
+  CHECK(Verdict(script) == "");
+  CHECK(Fault(script, "peer 2", "peer 1") == "totals");
+  CHECK(Fault(script, "peer 2", "peer 3") == "totals");
+  CHECK(Fault(script, "host 0 peer 2", "host 2") == "totals");
+  CHECK(Fault(script, "offload a peer", "offload a") == "totals");
+  CHECK(Fault(script, "peer 2", "peer -2") == "bad-header");
+}
+
+TEST_CASE("a copy that is sent elsewhere anew leaves the pool that it was in") {
+  constexpr char kScript[] = R"(
+    batch 1 budget 3 arena 3 peak 2 activations 0 host 2 peer 1
+    tensor w param 1024
+    tensor v param 1024
+    step a forward reads w v
+    alloc w 0
+    alloc v 1
+    run a forward
+    offload w
+    offload w peer           # one block on the host less
+    offload v
+  )";
+  CHECK(Fault(Edited(kScript, "host 2", "host 1"), "host 1", "host 2") == "totals");
+}
+
+TEST_CASE("what is on the host between iterations never leaves for the peer") {
+  Plan plan = PlanFromScript(R"(
+    batch 1 budget 1 arena 1 peak 1 activations 0 host 1
+    tensor w param 1024
+    step a forward reads w
+    alloc w 0
+    in: prefetch w
+    wait compute in
+    last: run a forward
+    wait d2h last
+    offload w
+    free w
+  )");
+  plan.tensors[0].on_host = true;
+  CHECK(FaultAfter(plan, [](Plan& changed) {
+          std::get<OffloadAction>(changed.actions[5]).pool = Pool::kPeer;
+        }) == "host-copy");
+}
+
 }  // namespace
 }  // namespace neap

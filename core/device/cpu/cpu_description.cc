@@ -19,6 +19,7 @@ constexpr double kNominalHertz = 2.5e9;
 constexpr double kFlopsPerCycle = 16;
 constexpr double kNominalMemoryBandwidth = 20e9;
 constexpr double kNominalCopyBandwidth = 8e9;
+constexpr double kNominalPeerBandwidth = 16e9;
 
 std::string Contents(const char* path) {
   std::ifstream file(path);
@@ -52,7 +53,8 @@ DeviceDescription DescribeCpu() {
           .fp32_flops = flops,
           .tensor_flops = flops,
           .memory_bandwidth = kNominalMemoryBandwidth,
-          .copy_bandwidth = kNominalCopyBandwidth};
+          .copy_bandwidth = kNominalCopyBandwidth,
+          .peer_bandwidth = kNominalPeerBandwidth};
 }
 
 std::string CpuModelName(std::string_view cpuinfo) {

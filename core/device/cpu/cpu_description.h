@@ -14,7 +14,7 @@ namespace neap {
 
 // Physical memory or the cgroup's limit, whichever is less. Per processor this process may run
 // on: 2.5 GHz times 16 fp32 operations (one 8-wide fused multiply-add a cycle). 20 GB/s memory, 8
-// GB/s copies between two places in it.
+// GB/s copies between two places in it, 16 GB/s where one of them stands for a peer's memory.
 DeviceDescription DescribeCpu();
 
 // The first "model name" of /proc/cpuinfo; "CPU" where there is none (not every architecture has

@@ -60,4 +60,18 @@ absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
   return devices;
 }
 
+absl::StatusOr<std::vector<int>> CudaPeersOf(int index) {
+  int count = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&count), "cudaGetDeviceCount"));
+  std::vector<int> peers;
+  for (int peer = 0; peer < count; ++peer) {
+    int can_access = 0;
+    if (peer == index) continue;
+    RETURN_IF_ERROR(CudaStatus(cudaDeviceCanAccessPeer(&can_access, index, peer),
+                               absl::StrCat("cudaDeviceCanAccessPeer(", index, ", ", peer, ")")));
+    if (can_access != 0) peers.push_back(peer);
+  }
+  return peers;
+}
+
 }  // namespace neap

@@ -43,11 +43,29 @@ absl::StatusOr<int64_t> UsedNow() {
   return static_cast<int64_t>(total - free);
 }
 
+// What an allocation returned. A refusal leaves the device usable: kernels launched later must not
+// report it.
+absl::Status Granted(cudaError_t error, const std::string& call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();
+  const absl::Status status = CudaStatus(error, call);
+  return error == cudaErrorInvalidValue ? absl::ResourceExhaustedError(status.message()) : status;
+}
+
+// Whatever GPU is current stays so. Errors have nowhere to go.
+void FreeOn(int gpu, void* base) {
+  int current = gpu;
+  cudaGetDevice(&current);
+  cudaSetDevice(gpu);
+  cudaFree(base);
+  cudaSetDevice(current);
+}
+
 }  // namespace
 
 class CudaDevice::Impl {
  public:
-  explicit Impl(int index) : index_(index) {}
+  Impl(int index, std::optional<int> peer) : index_(index), peer_(peer) {}
   ~Impl() {
     // Work in flight may still use streams and kernels; an error here has nowhere to go.
     if (cudaSetDevice(index_) == cudaSuccess) cudaDeviceSynchronize();
@@ -79,9 +97,14 @@ class CudaDevice::Impl {
   std::unique_ptr<Backend> backend;  // after the streams that it runs on, so that it goes first
 
  private:
-  absl::Status MeasureCopies();
+  absl::Status EnablePeer();
+  // Bytes per second from memory of that kind to the device.
+  absl::StatusOr<double> MeasureCopies(MemoryKind from);
+  absl::StatusOr<void*> TakeHost(int64_t bytes, const std::string& call);
+  absl::StatusOr<void*> TakeDevice(int gpu, int64_t bytes, const std::string& call);
 
   int index_;
+  std::optional<int> peer_;
   absl::Status failed_;
   // Bytes that Allocate() took, as the driver counts them. Shared with buffers, which may outlive
   // the device.
@@ -95,14 +118,32 @@ absl::Status CudaDevice::Impl::Open() {
     ASSIGN_OR_RETURN(stream, NewStream());
   }
   ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute)));
-  RETURN_IF_ERROR(MeasureCopies());
+  ASSIGN_OR_RETURN(description.copy_bandwidth, MeasureCopies(MemoryKind::kPinnedHost));
+  if (peer_.has_value()) {
+    RETURN_IF_ERROR(EnablePeer());
+    ASSIGN_OR_RETURN(description.peer_bandwidth, MeasureCopies(MemoryKind::kPeer));
+  }
   return MeasureLibraryBytes();
 }
 
+// Copies then go from GPU to GPU, without a stop on the host.
+absl::Status CudaDevice::Impl::EnablePeer() {
+  ASSIGN_OR_RETURN(const std::vector<int> peers, CudaPeersOf(index_));
+  if (std::find(peers.begin(), peers.end(), *peer_) == peers.end()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GPU ", index_, " cannot reach the memory of GPU ", *peer_, " (cudaDeviceCanAccessPeer)"));
+  }
+  const cudaError_t error = cudaDeviceEnablePeerAccess(*peer_, 0);
+  if (error != cudaErrorPeerAccessAlreadyEnabled)
+    return CudaStatus(error, absl::StrCat("cudaDeviceEnablePeerAccess(", *peer_, ")"));
+  cudaGetLastError();  // another device of this process has the same peer
+  return absl::OkStatus();
+}
+
 // The better of a few copies, so that the first one's start-up does not count.
-absl::Status CudaDevice::Impl::MeasureCopies() {
+absl::StatusOr<double> CudaDevice::Impl::MeasureCopies(MemoryKind from) {
   constexpr int64_t kBytes = 32 * kMiB;
-  ASSIGN_OR_RETURN(const Buffer host, Allocate(MemoryKind::kPinnedHost, kBytes));
+  ASSIGN_OR_RETURN(const Buffer source, Allocate(from, kBytes));
   ASSIGN_OR_RETURN(const Buffer device, Allocate(MemoryKind::kDevice, kBytes));
   const cudaStream_t on = stream(Stream::kH2d);
   cudaEvent_t begin = nullptr, end = nullptr;
@@ -116,7 +157,7 @@ absl::Status CudaDevice::Impl::MeasureCopies() {
   for (int i = 0; i < 4; ++i) {
     RETURN_IF_ERROR(CudaStatus(cudaEventRecord(begin, on), "cudaEventRecord"));
     RETURN_IF_ERROR(
-        CudaStatus(cudaMemcpyAsync(device.data(), host.data(), kBytes, cudaMemcpyDefault, on),
+        CudaStatus(cudaMemcpyAsync(device.data(), source.data(), kBytes, cudaMemcpyDefault, on),
                    "cudaMemcpyAsync"));
     RETURN_IF_ERROR(CudaStatus(cudaEventRecord(end, on), "cudaEventRecord"));
     RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(end), "cudaEventSynchronize"));
@@ -124,38 +165,37 @@ absl::Status CudaDevice::Impl::MeasureCopies() {
     RETURN_IF_ERROR(CudaStatus(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime"));
     best_ms = std::min(best_ms, ms);
   }
-  description.copy_bandwidth = static_cast<double>(kBytes) / (static_cast<double>(best_ms) * 1e-3);
-  return absl::OkStatus();
+  return static_cast<double>(kBytes) / (static_cast<double>(best_ms) * 1e-3);
 }
 
 absl::StatusOr<Buffer> CudaDevice::Impl::Allocate(MemoryKind kind, int64_t size_bytes) {
   RETURN_IF_ERROR(Enter());
-  const std::string call = absl::StrCat(
-      kind == MemoryKind::kDevice ? "cudaMalloc(" : "cudaHostAlloc(", size_bytes, " bytes)");
+  if (kind == MemoryKind::kPeer && !peer_.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("GPU ", index_, " was opened without a peer to allocate memory on"));
+  }
+  const int gpu = kind == MemoryKind::kPeer ? *peer_ : index_;
+  const bool on_host = kind == MemoryKind::kPinnedHost;
+  const std::string call = on_host
+                               ? absl::StrCat("cudaHostAlloc(", size_bytes, " bytes)")
+                               : absl::StrCat("cudaMalloc(", size_bytes, " bytes) on GPU ", gpu);
   if (size_bytes < 0) return absl::InvalidArgumentError(call);
   if (size_bytes > std::numeric_limits<int64_t>::max() - CudaDevice::kPageBytes)
     return absl::ResourceExhaustedError(call);
-  const bool on_device = kind == MemoryKind::kDevice;
   // Whole pages are what the driver takes, and begin at one. Host memory gets room to be aligned.
-  const int64_t taken = on_device
-                            ? RoundUp(std::max<int64_t>(size_bytes, 1), CudaDevice::kPageBytes)
-                            : size_bytes + kAlignment;
-  void* base = nullptr;
-  const cudaError_t error =
-      on_device ? cudaMalloc(&base, static_cast<size_t>(taken))
-                : cudaHostAlloc(&base, static_cast<size_t>(taken), cudaHostAllocDefault);
-  if (error != cudaSuccess) {
-    cudaGetLastError();  // a refusal leaves the device usable; kernels launched later must not
-                         // report it
-    const absl::Status status = CudaStatus(error, call);
-    return error == cudaErrorInvalidValue ? absl::ResourceExhaustedError(status.message()) : status;
-  }
+  const int64_t taken = on_host ? size_bytes + kAlignment
+                                : RoundUp(std::max<int64_t>(size_bytes, 1), CudaDevice::kPageBytes);
+  ASSIGN_OR_RETURN(void* const base,
+                   on_host ? TakeHost(taken, call) : TakeDevice(gpu, taken, call));
   std::byte* const data = AlignUp(base);
-  if (!on_device) return Buffer(data, size_bytes, [base](void*) { cudaFreeHost(base); });
-  *allocated_ += taken;
-  Buffer buffer(data, size_bytes, [base, allocated = allocated_, taken](void*) {
-    cudaFree(base);
-    *allocated -= taken;
+  if (on_host) return Buffer(data, size_bytes, [base](void*) { cudaFreeHost(base); });
+  // The device's own bytes are counted; those of its peer are not its.
+  const std::shared_ptr<int64_t> counted =
+      gpu == index_ ? allocated_ : std::make_shared<int64_t>(0);
+  *counted += taken;
+  Buffer buffer(data, size_bytes, [base, gpu, counted, taken](void*) {
+    FreeOn(gpu, base);
+    *counted -= taken;
   });
   if (data == base) return buffer;
   return absl::InternalError(absl::StrCat(call, ": not aligned to ", kAlignment, " bytes"));
@@ -169,6 +209,24 @@ absl::StatusOr<Event> CudaDevice::Impl::Record(Stream on, EventPool& from) {
   return event;
 }
 
+absl::StatusOr<void*> CudaDevice::Impl::TakeHost(int64_t bytes, const std::string& call) {
+  void* base = nullptr;
+  const cudaError_t error = cudaHostAlloc(&base, static_cast<size_t>(bytes), cudaHostAllocDefault);
+  RETURN_IF_ERROR(Granted(error, call));
+  return base;
+}
+
+// The GPU is current only for as long as that takes.
+absl::StatusOr<void*> CudaDevice::Impl::TakeDevice(int gpu, int64_t bytes,
+                                                   const std::string& call) {
+  void* base = nullptr;
+  RETURN_IF_ERROR(Keep(CudaStatus(cudaSetDevice(gpu), absl::StrCat("cudaSetDevice(", gpu, ")"))));
+  const absl::Status granted = Granted(cudaMalloc(&base, static_cast<size_t>(bytes)), call);
+  RETURN_IF_ERROR(Enter());
+  RETURN_IF_ERROR(granted);
+  return base;
+}
+
 absl::Status CudaDevice::Impl::MeasureLibraryBytes() {
   RETURN_IF_ERROR(Enter());
   ASSIGN_OR_RETURN(const int64_t used, UsedNow());
@@ -179,7 +237,7 @@ absl::Status CudaDevice::Impl::MeasureLibraryBytes() {
 CudaDevice::CudaDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CudaDevice::~CudaDevice() = default;
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index) {
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, std::optional<int> peer) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess)
@@ -187,7 +245,10 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index) {
   if (index < 0 || index >= count) {
     return absl::NotFoundError(absl::StrCat("no CUDA device ", index, ": there are ", count));
   }
-  auto impl = std::make_unique<Impl>(index);
+  if (peer.has_value() && (*peer < 0 || *peer >= count)) {
+    return absl::NotFoundError(absl::StrCat("no CUDA device ", *peer, ": there are ", count));
+  }
+  auto impl = std::make_unique<Impl>(index, peer);
   RETURN_IF_ERROR(impl->Open());
   return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(impl)));
 }

@@ -19,7 +19,9 @@ class CudaDevice::Impl {
 CudaDevice::CudaDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CudaDevice::~CudaDevice() = default;
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int) { return WithoutCuda(); }
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int, std::optional<int>) {
+  return WithoutCuda();
+}
 const DeviceDescription& CudaDevice::description() const { return impl_->description; }
 absl::StatusOr<Buffer> CudaDevice::Allocate(MemoryKind, int64_t) { return WithoutCuda(); }
 absl::StatusOr<int64_t> CudaDevice::UsedBytes() { return WithoutCuda(); }
@@ -37,6 +39,8 @@ absl::Status CudaDevice::MeasureLibraryBytes() { return WithoutCuda(); }
 absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
   return std::vector<DeviceDescription>{};
 }
+
+absl::StatusOr<std::vector<int>> CudaPeersOf(int) { return std::vector<int>{}; }
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void*) { return WithoutCuda(); }
 absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(std::string_view) {

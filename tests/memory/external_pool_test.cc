@@ -1,4 +1,4 @@
-#include "neap/memory/host_pool.h"
+#include "neap/memory/external_pool.h"
 
 #include <doctest/doctest.h>
 
@@ -7,34 +7,24 @@
 #include <random>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "neap/core/units.h"
+#include "tests/memory/moves.h"
 
 namespace neap {
 namespace {
 
-// Tensors of so many blocks, less a few bytes; only what moves is of interest here.
-Plan PlanOf(const std::vector<int64_t>& blocks) {
-  Plan plan = {.batch = 1};
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const int64_t bytes = blocks[i] * kBlockBytes - 4;
-    plan.tensors.push_back({TensorId(i), absl::StrCat("t", i), Role::kActivation, Shape{bytes / 4},
-                            DType::kFp32, bytes});
-  }
-  return plan;
+PoolLayout LayOut(const Plan& plan, Pool pool) {
+  return LayOutPools(plan)[static_cast<size_t>(pool)];
 }
-void Offload(Plan& plan, size_t tensor) {
-  plan.actions.emplace_back(OffloadAction{TensorId(tensor)});
-}
-void Prefetch(Plan& plan, size_t tensor) {
-  plan.actions.emplace_back(PrefetchAction{TensorId(tensor)});
+int64_t PeakBytes(const Plan& plan, Pool pool) {
+  return PoolPeakBytes(plan)[static_cast<size_t>(pool)];
 }
 
 TEST_CASE("a plan that moves nothing needs no host memory") {
   const Plan plan = PlanOf({3});
-  CHECK(HostPeakBytes(plan) == 0);
-  CHECK(LayOutHostPool(plan).bytes == 0);
-  CHECK(LayOutHostPool(plan).places.empty());
+  CHECK(PeakBytes(plan, Pool::kHost) == 0);
+  CHECK(LayOut(plan, Pool::kHost).bytes == 0);
+  CHECK(LayOut(plan, Pool::kHost).places.empty());
 }
 
 TEST_CASE("a copy takes the place of one that has come back, once that one is read") {
@@ -46,9 +36,9 @@ TEST_CASE("a copy takes the place of one that has come back, once that one is re
   Prefetch(plan, 0);
   Offload(plan, 1);
   Prefetch(plan, 1);
-  const HostLayout layout = LayOutHostPool(plan);
+  const PoolLayout layout = LayOut(plan, Pool::kHost);
   CHECK(layout.bytes == 3 * kBlockBytes);
-  CHECK(HostPeakBytes(plan) == 3 * kBlockBytes);
+  CHECK(PeakBytes(plan, Pool::kHost) == 3 * kBlockBytes);
   REQUIRE(layout.places.size() == 2);
   CHECK(layout.places[0].action == 0);
   CHECK(!layout.places[0].wait_for.has_value());
@@ -68,7 +58,7 @@ TEST_CASE("a copy that is read twice keeps its place until the second time") {
   Prefetch(plan, 0);
   Offload(plan, 1);  // b has changed: its first copy is worth nothing
   Prefetch(plan, 1);
-  const HostLayout layout = LayOutHostPool(plan);
+  const PoolLayout layout = LayOut(plan, Pool::kHost);
   CHECK(layout.bytes == 4 * kBlockBytes);
   REQUIRE(layout.places.size() == 3);
   CHECK(!layout.places[1].wait_for.has_value());
@@ -80,26 +70,67 @@ TEST_CASE("a copy that nobody reads keeps its place to the end") {
   Offload(plan, 0);
   Offload(plan, 1);
   Prefetch(plan, 1);
-  CHECK(HostPeakBytes(plan) == 4 * kBlockBytes);
+  CHECK(PeakBytes(plan, Pool::kHost) == 4 * kBlockBytes);
+}
+
+TEST_CASE("a copy has its place in the pool that its offload names, and leaves the other alone") {
+  //   actions   0 a out   1 b out to the peer   2 a out to the peer   3 a back   4 b back   5 c out
+  //   host 0    [= a, not read ===============)                                             [= c
+  //   peer 0              [= b ===========================================)
+  //   peer 2                                    [= a ====================)
+  Plan plan = PlanOf({3, 2, 1});
+  Offload(plan, 0);
+  Offload(plan, 1, Pool::kPeer);
+  Offload(plan, 0, Pool::kPeer);  // a has changed, and goes elsewhere
+  Prefetch(plan, 0);
+  Prefetch(plan, 1);
+  Offload(plan, 2);
+  const PoolLayout host = LayOut(plan, Pool::kHost);
+  const PoolLayout peer = LayOut(plan, Pool::kPeer);
+  CHECK(host.bytes == 3 * kBlockBytes);
+  CHECK(peer.bytes == 5 * kBlockBytes);
+  CHECK(PeakBytes(plan, Pool::kHost) == 3 * kBlockBytes);
+  CHECK(PeakBytes(plan, Pool::kPeer) == 5 * kBlockBytes);
+  REQUIRE(host.places.size() == 2);
+  REQUIRE(peer.places.size() == 2);
+  CHECK(host.places[1].action == 5);
+  CHECK(!host.places[1].wait_for.has_value());  // a's first copy was never read
+  CHECK(peer.places[0].action == 1);
+  CHECK(peer.places[0].offset == 0);
+  CHECK(peer.places[1].action == 2);
+  CHECK(peer.places[1].offset == 2 * kBlockBytes);
+}
+
+TEST_CASE("waits and allocations between the transfers change no place") {
+  Plan plan = PlanOf({3, 2, 1});
+  for (size_t i : {0U, 1U, 2U}) Offload(plan, i);
+  for (size_t i : {1U, 0U, 2U}) Prefetch(plan, i);
+  const PoolLayout layout = LayOut(plan, Pool::kHost);
+  for (size_t i = 0; i < 40; ++i)
+    plan.actions.insert(plan.actions.begin() + 2, WaitAction{Stream::kH2d, 0});
+  const PoolLayout later = LayOut(plan, Pool::kHost);
+  CHECK(later.bytes == layout.bytes);
+  for (size_t i = 0; i < 3; ++i) CHECK(later.places[i].offset == layout.places[i].offset);
 }
 
 // Who holds which copy, action by action.
 struct Held {
-  size_t place = 0;  // index into HostLayout::places
+  size_t place = 0;  // index into PoolLayout::places
   int64_t begin = 0;
   int64_t end = 0;  // one past the last prefetch; without any, the next offload of it, or the end
   std::optional<int64_t> read = {};
 };
-std::vector<Held> NaiveCopies(const Plan& plan) {
+std::vector<Held> NaiveCopies(const Plan& plan, Pool pool) {
   std::vector<Held> held;
   for (size_t i = 0; i < plan.actions.size(); ++i) {
     const auto* offload = std::get_if<OffloadAction>(&plan.actions[i]);
-    if (offload == nullptr) continue;
+    if (offload == nullptr || offload->pool != pool) continue;
     Held copy = {.place = held.size(),
                  .begin = static_cast<int64_t>(i),
                  .end = static_cast<int64_t>(plan.actions.size())};
     for (size_t j = i + 1; j < plan.actions.size(); ++j) {
-      if (plan.actions[j] == plan.actions[i]) {
+      const auto* next = std::get_if<OffloadAction>(&plan.actions[j]);
+      if (next != nullptr && next->tensor == offload->tensor) {
         copy.end = static_cast<int64_t>(j);
         break;
       }
@@ -112,9 +143,9 @@ std::vector<Held> NaiveCopies(const Plan& plan) {
   return held;
 }
 
-void CheckLayout(const Plan& plan) {
-  const HostLayout layout = LayOutHostPool(plan);
-  const std::vector<Held> copies = NaiveCopies(plan);
+void CheckLayout(const Plan& plan, Pool pool) {
+  const PoolLayout layout = LayOut(plan, pool);
+  const std::vector<Held> copies = NaiveCopies(plan, pool);
   REQUIRE(layout.places.size() == copies.size());
   const auto bytes = [&](size_t i) {
     return RoundUp(plan.tensors[layout.places[i].tensor.index()].bytes, kBlockBytes);
@@ -139,7 +170,7 @@ void CheckLayout(const Plan& plan) {
     REQUIRE(layout.places[i].wait_for == wait);
     peak = std::max(peak, alive);
   }
-  REQUIRE(HostPeakBytes(plan) == peak);
+  REQUIRE(PeakBytes(plan, pool) == peak);
   REQUIRE(layout.bytes >= peak);
 }
 
@@ -148,20 +179,13 @@ TEST_CASE(
   for (uint32_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
-    std::vector<int64_t> blocks;
-    for (size_t i = 0; i < 2 + seed % 9; ++i) blocks.push_back(1 + random() % 9);
-    Plan plan = PlanOf(blocks);
-    std::vector<bool> copied(blocks.size(), false);
-    for (int i = 0; i < 40; ++i) {
-      const size_t tensor = random() % blocks.size();
-      if (copied[tensor] && random() % 3 != 0) {
-        Prefetch(plan, tensor);
-      } else {
-        Offload(plan, tensor);
-        copied[tensor] = true;
-      }
+    Plan plan = RandomMoves(random);
+    for (Action& action : plan.actions) {
+      auto* offload = std::get_if<OffloadAction>(&action);
+      if (offload != nullptr && random() % 3 == 0) offload->pool = Pool::kPeer;
     }
-    CheckLayout(plan);
+    CheckLayout(plan, Pool::kHost);
+    CheckLayout(plan, Pool::kPeer);
   }
 }
 
