@@ -38,15 +38,15 @@ absl::StatusOr<double> Measure(Device& device, const std::vector<Direction>& dir
 
 }  // namespace
 
-absl::StatusOr<CopySpeed> MeasureCopySpeed(Device& device) {
-  ASSIGN_OR_RETURN(const Buffer there, device.Allocate(MemoryKind::kDevice, 2 * kBytes));
-  ASSIGN_OR_RETURN(const Buffer here, device.Allocate(MemoryKind::kPinnedHost, 2 * kBytes));
-  const Direction out = {Stream::kD2h, here.data(), there.data()};
-  const Direction in = {Stream::kH2d, there.data() + kBytes, here.data() + kBytes};
+absl::StatusOr<CopySpeed> MeasureCopySpeed(Device& device, MemoryKind there) {
+  ASSIGN_OR_RETURN(const Buffer near, device.Allocate(MemoryKind::kDevice, 2 * kBytes));
+  ASSIGN_OR_RETURN(const Buffer far, device.Allocate(there, 2 * kBytes));
+  const Direction out = {Stream::kD2h, far.data(), near.data()};
+  const Direction back = {Stream::kH2d, near.data() + kBytes, far.data() + kBytes};
   CopySpeed speed;
-  ASSIGN_OR_RETURN(speed.to_host, Measure(device, {out}));
-  ASSIGN_OR_RETURN(speed.to_device, Measure(device, {in}));
-  ASSIGN_OR_RETURN(speed.both_ways, Measure(device, {out, in}));
+  ASSIGN_OR_RETURN(speed.out, Measure(device, {out}));
+  ASSIGN_OR_RETURN(speed.back, Measure(device, {back}));
+  ASSIGN_OR_RETURN(speed.both_ways, Measure(device, {out, back}));
   return speed;
 }
 

@@ -1,4 +1,5 @@
-// How fast a device copies to and from pinned host memory: one way at a time, and both at once.
+// How fast a device copies to and from pinned host memory, or its peer's: one way at a time, and
+// both at once.
 //
 // The bound for whoever offloads: an iteration cannot be faster than its transfers.
 #pragma once
@@ -9,12 +10,12 @@
 namespace neap::apps {
 
 struct CopySpeed {  // bytes per second
-  double to_host = 0;
-  double to_device = 0;
+  double out = 0;
+  double back = 0;
   double both_ways = 0;  // the sum of both directions, running together
 };
 
-// Takes about a second, and 256 MiB of device and of pinned host memory.
-absl::StatusOr<CopySpeed> MeasureCopySpeed(Device& device);
+// To `there` and back. Takes about a second, and 256 MiB at either end.
+absl::StatusOr<CopySpeed> MeasureCopySpeed(Device& device, MemoryKind there);
 
 }  // namespace neap::apps

@@ -24,20 +24,24 @@ bool HasGpu() {
   return gpus.ok() && !gpus->empty();
 }
 
-// N of "cuda:N".
-std::optional<int> GpuIndex(const std::string& name) {
-  int index = 0;
-  const bool right = absl::StartsWith(name, "cuda:") && absl::SimpleAtoi(name.substr(5), &index);
-  return right && index >= 0 ? std::optional<int>(index) : std::nullopt;
-}
-
 absl::Status UnknownDevice(const std::string& name, const std::string& known) {
   return BadUsage(
       absl::StrCat("unknown device '", name.substr(0, 64), "'; there are cpu, cuda:N", known));
 }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
-  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(index);
+// The GPU that --peer names for the device.
+absl::StatusOr<std::optional<int>> PeerIndex(const std::string& device, const std::string& peer) {
+  if (peer.empty()) return std::nullopt;
+  const std::optional<int> index = GpuIndex(peer);
+  if (!index.has_value() || peer == device || !GpuIndex(device).has_value()) {
+    return BadUsage(absl::StrCat("--peer ", peer.substr(0, 64), " for device ", device,
+                                 ": a peer is another GPU (cuda:N) of a GPU"));
+  }
+  return index;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> peer) {
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(index, peer);
   if (device.ok()) return std::unique_ptr<Device>(std::move(*device));
   return absl::Status(device.status().code(),
                       absl::StrCat("cannot open cuda:", index, ": ", device.status().message()));
@@ -45,10 +49,18 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name) {
+std::optional<int> GpuIndex(const std::string& name) {
+  int index = 0;
+  const bool right = absl::StartsWith(name, "cuda:") && absl::SimpleAtoi(name.substr(5), &index);
+  return right && index >= 0 ? std::optional<int>(index) : std::nullopt;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
+                                                   const std::string& peer) {
   const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "cpu";
+  ASSIGN_OR_RETURN(const std::optional<int> peer_index, PeerIndex(chosen, peer));
   if (chosen == "cpu") return CpuDevice::Open();
-  if (const std::optional<int> index = GpuIndex(chosen)) return OpenGpu(*index);
+  if (const std::optional<int> index = GpuIndex(chosen)) return OpenGpu(*index, peer_index);
   const std::vector<std::string> described = DescribedDeviceNames();
   if (std::find(described.begin(), described.end(), chosen) != described.end()) {
     return BadUsage(absl::StrCat("device '", chosen, "' can be planned for, not trained on"));
@@ -56,11 +68,12 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name) {
   return UnknownDevice(chosen, "");
 }
 
-absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name) {
+absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::string& peer) {
   const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "h200";
+  RETURN_IF_ERROR(PeerIndex(chosen, peer).status());
   PlanTarget target;
   if (chosen == "cpu" || GpuIndex(chosen).has_value()) {
-    ASSIGN_OR_RETURN(target.device, OpenDevice(chosen));
+    ASSIGN_OR_RETURN(target.device, OpenDevice(chosen, peer));
     target.description = target.device->description();
     return target;
   }

@@ -1,7 +1,9 @@
-// Devices by the names that --device takes: cpu, cuda:N, or one known by description alone (h200).
+// Devices by the names that --device takes: cpu, cuda:N, or one known by description alone (h200);
+// and the GPU that --peer names, which lends a GPU its memory.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -10,9 +12,14 @@
 
 namespace neap::apps {
 
-// For training. "" is cuda:0 if there is one, else cpu.
-// Errors: BadUsage() for a name that no device has; NOT_FOUND for a GPU that is not there.
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name);
+// N of "cuda:N".
+std::optional<int> GpuIndex(const std::string& name);
+
+// For training. "" is cuda:0 if there is one, else cpu. `peer` is cuda:N, or "" for none.
+// Errors: BadUsage() for a name that no device has, and for a peer of what is no GPU; NOT_FOUND for
+// a GPU that is not there; FAILED_PRECONDITION for one that cannot be that peer.
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
+                                                   const std::string& peer = "");
 
 // What planning needs of a device, which may be absent.
 struct PlanTarget {
@@ -24,6 +31,6 @@ struct PlanTarget {
 };
 
 // "" is cuda:0 if there is one, else h200. Errors: as OpenDevice.
-absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name);
+absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::string& peer);
 
 }  // namespace neap::apps

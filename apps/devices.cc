@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "apps/copy_speed.h"
 #include "apps/device_flag.h"
 #include "apps/flags.h"
@@ -21,25 +22,46 @@
 namespace neap::apps {
 namespace {
 
+struct Peer {
+  std::string name;                      // for --peer
+  std::optional<CopySpeed> copies = {};  // measured
+};
+
 struct Listed {
   std::string name;  // for --device
   bool trains = false;
   DeviceDescription description;
   std::optional<CopySpeed> copies = {};  // measured
+  std::vector<Peer> peers = {};
 };
+
+std::string GpuName(size_t index) { return absl::StrCat("cuda:", index); }
 
 absl::StatusOr<std::vector<Listed>> ListDevices() {
   std::vector<Listed> listed;
   ASSIGN_OR_RETURN(const std::unique_ptr<CpuDevice> cpu, CpuDevice::Open());
   listed.push_back({"cpu", true, cpu->description()});
   ASSIGN_OR_RETURN(const std::vector<DeviceDescription> gpus, ListCudaDevices());
-  for (size_t i = 0; i < gpus.size(); ++i)
-    listed.push_back({absl::StrCat("cuda:", i), true, gpus[i]});
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    listed.push_back({GpuName(i), true, gpus[i]});
+    ASSIGN_OR_RETURN(const std::vector<int> peers, CudaPeersOf(static_cast<int>(i)));
+    for (int peer : peers) listed.back().peers.push_back({GpuName(static_cast<size_t>(peer))});
+  }
   for (const std::string& name : DescribedDeviceNames()) {
     ASSIGN_OR_RETURN(DeviceDescription description, DescribedDevice(name));
     listed.push_back({name, false, std::move(description)});
   }
   return listed;
+}
+
+Json ToJson(const CopySpeed& copies, const char* out) {
+  return {{out, copies.out}, {"to_device", copies.back}, {"both_ways", copies.both_ways}};
+}
+
+Json ToJson(const Peer& peer) {
+  Json json = {{"device", peer.name}};
+  if (peer.copies.has_value()) json["measured_copies"] = ToJson(*peer.copies, "to_peer");
+  return json;
 }
 
 Json ToJson(const Listed& device) {
@@ -52,36 +74,55 @@ Json ToJson(const Listed& device) {
                {"fp32_flops", d.fp32_flops},
                {"tensor_flops", d.tensor_flops},
                {"memory_bandwidth", d.memory_bandwidth},
-               {"copy_bandwidth", d.copy_bandwidth}};
-  if (device.copies.has_value()) {
-    json["measured_copies"] = {{"to_host", device.copies->to_host},
-                               {"to_device", device.copies->to_device},
-                               {"both_ways", device.copies->both_ways}};
-  }
+               {"copy_bandwidth", d.copy_bandwidth},
+               {"peer_bandwidth", d.peer_bandwidth},
+               {"peers", Json::array()}};
+  if (device.copies.has_value()) json["measured_copies"] = ToJson(*device.copies, "to_host");
+  for (const Peer& peer : device.peers) json["peers"].push_back(ToJson(peer));
   return json;
+}
+
+std::string ToText(const CopySpeed& copies, const std::string& there) {
+  return absl::StrFormat(
+      "               measured: %.1f GB/s to %s, %.1f GB/s back, %.1f GB/s both ways\n",
+      copies.out / 1e9, there, copies.back / 1e9, copies.both_ways / 1e9);
+}
+
+std::string PeersText(const std::vector<Peer>& peers) {
+  if (peers.empty()) return "";
+  std::string text = absl::StrCat(
+      "               can have as --peer: ",
+      absl::StrJoin(peers, ", ", [](std::string* out, const Peer& p) { out->append(p.name); }),
+      "\n");
+  for (const Peer& peer : peers) {
+    if (peer.copies.has_value()) text += ToText(*peer.copies, peer.name);
+  }
+  return text;
 }
 
 std::string ToText(const Listed& device) {
   const DeviceDescription& d = device.description;
   std::string text = absl::StrFormat(
       "%-8s %-5s %s, %s%s\n               nominal: fp32 %.3g TFLOP/s, tensor cores %.3g TFLOP/s, "
-      "memory %.4g GB/s, host copies %.3g GB/s\n",
+      "memory %.4g GB/s, host copies %.3g GB/s%s\n",
       device.name, d.kind, d.name, FormatBytes(d.memory_bytes),
       device.trains ? "" : " (by description: for planning)", d.fp32_flops / 1e12,
-      d.tensor_flops / 1e12, d.memory_bandwidth / 1e9, d.copy_bandwidth / 1e9);
-  if (device.copies.has_value()) {
-    absl::StrAppendFormat(
-        &text,
-        "               measured: %.1f GB/s to the host, %.1f GB/s back, %.1f GB/s both ways\n",
-        device.copies->to_host / 1e9, device.copies->to_device / 1e9,
-        device.copies->both_ways / 1e9);
-  }
-  return text;
+      d.tensor_flops / 1e12, d.memory_bandwidth / 1e9, d.copy_bandwidth / 1e9,
+      d.peer_bandwidth > 0 ? absl::StrFormat(", peer copies %.3g GB/s", d.peer_bandwidth / 1e9)
+                           : "");
+  if (device.copies.has_value()) text += ToText(*device.copies, "the host");
+  return text + PeersText(device.peers);
 }
 
+// Each link between two GPUs once, from the one of the lower number.
 absl::Status MeasureCopies(Listed& device) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> opened, OpenDevice(device.name));
-  ASSIGN_OR_RETURN(device.copies, MeasureCopySpeed(*opened));
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> opened, OpenDevice(device.name));
+  ASSIGN_OR_RETURN(device.copies, MeasureCopySpeed(*opened, MemoryKind::kPinnedHost));
+  for (Peer& peer : device.peers) {
+    if (GpuIndex(peer.name) < GpuIndex(device.name)) continue;
+    ASSIGN_OR_RETURN(opened, OpenDevice(device.name, peer.name));
+    ASSIGN_OR_RETURN(peer.copies, MeasureCopySpeed(*opened, MemoryKind::kPeer));
+  }
   return absl::OkStatus();
 }
 
@@ -92,7 +133,7 @@ absl::StatusOr<int> RunDevices(const std::vector<std::string>& args) {
   bool measure = false;
   FlagSet flags("neap devices [--measure-copies] [--json]",
                 "Lists the devices to train on, and those known by description, to plan for.");
-  flags.Add("measure-copies", "time copies to and from pinned host memory", &measure);
+  flags.Add("measure-copies", "time copies to and from pinned host memory and peers", &measure);
   flags.Add("json", "print one JSON object", &json);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

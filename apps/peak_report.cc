@@ -52,6 +52,7 @@ Json ResultJson(const PeakResult& result) {
                {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
                {"peak_bytes", plan.peak_bytes},
                {"host_pool_bytes", result.planned.stats.host_pool_bytes},
+               {"peer_pool_bytes", result.planned.stats.peer_pool_bytes},
                {"predicted_ms", plan.predicted_ms},
                {"verified", true},
                {"probes", result.search.probes},
@@ -100,7 +101,8 @@ Json ToJson(const std::vector<PeakResult>& results) {
 absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,
                                  const Growth& growth) {
   RETURN_IF_ERROR(flags.Check());
-  ASSIGN_OR_RETURN(const PlanTarget target, OpenPlanTarget(flags.planning.device));
+  ASSIGN_OR_RETURN(const PlanTarget target,
+                   OpenPlanTarget(flags.planning.device, flags.planning.peer));
   if (flags.run && target.device == nullptr) {
     return BadUsage("--run needs a device to train on: --device cpu or cuda:N");
   }

@@ -154,7 +154,8 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
     return 0;
   }
   ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
-  ASSIGN_OR_RETURN(const PlanTarget target, OpenPlanTarget(given.planning.device));
+  ASSIGN_OR_RETURN(const PlanTarget target,
+                   OpenPlanTarget(given.planning.device, given.planning.peer));
   ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given));
   ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
   RETURN_IF_ERROR(WriteFiles(given, program, report.result.plan, target));

@@ -30,6 +30,7 @@ Json ToJson(const Plan& plan, const StepMemory& memory) {
           {"free_bytes", memory.free_bytes},
           {"workspace_bytes", memory.workspace_bytes},
           {"host_bytes", memory.host_bytes},
+          {"peer_bytes", memory.peer_bytes},
           {"engine", memory.engine}};
 }
 
@@ -58,6 +59,7 @@ Json PlanTotals(const Plan& plan) {
           {"arena_bytes", plan.arena_bytes},
           {"peak_bytes", plan.peak_bytes},
           {"host_peak_bytes", plan.host_peak_bytes},
+          {"peer_peak_bytes", plan.peer_peak_bytes},
           {"peak_activation_bytes", plan.peak_activation_bytes},
           {"peak_activation_mib", Mib(plan.peak_activation_bytes)}};
 }
@@ -102,7 +104,10 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["extra_forwards"] = movement.extra_forwards;
   json["offloaded_bytes"] = movement.offloaded_bytes;
   json["prefetched_bytes"] = movement.prefetched_bytes;
+  json["peer_offloaded_bytes"] = movement.peer_offloaded_bytes;
+  json["peer_prefetched_bytes"] = movement.peer_prefetched_bytes;
   json["host_pool_bytes"] = stats.host_pool_bytes;
+  json["peer_pool_bytes"] = stats.peer_pool_bytes;
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();
   json["predicted_ms"] = plan.predicted_ms;

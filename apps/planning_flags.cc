@@ -69,6 +69,9 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
             ReadBudget(&budget));
   flags.Add("host-budget", "BYTES", "bytes of pinned host memory for what leaves the arena",
             ReadBytes(&host_budget_bytes));
+  flags.Add("peer-budget", "BYTES",
+            "bytes of a peer GPU's memory for what leaves the arena, before the host's (none)",
+            ReadBytes(&peer_budget_bytes));
   flags.Add("policy", "NAME", "what stays in memory", OneOf(policies, &policy));
   flags.Add("placement", "NAME", "how places in the arena are found",
             OneOf(placements, &placement));
@@ -80,10 +83,13 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
             &offload_params);
   flags.Add("strict", "the same bits under every budget; always so on the CPU", &strict);
   flags.Add("device", "DEVICE", device_help, Text(&device));
+  flags.Add("peer", "DEVICE", "cuda:N, the GPU that lends --peer-budget (neap devices: which can)",
+            Text(&peer));
 }
 
 PlannerOptions PlanningFlags::Options(const DeviceDescription& description) const {
   return {.host_budget_bytes = host_budget_bytes.value_or(kUnlimited),
+          .peer_budget_bytes = peer_budget_bytes.value_or(0),
           .policy = policy,
           .placement = placement,
           .offload_params = offload_params,

@@ -33,6 +33,7 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
 struct PlanningFlags {
   Budget budget;
   std::optional<int64_t> host_budget_bytes = {};
+  std::optional<int64_t> peer_budget_bytes = {};
   std::string policy = "liveness";
   std::string placement = "offline";
   std::string evict = "lru";
@@ -40,6 +41,7 @@ struct PlanningFlags {
   bool offload_params = false;
   bool strict = false;
   std::string device;  // empty: choose
+  std::string peer;    // empty: none
 
   void AddTo(FlagSet& flags, const std::string& device_help);
   // With an unlimited budget.

@@ -40,6 +40,7 @@ Json RunsJson(const Plan& plan, const Timeline& timeline) {
                     {"free_bytes", run.free_bytes},
                     {"workspace_bytes", run.workspace_bytes},
                     {"host_bytes", run.host_bytes},
+                    {"peer_bytes", run.peer_bytes},
                     {"role_bytes", run.role_bytes},
                     {"engine", run.engine},
                     {"begin_us", timeline.actions[i].begin_us},

@@ -27,7 +27,8 @@ function drawTiles() {
       plan.peak_bytes / Math.max(1, plan.budget_bytes)),
     tile("Budget", bytesText(plan.budget_bytes), `${bytesText(plan.budget_bytes - plan.peak_bytes)} never touched`),
     tile("Peak in host memory", bytesText(plan.host_peak_bytes), transfers.length === 0 ? "nothing is moved"
-      : `${bytesText(moved)} moved in ${plural(transfers.length, "transfer")}`),
+      : `${bytesText(moved)} moved in ${plural(transfers.length, "transfer")}` +
+        (plan.peer_peak_bytes > 0 ? `; ${bytesText(plan.peer_peak_bytes)} at most on the peer` : "")),
     tile("Predicted time", timeText(timeline.total_us), `of an iteration; compute waits ${timeText(stalled)}`),
     tile("Steps run", grouped(runs.length), reruns.length === 0 ? "none twice"
       : `${plural(reruns.length, "recomputation")}, ${timeText(rerunTime)}`),
@@ -39,7 +40,7 @@ function drawSummary() {
   if (runs.length === 0) return;
   const all = tensors.reduce((sum, t) => sum + t.bytes, 0);
   const count = (fate) => tensors.filter((t) => t.fates.includes(fate)).length;
-  const parts = [[count("offloaded"), "offloaded to the host"], [count("rebuilt"), "rebuilt when wanted again"],
+  const parts = [[count("offloaded"), "offloaded"], [count("rebuilt"), "rebuilt when wanted again"],
     [count("in place"), "made in place of another"], [count("freed"), "freed after their last use"],
     [count("kept"), "kept throughout"]].filter(([n]) => n > 0).map(([n, text]) => `${grouped(n)} ${text}`);
   byId("summary").textContent = `Of ${plural(tensors.length, "tensor")}, ${bytesText(all)} together, the arena never ` +

@@ -179,6 +179,7 @@ class MemoryChart {
     tip.show(event, runTitle(run), [["live", bytesText(run.live_bytes)], ["free", bytesText(run.free_bytes)], null,
       ...layers.map((layer) => [layer[1], bytesText(layerBytes(run, layer)), layer[0]]), null,
       ...(run.host_bytes > 0 ? [["in host memory", bytesText(run.host_bytes), "host"]] : []),
+      ...(run.peer_bytes > 0 ? [["in the peer's memory", bytesText(run.peer_bytes), "host"]] : []),
       ["live activations and gradients", `${run.live_tensors}, ${bytesText(run.live_activation_bytes)}`],
       ["takes", timeText(run.end_us - run.begin_us)], ...(run.engine ? [["engine", run.engine]] : [])]);
   }

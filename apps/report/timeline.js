@@ -1,5 +1,5 @@
 // What runs when on the three streams, and where compute waits for a transfer.
-const kStreams = ["compute", "to the host", "from the host"];
+const kStreams = ["compute", "out of arena", "into arena"];
 
 function timelineSpans() {
   const spans = report.runs.map((run, i) => ({ stream: 0, run: i, begin: run.begin_us, end: run.end_us,

@@ -57,6 +57,13 @@ std::vector<nlohmann::json> RunForJson(std::vector<std::string> args);
 void CheckRefused(const std::vector<std::string>& args, int exit_code,
                   const std::vector<std::string>& words);
 
+// A command line with more flags.
+inline std::vector<std::string> Joined(std::vector<std::string> first,
+                                       const std::vector<std::string>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 inline std::string Digits() {
   const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
   return (root / "examples/data/digits").string();

@@ -28,7 +28,7 @@ constexpr char kDevicesHelp[] = R"(usage: neap devices [--measure-copies] [--jso
 Lists the devices to train on, and those known by description, to plan for.
 
 flags:
-  --measure-copies          time copies to and from pinned host memory
+  --measure-copies          time copies to and from pinned host memory and peers
   --json                    print one JSON object
   --help                    print this
 )";
@@ -80,6 +80,7 @@ TEST_CASE("neap devices lists the CPU to train on and the H200 to plan for") {
   CHECK(devices.at(0).at("trains") == true);
   CHECK(devices.back().at("device") == "h200");
   CHECK(devices.back().at("memory_bytes") == 150109880320);
+  CHECK(devices.back().at("peer_bandwidth") == 450e9);
   CHECK(RunNeap({"devices"}).out.find("NVIDIA H200") != std::string::npos);
 }
 

@@ -18,12 +18,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::vector<std::string> Joined(std::vector<std::string> first,
-                                const std::vector<std::string>& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 // Whether a plan is made for the H200, by the planner alone.
 absl::Status Planned(const std::string& net, const nets::NetOptions& size,
                      const PlannerOptions& options) {

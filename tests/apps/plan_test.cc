@@ -138,6 +138,35 @@ TEST_CASE("--per-step has a line for every step, in text and in JSON") {
   }
 }
 
+TEST_CASE("what leaves goes to the peer while its budget lasts, and is faster for it") {
+  const std::vector<std::string> command = {"plan", "alexnet",  "--batch", "32",        "--device",
+                                            "h200", "--policy", "offload", "--per-step"};
+  const auto planned = [&](const std::string& bytes) {
+    return RunForJson(Joined(command, {"--peer-budget", bytes})).at(0);
+  };
+  const Json host = RunForJson(command).at(0);
+  CHECK(host.at("peer_peak_bytes") == 0);
+  CHECK(host.at("peer_pool_bytes") == 0);
+  const int64_t need = host.at("host_pool_bytes");
+  const Json all = planned(std::to_string(need));
+  CHECK(all.at("host_pool_bytes") == 0);
+  CHECK(all.at("peer_pool_bytes") == need);
+  CHECK(all.at("peer_peak_bytes") == host.at("host_peak_bytes"));
+  CHECK(all.at("peer_offloaded_bytes") == all.at("offloaded_bytes"));
+  CHECK(all.at("peer_prefetched_bytes") == all.at("prefetched_bytes"));
+  CHECK(all.at("predicted_ms") < host.at("predicted_ms"));
+  const Json some = planned(std::to_string(need / 2));
+  CHECK(some.at("host_pool_bytes") > 0);
+  CHECK(some.at("peer_pool_bytes") > 0);
+  CHECK(some.at("peer_pool_bytes") <= need / 2);
+  for (size_t i = 0; i < host.at("per_step").size(); ++i) {
+    CHECK(all.at("per_step").at(i).at("peer_bytes") == host.at("per_step").at(i).at("host_bytes"));
+  }
+  const std::string text = RunNeap(Joined(command, {"--peer-budget", std::to_string(need)})).out;
+  CHECK(text.find("to the peer") != std::string::npos);
+  CHECK(text.find("to the host") == std::string::npos);
+}
+
 TEST_CASE("what a person reads names the minimum, the gap, the times and the verifier") {
   const std::string text = RunNeap({"plan", "alexnet", "--device", "h200"}).out;
   for (const char* part : {"minimum budget", "placement bound", "in-place results", "planned in",
