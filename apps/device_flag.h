@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
 #include "neap/layers/kernel.h"
+#include "neap/memory/kernel_options.h"
 
 namespace neap::apps {
 
@@ -26,6 +27,7 @@ struct PlanTarget {
   DeviceDescription description;
   std::unique_ptr<Device> device = nullptr;          // null: known by description alone
   std::unique_ptr<EngineCatalog> catalog = nullptr;  // null: the device's own
+  KernelOptions kernels = {};
 
   EngineCatalog& engines() const { return catalog != nullptr ? *catalog : device->backend(); }
 };

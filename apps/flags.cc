@@ -10,6 +10,7 @@
 #include "apps/outcome.h"
 #include "neap/core/edit_distance.h"
 #include "neap/core/status_macros.h"
+#include "neap/core/units.h"
 
 namespace neap::apps {
 namespace {
@@ -61,6 +62,25 @@ FlagValue Integer(int64_t least, int64_t most, std::optional<int64_t>* value) {
   return {.read = read, .default_text = value->has_value() ? absl::StrCat(**value) : ""};
 }
 
+FlagValue Texts(std::vector<std::string>* values) {
+  const auto read = [values](const std::string& text) {
+    if (text.empty()) return BadUsage("an empty value");
+    values->push_back(text);
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
+FlagValue ReadBytes(std::optional<int64_t>* bytes) {
+  const auto read = [bytes](const std::string& text) {
+    const absl::StatusOr<int64_t> parsed = ParseBytes(text);
+    if (!parsed.ok()) return AsBadUsage(parsed.status());
+    *bytes = *parsed;
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
 FlagValue Integer(int64_t least, int64_t most, int64_t* value) {
   const auto read = [=](const std::string& text) {
     return ReadInteger(least, most, Shortened(text), *value);
@@ -109,6 +129,11 @@ void FlagSet::Add(std::string name, std::string help, bool* value) {
 void FlagSet::Positional(std::string name, std::string* value) {
   positional_ = std::move(name);
   take_positional_ = [value](const std::string& text) { *value = text; };
+}
+
+void FlagSet::OptionalPositional(std::string name, std::string* value) {
+  Positional(std::move(name), value);
+  positional_is_optional_ = true;
 }
 
 void FlagSet::Positional(std::string name, std::vector<std::string>* values) {
@@ -168,7 +193,7 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     RETURN_IF_ERROR(args[i].rfind("--", 0) == 0 ? ParseFlag(args, i) : ParsePositional(args[i]));
   }
-  if (take_positional_ != nullptr && !positional_given_) {
+  if (take_positional_ != nullptr && !positional_given_ && !positional_is_optional_) {
     return BadUsage(absl::StrCat(positional_, " is missing; usage: ", usage_));
   }
   return absl::OkStatus();

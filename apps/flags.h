@@ -34,6 +34,10 @@ struct FlagValue {
 };
 
 FlagValue Text(std::string* value);
+// May be given more than once.
+FlagValue Texts(std::vector<std::string>* values);
+// "12GiB", "64KB", "4096".
+FlagValue ReadBytes(std::optional<int64_t>* bytes);
 FlagValue OneOf(std::vector<std::string> choices, std::string* value);
 // [least, most], both included.
 FlagValue Integer(int64_t least, int64_t most, std::optional<int64_t>* value);
@@ -49,8 +53,9 @@ class FlagSet {
   void Add(std::string name, std::string placeholder, std::string help, FlagValue value);
   // A switch.
   void Add(std::string name, std::string help, bool* value);
-  // The one argument without a name that must be there.
+  // The one argument without a name that must be there, or may.
   void Positional(std::string name, std::string* value);
+  void OptionalPositional(std::string name, std::string* value);
   // One or more.
   void Positional(std::string name, std::vector<std::string>* values);
 
@@ -77,6 +82,7 @@ class FlagSet {
   std::string positional_;
   std::function<void(const std::string& text)> take_positional_;
   bool positional_repeats_ = false;
+  bool positional_is_optional_ = false;
   bool positional_given_ = false;
   bool help_ = false;
 };

@@ -24,6 +24,7 @@ std::vector<Entry> Entries() {
       {"train", "NET", "train a network under a byte budget", RunTrain},
       {"peak-batch", "NET...", "find the largest batch that fits a byte budget", RunPeakBatch},
       {"peak-depth", "NET", "find the deepest network that fits a byte budget", RunPeakDepth},
+      {"profile", "NET", "measure how long each engine of each step takes", RunProfile},
       {"devices", "", "list the devices to train on and to plan for", RunDevices},
   };
 }

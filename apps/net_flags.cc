@@ -44,6 +44,10 @@ FlagValue Probability(std::optional<float>* value) {
 
 void NetFlags::AddTo(FlagSet& flags) {
   flags.Positional("NET", &name);
+  AddSizesTo(flags);
+}
+
+void NetFlags::AddSizesTo(FlagSet& flags) {
   AddBatchTo(flags);
   AddShapesTo(flags);
   AddDepthTo(flags);

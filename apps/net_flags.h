@@ -19,6 +19,7 @@ struct NetFlags {
   // The flags refer to this object, which must stay where it is.
   void AddTo(FlagSet& flags);
   // Parts of it.
+  void AddSizesTo(FlagSet& flags);  // all but NET
   void AddBatchTo(FlagSet& flags);
   void AddDepthTo(FlagSet& flags);
   void AddShapesTo(FlagSet& flags);

@@ -54,7 +54,7 @@ NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
 
 // Without --budget the device's memory is it.
 PlannerOptions PeakFinder::Options() const {
-  PlannerOptions options = flags_.planning.Options(target_.description);
+  PlannerOptions options = flags_.planning.Options(target_.description, target_.kernels);
   options.budget_bytes = flags_.planning.budget.bytes.value_or(target_.description.memory_bytes);
   return options;
 }

@@ -101,8 +101,9 @@ Json ToJson(const std::vector<PeakResult>& results) {
 absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,
                                  const Growth& growth) {
   RETURN_IF_ERROR(flags.Check());
-  ASSIGN_OR_RETURN(const PlanTarget target,
-                   OpenPlanTarget(flags.planning.device, flags.planning.peer));
+  ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTarget(flags.planning.device, flags.planning.peer));
+  ASSIGN_OR_RETURN(target.kernels,
+                   flags.planning.kernels.Options(target.description, target.engines()));
   if (flags.run && target.device == nullptr) {
     return BadUsage("--run needs a device to train on: --device cpu or cuda:N");
   }

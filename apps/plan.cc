@@ -63,7 +63,7 @@ absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags) {
 
 absl::StatusOr<PlannerOptions> OptionsFor(const Program& program, const PlanFlags& flags,
                                           const PlanTarget& target) {
-  PlannerOptions options = flags.planning.Options(target.description);
+  PlannerOptions options = flags.planning.Options(target.description, target.kernels);
   NaturalPeaks peaks;
   if (flags.planning.budget.percent.has_value()) {
     ASSIGN_OR_RETURN(peaks,
@@ -99,7 +99,7 @@ bool IsCompared(const PlanFlags& flags, std::string_view policy) {
 // too small.
 absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const PlanFlags& flags,
                                                  const Plan& plan, const PlanTarget& target) {
-  PlannerOptions options = flags.planning.Options(target.description);
+  PlannerOptions options = flags.planning.Options(target.description, target.kernels);
   std::vector<Plan> plans;
   for (const Policy& policy : Policies()) {
     if (policy.name == plan.policy) {
@@ -129,10 +129,11 @@ absl::Status WriteReport(const PlanFlags& flags, const Program& program, const P
   return WriteTextFile(flags.report, HtmlReport(plan, timeline, options));
 }
 
-absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Plan& plan,
+absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const PlanResult& result,
                         const PlanTarget& target) {
+  const Plan& plan = result.plan;
   if (!flags.plan_out.empty()) RETURN_IF_ERROR(WriteTextFile(flags.plan_out, plan.ToJson()));
-  const Timeline timeline = PredictTimeline(plan, PredictCosts(program, target.description));
+  const Timeline timeline = PredictTimeline(plan, result.costs);
   if (!flags.trace_out.empty()) {
     RETURN_IF_ERROR(WriteTextFile(flags.trace_out, TimelineTrace(plan, timeline)));
   }
@@ -154,11 +155,12 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
     return 0;
   }
   ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
-  ASSIGN_OR_RETURN(const PlanTarget target,
-                   OpenPlanTarget(given.planning.device, given.planning.peer));
+  ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTarget(given.planning.device, given.planning.peer));
+  ASSIGN_OR_RETURN(target.kernels,
+                   given.planning.kernels.Options(target.description, target.engines()));
   ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given));
   ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
-  RETURN_IF_ERROR(WriteFiles(given, program, report.result.plan, target));
+  RETURN_IF_ERROR(WriteFiles(given, program, report.result, target));
   if (given.json) {
     PrintJson(ToJson(report, given.per_step));
   } else {

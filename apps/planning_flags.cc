@@ -23,16 +23,6 @@ absl::Status ReadPercent(const std::string& text, Budget& budget) {
   return absl::OkStatus();
 }
 
-FlagValue ReadBytes(std::optional<int64_t>* bytes) {
-  const auto read = [bytes](const std::string& text) {
-    const absl::StatusOr<int64_t> parsed = ParseBytes(text);
-    if (!parsed.ok()) return AsBadUsage(parsed.status());
-    *bytes = *parsed;
-    return absl::OkStatus();
-  };
-  return {.read = read};
-}
-
 }  // namespace
 
 FlagValue ReadBudget(Budget* budget) {
@@ -49,9 +39,12 @@ FlagValue ReadBudget(Budget* budget) {
 absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const PlannerOptions& options,
                                               const DeviceDescription& device,
                                               EngineCatalog& catalog) {
-  const PlannerOptions keep_all = {
-      .policy = "keep-all", .in_place = false, .strict = options.strict};
-  const PlannerOptions liveness = {.policy = "liveness", .strict = options.strict};
+  const PlannerOptions keep_all = {.policy = "keep-all",
+                                   .in_place = false,
+                                   .strict = options.strict,
+                                   .kernels = options.kernels};
+  const PlannerOptions liveness = {
+      .policy = "liveness", .strict = options.strict, .kernels = options.kernels};
   ASSIGN_OR_RETURN(const PlanResult all, MakePlan(program, keep_all, device, catalog));
   ASSIGN_OR_RETURN(const PlanResult live, MakePlan(program, liveness, device, catalog));
   return NaturalPeaks{.keep_all_bytes = all.plan.peak_bytes,
@@ -85,9 +78,11 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
   flags.Add("device", "DEVICE", device_help, Text(&device));
   flags.Add("peer", "DEVICE", "cuda:N, the GPU that lends --peer-budget (neap devices: which can)",
             Text(&peer));
+  kernels.AddTo(flags);
 }
 
-PlannerOptions PlanningFlags::Options(const DeviceDescription& description) const {
+PlannerOptions PlanningFlags::Options(const DeviceDescription& description,
+                                      const KernelOptions& chosen) const {
   return {.host_budget_bytes = host_budget_bytes.value_or(kUnlimited),
           .peer_budget_bytes = peer_budget_bytes.value_or(0),
           .policy = policy,
@@ -95,7 +90,8 @@ PlannerOptions PlanningFlags::Options(const DeviceDescription& description) cons
           .offload_params = offload_params,
           .eviction = evict == "belady" ? EvictionRule::kBelady : EvictionRule::kLru,
           .in_place = !no_in_place,
-          .strict = strict || description.kind == "cpu"};
+          .strict = strict || description.kind == "cpu",
+          .kernels = chosen};
 }
 
 int64_t PlanningFlags::BudgetBytes(const NaturalPeaks& peaks) const {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/flags.h"
+#include "apps/profile_flags.h"
 #include "neap/core/device/device.h"
 #include "neap/core/program.h"
 #include "neap/memory/planner.h"
@@ -42,10 +43,11 @@ struct PlanningFlags {
   bool strict = false;
   std::string device;  // empty: choose
   std::string peer;    // empty: none
+  KernelFlags kernels;
 
   void AddTo(FlagSet& flags, const std::string& device_help);
-  // With an unlimited budget.
-  PlannerOptions Options(const DeviceDescription& description) const;
+  // With an unlimited budget; `chosen` is what `kernels` gave for the device.
+  PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   bool has_budget() const { return budget.bytes.has_value() || budget.percent.has_value(); }
 };

@@ -121,7 +121,6 @@ class Training {
   absl::StatusOr<int> Run() {
     ASSIGN_OR_RETURN(const Program program, BuildProgram(graph_, {.sgd = flags_.sgd}));
     input_ = InputOf(program);
-    costs_ = PredictCosts(program, device_.description());
     if (flags_.batches.batch_file.empty()) {
       ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_, input_, Split::kTrain));
     }
@@ -130,7 +129,9 @@ class Training {
     }
     last_step_ = flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), input_.batch);
 
-    PlannerOptions options = flags_.planning.Options(device_.description());
+    ASSIGN_OR_RETURN(const KernelOptions kernels,
+                     flags_.planning.kernels.Options(device_.description(), device_.backend()));
+    PlannerOptions options = flags_.planning.Options(device_.description(), kernels);
     ASSIGN_OR_RETURN(const NaturalPeaks peaks,
                      FindNaturalPeaks(program, options, device_.description(), device_.backend()));
     options.budget_bytes = flags_.planning.BudgetBytes(peaks);
@@ -161,7 +162,7 @@ class Training {
                                         }));
     summary.memory = session.memory();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
-    ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session.plan(), summary.end));
+    ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
     if (!flags_.files.weights_out.empty())
       RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out));
     if (test_ != nullptr && !summary.end.interrupted) {
@@ -173,20 +174,19 @@ class Training {
   }
 
   // Nothing where no step was timed.
-  absl::StatusOr<std::optional<TimelineComparison>> TraceTimedStep(const Plan& plan,
+  absl::StatusOr<std::optional<TimelineComparison>> TraceTimedStep(const Session& session,
                                                                    const TrainingEnd& end) const {
     if (!end.timed.has_value()) return std::nullopt;
+    const Plan& plan = session.plan();
     const Timeline& measured = end.timed->timeline;
     RETURN_IF_ERROR(WriteTextFile(flags_.files.trace_out, TimelineTrace(plan, measured)));
-    return CompareTimelines(plan, end.timed->result.step + 1, PredictTimeline(plan, costs_),
-                            measured);
+    return CompareTimelines(plan, end.timed->result.step + 1, session.predicted(), measured);
   }
 
   const TrainFlags& flags_;
   const Graph& graph_;
   Device& device_;
   NetInput input_;
-  TimelineCosts costs_;
   std::unique_ptr<Dataset> dataset_;  // null: --batch-file
   std::unique_ptr<Dataset> test_;     // null: no evaluation
   int64_t last_step_ = 0;

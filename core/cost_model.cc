@@ -29,10 +29,14 @@ double PredictSeconds(const Program& program, const Step& step, const DeviceDesc
   return std::max(arithmetic, memory);
 }
 
+TimelineCosts TransferCosts(const DeviceDescription& device) {
+  return {.d2h_bytes_per_second = device.copy_bandwidth,
+          .h2d_bytes_per_second = device.copy_bandwidth,
+          .peer_bytes_per_second = device.peer_bandwidth};
+}
+
 TimelineCosts PredictCosts(const Program& program, const DeviceDescription& device) {
-  TimelineCosts costs = {.d2h_bytes_per_second = device.copy_bandwidth,
-                         .h2d_bytes_per_second = device.copy_bandwidth,
-                         .peer_bytes_per_second = device.peer_bandwidth};
+  TimelineCosts costs = TransferCosts(device);
   for (const Step& step : program.steps) {
     costs.step_seconds.push_back(PredictSeconds(program, step, device));
     costs.rerun_seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));

@@ -1,6 +1,7 @@
 #include "neap/core/executor.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -8,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
-#include "neap/layers/join.h"
+#include "neap/layers/conv/divided_kernel.h"
 #include "neap/memory/external_pool.h"
 
 namespace neap {
@@ -143,9 +144,8 @@ class Executor::Binder {
     for (const OperandSpec& operand : signature.operands) {
       launch.end = std::max(launch.end, End(TensorOf(step, operand.operand)));
     }
-    const std::string engine = compute.engines.empty() ? "" : compute.engines.front().engine;
-    ASSIGN_OR_RETURN(launch.kernel, MakeKernel(program_.StepName(step), signature, engine,
-                                               launch.workspace_bytes));
+    ASSIGN_OR_RETURN(launch.kernel, KernelFor(program_.StepName(step), signature, compute.engines,
+                                              launch.workspace_bytes));
     executor_.operations_.emplace_back(std::move(launch));
     return compute.recompute ? absl::OkStatus() : BindAdditions(step, compute);
   }
@@ -154,9 +154,6 @@ class Executor::Binder {
   // Verify() can know.
   absl::Status CheckRunnable(const Step& step, const ComputeAction& compute) const {
     const std::string name = program_.StepName(step);
-    if (compute.engines.size() > 1) {
-      return absl::UnimplementedError(absl::StrCat(name, ": micro-batches cannot be run"));
-    }
     const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
     const int64_t workspace = compute.workspace.has_value() ? compute.workspace->bytes : 0;
     if (scratch <= workspace) return absl::OkStatus();
@@ -165,33 +162,32 @@ class Executor::Binder {
                                                    workspace));
   }
 
-  // The kernel of an engine; without an id, of the only engine there is. Equal steps share it.
-  absl::StatusOr<size_t> MakeKernel(const std::string& name, const StepSignature& signature,
-                                    std::string_view id, int64_t workspace_bytes) {
-    Backend& backend = executor_.device_->backend();
-    ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
-    if (id.empty() && engines.size() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": the plan names no engine, and there are ", engines.size()));
-    }
-    const auto engine = std::find_if(engines.begin(), engines.end(),
-                                     [&](const Engine& e) { return id.empty() || e.id == id; });
-    if (engine == engines.end()) {
-      return absl::NotFoundError(
-          absl::StrFormat("%s: the plan's engine '%s' is not known", name, id));
-    }
-    if (engine->workspace_bytes > workspace_bytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": engine '", engine->id, "' needs ", engine->workspace_bytes,
-                       " bytes of workspace, the plan has ", workspace_bytes));
-    }
+  // With the bytes of workspace.
+  using KernelKey = std::tuple<StepSignature, std::vector<EngineUse>, int64_t>;
+
+  // The kernel of a step's micro-batches; without any, of the only engine there is. Equal steps
+  // share it.
+  absl::StatusOr<size_t> KernelFor(const std::string& name, const StepSignature& signature,
+                                   const std::vector<EngineUse>& parts, int64_t workspace_bytes) {
     const auto [known, is_new] =
-        kernel_of_.try_emplace({signature, engine->id}, executor_.kernels_.size());
-    if (is_new) {
-      ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.MakeKernel(signature, engine->id));
-      executor_.kernels_.push_back(std::move(kernel));
+        kernel_of_.try_emplace({signature, parts, workspace_bytes}, executor_.kernels_.size());
+    if (!is_new) return known->second;
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeKernel(signature, parts, workspace_bytes);
+    if (!kernel.ok()) {
+      return absl::Status(kernel.status().code(),
+                          absl::StrCat(name, ": ", kernel.status().message()));
     }
+    executor_.kernels_.push_back(*std::move(kernel));
     return known->second;
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
+                                                     const std::vector<EngineUse>& parts,
+                                                     int64_t workspace_bytes) {
+    Backend& backend = executor_.device_->backend();
+    if (parts.size() > 1) return MakeDividedKernel(backend, signature, parts, workspace_bytes);
+    return MakeKernelWithin(backend, signature, parts.empty() ? "" : parts.front().engine,
+                            workspace_bytes);
   }
 
   // Gradients that the kernel overwrites but the step accumulates go to scratch space, in the order
@@ -248,12 +244,9 @@ class Executor::Binder {
 
   // sum += addend.
   absl::Status BindAddition(TensorId sum, void* addend) {
-    const TensorSpec& spec = program_.tensor(sum).spec;
-    const StepSignature signature = {.layer = Add{},
-                                     .operands = {{{Slot::kInput, 0}, spec, Access::kRead},
-                                                  {{Slot::kInput, 1}, spec, Access::kRead},
-                                                  {{Slot::kOutput, 0}, spec, Access::kWrite}}};
-    ASSIGN_OR_RETURN(const size_t kernel, MakeKernel("sum of gradients", signature, "", 0));
+    ASSIGN_OR_RETURN(
+        const size_t kernel,
+        KernelFor("sum of gradients", AdditionSignature(program_.tensor(sum).spec), {}, 0));
     void* place = Place(sum);
     executor_.operations_.emplace_back(Launch{
         .action = action_, .kernel = kernel, .operands = {place, addend, place}, .end = End(sum)});
@@ -270,7 +263,7 @@ class Executor::Binder {
   std::byte* arena_;
   std::byte* homes_;
   std::vector<Region> regions_;  // by TensorId, as of the action at hand
-  absl::flat_hash_map<std::pair<StepSignature, std::string>, size_t> kernel_of_;  // by engine id
+  absl::flat_hash_map<KernelKey, size_t> kernel_of_;
   PoolLayouts layouts_;                             // places of the offloads, in issue order
   std::array<size_t, kPoolCount> next_place_ = {};  // by Pool: of the next offload
   std::vector<std::byte*> copies_;                  // by TensorId, as of the action at hand

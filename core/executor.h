@@ -17,7 +17,7 @@
 // which must outlive it. *Streams*: all three; the batch may be brought on the compute stream.
 // *Errors*: those of the backend and the device; NOT_FOUND when the plan names an engine that this
 // library version does not have, INVALID_ARGUMENT when a workspace is too small for its engine,
-// UNIMPLEMENTED for micro-batches.
+// or when a step is divided into micro-batches that cannot be.
 #pragma once
 
 #include <array>

@@ -361,6 +361,10 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, Device& device, Plan
 
 const Plan& Session::plan() const { return impl_->planned().plan; }
 const PlanningStats& Session::planning() const { return impl_->planned().stats; }
+Timeline Session::predicted() const {
+  const PlanResult& planned = impl_->planned();
+  return PredictTimeline(planned.plan, planned.costs);
+}
 MemoryUse Session::memory() const { return impl_->memory(); }
 int64_t Session::step() const { return impl_->step(); }
 uint64_t Session::seed() const { return impl_->seed(); }

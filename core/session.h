@@ -90,6 +90,8 @@ class Session {
   const Plan& plan() const;
   // Of the training plan; the minimum budget suits evaluation too.
   const PlanningStats& planning() const;
+  // When each of the plan's actions runs, as the planner predicts.
+  Timeline predicted() const;
   MemoryUse memory() const;
   int64_t step() const;   // training steps begun since the first, also across Save and Load
   uint64_t seed() const;  // TrainingOptions::seed, or that of a loaded checkpoint

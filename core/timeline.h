@@ -27,8 +27,8 @@
 namespace neap {
 
 struct TimelineCosts {
-  std::vector<double> step_seconds;     // by StepId
-  std::vector<double> rerun_seconds;    // by StepId: of a recomputation
+  std::vector<double> step_seconds;   // by StepId
+  std::vector<double> rerun_seconds;  // by StepId: of a recomputation
   // By compute action, in order: with the engines that the plan names. Where it is not empty, the
   // two above are not looked at.
   std::vector<double> compute_seconds = {};

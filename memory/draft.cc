@@ -32,7 +32,7 @@ BlockList TransientBlocks(const Program& program, const Draft& draft, const Engi
   }
   for (size_t i = 0; i < draft.runs.size(); ++i) {
     const int position = static_cast<int>(i);
-    const int64_t bytes = engines.SmallestWorkspace(draft.runs[i]);
+    const int64_t bytes = engines.Smallest(draft.runs[i]).workspace_bytes;
     if (bytes > 0) add(WorkspaceId(position), bytes, position, position + 1);
   }
   return list;

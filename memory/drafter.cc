@@ -9,8 +9,8 @@
 #include "neap/core/cost_model.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
-#include "neap/memory/program_description.h"
 #include "neap/memory/pool_choice.h"
+#include "neap/memory/program_description.h"
 #include "neap/memory/stream_order.h"
 
 namespace neap {
@@ -51,7 +51,8 @@ absl::StatusOr<Drafter> Drafter::Create(const Program& program, const Policy& po
   for (Recomputation recomputation : Recomputations(policy))
     run_orders.push_back(OrderRuns(program, recomputation));
   const auto start = std::chrono::steady_clock::now();
-  ASSIGN_OR_RETURN(drafter.engines_, EngineTable::List(program, options.strict, catalog));
+  ASSIGN_OR_RETURN(drafter.engines_,
+                   EngineTable::List(program, options.kernels, options.strict, device, catalog));
   for (const RunOrder& run_order : run_orders)
     RETURN_IF_ERROR(drafter.engines_.AddReruns(program, run_order.runs, catalog));
   const std::chrono::duration<double, std::milli> elapsed =
@@ -69,11 +70,11 @@ bool Drafter::in_place() const {
 Drafter::Order Drafter::MakeOrder(RunOrder run_order) const {
   Order order;
   order.eager = EagerTensors(*program_, policy_.eager, run_order.checkpoints);
-  order.times.bytes_per_second = std::min(costs_.d2h_bytes_per_second, costs_.h2d_bytes_per_second);
+  order.times.bytes_per_second =
+      std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
   for (const Run& run : run_order.runs) {
-    order.workspaces.push_back(RoundUp(engines_.SmallestWorkspace(run), kBlockBytes));
-    order.times.run_seconds.push_back(
-        (run.recompute ? costs_.rerun_seconds : costs_.step_seconds)[run.step.index()]);
+    order.workspaces.push_back(RoundUp(engines_.Smallest(run).workspace_bytes, kBlockBytes));
+    order.times.run_seconds.push_back(engines_.Of(run).configurations.front().seconds);
   }
   order.liveness = FindLiveness(*program_, std::move(run_order.runs), in_place());
   if (policy_.needs_based()) return order;  // with a limit of nothing, all that can leaves
@@ -185,7 +186,9 @@ absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, Plan& scratch) c
   scratch.actions = std::move(walk.actions);
   ChoosePools(options_->peer_budget_bytes, scratch);
   scratch.actions = WithWaits(scratch);
-  return PredictTimeline(scratch, costs_).total_us;
+  TimelineCosts costs = transfers_;
+  costs.compute_seconds = std::move(walk.compute_seconds);
+  return PredictTimeline(scratch, costs).total_us;
 }
 
 }  // namespace neap

@@ -59,7 +59,7 @@ class Drafter {
         policy_(policy),
         options_(&options),
         device_(&device),
-        costs_(PredictCosts(program, device)),
+        transfers_(TransferCosts(device)),
         layerwise_(BoundLayerwise(program, in_place())) {}
 
   Order MakeOrder(RunOrder run_order) const;
@@ -83,7 +83,7 @@ class Drafter {
   Policy policy_;
   const PlannerOptions* options_;
   const DeviceDescription* device_;
-  TimelineCosts costs_;
+  TimelineCosts transfers_;  // of steps, their engines decide
   LayerwiseBound layerwise_;
   std::vector<bool> travels_;  // by TensorId; empty: none
   EngineTable engines_;

@@ -1,5 +1,5 @@
-// Hands out places that were worked out beforehand (memory/placement.h). Anything else, and what has
-// outgrown its place (the workspace of a faster engine), goes to the first hole that is large
+// Hands out places that were worked out beforehand (memory/placement.h). Anything else, and what
+// has outgrown its place (the workspace of a faster engine), goes to the first hole that is large
 // enough now.
 //
 // Planned places are disjoint among themselves; the hole that something unplanned takes may be

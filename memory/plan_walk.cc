@@ -101,13 +101,13 @@ class Walker {
   absl::Status Compute(int position, const EngineTable& engines, WorkspaceChoice choice) {
     const Run& run = runs_[static_cast<size_t>(position)];
     ComputeAction action = {.step = run.step, .recompute = run.recompute};
-    const StepEngines& list = engines.Of(run);
-    const Engine* engine = choice == WorkspaceChoice::kSmallest
-                               ? engines.Smallest(run)
-                               : engines.FirstThatFits(run, allocator_.LargestFreeBytes());
-    const int64_t bytes = list.scratch_bytes + (engine == nullptr ? 0 : engine->workspace_bytes);
-    if (engine != nullptr && !list.only_one)
-      action.engines.push_back({engine->id, program_.net.batch});
+    const Configuration& configuration =
+        choice == WorkspaceChoice::kSmallest
+            ? engines.Smallest(run)
+            : engines.FirstThatFits(run, allocator_.LargestFreeBytes());
+    const int64_t bytes = configuration.workspace_bytes;
+    if (!engines.Of(run).only_one) action.engines = configuration.parts;
+    result_.compute_seconds.push_back(configuration.seconds);
     if (bytes > 0) {
       ASSIGN_OR_RETURN(action.workspace, Take(WorkspaceId(position), bytes));
       Raise(*action.workspace);

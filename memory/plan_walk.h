@@ -31,9 +31,10 @@ enum class WorkspaceChoice : uint8_t {
 };
 
 struct WalkResult {
-  std::vector<Action> actions;  // without waits
-  int64_t peak_bytes = 0;       // highest end
-  StepId busiest_step;          // where the sum of live bytes is largest
+  std::vector<Action> actions;          // without waits
+  std::vector<double> compute_seconds;  // by compute action
+  int64_t peak_bytes = 0;               // highest end
+  StepId busiest_step;                  // where the sum of live bytes is largest
   int64_t busiest_bytes = 0;
 };
 

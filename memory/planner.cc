@@ -15,8 +15,8 @@
 #include "neap/memory/drafter.h"
 #include "neap/memory/external_pool.h"
 #include "neap/memory/policy.h"
-#include "neap/memory/program_description.h"
 #include "neap/memory/pool_choice.h"
+#include "neap/memory/program_description.h"
 #include "neap/memory/stream_order.h"
 
 namespace neap {
@@ -128,7 +128,11 @@ class Planner {
     ChoosePools(options_.peer_budget_bytes, plan);
     plan.actions = WithWaits(plan);
     FillTotals(draft, result);
-    plan.predicted_ms = PredictTimeline(plan, PredictCosts(program_, device_)).total_us / 1e3;
+    result.costs = TransferCosts(device_);
+    result.costs.compute_seconds = std::move(walk.compute_seconds);
+    plan.predicted_ms = PredictTimeline(plan, result.costs).total_us / 1e3;
+    for (const Run& run : draft.runs)
+      result.stats.measured_runs += engines.Of(run).is_measured ? 1 : 0;
     RETURN_IF_ERROR(CheckHostBudget(result));
     return result;
   }

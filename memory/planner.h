@@ -31,6 +31,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/plan.h"
 #include "neap/core/program.h"
+#include "neap/core/timeline.h"
 #include "neap/layers/kernel.h"
 #include "neap/memory/planner_options.h"
 #include "neap/recompute/layer_usage.h"
@@ -47,6 +48,7 @@ struct PlanningStats {
   int64_t in_place_tensors = 0;       // results that took over an operand's bytes
   int64_t host_pool_bytes = 0;        // pinned memory that the executor reserves
   int64_t peer_pool_bytes = 0;        // likewise, of the peer
+  int64_t measured_runs = 0;          // compute actions whose predicted time was measured
   double engines_ms = 0;              // asking the catalog
   double planning_ms = 0;             // everything else
 };
@@ -54,6 +56,7 @@ struct PlanningStats {
 struct PlanResult {
   Plan plan;
   PlanningStats stats;
+  TimelineCosts costs;  // what the plan's predicted time is made from
 };
 
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,

@@ -8,6 +8,7 @@
 
 #include "neap/core/units.h"
 #include "neap/memory/eviction_order.h"
+#include "neap/memory/kernel_options.h"
 
 namespace neap {
 
@@ -26,6 +27,7 @@ struct PlannerOptions {
   // first deterministic one whose workspace is at most kStrictWorkspaceBytes
   // (memory/step_engines.h).
   bool strict = false;
+  KernelOptions kernels = {};
   friend bool operator==(const PlannerOptions&, const PlannerOptions&) = default;
 };
 

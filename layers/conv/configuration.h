@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace neap {
@@ -28,6 +29,10 @@ struct EngineUse {
   std::string engine;
   int64_t batch = 0;
   friend bool operator==(const EngineUse&, const EngineUse&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const EngineUse& use) {
+    return H::combine(std::move(h), use.engine, use.batch);
+  }
 };
 
 // An engine on a part of `batch` images, measured or predicted.
@@ -36,6 +41,7 @@ struct TimedEngine {
   int64_t batch = 0;
   int64_t workspace_bytes = 0;
   double seconds = 0;  // >= 0, at most some hours
+  bool deterministic = true;
 };
 
 // What dividing costs besides the parts. Zero but for `backward_params`, whose parts add up: every

@@ -17,9 +17,10 @@
 namespace neap {
 namespace {
 
-Program OneConvolution() {
+Program OneConvolution(int64_t out_channels = 3) {
   Graph net({.name = "one", .batch = 2});
-  net.Loss(net.Add("conv", Convolution{.out_channels = 3, .kernel = 4}, {net.Input({1, 4, 4})}));
+  net.Loss(net.Add("conv", Convolution{.out_channels = out_channels, .kernel = 4},
+                   {net.Input({1, 4, 4})}));
   return BuildProgram(net, {}).value();
 }
 const Run kConvolution = {.step = StepId(0)};
@@ -34,48 +35,125 @@ class UnstableCatalog final : public EngineCatalog {
   std::string Versions() const override { return ""; }
 };
 
+// Times of its own making, by engine and batch, for convolutions alone.
+class MadeUpTimings final : public KernelTimings {
+ public:
+  explicit MadeUpTimings(std::vector<TimedEngine> engines) : engines_(std::move(engines)) {}
+  absl::StatusOr<std::vector<TimedEngine>> Of(const StepSignature& signature) const override {
+    if (signature.layer.type() != Convolution::kType || signature.phase == Phase::kUpdate)
+      return std::vector<TimedEngine>{};
+    return engines_;
+  }
+
+ private:
+  std::vector<TimedEngine> engines_;
+};
+
+absl::StatusOr<EngineTable> TableOf(const Program& program, EngineCatalog& catalog,
+                                    const KernelOptions& options = {}, bool strict = false) {
+  return EngineTable::List(program, options, strict, DescribedDevice("h200").value(), catalog);
+}
+
+std::string EngineOf(const Configuration& configuration) {
+  return configuration.parts.front().engine;
+}
+
 TEST_CASE("the first engine in order of preference that fits is taken, else the smallest") {
   const Program program = OneConvolution();
   testing::WorkspaceCatalog catalog;
-  const EngineTable table = EngineTable::List(program, false, catalog).value();
-  const std::vector<Engine>& engines = table.Of(kConvolution).engines;
+  const EngineTable table = TableOf(program, catalog).value();
+  const std::vector<Configuration>& engines = table.Of(kConvolution).configurations;
   REQUIRE(engines.size() == 3);  // the unstable one is not among them
   const int64_t fast = engines[0].workspace_bytes;
   const int64_t medium = engines[1].workspace_bytes;
-  CHECK(table.FirstThatFits(kConvolution, fast)->id == "fast");
-  CHECK(table.FirstThatFits(kConvolution, fast - 1)->id == "medium");
-  CHECK(table.FirstThatFits(kConvolution, medium - 1)->id == "small");
-  CHECK(table.FirstThatFits(kConvolution, 0)->id == "small");
-  CHECK(table.Smallest(kConvolution)->id == "small");
-  CHECK(table.SmallestWorkspace(kConvolution) == 600);
+  CHECK(EngineOf(table.FirstThatFits(kConvolution, fast)) == "fast");
+  CHECK(EngineOf(table.FirstThatFits(kConvolution, fast - 1)) == "medium");
+  CHECK(EngineOf(table.FirstThatFits(kConvolution, medium - 1)) == "small");
+  CHECK(EngineOf(table.FirstThatFits(kConvolution, 0)) == "small");
+  CHECK(EngineOf(table.Smallest(kConvolution)) == "small");
+  CHECK(table.Smallest(kConvolution).workspace_bytes == 600);
   CHECK(!table.Of(kConvolution).only_one);
+  CHECK(!table.Of(kConvolution).is_measured);
 }
 
 TEST_CASE("a step that runs again has one engine both times, strict mode's, whatever is free") {
   const Program program = OneConvolution();
   testing::WorkspaceCatalog catalog;
-  EngineTable table = EngineTable::List(program, false, catalog).value();
+  EngineTable table = TableOf(program, catalog).value();
   REQUIRE(table.AddReruns(program, {kConvolution, kAgain, kAgain}, catalog).ok());
   for (const int64_t free_bytes : {int64_t{0}, kGiB}) {
-    CHECK(table.FirstThatFits(kConvolution, free_bytes)->id == "fast");
-    CHECK(table.FirstThatFits(kAgain, free_bytes)->id == "fast");
+    CHECK(EngineOf(table.FirstThatFits(kConvolution, free_bytes)) == "fast");
+    CHECK(EngineOf(table.FirstThatFits(kAgain, free_bytes)) == "fast");
   }
 }
 
 TEST_CASE("strict mode has one engine: the first within its workspace, else the smallest") {
   const Program program = OneConvolution();
   testing::WorkspaceCatalog catalog;
-  const EngineTable table = EngineTable::List(program, true, catalog).value();
+  const EngineTable table = TableOf(program, catalog, {}, /*strict=*/true).value();
   for (const int64_t free_bytes : {int64_t{0}, kGiB})
-    CHECK(table.FirstThatFits(kConvolution, free_bytes)->id == "fast");
-  CHECK(table.Smallest(kConvolution)->id == "fast");
+    CHECK(EngineOf(table.FirstThatFits(kConvolution, free_bytes)) == "fast");
+  CHECK(EngineOf(table.Smallest(kConvolution)) == "fast");
 }
 
 TEST_CASE("a step without a deterministic engine is refused by name") {
   UnstableCatalog catalog;
-  const absl::Status refused = EngineTable::List(OneConvolution(), false, catalog).status();
+  const absl::Status refused = TableOf(OneConvolution(), catalog).status();
   CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
   CHECK(std::string(refused.message()).find("conv forward") != std::string::npos);
+}
+
+const std::vector<TimedEngine> kMeasured = {{"small", 2, 600, 9e-3},
+                                            {"medium", 2, 4000, 5e-3},
+                                            {"fast", 2, 9000, 1e-3},
+                                            {"fast", 1, 4500, 6e-4},
+                                            {"unstable", 2, 100, 4e-3, /*deterministic=*/false}};
+
+TEST_CASE("measured times decide: at every workspace the fastest, in parts where that is faster") {
+  const Program program = OneConvolution(4);  // 16 bytes an image: parts may begin anywhere
+  testing::WorkspaceCatalog catalog;
+  const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
+  const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
+  CHECK(table.Of(kConvolution).is_measured);
+  CHECK(table.FirstThatFits(kConvolution, 9000).parts == std::vector<EngineUse>{{"fast", 2}});
+  CHECK(table.FirstThatFits(kConvolution, 8999).parts ==
+        std::vector<EngineUse>{{"fast", 1}, {"fast", 1}});
+  CHECK(table.FirstThatFits(kConvolution, 8999).seconds == doctest::Approx(1.2e-3));
+  CHECK(EngineOf(table.FirstThatFits(kConvolution, 4499)) == "unstable");  // and not "medium"
+}
+
+TEST_CASE("without divisions the whole batch is run at once, within a limit what fits it") {
+  const Program program = OneConvolution(4);  // 16 bytes an image: parts may begin anywhere
+  testing::WorkspaceCatalog catalog;
+  KernelOptions options = {.timings = std::make_shared<MadeUpTimings>(kMeasured),
+                           .divisions = DivisionPolicy::kUndivided};
+  const EngineTable whole = TableOf(program, catalog, options).value();
+  CHECK(EngineOf(whole.FirstThatFits(kConvolution, 8999)) == "unstable");
+  options = {.timings = options.timings, .workspace_limit_bytes = 4500};
+  const EngineTable limited = TableOf(program, catalog, options).value();
+  CHECK(limited.FirstThatFits(kConvolution, kGiB).parts.size() == 2);
+}
+
+TEST_CASE("in strict mode times change nothing but the prediction") {
+  const Program program = OneConvolution();
+  testing::WorkspaceCatalog catalog;
+  const auto timings = std::make_shared<MadeUpTimings>(
+      std::vector<TimedEngine>{{"fast", 2, 9000, 3e-3}, {"small", 2, 600, 1e-3}});
+  const EngineTable table = TableOf(program, catalog, {.timings = timings}, true).value();
+  CHECK(EngineOf(table.FirstThatFits(kConvolution, kGiB)) == "fast");
+  CHECK(table.FirstThatFits(kConvolution, kGiB).seconds == doctest::Approx(3e-3));
+}
+
+TEST_CASE("a measured step that runs again has one deterministic configuration both times") {
+  const Program program = OneConvolution();
+  testing::WorkspaceCatalog catalog;
+  const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
+  EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
+  REQUIRE(table.AddReruns(program, {kConvolution, kAgain}, catalog).ok());
+  for (const int64_t free_bytes : {int64_t{0}, kGiB}) {
+    CHECK(EngineOf(table.FirstThatFits(kConvolution, free_bytes)) == "fast");
+    CHECK(table.FirstThatFits(kAgain, free_bytes) == table.FirstThatFits(kConvolution, 0));
+  }
 }
 
 TEST_CASE("random plans that run convolutions again run each with one engine") {

@@ -1,0 +1,82 @@
+#include "apps/profile_flags.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "apps/outcome.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/profiled_timings.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr std::string_view kNone = "none";
+
+absl::StatusOr<std::string> PathOf(const std::string& given) {
+  return given.empty() ? DefaultProfilePath() : absl::StatusOr<std::string>(given);
+}
+
+// Who names a file wants it read; the default may not be there.
+bool IsWanted(const std::string& given) {
+  if (given == kNone) return false;
+  if (!given.empty()) return true;
+  const absl::StatusOr<std::string> path = DefaultProfilePath();
+  std::error_code ignored;
+  return path.ok() && std::filesystem::exists(*path, ignored);
+}
+
+}  // namespace
+
+absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,
+                                            const DeviceDescription& device,
+                                            const EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const std::string file, PathOf(path));
+  return ProfileDatabase::Open(file, {.name = device.name, .versions = catalog.Versions()});
+}
+
+void PrintNotices(const ProfileDatabase& database) {
+  for (const std::string& notice : database.notices()) absl::FPrintF(stderr, "neap: %s\n", notice);
+}
+
+FlagValue ReadDivisions(DivisionPolicy* policy) {
+  const auto read = [policy](const std::string& text) {
+    const absl::StatusOr<DivisionPolicy> parsed = ParseDivisionPolicy(text);
+    if (!parsed.ok()) return AsBadUsage(parsed.status());
+    *policy = *parsed;
+    return absl::OkStatus();
+  };
+  std::vector<std::string> choices;
+  for (DivisionPolicy known :
+       {DivisionPolicy::kUndivided, DivisionPolicy::kPowerOfTwo, DivisionPolicy::kAll})
+    choices.emplace_back(Name(known));
+  return {.read = read, .default_text = std::string(Name(*policy)), .choices = choices};
+}
+
+void KernelFlags::AddTo(FlagSet& flags) {
+  flags.Add("database", "FILE",
+            "measured times to choose kernels by (profile.db in ~/.cache/neap, if it is there); "
+            "none: the library's choice",
+            Text(&database));
+  flags.Add("divisions", "POLICY", "parts of a batch that convolutions may run in, if measured",
+            ReadDivisions(&divisions));
+  flags.Add("workspace-limit", "BYTES",
+            "of each convolution (else whatever is left in the arena at its step)",
+            ReadBytes(&workspace_limit_bytes));
+}
+
+absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& device,
+                                                   const EngineCatalog& catalog) const {
+  KernelOptions options = {.divisions = divisions,
+                           .workspace_limit_bytes = workspace_limit_bytes.value_or(kUnlimited)};
+  if (!IsWanted(database)) return options;
+  ASSIGN_OR_RETURN(ProfileDatabase opened, OpenProfile(database, device, catalog));
+  PrintNotices(opened);
+  options.timings = std::make_shared<ProfiledTimings>(std::move(opened));
+  return options;
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,41 @@
+// Where measured times are kept, and how plans choose kernels by them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "apps/flags.h"
+#include "neap/core/device/device.h"
+#include "neap/layers/kernel.h"
+#include "neap/layers/profile_database.h"
+#include "neap/memory/kernel_options.h"
+
+namespace neap::apps {
+
+// The database at `path` (empty: the default) for a device whose engines are `catalog`'s. Errors:
+// those of ProfileDatabase::Open().
+absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,
+                                            const DeviceDescription& device,
+                                            const EngineCatalog& catalog);
+
+// Says on stderr what was set aside.
+void PrintNotices(const ProfileDatabase& database);
+
+// "undivided", "power-of-two", "all".
+FlagValue ReadDivisions(DivisionPolicy* policy);
+
+// For commands that plan.
+struct KernelFlags {
+  std::string database;  // empty: the default, if it is there; "none": no database
+  DivisionPolicy divisions = DivisionPolicy::kAll;
+  std::optional<int64_t> workspace_limit_bytes = {};
+
+  void AddTo(FlagSet& flags);
+  // Errors: as OpenProfile().
+  absl::StatusOr<KernelOptions> Options(const DeviceDescription& device,
+                                        const EngineCatalog& catalog) const;
+};
+
+}  // namespace neap::apps

@@ -1,0 +1,238 @@
+#include "neap/core/profiler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/plan.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/conv/divided_kernel.h"
+#include "neap/layers/signature_text.h"
+
+namespace neap {
+namespace {
+
+constexpr double kSampleSeconds = 400e-6;  // a sample is so long: clocks and launches are coarse
+constexpr int64_t kMostRuns = 100;         // of one sample
+constexpr double kSteady = 0.02;           // spread at which no more samples are taken
+constexpr int64_t kPatience = 3;           // so many times the samples, where it is not reached
+constexpr double kHopeless = 3;            // times as slow as an engine that wants no more
+constexpr int64_t kFillBytes = 16 * kMiB;
+
+// All that a network's steps run, each once, with the parts of it that `divisions` names.
+class StepList {
+ public:
+  explicit StepList(DivisionPolicy divisions) : divisions_(divisions) {}
+
+  void AddStep(const Program& program, const Step& step) {
+    const StepSignature signature = program.Signature(step);
+    AddWithParts(signature);
+    // A convolution that runs again is the same one.
+    if (step.phase == Phase::kForward && !IsDivisible(signature))
+      Add(program.Signature(step, /*rerun=*/true));
+    for (const Use& use : step.accumulates) {
+      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
+        Add(AdditionSignature(program.tensor(use.tensor).spec));
+    }
+    for (const Use& use : step.reads) {
+      if (use.operand.slot == Slot::kAddend)
+        Add(AdditionSignature(program.tensor(use.tensor).spec));
+    }
+  }
+
+  std::vector<StepSignature> Take() { return std::move(steps_); }
+
+ private:
+  void Add(const StepSignature& signature) {
+    if (seen_.emplace(SignatureText(signature), BatchOf(signature)).second)
+      steps_.push_back(signature);
+  }
+
+  void AddWithParts(const StepSignature& signature) {
+    Add(signature);
+    if (!IsDivisible(signature)) return;
+    const int64_t granularity = BatchGranularity(signature);
+    std::vector<int64_t> sizes = MicroBatchSizes(divisions_, BatchOf(signature));
+    sizes.pop_back();  // the whole
+    std::reverse(sizes.begin(), sizes.end());
+    for (int64_t size : sizes) {
+      if (size % granularity == 0) Add(WithBatch(signature, size));
+    }
+    if (sizes.empty()) return;
+    for (const OperandSpec& operand : signature.operands) {
+      if (operand.operand.slot == Slot::kParamGrad) Add(AdditionSignature(operand.tensor));
+    }
+  }
+
+  DivisionPolicy divisions_;
+  std::vector<StepSignature> steps_;
+  absl::flat_hash_set<std::pair<std::string, int64_t>> seen_;
+};
+
+int64_t OperandBytes(const StepSignature& signature) {
+  int64_t bytes = 0;
+  for (const OperandSpec& operand : signature.operands)
+    bytes += RoundUp(operand.tensor.size_bytes(), kBlockBytes);
+  return bytes;
+}
+
+bool IsInteger(const TensorSpec& tensor) {
+  return tensor.dtype == DType::kUInt8 || tensor.dtype == DType::kInt32;
+}
+
+// Of sorted values, by linear interpolation.
+double Quantile(const std::vector<double>& sorted, double part) {
+  const double at = part * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
+}
+
+struct Spread {
+  double median = 0;
+  double relative = 0;  // interquartile range / median
+};
+Spread SpreadOf(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const double median = Quantile(samples, 0.5);
+  return {median, (Quantile(samples, 0.75) - Quantile(samples, 0.25)) / median};
+}
+
+}  // namespace
+
+absl::StatusOr<Profiler> Profiler::Create(const Program& program, const ProfileOptions& options,
+                                          Device& device, ProfileDatabase& database) {
+  Profiler profiler(options, device, database);
+  StepList list(options.divisions);
+  for (const Step& step : program.steps) list.AddStep(program, step);
+  profiler.steps_ = list.Take();
+  RETURN_IF_ERROR(profiler.Reserve());
+  return profiler;
+}
+
+absl::Status Profiler::Reserve() {
+  for (const StepSignature& step : steps_)
+    operand_bytes_ = std::max(operand_bytes_, OperandBytes(step));
+  const absl::StatusOr<int64_t> used = device_->UsedBytes();
+  const int64_t free_bytes = device_->description().memory_bytes - (used.ok() ? *used : 0);
+  // Libraries load code as they go: not all of what is free is ours.
+  const int64_t most = free_bytes - free_bytes / 10 - operand_bytes_;
+  if (most < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the largest step's operands are ", operand_bytes_, " bytes, and of the device's ",
+        device_->description().memory_bytes, " bytes ", free_bytes, " are free"));
+  }
+  options_.workspace_limit_bytes = std::min(options_.workspace_limit_bytes, most);
+  ASSIGN_OR_RETURN(arena_, device_->Allocate(MemoryKind::kDevice,
+                                             operand_bytes_ + options_.workspace_limit_bytes));
+  ASSIGN_OR_RETURN(numbers_, device_->Allocate(MemoryKind::kPinnedHost, kFillBytes));
+  ASSIGN_OR_RETURN(zeros_, device_->Allocate(MemoryKind::kPinnedHost, kFillBytes));
+  std::memset(zeros_.data(), 0, static_cast<size_t>(kFillBytes));
+  std::mt19937 random(1);
+  auto* const numbers = reinterpret_cast<float*>(numbers_.data());
+  for (int64_t i = 0; i < kFillBytes / int64_t{sizeof(float)}; ++i)
+    numbers[i] = static_cast<float>(random()) * 0x1p-31F - 1.0F;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<void*>> Profiler::PlaceOperands(const StepSignature& signature) {
+  std::vector<void*> operands;
+  std::byte* place = arena_.data();
+  for (const OperandSpec& operand : signature.operands) {
+    const Buffer& source = IsInteger(operand.tensor) ? zeros_ : numbers_;
+    const int64_t bytes = operand.tensor.size_bytes();
+    for (int64_t at = 0; at < bytes; at += kFillBytes) {
+      RETURN_IF_ERROR(device_->Copy(Stream::kCompute, place + at, source.data(),
+                                    std::min(kFillBytes, bytes - at)));
+    }
+    operands.push_back(place);
+    place += RoundUp(bytes, kBlockBytes);
+  }
+  return operands;
+}
+
+absl::Status Profiler::MeasureNext() {
+  const StepSignature& step = steps_[static_cast<size_t>(done_)];
+  const std::string operation = SignatureText(step);
+  ASSIGN_OR_RETURN(const std::vector<Engine> engines, device_->backend().Engines(step));
+  std::vector<void*> operands;  // placed when the first engine is to be measured
+  std::vector<Measurement> measurements;
+  for (const Engine& engine : engines) {
+    if (engine.workspace_bytes > options_.workspace_limit_bytes) continue;
+    ASSIGN_OR_RETURN(const bool is_known, database_->Contains(operation, BatchOf(step), engine.id));
+    if (is_known) {
+      ++known_;
+      continue;
+    }
+    if (operands.empty()) {
+      ASSIGN_OR_RETURN(operands, PlaceOperands(step));
+    }
+    double hopeless_seconds = std::numeric_limits<double>::infinity();
+    for (const Measurement& other : measurements) {
+      if (!other.failed() && other.engine.workspace_bytes <= engine.workspace_bytes)
+        hopeless_seconds = std::min(hopeless_seconds, other.median_seconds * kHopeless);
+    }
+    ASSIGN_OR_RETURN(Measurement measurement, Measure(step, engine, operands, hopeless_seconds));
+    RETURN_IF_ERROR(database_->Record(operation, measurement));
+    ++(measurement.failed() ? failed_ : measured_);
+    measurements.push_back(std::move(measurement));
+  }
+  ++done_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, const Engine& engine,
+                                              absl::Span<void* const> operands,
+                                              double hopeless_seconds) {
+  Measurement measurement = {.batch = BatchOf(signature), .engine = engine};
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+      device_->backend().MakeKernel(signature, engine.id);
+  if (!kernel.ok()) {
+    measurement.failure = std::string(kernel.status().message());
+    return measurement;
+  }
+  const KernelArgs args = {.operands = operands,
+                           .workspace = arena_.data() + operand_bytes_,
+                           .workspace_bytes = engine.workspace_bytes};
+  if (const absl::Status warm_up = (*kernel)->Run(args); !warm_up.ok()) {
+    RETURN_IF_ERROR(device_->Synchronize());
+    measurement.failure = std::string(warm_up.message());
+    return measurement;
+  }
+  ASSIGN_OR_RETURN(const double first, Seconds(**kernel, args, 1));
+  std::vector<double> samples = {first};
+  if (first < hopeless_seconds) {
+    const auto runs = static_cast<int64_t>(
+        std::clamp(kSampleSeconds / std::max(first, 1e-9), 1.0, double{kMostRuns}));
+    samples.clear();
+    const auto wanted = static_cast<size_t>(options_.samples);
+    while (samples.size() < wanted ||
+           (samples.size() < wanted * kPatience && SpreadOf(samples).relative > kSteady)) {
+      ASSIGN_OR_RETURN(const double seconds, Seconds(**kernel, args, runs));
+      samples.push_back(seconds);
+    }
+  }
+  const Spread spread = SpreadOf(samples);
+  measurement.median_seconds = spread.median;
+  measurement.spread = spread.relative;
+  measurement.repeats = static_cast<int64_t>(samples.size());
+  return measurement;
+}
+
+absl::StatusOr<double> Profiler::Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs) {
+  ASSIGN_OR_RETURN(const Event begin, device_->RecordTime(Stream::kCompute));
+  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(kernel.Run(args));
+  ASSIGN_OR_RETURN(const Event end, device_->RecordTime(Stream::kCompute));
+  RETURN_IF_ERROR(device_->Await(end));
+  ASSIGN_OR_RETURN(const double elapsed_us, device_->ElapsedUs(begin, end));
+  return std::max(elapsed_us, 1e-3) * 1e-6 / static_cast<double>(runs);
+}
+
+}  // namespace neap

@@ -1,0 +1,78 @@
+// Measures how long the kernels of a network's steps take, engine by engine, and keeps the times in
+// a profile database.
+//
+// What a plan can choose from is worth knowing before it is made: every engine of every step and,
+// for convolutions, on parts of the batch too. A kernel is measured by itself on operands of its
+// own, run back to back after a warm-up; the median of several samples is what a busy machine
+// disturbs least. An engine that is far slower than another that wants no more workspace is timed
+// once, not several times: nobody will take it.
+//
+//   ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(program, {}, device, database));
+//   while (profiler.done() < profiler.total()) {
+//     RETURN_IF_ERROR(profiler.MeasureNext());
+//     ShowProgress(profiler.done(), profiler.total());
+//   }
+//
+// What the database has is not measured again, so a profile that was interrupted goes on where it
+// was. *Ownership*: borrows program, device and database. *Threads*: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/program.h"
+#include "neap/core/units.h"
+#include "neap/layers/conv/micro_batching.h"
+#include "neap/layers/profile_database.h"
+
+namespace neap {
+
+struct ProfileOptions {
+  DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;  // which parts of a batch are measured
+  int64_t workspace_limit_bytes = 2 * kGiB;                // engines that want more are left out
+  int64_t samples = 7;                                     // behind a median, at least
+};
+
+class Profiler {
+ public:
+  // Errors: RESOURCE_EXHAUSTED when the device has not the memory for the largest step's operands
+  // and a workspace.
+  static absl::StatusOr<Profiler> Create(const Program& program, const ProfileOptions& options,
+                                         Device& device, ProfileDatabase& database);
+
+  // Steps that differ, each with each batch that is measured.
+  int64_t total() const { return static_cast<int64_t>(steps_.size()); }
+  int64_t done() const { return done_; }
+  // Of all engines of the steps done: timed now, found in the database, or found not to run.
+  int64_t measured() const { return measured_; }
+  int64_t known() const { return known_; }
+  int64_t failed() const { return failed_; }
+
+  // Every engine of the next step. Errors: of the device and the database. An engine that does not
+  // build or run is written down as such, and is no error unless the device is lost with it.
+  absl::Status MeasureNext();
+
+ private:
+  Profiler(const ProfileOptions& options, Device& device, ProfileDatabase& database)
+      : options_(options), device_(&device), database_(&database) {}
+  absl::Status Reserve();
+  // Puts numbers into all operands, zeros into those that are integers.
+  absl::StatusOr<std::vector<void*>> PlaceOperands(const StepSignature& signature);
+  absl::StatusOr<Measurement> Measure(const StepSignature& signature, const Engine& engine,
+                                      absl::Span<void* const> operands, double hopeless_seconds);
+  absl::StatusOr<double> Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs);
+
+  ProfileOptions options_;
+  Device* device_;
+  ProfileDatabase* database_;
+  std::vector<StepSignature> steps_;
+  Buffer arena_;  // operands, then the workspace
+  int64_t operand_bytes_ = 0;
+  Buffer numbers_, zeros_;  // on the host, copied over the operands
+  int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0;
+};
+
+}  // namespace neap

@@ -1,0 +1,61 @@
+// A convolution's step, run in parts of its mini-batch, one after another (u-cuDNN, section III):
+// an engine that is fast but wants much workspace wants less of it for fewer images.
+//
+// Images are independent, so forward and backward_data of a part are plain convolutions of a slice
+// of the operands. The gradients of the parameters are sums over the images: the first part writes
+// them, every later part goes to scratch space at the beginning of the workspace and is added. What
+// the engines want lies behind, the same bytes for every part:
+//
+//   workspace  [dweight, dbias of a part)[what the part's engine wants ......)
+//
+//   const EngineUse parts[] = {{"eng3_k2=0", 128}, {"eng3_k2=0", 128}};
+//   ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+//                    MakeDividedKernel(backend, step, parts, workspace_bytes));
+//   RETURN_IF_ERROR(kernel->Run({operands, workspace, workspace_bytes}));
+//
+// *Numerics*: y and dx are those of the undivided step, bit for bit, where the engine is the same;
+// a sum over parts is rounded in another order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "neap/layers/conv/configuration.h"
+#include "neap/layers/kernel.h"
+
+namespace neap {
+
+// Whether parts of the mini-batch can be run by themselves: convolutions, also transposed ones.
+bool IsDivisible(const StepSignature& signature);
+
+// Parts but the last have a multiple of so many images: kernels want their operands at multiples of
+// kOperandAlignment, also those that begin in the middle of a tensor.
+int64_t BatchGranularity(const StepSignature& signature);
+inline constexpr int64_t kOperandAlignment = 16;
+
+// Workspace, besides the engines' own, of a step in more than one part. 0 but for backward_params.
+int64_t DivisionScratchBytes(const StepSignature& signature);
+
+// Of the kernel that adds a gradient to a sum of the same spec: operands are {sum, addend, sum}.
+StepSignature AdditionSignature(const TensorSpec& spec);
+
+// The kernel of an engine by name; an empty one means the only engine that there is.
+// Errors: NOT_FOUND where the backend does not list it; INVALID_ARGUMENT where it wants more than
+// `workspace_bytes`, or is not named and there are several; those of Backend::MakeKernel.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelWithin(Backend& backend,
+                                                         const StepSignature& signature,
+                                                         std::string_view engine,
+                                                         int64_t workspace_bytes);
+
+// `parts`, in order, sum to the batch.
+// Errors: INVALID_ARGUMENT for a step that is not divisible or parts that are not its batch; those
+// of MakeKernelWithin().
+absl::StatusOr<std::unique_ptr<Kernel>> MakeDividedKernel(Backend& backend,
+                                                          const StepSignature& signature,
+                                                          absl::Span<const EngineUse> parts,
+                                                          int64_t workspace_bytes);
+
+}  // namespace neap

@@ -1,0 +1,174 @@
+#include "tests/layers/divided_cases.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/conv/divided_kernel.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/signature_text.h"
+#include "neap/layers/transposed_convolution.h"
+#include "tests/layers/cases.h"
+#include "tests/layers/conformance.h"
+
+namespace neap::testing {
+namespace {
+
+// Lists one engine, which runs every step in `parts`.
+class DividingBackend final : public Backend {
+ public:
+  DividingBackend(Backend& backend, std::vector<EngineUse> parts, int64_t workspace_bytes)
+      : backend_(backend), parts_(std::move(parts)), workspace_bytes_(workspace_bytes) {}
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& /*signature*/) override {
+    return std::vector<Engine>{{.id = "divided", .workspace_bytes = workspace_bytes_}};
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
+                                                     std::string_view /*engine*/) override {
+    return MakeDividedKernel(backend_, signature, parts_, workspace_bytes_);
+  }
+  std::string Versions() const override { return backend_.Versions(); }
+
+ private:
+  Backend& backend_;
+  std::vector<EngineUse> parts_;
+  int64_t workspace_bytes_;
+};
+
+class DividedCase {
+ public:
+  DividedCase(Backend& backend, const DeviceAccess& access, const DividedOptions& options,
+              uint32_t seed)
+      : backend_(backend), access_(access), options_(options), seed_(seed), random_(seed) {}
+
+  std::vector<std::string> Run() {
+    const LayerCase layer_case = RandomCase();
+    const LayerSpec spec = layer_case.layer.Specify({.inputs = layer_case.inputs}).value();
+    const Values values = RandomValues(layer_case, spec, seed_);
+    for (const StepSpec& step : spec.steps) {
+      const StepSignature signature =
+          SignatureOf(step, {.layer = layer_case.layer, .spec = spec, .inputs = layer_case.inputs});
+      RunStepDivided(signature, values);
+    }
+    return std::move(failures_);
+  }
+
+ private:
+  int64_t Between(int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random_);
+  }
+
+  LayerCase RandomCase() {
+    const Layout layout = Between(0, 1) == 0 ? Layout::kNchw : Layout::kNhwc;
+    const TensorSpec x = {
+        {Between(2, 12), Between(1, 9), Between(4, 11), Between(4, 11)}, options_.dtype, layout};
+    const Extent2d kernel = {Between(1, 4), Between(1, 4)};
+    const Extent2d padding = {Between(0, kernel.h - 1), Between(0, kernel.w - 1)};
+    const int64_t stride = Between(1, 2), channels = Between(1, 9);
+    const bool bias = Between(0, 1) == 0;
+    if (Between(0, 4) == 0) {
+      return {.layer = TransposedConvolution{.out_channels = channels,
+                                             .kernel = kernel,
+                                             .stride = stride,
+                                             .padding = padding,
+                                             .bias = bias},
+              .inputs = {x}};
+    }
+    return {.layer = Convolution{.out_channels = channels,
+                                 .kernel = kernel,
+                                 .stride = stride,
+                                 .padding = padding,
+                                 .bias = bias},
+            .inputs = {x}};
+  }
+
+  // Of the whole batch, in order; sizes that operands can begin at.
+  std::vector<int64_t> RandomParts(int64_t batch, int64_t granularity) {
+    std::vector<int64_t> parts;
+    while (batch > granularity) {
+      const int64_t part = granularity * Between(1, std::max<int64_t>(1, batch / granularity - 1));
+      parts.push_back(part);
+      batch -= part;
+    }
+    if (batch > 0) parts.push_back(batch);
+    return parts;
+  }
+
+  void RunStepDivided(const StepSignature& signature, const Values& values) {
+    const std::vector<int64_t> parts = RandomParts(BatchOf(signature), BatchGranularity(signature));
+    std::vector<Engine> engines = backend_.Engines(signature).value();
+    if (engines.size() > options_.most_engines) engines.resize(options_.most_engines);
+    for (const Engine& engine : engines) {
+      if (engine.deterministic) RunEngineDivided(signature, engine, parts, values);
+    }
+  }
+
+  void RunEngineDivided(const StepSignature& signature, const Engine& engine,
+                        const std::vector<int64_t>& parts, const Values& values) {
+    std::vector<EngineUse> uses;
+    int64_t workspace_bytes = 0;
+    for (int64_t part : parts) {
+      const absl::StatusOr<Engine> same = Find(WithBatch(signature, part), engine.id);
+      if (!same.ok()) return;  // not for such a batch
+      uses.push_back({engine.id, part});
+      workspace_bytes = std::max(workspace_bytes, same->workspace_bytes);
+    }
+    if (parts.size() > 1) workspace_bytes += DivisionScratchBytes(signature);
+    DividingBackend dividing(backend_, uses, workspace_bytes);
+    const absl::StatusOr<Values> whole =
+        RunStep(backend_, access_, signature, values, {.engine = engine.id});
+    const absl::StatusOr<Values> divided = RunStep(dividing, access_, signature, values);
+    const absl::StatusOr<Values> again = RunStep(dividing, access_, signature, values);
+    if (whole.status().code() == absl::StatusCode::kAborted) return;  // it does not build
+    for (const absl::StatusOr<Values>* ran : {&whole, &divided, &again}) {
+      if (!ran->ok()) return Fail(signature, engine, std::string(ran->status().message()));
+    }
+    const bool is_sum = signature.phase == Phase::kBackwardParams;
+    for (const auto& [operand, want] : *whole) {
+      Expect(signature, engine, divided->at(operand), want, is_sum ? options_.tolerance : 0);
+      Expect(signature, engine, again->at(operand), divided->at(operand), 0);
+    }
+  }
+
+  absl::StatusOr<Engine> Find(const StepSignature& signature, const std::string& id) {
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend_.Engines(signature));
+    for (const Engine& engine : engines) {
+      if (engine.id == id) return engine;
+    }
+    return absl::NotFoundError(id);
+  }
+
+  void Expect(const StepSignature& signature, const Engine& engine, const std::vector<double>& got,
+              const std::vector<double>& want, double tolerance) {
+    const std::string difference = Difference(got, want, tolerance);
+    if (!difference.empty()) Fail(signature, engine, difference);
+  }
+
+  void Fail(const StepSignature& signature, const Engine& engine, const std::string& why) {
+    failures_.push_back(absl::StrCat("seed ", seed_, ", ", SignatureText(signature), ", batch ",
+                                     BatchOf(signature), ", engine ", engine.id, ": ", why));
+  }
+
+  Backend& backend_;
+  const DeviceAccess& access_;
+  const DividedOptions& options_;
+  uint32_t seed_;
+  std::mt19937 random_;
+  std::vector<std::string> failures_;
+};
+
+}  // namespace
+
+std::vector<std::string> DividedConvolutionFailures(Backend& backend, const DeviceAccess& access,
+                                                    const DividedOptions& options) {
+  std::vector<std::string> failures;
+  for (int i = 0; i < options.cases; ++i) {
+    const uint32_t seed = options.seed * 1000 + static_cast<uint32_t>(i);
+    for (std::string& failure : DividedCase(backend, access, options, seed).Run())
+      failures.push_back(std::move(failure));
+  }
+  return failures;
+}
+
+}  // namespace neap::testing

@@ -1,0 +1,26 @@
+// Random convolutions, transposed ones too, run in random parts of their batch on any backend, and
+// held against the undivided step by the same engine: y and dx must have its bits; gradients of
+// parameters are sums in another order, so they must be close, and repeat their own bits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+struct DividedOptions {
+  int cases = 50;
+  uint32_t seed = 1;
+  DType dtype = DType::kFp32;
+  size_t most_engines = 4;  // of each step, in the backend's order
+  // |divided - whole| <= tolerance * max(1, largest |whole| of the tensor), of parameter gradients
+  double tolerance = 1e-5;
+};
+
+// One sentence per violation, with the case's seed.
+std::vector<std::string> DividedConvolutionFailures(Backend& backend, const DeviceAccess& access,
+                                                    const DividedOptions& options);
+
+}  // namespace neap::testing
