@@ -79,6 +79,9 @@ std::string ToText(const PlanReport& report) {
   absl::StrAppendFormat(&text,
                         "  planning time        engines listed in %.1f ms, planned in %.1f ms\n",
                         stats.engines_ms, stats.planning_ms);
+  absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %d of %d kernel times measured\n",
+                        report.result.plan.predicted_ms, stats.measured_runs,
+                        report.result.costs.compute_seconds.size());
   absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
   if (report.paper.has_value()) text += ToText(*report.paper);
   return text;
@@ -111,6 +114,8 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();
   json["predicted_ms"] = plan.predicted_ms;
+  json["measured_runs"] = stats.measured_runs;
+  json["runs"] = report.result.costs.compute_seconds.size();
   json["engines_ms"] = stats.engines_ms;
   json["planning_ms"] = stats.planning_ms;
   json["verified"] = true;

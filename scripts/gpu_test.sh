@@ -54,14 +54,20 @@ for name in lenet resnet20 alexnet; do
   done
 done
 
-# strict_bits: with --strict, weights are the same to the bit whatever is kept, moved or rebuilt in how many bytes.
+# strict_bits: with --strict, weights are the same to the bit whatever is kept, moved or rebuilt in how many bytes; with two
+# GPUs that can reach each other, also where the second keeps the copies.
 strict_bits() {
-  local plan plans reference="$out/strict.safetensors" weights="$out/strict_other.safetensors"
+  local plan plans peers=() reference="$out/strict.safetensors" weights="$out/strict_other.safetensors"
   local training=("$programs/neap" train resnet20 --data synthetic --device cuda:0 --batch 64 --steps 20 --strict)
+  if "$programs/neap" devices | grep -q 'can have as --peer: cuda:1'; then
+    peers=('vdnn-all --peer cuda:1 --peer-budget 20MiB' 'superneurons --budget 25% --peer cuda:1 --peer-budget 4GiB')
+  else
+    echo "no peer for cuda:0: copies on a peer are left out"
+  fi
   "${training[@]}" --policy keep-all --placement first-fit --weights-out "$reference" || return 1
   for plans in liveness offload 'tensor-cache --budget 25%' 'tensor-cache --budget 25% --offload-params' recompute-speed \
     recompute-memory cost-aware 'cost-aware --offload-params' 'superneurons --budget 25%' 'superneurons --budget 15%' \
-    vdnn-all vdnn-conv chen; do
+    vdnn-all vdnn-conv chen "${peers[@]}"; do
     read -ra plan <<<"$plans"
     "${training[@]}" --policy "${plan[@]}" --weights-out "$weights" || return 1
     cmp "$reference" "$weights" || { echo "policy ${plan[*]}: other bits"; return 1; }

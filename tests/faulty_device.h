@@ -18,7 +18,8 @@ class FaultyDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
 
-  // From now on the first-th (from 1) and what follows of `count`.
+  // From now on the first-th (from 1) and what follows of `count`. A peer's memory counts as
+  // pinned.
   void FailPinned(int first, int count) { pinned_ = {first, count}; }
   void FailCopies(int first, int count) { copies_ = {first, count}; }
   // Calls since then.
@@ -26,7 +27,7 @@ class FaultyDevice final : public ForwardingDevice {
   int copy_calls() const { return copies_.calls; }
 
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override {
-    if (kind == MemoryKind::kPinnedHost && pinned_.Next())
+    if (kind != MemoryKind::kDevice && pinned_.Next())
       return absl::ResourceExhaustedError("pinned memory refused by the test");
     absl::StatusOr<Buffer> buffer = ForwardingDevice::Allocate(kind, size_bytes);
     if (!buffer.ok()) return buffer;

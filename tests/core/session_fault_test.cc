@@ -127,10 +127,9 @@ TEST_CASE("a budget below the minimum is refused in the middle of training") {
   }
 }
 
-TEST_CASE("no session is made without pinned memory, whichever allocation is refused") {
-  const auto cpu = OpenCpu();
-  const PlannerOptions options = Tight(*cpu);
-  FaultyDevice device(*cpu);
+// How many allocations of pinned and of peer memory making such a session takes.
+int RefuseEachOf(const PlannerOptions& options, Device& cpu) {
+  FaultyDevice device(cpu);
   int refused = 0;
   for (int k = 1;; ++k) {
     device.FailPinned(k, 1);
@@ -141,7 +140,16 @@ TEST_CASE("no session is made without pinned memory, whichever allocation is ref
     CHECK(*device.UsedBytes() == 0);
     CHECK(device.pinned_bytes() == 0);
   }
+  return refused;
+}
+
+TEST_CASE("no session is made without pinned memory or a peer's, whichever allocation is refused") {
+  const auto cpu = OpenCpu();
+  PlannerOptions options = Tight(*cpu);
+  const int refused = RefuseEachOf(options, *cpu);
   CHECK(refused > 8 + 1);  // two steps' staging, the host pool, first values
+  options.peer_budget_bytes = MakeSession(*cpu, options).planning().host_pool_bytes / 2;
+  CHECK(RefuseEachOf(options, *cpu) > refused);  // and the peer's
 }
 
 TEST_CASE("pinned memory that is refused, once or for good, costs no bit of the training") {

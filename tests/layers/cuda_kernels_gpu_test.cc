@@ -16,6 +16,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/conformance.h"
+#include "tests/layers/divided_cases.h"
 
 namespace neap::testing {
 namespace {
@@ -104,6 +105,33 @@ TEST_CASE("tf32 CUDA kernels agree with the reference in every engine, in place 
 
 TEST_CASE("CUDA kernels agree with the reference on shapes of a new seed") {
   CheckAllCases(DType::kFp32, std::random_device{}(), 3);
+}
+
+// Not so: FFTs, which transform two images at once; and engines that choose their tiles, or the
+// parts of a sum, by the size of the whole problem.
+bool TreatsImagesAlike(const Engine& engine) {
+  for (std::string_view by_size : {"eng58_", "eng63_", "cublaslt-1x1"}) {
+    if (engine.id.rfind(by_size, 0) == 0) return false;
+  }
+  return engine.notes.find("fft") == std::string::npos;
+}
+
+TEST_CASE("convolutions in micro-batches on a GPU have the undivided bits, and their gradients") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  const DeviceAccess access = arena.Access();
+  for (DType dtype : {DType::kFp32, DType::kTf32}) {
+    for (const std::string& failure :
+         DividedConvolutionFailures(gpu->backend(), access,
+                                    {.cases = 60,
+                                    .seed = 3,
+                                    .dtype = dtype,
+                                    .most_engines = 64,
+                                    .tolerance = dtype == DType::kTf32 ? kTf32Tolerance : 1e-5})) {
+      FAIL_CHECK(failure);
+    }
+  }
 }
 
 struct StepCase {

@@ -1,8 +1,10 @@
 // Random convolutions, transposed ones too, run in random parts of their batch on any backend, and
-// held against the undivided step by the same engine: y and dx must have its bits; gradients of
-// parameters are sums in another order, so they must be close, and repeat their own bits.
+// held against the undivided step by the same engine: y and dx must have its bits, where the engine
+// treats every image alike; gradients of parameters are sums in another order, so they must be
+// close. All repeat their own bits.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,9 @@ struct DividedOptions {
   DType dtype = DType::kFp32;
   size_t most_engines = 4;  // of each step, in the backend's order
   // |divided - whole| <= tolerance * max(1, largest |whole| of the tensor), of parameter gradients
+  // and of engines that do not treat every image alike
   double tolerance = 1e-5;
+  std::function<bool(const Engine&)> treats_images_alike = [](const Engine&) { return true; };
 };
 
 // One sentence per violation, with the case's seed.

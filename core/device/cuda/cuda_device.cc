@@ -52,15 +52,6 @@ absl::Status Granted(cudaError_t error, const std::string& call) {
   return error == cudaErrorInvalidValue ? absl::ResourceExhaustedError(status.message()) : status;
 }
 
-// Whatever GPU is current stays so. Errors have nowhere to go.
-void FreeOn(int gpu, void* base) {
-  int current = gpu;
-  cudaGetDevice(&current);
-  cudaSetDevice(gpu);
-  cudaFree(base);
-  cudaSetDevice(current);
-}
-
 }  // namespace
 
 class CudaDevice::Impl {
@@ -193,8 +184,8 @@ absl::StatusOr<Buffer> CudaDevice::Impl::Allocate(MemoryKind kind, int64_t size_
   const std::shared_ptr<int64_t> counted =
       gpu == index_ ? allocated_ : std::make_shared<int64_t>(0);
   *counted += taken;
-  Buffer buffer(data, size_bytes, [base, gpu, counted, taken](void*) {
-    FreeOn(gpu, base);
+  Buffer buffer(data, size_bytes, [base, counted, taken](void*) {
+    cudaFree(base);  // whichever GPU has them, and whichever is current
     *counted -= taken;
   });
   if (data == base) return buffer;
