@@ -128,7 +128,8 @@ TEST_CASE("convolutions in micro-batches on a GPU have the undivided bits, and t
                                     .seed = 3,
                                     .dtype = dtype,
                                     .most_engines = 64,
-                                    .tolerance = dtype == DType::kTf32 ? kTf32Tolerance : 1e-5})) {
+                                    .tolerance = dtype == DType::kTf32 ? kTf32Tolerance : 1e-5,
+                                    .treats_images_alike = TreatsImagesAlike})) {
       FAIL_CHECK(failure);
     }
   }
