@@ -92,7 +92,8 @@ absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& d
   ProfileOptions options = command.options;
   if (command.workspace_limit_bytes.has_value())
     options.workspace_limit_bytes = *command.workspace_limit_bytes;
-  ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(program, options, device, database));
+  ASSIGN_OR_RETURN(Profiler profiler,
+                   Profiler::Create(KernelsOf(program), options, device, database));
   ASSIGN_OR_RETURN(result.is_whole, Measure(profiler, command.net.name));
   result.measured = profiler.measured();
   result.known = profiler.known();

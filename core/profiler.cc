@@ -26,55 +26,36 @@ constexpr int64_t kPatience = 3;           // so many times the samples, where i
 constexpr double kHopeless = 3;            // times as slow as an engine that wants no more
 constexpr int64_t kFillBytes = 16 * kMiB;
 
-// All that a network's steps run, each once, with the parts of it that `divisions` names.
-class StepList {
+// Signatures, each once.
+class SignatureSet {
  public:
-  explicit StepList(DivisionPolicy divisions) : divisions_(divisions) {}
-
-  void AddStep(const Program& program, const Step& step) {
-    const StepSignature signature = program.Signature(step);
-    AddWithParts(signature);
-    // A convolution that runs again is the same one.
-    if (step.phase == Phase::kForward && !IsDivisible(signature))
-      Add(program.Signature(step, /*rerun=*/true));
-    for (const Use& use : step.accumulates) {
-      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
-        Add(AdditionSignature(program.tensor(use.tensor).spec));
-    }
-    for (const Use& use : step.reads) {
-      if (use.operand.slot == Slot::kAddend)
-        Add(AdditionSignature(program.tensor(use.tensor).spec));
-    }
-  }
-
-  std::vector<StepSignature> Take() { return std::move(steps_); }
-
- private:
   void Add(const StepSignature& signature) {
     if (seen_.emplace(SignatureText(signature), BatchOf(signature)).second)
-      steps_.push_back(signature);
+      signatures_.push_back(signature);
   }
+  std::vector<StepSignature> Take() { return std::move(signatures_); }
 
-  void AddWithParts(const StepSignature& signature) {
-    Add(signature);
-    if (!IsDivisible(signature)) return;
-    const int64_t granularity = BatchGranularity(signature);
-    std::vector<int64_t> sizes = MicroBatchSizes(divisions_, BatchOf(signature));
-    sizes.pop_back();  // the whole
-    std::reverse(sizes.begin(), sizes.end());
-    for (int64_t size : sizes) {
-      if (size % granularity == 0) Add(WithBatch(signature, size));
-    }
-    if (sizes.empty()) return;
-    for (const OperandSpec& operand : signature.operands) {
-      if (operand.operand.slot == Slot::kParamGrad) Add(AdditionSignature(operand.tensor));
-    }
-  }
-
-  DivisionPolicy divisions_;
-  std::vector<StepSignature> steps_;
+ private:
+  std::vector<StepSignature> signatures_;
   absl::flat_hash_set<std::pair<std::string, int64_t>> seen_;
 };
+
+// A step, the parts of its batch that `divisions` names, the largest first, and what adds them up.
+void AddWithParts(const StepSignature& signature, DivisionPolicy divisions, SignatureSet& set) {
+  set.Add(signature);
+  if (!IsDivisible(signature)) return;
+  const int64_t granularity = BatchGranularity(signature);
+  std::vector<int64_t> sizes = MicroBatchSizes(divisions, BatchOf(signature));
+  sizes.pop_back();  // the whole
+  std::reverse(sizes.begin(), sizes.end());
+  for (int64_t size : sizes) {
+    if (size % granularity == 0) set.Add(WithBatch(signature, size));
+  }
+  if (sizes.empty()) return;
+  for (const OperandSpec& operand : signature.operands) {
+    if (operand.operand.slot == Slot::kParamGrad) set.Add(AdditionSignature(operand.tensor));
+  }
+}
 
 int64_t OperandBytes(const StepSignature& signature) {
   int64_t bytes = 0;
@@ -107,12 +88,33 @@ Spread SpreadOf(std::vector<double> samples) {
 
 }  // namespace
 
-absl::StatusOr<Profiler> Profiler::Create(const Program& program, const ProfileOptions& options,
-                                          Device& device, ProfileDatabase& database) {
+std::vector<StepSignature> KernelsOf(const Program& program) {
+  SignatureSet set;
+  for (const Step& step : program.steps) {
+    const StepSignature signature = program.Signature(step);
+    set.Add(signature);
+    // A convolution that runs again is the same one.
+    if (step.phase == Phase::kForward && !IsDivisible(signature))
+      set.Add(program.Signature(step, /*rerun=*/true));
+    for (const Use& use : step.accumulates) {
+      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
+        set.Add(AdditionSignature(program.tensor(use.tensor).spec));
+    }
+    for (const Use& use : step.reads) {
+      if (use.operand.slot == Slot::kAddend)
+        set.Add(AdditionSignature(program.tensor(use.tensor).spec));
+    }
+  }
+  return set.Take();
+}
+
+absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& steps,
+                                          const ProfileOptions& options, Device& device,
+                                          ProfileDatabase& database) {
   Profiler profiler(options, device, database);
-  StepList list(options.divisions);
-  for (const Step& step : program.steps) list.AddStep(program, step);
-  profiler.steps_ = list.Take();
+  SignatureSet set;
+  for (const StepSignature& step : steps) AddWithParts(step, options.divisions, set);
+  profiler.steps_ = set.Take();
   RETURN_IF_ERROR(profiler.Reserve());
   return profiler;
 }
@@ -201,29 +203,48 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
   const KernelArgs args = {.operands = operands,
                            .workspace = arena_.data() + operand_bytes_,
                            .workspace_bytes = engine.workspace_bytes};
-  if (const absl::Status warm_up = (*kernel)->Run(args); !warm_up.ok()) {
-    RETURN_IF_ERROR(device_->Synchronize());
-    measurement.failure = std::string(warm_up.message());
+  const absl::StatusOr<std::vector<double>> samples = Samples(**kernel, args, hopeless_seconds);
+  if (!samples.ok()) {
+    RETURN_IF_ERROR(device_->Synchronize());  // unless the device is lost
+    measurement.failure = std::string(samples.status().message());
     return measurement;
   }
-  ASSIGN_OR_RETURN(const double first, Seconds(**kernel, args, 1));
-  std::vector<double> samples = {first};
-  if (first < hopeless_seconds) {
-    const auto runs = static_cast<int64_t>(
-        std::clamp(kSampleSeconds / std::max(first, 1e-9), 1.0, double{kMostRuns}));
-    samples.clear();
-    const auto wanted = static_cast<size_t>(options_.samples);
-    while (samples.size() < wanted ||
-           (samples.size() < wanted * kPatience && SpreadOf(samples).relative > kSteady)) {
-      ASSIGN_OR_RETURN(const double seconds, Seconds(**kernel, args, runs));
-      samples.push_back(seconds);
-    }
-  }
-  const Spread spread = SpreadOf(samples);
+  const Spread spread = SpreadOf(*samples);
   measurement.median_seconds = spread.median;
   measurement.spread = spread.relative;
-  measurement.repeats = static_cast<int64_t>(samples.size());
+  measurement.repeats = static_cast<int64_t>(samples->size());
   return measurement;
+}
+
+absl::StatusOr<double> Profiler::MedianSeconds(const StepSignature& signature,
+                                               const Configuration& configuration) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
+                   MakeDividedKernel(device_->backend(), signature, configuration.parts,
+                                     configuration.workspace_bytes));
+  ASSIGN_OR_RETURN(const std::vector<void*> operands, PlaceOperands(signature));
+  const KernelArgs args = {.operands = operands,
+                           .workspace = arena_.data() + operand_bytes_,
+                           .workspace_bytes = configuration.workspace_bytes};
+  ASSIGN_OR_RETURN(const std::vector<double> samples,
+                   Samples(*kernel, args, std::numeric_limits<double>::infinity()));
+  return SpreadOf(samples).median;
+}
+
+absl::StatusOr<std::vector<double>> Profiler::Samples(Kernel& kernel, const KernelArgs& args,
+                                                      double hopeless_seconds) {
+  RETURN_IF_ERROR(kernel.Run(args));
+  ASSIGN_OR_RETURN(const double first, Seconds(kernel, args, 1));
+  if (first >= hopeless_seconds) return std::vector<double>{first};
+  const auto runs = static_cast<int64_t>(
+      std::clamp(kSampleSeconds / std::max(first, 1e-9), 1.0, double{kMostRuns}));
+  const auto wanted = static_cast<size_t>(options_.samples);
+  std::vector<double> samples;
+  while (samples.size() < wanted ||
+         (samples.size() < wanted * kPatience && SpreadOf(samples).relative > kSteady)) {
+    ASSIGN_OR_RETURN(const double seconds, Seconds(kernel, args, runs));
+    samples.push_back(seconds);
+  }
+  return samples;
 }
 
 absl::StatusOr<double> Profiler::Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs) {

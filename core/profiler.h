@@ -7,14 +7,15 @@
 // disturbs least. An engine that is far slower than another that wants no more workspace is timed
 // once, not several times: nobody will take it.
 //
-//   ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(program, {}, device, database));
+//   ASSIGN_OR_RETURN(Profiler profiler,
+//                    Profiler::Create(KernelsOf(program), {}, device, database));
 //   while (profiler.done() < profiler.total()) {
 //     RETURN_IF_ERROR(profiler.MeasureNext());
 //     ShowProgress(profiler.done(), profiler.total());
 //   }
 //
 // What the database has is not measured again, so a profile that was interrupted goes on where it
-// was. *Ownership*: borrows program, device and database. *Threads*: one at a time.
+// was. *Ownership*: borrows device and database. *Threads*: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +37,16 @@ struct ProfileOptions {
   int64_t samples = 7;                                     // behind a median, at least
 };
 
+// All that a program's steps run, each once: kernels, their reruns, and additions of gradients.
+std::vector<StepSignature> KernelsOf(const Program& program);
+
 class Profiler {
  public:
-  // Errors: RESOURCE_EXHAUSTED when the device has not the memory for the largest step's operands
-  // and a workspace.
-  static absl::StatusOr<Profiler> Create(const Program& program, const ProfileOptions& options,
-                                         Device& device, ProfileDatabase& database);
+  // Of `steps`, and of the parts of those that can be divided. Errors: RESOURCE_EXHAUSTED when the
+  // device has not the memory for the largest step's operands and a workspace.
+  static absl::StatusOr<Profiler> Create(const std::vector<StepSignature>& steps,
+                                         const ProfileOptions& options, Device& device,
+                                         ProfileDatabase& database);
 
   // Steps that differ, each with each batch that is measured.
   int64_t total() const { return static_cast<int64_t>(steps_.size()); }
@@ -55,6 +60,11 @@ class Profiler {
   // build or run is written down as such, and is no error unless the device is lost with it.
   absl::Status MeasureNext();
 
+  // How long a configuration takes as it is executed, all parts and additions. Not kept. Errors:
+  // those of MakeDividedKernel().
+  absl::StatusOr<double> MedianSeconds(const StepSignature& signature,
+                                       const Configuration& configuration);
+
  private:
   Profiler(const ProfileOptions& options, Device& device, ProfileDatabase& database)
       : options_(options), device_(&device), database_(&database) {}
@@ -63,6 +73,9 @@ class Profiler {
   absl::StatusOr<std::vector<void*>> PlaceOperands(const StepSignature& signature);
   absl::StatusOr<Measurement> Measure(const StepSignature& signature, const Engine& engine,
                                       absl::Span<void* const> operands, double hopeless_seconds);
+  // After a warm-up; one sample where that takes `hopeless_seconds` or more.
+  absl::StatusOr<std::vector<double>> Samples(Kernel& kernel, const KernelArgs& args,
+                                              double hopeless_seconds);
   absl::StatusOr<double> Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs);
 
   ProfileOptions options_;

@@ -42,7 +42,7 @@ TEST_CASE("every engine of every step has a time, convolutions on parts of the b
   Bench bench;
   ProfileDatabase database = bench.Database();
   Profiler profiler =
-      Profiler::Create(bench.program, {.samples = 3}, *bench.device, database).value();
+      Profiler::Create(KernelsOf(bench.program), {.samples = 3}, *bench.device, database).value();
   while (profiler.done() < profiler.total()) REQUIRE(profiler.MeasureNext().ok());
   CHECK(profiler.known() == 0);
   CHECK(profiler.measured() > profiler.total());
@@ -69,13 +69,14 @@ TEST_CASE("a profile that was stopped goes on where it was") {
   {
     ProfileDatabase database = bench.Database();
     Profiler profiler =
-        Profiler::Create(bench.program, {.samples = 1}, *bench.device, database).value();
+        Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database).value();
     for (int i = 0; i < 3; ++i) REQUIRE(profiler.MeasureNext().ok());
     measured = profiler.measured();
     CHECK(measured > 0);
   }
   ProfileDatabase database = bench.Database();
-  Profiler again = Profiler::Create(bench.program, {.samples = 1}, *bench.device, database).value();
+  Profiler again =
+      Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database).value();
   for (int i = 0; i < 3; ++i) REQUIRE(again.MeasureNext().ok());
   CHECK(again.measured() == 0);
   CHECK(again.known() == measured);
@@ -86,7 +87,7 @@ TEST_CASE("a session plans with the times that were measured, and says so") {
   auto timings = [&] {
     ProfileDatabase database = bench.Database();
     Profiler profiler =
-        Profiler::Create(bench.program, {.samples = 1}, *bench.device, database).value();
+        Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database).value();
     while (profiler.done() < profiler.total()) REQUIRE(profiler.MeasureNext().ok());
     return std::make_shared<ProfiledTimings>(std::move(database));
   }();
@@ -106,7 +107,7 @@ TEST_CASE("a device too small for the largest step says so") {
   net.Loss(net.Add("fc", FullyConnected{.out_features = 2}, {net.Input({512, 64, 64})}));
   const Program large = BuildProgram(net, {}).value();
   ProfileDatabase database = bench.Database();
-  CHECK(Profiler::Create(large, {}, *bench.device, database).status().code() ==
+  CHECK(Profiler::Create(KernelsOf(large), {}, *bench.device, database).status().code() ==
         absl::StatusCode::kResourceExhausted);
 }
 
