@@ -1,6 +1,7 @@
 #include "neap/core/profiler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -24,7 +25,26 @@ constexpr int64_t kMostRuns = 100;         // of one sample
 constexpr double kSteady = 0.02;           // spread at which no more samples are taken
 constexpr int64_t kPatience = 3;           // so many times the samples, where it is not reached
 constexpr double kHopeless = 3;            // times as slow as an engine that wants no more
+constexpr double kNear = 1.15;             // times the fastest: worth measuring between
 constexpr int64_t kFillBytes = 16 * kMiB;
+
+bool IsPowerOfTwo(int64_t n) { return (n & (n - 1)) == 0; }
+
+// Whether, of `measured` on this batch, no engine that wants at most as much workspace is clearly
+// faster. Also where it was not measured.
+bool IsNearFastest(const std::vector<Measurement>& measured, int64_t batch,
+                   const std::string& engine) {
+  const auto own = std::find_if(measured.begin(), measured.end(), [&](const Measurement& row) {
+    return row.batch == batch && row.engine.id == engine;
+  });
+  if (own == measured.end()) return true;
+  if (own->failed()) return false;
+  return std::none_of(measured.begin(), measured.end(), [&](const Measurement& row) {
+    return row.batch == batch && !row.failed() &&
+           row.engine.workspace_bytes <= own->engine.workspace_bytes &&
+           row.median_seconds * kNear < own->median_seconds;
+  });
+}
 
 // Signatures, each once.
 class SignatureSet {
@@ -48,6 +68,7 @@ void AddWithParts(const StepSignature& signature, DivisionPolicy divisions, Sign
   std::vector<int64_t> sizes = MicroBatchSizes(divisions, BatchOf(signature));
   sizes.pop_back();  // the whole
   std::reverse(sizes.begin(), sizes.end());
+  std::stable_partition(sizes.begin(), sizes.end(), IsPowerOfTwo);
   for (int64_t size : sizes) {
     if (size % granularity == 0) set.Add(WithBatch(signature, size));
   }
@@ -163,11 +184,10 @@ absl::StatusOr<std::vector<void*>> Profiler::PlaceOperands(const StepSignature& 
 absl::Status Profiler::MeasureNext() {
   const StepSignature& step = steps_[static_cast<size_t>(done_)];
   const std::string operation = SignatureText(step);
-  ASSIGN_OR_RETURN(const std::vector<Engine> engines, device_->backend().Engines(step));
+  ASSIGN_OR_RETURN(const std::vector<Engine> engines, EnginesFor(step, operation));
   std::vector<void*> operands;  // placed when the first engine is to be measured
   std::vector<Measurement> measurements;
   for (const Engine& engine : engines) {
-    if (engine.workspace_bytes > options_.workspace_limit_bytes) continue;
     ASSIGN_OR_RETURN(const bool is_known, database_->Contains(operation, BatchOf(step), engine.id));
     if (is_known) {
       ++known_;
@@ -188,6 +208,29 @@ absl::Status Profiler::MeasureNext() {
   }
   ++done_;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& step,
+                                                         const std::string& operation) {
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, device_->backend().Engines(step));
+  std::erase_if(engines, [&](const Engine& engine) {
+    return engine.workspace_bytes > options_.workspace_limit_bytes;
+  });
+  const int64_t batch = BatchOf(step);
+  if (!IsDivisible(step) || IsPowerOfTwo(batch)) return engines;
+  ASSIGN_OR_RETURN(const std::vector<Measurement> measured, database_->Measurements(operation));
+  const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(batch)));
+  std::vector<int64_t> around = {below, 2 * below};
+  std::erase_if(around, [&](int64_t near) {
+    return std::none_of(measured.begin(), measured.end(),
+                        [near](const Measurement& row) { return row.batch == near; });
+  });
+  if (around.empty()) return engines;
+  std::erase_if(engines, [&](const Engine& engine) {
+    return std::none_of(around.begin(), around.end(),
+                        [&](int64_t near) { return IsNearFastest(measured, near, engine.id); });
+  });
+  return engines;
 }
 
 absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, const Engine& engine,

@@ -5,7 +5,9 @@
 // for convolutions, on parts of the batch too. A kernel is measured by itself on operands of its
 // own, run back to back after a warm-up; the median of several samples is what a busy machine
 // disturbs least. An engine that is far slower than another that wants no more workspace is timed
-// once, not several times: nobody will take it.
+// once, not several times: nobody will take it. And on parts of odd sizes, which DivisionPolicy
+// kAll has by the hundred, only engines are measured that come near the fastest on the powers of
+// two around.
 //
 //   ASSIGN_OR_RETURN(Profiler profiler,
 //                    Profiler::Create(KernelsOf(program), {}, device, database));
@@ -19,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -77,6 +80,9 @@ class Profiler {
   absl::StatusOr<std::vector<double>> Samples(Kernel& kernel, const KernelArgs& args,
                                               double hopeless_seconds);
   absl::StatusOr<double> Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs);
+  // The engines to measure: those within the limit and, on a part of an odd size, promising.
+  absl::StatusOr<std::vector<Engine>> EnginesFor(const StepSignature& step,
+                                                 const std::string& operation);
 
   ProfileOptions options_;
   Device* device_;
