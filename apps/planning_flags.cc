@@ -39,12 +39,9 @@ FlagValue ReadBudget(Budget* budget) {
 absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const PlannerOptions& options,
                                               const DeviceDescription& device,
                                               EngineCatalog& catalog) {
-  const PlannerOptions keep_all = {.policy = "keep-all",
-                                   .in_place = false,
-                                   .strict = options.strict,
-                                   .kernels = options.kernels};
-  const PlannerOptions liveness = {
-      .policy = "liveness", .strict = options.strict, .kernels = options.kernels};
+  const PlannerOptions keep_all = {
+      .policy = "keep-all", .in_place = false, .strict = options.strict};
+  const PlannerOptions liveness = {.policy = "liveness", .strict = options.strict};
   ASSIGN_OR_RETURN(const PlanResult all, MakePlan(program, keep_all, device, catalog));
   ASSIGN_OR_RETURN(const PlanResult live, MakePlan(program, liveness, device, catalog));
   return NaturalPeaks{.keep_all_bytes = all.plan.peak_bytes,

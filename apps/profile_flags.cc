@@ -66,16 +66,27 @@ void KernelFlags::AddTo(FlagSet& flags) {
   flags.Add("workspace-limit", "BYTES",
             "of each convolution (else whatever is left in the arena at its step)",
             ReadBytes(&workspace_limit_bytes));
+  flags.Add("nondeterministic", "also engines that give other bits every time, if measured",
+            &nondeterministic);
 }
 
 absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& device,
                                                    const EngineCatalog& catalog) const {
   KernelOptions options = {.divisions = divisions,
+                           .deterministic = !nondeterministic,
                            .workspace_limit_bytes = workspace_limit_bytes.value_or(kUnlimited)};
   if (!IsWanted(database)) return options;
-  ASSIGN_OR_RETURN(ProfileDatabase opened, OpenProfile(database, device, catalog));
-  PrintNotices(opened);
-  options.timings = std::make_shared<ProfiledTimings>(std::move(opened));
+  ASSIGN_OR_RETURN(const std::string path, PathOf(database));
+  absl::StatusOr<ProfileDatabase> opened =
+      ProfileDatabase::OpenToRead(path, {.name = device.name, .versions = catalog.Versions()});
+  if (opened.ok()) {
+    options.timings = std::make_shared<ProfiledTimings>(*std::move(opened));
+  } else if (!database.empty()) {
+    return opened.status();
+  } else {
+    absl::FPrintF(stderr, "neap: planning without measured times: %s\n",
+                  std::string(opened.status().message()));
+  }
   return options;
 }
 

@@ -31,9 +31,11 @@ struct KernelFlags {
   std::string database;  // empty: the default, if it is there; "none": no database
   DivisionPolicy divisions = DivisionPolicy::kAll;
   std::optional<int64_t> workspace_limit_bytes = {};
+  bool nondeterministic = false;
 
   void AddTo(FlagSet& flags);
-  // Errors: as OpenProfile().
+  // Errors: those of reading a database that was named. Of the default one they are a line on
+  // stderr, and nothing was measured.
   absl::StatusOr<KernelOptions> Options(const DeviceDescription& device,
                                         const EngineCatalog& catalog) const;
 };

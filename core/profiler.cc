@@ -182,6 +182,7 @@ absl::StatusOr<std::vector<void*>> Profiler::PlaceOperands(const StepSignature& 
 }
 
 absl::Status Profiler::MeasureNext() {
+  if (done_ == total()) return absl::OutOfRangeError("every step was measured");
   const StepSignature& step = steps_[static_cast<size_t>(done_)];
   const std::string operation = SignatureText(step);
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, EnginesFor(step, operation));
@@ -240,6 +241,8 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
       device_->backend().MakeKernel(signature, engine.id);
   if (!kernel.ok()) {
+    RETURN_IF_ERROR(device_->Synchronize());  // unless the device is lost
+    if (absl::IsResourceExhausted(kernel.status())) return kernel.status();
     measurement.failure = std::string(kernel.status().message());
     return measurement;
   }
@@ -261,6 +264,10 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
 
 absl::StatusOr<double> Profiler::MedianSeconds(const StepSignature& signature,
                                                const Configuration& configuration) {
+  if (OperandBytes(signature) > operand_bytes_ ||
+      configuration.workspace_bytes > arena_.size_bytes() - operand_bytes_) {
+    return absl::InvalidArgumentError("larger than any step that is profiled");
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
                    MakeDividedKernel(device_->backend(), signature, configuration.parts,
                                      configuration.workspace_bytes));

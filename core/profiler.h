@@ -61,10 +61,12 @@ class Profiler {
 
   // Every engine of the next step. Errors: of the device and the database. An engine that does not
   // build or run is written down as such, and is no error unless the device is lost with it.
+  // OUT_OF_RANGE when all are done.
   absl::Status MeasureNext();
 
   // How long a configuration takes as it is executed, all parts and additions. Not kept. Errors:
-  // those of MakeDividedKernel().
+  // INVALID_ARGUMENT where operands or workspace are larger than what is profiled; those of
+  // MakeDividedKernel().
   absl::StatusOr<double> MedianSeconds(const StepSignature& signature,
                                        const Configuration& configuration);
 

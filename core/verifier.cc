@@ -27,6 +27,7 @@ class Checker {
   Checker(const Plan& plan, Site& site)
       : plan_(plan),
         site_(site),
+        first_engines_(plan.steps.size()),
         places_(plan, site),
         values_(plan, site),
         order_(plan, site),
@@ -127,7 +128,13 @@ class Checker {
     return site_.Fault(PlanFault::kRecompute, "the step has not run yet");
   }
 
-  absl::Status CheckEngines(const ComputeAction& compute) const {
+  absl::Status CheckEngines(const ComputeAction& compute) {
+    if (!compute.recompute) {
+      first_engines_[compute.step.index()] = &compute.engines;
+    } else if (plan_.steps[compute.step.index()].rerun_reads.empty() &&
+               compute.engines != *first_engines_[compute.step.index()]) {
+      return site_.Fault(PlanFault::kEngines, "it is run again by other engines: other bits");
+    }
     if (compute.engines.empty()) return absl::OkStatus();
     int64_t left = plan_.batch;
     for (const EngineUse& use : compute.engines) {
@@ -264,6 +271,7 @@ class Checker {
 
   const Plan& plan_;
   Site& site_;
+  std::vector<const std::vector<EngineUse>*> first_engines_;  // by StepId, of what has run
   Places places_;
   Values values_;
   Order order_;

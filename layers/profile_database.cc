@@ -1,16 +1,15 @@
 #include "neap/layers/profile_database.h"
 
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/file.h"
 #include "neap/core/status_macros.h"
-#include "neap/layers/profile_file.h"
 
 namespace neap {
 namespace {
@@ -71,32 +70,44 @@ absl::StatusOr<ProfileDatabase> ProfileDatabase::Open(const std::string& path,
                                                       ProfiledDevice device) {
   ASSIGN_OR_RETURN(std::string canonical, Canonical(path));
   ProfileDatabase database(std::move(canonical), std::move(device));
-  RETURN_IF_ERROR(database.Connect(Scrutiny::kPages, OtherVersion::kSetAside));
+  RETURN_IF_ERROR(database.Take(OpenProfileFile(database.path_, OtherVersion::kSetAside)));
   return database;
 }
 
-absl::Status ProfileDatabase::Connect(Scrutiny scrutiny, OtherVersion other_version) {
-  ASSIGN_OR_RETURN(ProfileFile file, OpenProfileFile(path_, other_version, scrutiny));
-  connection_ = std::move(file.connection);
-  if (!file.notice.empty()) notices_.push_back(std::move(file.notice));
+absl::StatusOr<ProfileDatabase> ProfileDatabase::OpenToRead(const std::string& path,
+                                                            ProfiledDevice device) {
+  ASSIGN_OR_RETURN(std::string canonical, Canonical(path));
+  ProfileDatabase database(std::move(canonical), std::move(device));
+  ASSIGN_OR_RETURN(database.connection_, OpenProfileToRead(database.path_));
+  database.only_reads_ = true;
+  return database;
+}
+
+absl::Status ProfileDatabase::Take(absl::StatusOr<ProfileFile> file) {
+  RETURN_IF_ERROR(file.status());
+  connection_ = std::move(file->connection);
+  if (!file->notice.empty()) notices_.push_back(std::move(file->notice));
   return absl::OkStatus();
 }
 
 absl::Status ProfileDatabase::Do(Work work) {
+  if (only_reads_) return work(*connection_);
   constexpr int kAttempts = 3;
-  for (int attempt = 1;; ++attempt) {
-    // No connection: the last one met something corrupt, or its file is another's now.
-    if (!connection_) RETURN_IF_ERROR(Connect(Scrutiny::kRows, OtherVersion::kRefuse));
+  for (int attempt = 1; attempt <= kAttempts; ++attempt) {
+    if (!connection_) RETURN_IF_ERROR(Take(OpenProfileFile(path_, OtherVersion::kRefuse)));
     const absl::Status status = work(*connection_);
     // Looked at afterwards: what went into a file that another process was setting aside is lost.
-    const bool moved = connection_->HasMoved();
-    if (!moved && !absl::IsDataLoss(status)) return status;
-    connection_.reset();
-    if (moved) notices_.push_back(path_ + ": was set aside or removed by another process");
-    if (attempt == kAttempts) {
-      return status.ok() ? absl::AbortedError(path_ + ": is replaced again and again") : status;
+    if (connection_->HasMoved()) {
+      notices_.push_back(path_ + ": was set aside or removed by another process");
+      connection_.reset();
+    } else if (absl::IsDataLoss(status)) {
+      SqliteConnection damaged = *std::exchange(connection_, std::nullopt);
+      RETURN_IF_ERROR(Take(ReplaceProfileFile(std::move(damaged), status)));
+    } else {
+      return status;
     }
   }
+  return absl::AbortedError(path_ + ": is damaged or replaced again and again");
 }
 
 absl::Status ProfileDatabase::Record(std::string_view operation, const Measurement& measurement) {

@@ -52,14 +52,18 @@ class ProfileDatabase {
  public:
   // Makes folders and file where they are not there. Reads the whole file once, to check it.
   static absl::StatusOr<ProfileDatabase> Open(const std::string& path, ProfiledDevice device);
+  // For reading alone: nothing is made, set aside or written, and Record() and Merge() fail.
+  // Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, FAILED_PRECONDITION (another version).
+  static absl::StatusOr<ProfileDatabase> OpenToRead(const std::string& path, ProfiledDevice device);
 
   const std::string& path() const { return path_; }
   const ProfiledDevice& device() const { return device_; }
   // What was set aside or replaced, one sentence each, oldest first: for the user to read.
   const std::vector<std::string>& notices() const { return notices_; }
 
-  // On disk when it returns OK, in place of what was there for the same operation, batch and
-  // engine. Errors: INVALID_ARGUMENT for a measurement that cannot be (CheckPossible).
+  // Once it returns OK all processes see it, whatever becomes of this one, in place of what was
+  // there for the same operation, batch and engine. Errors: INVALID_ARGUMENT for a measurement that
+  // cannot be (CheckPossible).
   absl::Status Record(std::string_view operation, const Measurement& measurement);
   // Whether this was measured, or found to fail: a resumed profile goes on to the next.
   absl::StatusOr<bool> Contains(std::string_view operation, int64_t batch, std::string_view engine);
@@ -84,14 +88,16 @@ class ProfileDatabase {
   // Does `work`, which must bear to be done again, until it was done on the file that `path_`
   // names.
   absl::Status Do(Work work);
-  absl::Status Connect(Scrutiny scrutiny, OtherVersion other_version);
+  // Works on `file` from now on.
+  absl::Status Take(absl::StatusOr<ProfileFile> file);
   // Of this device and these versions, where `condition`, on values from ?3 on, holds.
   absl::StatusOr<std::vector<Measurement>> Select(const std::string& condition,
                                                   std::vector<SqliteValue> values);
 
   std::string path_;
   ProfiledDevice device_;
-  std::optional<SqliteConnection> connection_;  // none once it was found to be no good
+  std::optional<SqliteConnection> connection_;  // none where the file is another's now
+  bool only_reads_ = false;
   std::vector<std::string> notices_;
 };
 

@@ -76,7 +76,7 @@ absl::StatusOr<bool> IsBlank(SqliteConnection& connection) {
   return application == 0 && version == 0 && schema.empty();
 }
 
-absl::Status Check(SqliteConnection& connection, Scrutiny scrutiny) {
+absl::Status Check(SqliteConnection& connection) {
   ASSIGN_OR_RETURN(const int64_t application, Pragma(connection, "application_id"));
   if (application != kProfileApplicationId) {
     return absl::DataLossError(connection.path() + ": not a database of measurements");
@@ -87,9 +87,7 @@ absl::Status Check(SqliteConnection& connection, Scrutiny scrutiny) {
                                                       version, ", not ", kProfileSchemaVersion));
   }
   RETURN_IF_ERROR(CheckSchema(connection));
-  RETURN_IF_ERROR(CheckPages(connection));
-  if (scrutiny == Scrutiny::kPages) return absl::OkStatus();
-  return ReadRows(connection, "true", {}).status();
+  return CheckPages(connection);
 }
 
 absl::Status Begin(SqliteConnection& connection) {
@@ -101,12 +99,12 @@ absl::Status Begin(SqliteConnection& connection) {
   return transaction.Commit();
 }
 
-absl::StatusOr<SqliteConnection> OpenChecked(const std::string& path, Scrutiny scrutiny) {
+absl::StatusOr<SqliteConnection> OpenChecked(const std::string& path) {
   ASSIGN_OR_RETURN(SqliteConnection connection,
                    SqliteConnection::Open(path, SqliteAccess::kReadWrite));
   ASSIGN_OR_RETURN(const bool blank, IsBlank(connection));
   if (!connection.CanWrite()) return absl::PermissionDeniedError(path + ": cannot be written");
-  if (!blank) RETURN_IF_ERROR(Check(connection, scrutiny));
+  if (!blank) RETURN_IF_ERROR(Check(connection));
   // NORMAL: a killed process loses nothing that was recorded, a power cut perhaps the last seconds;
   // neither harms the file.
   RETURN_IF_ERROR(connection.RunScript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
@@ -148,41 +146,51 @@ absl::Status CheckRegular(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
 }
 
-absl::StatusOr<ProfileFile> OpenLocked(const std::string& path, OtherVersion other_version,
-                                       Scrutiny scrutiny) {
-  absl::StatusOr<SqliteConnection> connection = OpenChecked(path, scrutiny);
-  const absl::Status status = connection.status();
+absl::StatusOr<ProfileFile> BeginAnew(const std::string& path, const absl::Status& reason) {
+  ASSIGN_OR_RETURN(const std::string name, SetAside(path));
+  ASSIGN_OR_RETURN(SqliteConnection fresh, OpenChecked(path));
+  return ProfileFile{std::move(fresh), absl::StrCat(std::string(reason.message()),
+                                                    ": set aside as ", name, ", begun anew")};
+}
+
+absl::StatusOr<ProfileFile> OpenLocked(const std::string& path, OtherVersion other_version) {
+  absl::StatusOr<SqliteConnection> connection = OpenChecked(path);
+  const absl::Status& status = connection.status();
   if (status.ok()) return ProfileFile{*std::move(connection), ""};
   const bool other = absl::IsFailedPrecondition(status) && other_version == OtherVersion::kSetAside;
-  if (!absl::IsDataLoss(status) && !other) return status;
-  ASSIGN_OR_RETURN(const std::string name, SetAside(path));
-  ASSIGN_OR_RETURN(SqliteConnection fresh, OpenChecked(path, scrutiny));
-  return ProfileFile{std::move(fresh), absl::StrCat(std::string(status.message()),
-                                                    ": set aside as ", name, ", begun anew")};
+  return absl::IsDataLoss(status) || other ? BeginAnew(path, status) : status;
 }
 
 }  // namespace
 
-absl::StatusOr<ProfileFile> OpenProfileFile(const std::string& path, OtherVersion other_version,
-                                            Scrutiny scrutiny) {
+absl::StatusOr<ProfileFile> OpenProfileFile(const std::string& path, OtherVersion other_version) {
   RETURN_IF_ERROR(CheckRegular(path));
   const fs::path folder = fs::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
   if (error) return SystemError(error, path, "create its folder");
   ASSIGN_OR_RETURN(const FileDescriptor lock, Lock(path + ".lock"));
-  return OpenLocked(path, other_version, scrutiny);
+  return OpenLocked(path, other_version);
+}
+
+absl::StatusOr<ProfileFile> ReplaceProfileFile(SqliteConnection damaged,
+                                               const absl::Status& reason) {
+  const std::string path = damaged.path();
+  ASSIGN_OR_RETURN(const FileDescriptor lock, Lock(path + ".lock"));
+  const bool replaced = damaged.HasMoved();
+  { const SqliteConnection closed = std::move(damaged); }
+  return replaced ? OpenLocked(path, OtherVersion::kRefuse) : BeginAnew(path, reason);
 }
 
 absl::StatusOr<SqliteConnection> OpenProfileToRead(const std::string& path) {
   RETURN_IF_ERROR(CheckRegular(path));
   ASSIGN_OR_RETURN(SqliteConnection connection, SqliteConnection::Open(path, SqliteAccess::kRead));
-  absl::Status status = Check(connection, Scrutiny::kPages);
+  absl::Status status = Check(connection);
   // SQLite cannot make what it keeps beside a database on read-only media. Where there is no log,
   // nobody has the file open, and it can be read as it is.
   if (!status.ok() && !fs::exists(path + "-wal")) {
     ASSIGN_OR_RETURN(connection, SqliteConnection::Open(path, SqliteAccess::kReadUnlocked));
-    status = Check(connection, Scrutiny::kPages);
+    status = Check(connection);
   }
   if (!status.ok()) return status;
   return connection;

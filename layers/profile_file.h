@@ -2,12 +2,11 @@
 //
 // Times that are wrong make plans that are slow and nobody knows why; so a file is used only if it
 // is a database of this program (application id), of this version of the schema, with exactly its
-// tables, and whole (quick_check; where a row was found that does not match its checksum, every
-// row). Any other is renamed to PATH.set-aside-1 (-2, ...), with what
-// SQLite keeps beside it, and a new one is begun. Nothing is deleted.
+// tables, and whole (quick_check), and only until it shows damage. Any other is renamed to
+// PATH.set-aside-1 (-2, ...), with what SQLite keeps beside it, and a new one is begun. Nothing is
+// deleted.
 //
-//   ASSIGN_OR_RETURN(ProfileFile file, OpenProfileFile(path, OtherVersion::kSetAside,
-//                                                    Scrutiny::kPages));
+//   ASSIGN_OR_RETURN(ProfileFile file, OpenProfileFile(path, OtherVersion::kSetAside));
 //   file.notice;  // "PATH: not a database of measurements: set aside as PATH.set-aside-1"
 //
 // One process at a time opens: a lock on PATH.lock, a file that stays, keeps two from setting aside
@@ -33,13 +32,16 @@ struct ProfileFile {
 
 // Two programs of different versions that work on one path must not take turns at setting aside.
 enum class OtherVersion : uint8_t { kSetAside, kRefuse };
-enum class Scrutiny : uint8_t { kPages, kRows };  // rows: and pages
 
 // Makes the folders and the file where they are not there. Errors: INVALID_ARGUMENT for a path that
 // is no regular file, FAILED_PRECONDITION for another version that is to be refused, otherwise as
 // in layers/sqlite.h or what the operating system says, with the path.
-absl::StatusOr<ProfileFile> OpenProfileFile(const std::string& path, OtherVersion other_version,
-                                            Scrutiny scrutiny);
+absl::StatusOr<ProfileFile> OpenProfileFile(const std::string& path, OtherVersion other_version);
+
+// After use of `damaged` showed what opening did not: sets its file aside, unless another process
+// already has, and opens as above; another version is refused.
+absl::StatusOr<ProfileFile> ReplaceProfileFile(SqliteConnection damaged,
+                                               const absl::Status& reason);
 
 // For reading, another's file: never set aside or created, also on read-only media. Errors:
 // NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, FAILED_PRECONDITION (another version).

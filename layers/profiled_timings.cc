@@ -1,17 +1,18 @@
 #include "neap/layers/profiled_timings.h"
 
-#include "neap/core/status_macros.h"
 #include "neap/layers/signature_text.h"
 
 namespace neap {
 
-absl::StatusOr<std::vector<TimedEngine>> ProfiledTimings::Of(const StepSignature& signature) const {
+std::vector<TimedEngine> ProfiledTimings::Of(const StepSignature& signature) const {
   const std::string operation = SignatureText(signature);
+  const std::lock_guard lock(mutex_);
   auto known = known_.find(operation);
   if (known == known_.end()) {
-    ASSIGN_OR_RETURN(const std::vector<Measurement> rows, database_.Measurements(operation));
+    const absl::StatusOr<std::vector<Measurement>> rows = database_.Measurements(operation);
+    if (!rows.ok()) return {};
     std::vector<TimedEngine> engines;
-    for (const Measurement& row : rows) {
+    for (const Measurement& row : *rows) {
       if (row.failed()) continue;
       engines.push_back({.engine = row.engine.id,
                          .batch = row.batch,

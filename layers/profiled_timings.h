@@ -2,16 +2,14 @@
 //
 //   ASSIGN_OR_RETURN(auto database, ProfileDatabase::Open(path, {name, catalog.Versions()}));
 //   ProfiledTimings timings(std::move(database));
-//
-// *Threads*: one at a time.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/statusor.h"
 #include "neap/layers/kernel_timings.h"
 #include "neap/layers/profile_database.h"
 
@@ -21,9 +19,10 @@ class ProfiledTimings final : public KernelTimings {
  public:
   explicit ProfiledTimings(ProfileDatabase database) : database_(std::move(database)) {}
 
-  absl::StatusOr<std::vector<TimedEngine>> Of(const StepSignature& signature) const override;
+  std::vector<TimedEngine> Of(const StepSignature& signature) const override;
 
  private:
+  mutable std::mutex mutex_;          // over both
   mutable ProfileDatabase database_;  // reading may find that the file is to be set aside
   mutable absl::flat_hash_map<std::string, std::vector<TimedEngine>> known_;  // by operation
 };

@@ -126,7 +126,10 @@ absl::StatusOr<sqlite3_stmt*> SqliteConnection::Prepare(const std::string& sql) 
   sqlite3_stmt* statement = nullptr;
   if (sqlite3_prepare_v3(database_.get(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement,
                          nullptr) != SQLITE_OK) {
-    return Error("prepare");
+    const absl::Status status = Error("prepare");
+    // The statement is right, so the tables are not, or their format.
+    const bool of_file = sqlite3_errcode(database_.get()) == SQLITE_ERROR;
+    return of_file ? absl::DataLossError(status.message()) : status;
   }
   statements_[sql].reset(statement);
   return statement;

@@ -93,15 +93,20 @@ absl::StatusOr<Draft> Drafter::Smallest() const {
 }
 
 absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
+  Plan scratch = DescribeProgram(*program_, travels_, *device_);
+  std::optional<Timed> best;
   if (!policy_.needs_based()) {
     if (options_->budget_bytes == kUnlimited || !Moves(smallest)) return smallest;
   } else {
     const Order& plain = orders_.front();
     ASSIGN_OR_RETURN(Draft natural, Place(plain, Decide(plain, {kUnlimited, kUnlimited}), {}));
-    if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) return natural;
+    if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) {
+      // Unless workspace is worth more than what it would drive out.
+      if (options_->kernels.timings == nullptr) return natural;
+      ASSIGN_OR_RETURN(const double us, PredictedUs(natural, scratch));
+      best = Timed{std::move(natural), us};
+    }
   }
-  Plan scratch = DescribeProgram(*program_, travels_, *device_);
-  std::optional<Timed> best;
   for (const Order& order : orders_) {
     ASSIGN_OR_RETURN(std::optional<Timed> found, FastestOf(order, scratch));
     if (found.has_value() && (!best.has_value() || found->us < best->us)) best = std::move(found);
@@ -174,7 +179,8 @@ absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& or
     ASSIGN_OR_RETURN(const double us, PredictedUs(draft, scratch));
     const bool moves = Moves(draft);
     if (!best.has_value() || us < best->us) best = Timed{std::move(draft), us};
-    if (!moves) break;  // with less memory, more would have to move
+    // With less memory, more would have to move; workspaces may be worth it where times tell.
+    if (!moves && options_->kernels.timings == nullptr) break;
   }
   return best;
 }

@@ -12,6 +12,7 @@ namespace {
 
 // Memory of hosts and peers is plentiful: a gap of one part in so many is not worth a search.
 constexpr int64_t kGoodEnough = 50;
+constexpr int64_t kMostComparisons = 1'000'000;  // of placement: layouts are made for each draft
 
 using Copies = std::vector<ExternalCopy>;
 
@@ -95,8 +96,8 @@ std::vector<ExternalCopy> FindCopies(const Plan& plan) { return CopyFinder(plan)
 PoolLayout LayOutCopies(const std::vector<ExternalCopy>& copies) {
   const std::vector<PlacementBlock> blocks = BlocksOf(copies);
   const int64_t bound = PlacementLowerBound(blocks);
-  const PlacementResult placed =
-      PlaceOffline(blocks, {.target_bytes = bound + bound / kGoodEnough});
+  const PlacementResult placed = PlaceOffline(
+      blocks, {.target_bytes = bound + bound / kGoodEnough, .most_comparisons = kMostComparisons});
   PoolLayout layout = {.bytes = placed.extent_bytes};
   layout.places.reserve(copies.size());
   // A later reader of the same bytes is waited for in place of the earlier; who is never read

@@ -1,6 +1,7 @@
 #include "neap/memory/step_engines.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,8 +16,7 @@ namespace {
 
 bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
-bool MayHave(DivisionPolicy policy, int64_t part, int64_t batch, int64_t granularity) {
-  if (part == batch) return true;
+bool MayHave(DivisionPolicy policy, int64_t part, int64_t granularity) {
   if (policy == DivisionPolicy::kUndivided || part % granularity != 0) return false;
   return policy == DivisionPolicy::kAll || IsPowerOfTwo(part);
 }
@@ -35,6 +35,25 @@ void KeepOne(std::vector<Configuration>& configurations) {
       [](const Configuration& c) { return c.workspace_bytes <= kStrictWorkspaceBytes; });
   Configuration keep = fixed == configurations.end() ? SmallestOf(configurations) : *fixed;
   configurations = {std::move(keep)};
+}
+
+// Leaves those within the limit, and the smallest whatever the limit.
+void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations) {
+  const int64_t least = SmallestOf(configurations).workspace_bytes;
+  std::erase_if(configurations, [&](const Configuration& configuration) {
+    return configuration.workspace_bytes > std::max(limit_bytes, least);
+  });
+}
+
+// Undivided, in the library's order: those that are deterministic.
+std::vector<Configuration> Listed(const std::vector<Engine>& engines, int64_t batch) {
+  std::vector<Configuration> configurations;
+  for (const Engine& engine : engines) {
+    if (!engine.deterministic) continue;
+    configurations.push_back(
+        {.parts = {{engine.id, batch}}, .workspace_bytes = engine.workspace_bytes});
+  }
+  return configurations;
 }
 
 enum class Choice : uint8_t { kAll, kOneForAll };  // for every budget the same one
@@ -62,128 +81,170 @@ class Lister {
       return absl::Status(list.status().code(),
                           absl::StrCat(program_.StepName(step), ": ", list.status().message()));
     }
-    if (!run.recompute) RETURN_IF_ERROR(AddSums(step, *list));
+    if (!run.recompute) AddSums(step, *list);
     return list;
   }
 
  private:
+  // A convolution takes as long in inference.
+  std::vector<TimedEngine> Timed(StepSignature signature) const {
+    if (options_.timings == nullptr) return {};
+    if (IsDivisible(signature)) signature.mode = Mode::kTraining;
+    return options_.timings->Of(signature);
+  }
+
   absl::StatusOr<StepConfigurations> OfSignature(const StepSignature& signature,
                                                  double predicted_seconds) {
     if (const auto known = known_.find(signature); known != known_.end()) return known->second;
-    ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog_.Engines(signature));
-    StepConfigurations list = {.only_one = engines.size() == 1};
-    std::vector<TimedEngine> timed;
-    if (options_.timings != nullptr) {
-      ASSIGN_OR_RETURN(timed, options_.timings->Of(signature));
-    }
-    if (!strict_ && !list.only_one) {
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
+    const std::vector<TimedEngine> timed = Timed(signature);
+    StepConfigurations list;
+    if (!strict_) {
       ASSIGN_OR_RETURN(list.configurations, Fastest(signature, engines, timed));
-      list.is_measured = !list.configurations.empty();
     }
+    list.is_measured = !list.configurations.empty();
     if (!list.is_measured) {
       ASSIGN_OR_RETURN(list, InLibraryOrder(signature, engines, timed, predicted_seconds));
+    } else {
+      KeepSmallest(signature, engines, predicted_seconds, list.configurations);
     }
     if (choice_ == Choice::kOneForAll) KeepOne(list.configurations);
+    list.only_one = engines.size() == 1 && list.configurations.size() == 1 &&
+                    list.configurations.front().parts.size() == 1;
     return known_.emplace(signature, std::move(list)).first->second;
   }
 
-  // By measured times, the fastest first; empty where there are none.
+  // By measured times, the fastest first. Empty unless the whole batch was measured: parts of it
+  // are known by chance where only a smaller batch was.
   absl::StatusOr<std::vector<Configuration>> Fastest(const StepSignature& signature,
                                                      const std::vector<Engine>& engines,
                                                      std::vector<TimedEngine> timed) {
+    std::erase_if(timed,
+                  [&](const TimedEngine& engine) { return !IsUsable(signature, engines, engine); });
     const int64_t batch = BatchOf(signature);
-    const bool is_divisible = IsDivisible(signature);
-    const int64_t granularity = is_divisible ? BatchGranularity(signature) : batch;
-    std::erase_if(timed, [&](const TimedEngine& engine) {
-      if (choice_ == Choice::kOneForAll && !engine.deterministic) return true;
-      if (engine.batch == batch) return !Lists(engines, engine.engine);
-      return !is_divisible || !MayHave(options_.divisions, engine.batch, batch, granularity);
+    const bool is_known = std::any_of(timed.begin(), timed.end(), [&](const TimedEngine& engine) {
+      return engine.batch == batch;
     });
-    Accumulation accumulation = {.scratch_bytes = DivisionScratchBytes(signature)};
-    for (const OperandSpec& operand : signature.operands) {
-      if (operand.operand.slot != Slot::kParamGrad || !is_divisible) continue;
-      ASSIGN_OR_RETURN(const double seconds, AdditionSeconds(operand.tensor));
-      accumulation.seconds += seconds;
+    if (!is_known) return std::vector<Configuration>{};
+    const Accumulation accumulation = AccumulationOf(signature);
+    const int64_t limit = IsDivisible(signature) ? options_.workspace_limit_bytes : kUnlimited;
+    for (;;) {
+      std::vector<Configuration> front = DesirableConfigurations(timed, batch, limit, accumulation);
+      ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted, FindUnlisted(signature, front));
+      if (!unlisted.has_value()) {
+        std::reverse(front.begin(), front.end());
+        return front;
+      }
+      std::erase_if(timed, [&](const TimedEngine& engine) {
+        return engine.engine == unlisted->engine && engine.batch == unlisted->batch;
+      });
     }
-    const int64_t limit = is_divisible ? options_.workspace_limit_bytes : kUnlimited;
-    std::vector<Configuration> front = DesirableConfigurations(timed, batch, limit, accumulation);
-    std::reverse(front.begin(), front.end());
-    return front;
   }
 
-  // Deterministic ones.
+  bool IsUsable(const StepSignature& signature, const std::vector<Engine>& engines,
+                const TimedEngine& timed) const {
+    const bool must_repeat = options_.deterministic || choice_ == Choice::kOneForAll;
+    if (must_repeat && !timed.deterministic) return false;
+    if (timed.batch == BatchOf(signature)) return IsListed(engines, timed);
+    return IsDivisible(signature) &&
+           MayHave(options_.divisions, timed.batch, BatchGranularity(signature));
+  }
+
+  // Whether the library still has the engine, with no more workspace than when it was measured.
+  static bool IsListed(const std::vector<Engine>& engines, const TimedEngine& timed) {
+    return std::any_of(engines.begin(), engines.end(), [&](const Engine& engine) {
+      return engine.id == timed.engine && engine.workspace_bytes <= timed.workspace_bytes;
+    });
+  }
+
+  // A part of the front's divisions that the library has no more. Parts are asked for here, when
+  // they are few, and not where there are hundreds.
+  absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
+                                                        const std::vector<Configuration>& front) {
+    const int64_t scratch_bytes = DivisionScratchBytes(signature);
+    for (const Configuration& configuration : front) {
+      if (configuration.parts.size() == 1) continue;
+      for (const EngineUse& part : configuration.parts) {
+        ASSIGN_OR_RETURN(const std::vector<Engine> engines,
+                         catalog_.Engines(WithBatch(signature, part.batch)));
+        const TimedEngine timed = {
+            .engine = part.engine,
+            .workspace_bytes = configuration.workspace_bytes - scratch_bytes};
+        if (!IsListed(engines, timed)) return part;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // What was measured may lack the engine with which the least budget is planned.
+  void KeepSmallest(const StepSignature& signature, const std::vector<Engine>& engines,
+                    double predicted_seconds, std::vector<Configuration>& configurations) const {
+    std::vector<Configuration> listed = Listed(engines, BatchOf(signature));
+    if (listed.empty()) return;
+    Configuration smallest = SmallestOf(listed);
+    if (smallest.workspace_bytes >= SmallestOf(configurations).workspace_bytes) return;
+    smallest.seconds = std::max(predicted_seconds, configurations.back().seconds);
+    configurations.push_back(std::move(smallest));
+  }
+
   absl::StatusOr<StepConfigurations> InLibraryOrder(const StepSignature& signature,
                                                     const std::vector<Engine>& engines,
                                                     const std::vector<TimedEngine>& timed,
-                                                    double predicted_seconds) {
-    StepConfigurations list = {.only_one = engines.size() == 1, .is_measured = true};
-    const int64_t batch = program_.net.batch;
-    for (const Engine& engine : engines) {
-      if (!engine.deterministic) continue;
-      Configuration configuration = {.parts = {{engine.id, batch}},
-                                     .workspace_bytes = engine.workspace_bytes,
-                                     .seconds = predicted_seconds};
-      const auto time = std::find_if(timed.begin(), timed.end(), [&](const TimedEngine& t) {
-        return t.engine == engine.id && t.batch == BatchOf(signature);
-      });
-      if (time != timed.end()) configuration.seconds = time->seconds;
-      list.is_measured = list.is_measured && time != timed.end();
-      list.configurations.push_back(std::move(configuration));
-    }
+                                                    double predicted_seconds) const {
+    StepConfigurations list = {.configurations = Listed(engines, program_.net.batch)};
     if (list.configurations.empty())
       return absl::FailedPreconditionError("the library has no deterministic engine");
-    if (IsDivisible(signature) && !strict_)
+    if (choice_ == Choice::kOneForAll) {
+      KeepOne(list.configurations);
+    } else if (IsDivisible(signature)) {
       KeepWithin(options_.workspace_limit_bytes, list.configurations);
+    }
+    list.is_measured = true;
+    for (Configuration& configuration : list.configurations) {
+      const auto time = std::find_if(timed.begin(), timed.end(), [&](const TimedEngine& t) {
+        return t.engine == configuration.parts.front().engine && t.batch == BatchOf(signature);
+      });
+      list.is_measured = list.is_measured && time != timed.end();
+      configuration.seconds = time == timed.end() ? predicted_seconds : time->seconds;
+    }
     return list;
   }
 
-  // The smallest stays, whatever the limit.
-  static void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations) {
-    const int64_t least = SmallestOf(configurations).workspace_bytes;
-    std::erase_if(configurations, [&](const Configuration& configuration) {
-      return configuration.workspace_bytes > std::max(limit_bytes, least);
-    });
-  }
-
-  static bool Lists(const std::vector<Engine>& engines, const std::string& id) {
-    return std::any_of(engines.begin(), engines.end(),
-                       [&](const Engine& engine) { return engine.id == id; });
+  Accumulation AccumulationOf(const StepSignature& signature) const {
+    Accumulation accumulation = {.scratch_bytes = DivisionScratchBytes(signature)};
+    for (const OperandSpec& operand : signature.operands) {
+      if (operand.operand.slot == Slot::kParamGrad)
+        accumulation.seconds += AdditionSeconds(operand.tensor);
+    }
+    return accumulation;
   }
 
   // What the executor does besides the kernel: gradients that it must add to sums, and the scratch
-  // space for those.
-  absl::Status AddSums(const Step& step, StepConfigurations& list) {
+  // space for those. The cost model's step has their time.
+  void AddSums(const Step& step, StepConfigurations& list) const {
     double seconds = 0;
     for (const Use& use : step.reads) {
-      if (use.operand.slot != Slot::kAddend) continue;
-      ASSIGN_OR_RETURN(const double addition, AdditionSeconds(program_.tensor(use.tensor).spec));
-      seconds += addition;
+      if (use.operand.slot == Slot::kAddend)
+        seconds += AdditionSeconds(program_.tensor(use.tensor).spec);
     }
-    if (!step.accumulates_natively) {
-      for (const Use& use : step.accumulates) {
-        if (use.operand.slot != Slot::kInputGrad) continue;
-        ASSIGN_OR_RETURN(const double addition, AdditionSeconds(program_.tensor(use.tensor).spec));
-        seconds += addition;
-      }
+    for (const Use& use : step.accumulates) {
+      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
+        seconds += AdditionSeconds(program_.tensor(use.tensor).spec);
     }
     const int64_t scratch_bytes = program_.AccumulationScratchBytes(step);
     for (Configuration& configuration : list.configurations) {
       configuration.workspace_bytes += scratch_bytes;
-      configuration.seconds += seconds;
+      if (list.is_measured) configuration.seconds += seconds;
     }
-    return absl::OkStatus();
   }
 
-  // Nothing where nothing was measured: the cost model's step has it.
-  absl::StatusOr<double> AdditionSeconds(const TensorSpec& spec) {
-    if (options_.timings == nullptr) return 0.0;
-    ASSIGN_OR_RETURN(const std::vector<TimedEngine> timed,
-                     options_.timings->Of(AdditionSignature(spec)));
-    double fastest = 0;
-    for (const TimedEngine& engine : timed) {
-      if (fastest == 0 || engine.seconds < fastest) fastest = engine.seconds;
+  double AdditionSeconds(const TensorSpec& spec) const {
+    const StepSignature addition = AdditionSignature(spec);
+    for (const TimedEngine& engine : Timed(addition)) {
+      if (engine.batch == BatchOf(addition)) return engine.seconds;
     }
-    return fastest;
+    if (device_.memory_bandwidth == 0) return 0;
+    return 3 * static_cast<double>(spec.size_bytes()) / device_.memory_bandwidth;
   }
 
   const Program& program_;
@@ -223,7 +284,7 @@ absl::Status EngineTable::AddReruns(const Program& program, const ComputeSequenc
     if (!run.recompute || runs_again_[step]) continue;
     ASSIGN_OR_RETURN(first_[step], lister.List({run.step}));
     again_[step] = first_[step];
-    if (first_[step].only_one) {
+    if (!program.steps[step].rerun_reads.empty()) {
       ASSIGN_OR_RETURN(again_[step], lister.List(run));
     }
     runs_again_[step] = true;

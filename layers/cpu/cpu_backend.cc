@@ -2,6 +2,8 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/activation.h"
@@ -116,7 +118,8 @@ class CpuBackend final : public Backend {
   }
   std::string Versions() const override {
     const dnnl_version_t* const version = dnnl_version();
-    return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch);
+    return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch, ", ",
+                        std::thread::hardware_concurrency(), " threads");
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,

@@ -235,6 +235,16 @@ TEST_CASE("micro-batches make up the batch") {
   CHECK(Fault(kPlainPlan, "a:3 b:1", "a:5 b:-1") == "bad-engines");
 }
 
+TEST_CASE(
+    "a step runs again by the engines of its first run, unless it reads something else then") {
+  const std::string named = Edited(Edited(kRecomputePlan, "rerun x s", ""), "run f forward\n",
+                                   "run f forward engines a:1\n");
+  CHECK(Fault(named, "rerun f\n", "rerun f engines b:1\n") == "bad-engines");
+  CHECK(Fault(named, "rerun f\n", "rerun f\n") == "bad-engines");  // the only one, then another
+  CHECK(Verdict(Edited(named, "rerun f\n", "rerun f engines a:1\n")) == "");
+  CHECK(Verdict(Edited(kRecomputePlan, "rerun f\n", "rerun f engines b:1\n")) == "");
+}
+
 TEST_CASE("a wait is for an earlier action that runs on a stream") {
   CHECK(Fault(kTransferPlan, "wait compute in", "wait compute 90") == "bad-wait");
   CHECK(Fault(kTransferPlan, "wait compute in", "wait compute -1") == "bad-wait");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <chrono>
+#include <fstream>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,25 @@ TEST_CASE("an engine that failed is remembered with its reason, and has no time"
   const ProfileCounts counts = *database.Counts();
   CHECK(counts.failed == 1);
   CHECK(counts.measured == 0);
+}
+
+TEST_CASE("who only reads changes nothing: not a database that is there, nor one that is not") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("p.db");
+  const ProfiledDevice device = OpenDatabase(path).device();
+  REQUIRE(OpenDatabase(path).Record("conv", Measured(4, "a")).ok());
+  absl::StatusOr<ProfileDatabase> read = ProfileDatabase::OpenToRead(path, device);
+  REQUIRE(read.ok());
+  CHECK(read->Measurements("conv")->size() == 1);
+  CHECK(!read->Record("conv", Measured(8, "a")).ok());
+  const std::string absent = directory.File("absent.db");
+  CHECK(ProfileDatabase::OpenToRead(absent, device).status().code() == absl::StatusCode::kNotFound);
+  CHECK(ProfileDatabase::OpenToRead(absent, device).status().code() == absl::StatusCode::kNotFound);
+  const std::string other = directory.File("model.safetensors");
+  const std::string text = "not a database at all, and longer than a header of one";
+  std::ofstream(other) << text;
+  CHECK(!ProfileDatabase::OpenToRead(other, device).ok());
+  CHECK(ReadText(other) == text);
 }
 
 TEST_CASE("an operation's measurements come by batch, then engine") {

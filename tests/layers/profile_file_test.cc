@@ -11,6 +11,7 @@
 #include "neap/core/stable_hash.h"
 #include "tests/core/scratch_directory.h"
 #include "tests/layers/profile_records.h"
+#include "tests/random_graph.h"
 
 namespace neap {
 namespace {
@@ -146,6 +147,36 @@ TEST_CASE("a number that changed in a row is found when the row is read, and the
     CHECK(early.Record("conv", Measured(1, "a")).ok());
     CHECK(OpenDatabase(path).Measurements("conv")->size() == 1);
   }
+}
+
+TEST_CASE("whatever bytes are damaged, no call fails and no row that is returned is wrong") {
+  constexpr int kOperations = 100;
+  const ScratchDirectory directory;
+  FillDatabase(directory.File("whole.db"), kOperations);
+  const std::string whole = ReadText(directory.File("whole.db"));
+  int noticed = 0;
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(100); ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    std::string bytes = whole;
+    const size_t count = 1 + random() % (seed % 2 == 0 ? 4 : 400);
+    const size_t at = random() % (bytes.size() - count);
+    for (size_t i = at; i < at + count; ++i) bytes[i] = static_cast<char>(random());
+    const std::string path = directory.File(absl::StrCat(seed, ".db"));
+    WriteText(path, bytes);
+    ProfileDatabase database = OpenDatabase(path);
+    for (int i = 0; i < kOperations; ++i) {
+      const auto found = database.Measurements(OperationName(i));
+      REQUIRE(found.ok());
+      CHECK(found->size() <= 1);
+      for (const Measurement& m : *found) CHECK(IsMeasured(m, 1, "a"));
+      if (i % 10 == 0) CHECK(database.Record(OperationName(i), Measured(1, "a")).ok());
+    }
+    CHECK(database.WriteCsv(path + ".csv").ok());
+    noticed += database.notices().empty() ? 0 : 1;
+    std::filesystem::remove(path + ".set-aside-1");
+  }
+  CHECK(noticed > 0);
 }
 
 TEST_CASE("damage that is done while a database is open is found on use, and the work goes on") {

@@ -24,6 +24,15 @@ inline Measurement Measured(int64_t batch, std::string engine, int64_t repeats =
           .recorded_unix_ms = recorded_unix_ms};
 }
 
+// Whether it is Measured(batch, engine).
+inline bool IsMeasured(const Measurement& m, int64_t batch, const std::string& engine) {
+  const Measurement expected = Measured(batch, engine);
+  return m.batch == expected.batch && m.engine.id == engine &&
+         m.engine.workspace_bytes == expected.engine.workspace_bytes && m.engine.deterministic &&
+         m.median_seconds == expected.median_seconds && m.spread == expected.spread &&
+         m.repeats == expected.repeats && !m.failed();
+}
+
 inline ProfileDatabase OpenDatabase(const std::string& path,
                                     ProfiledDevice device = {"H200", "cudnn 9"}) {
   absl::StatusOr<ProfileDatabase> database = ProfileDatabase::Open(path, std::move(device));
