@@ -6,19 +6,15 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/signature_text.h"
+#include "neap/layers/step_signature.h"
 #include "tests/layers/divided_cases.h"
 
 namespace neap::testing {
 namespace {
 
 StepSignature WeightGradient(const TensorSpec& x) {
-  const Layer layer = Convolution{.out_channels = 5, .kernel = 3};
-  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
-  for (const StepSpec& step : spec.steps) {
-    if (step.phase == Phase::kBackwardParams)
-      return SignatureOf(step, {.layer = layer, .spec = spec, .inputs = {x}});
-  }
-  return {.layer = layer};
+  return SignatureOf(Convolution{.out_channels = 5, .kernel = 3}, Phase::kBackwardParams, {x})
+      .value();
 }
 
 TEST_CASE("random convolutions in random parts have the undivided bits, and their gradients") {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
+#include "neap/layers/step_signature.h"
 
 namespace neap::testing {
 namespace {
@@ -204,48 +205,24 @@ std::vector<double> FromBytes(const TensorSpec& spec, const std::byte* bytes) {
   return values;
 }
 
-TensorSpec TensorOf(Operand operand, const SignatureOptions& options) {
-  const size_t i = static_cast<size_t>(operand.index);
-  switch (operand.slot) {
-    case Slot::kInput:
-    case Slot::kInputGrad:
-    case Slot::kAddend:
-      return options.inputs.at(i);
-    case Slot::kOutput:
-    case Slot::kOutputGrad:
-      return options.spec.output;
-    case Slot::kParam:
-    case Slot::kParamGrad:
-    case Slot::kOptimizer:
-      return options.spec.params.at(i).tensor;
-    case Slot::kSaved:
-      return options.spec.saved.at(i).tensor;
-    case Slot::kState:
-      return options.spec.states.at(i).tensor;
-    case Slot::kIteration:
-      break;
-  }
-  return {.shape = {kIterationScalarsBytes / 4}, .dtype = DType::kInt32};
-}
-
 StepSignature SignatureOf(const StepSpec& step, const SignatureOptions& options) {
-  StepSignature signature = {.layer = options.layer,
-                             .phase = step.phase,
-                             .mode = options.mode,
-                             .rerun = options.rerun,
-                             .layer_seed = options.layer_seed};
-  const auto add = [&](Operand operand, Access access) {
-    signature.operands.push_back({operand, TensorOf(operand, options), access});
-  };
-  const bool own_reads = options.rerun && !step.rerun_reads.empty();
-  for (Operand operand : own_reads ? step.rerun_reads : step.reads) add(operand, Access::kRead);
-  for (Operand operand : step.writes) {
-    if (options.rerun && (operand.slot == Slot::kState || signature.Has(operand))) continue;
-    const bool sum = options.accumulate && operand.slot == Slot::kInputGrad;
-    add(operand, sum ? Access::kAccumulate : Access::kWrite);
+  StepSpec run = step;
+  if (options.rerun) {
+    if (!run.rerun_reads.empty()) run.reads = run.rerun_reads;
+    std::erase_if(run.writes, [&](Operand operand) {
+      return operand.slot == Slot::kState ||
+             std::find(run.reads.begin(), run.reads.end(), operand) != run.reads.end();
+    });
+    run.accumulates.clear();
   }
-  if (options.rerun) return signature;
-  for (Operand operand : step.accumulates) add(operand, Access::kAccumulate);
+  StepSignature signature = neap::SignatureOf(run, options.layer, options.spec,
+                                              {.inputs = options.inputs, .mode = options.mode});
+  signature.rerun = options.rerun;
+  signature.layer_seed = options.layer_seed;
+  for (OperandSpec& operand : signature.operands) {
+    if (options.accumulate && operand.operand.slot == Slot::kInputGrad)
+      operand.access = Access::kAccumulate;
+  }
   return signature;
 }
 

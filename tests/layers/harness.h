@@ -54,7 +54,6 @@ struct SignatureOptions {
   bool accumulate = false;  // input gradients hold a sum already (steps that accumulate natively)
   uint64_t layer_seed = 11;
 };
-TensorSpec TensorOf(Operand operand, const SignatureOptions& options);
 // The signature of `step` as the program would make it: a rerun writes neither state nor what it
 // reads.
 StepSignature SignatureOf(const StepSpec& step, const SignatureOptions& options);
