@@ -1,0 +1,124 @@
+#include "neap/layers/conv/plan_convolution.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/layers/conv/divided_kernel.h"
+#include "neap/layers/conv/timed_parts.h"
+#include "neap/layers/signature_text.h"
+
+namespace neap {
+namespace {
+
+absl::Status TooSmall(int64_t limit_bytes, int64_t least_bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "nothing fits ", limit_bytes, " bytes of workspace; the convolution needs ", least_bytes));
+}
+
+// Empty where there is no way to run the step, whatever the limit.
+absl::StatusOr<std::optional<Configuration>> FastestOf(const TimedParts& known,
+                                                       const StepSignature& step,
+                                                       const ConvolutionOptions& options) {
+  const int64_t batch = BatchOf(step);
+  std::optional<Configuration> fastest =
+      FastestDivision(known.engines, batch, options.workspace_limit_bytes, known.accumulation);
+  if (fastest.has_value()) return fastest;
+  const std::vector<Configuration> any =
+      DesirableConfigurations(known.engines, batch, kUnlimited, known.accumulation);
+  if (any.empty()) return fastest;
+  return TooSmall(options.workspace_limit_bytes, any.front().workspace_bytes);
+}
+
+// Of what the library still has; empty where the timings know of nothing.
+absl::StatusOr<std::optional<Configuration>> FastestByTime(const StepSignature& step,
+                                                           const ConvolutionOptions& options,
+                                                           EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog.Engines(step));
+  ASSIGN_OR_RETURN(TimedParts known,
+                   TimedPartsOf(step, listed, options.divisions, *options.timings));
+  if (options.deterministic)
+    std::erase_if(known.engines, [](const TimedEngine& timed) { return !timed.deterministic; });
+  for (;;) {
+    ASSIGN_OR_RETURN(std::optional<Configuration> fastest, FastestOf(known, step, options));
+    if (!fastest.has_value()) return fastest;
+    ASSIGN_OR_RETURN(const std::optional<EngineUse> gone, FindUnlisted(step, *fastest, catalog));
+    if (!gone.has_value()) return fastest;
+    std::erase_if(known.engines, [&](const TimedEngine& timed) {
+      return timed.engine == gone->engine && timed.batch == gone->batch;
+    });
+  }
+}
+
+// The first that fits, else the smallest.
+absl::StatusOr<Engine> FirstOf(std::vector<Engine> engines, bool deterministic,
+                               int64_t limit_bytes) {
+  if (deterministic)
+    std::erase_if(engines, [](const Engine& engine) { return !engine.deterministic; });
+  if (engines.empty())
+    return absl::FailedPreconditionError("the library has no deterministic engine");
+  const auto fits = std::find_if(engines.begin(), engines.end(), [&](const Engine& engine) {
+    return engine.workspace_bytes <= limit_bytes;
+  });
+  if (fits != engines.end()) return *fits;
+  return *std::min_element(engines.begin(), engines.end(), [](const Engine& a, const Engine& b) {
+    return a.workspace_bytes < b.workspace_bytes;
+  });
+}
+
+// Parts of `size` images, and one of what is left.
+absl::StatusOr<Configuration> InPartsOf(int64_t size, const StepSignature& step,
+                                        const ConvolutionOptions& options, EngineCatalog& catalog) {
+  const int64_t batch = BatchOf(step);
+  const int64_t scratch_bytes = size < batch ? DivisionScratchBytes(step) : 0;
+  Configuration configuration;
+  for (const EngineUse& like : {EngineUse{"", size}, EngineUse{"", batch % size}}) {
+    if (like.batch == 0) continue;
+    ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(WithBatch(step, like.batch)));
+    ASSIGN_OR_RETURN(const Engine engine, FirstOf(std::move(engines), options.deterministic,
+                                                  options.workspace_limit_bytes - scratch_bytes));
+    const auto count = static_cast<size_t>(like.batch == size ? batch / size : 1);
+    configuration.parts.insert(configuration.parts.end(), count, {engine.id, like.batch});
+    configuration.workspace_bytes =
+        std::max(configuration.workspace_bytes, engine.workspace_bytes + scratch_bytes);
+  }
+  return configuration;
+}
+
+absl::StatusOr<Configuration> FirstInLibraryOrder(const StepSignature& step,
+                                                  const ConvolutionOptions& options,
+                                                  EngineCatalog& catalog) {
+  const int64_t batch = BatchOf(step);
+  const int64_t granularity = BatchGranularity(step);
+  int64_t least_bytes = kUnlimited;
+  const std::vector<int64_t> sizes =
+      MicroBatchSizes(std::min(options.divisions, DivisionPolicy::kPowerOfTwo), batch);
+  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
+    if (*size < batch && *size % granularity != 0) continue;
+    ASSIGN_OR_RETURN(Configuration configuration, InPartsOf(*size, step, options, catalog));
+    if (configuration.workspace_bytes <= options.workspace_limit_bytes) return configuration;
+    least_bytes = std::min(least_bytes, configuration.workspace_bytes);
+  }
+  return TooSmall(options.workspace_limit_bytes, least_bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<Configuration> PlanConvolution(const StepSignature& step,
+                                              const ConvolutionOptions& options,
+                                              EngineCatalog& catalog) {
+  if (!IsDivisible(step)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a step of type ", std::string(step.layer.type()), " is no convolution's"));
+  }
+  if (options.timings != nullptr) {
+    ASSIGN_OR_RETURN(std::optional<Configuration> fastest, FastestByTime(step, options, catalog));
+    if (fastest.has_value()) return *std::move(fastest);
+  }
+  return FirstInLibraryOrder(step, options, catalog);
+}
+
+}  // namespace neap
