@@ -9,17 +9,11 @@
 #include "neap/core/cost_model.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/conv/divided_kernel.h"
+#include "neap/layers/conv/timed_parts.h"
 #include "neap/layers/signature_text.h"
 
 namespace neap {
 namespace {
-
-bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
-
-bool MayHave(DivisionPolicy policy, int64_t part, int64_t granularity) {
-  if (policy == DivisionPolicy::kUndivided || part % granularity != 0) return false;
-  return policy == DivisionPolicy::kAll || IsPowerOfTwo(part);
-}
 
 const Configuration& SmallestOf(const std::vector<Configuration>& configurations) {
   return *std::min_element(configurations.begin(), configurations.end(),
@@ -87,24 +81,22 @@ class Lister {
 
  private:
   // A convolution takes as long in inference.
-  std::vector<TimedEngine> Timed(StepSignature signature) const {
-    if (options_.timings == nullptr) return {};
+  static StepSignature TimedAs(StepSignature signature) {
     if (IsDivisible(signature)) signature.mode = Mode::kTraining;
-    return options_.timings->Of(signature);
+    return signature;
   }
 
   absl::StatusOr<StepConfigurations> OfSignature(const StepSignature& signature,
                                                  double predicted_seconds) {
     if (const auto known = known_.find(signature); known != known_.end()) return known->second;
     ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
-    const std::vector<TimedEngine> timed = Timed(signature);
     StepConfigurations list;
     if (!strict_) {
-      ASSIGN_OR_RETURN(list.configurations, Fastest(signature, engines, timed));
+      ASSIGN_OR_RETURN(list.configurations, Fastest(signature, engines));
     }
     list.is_measured = !list.configurations.empty();
     if (!list.is_measured) {
-      ASSIGN_OR_RETURN(list, InLibraryOrder(signature, engines, timed, predicted_seconds));
+      ASSIGN_OR_RETURN(list, InLibraryOrder(signature, engines, predicted_seconds));
     } else {
       KeepSmallest(signature, engines, predicted_seconds, list.configurations);
     }
@@ -117,20 +109,21 @@ class Lister {
   // By measured times, the fastest first. Empty unless the whole batch was measured: parts of it
   // are known by chance where only a smaller batch was.
   absl::StatusOr<std::vector<Configuration>> Fastest(const StepSignature& signature,
-                                                     const std::vector<Engine>& engines,
-                                                     std::vector<TimedEngine> timed) {
-    std::erase_if(timed,
-                  [&](const TimedEngine& engine) { return !IsUsable(signature, engines, engine); });
+                                                     const std::vector<Engine>& engines) {
+    if (options_.timings == nullptr) return std::vector<Configuration>{};
     const int64_t batch = BatchOf(signature);
+    auto [timed, accumulation] =
+        TimedPartsOf(TimedAs(signature), engines, options_.divisions, *options_.timings);
+    if (options_.deterministic || choice_ == Choice::kOneForAll)
+      std::erase_if(timed, [](const TimedEngine& engine) { return !engine.deterministic; });
     const bool is_known = std::any_of(timed.begin(), timed.end(), [&](const TimedEngine& engine) {
       return engine.batch == batch;
     });
     if (!is_known) return std::vector<Configuration>{};
-    const Accumulation accumulation = AccumulationOf(signature);
     const int64_t limit = IsDivisible(signature) ? options_.workspace_limit_bytes : kUnlimited;
     for (;;) {
       std::vector<Configuration> front = DesirableConfigurations(timed, batch, limit, accumulation);
-      ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted, FindUnlisted(signature, front));
+      ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted, FirstUnlisted(signature, front));
       if (!unlisted.has_value()) {
         std::reverse(front.begin(), front.end());
         return front;
@@ -141,37 +134,12 @@ class Lister {
     }
   }
 
-  bool IsUsable(const StepSignature& signature, const std::vector<Engine>& engines,
-                const TimedEngine& timed) const {
-    const bool must_repeat = options_.deterministic || choice_ == Choice::kOneForAll;
-    if (must_repeat && !timed.deterministic) return false;
-    if (timed.batch == BatchOf(signature)) return IsListed(engines, timed);
-    return IsDivisible(signature) &&
-           MayHave(options_.divisions, timed.batch, BatchGranularity(signature));
-  }
-
-  // Whether the library still has the engine, with no more workspace than when it was measured.
-  static bool IsListed(const std::vector<Engine>& engines, const TimedEngine& timed) {
-    return std::any_of(engines.begin(), engines.end(), [&](const Engine& engine) {
-      return engine.id == timed.engine && engine.workspace_bytes <= timed.workspace_bytes;
-    });
-  }
-
-  // A part of the front's divisions that the library has no more. Parts are asked for here, when
-  // they are few, and not where there are hundreds.
-  absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
-                                                        const std::vector<Configuration>& front) {
-    const int64_t scratch_bytes = DivisionScratchBytes(signature);
+  absl::StatusOr<std::optional<EngineUse>> FirstUnlisted(const StepSignature& signature,
+                                                         const std::vector<Configuration>& front) {
     for (const Configuration& configuration : front) {
-      if (configuration.parts.size() == 1) continue;
-      for (const EngineUse& part : configuration.parts) {
-        ASSIGN_OR_RETURN(const std::vector<Engine> engines,
-                         catalog_.Engines(WithBatch(signature, part.batch)));
-        const TimedEngine timed = {
-            .engine = part.engine,
-            .workspace_bytes = configuration.workspace_bytes - scratch_bytes};
-        if (!IsListed(engines, timed)) return part;
-      }
+      ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted,
+                       FindUnlisted(signature, configuration, catalog_));
+      if (unlisted.has_value()) return unlisted;
     }
     return std::nullopt;
   }
@@ -189,8 +157,10 @@ class Lister {
 
   absl::StatusOr<StepConfigurations> InLibraryOrder(const StepSignature& signature,
                                                     const std::vector<Engine>& engines,
-                                                    const std::vector<TimedEngine>& timed,
                                                     double predicted_seconds) const {
+    const std::vector<TimedEngine> timed = options_.timings == nullptr
+                                               ? std::vector<TimedEngine>{}
+                                               : options_.timings->Of(TimedAs(signature));
     StepConfigurations list = {.configurations = Listed(engines, program_.net.batch)};
     if (list.configurations.empty())
       return absl::FailedPreconditionError("the library has no deterministic engine");
@@ -210,26 +180,17 @@ class Lister {
     return list;
   }
 
-  Accumulation AccumulationOf(const StepSignature& signature) const {
-    Accumulation accumulation = {.scratch_bytes = DivisionScratchBytes(signature)};
-    for (const OperandSpec& operand : signature.operands) {
-      if (operand.operand.slot == Slot::kParamGrad)
-        accumulation.seconds += AdditionSeconds(operand.tensor);
-    }
-    return accumulation;
-  }
-
   // What the executor does besides the kernel: gradients that it must add to sums, and the scratch
   // space for those. The cost model's step has their time.
   void AddSums(const Step& step, StepConfigurations& list) const {
     double seconds = 0;
     for (const Use& use : step.reads) {
       if (use.operand.slot == Slot::kAddend)
-        seconds += AdditionSeconds(program_.tensor(use.tensor).spec);
+        seconds += SumSeconds(program_.tensor(use.tensor).spec);
     }
     for (const Use& use : step.accumulates) {
       if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
-        seconds += AdditionSeconds(program_.tensor(use.tensor).spec);
+        seconds += SumSeconds(program_.tensor(use.tensor).spec);
     }
     const int64_t scratch_bytes = program_.AccumulationScratchBytes(step);
     for (Configuration& configuration : list.configurations) {
@@ -238,13 +199,8 @@ class Lister {
     }
   }
 
-  double AdditionSeconds(const TensorSpec& spec) const {
-    const StepSignature addition = AdditionSignature(spec);
-    for (const TimedEngine& engine : Timed(addition)) {
-      if (engine.batch == BatchOf(addition)) return engine.seconds;
-    }
-    if (device_.memory_bandwidth == 0) return 0;
-    return 3 * static_cast<double>(spec.size_bytes()) / device_.memory_bandwidth;
+  double SumSeconds(const TensorSpec& spec) const {
+    return options_.timings == nullptr ? 0 : AdditionSeconds(spec, *options_.timings);
   }
 
   const Program& program_;

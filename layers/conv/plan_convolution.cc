@@ -38,8 +38,7 @@ absl::StatusOr<std::optional<Configuration>> FastestByTime(const StepSignature& 
                                                            const ConvolutionOptions& options,
                                                            EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog.Engines(step));
-  ASSIGN_OR_RETURN(TimedParts known,
-                   TimedPartsOf(step, listed, options.divisions, *options.timings));
+  TimedParts known = TimedPartsOf(step, listed, options.divisions, *options.timings);
   if (options.deterministic)
     std::erase_if(known.engines, [](const TimedEngine& timed) { return !timed.deterministic; });
   for (;;) {

@@ -44,7 +44,7 @@ struct ConvolutionOptions {
 // two as any fits, and a last one of what is left.
 // Errors: INVALID_ARGUMENT for a step that is not divisible; RESOURCE_EXHAUSTED where nothing fits,
 // naming the least workspace that would do; FAILED_PRECONDITION where deterministic engines are
-// asked for and there are none; those of the catalog and the timings.
+// asked for and there are none; the catalog's.
 absl::StatusOr<Configuration> PlanConvolution(const StepSignature& step,
                                               const ConvolutionOptions& options,
                                               EngineCatalog& catalog);

@@ -25,11 +25,9 @@ bool Lists(absl::Span<const Engine> engines, const std::string& id, int64_t work
 
 }  // namespace
 
-absl::StatusOr<TimedParts> TimedPartsOf(const StepSignature& signature,
-                                        absl::Span<const Engine> listed, DivisionPolicy divisions,
-                                        const KernelTimings& timings) {
-  TimedParts known;
-  ASSIGN_OR_RETURN(known.engines, timings.Of(signature));
+TimedParts TimedPartsOf(const StepSignature& signature, absl::Span<const Engine> listed,
+                        DivisionPolicy divisions, const KernelTimings& timings) {
+  TimedParts known = {.engines = timings.Of(signature), .accumulation = {}};
   const int64_t batch = BatchOf(signature);
   const bool is_divisible = IsDivisible(signature);
   const int64_t granularity = is_divisible ? BatchGranularity(signature) : batch;
@@ -40,9 +38,8 @@ absl::StatusOr<TimedParts> TimedPartsOf(const StepSignature& signature,
   if (!is_divisible) return known;
   known.accumulation.scratch_bytes = DivisionScratchBytes(signature);
   for (const OperandSpec& operand : signature.operands) {
-    if (operand.operand.slot != Slot::kParamGrad) continue;
-    ASSIGN_OR_RETURN(const double seconds, AdditionSeconds(operand.tensor, timings));
-    known.accumulation.seconds += seconds;
+    if (operand.operand.slot == Slot::kParamGrad)
+      known.accumulation.seconds += AdditionSeconds(operand.tensor, timings);
   }
   return known;
 }
@@ -64,13 +61,12 @@ absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signa
   return std::nullopt;
 }
 
-absl::StatusOr<double> AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings) {
-  ASSIGN_OR_RETURN(const std::vector<TimedEngine> timed, timings.Of(AdditionSignature(spec)));
-  double fastest = 0;
-  for (const TimedEngine& engine : timed) {
-    if (fastest == 0 || engine.seconds < fastest) fastest = engine.seconds;
+double AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings) {
+  const StepSignature addition = AdditionSignature(spec);
+  for (const TimedEngine& engine : timings.Of(addition)) {
+    if (engine.batch == BatchOf(addition)) return engine.seconds;
   }
-  return fastest;
+  return 0;
 }
 
 }  // namespace neap

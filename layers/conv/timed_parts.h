@@ -2,7 +2,7 @@
 // run in, and what adding up the parts costs. It is what divisions are made from
 // (layers/conv/micro_batching.h).
 //
-//   ASSIGN_OR_RETURN(TimedParts known, TimedPartsOf(step, engines, DivisionPolicy::kAll, timings));
+//   TimedParts known = TimedPartsOf(step, engines, DivisionPolicy::kAll, timings);
 //   FastestDivision(known.engines, BatchOf(step), 64 * kMiB, known.accumulation);
 #pragma once
 
@@ -26,10 +26,9 @@ struct TimedParts {
 
 // Of a step that is not divisible, for its whole batch alone. `listed`: the engines that the
 // catalog has for the whole batch; measured ones that are not among them, or want more workspace by
-// now, are left out. Errors: those of the timings.
-absl::StatusOr<TimedParts> TimedPartsOf(const StepSignature& signature,
-                                        absl::Span<const Engine> listed, DivisionPolicy divisions,
-                                        const KernelTimings& timings);
+// now, are left out.
+TimedParts TimedPartsOf(const StepSignature& signature, absl::Span<const Engine> listed,
+                        DivisionPolicy divisions, const KernelTimings& timings);
 
 // A part of the configuration that the library has no more, or only in more workspace. Parts are
 // asked for here, when they are few, and not where there are hundreds. Errors: the catalog's.
@@ -38,6 +37,6 @@ absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signa
                                                       EngineCatalog& catalog);
 
 // Of the kernel that adds a gradient to a sum (AdditionSignature); 0 where it was not measured.
-absl::StatusOr<double> AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings);
+double AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings);
 
 }  // namespace neap

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -18,7 +19,7 @@ using Json = nlohmann::json;
 
 std::vector<std::string> Profile(const std::string& database) {
   return {"profile", "lenet",     "--device", "cpu",        "--batch",
-          "8",       "--samples", "1",        "--database", database};
+          "4",       "--samples", "1",        "--database", database};
 }
 
 TEST_CASE("a second profile measures nothing, and plans are made by what was measured") {
@@ -44,8 +45,9 @@ TEST_CASE("a profile that is killed loses at most the measurement at hand, two a
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
   Process killed = Process::Start(Joined(Profile(database), {"--samples", "40"}));
-  while (killed.Running() && killed.Output().find("] 2/") == std::string::npos)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (killed.Running() && !std::filesystem::exists(database))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   killed.Signal(SIGKILL);
   killed.Wait();
   Process one = Process::Start(Profile(database));

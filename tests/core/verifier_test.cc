@@ -237,12 +237,13 @@ TEST_CASE("micro-batches make up the batch") {
 
 TEST_CASE(
     "a step runs again by the engines of its first run, unless it reads something else then") {
-  const std::string named = Edited(Edited(kRecomputePlan, "rerun x s", ""), "run f forward\n",
-                                   "run f forward engines a:1\n");
-  CHECK(Fault(named, "rerun f\n", "rerun f engines b:1\n") == "bad-engines");
-  CHECK(Fault(named, "rerun f\n", "rerun f\n") == "bad-engines");  // the only one, then another
-  CHECK(Verdict(Edited(named, "rerun f\n", "rerun f engines a:1\n")) == "");
-  CHECK(Verdict(Edited(kRecomputePlan, "rerun f\n", "rerun f engines b:1\n")) == "");
+  const std::string again = Edited(Edited(Edited(kRecomputePlan, "rerun x s", ""),
+                                          "run bn forward\n", "run bn forward engines a:1\n"),
+                                   "rerun bn\n", "rerun bn engines a:1\n");
+  CHECK(Verdict(again) == "");
+  CHECK(Fault(again, "rerun bn engines a:1", "rerun bn engines b:1") == "bad-engines");
+  CHECK(Fault(again, "rerun bn engines a:1", "rerun bn") == "bad-engines");
+  CHECK(Verdict(Edited(kRecomputePlan, "rerun bn\n", "rerun bn engines b:1\n")) == "");
 }
 
 TEST_CASE("a wait is for an earlier action that runs on a stream") {

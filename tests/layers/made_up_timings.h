@@ -12,7 +12,7 @@ namespace neap::testing {
 class MadeUpTimings final : public KernelTimings {
  public:
   explicit MadeUpTimings(std::vector<TimedEngine> engines) : engines_(std::move(engines)) {}
-  absl::StatusOr<std::vector<TimedEngine>> Of(const StepSignature& signature) const override {
+  std::vector<TimedEngine> Of(const StepSignature& signature) const override {
     return IsDivisible(signature) ? engines_ : std::vector<TimedEngine>{};
   }
 
