@@ -5,24 +5,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "neap/core/stable_hash.h"
 #include "neap/core/units.h"
 
 namespace neap {
 namespace {
-
-// "eng3", or of micro-batches "3 x 64 eng3 + 32 eng7".
-std::string EnginesText(const std::vector<EngineUse>& engines) {
-  if (engines.size() == 1) return engines.front().engine;
-  std::vector<std::string> groups;
-  for (size_t begin = 0, end = 0; begin < engines.size(); begin = end) {
-    while (end < engines.size() && engines[end] == engines[begin]) ++end;
-    const std::string times = end - begin > 1 ? absl::StrCat(end - begin, " x ") : "";
-    groups.push_back(absl::StrCat(times, engines[begin].batch, " ", engines[begin].engine));
-  }
-  return absl::StrJoin(groups, " + ");
-}
 
 // By action: a prefetch, and none after it reads the same copy.
 std::vector<bool> LastReadsOfCopies(const Plan& plan) {
@@ -96,7 +83,7 @@ class Bookkeeping {
     memory.host_bytes = pool_bytes_[static_cast<size_t>(Pool::kHost)];
     memory.peer_bytes = pool_bytes_[static_cast<size_t>(Pool::kPeer)];
     memory.role_bytes = role_bytes_;
-    memory.engine = EnginesText(compute.engines);
+    memory.engine = ToString(compute.engines);
     memory_.push_back(std::move(memory));
   }
 

@@ -22,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
+
 namespace neap {
 
 // A part of the batch run by one engine.
@@ -34,6 +36,9 @@ struct EngineUse {
     return H::combine(std::move(h), use.engine, use.batch);
   }
 };
+
+// "eng3", or of micro-batches "3 x 64 eng3 + 32 eng7".
+std::string ToString(absl::Span<const EngineUse> parts);
 
 // An engine on a part of `batch` images, measured or predicted.
 struct TimedEngine {
