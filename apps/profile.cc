@@ -1,22 +1,20 @@
 // neap profile: measures how long each engine of each of a network's steps takes, for plans to
 // choose by.
-#include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/device_flag.h"
 #include "apps/flags.h"
-#include "apps/interrupt.h"
+#include "apps/measuring_flags.h"
 #include "apps/net_flags.h"
 #include "apps/outcome.h"
 #include "apps/output.h"
 #include "apps/profile_flags.h"
+#include "apps/progress.h"
 #include "neap/core/profiler.h"
 #include "neap/core/program.h"
 #include "neap/core/status_macros.h"
@@ -26,9 +24,7 @@ namespace {
 
 struct ProfileCommand {
   NetFlags net;
-  std::string database;
-  std::string device;
-  ProfileOptions options;
+  MeasuringFlags measuring;
   std::optional<int64_t> workspace_limit_bytes;
   std::vector<std::string> merged;
   std::string csv_path;
@@ -38,45 +34,13 @@ struct ProfileCommand {
 void AddFlags(ProfileCommand& command, FlagSet& flags) {
   flags.OptionalPositional("NET", &command.net.name);
   command.net.AddSizesTo(flags);
-  flags.Add("device", "DEVICE", "cpu or cuda:N (cuda:0 if there is one, else cpu)",
-            Text(&command.device));
-  flags.Add("database", "FILE", "where times are kept (profile.db in ~/.cache/neap)",
-            Text(&command.database));
-  flags.Add("divisions", "POLICY", "which parts of a batch convolutions are measured on",
-            ReadDivisions(&command.options.divisions));
+  command.measuring.AddTo(flags);
   flags.Add("workspace-limit", "BYTES", "engines that want more are left out (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
-  flags.Add("samples", "N", "samples behind a median, at least",
-            Integer(1, 1000, &command.options.samples));
   flags.Add("merge", "FILE", "first take over another database's measurements",
             Texts(&command.merged));
   flags.Add("csv", "FILE", "at last write all measurements as a table", Text(&command.csv_path));
   flags.Add("json", "print one JSON object", &command.json);
-}
-
-// "profile resnet50 [#########.......] 112/180 steps, 840 engines" on one line that rewrites
-// itself.
-void ShowProgress(const std::string& net, const Profiler& profiler) {
-  constexpr int kWidth = 32;
-  const auto filled =
-      static_cast<int>(profiler.done() * kWidth / std::max<int64_t>(profiler.total(), 1));
-  absl::FPrintF(stderr, "\rprofile %s [%s%s] %d/%d steps, %d engines", net,
-                std::string(static_cast<size_t>(filled), '#'),
-                std::string(static_cast<size_t>(kWidth - filled), '.'), profiler.done(),
-                profiler.total(), profiler.measured());
-  std::fflush(stderr);
-}
-
-// Whether all was measured; false after Ctrl-C.
-absl::StatusOr<bool> Measure(Profiler& profiler, const std::string& net) {
-  WatchForInterrupt();
-  while (profiler.done() < profiler.total() && !Interrupted()) {
-    ShowProgress(net, profiler);
-    RETURN_IF_ERROR(profiler.MeasureNext());
-  }
-  ShowProgress(net, profiler);
-  std::fputs("\n", stderr);
-  return profiler.done() == profiler.total();
 }
 
 struct Result {
@@ -89,12 +53,12 @@ absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& d
                      Result& result) {
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
-  ProfileOptions options = command.options;
+  ProfileOptions options = command.measuring.options;
   if (command.workspace_limit_bytes.has_value())
     options.workspace_limit_bytes = *command.workspace_limit_bytes;
   ASSIGN_OR_RETURN(Profiler profiler,
                    Profiler::Create(KernelsOf(program), options, device, database));
-  ASSIGN_OR_RETURN(result.is_whole, Measure(profiler, command.net.name));
+  ASSIGN_OR_RETURN(result.is_whole, MeasureAll(profiler, command.net.name));
   result.measured = profiler.measured();
   result.known = profiler.known();
   result.failed = profiler.failed();
@@ -140,9 +104,9 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
   }
   if (command.net.name.empty() && command.merged.empty() && command.csv_path.empty())
     return BadUsage("nothing to do: name a network, --merge or --csv");
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.device));
-  ASSIGN_OR_RETURN(ProfileDatabase database,
-                   OpenProfile(command.database, device->description(), device->backend()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
+  ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
+                                                         device->description(), device->backend()));
   Result result;
   for (const std::string& path : command.merged) {
     ASSIGN_OR_RETURN(const int64_t rows, database.Merge(path));

@@ -1,0 +1,21 @@
+// On which device kernels are measured, how, and where the times are kept: the flags of commands
+// that measure.
+#pragma once
+
+#include <string>
+
+#include "apps/flags.h"
+#include "neap/core/profiler.h"
+
+namespace neap::apps {
+
+struct MeasuringFlags {
+  std::string device;    // empty: cuda:0 if there is one, else cpu
+  std::string database;  // empty: the default
+  ProfileOptions options = {};
+
+  // The flags refer to this object, which must stay where it is.
+  void AddTo(FlagSet& flags);
+};
+
+}  // namespace neap::apps
