@@ -64,9 +64,13 @@ void NetFlags::AddDepthTo(FlagSet& flags) {
             Blocks(&options.blocks));
 }
 
-void NetFlags::AddShapesTo(FlagSet& flags) {
+void NetFlags::AddFormatTo(FlagSet& flags) {
   flags.Add("dtype", "TYPE", "element type", OneOf({"fp32", "tf32"}, &dtype));
   flags.Add("layout", "ORDER", "order of the axes in memory", OneOf({"nchw", "nhwc"}, &layout));
+}
+
+void NetFlags::AddShapesTo(FlagSet& flags) {
+  AddFormatTo(flags);
   flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
   flags.Add("classes", "N", "classes to tell apart", Integer(1, kMost, &options.classes));

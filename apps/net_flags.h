@@ -22,7 +22,8 @@ struct NetFlags {
   void AddSizesTo(FlagSet& flags);  // all but NET
   void AddBatchTo(FlagSet& flags);
   void AddDepthTo(FlagSet& flags);
-  void AddShapesTo(FlagSet& flags);
+  void AddFormatTo(FlagSet& flags);  // element type and layout
+  void AddShapesTo(FlagSet& flags);  // those and the images
   // Errors: BadUsage() for an unknown network or what it cannot be given.
   absl::StatusOr<Graph> Build();
 };

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# For scripts/gpu_test.sh and scripts/gpu_bench.sh: programs to run on this machine's GPU. Sourced; sets `programs` (the
+# For scripts/gpu_*.sh: programs to run on this machine's GPU. Sourced; sets `programs` (the
 # folder of the command and the tests), `out` (where logs go), NEAP_LIBRARY_PATH and the function `neap`.
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 has_gpu || { echo "There is no NVIDIA GPU on this machine" >&2; exit 1; }

@@ -18,6 +18,8 @@ subcommands:
   train NET          train a network under a byte budget
   peak-batch NET...  find the largest batch that fits a byte budget
   peak-depth NET     find the deepest network that fits a byte budget
+  profile NET        measure how long each engine of each step takes
+  bench conv         compare convolutions undivided and in micro-batches
   devices            list the devices to train on and to plan for
 
 neap SUBCOMMAND --help lists its flags; neap --version prints the version.

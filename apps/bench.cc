@@ -1,0 +1,33 @@
+// neap bench: measures something, by the name that comes first.
+#include "apps/bench.h"
+
+#include "absl/strings/str_cat.h"
+#include "apps/flags.h"
+#include "apps/outcome.h"
+#include "apps/output.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr char kHelp[] =
+    "usage: neap bench conv [flags]\n\n"
+    "Measures on a device:\n"
+    "  conv    convolutions, undivided and in micro-batches\n\n"
+    "neap bench conv --help lists its flags.\n";
+
+}  // namespace
+
+absl::StatusOr<int> RunBench(const std::vector<std::string>& args) {
+  if (args.empty()) return BadUsage("what to bench is missing; see neap bench --help");
+  if (args[0] == "--help" || args[0] == "-h") {
+    Print(kHelp);
+    return 0;
+  }
+  if (args[0] == "conv") return RunConvBench({args.begin() + 1, args.end()});
+  const std::string closest = Closest(args[0], {"conv"});
+  return BadUsage(absl::StrCat(
+      "nothing to bench is called '", args[0].substr(0, 64), "'",
+      closest.empty() ? "; see neap bench --help" : absl::StrCat("; did you mean ", closest, "?")));
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,14 @@
+// The benchmarks of `neap bench`, each a command line of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace neap::apps {
+
+// u-cuDNN's comparison: apps/conv_bench.h. `args` follow its name.
+absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args);
+
+}  // namespace neap::apps

@@ -1,0 +1,160 @@
+// neap bench conv: convolutions undivided and in micro-batches, under workspace limits.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "apps/bench.h"
+#include "apps/conv_bench.h"
+#include "apps/conv_chart.h"
+#include "apps/conv_report.h"
+#include "apps/conv_set.h"
+#include "apps/device_flag.h"
+#include "apps/flags.h"
+#include "apps/measuring_flags.h"
+#include "apps/net_flags.h"
+#include "apps/outcome.h"
+#include "apps/output.h"
+#include "apps/profile_flags.h"
+#include "apps/progress.h"
+#include "neap/core/profiler.h"
+#include "neap/core/program.h"
+#include "neap/core/status_macros.h"
+#include "neap/core/units.h"
+#include "neap/layers/profiled_timings.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr char kDeepBench[] = "deepbench";
+constexpr int64_t kMostBatch = 1 << 24;
+constexpr int64_t kDefaultBatch = 256;
+
+struct ConvBenchCommand {
+  NetFlags net = {.name = "alexnet", .options = {}};
+  ConvBenchOptions bench = {.limits_bytes = {8 * kMiB, 64 * kMiB, 512 * kMiB}};
+  MeasuringFlags measuring;
+  std::string csv_path;
+  std::string chart_path;
+  bool json = false;
+};
+
+// "8MiB,64MiB": rising, each once.
+FlagValue ReadLimits(std::vector<int64_t>* limits_bytes) {
+  const auto read = [limits_bytes](const std::string& text) {
+    std::vector<int64_t> limits;
+    for (const absl::string_view part : absl::StrSplit(text, ',')) {
+      const absl::StatusOr<int64_t> bytes = ParseBytes({part.data(), part.size()});
+      if (!bytes.ok()) return AsBadUsage(bytes.status());
+      limits.push_back(*bytes);
+    }
+    std::sort(limits.begin(), limits.end());
+    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+    if (limits.size() > kMostLimits)
+      return BadUsage(absl::StrCat(limits.size(), " limits, of at most ", kMostLimits));
+    *limits_bytes = std::move(limits);
+    return absl::OkStatus();
+  };
+  return {.read = read, .default_text = "8MiB,64MiB,512MiB"};
+}
+
+void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
+  flags.Add("set", "SET", "a network, whose convolutions are taken, or deepbench",
+            Text(&command.net.name));
+  flags.Add("batch", "N", "images in a batch (256; of deepbench each shape's own)",
+            Integer(1, kMostBatch, &command.net.options.batch));
+  command.net.AddFormatTo(flags);
+  command.measuring.AddTo(flags);
+  flags.Add("limits", "BYTES,...", "workspace limits of each kernel",
+            ReadLimits(&command.bench.limits_bytes));
+  flags.Add("total", "BYTES", "workspace to divide among all kernels (8MiB for each)",
+            ReadBytes(&command.bench.total_bytes));
+  flags.Add("csv", "FILE", "write a line for every kernel and limit", Text(&command.csv_path));
+  flags.Add("chart", "FILE", "draw the speedups (SVG)", Text(&command.chart_path));
+  flags.Add("json", "print one JSON object", &command.json);
+}
+
+absl::StatusOr<std::vector<ConvKernel>> KernelsOf(ConvBenchCommand& command) {
+  nets::NetOptions& options = command.net.options;
+  if (command.net.name == kDeepBench) {
+    ASSIGN_OR_RETURN(options.dtype, ParseDType(command.net.dtype));
+    ASSIGN_OR_RETURN(options.layout, ParseLayout(command.net.layout));
+    return DeepBenchConvolutions({options.batch, options.dtype, options.layout});
+  }
+  options.batch = options.batch.value_or(kDefaultBatch);
+  ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
+  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
+  std::vector<ConvKernel> kernels = ConvolutionsOf(program);
+  if (kernels.empty()) return BadUsage(absl::StrCat(command.net.name, " has no convolution"));
+  return kernels;
+}
+
+ConvBenchSubject SubjectOf(const ConvBenchCommand& command, const ProfileDatabase& database) {
+  const std::optional<int64_t>& batch = command.net.options.batch;
+  return {.set = absl::StrCat(command.net.name,
+                              batch.has_value() ? absl::StrCat(", batch ", *batch) : ""),
+          .format = absl::StrCat(command.net.dtype, " ", command.net.layout),
+          .divisions = std::string(Name(command.measuring.options.divisions)),
+          .device = database.device().name,
+          .versions = database.device().versions};
+}
+
+// Errors: CANCELLED after Ctrl-C.
+absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
+  ASSIGN_OR_RETURN(const std::vector<ConvKernel> kernels, KernelsOf(command));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
+  const auto open = [&] {
+    return OpenProfile(command.measuring.database, device->description(), device->backend());
+  };
+  ASSIGN_OR_RETURN(ProfileDatabase database, open());
+  std::vector<StepSignature> signatures;
+  for (const ConvKernel& kernel : kernels) signatures.push_back(kernel.signature);
+  ProfileOptions options = command.measuring.options;
+  options.workspace_limit_bytes = command.bench.MeasuredWorkspaceBytes(kernels);
+  ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(signatures, options, *device, database));
+  ASSIGN_OR_RETURN(const bool is_whole, MeasureAll(profiler, command.net.name));
+  PrintNotices(database);
+  if (!is_whole) return absl::CancelledError("stopped");
+  ASSIGN_OR_RETURN(ProfileDatabase measured, open());
+  const ProfiledTimings timings(std::move(measured));
+  command.bench.divisions = options.divisions;
+  ConvBench bench(command.bench, timings, device->backend(),
+                  [&](const StepSignature& signature, const Configuration& configuration) {
+                    return profiler.MedianSeconds(signature, configuration);
+                  });
+  ASSIGN_OR_RETURN(ConvBenchResult result, bench.Run(kernels));
+  return ConvBenchReport{SubjectOf(command, database), std::move(result)};
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args) {
+  ConvBenchCommand command;
+  FlagSet flags("neap bench conv [flags]",
+                "Times convolutions on a device, undivided and divided into micro-batches: the "
+                "fastest that fits\neach limit, as executed, and one workspace divided among all "
+                "kernels. Measures engines first\nwhere the database lacks them.");
+  AddFlags(command, flags);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  const absl::StatusOr<ConvBenchReport> report = Measure(command);
+  if (absl::IsCancelled(report.status())) return kExitInterrupted;
+  RETURN_IF_ERROR(report.status());
+  // First: what took minutes must not be lost to a file that cannot be written.
+  command.json ? PrintJson(ToJson(*report)) : Print(ToText(*report));
+  if (!command.csv_path.empty())
+    RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(report->result)));
+  if (!command.chart_path.empty())
+    RETURN_IF_ERROR(WriteTextFile(command.chart_path, SpeedupChart(*report)));
+  return 0;
+}
+
+}  // namespace neap::apps

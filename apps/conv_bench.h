@@ -1,0 +1,140 @@
+// u-cuDNN's comparison (Oyama et al. 2018, section IV), measured: how fast a set of convolutions is
+// undivided and in micro-batches, under workspace limits per kernel ("WR") and under one total
+// ("WD").
+//
+// Configurations are chosen by the times of single engines in the profile database, and what counts
+// is how long they take as they are executed: all parts, additions and launches in one go. Both
+// sides of a comparison are measured in this run. The same configuration is measured once, so that
+// where dividing changes nothing the speedup is 1 and no noise.
+//
+//   ConvBench bench({.limits_bytes = {8 * kMiB, 64 * kMiB}}, timings, catalog, execute);
+//   ASSIGN_OR_RETURN(const ConvBenchResult result, bench.Run(kernels));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "apps/conv_set.h"
+#include "neap/core/units.h"
+#include "neap/layers/conv/configuration.h"
+#include "neap/layers/conv/micro_batching.h"
+#include "neap/layers/kernel.h"
+#include "neap/layers/kernel_timings.h"
+
+namespace neap::apps {
+
+// As many limits as a chart can tell apart.
+inline constexpr size_t kMostLimits = 5;
+
+// Of a configuration, or summed.
+struct ConvSeconds {
+  double predicted = 0;  // by the database
+  double executed = 0;
+};
+
+struct TimedConfiguration {
+  Configuration configuration;
+  ConvSeconds seconds;
+};
+
+// The best under one limit; absent where nothing fits.
+struct ConvAtLimit {
+  std::optional<TimedConfiguration> undivided;
+  std::optional<TimedConfiguration> divided;
+
+  std::optional<double> speedup() const;
+};
+
+struct ConvTimes {
+  ConvKernel kernel;
+  std::vector<ConvAtLimit> at_limits;  // parallel to the limits
+};
+
+// Of all kernels, each as often as the set has it.
+struct LimitTotal {
+  ConvSeconds undivided;
+  ConvSeconds divided;
+  int64_t left_out = 0;  // kernels where nothing fits
+
+  // Absent where all are left out.
+  std::optional<double> speedup() const;
+};
+
+// One workspace divided among all kernels, against the same bytes for each.
+struct WorkspaceComparison {
+  int64_t total_bytes = 0;
+  int64_t kernels = 0;                  // equal ones too
+  std::optional<ConvSeconds> separate;  // WR under total / kernels
+  std::optional<ConvSeconds> divided;   // WD; absent where the kernels do not fit the total
+  int64_t used_bytes = 0;               // by WD
+  double gap = 0;                       // proven
+  double solver_seconds = 0;
+
+  int64_t limit_bytes() const { return total_bytes / kernels; }
+  std::optional<double> speedup() const;
+};
+
+struct ConvBenchResult {
+  std::vector<int64_t> limits_bytes;
+  std::vector<ConvTimes> kernels;
+  std::vector<LimitTotal> totals;  // parallel to the limits
+  WorkspaceComparison workspace;
+};
+
+struct ConvBenchOptions {
+  DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;
+  std::vector<int64_t> limits_bytes;        // per kernel; rising, 1 to kMostLimits
+  std::optional<int64_t> total_bytes = {};  // of all kernels; 8 MiB for each where absent
+
+  int64_t TotalBytes(const std::vector<ConvKernel>& kernels) const;
+  // All limits and, as far as that can be executed, the total: what is worth measuring.
+  int64_t MeasuredWorkspaceBytes(const std::vector<ConvKernel>& kernels) const;
+};
+
+// *Ownership*: borrows timings and catalog.
+class ConvBench {
+ public:
+  // Seconds that a configuration takes.
+  using Execute = std::function<absl::StatusOr<double>(const StepSignature&, const Configuration&)>;
+  ConvBench(ConvBenchOptions options, const KernelTimings& timings, EngineCatalog& catalog,
+            Execute execute)
+      : options_(std::move(options)),
+        timings_(&timings),
+        catalog_(&catalog),
+        execute_(std::move(execute)) {}
+
+  // At least one kernel. With a line of progress on stderr. Errors: CANCELLED after Ctrl-C; of the
+  // catalog and of execution.
+  absl::StatusOr<ConvBenchResult> Run(const std::vector<ConvKernel>& kernels);
+
+ private:
+  // How one kernel is to run; null: it cannot.
+  struct Choice {
+    const ConvKernel* kernel = nullptr;
+    const Configuration* configuration = nullptr;
+  };
+  absl::StatusOr<ConvTimes> AtLimits(const ConvKernel& kernel);
+  LimitTotal Total(const std::vector<ConvTimes>& kernels, size_t limit) const;
+  absl::StatusOr<WorkspaceComparison> Compare(const std::vector<ConvKernel>& kernels);
+  absl::Status Divide(const std::vector<ConvKernel>& kernels,
+                      const std::vector<std::vector<Configuration>>& fronts,
+                      WorkspaceComparison& comparison);
+  absl::StatusOr<std::optional<ConvSeconds>> Sum(const std::vector<Choice>& choices);
+  absl::StatusOr<TimedConfiguration> Timed(const ConvKernel& kernel,
+                                           const Configuration& configuration);
+
+  ConvBenchOptions options_;
+  const KernelTimings* timings_;
+  EngineCatalog* catalog_;
+  Execute execute_;
+  // By operation and configuration.
+  absl::flat_hash_map<std::pair<std::string, std::vector<EngineUse>>, double> executed_;
+};
+
+}  // namespace neap::apps

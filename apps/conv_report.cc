@@ -1,0 +1,205 @@
+#include "apps/conv_report.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "neap/core/units.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr char kNothing[] = "-";
+
+double Ms(double seconds) { return seconds * 1e3; }
+
+// "12.345 (12.1)": as executed, and as predicted.
+std::string TimesText(const ConvSeconds& seconds) {
+  return absl::StrFormat("%.4f (%.4f)", Ms(seconds.executed), Ms(seconds.predicted));
+}
+
+std::string TimesText(const std::optional<TimedConfiguration>& timed) {
+  return timed.has_value() ? TimesText(timed->seconds) : kNothing;
+}
+
+std::string Row(const std::string& limit, const std::string& undivided, const std::string& divided,
+                const std::string& speedup, const std::string& rest) {
+  std::string row =
+      absl::StrFormat("  %12s  %22s  %22s  %8s  %s", limit, undivided, divided, speedup, rest);
+  row.erase(row.find_last_not_of(' ') + 1);
+  return row + "\n";
+}
+
+std::string KernelText(const ConvTimes& times, const std::vector<int64_t>& limits_bytes) {
+  const ConvKernel& kernel = times.kernel;
+  std::string text =
+      absl::StrFormat("%s %s, %s%s\n", kernel.name, Name(kernel.signature.phase), kernel.Shapes(),
+                      kernel.count > 1 ? absl::StrCat(", ", kernel.count, " of them") : "");
+  for (size_t i = 0; i < limits_bytes.size(); ++i) {
+    const ConvAtLimit& at = times.at_limits[i];
+    std::string chosen = kNothing;
+    if (at.divided.has_value()) {
+      chosen = absl::StrFormat("%12s  %s", FormatBytes(at.divided->configuration.workspace_bytes),
+                               ToString(at.divided->configuration.parts));
+    }
+    text += Row(FormatBytes(limits_bytes[i]), TimesText(at.undivided), TimesText(at.divided),
+                SpeedupText(at.speedup()), chosen);
+  }
+  return text;
+}
+
+std::string TotalText(const LimitTotal& total, int64_t limit_bytes) {
+  const bool any = total.speedup().has_value();
+  return Row(
+      FormatBytes(limit_bytes), any ? TimesText(total.undivided) : kNothing,
+      any ? TimesText(total.divided) : kNothing, SpeedupText(total.speedup()),
+      total.left_out > 0 ? absl::StrCat("without ", total.left_out, " that do not fit") : "");
+}
+
+std::string WorkspaceText(const WorkspaceComparison& c) {
+  const auto times = [](const std::optional<ConvSeconds>& seconds) {
+    return seconds.has_value() ? TimesText(*seconds) : kNothing;
+  };
+  std::string text =
+      absl::StrFormat("one workspace of %s for %d kernels, divided among them (WD)\n",
+                      FormatBytes(c.total_bytes), c.kernels);
+  absl::StrAppendFormat(&text, "  %s for each (WR)  %s\n", FormatBytes(c.limit_bytes()),
+                        times(c.separate));
+  absl::StrAppendFormat(&text, "  divided  %s, speedup %s\n", times(c.divided),
+                        SpeedupText(c.speedup()));
+  if (!c.divided.has_value()) return text;
+  absl::StrAppendFormat(&text, "  %s used; proven within %.4f%% of the best; solved in %.1f ms\n",
+                        FormatBytes(c.used_bytes), 100 * c.gap, Ms(c.solver_seconds));
+  return text;
+}
+
+Json TimesJson(const ConvSeconds& seconds) {
+  return {{"ms", Ms(seconds.executed)}, {"predicted_ms", Ms(seconds.predicted)}};
+}
+
+Json OrNull(const std::optional<ConvSeconds>& seconds) {
+  return seconds.has_value() ? TimesJson(*seconds) : Json();
+}
+
+Json OrNull(const std::optional<TimedConfiguration>& timed) {
+  if (!timed.has_value()) return {};
+  Json json = TimesJson(timed->seconds);
+  json["workspace_bytes"] = timed->configuration.workspace_bytes;
+  json["configuration"] = ToString(timed->configuration.parts);
+  return json;
+}
+
+Json OrNull(const std::optional<double>& number) {
+  return number.has_value() ? Json(*number) : Json();
+}
+
+Json KernelJson(const ConvTimes& times, const std::vector<int64_t>& limits_bytes) {
+  Json limits = Json::array();
+  for (size_t i = 0; i < limits_bytes.size(); ++i) {
+    const ConvAtLimit& at = times.at_limits[i];
+    limits.push_back({{"limit_bytes", limits_bytes[i]},
+                      {"undivided", OrNull(at.undivided)},
+                      {"divided", OrNull(at.divided)},
+                      {"speedup", OrNull(at.speedup())}});
+  }
+  return {{"name", times.kernel.name},
+          {"phase", Name(times.kernel.signature.phase)},
+          {"shapes", times.kernel.Shapes()},
+          {"count", times.kernel.count},
+          {"limits", std::move(limits)}};
+}
+
+Json TotalJson(const LimitTotal& total, int64_t limit_bytes) {
+  return {{"limit_bytes", limit_bytes},
+          {"undivided", TimesJson(total.undivided)},
+          {"divided", TimesJson(total.divided)},
+          {"speedup", OrNull(total.speedup())},
+          {"left_out", total.left_out}};
+}
+
+Json WorkspaceJson(const WorkspaceComparison& c) {
+  return {{"total_bytes", c.total_bytes},     {"kernels", c.kernels},
+          {"limit_bytes", c.limit_bytes()},   {"separate", OrNull(c.separate)},
+          {"divided", OrNull(c.divided)},     {"speedup", OrNull(c.speedup())},
+          {"used_bytes", c.used_bytes},       {"gap", c.gap},
+          {"solver_ms", Ms(c.solver_seconds)}};
+}
+
+// Names of layers and engines are anybody's.
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+// ms, predicted ms, workspace, configuration.
+std::string Fields(const std::optional<TimedConfiguration>& timed) {
+  if (!timed.has_value()) return ",,,";
+  return absl::StrFormat("%.6f,%.6f,%d,%s", Ms(timed->seconds.executed),
+                         Ms(timed->seconds.predicted), timed->configuration.workspace_bytes,
+                         Quoted(ToString(timed->configuration.parts)));
+}
+
+}  // namespace
+
+std::string Title(const ConvBenchSubject& subject) {
+  return absl::StrCat(subject.set, ", ", subject.format, ", parts ", subject.divisions, ", on ",
+                      subject.device);
+}
+
+std::string SpeedupText(const std::optional<double>& speedup) {
+  return speedup.has_value() ? absl::StrFormat("%.2fx", *speedup) : kNothing;
+}
+
+std::string ToText(const ConvBenchReport& report) {
+  const ConvBenchResult& result = report.result;
+  std::string text = absl::StrFormat("convolutions of %s (%s)\nms as executed (as predicted)\n\n",
+                                     Title(report.subject), report.subject.versions);
+  text += Row("limit", "undivided", "divided (WR)", "speedup", "   workspace  configuration");
+  for (const ConvTimes& times : result.kernels) text += KernelText(times, result.limits_bytes);
+  text += "all kernels, each as often as it occurs\n";
+  for (size_t i = 0; i < result.totals.size(); ++i)
+    text += TotalText(result.totals[i], result.limits_bytes[i]);
+  return text + WorkspaceText(result.workspace);
+}
+
+Json ToJson(const ConvBenchReport& report) {
+  const ConvBenchResult& result = report.result;
+  Json kernels = Json::array();
+  for (const ConvTimes& times : result.kernels)
+    kernels.push_back(KernelJson(times, result.limits_bytes));
+  Json totals = Json::array();
+  for (size_t i = 0; i < result.totals.size(); ++i)
+    totals.push_back(TotalJson(result.totals[i], result.limits_bytes[i]));
+  return {{"bench", "conv"},
+          {"set", report.subject.set},
+          {"format", report.subject.format},
+          {"divisions", report.subject.divisions},
+          {"device", report.subject.device},
+          {"versions", report.subject.versions},
+          {"kernels", std::move(kernels)},
+          {"totals", std::move(totals)},
+          {"workspace_division", WorkspaceJson(result.workspace)}};
+}
+
+std::string ToCsv(const ConvBenchResult& result) {
+  std::string csv =
+      "name,phase,shapes,count,limit_bytes,"
+      "undivided_ms,undivided_predicted_ms,undivided_workspace_bytes,undivided_configuration,"
+      "divided_ms,divided_predicted_ms,divided_workspace_bytes,divided_configuration,speedup\n";
+  for (const ConvTimes& times : result.kernels) {
+    const ConvKernel& kernel = times.kernel;
+    for (size_t i = 0; i < result.limits_bytes.size(); ++i) {
+      const ConvAtLimit& at = times.at_limits[i];
+      const std::optional<double> speedup = at.speedup();
+      absl::StrAppend(&csv, Quoted(kernel.name), ",", std::string(Name(kernel.signature.phase)),
+                      ",", kernel.Shapes(), ",", kernel.count, ",", result.limits_bytes[i], ",",
+                      Fields(at.undivided), ",", Fields(at.divided), ",",
+                      speedup.has_value() ? absl::StrFormat("%.4f", *speedup) : "", "\n");
+    }
+  }
+  return csv;
+}
+
+}  // namespace neap::apps

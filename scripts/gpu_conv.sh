@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Convolutions undivided and in micro-batches on this machine's GPU (u-cuDNN, section IV; docs/convolutions.md): AlexNet at batch
+# 256 and DeepBench's shapes. Tables, CSV files and charts go to ${OUT:-build/gpu}. Times of single engines are kept in
+# ${DATABASE:-$OUT/profile.db}: started again, it measures only those that are missing.
+#   scripts/gpu_conv.sh                                     all four
+#   scripts/gpu_conv.sh alexnet_tf32_nchw                   one of them
+#   DIVISIONS=power-of-two scripts/gpu_conv.sh              less measuring
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
+cd "$root"
+
+# bench SET_DTYPE_LAYOUT
+bench() {
+  local set dtype layout log="$out/conv_$1"
+  IFS=_ read -r set dtype layout <<<"$1"
+  local flags=(--set "$set" --dtype "$dtype" --layout "$layout")
+  if [ "$set" = alexnet ]; then flags+=(--batch 256 --total 120MiB); fi
+  printf '\n== %s (%d s)\n' "$1" "$SECONDS"
+  neap bench conv --device cuda:0 --database "${DATABASE:-$out/profile.db}" --divisions "${DIVISIONS:-all}" "${flags[@]}" \
+    --csv "$log.csv" --chart "$log.svg" 2>"$log.err" | tee "$log.log" ||
+    { tail -c 400 "$log.err" >&2; exit 1; }
+}
+
+nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader | tee "$out/machine.log" || true
+if [ $# -eq 0 ]; then set -- alexnet_tf32_nchw alexnet_fp32_nchw alexnet_tf32_nhwc deepbench_fp32_nchw; fi
+for name in "$@"; do bench "$name"; done

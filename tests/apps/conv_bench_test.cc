@@ -1,0 +1,166 @@
+#include "apps/conv_bench.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "apps/conv_chart.h"
+#include "apps/conv_report.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/signature_text.h"
+
+namespace neap::apps {
+namespace {
+
+// One engine, ten bytes and a second for an image; on eight images at once two seconds less.
+class MadeUpTimings final : public KernelTimings {
+ public:
+  std::vector<TimedEngine> Of(const StepSignature& signature) const override {
+    std::vector<TimedEngine> engines;
+    for (int64_t batch : {1, 2, 4, 8}) {
+      if (signature.layer.type() != Convolution::kType || batch > BatchOf(signature)) continue;
+      engines.push_back({.engine = "e,1",
+                         .batch = batch,
+                         .workspace_bytes = 10 * batch,
+                         .seconds = static_cast<double>(batch == 8 ? 6 : batch)});
+    }
+    return engines;
+  }
+};
+
+// That engine alone.
+class OneEngine final : public EngineCatalog {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    return std::vector<Engine>{{.id = "e,1", .workspace_bytes = 10 * BatchOf(signature)}};
+  }
+  std::string Versions() const override { return ""; }
+};
+
+// Two kinds of kernels, of eight images and of four; three of the first.
+std::vector<ConvKernel> SomeKernels() {
+  const std::string columns =
+      "source,W,H,C_in,N,C_out,kernel_w,kernel_h,pad_w,pad_h,stride_w,stride_h\n";
+  std::vector<ConvKernel> all =
+      ReadShapeList(columns + "a<b,8,8,4,8,4,1,1,0,0,1,1\nc,8,8,4,4,4,1,1,0,0,1,1\n", {}).value();
+  all[0].count = 3;
+  return {all[0], all[3]};  // forward
+}
+
+struct Executions {
+  std::vector<std::string> configurations;
+
+  // Twice as long as predicted.
+  ConvBench::Execute Execute() {
+    return [this](const StepSignature& signature, const Configuration& configuration) {
+      configurations.push_back(std::to_string(BatchOf(signature)) + ": " +
+                               ToString(configuration.parts));
+      return absl::StatusOr<double>(2 * configuration.seconds);
+    };
+  }
+};
+
+ConvBenchResult Run(const ConvBenchOptions& options, Executions& executions) {
+  const MadeUpTimings timings;
+  OneEngine catalog;
+  return ConvBench(options, timings, catalog, executions.Execute()).Run(SomeKernels()).value();
+}
+
+TEST_CASE("under each limit the best undivided step stands beside the best division") {
+  Executions executions;
+  const ConvBenchResult result = Run({.limits_bytes = {40, 80}}, executions);
+  const ConvAtLimit& tight = result.kernels[0].at_limits[0];
+  CHECK(!tight.undivided.has_value());  // eight images want 80 bytes
+  CHECK(ToString(tight.divided->configuration.parts) == "2 x 4 e,1");
+  CHECK(tight.divided->seconds.predicted == 8);
+  CHECK(tight.divided->seconds.executed == 16);
+  CHECK(!tight.speedup().has_value());
+  const ConvAtLimit& wide = result.kernels[0].at_limits[1];
+  CHECK(wide.undivided->seconds.executed == 12);
+  CHECK(wide.speedup() == 1.0);
+}
+
+TEST_CASE("a total has every kernel as often as it occurs, but those that do not fit") {
+  Executions executions;
+  const ConvBenchResult result = Run({.limits_bytes = {5, 40, 80}}, executions);
+  CHECK(result.totals[0].left_out == 4);
+  CHECK(!result.totals[0].speedup().has_value());
+  CHECK(result.totals[1].left_out == 3);
+  CHECK(result.totals[1].divided.predicted == 4);
+  CHECK(result.totals[2].left_out == 0);
+  CHECK(result.totals[2].divided.predicted == 3 * 6 + 4);
+  CHECK(result.totals[2].divided.executed == 2 * (3 * 6 + 4));
+}
+
+TEST_CASE("a configuration is executed once, however many limits it is the best for") {
+  Executions executions;
+  Run({.limits_bytes = {80, 100, 200}}, executions);
+  // At last for the one workspace, where ten bytes do for as fast a way.
+  CHECK(executions.configurations == std::vector<std::string>{"8: e,1", "4: e,1", "4: 4 x 1 e,1"});
+}
+
+TEST_CASE("one workspace for all kernels goes where it buys most") {
+  Executions executions;
+  // 65 bytes for each: none of eight images has its 80. Together they let three of them.
+  const ConvBenchResult result = Run({.limits_bytes = {80}, .total_bytes = 260}, executions);
+  const WorkspaceComparison& workspace = result.workspace;
+  CHECK(workspace.kernels == 4);
+  CHECK(workspace.limit_bytes() == 65);
+  CHECK(workspace.separate->predicted == 3 * 8 + 4);
+  CHECK(workspace.divided->predicted == 3 * 6 + 4);
+  CHECK(workspace.used_bytes == 3 * 80 + 10);
+  CHECK(workspace.gap < 1e-4);
+  CHECK(*workspace.speedup() == doctest::Approx(28.0 / 22));
+}
+
+TEST_CASE("a total that no division fits has no times") {
+  Executions executions;
+  const WorkspaceComparison workspace =
+      Run({.limits_bytes = {80}, .total_bytes = 39}, executions).workspace;
+  CHECK(!workspace.separate.has_value());
+  CHECK(!workspace.divided.has_value());
+  CHECK(!workspace.speedup().has_value());
+}
+
+TEST_CASE("by default kernels share 8 MiB for each, and no more is measured than can be used") {
+  ConvBenchOptions options = {.limits_bytes = {8 * kMiB}};
+  CHECK(options.TotalBytes(SomeKernels()) == 32 * kMiB);
+  CHECK(options.MeasuredWorkspaceBytes(SomeKernels()) == 32 * kMiB);
+  options.limits_bytes = {8 * kMiB, 64 * kMiB};
+  CHECK(options.MeasuredWorkspaceBytes(SomeKernels()) == 64 * kMiB);
+}
+
+TEST_CASE("what does not fit is a dash in the table, an empty field, null and no bar") {
+  Executions executions;
+  const ConvBenchReport report = {
+      .subject = {.set = "made up"},
+      .result = Run({.limits_bytes = {5, 80}, .total_bytes = 30}, executions)};
+  const std::string text = ToText(report);
+  CHECK(text.find("         -         -  -\n") != std::string::npos);
+  CHECK(text.find("a<b 1 forward, 8x4x8x8 * 4x4x1x1 -> 8x4x8x8, 3 of them\n") != std::string::npos);
+  CHECK(text.find("without 4 that do not fit") != std::string::npos);
+  CHECK(text.find("  divided  -, speedup -\n") != std::string::npos);
+  const std::string csv = ToCsv(report.result);
+  CHECK(csv.find(",3,5,,,,,,,,,\n") != std::string::npos);
+  CHECK(csv.find(",80,\"e,1\",12000.000000,") != std::string::npos);
+  const Json json = ToJson(report);
+  CHECK(json.at("kernels").at(0).at("limits").at(0).at("divided").is_null());
+  CHECK(json.at("workspace_division").at("divided").is_null());
+  const std::string svg = SpeedupChart(report);
+  CHECK(svg.find(">a&lt;b 1 forward</text>") != std::string::npos);
+  CHECK(svg.find("width=\"0.0\"") != std::string::npos);
+}
+
+TEST_CASE("an execution that fails ends the bench") {
+  const MadeUpTimings timings;
+  OneEngine catalog;
+  ConvBench bench({.limits_bytes = {80}}, timings, catalog,
+                  [](const StepSignature&, const Configuration&) -> absl::StatusOr<double> {
+                    return absl::InternalError("the device is lost");
+                  });
+  CHECK(bench.Run(SomeKernels()).status() == absl::InternalError("the device is lost"));
+}
+
+}  // namespace
+}  // namespace neap::apps
