@@ -1,6 +1,9 @@
-// Local response normalisation: one thread walks the channels of one pixel, a window of them in
-// registers. Since it reads ahead of what it writes, and keeps what it needs of what is behind, dx
-// may take the place of dy.
+// Local response normalisation. Where the channels of a pixel lie side by side, a block takes whole
+// pixels through shared memory, a thread per value; dx may take the place of dy because all that a
+// block reads is there before it writes.
+//
+// Else one thread walks the channels of one pixel, a window of them in registers. Since it reads
+// ahead of what it writes, and keeps what it needs of what is behind, dx may take the place of dy.
 //
 //   channel   i-2r .. i-r .. i .. i+r .. i+2r          x is read 2r ahead (its squares make s up to
 //   i+r), s, t            [ s t s t s t s ]                   t = dy x s^(-beta-1) r ahead, dx i dx
@@ -113,6 +116,93 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Whole pixels of channels-last images.
+struct Tile {
+  size_t values = 0;  // of the tensor
+  uint32_t tile_values = 0;
+  Divider<uint32_t> channels{1};
+  int channel_count = 0;
+};
+constexpr uint32_t kTileValues = 4096;  // at most: three of them are 48 KiB
+
+// The values of `tile` from `begin` on, as far as the tensor goes. Returns their number.
+__device__ __forceinline__ uint32_t LoadTile(const Tile& tile, size_t begin,
+                                             const float* __restrict__ from, float* to) {
+  const size_t left = tile.values - begin;
+  const auto count = static_cast<uint32_t>(left < tile.tile_values ? left : tile.tile_values);
+  for (uint32_t i = threadIdx.x; i < count; i += kThreads) to[i] = from[begin + i];
+  return count;
+}
+
+// k + alpha / size * sum of squares around channel c of the pixel at `x`.
+__device__ __forceinline__ float Denominator(const float* x, int c, int channels, int radius,
+                                             const Scale& scale) {
+  float sum = 0;
+  for (int i = max(c - radius, 0); i <= min(c + radius, channels - 1); ++i) sum += x[i] * x[i];
+  return scale.k + scale.alpha_over_size * sum;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    LrnForwardTiles(Tile tile, int radius, Scale scale, const float* __restrict__ x, float* y) {
+  __shared__ float tile_x[kTileValues];
+  const size_t begin = static_cast<size_t>(blockIdx.x) * tile.tile_values;
+  const uint32_t count = LoadTile(tile, begin, x, tile_x);
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
+    uint32_t c = 0;
+    tile.channels.Split(i, c);
+    const float s =
+        Denominator(tile_x + (i - c), static_cast<int>(c), tile.channel_count, radius, scale);
+    y[begin + i] = tile_x[i] * NegativePower(s, scale.beta);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    LrnBackwardTiles(Tile tile, int radius, Scale scale, const float* __restrict__ x,
+                     const float* dy, float* dx) {
+  __shared__ float tile_x[kTileValues];
+  __shared__ float direct[kTileValues];  // dy, then dy x s^-beta
+  __shared__ float ratio[kTileValues];   // that x x / s
+  const size_t begin = static_cast<size_t>(blockIdx.x) * tile.tile_values;
+  const uint32_t count = LoadTile(tile, begin, x, tile_x);
+  LoadTile(tile, begin, dy, direct);
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
+    uint32_t c = 0;
+    tile.channels.Split(i, c);
+    const float s =
+        Denominator(tile_x + (i - c), static_cast<int>(c), tile.channel_count, radius, scale);
+    direct[i] *= NegativePower(s, scale.beta);
+    ratio[i] = direct[i] * tile_x[i] / s;
+  }
+  __syncthreads();
+  const float factor = 2.0F * scale.beta * scale.alpha_over_size;
+  for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
+    uint32_t channel = 0;
+    tile.channels.Split(i, channel);
+    const int c = static_cast<int>(channel);
+    float sum = 0;
+    const float* const pixel = ratio + (i - channel);
+    for (int j = max(c - radius, 0); j <= min(c + radius, tile.channel_count - 1); ++j)
+      sum += pixel[j];
+    dx[begin + i] = direct[i] - factor * tile_x[i] * sum;
+  }
+}
+
+bool FitsTile(const ChannelShape& s) { return s.channels_last && s.channels <= kTileValues; }
+
+Tile TileOf(const ChannelShape& s) {
+  const auto pixels = static_cast<uint32_t>(kTileValues / s.channels);
+  return {.values = static_cast<size_t>(s.outer * s.inner * s.channels),
+          .tile_values = pixels * static_cast<uint32_t>(s.channels),
+          .channels = Divider<uint32_t>(s.channels),
+          .channel_count = static_cast<int>(s.channels)};
+}
+
+unsigned BlocksOf(const Tile& tile) {
+  return static_cast<unsigned>((tile.values + tile.tile_values - 1) / tile.tile_values);
+}
+
 Walk WalkOf(const ChannelShape& s) {
   const size_t channels = static_cast<size_t>(s.channels), inner = static_cast<size_t>(s.inner);
   return {.pixels = static_cast<size_t>(s.outer) * inner,
@@ -147,6 +237,12 @@ Scale ScaleOf(const LrnOptions& options) {
 
 cudaError_t Lrn(const ChannelShape& s, const LrnOptions& options, const float* x, float* y,
                 cudaStream_t stream) {
+  if (FitsTile(s)) {
+    const Tile tile = TileOf(s);
+    LrnForwardTiles<<<BlocksOf(tile), kThreads, 0, stream>>>(tile, options.size / 2,
+                                                             ScaleOf(options), x, y);
+    return cudaGetLastError();
+  }
   return WithWindow(s, options, [&]<int kMost>(unsigned blocks) {
     LrnForward<kMost>
         <<<blocks, kThreads, 0, stream>>>(WalkOf(s), options.size / 2, ScaleOf(options), x, y);
@@ -155,6 +251,12 @@ cudaError_t Lrn(const ChannelShape& s, const LrnOptions& options, const float* x
 
 cudaError_t LrnBackward(const ChannelShape& s, const LrnOptions& options, const float* x,
                         const float* dy, float* dx, cudaStream_t stream) {
+  if (FitsTile(s)) {
+    const Tile tile = TileOf(s);
+    LrnBackwardTiles<<<BlocksOf(tile), kThreads, 0, stream>>>(tile, options.size / 2,
+                                                              ScaleOf(options), x, dy, dx);
+    return cudaGetLastError();
+  }
   return WithWindow(s, options, [&]<int kMost>(unsigned blocks) {
     LrnBackwardKernel<kMost>
         <<<blocks, kThreads, 0, stream>>>(WalkOf(s), options.size / 2, ScaleOf(options), x, dy, dx);
