@@ -41,7 +41,8 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
   flags.Add("save", "FILE", "write a checkpoint at the end, and when interrupted",
             Text(&files.save));
   flags.Add("save-every", "N", "also every N steps", Integer(1, kMostSteps, &files.save_every));
-  flags.Add("resume", "FILE", "continue from a checkpoint; bit for bit with the same flags",
+  flags.Add("resume", "FILE",
+            "continue from a checkpoint; bit for bit with the same flags and measured times",
             Text(&files.resume));
   flags.Add("weights-in", "FILE", "start from these weights (safetensors)",
             Text(&files.weights_in));

@@ -70,7 +70,7 @@ TEST_CASE("a region shared in place counts once, workspace only while its step r
   CHECK(memory[0].free_bytes == 5 * kKiB);
   CHECK(memory[0].live_activation_bytes == 1000);
   CHECK(memory[0].live_activations == 1);
-  CHECK(memory[0].engine == "fast+slow");
+  CHECK(memory[0].engine == "1 fast + 1 slow");
   CHECK(memory[1].live_bytes == 3 * kKiB);  // weight, a = b, c
   CHECK(memory[1].live_activation_bytes == 1500);
   CHECK(memory[1].live_activations == 2);
