@@ -130,10 +130,10 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
     // One of the other policies, in turn, tight every other time; with no peer, with one that takes
     // little of what leaves, with one that takes all.
     constexpr int64_t kPeers[] = {0, 8 * kBlockBytes, kUnlimited};
-    CheckPolicy(graph, device,
-                {.peer_budget_bytes = kPeers[seed / 2 % 3],
-                 .policy = policies[seed % policies.size()]},
-                seed / policies.size() % 2 == 0, reference);
+    CheckPolicy(
+        graph, device,
+        {.peer_budget_bytes = kPeers[seed / 2 % 3], .policy = policies[seed % policies.size()]},
+        seed / policies.size() % 2 == 0, reference);
   }
 }
 
