@@ -54,9 +54,9 @@ TEST_CASE("a shape is read by its columns, height and width in their places") {
 }
 
 TEST_CASE("batch, type and layout of a list of shapes can be others") {
-  for (const ConvKernel& kernel :
-       DeepBenchConvolutions({.batch = 64, .dtype = DType::kTf32, .layout = Layout::kNhwc})
-           .value()) {
+  const std::vector<ConvKernel> kernels =
+      DeepBenchConvolutions({.batch = 64, .dtype = DType::kTf32, .layout = Layout::kNhwc}).value();
+  for (const ConvKernel& kernel : kernels) {
     CHECK(BatchOf(kernel.signature) == 64);
     CHECK(kernel.signature.operands[0].tensor.dtype == DType::kTf32);
     CHECK(kernel.signature.operands[0].tensor.layout == Layout::kNhwc);
