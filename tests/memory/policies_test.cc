@@ -145,7 +145,8 @@ class WorkspaceTimings final : public KernelTimings {
     testing::WorkspaceCatalog catalog;
     const double ms = static_cast<double>(signature.operands.back().tensor.size_bytes()) * 1e-6;
     std::vector<TimedEngine> timed;
-    for (const Engine& engine : *catalog.Engines(signature)) {
+    const std::vector<Engine> engines = catalog.Engines(signature).value();
+    for (const Engine& engine : engines) {
       const double part = engine.id == "fast" ? 0.1 : engine.id == "medium" ? 0.3 : 1;
       timed.push_back({engine.id, BatchOf(signature), engine.workspace_bytes, part * ms * 1e-3});
     }
