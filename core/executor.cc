@@ -57,7 +57,7 @@ class Executor::Binder {
       RETURN_IF_ERROR(
           std::visit([this](const auto& action) { return BindAction(action); }, plan_.actions[i]));
       if (const auto event = event_of_.find(static_cast<int64_t>(i)); event != event_of_.end()) {
-        executor_.operations_.emplace_back(RecordEvent{StreamOf(plan_.actions[i]), event->second});
+        executor_.operations_.emplace_back(RecordEvent{*StreamOf(plan_.actions[i]), event->second});
       }
     }
     if (transfers) {
@@ -69,12 +69,6 @@ class Executor::Binder {
   }
 
  private:
-  static Stream StreamOf(const Action& action) {
-    if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
-    if (std::holds_alternative<PrefetchAction>(action)) return Stream::kH2d;
-    return Stream::kCompute;
-  }
-
   // `later` goes on when `earlier` has finished all that it has: what lies between two iterations,
   // and between the batch's arrival on the compute stream and the copies.
   void Join(Stream later, Stream earlier) {

@@ -143,6 +143,13 @@ std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute) 
   }
   return writes;
 }
+std::optional<Stream> StreamOf(const Action& action) {
+  if (std::holds_alternative<ComputeAction>(action)) return Stream::kCompute;
+  if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
+  if (std::holds_alternative<PrefetchAction>(action)) return Stream::kH2d;
+  return std::nullopt;
+}
+
 std::string_view Name(Pool pool) { return pool == Pool::kHost ? "host" : "peer"; }
 
 std::string StepName(const PlanStep& step) {

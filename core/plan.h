@@ -107,6 +107,9 @@ struct WaitAction {  // `stream` runs nothing further until the action at index 
 using Action =
     std::variant<AllocAction, FreeAction, ComputeAction, OffloadAction, PrefetchAction, WaitAction>;
 
+// The stream that an action takes time on; nothing for bookkeeping and waits.
+std::optional<Stream> StreamOf(const Action& action);
+
 struct Plan {
   std::string net;
   int64_t batch = 0;

@@ -8,14 +8,6 @@ namespace {
 
 constexpr double kMicrosecondsPerSecond = 1e6;
 
-// The stream that an action takes time on; nothing for bookkeeping and waits.
-std::optional<Stream> StreamOf(const Action& action) {
-  if (std::holds_alternative<ComputeAction>(action)) return Stream::kCompute;
-  if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
-  if (std::holds_alternative<PrefetchAction>(action)) return Stream::kH2d;
-  return std::nullopt;
-}
-
 // Plays a plan's streams through. `TimeOf(index, clock_us)` says when the action at `index`, which
 // takes time, runs on a stream that has got to `clock_us`.
 template <typename TimeOf>
