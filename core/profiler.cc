@@ -28,8 +28,6 @@ constexpr double kHopeless = 3;            // times as slow as an engine that wa
 constexpr double kNear = 1.15;             // times the fastest: worth measuring between
 constexpr int64_t kFillBytes = 16 * kMiB;
 
-bool IsPowerOfTwo(int64_t n) { return (n & (n - 1)) == 0; }
-
 // Whether, of `measured` on this batch, no engine that wants at most as much workspace is clearly
 // faster. Also where it was not measured.
 bool IsNearFastest(const std::vector<Measurement>& measured, int64_t batch,

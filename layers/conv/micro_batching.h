@@ -47,6 +47,8 @@ absl::StatusOr<DivisionPolicy> ParseDivisionPolicy(std::string_view text);
 // no power of two, so that no policy loses the undivided step. All: 1, 2, 3, ..., batch.
 std::vector<int64_t> MicroBatchSizes(DivisionPolicy policy, int64_t batch);
 
+inline bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
 // The fastest division of `batch` images whose workspace fits the limit; of equally fast ones that
 // with the fewest parts, then the smallest workspace; of engines equal in time and workspace the
 // first by name. Empty where nothing fits. Engines for parts larger than the batch are ignored.

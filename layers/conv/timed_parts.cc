@@ -10,8 +10,6 @@
 namespace neap {
 namespace {
 
-bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
-
 bool MayHave(DivisionPolicy policy, int64_t part, int64_t granularity) {
   if (policy == DivisionPolicy::kUndivided || part % granularity != 0) return false;
   return policy == DivisionPolicy::kAll || IsPowerOfTwo(part);
