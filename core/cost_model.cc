@@ -35,13 +35,4 @@ TimelineCosts TransferCosts(const DeviceDescription& device) {
           .peer_bytes_per_second = device.peer_bandwidth};
 }
 
-TimelineCosts PredictCosts(const Program& program, const DeviceDescription& device) {
-  TimelineCosts costs = TransferCosts(device);
-  for (const Step& step : program.steps) {
-    costs.step_seconds.push_back(PredictSeconds(program, step, device));
-    costs.rerun_seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));
-  }
-  return costs;
-}
-
 }  // namespace neap

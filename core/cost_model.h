@@ -13,10 +13,7 @@ namespace neap {
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun = false);
 
-// Of transfers, at the device's bandwidths to host and peer.
+// Of transfers alone, at the device's bandwidths to host and peer.
 TimelineCosts TransferCosts(const DeviceDescription& device);
-
-// Of every step, and of transfers.
-TimelineCosts PredictCosts(const Program& program, const DeviceDescription& device);
 
 }  // namespace neap

@@ -70,12 +70,7 @@ class PredictedSeconds {
     }
     if (const auto* prefetch = std::get_if<PrefetchAction>(&action))
       return Transfer(prefetch->tensor, costs_.h2d_bytes_per_second);
-    const auto& compute = std::get<ComputeAction>(action);
-    const size_t computed = computed_++;
-    if (!costs_.compute_seconds.empty()) return costs_.compute_seconds[computed];
-    const std::vector<double>& seconds =
-        compute.recompute ? costs_.rerun_seconds : costs_.step_seconds;
-    return seconds[compute.step.index()];
+    return costs_.compute_seconds[computed_++];
   }
 
  private:

@@ -10,7 +10,7 @@
 //   d2h            |offload|            .
 //   h2d                        |prefetch|
 //
-//   Timeline timeline = PredictTimeline(plan, PredictCosts(program, description));
+//   Timeline timeline = PredictTimeline(result.plan, result.costs);  // of a PlanResult
 //   timeline.total_us;                                    // of the iteration
 //   timeline.actions[i].end_us;                           // of plan.actions[i]
 //   timeline.total_us - timeline.busy_us[0];              // compute waits for so long
@@ -27,11 +27,7 @@
 namespace neap {
 
 struct TimelineCosts {
-  std::vector<double> step_seconds;   // by StepId
-  std::vector<double> rerun_seconds;  // by StepId: of a recomputation
-  // By compute action, in order: with the engines that the plan names. Where it is not empty, the
-  // two above are not looked at.
-  std::vector<double> compute_seconds = {};
+  std::vector<double> compute_seconds;  // by compute action, in order
   double d2h_bytes_per_second = 0;      // 0: as if bytes took no time
   double h2d_bytes_per_second = 0;      // likewise
   double peer_bytes_per_second = 0;     // to a peer, and back; likewise
@@ -61,7 +57,7 @@ struct Timeline {
   std::vector<Stall> stalls;                      // of the compute stream, in order of time
 };
 
-// `plan` must be one that the verifier accepts, and `costs` those of its steps.
+// `plan` must be one that the verifier accepts, and `costs` those of its actions.
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs);
 
 // `ran`, by action index, says when computes and transfers ran; what it says of others is not

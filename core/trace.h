@@ -8,7 +8,7 @@
 //   live     ____----~~~~~~~~~~-----___
 //
 //   std::string json =
-//       TimelineTrace(plan, PredictTimeline(plan, PredictCosts(program, description)));
+//       TimelineTrace(plan, PredictTimeline(plan, costs));
 #pragma once
 
 #include <string>

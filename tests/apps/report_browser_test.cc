@@ -22,8 +22,7 @@ constexpr char kNoBrowser[] =
 
 std::optional<std::string> Load(const Plan& plan, const apps::ReportOptions& options = {}) {
   const ScratchDirectory directory;
-  const TimelineCosts costs = {.step_seconds = std::vector<double>(plan.steps.size(), 1e-3),
-                               .rerun_seconds = std::vector<double>(plan.steps.size(), 2e-3),
+  const TimelineCosts costs = {.compute_seconds = SecondsEach(plan, 1e-3, 2e-3),
                                .d2h_bytes_per_second = 1e6,
                                .h2d_bytes_per_second = 1e6};
   WriteText(directory.File("plan.html"),

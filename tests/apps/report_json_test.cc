@@ -18,9 +18,7 @@ namespace neap::testing {
 namespace {
 
 apps::Json JsonOf(const Plan& plan, const apps::ReportOptions& options = {}) {
-  const std::vector<double> seconds(plan.steps.size(), 1);
-  const Timeline timeline = PredictTimeline(plan, {.step_seconds = seconds,
-                                                   .rerun_seconds = seconds,
+  const Timeline timeline = PredictTimeline(plan, {.compute_seconds = SecondsEach(plan, 1, 1),
                                                    .d2h_bytes_per_second = 1024,
                                                    .h2d_bytes_per_second = 2048});
   return apps::ReportJson(plan, timeline, options);
@@ -54,7 +52,7 @@ TEST_CASE("in a comparison, what is rebuilt counts for the step that wants it") 
 TEST_CASE("the page needs nothing from elsewhere") {
   const Plan plan = PlanFromScript(kPlainPlan);
   const std::string page = apps::HtmlReport(
-      plan, PredictTimeline(plan, {.step_seconds = std::vector<double>(plan.steps.size())}), {});
+      plan, PredictTimeline(plan, {.compute_seconds = SecondsEach(plan, 0, 0)}), {});
   CHECK(page.find("@DATA@") == std::string::npos);
   for (const char* reference : {" src=", "href=", "@import", "url(\"", "https:"}) {
     CAPTURE(reference);

@@ -348,4 +348,13 @@ const char* const kPersistentTransferPlan = R"(
   free dw
 )";
 
+std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation) {
+  std::vector<double> seconds;
+  for (const Action& action : plan.actions) {
+    if (const auto* compute = std::get_if<ComputeAction>(&action))
+      seconds.push_back(compute->recompute ? recomputation : step);
+  }
+  return seconds;
+}
+
 }  // namespace neap

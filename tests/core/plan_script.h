@@ -29,4 +29,7 @@ extern const char* const kRecomputePlan;  // y is dropped and made again from x 
 extern const char* const
     kPersistentTransferPlan;  // the weight w gives its bytes away and is back at the end
 
+// For TimelineCosts: as long for each step, and for each recomputation.
+std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation);
+
 }  // namespace neap

@@ -14,11 +14,9 @@ namespace {
 // By name. A second for a step, two for a recomputation, 1 KiB per second out and 2 KiB in.
 struct Followed {
   explicit Followed(const char* script) : plan(PlanFromScript(script)) {
-    const Timeline timeline =
-        PredictTimeline(plan, {.step_seconds = std::vector<double>(plan.steps.size(), 1),
-                               .rerun_seconds = std::vector<double>(plan.steps.size(), 2),
-                               .d2h_bytes_per_second = 1024,
-                               .h2d_bytes_per_second = 2048});
+    const Timeline timeline = PredictTimeline(plan, {.compute_seconds = SecondsEach(plan, 1, 2),
+                                                     .d2h_bytes_per_second = 1024,
+                                                     .h2d_bytes_per_second = 2048});
     for (TensorFate& fate : TensorFates(plan, timeline)) {
       const std::string name = plan.tensors[fate.tensor.index()].name;
       text[name] = Explain(plan, fate);

@@ -10,6 +10,8 @@
 #include "neap/core/cost_model.h"
 #include "neap/core/device/description.h"
 #include "neap/core/program.h"
+#include "neap/layers/default_catalog.h"
+#include "neap/memory/planner.h"
 #include "neap/nets/resnet.h"
 #include "tests/core/plan_script.h"
 
@@ -19,8 +21,7 @@ namespace {
 // 1 s for a step, 2 s for a recomputation, 1 KiB per second out and 2 KiB in. Drawings: one
 // character for a second.
 TimelineCosts Seconds(const Plan& plan) {
-  return {.step_seconds = std::vector<double>(plan.steps.size(), 1),
-          .rerun_seconds = std::vector<double>(plan.steps.size(), 2),
+  return {.compute_seconds = SecondsEach(plan, 1, 2),
           .d2h_bytes_per_second = 1024,
           .h2d_bytes_per_second = 2048};
 }
@@ -220,17 +221,20 @@ TEST_CASE("predicted costs: applying a batch-norm again is cheaper than computin
       BuildProgram(nets::CifarResNet({.n = 1, .image = 8, .batch = 4}), {});
   REQUIRE(program.ok());
   const DeviceDescription h200 = DescribedDevice("h200").value();
-  const TimelineCosts costs = PredictCosts(*program, h200);
+  DefaultCatalog catalog;
+  const TimelineCosts costs = MakePlan(*program, {}, h200, catalog)->costs;
   CHECK(costs.d2h_bytes_per_second == h200.copy_bandwidth);
-  REQUIRE(costs.step_seconds.size() == program->steps.size());
+  REQUIRE(costs.compute_seconds.size() == program->steps.size());
   int cheaper = 0;
   for (const Step& step : program->steps) {
     const size_t i = step.id.index();
-    CHECK(costs.step_seconds[i] == PredictSeconds(*program, step, h200));
+    const double seconds = PredictSeconds(*program, step, h200);
+    CHECK(costs.compute_seconds[i] == seconds);
     if (step.phase != Phase::kForward) continue;
     CAPTURE(program->StepName(step));
-    CHECK(costs.rerun_seconds[i] <= costs.step_seconds[i]);
-    cheaper += !step.rerun_reads.empty() && costs.rerun_seconds[i] < costs.step_seconds[i];
+    const double again = PredictSeconds(*program, step, h200, /*rerun=*/true);
+    CHECK(again <= seconds);
+    cheaper += !step.rerun_reads.empty() && again < seconds;
   }
   CHECK(cheaper > 0);
 }
