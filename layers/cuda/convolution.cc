@@ -10,6 +10,7 @@
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/pointwise_convolution.h"
+#include "neap/layers/cuda/space_to_depth.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::cuda {
@@ -104,6 +105,7 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
                                                  CudnnConvolutions& cudnn) {
   const ConvolutionProblem problem = ProblemOf(signature);
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, cudnn.Engines(problem));
+  ASSIGN_OR_RETURN(const std::vector<Engine> deep_engines, SpaceToDepthEngines(problem, cudnn));
   int64_t bias_bytes = 0;
   if (signature.Has(ParamGrad(1))) {
     const kernels::ChannelShape dy = ChannelShapeOf(signature.Spec(Dy()));
@@ -123,8 +125,10 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
   };
 
   Candidates candidates;
-  candidates.reserve(engines.size() + 1);
+  candidates.reserve(engines.size() + deep_engines.size() + 1);
   for (const Engine& engine : engines) candidates.push_back(candidate(engine, BuildCudnn));
+  for (const Engine& engine : deep_engines)
+    candidates.push_back(candidate(engine, BuildSpaceToDepth));
   if (const std::optional<Engine> pointwise = PointwiseEngine(problem)) {
     const auto at = PointwiseIsFirstChoice(problem) ? candidates.begin() : candidates.end();
     candidates.insert(at, candidate(*pointwise, BuildOwn));

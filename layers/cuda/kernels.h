@@ -169,4 +169,24 @@ cudaError_t Spread(const PixelGrid& grid, const float* small, float* dx, cudaStr
 // sum[i] = parts[0][i] + ... + parts[count - 1][i]
 cudaError_t SumParts(const float* parts, int64_t count, int64_t n, float* sum, cudaStream_t stream);
 
+// space_to_depth.cu. Blocks of pixels as channels of one: of an image, `deep` at channel (row *
+// block_w + column) * channels + c of pixel (i, j) is channel c of pixel (i * block_h + row -
+// padding_h, j * block_w + column - padding_w), and 0 beyond the image and in channels that are
+// left.
+struct DepthShape {
+  int64_t outer = 1;
+  int64_t channels = 1;
+  int64_t h = 1, w = 1;
+  int64_t deep_channels = 1;
+  int64_t deep_h = 1, deep_w = 1;
+  int64_t block_h = 1, block_w = 1;
+  int64_t padding_h = 0, padding_w = 0;
+  bool channels_last = false;
+};
+cudaError_t SpaceToDepth(const DepthShape& shape, const float* wide, float* deep,
+                         cudaStream_t stream);
+// The opposite: every pixel from its place in `deep`, 0 where it has none.
+cudaError_t DepthToSpace(const DepthShape& shape, const float* deep, float* wide,
+                         cudaStream_t stream);
+
 }  // namespace neap::kernels

@@ -1,8 +1,10 @@
 // Planning for a GPU that is not here: needs cuDNN, but neither a GPU nor a driver.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
+#include "neap/core/units.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -89,6 +91,53 @@ TEST_CASE("gradients of an fp32 1x1 convolution are matrix products by recommend
   CHECK(first(pointwise, DType::kTf32, Layout::kNchw) != "cublaslt-1x1");
   const Convolution grouped = {.out_channels = 64, .kernel = 1, .groups = 2};
   CHECK(first(grouped, DType::kFp32, Layout::kNchw) != "cublaslt-1x1");
+}
+
+TEST_CASE("a first layer has engines by space to depth besides") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  struct Expected {
+    Convolution layer;
+    std::string prefix;
+    int64_t x_bytes, weight_bytes;  // rearranged
+  };
+  const auto filters = [](int64_t kernel, int64_t stride, int64_t padding) {
+    return Convolution{
+        .out_channels = 64, .kernel = kernel, .stride = stride, .padding = padding, .bias = false};
+  };
+  for (const auto& [layer, prefix, x_bytes, weight_bytes] :
+       {Expected{filters(11, 4, 2), "s2d4x4+eng", 8 * 48 * 57 * 57 * 4, 64 * 48 * 3 * 3 * 4},
+        Expected{filters(7, 2, 3), "s2d2x2+eng", 8 * 12 * 115 * 115 * 4, 64 * 12 * 4 * 4 * 4},
+        Expected{filters(3, 1, 1), "s2d1x1+eng", 8 * 4 * 226 * 226 * 4, 64 * 4 * 3 * 3 * 4},
+        // Of 3x3 with stride 2, blocks would be 12 channels in 2x2: more than 4 in 3x3.
+        Expected{filters(3, 2, 0), "s2d1x1+eng", 8 * 4 * 223 * 223 * 4, 64 * 4 * 3 * 3 * 4}}) {
+    CAPTURE(prefix);
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      const std::vector<StepSignature> steps =
+          Signatures(layer, {{8, 3, 224, 224}, DType::kTf32, layout});
+      for (const StepSignature& step : steps) {
+        const std::vector<Engine> engines = catalog->Engines(step).value();
+        CHECK(engines.front().id.rfind("s2d", 0) != 0);
+        int64_t least_bytes = kGiB;
+        for (const Engine& engine : engines) {
+          if (engine.id.rfind(prefix, 0) != 0) continue;
+          least_bytes = std::min(least_bytes, engine.workspace_bytes);
+          CHECK(engine.notes.rfind("space-to-depth", 0) == 0);
+        }
+        if (step.phase == Phase::kBackwardData) {
+          CHECK(least_bytes == kGiB);
+        } else {
+          CHECK(least_bytes >= RoundUp(x_bytes, 256) + weight_bytes);
+          CHECK(least_bytes <= RoundUp(x_bytes, 256) + weight_bytes + 256);
+        }
+      }
+    }
+  }
+  for (const StepSignature& step :
+       Signatures(Convolution{.out_channels = 64, .kernel = 3}, {{8, 64, 28, 28}})) {
+    const std::vector<Engine> engines = catalog->Engines(step).value();
+    for (const Engine& engine : engines) CHECK(engine.id.rfind("s2d", 0) != 0);
+  }
 }
 
 TEST_CASE("engines of layers that are not convolutions need no GPU either") {

@@ -1,0 +1,143 @@
+#include "neap/layers/cuda/space_to_depth.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/status_macros.h"
+#include "neap/core/units.h"
+#include "neap/layers/cuda/cuda_status.h"
+
+namespace neap::cuda {
+namespace {
+
+constexpr int64_t kChannelMultiple = 4;  // of 4 bytes each: kernels load 16
+constexpr int64_t kAlignment = 256;
+
+// Of an image, or of a weight, whose filters count as images.
+Shape DeepShape(const Shape& shape, Extent2d block, Extent2d size) {
+  return {shape.n(), RoundUp(shape.c() * block.h * block.w, kChannelMultiple), size.h, size.w};
+}
+
+// `block` is the stride or 1.
+ConvolutionProblem DeepProblem(const ConvolutionProblem& problem, Extent2d block) {
+  const Shape &weight = problem.weight.shape, &y = problem.y.shape;
+  ConvolutionProblem deep = problem;
+  deep.stride = {problem.stride.h / block.h, problem.stride.w / block.w};
+  deep.padding = 0;
+  const Extent2d kernel = {RoundUp(weight.h(), block.h) / block.h,
+                           RoundUp(weight.w(), block.w) / block.w};
+  deep.weight.shape = DeepShape(weight, block, kernel);
+  deep.x.shape = DeepShape(problem.x.shape, block,
+                           {(y.h() - 1) * deep.stride.h + kernel.h,  // as far as windows reach
+                            (y.w() - 1) * deep.stride.w + kernel.w});
+  return deep;
+}
+
+std::string PrefixOf(Extent2d block) { return absl::StrCat("s2d", block.h, "x", block.w, "+"); }
+
+kernels::DepthShape DepthShapeOf(const TensorSpec& wide, const TensorSpec& deep, Extent2d block,
+                                 Extent2d padding) {
+  return {.outer = wide.shape.n(),
+          .channels = wide.shape.c(),
+          .h = wide.shape.h(),
+          .w = wide.shape.w(),
+          .deep_channels = deep.shape.c(),
+          .deep_h = deep.shape.h(),
+          .deep_w = deep.shape.w(),
+          .block_h = block.h,
+          .block_w = block.w,
+          .padding_h = padding.h,
+          .padding_w = padding.w,
+          .channels_last = wide.layout == Layout::kNhwc};
+}
+
+class SpaceToDepthPlan final : public ConvolutionPlan {
+ public:
+  SpaceToDepthPlan(SharedRuntime runtime, const ConvolutionProblem& problem,
+                   const SpaceToDepth& deep, std::unique_ptr<ConvolutionPlan> plan)
+      : runtime_(std::move(runtime)),
+        phase_(problem.phase),
+        image_(DepthShapeOf(problem.x, deep.problem.x, deep.block, problem.padding)),
+        filter_(DepthShapeOf(problem.weight, deep.problem.weight, deep.block, 0)),
+        x_bytes_(deep.x_bytes()),
+        operand_bytes_(deep.operand_bytes()),
+        plan_(std::move(plan)) {}
+
+  absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) override {
+    std::byte* const bytes = static_cast<std::byte*>(workspace);
+    float* const x = reinterpret_cast<float*>(bytes);
+    float* const weight = reinterpret_cast<float*>(bytes + x_bytes_);
+    const ConvolutionPointers deep = {x, weight, pointers.y};
+    RETURN_IF_ERROR(Deepen(image_, pointers.x, x));
+    if (phase_ == Phase::kForward) {
+      RETURN_IF_ERROR(Deepen(filter_, pointers.weight, weight));
+      return plan_->Execute(deep, bytes + operand_bytes_);
+    }
+    RETURN_IF_ERROR(plan_->Execute(deep, bytes + operand_bytes_));
+    return CudaStatus(kernels::DepthToSpace(filter_, weight, static_cast<float*>(pointers.weight),
+                                            runtime_->stream),
+                      "depth to space");
+  }
+
+ private:
+  absl::Status Deepen(const kernels::DepthShape& shape, const void* wide, float* deep) const {
+    return CudaStatus(
+        kernels::SpaceToDepth(shape, static_cast<const float*>(wide), deep, runtime_->stream),
+        "space to depth");
+  }
+
+  SharedRuntime runtime_;
+  Phase phase_;
+  kernels::DepthShape image_, filter_;
+  int64_t x_bytes_, operand_bytes_;
+  std::unique_ptr<ConvolutionPlan> plan_;
+};
+
+}  // namespace
+
+int64_t SpaceToDepth::x_bytes() const { return RoundUp(problem.x.size_bytes(), kAlignment); }
+
+int64_t SpaceToDepth::operand_bytes() const {
+  return x_bytes() + RoundUp(problem.weight.size_bytes(), kAlignment);
+}
+
+std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) {
+  const bool applies = problem.x.shape.c() % kChannelMultiple != 0 &&
+                       problem.weight.shape.c() == problem.x.shape.c() &&
+                       problem.dilation == Extent2d(1) && problem.phase != Phase::kBackwardData;
+  if (!applies) return std::nullopt;
+  const SpaceToDepth by_stride = {problem.stride, DeepProblem(problem, problem.stride)};
+  const SpaceToDepth by_pixel = {1, DeepProblem(problem, 1)};
+  const auto products = [](const SpaceToDepth& deep) {
+    const Shape& filter = deep.problem.weight.shape;
+    return filter.c() * filter.h() * filter.w();
+  };
+  return products(by_pixel) < products(by_stride) ? by_pixel : by_stride;
+}
+
+absl::StatusOr<std::vector<Engine>> SpaceToDepthEngines(const ConvolutionProblem& problem,
+                                                        CudnnConvolutions& cudnn) {
+  const std::optional<SpaceToDepth> deep = FindSpaceToDepth(problem);
+  if (!deep.has_value()) return std::vector<Engine>{};
+  absl::StatusOr<std::vector<Engine>> engines = cudnn.Engines(deep->problem);
+  if (absl::IsUnimplemented(engines.status())) return std::vector<Engine>{};
+  RETURN_IF_ERROR(engines.status());
+  for (Engine& engine : *engines) {
+    engine.id = PrefixOf(deep->block) + engine.id;
+    engine.workspace_bytes += deep->operand_bytes();
+    engine.notes = absl::StrCat("space-to-depth", engine.notes.empty() ? "" : " ", engine.notes);
+  }
+  return engines;
+}
+
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildSpaceToDepth(
+    const SharedRuntime& runtime, const ConvolutionProblem& problem, std::string_view engine) {
+  const SpaceToDepth deep = FindSpaceToDepth(problem).value();
+  engine.remove_prefix(PrefixOf(deep.block).size());
+  ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan,
+                   runtime->cudnn->Build(deep.problem, engine));
+  return std::make_unique<SpaceToDepthPlan>(runtime, problem, deep, std::move(plan));
+}
+
+}  // namespace neap::cuda
