@@ -76,9 +76,10 @@ absl::StatusOr<ConvTimes> ConvBench::AtLimits(const ConvKernel& kernel) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog_->Engines(kernel.signature));
   const auto fastest = [&](DivisionPolicy policy, int64_t limit_bytes,
                            std::optional<TimedConfiguration>& result) -> absl::Status {
-    const TimedParts known = TimedPartsOf(kernel.signature, listed, policy, *timings_);
+    const std::vector<TimedEngine> known =
+        TimedPartsOf(kernel.signature, listed, policy, *timings_);
     const std::optional<Configuration> configuration =
-        FastestDivision(known.engines, BatchOf(kernel.signature), limit_bytes, known.accumulation);
+        FastestDivision(known, BatchOf(kernel.signature), limit_bytes);
     if (!configuration.has_value()) return absl::OkStatus();
     ASSIGN_OR_RETURN(result, Timed(kernel, *configuration));
     return absl::OkStatus();
@@ -115,9 +116,9 @@ absl::StatusOr<WorkspaceComparison> ConvBench::Compare(const std::vector<ConvKer
   std::vector<std::vector<Configuration>> fronts;
   for (const ConvKernel& kernel : kernels) {
     ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog_->Engines(kernel.signature));
-    const TimedParts known = TimedPartsOf(kernel.signature, listed, options_.divisions, *timings_);
-    fronts.push_back(DesirableConfigurations(known.engines, BatchOf(kernel.signature), most,
-                                             known.accumulation));
+    const std::vector<TimedEngine> known =
+        TimedPartsOf(kernel.signature, listed, options_.divisions, *timings_);
+    fronts.push_back(DesirableConfigurations(known, BatchOf(kernel.signature), most));
   }
   std::vector<Choice> separate;
   for (size_t k = 0; k < kernels.size(); ++k)

@@ -58,8 +58,10 @@ class SignatureSet {
   absl::flat_hash_set<std::pair<std::string, int64_t>> seen_;
 };
 
-// A step, the parts of its batch that `divisions` names, the largest first, and what adds them up.
-void AddWithParts(const StepSignature& signature, DivisionPolicy divisions, SignatureSet& set) {
+// A step, the parts of its batch that `divisions` names, the largest first, and what adds them up:
+// engines that do so by themselves, and additions.
+void AddWithParts(const StepSignature& signature, DivisionPolicy divisions, EngineCatalog& catalog,
+                  SignatureSet& set) {
   set.Add(signature);
   if (!IsDivisible(signature)) return;
   const int64_t granularity = BatchGranularity(signature);
@@ -70,10 +72,23 @@ void AddWithParts(const StepSignature& signature, DivisionPolicy divisions, Sign
   for (int64_t size : sizes) {
     if (size % granularity == 0) set.Add(WithBatch(signature, size));
   }
-  if (sizes.empty()) return;
+  if (sizes.empty() || !SumsParts(signature)) return;
+  const StepSignature adding = AddingSignature(signature);
+  const bool may_add = catalog.Engines(adding).ok();
+  for (int64_t size : sizes) {
+    if (may_add && size % granularity == 0) set.Add(WithBatch(adding, size));
+  }
   for (const OperandSpec& operand : signature.operands) {
     if (operand.operand.slot == Slot::kParamGrad) set.Add(AdditionSignature(operand.tensor));
   }
+}
+
+// What AddingSignature() was made from.
+StepSignature WritingSignature(StepSignature signature) {
+  for (OperandSpec& operand : signature.operands) {
+    if (operand.access == Access::kAccumulate) operand.access = Access::kWrite;
+  }
+  return signature;
 }
 
 int64_t OperandBytes(const StepSignature& signature) {
@@ -132,7 +147,8 @@ absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& step
                                           ProfileDatabase& database) {
   Profiler profiler(options, device, database);
   SignatureSet set;
-  for (const StepSignature& step : steps) AddWithParts(step, options.divisions, set);
+  for (const StepSignature& step : steps)
+    AddWithParts(step, options.divisions, device.backend(), set);
   profiler.steps_ = set.Take();
   RETURN_IF_ERROR(profiler.Reserve());
   return profiler;
@@ -215,11 +231,15 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
   std::erase_if(engines, [&](const Engine& engine) {
     return engine.workspace_bytes > options_.workspace_limit_bytes;
   });
+  const bool adds = AddsToGradients(step);
   const int64_t batch = BatchOf(step);
-  if (!IsDivisible(step) || IsPowerOfTwo(batch)) return engines;
-  ASSIGN_OR_RETURN(const std::vector<Measurement> measured, database_->Measurements(operation));
+  if (!IsDivisible(step) || (IsPowerOfTwo(batch) && !adds)) return engines;
+  ASSIGN_OR_RETURN(
+      const std::vector<Measurement> measured,
+      database_->Measurements(adds ? SignatureText(WritingSignature(step)) : operation));
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(batch)));
   std::vector<int64_t> around = {below, 2 * below};
+  if (adds) around = {batch};
   std::erase_if(around, [&](int64_t near) {
     return std::none_of(measured.begin(), measured.end(),
                         [near](const Measurement& row) { return row.batch == near; });

@@ -7,7 +7,8 @@
 // disturbs least. An engine that is far slower than another that wants no more workspace is timed
 // once, not several times: nobody will take it. And on parts of odd sizes, which DivisionPolicy
 // kAll has by the hundred, only engines are measured that come near the fastest on the powers of
-// two around.
+// two around; as engines that add their gradients to those of other parts, only such as come near
+// the fastest at writing them.
 //
 //   ASSIGN_OR_RETURN(Profiler profiler,
 //                    Profiler::Create(KernelsOf(program), {}, device, database));

@@ -112,7 +112,7 @@ class Lister {
                                                      const std::vector<Engine>& engines) {
     if (options_.timings == nullptr) return std::vector<Configuration>{};
     const int64_t batch = BatchOf(signature);
-    auto [timed, accumulation] =
+    std::vector<TimedEngine> timed =
         TimedPartsOf(TimedAs(signature), engines, options_.divisions, *options_.timings);
     if (options_.deterministic || choice_ == Choice::kOneForAll)
       std::erase_if(timed, [](const TimedEngine& engine) { return !engine.deterministic; });
@@ -122,7 +122,7 @@ class Lister {
     if (!is_known) return std::vector<Configuration>{};
     const int64_t limit = IsDivisible(signature) ? options_.workspace_limit_bytes : kUnlimited;
     for (;;) {
-      std::vector<Configuration> front = DesirableConfigurations(timed, batch, limit, accumulation);
+      std::vector<Configuration> front = DesirableConfigurations(timed, batch, limit);
       ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted, FirstUnlisted(signature, front));
       if (!unlisted.has_value()) {
         std::reverse(front.begin(), front.end());

@@ -40,6 +40,14 @@ struct EngineUse {
 // "eng3", or of micro-batches "3 x 64 eng3 + 32 eng7".
 std::string ToString(absl::Span<const EngineUse> parts);
 
+// What a part that is not the first takes besides. Zero but for `backward_params`, whose parts add
+// up: an engine adds to what is there by itself, or it writes to scratch in the workspace, and a
+// kernel adds that to the sum.
+struct Addition {
+  int64_t workspace_bytes = 0;
+  double seconds = 0;
+};
+
 // An engine on a part of `batch` images, measured or predicted.
 struct TimedEngine {
   std::string engine;
@@ -47,18 +55,12 @@ struct TimedEngine {
   int64_t workspace_bytes = 0;
   double seconds = 0;  // >= 0, at most some hours
   bool deterministic = true;
-};
-
-// What dividing costs besides the parts. Zero but for `backward_params`, whose parts add up: every
-// part after the first writes to scratch in the workspace, and a kernel adds that to the sum.
-struct Accumulation {
-  int64_t scratch_bytes = 0;  // of more than one part, besides the engines' workspace
-  double seconds = 0;         // of each part after the first
+  Addition addition = {};
 };
 
 struct Configuration {
-  std::vector<EngineUse> parts;  // in order; larger ones first
-  int64_t workspace_bytes = 0;   // of the part that wants most, with the scratch if divided
+  std::vector<EngineUse> parts;  // in order; after the first, larger ones first
+  int64_t workspace_bytes = 0;   // of the part that wants most, with its addition
   double seconds = 0;            // of all parts
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };

@@ -29,14 +29,18 @@ bool IsSliced(const StepSignature& whole, const StepSignature& part, size_t posi
          part.operands[position].tensor.shape.n() == BatchOf(part);
 }
 
+// How a part's gradients come to the sum.
+enum class Sum : uint8_t { kWrites, kAddsByItself, kFromScratch };
+
 // One part: a kernel, and by how much each of its operands lies behind the whole step's.
 struct Part {
   size_t kernel = 0;
+  Sum sum = Sum::kWrites;
   std::vector<int64_t> offsets;  // parallel to the signature's operands
 };
 
 // The addition of one gradient of a part to the sum.
-struct Addition {
+struct ScratchSum {
   size_t operand = 0;  // position in the signature
   std::unique_ptr<Kernel> kernel;
   int64_t scratch_offset = 0;
@@ -47,14 +51,24 @@ class DividedKernel final : public Kernel {
   absl::Status AddPart(Backend& backend, const StepSignature& whole, const EngineUse& use,
                        int64_t first_image, int64_t workspace_bytes) {
     const StepSignature signature = WithBatch(whole, use.batch);
-    const auto same = std::find(made_.begin(), made_.end(), use);
-    Part part = {.kernel = static_cast<size_t>(same - made_.begin())};
-    if (same == made_.end()) {
+    Part part;
+    if (first_image > 0 && SumsParts(whole)) {
+      ASSIGN_OR_RETURN(const bool adds,
+                       AddsByItself(backend, signature, use.engine, workspace_bytes));
+      part.sum = adds ? Sum::kAddsByItself : Sum::kFromScratch;
+    }
+    if (part.sum == Sum::kFromScratch && additions_.empty())
+      RETURN_IF_ERROR(AddAdditions(backend, whole));
+    const Made made = {use, part.sum};
+    part.kernel = static_cast<size_t>(std::find(made_.begin(), made_.end(), made) - made_.begin());
+    if (part.kernel == made_.size()) {
       ASSIGN_OR_RETURN(
           std::unique_ptr<Kernel> kernel,
-          MakeKernelWithin(backend, signature, use.engine, workspace_bytes - scratch_bytes_));
+          MakeKernelWithin(backend,
+                           part.sum == Sum::kAddsByItself ? AddingSignature(signature) : signature,
+                           use.engine, workspace_bytes - ScratchOf(part)));
       kernels_.push_back(std::move(kernel));
-      made_.push_back(use);
+      made_.push_back(made);
     }
     const int64_t batch = BatchOf(whole);
     for (size_t i = 0; i < whole.operands.size(); ++i) {
@@ -65,11 +79,27 @@ class DividedKernel final : public Kernel {
     return absl::OkStatus();
   }
 
+  absl::Status Run(const KernelArgs& args) override {
+    for (const Part& part : parts_) RETURN_IF_ERROR(RunPart(part, args));
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Made {
+    EngineUse use;
+    Sum sum = Sum::kWrites;
+    friend bool operator==(const Made&, const Made&) = default;
+  };
+
+  int64_t ScratchOf(const Part& part) const {
+    return part.sum == Sum::kFromScratch ? scratch_bytes_ : 0;
+  }
+
   absl::Status AddAdditions(Backend& backend, const StepSignature& signature) {
     for (size_t i = 0; i < signature.operands.size(); ++i) {
       const OperandSpec& operand = signature.operands[i];
       if (operand.operand.slot != Slot::kParamGrad) continue;
-      Addition addition = {.operand = i, .scratch_offset = scratch_bytes_};
+      ScratchSum addition = {.operand = i, .scratch_offset = scratch_bytes_};
       ASSIGN_OR_RETURN(addition.kernel,
                        MakeKernelWithin(backend, AdditionSignature(operand.tensor), "", 0));
       additions_.push_back(std::move(addition));
@@ -78,29 +108,22 @@ class DividedKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  absl::Status Run(const KernelArgs& args) override {
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      RETURN_IF_ERROR(RunPart(parts_[i], i == 0, args));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status RunPart(const Part& part, bool is_first, const KernelArgs& args) {
+  absl::Status RunPart(const Part& part, const KernelArgs& args) {
     std::byte* const workspace = static_cast<std::byte*>(args.workspace);
+    const int64_t scratch_bytes = ScratchOf(part);
     operands_.clear();
     for (size_t i = 0; i < part.offsets.size(); ++i)
       operands_.push_back(static_cast<std::byte*>(args.operands[i]) + part.offsets[i]);
-    if (!is_first) {
-      for (const Addition& addition : additions_)
+    if (part.sum == Sum::kFromScratch) {
+      for (const ScratchSum& addition : additions_)
         operands_[addition.operand] = workspace + addition.scratch_offset;
     }
     RETURN_IF_ERROR(kernels_[part.kernel]->Run(
         {.operands = operands_,
-         .workspace = workspace == nullptr ? nullptr : workspace + scratch_bytes_,
-         .workspace_bytes = args.workspace_bytes - scratch_bytes_}));
-    if (is_first) return absl::OkStatus();
-    for (const Addition& addition : additions_) {
+         .workspace = workspace == nullptr ? nullptr : workspace + scratch_bytes,
+         .workspace_bytes = args.workspace_bytes - scratch_bytes}));
+    if (part.sum != Sum::kFromScratch) return absl::OkStatus();
+    for (const ScratchSum& addition : additions_) {
       void* const sum = args.operands[addition.operand];
       void* const operands[] = {sum, workspace + addition.scratch_offset, sum};
       RETURN_IF_ERROR(addition.kernel->Run({.operands = operands}));
@@ -108,10 +131,10 @@ class DividedKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  std::vector<EngineUse> made_;                   // what kernels_ were made for
+  std::vector<Made> made_;                        // what kernels_ were made for
   std::vector<std::unique_ptr<Kernel>> kernels_;  // equal parts share one
   std::vector<Part> parts_;
-  std::vector<Addition> additions_;
+  std::vector<ScratchSum> additions_;  // where a part needs them
   int64_t scratch_bytes_ = 0;
   std::vector<void*> operands_;  // of the part at hand
 };
@@ -143,6 +166,31 @@ bool IsDivisible(const StepSignature& signature) {
   return signature.phase != Phase::kUpdate &&
          (signature.layer.As<Convolution>() != nullptr ||
           signature.layer.As<TransposedConvolution>() != nullptr);
+}
+
+bool SumsParts(const StepSignature& signature) {
+  return IsDivisible(signature) && signature.phase == Phase::kBackwardParams;
+}
+
+StepSignature AddingSignature(StepSignature signature) {
+  for (OperandSpec& operand : signature.operands) {
+    if (operand.operand.slot == Slot::kParamGrad) operand.access = Access::kAccumulate;
+  }
+  return signature;
+}
+
+bool AddsToGradients(const StepSignature& signature) {
+  return SumsParts(signature) && signature.Accumulates(operands::ParamGrad(0));
+}
+
+absl::StatusOr<bool> AddsByItself(EngineCatalog& catalog, const StepSignature& part,
+                                  std::string_view engine, int64_t workspace_bytes) {
+  const absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(AddingSignature(part));
+  if (absl::IsUnimplemented(engines.status())) return false;
+  RETURN_IF_ERROR(engines.status());
+  return std::any_of(engines->begin(), engines->end(), [&](const Engine& listed) {
+    return listed.id == engine && listed.workspace_bytes <= workspace_bytes;
+  });
 }
 
 int64_t DivisionScratchBytes(const StepSignature& signature) {
@@ -202,7 +250,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDividedKernel(Backend& backend,
                                                           int64_t workspace_bytes) {
   RETURN_IF_ERROR(CheckParts(signature, parts));
   auto kernel = std::make_unique<DividedKernel>();
-  if (parts.size() > 1) RETURN_IF_ERROR(kernel->AddAdditions(backend, signature));
   int64_t first_image = 0;
   for (const EngineUse& part : parts) {
     RETURN_IF_ERROR(kernel->AddPart(backend, signature, part, first_image, workspace_bytes));

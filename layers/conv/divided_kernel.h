@@ -3,10 +3,12 @@
 //
 // Images are independent, so forward and backward_data of a part are plain convolutions of a slice
 // of the operands. The gradients of the parameters are sums over the images: the first part writes
-// them, every later part goes to scratch space at the beginning of the workspace and is added. What
-// the engines want lies behind, the same bytes for every part:
+// them, and later ones add to them: by themselves where the library has their engine for that
+// within the workspace (cuDNN's beta), else by way of scratch space at its beginning, which a
+// kernel adds. Parts run one after another, so each has the whole workspace:
 //
-//   workspace  [dweight, dbias of a part)[what the part's engine wants ......)
+//   workspace  [what the engine of the first part, or of one that adds by itself, wants ....)
+//              [dweight, dbias of another part)[what its engine wants ......)
 //
 //   const EngineUse parts[] = {{"eng3_k2=0", 128}, {"eng3_k2=0", 128}};
 //   ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
@@ -36,7 +38,19 @@ bool IsDivisible(const StepSignature& signature);
 int64_t BatchGranularity(const StepSignature& signature);
 inline constexpr int64_t kOperandAlignment = 16;
 
-// Workspace, besides the engines' own, of a step in more than one part. 0 but for backward_params.
+// Whether what the parts compute adds up: backward_params.
+bool SumsParts(const StepSignature& signature);
+
+// Of a part that adds its gradients to those that are there; and whether it is one.
+StepSignature AddingSignature(StepSignature signature);
+bool AddsToGradients(const StepSignature& signature);
+
+// Whether the library has the engine for `part`, a step with the part's batch, so that it adds by
+// itself in so much workspace. Errors: the catalog's, but for UNIMPLEMENTED: then it does not.
+absl::StatusOr<bool> AddsByItself(EngineCatalog& catalog, const StepSignature& part,
+                                  std::string_view engine, int64_t workspace_bytes);
+
+// Workspace, besides its engine's own, of a part that does not. 0 but for backward_params.
 int64_t DivisionScratchBytes(const StepSignature& signature);
 
 // Of the kernel that adds a gradient to a sum of the same spec: operands are {sum, addend, sum}.

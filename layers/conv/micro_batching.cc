@@ -21,14 +21,15 @@ constexpr int64_t kNotDivided = std::numeric_limits<int64_t>::max();
 
 int64_t Picoseconds(double seconds) { return std::llround(seconds * kPicosecondsPerSecond); }
 
-// An engine on one part. The scratch and the addition that a division needs are counted in: in the
-// workspace of all parts but the whole batch, in the time of all parts. One addition too many, that
-// is, and equally many for all divisions with equally many parts.
+// An engine on one part.
 struct Part {
   int64_t workspace_bytes = 0;
   int64_t picoseconds = 0;
   const TimedEngine* engine = nullptr;
 };
+
+// By batch: rising workspace, falling time; what is beyond the limit is dropped from the back.
+using PartsByBatch = std::vector<std::vector<Part>>;
 
 // The fastest way to run some number of images.
 struct Best {
@@ -43,21 +44,27 @@ struct Best {
 // The dynamic program, for limits that fall from call to call.
 class DivisionTable {
  public:
-  DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch,
-                const Accumulation& accumulation);
+  DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch);
   std::optional<Configuration> Fastest(int64_t workspace_limit_bytes);
 
  private:
-  Best Divide(size_t batch) const;
-  Configuration Collect() const;
+  size_t batch() const { return rest_.size() - 1; }
+  Best Divide(size_t images) const;
+  Best DivideWhole() const;
+  Configuration Collect(const Best& whole) const;
 
-  int64_t addition_picoseconds_;
-  // By batch: rising workspace, falling time; what is beyond the limit is dropped from the back.
-  std::vector<std::vector<Part>> engines_;
-  std::vector<Best> best_;  // by batch
-  // Batches that are fastest in one part, so far. No other need be a part: its division will do.
+  PartsByBatch first_;      // as the first part
+  PartsByBatch later_;      // as another
+  std::vector<Best> rest_;  // by the number of images after the first part
+  // Rests that are fastest in one part, so far. No other need be a part: its division will do.
   std::vector<size_t> undivided_;
 };
+
+// What `part` and the best of the rest come to.
+Best Join(const Part& part, size_t images, const Best& rest) {
+  return {part.picoseconds + rest.picoseconds, 1 + rest.parts,
+          std::max(part.workspace_bytes, rest.workspace_bytes), static_cast<int64_t>(images)};
+}
 
 // Sorts, and leaves only the parts that are faster than all with less workspace.
 void KeepDesirable(std::vector<Part>& parts) {
@@ -72,70 +79,77 @@ void KeepDesirable(std::vector<Part>& parts) {
   parts.resize(kept);
 }
 
-DivisionTable::DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch,
-                             const Accumulation& accumulation)
-    : addition_picoseconds_(Picoseconds(accumulation.seconds)),
-      engines_(static_cast<size_t>(batch) + 1),
-      best_(engines_.size(), {.workspace_bytes = kNotDivided}) {
-  best_[0] = {.picoseconds = 0};
+void KeepWithin(int64_t limit_bytes, std::vector<Part>& parts) {
+  while (!parts.empty() && parts.back().workspace_bytes > limit_bytes) parts.pop_back();
+}
+
+DivisionTable::DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch)
+    : first_(static_cast<size_t>(batch) + 1),
+      later_(first_.size()),
+      rest_(first_.size(), {.workspace_bytes = kNotDivided}) {
+  rest_[0] = {.picoseconds = 0};
   for (const TimedEngine& engine : engines) {
     if (engine.batch < 1 || engine.batch > batch) continue;
-    const int64_t scratch_bytes = engine.batch < batch ? accumulation.scratch_bytes : 0;
-    engines_[static_cast<size_t>(engine.batch)].push_back(
-        {.workspace_bytes = engine.workspace_bytes + scratch_bytes,
-         .picoseconds = Picoseconds(engine.seconds) + addition_picoseconds_,
-         .engine = &engine});
+    const auto images = static_cast<size_t>(engine.batch);
+    const Part alone = {engine.workspace_bytes, Picoseconds(engine.seconds), &engine};
+    first_[images].push_back(alone);
+    later_[images].push_back({alone.workspace_bytes + engine.addition.workspace_bytes,
+                              alone.picoseconds + Picoseconds(engine.addition.seconds), &engine});
   }
-  for (std::vector<Part>& parts : engines_) KeepDesirable(parts);
+  for (std::vector<Part>& parts : first_) KeepDesirable(parts);
+  for (std::vector<Part>& parts : later_) KeepDesirable(parts);
 }
 
 std::optional<Configuration> DivisionTable::Fastest(int64_t workspace_limit_bytes) {
   const int64_t limit_bytes = std::min(workspace_limit_bytes, kNotDivided - 1);
+  for (std::vector<Part>& parts : first_) KeepWithin(limit_bytes, parts);
   undivided_.clear();
-  for (size_t batch = 1; batch < best_.size(); ++batch) {
-    std::vector<Part>& parts = engines_[batch];
-    while (!parts.empty() && parts.back().workspace_bytes > limit_bytes) parts.pop_back();
+  for (size_t images = 1; images < batch(); ++images) {
+    KeepWithin(limit_bytes, later_[images]);
     // What was fastest under a larger limit and still fits is fastest now.
-    if (best_[batch].workspace_bytes > limit_bytes) best_[batch] = Divide(batch);
-    if (best_[batch].parts == 1) undivided_.push_back(batch);
+    if (rest_[images].workspace_bytes > limit_bytes) rest_[images] = Divide(images);
+    if (rest_[images].parts == 1) undivided_.push_back(images);
   }
-  if (best_.back().picoseconds >= kNever) return std::nullopt;
-  return Collect();
+  const Best whole = DivideWhole();
+  if (whole.picoseconds >= kNever) return std::nullopt;
+  return Collect(whole);
 }
 
-Best DivisionTable::Divide(size_t batch) const {
+Best DivisionTable::Divide(size_t images) const {
   Best best;
-  if (!engines_[batch].empty()) {
-    const Part& part = engines_[batch].back();
-    best = {part.picoseconds, 1, part.workspace_bytes, static_cast<int64_t>(batch)};
-  }
+  if (!later_[images].empty()) best = Join(later_[images].back(), images, rest_[0]);
   for (const size_t size : undivided_) {
-    if (2 * size > batch) break;  // the smallest part is no larger than half
-    const Best& part = best_[size];
-    const Best& rest = best_[batch - size];
-    const int64_t picoseconds = part.picoseconds + rest.picoseconds;
-    if (picoseconds > best.picoseconds) continue;
-    const Best divided = {picoseconds, 1 + rest.parts,
-                          std::max(part.workspace_bytes, rest.workspace_bytes),
-                          static_cast<int64_t>(size)};
+    if (2 * size > images) break;  // the smallest part is no larger than half
+    const Best& rest = rest_[images - size];
+    if (rest_[size].picoseconds + rest.picoseconds > best.picoseconds) continue;
+    const Best divided = Join(later_[size].back(), size, rest);
     if (divided.Key() < best.Key()) best = divided;
   }
   return best;
 }
 
-Configuration DivisionTable::Collect() const {
-  const Best& whole = best_.back();
-  const int64_t picoseconds = whole.picoseconds - addition_picoseconds_;
+Best DivisionTable::DivideWhole() const {
+  Best best;
+  for (size_t size = batch(); size > 0; --size) {  // of equals, the largest is the first
+    if (first_[size].empty()) continue;
+    const Best divided = Join(first_[size].back(), size, rest_[batch() - size]);
+    if (divided.Key() < best.Key()) best = divided;
+  }
+  return best;
+}
+
+Configuration DivisionTable::Collect(const Best& whole) const {
   Configuration result = {
+      .parts = {{first_[static_cast<size_t>(whole.first_batch)].back().engine->engine,
+                 whole.first_batch}},
       .workspace_bytes = whole.workspace_bytes,
-      .seconds = static_cast<double>(picoseconds) / kPicosecondsPerSecond,
-  };
-  for (size_t left = best_.size() - 1; left > 0;) {
-    const auto size = static_cast<size_t>(best_[left].first_batch);
-    result.parts.push_back({engines_[size].back().engine->engine, best_[left].first_batch});
+      .seconds = static_cast<double>(whole.picoseconds) / kPicosecondsPerSecond};
+  for (size_t left = batch() - static_cast<size_t>(whole.first_batch); left > 0;) {
+    const auto size = static_cast<size_t>(rest_[left].first_batch);
+    result.parts.push_back({later_[size].back().engine->engine, rest_[left].first_batch});
     left -= size;
   }
-  std::sort(result.parts.begin(), result.parts.end(),
+  std::sort(result.parts.begin() + 1, result.parts.end(),
             [](const EngineUse& a, const EngineUse& b) { return a.batch > b.batch; });
   return result;
 }
@@ -170,15 +184,13 @@ std::vector<int64_t> MicroBatchSizes(DivisionPolicy policy, int64_t batch) {
 }
 
 std::optional<Configuration> FastestDivision(absl::Span<const TimedEngine> engines, int64_t batch,
-                                             int64_t workspace_limit_bytes,
-                                             const Accumulation& accumulation) {
-  return DivisionTable(engines, batch, accumulation).Fastest(workspace_limit_bytes);
+                                             int64_t workspace_limit_bytes) {
+  return DivisionTable(engines, batch).Fastest(workspace_limit_bytes);
 }
 
 std::vector<Configuration> DesirableConfigurations(absl::Span<const TimedEngine> engines,
-                                                   int64_t batch, int64_t workspace_limit_bytes,
-                                                   const Accumulation& accumulation) {
-  DivisionTable table(engines, batch, accumulation);
+                                                   int64_t batch, int64_t workspace_limit_bytes) {
+  DivisionTable table(engines, batch);
   std::vector<Configuration> front;
   std::optional<Configuration> next = table.Fastest(workspace_limit_bytes);
   for (; next.has_value(); next = table.Fastest(front.back().workspace_bytes - 1)) {

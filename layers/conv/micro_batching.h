@@ -3,7 +3,8 @@
 //
 // There are exponentially many divisions. A division's time is the sum of its parts' and its
 // workspace the largest of them, so under a limit T(b) = min(T_u(b), min_u T_u(u) + T(b - u)): the
-// fastest way for b images is one engine, or a first part and the fastest way for the rest. That
+// fastest way for b images is one engine, or a part and the fastest way for the rest. Parts after
+// the first may cost more (Addition), so the first is chosen last. The time of the whole
 // time only changes with the limit where an engine begins to fit, and the desirable configurations
 // are the steps:
 //
@@ -54,8 +55,7 @@ inline bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 // first by name. Empty where nothing fits. Engines for parts larger than the batch are ignored.
 // *Complexity*: O(batch x sizes), whatever the number of divisions.
 std::optional<Configuration> FastestDivision(absl::Span<const TimedEngine> engines, int64_t batch,
-                                             int64_t workspace_limit_bytes,
-                                             const Accumulation& accumulation = {});
+                                             int64_t workspace_limit_bytes);
 
 // The Pareto front: all configurations within the limit such that none is as fast in less
 // workspace or faster in as much, by rising workspace and strictly falling time. It loses no
@@ -64,8 +64,7 @@ std::optional<Configuration> FastestDivision(absl::Span<const TimedEngine> engin
 // each a byte below the last result's workspace, and only batches whose own best division no longer
 // fits are divided anew.
 std::vector<Configuration> DesirableConfigurations(absl::Span<const TimedEngine> engines,
-                                                   int64_t batch, int64_t workspace_limit_bytes,
-                                                   const Accumulation& accumulation = {});
+                                                   int64_t batch, int64_t workspace_limit_bytes);
 
 // The last of the front (by rising workspace) that fits; null where none does.
 const Configuration* FastestThatFits(absl::Span<const Configuration> front,

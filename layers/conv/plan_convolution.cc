@@ -20,15 +20,14 @@ absl::Status TooSmall(int64_t limit_bytes, int64_t least_bytes) {
 }
 
 // Empty where there is no way to run the step, whatever the limit.
-absl::StatusOr<std::optional<Configuration>> FastestOf(const TimedParts& known,
+absl::StatusOr<std::optional<Configuration>> FastestOf(const std::vector<TimedEngine>& known,
                                                        const StepSignature& step,
                                                        const ConvolutionOptions& options) {
   const int64_t batch = BatchOf(step);
   std::optional<Configuration> fastest =
-      FastestDivision(known.engines, batch, options.workspace_limit_bytes, known.accumulation);
+      FastestDivision(known, batch, options.workspace_limit_bytes);
   if (fastest.has_value()) return fastest;
-  const std::vector<Configuration> any =
-      DesirableConfigurations(known.engines, batch, kUnlimited, known.accumulation);
+  const std::vector<Configuration> any = DesirableConfigurations(known, batch, kUnlimited);
   if (any.empty()) return fastest;
   return TooSmall(options.workspace_limit_bytes, any.front().workspace_bytes);
 }
@@ -38,15 +37,15 @@ absl::StatusOr<std::optional<Configuration>> FastestByTime(const StepSignature& 
                                                            const ConvolutionOptions& options,
                                                            EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog.Engines(step));
-  TimedParts known = TimedPartsOf(step, listed, options.divisions, *options.timings);
+  std::vector<TimedEngine> known = TimedPartsOf(step, listed, options.divisions, *options.timings);
   if (options.deterministic)
-    std::erase_if(known.engines, [](const TimedEngine& timed) { return !timed.deterministic; });
+    std::erase_if(known, [](const TimedEngine& timed) { return !timed.deterministic; });
   for (;;) {
     ASSIGN_OR_RETURN(std::optional<Configuration> fastest, FastestOf(known, step, options));
     if (!fastest.has_value()) return fastest;
     ASSIGN_OR_RETURN(const std::optional<EngineUse> gone, FindUnlisted(step, *fastest, catalog));
     if (!gone.has_value()) return fastest;
-    std::erase_if(known.engines, [&](const TimedEngine& timed) {
+    std::erase_if(known, [&](const TimedEngine& timed) {
       return timed.engine == gone->engine && timed.batch == gone->batch;
     });
   }

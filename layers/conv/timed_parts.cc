@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "neap/core/status_macros.h"
 #include "neap/layers/conv/divided_kernel.h"
@@ -21,39 +22,69 @@ bool Lists(absl::Span<const Engine> engines, const std::string& id, int64_t work
   });
 }
 
+// Of adding by a kernel what a part wrote to scratch.
+Addition ScratchAddition(const StepSignature& signature, const KernelTimings& timings) {
+  Addition addition = {.workspace_bytes = DivisionScratchBytes(signature)};
+  for (const OperandSpec& operand : signature.operands) {
+    if (operand.operand.slot == Slot::kParamGrad)
+      addition.seconds += AdditionSeconds(operand.tensor, timings);
+  }
+  return addition;
+}
+
+// By itself where that was measured.
+void AddAdditions(const StepSignature& signature, const KernelTimings& timings,
+                  std::vector<TimedEngine>& engines) {
+  const Addition by_scratch = ScratchAddition(signature, timings);
+  std::vector<TimedEngine> adding = timings.Of(AddingSignature(signature));
+  const auto key = [](const TimedEngine& engine) { return std::tie(engine.batch, engine.engine); };
+  const auto precedes = [&](const TimedEngine& a, const TimedEngine& b) { return key(a) < key(b); };
+  std::sort(adding.begin(), adding.end(), precedes);
+  for (TimedEngine& engine : engines) {
+    const auto same = std::lower_bound(adding.begin(), adding.end(), engine, precedes);
+    const bool adds = same != adding.end() && key(*same) == key(engine);
+    engine.addition = by_scratch;
+    if (!adds) continue;
+    engine.addition = {
+        .workspace_bytes = std::max<int64_t>(0, same->workspace_bytes - engine.workspace_bytes),
+        .seconds = std::max(0.0, same->seconds - engine.seconds)};
+  }
+}
+
 }  // namespace
 
-TimedParts TimedPartsOf(const StepSignature& signature, absl::Span<const Engine> listed,
-                        DivisionPolicy divisions, const KernelTimings& timings) {
-  TimedParts known = {.engines = timings.Of(signature), .accumulation = {}};
+std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
+                                      absl::Span<const Engine> listed, DivisionPolicy divisions,
+                                      const KernelTimings& timings) {
+  std::vector<TimedEngine> known = timings.Of(signature);
   const int64_t batch = BatchOf(signature);
   const bool is_divisible = IsDivisible(signature);
   const int64_t granularity = is_divisible ? BatchGranularity(signature) : batch;
-  std::erase_if(known.engines, [&](const TimedEngine& engine) {
+  std::erase_if(known, [&](const TimedEngine& engine) {
     if (engine.batch == batch) return !Lists(listed, engine.engine, engine.workspace_bytes);
     return !is_divisible || !MayHave(divisions, engine.batch, granularity);
   });
-  if (!is_divisible) return known;
-  known.accumulation.scratch_bytes = DivisionScratchBytes(signature);
-  for (const OperandSpec& operand : signature.operands) {
-    if (operand.operand.slot == Slot::kParamGrad)
-      known.accumulation.seconds += AdditionSeconds(operand.tensor, timings);
-  }
+  if (SumsParts(signature)) AddAdditions(signature, timings, known);
   return known;
 }
 
 absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
                                                       const Configuration& configuration,
                                                       EngineCatalog& catalog) {
-  const bool is_divided = configuration.parts.size() > 1;
-  const int64_t bytes =
-      configuration.workspace_bytes - (is_divided ? DivisionScratchBytes(signature) : 0);
-  const EngineUse* last = nullptr;
+  const int64_t scratch_bytes = DivisionScratchBytes(signature);
+  const EngineUse* last = nullptr;  // but the first
   for (const EngineUse& part : configuration.parts) {
+    const bool is_first = &part == &configuration.parts.front();
     if (last != nullptr && part == *last) continue;
-    last = &part;
-    ASSIGN_OR_RETURN(const std::vector<Engine> engines,
-                     catalog.Engines(WithBatch(signature, part.batch)));
+    if (!is_first) last = &part;
+    const StepSignature like = WithBatch(signature, part.batch);
+    int64_t bytes = configuration.workspace_bytes;
+    if (!is_first && SumsParts(signature)) {
+      ASSIGN_OR_RETURN(const bool adds, AddsByItself(catalog, like, part.engine, bytes));
+      if (adds) continue;
+      bytes -= scratch_bytes;
+    }
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(like));
     if (!Lists(engines, part.engine, bytes)) return part;
   }
   return std::nullopt;

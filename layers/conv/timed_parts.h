@@ -2,8 +2,8 @@
 // run in, and what adding up the parts costs. It is what divisions are made from
 // (layers/conv/micro_batching.h).
 //
-//   TimedParts known = TimedPartsOf(step, engines, DivisionPolicy::kAll, timings);
-//   FastestDivision(known.engines, BatchOf(step), 64 * kMiB, known.accumulation);
+//   std::vector<TimedEngine> known = TimedPartsOf(step, engines, DivisionPolicy::kAll, timings);
+//   FastestDivision(known, BatchOf(step), 64 * kMiB);
 #pragma once
 
 #include <optional>
@@ -19,16 +19,12 @@
 
 namespace neap {
 
-struct TimedParts {
-  std::vector<TimedEngine> engines;
-  Accumulation accumulation;
-};
-
 // Of a step that is not divisible, for its whole batch alone. `listed`: the engines that the
 // catalog has for the whole batch; measured ones that are not among them, or want more workspace by
 // now, are left out.
-TimedParts TimedPartsOf(const StepSignature& signature, absl::Span<const Engine> listed,
-                        DivisionPolicy divisions, const KernelTimings& timings);
+std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
+                                      absl::Span<const Engine> listed, DivisionPolicy divisions,
+                                      const KernelTimings& timings);
 
 // A part of the configuration that the library has no more, or only in more workspace. Parts are
 // asked for here, when they are few, and not where there are hundreds. Errors: the catalog's.

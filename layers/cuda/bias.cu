@@ -46,6 +46,15 @@ struct BiasOp {
   }
 };
 
+struct BiasFinal {
+  float* dbias;
+  bool add;
+  __device__ void operator()(uint32_t c, const Sums::Of<double>& sums) const {
+    const float sum = static_cast<float>(sums.a);
+    dbias[c] = add ? dbias[c] + sum : sum;
+  }
+};
+
 }  // namespace
 
 int64_t ChannelScratchBytes(const ChannelShape& s) {
@@ -61,9 +70,9 @@ cudaError_t AddBias(const ChannelShape& s, const float* bias, float* y, cudaStre
   return MapChannels(s, AllAligned16(bias, y), BiasOp{bias, y}, stream);
 }
 
-cudaError_t BiasGradient(const ChannelShape& s, const float* dy, float* dbias, void* scratch,
-                         cudaStream_t stream) {
-  return Reduce(s, Aligned16(dy), SumOp{dy}, SumsFinal{dbias, nullptr}, scratch, stream);
+cudaError_t BiasGradient(const ChannelShape& s, const float* dy, float* dbias, bool add,
+                         void* scratch, cudaStream_t stream) {
+  return Reduce(s, Aligned16(dy), SumOp{dy}, BiasFinal{dbias, add}, scratch, stream);
 }
 
 }  // namespace neap::kernels

@@ -166,10 +166,10 @@ __global__ void __launch_bounds__(kWarp* kFinishRows)
 // Stores the sums.
 struct SumsFinal {
   float* first;
-  float* second;  // may be null
+  float* second;
   __device__ void operator()(uint32_t c, const Sums::Of<double>& sums) const {
     first[c] = static_cast<float>(sums.a);
-    if (second != nullptr) second[c] = static_cast<float>(sums.b);
+    second[c] = static_cast<float>(sums.b);
   }
 };
 

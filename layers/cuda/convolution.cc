@@ -49,7 +49,8 @@ ConvolutionProblem ProblemOf(const StepSignature& signature) {
           .y = signature.Spec(roles.y),
           .stride = layer.stride,
           .padding = layer.padding,
-          .dilation = layer.dilation};
+          .dilation = layer.dilation,
+          .accumulate = signature.Accumulates(roles.weight)};
 }
 
 class ConvolutionKernel final : public StreamKernel {
@@ -77,7 +78,8 @@ class ConvolutionKernel final : public StreamKernel {
     }
     if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
       const kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(Dy()));
-      return CudaStatus(kernels::BiasGradient(shape, args.Get<float>(Dy()), dbias,
+      const bool add = signature().Accumulates(ParamGrad(1));
+      return CudaStatus(kernels::BiasGradient(shape, args.Get<float>(Dy()), dbias, add,
                                               args.run.workspace, args.stream),
                         "convolution bias gradient");
     }

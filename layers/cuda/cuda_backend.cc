@@ -7,6 +7,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/conv/divided_kernel.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/cuda/candidates.h"
@@ -89,6 +90,11 @@ constexpr TableEntry kTable[] = {
     {Crop::kType, CropCandidates},
 };
 
+// The gradients of a convolution's parameters may be added to those of other images.
+bool CanAdd(const StepSignature& signature, Slot slot) {
+  return signature.CanAccumulate(slot) || (slot == Slot::kParamGrad && IsDivisible(signature));
+}
+
 // Every operand dense fp32 or tf32 (labels and indices aside), in one layout, and sums only where a
 // kernel can add.
 absl::Status CheckSupported(const StepSignature& signature) {
@@ -98,7 +104,7 @@ absl::Status CheckSupported(const StepSignature& signature) {
       return absl::UnimplementedError(
           absl::StrCat("no CUDA kernel for ", std::string(Name(dtype)), ": ", ToString(signature)));
     }
-    if (operand.access == Access::kAccumulate && !signature.CanAccumulate(operand.operand.slot)) {
+    if (operand.access == Access::kAccumulate && !CanAdd(signature, operand.operand.slot)) {
       return absl::UnimplementedError(absl::StrCat("no CUDA kernel that accumulates ",
                                                    ToString(operand.operand), ": ",
                                                    ToString(signature)));

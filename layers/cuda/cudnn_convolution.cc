@@ -22,7 +22,7 @@ std::string ConvolutionProblem::ToString() const {
   return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ",
                       weight.shape.ToString(), " y ", y.shape.ToString(), " stride ", stride.h, "x",
                       stride.w, " padding ", padding.h, "x", padding.w, " dilation ", dilation.h,
-                      "x", dilation.w);
+                      "x", dilation.w, accumulate ? " accumulated" : "");
 }
 
 namespace {
@@ -209,6 +209,41 @@ class ConvolutionGraph : public fe::graph::Graph {
   }
 
  private:
+  // The frontend's own operation overwrites the gradient: it has no beta.
+  fe::error_t create_cudnn_operations(
+      std::unordered_set<int64_t>& uids, std::vector<std::shared_ptr<fe::Operation>>& operations,
+      fe::graph::managed_backend_descriptor_t& raw_operations,
+      std::unordered_map<int64_t, std::shared_ptr<fe::Tensor>>& tensors) const override {
+    if (!problem_.accumulate)
+      return Graph::create_cudnn_operations(uids, operations, raw_operations, tensors);
+    const int64_t stride[] = {problem_.stride.h, problem_.stride.w};
+    const int64_t padding[] = {problem_.padding.h, problem_.padding.w};
+    const int64_t dilation[] = {problem_.dilation.h, problem_.dilation.w};
+    const fe::ConvDesc window = fe::ConvDescBuilder()
+                                    .setComputeType(fe::DataType_t::FLOAT)
+                                    .setMathMode(CUDNN_CROSS_CORRELATION)
+                                    .setSpatialDimCount(2)
+                                    .setSpatialStride(2, stride)
+                                    .setPrePadding(2, padding)
+                                    .setPostPadding(2, padding)
+                                    .setDilation(2, dilation)
+                                    .build();
+    fe::Operation operation =
+        fe::OperationBuilder(fe::DescriptorType_t::OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
+            .setxDesc(*tensors.at(kX))
+            .setdyDesc(*tensors.at(kY))
+            .setdwDesc(*tensors.at(kWeight))
+            .setcDesc(window)
+            .setAlpha(1.0F)
+            .setBeta(1.0F)
+            .build();
+    if (operation.get_status() != CUDNN_STATUS_SUCCESS)
+      return {fe::error_code_t::CUDNN_BACKEND_API_FAILED, operation.get_error()};
+    operations.push_back(std::make_shared<fe::Operation>(std::move(operation)));
+    uids.insert({kX, kWeight, kY});
+    return {};
+  }
+
   void AddOperation() {
     Tensor result;
     if (problem_.phase == Phase::kForward) {

@@ -33,6 +33,7 @@ struct ConvolutionProblem {
   Extent2d stride = 1;
   Extent2d padding = 0;
   Extent2d dilation = 1;
+  bool accumulate = false;  // backward_params: add to what `weight` has
 
   std::string ToString() const;
 };

@@ -67,7 +67,7 @@ class FullyConnectedKernel final : public StreamKernel {
     }
     if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
       return CudaStatus(kernels::BiasGradient(Rows(Dy()), args.Get<float>(Dy()), dbias,
-                                              args.run.workspace, args.stream),
+                                              /*add=*/false, args.run.workspace, args.stream),
                         "fully connected bias gradient");
     }
     return absl::OkStatus();

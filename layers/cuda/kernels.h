@@ -86,8 +86,9 @@ cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands
 
 // bias.cu
 cudaError_t AddBias(const ChannelShape& shape, const float* bias, float* y, cudaStream_t stream);
-cudaError_t BiasGradient(const ChannelShape& shape, const float* dy, float* dbias, void* scratch,
-                         cudaStream_t stream);
+// dbias = (or, if `add`, +=) the sum of dy over the channel.
+cudaError_t BiasGradient(const ChannelShape& shape, const float* dy, float* dbias, bool add,
+                         void* scratch, cudaStream_t stream);
 
 // pooling.cu. Images are {outer, h, w, channels}; NCHW is outer = N * C, channels = 1.
 struct PoolShape {
@@ -185,8 +186,8 @@ struct DepthShape {
 };
 cudaError_t SpaceToDepth(const DepthShape& shape, const float* wide, float* deep,
                          cudaStream_t stream);
-// The opposite: every pixel from its place in `deep`, 0 where it has none.
-cudaError_t DepthToSpace(const DepthShape& shape, const float* deep, float* wide,
+// The opposite: every pixel from its place in `deep`, 0 where it has none; if `add`, added.
+cudaError_t DepthToSpace(const DepthShape& shape, const float* deep, float* wide, bool add,
                          cudaStream_t stream);
 
 }  // namespace neap::kernels

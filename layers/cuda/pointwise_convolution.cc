@@ -121,7 +121,7 @@ class PointwisePlan final : public ConvolutionPlan {
 
 std::optional<Engine> PointwiseEngine(const ConvolutionProblem& p) {
   const Shape& weight = p.weight.shape;
-  const bool applies = p.x.dtype == DType::kFp32 && p.x.layout == Layout::kNchw &&
+  const bool applies = !p.accumulate && p.x.dtype == DType::kFp32 && p.x.layout == Layout::kNchw &&
                        weight.h() == 1 && weight.w() == 1 && weight.c() == p.x.shape.c() &&
                        p.padding == Extent2d(0);
   if (!applies) return std::nullopt;

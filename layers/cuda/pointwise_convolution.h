@@ -18,7 +18,7 @@ namespace neap::cuda {
 
 inline constexpr std::string_view kPointwiseEngine = "cublaslt-1x1";
 
-// Empty where it does not apply: fp32, NCHW, one group, 1x1, no padding.
+// Empty where it does not apply: fp32, NCHW, one group, 1x1, no padding, a result that is written.
 std::optional<Engine> PointwiseEngine(const ConvolutionProblem& problem);
 // Whether it is likely to beat the deterministic engines of cuDNN.
 bool PointwiseIsFirstChoice(const ConvolutionProblem& problem);

@@ -25,6 +25,7 @@ ConvolutionProblem DeepProblem(const ConvolutionProblem& problem, Extent2d block
   ConvolutionProblem deep = problem;
   deep.stride = {problem.stride.h / block.h, problem.stride.w / block.w};
   deep.padding = 0;
+  deep.accumulate = false;  // added when it is put in place
   const Extent2d kernel = {RoundUp(weight.h(), block.h) / block.h,
                            RoundUp(weight.w(), block.w) / block.w};
   deep.weight.shape = DeepShape(weight, block, kernel);
@@ -58,6 +59,7 @@ class SpaceToDepthPlan final : public ConvolutionPlan {
                    const SpaceToDepth& deep, std::unique_ptr<ConvolutionPlan> plan)
       : runtime_(std::move(runtime)),
         phase_(problem.phase),
+        accumulate_(problem.accumulate),
         image_(DepthShapeOf(problem.x, deep.problem.x, deep.block, problem.padding)),
         filter_(DepthShapeOf(problem.weight, deep.problem.weight, deep.block, 0)),
         x_bytes_(deep.x_bytes()),
@@ -76,7 +78,7 @@ class SpaceToDepthPlan final : public ConvolutionPlan {
     }
     RETURN_IF_ERROR(plan_->Execute(deep, bytes + operand_bytes_));
     return CudaStatus(kernels::DepthToSpace(filter_, weight, static_cast<float*>(pointers.weight),
-                                            runtime_->stream),
+                                            accumulate_, runtime_->stream),
                       "depth to space");
   }
 
@@ -89,6 +91,7 @@ class SpaceToDepthPlan final : public ConvolutionPlan {
 
   SharedRuntime runtime_;
   Phase phase_;
+  bool accumulate_;
   kernels::DepthShape image_, filter_;
   int64_t x_bytes_, operand_bytes_;
   std::unique_ptr<ConvolutionPlan> plan_;

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Index>
 __global__ void __launch_bounds__(kThreads)
-    DepthToSpaceKernel(Blocks<Index> b, Index n, const float* __restrict__ deep,
+    DepthToSpaceKernel(Blocks<Index> b, Index n, bool add, const float* __restrict__ deep,
                        float* __restrict__ wide) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(kThreads)
   from.w = b.block_w.Split(at.w + b.padding_w, column);
   from.c = (row * b.block_w.divisor + column) * b.wide.channels.divisor + at.c;
   const bool has_place = from.h < b.deep.rows.divisor && from.w < b.deep.columns.divisor;
-  wide[i] = has_place ? deep[b.deep.IndexOf(from)] : 0.0F;
+  const float value = has_place ? deep[b.deep.IndexOf(from)] : 0.0F;
+  wide[i] = add ? wide[i] + value : value;
 }
 
 template <typename Index>
@@ -86,10 +87,10 @@ void LaunchSpaceToDepth(const DepthShape& s, int64_t n, const float* wide, float
 }
 
 template <typename Index>
-void LaunchDepthToSpace(const DepthShape& s, int64_t n, const float* deep, float* wide,
+void LaunchDepthToSpace(const DepthShape& s, int64_t n, const float* deep, float* wide, bool add,
                         cudaStream_t stream) {
   DepthToSpaceKernel<Index><<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
-      Blocks<Index>(s), static_cast<Index>(n), deep, wide);
+      Blocks<Index>(s), static_cast<Index>(n), add, deep, wide);
 }
 
 }  // namespace
@@ -101,10 +102,11 @@ cudaError_t SpaceToDepth(const DepthShape& s, const float* wide, float* deep, cu
   return cudaGetLastError();
 }
 
-cudaError_t DepthToSpace(const DepthShape& s, const float* deep, float* wide, cudaStream_t stream) {
+cudaError_t DepthToSpace(const DepthShape& s, const float* deep, float* wide, bool add,
+                         cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.h * s.w;
-  Fits32(n) ? LaunchDepthToSpace<uint32_t>(s, n, deep, wide, stream)
-            : LaunchDepthToSpace<uint64_t>(s, n, deep, wide, stream);
+  Fits32(n) ? LaunchDepthToSpace<uint32_t>(s, n, deep, wide, add, stream)
+            : LaunchDepthToSpace<uint64_t>(s, n, deep, wide, add, stream);
   return cudaGetLastError();
 }
 

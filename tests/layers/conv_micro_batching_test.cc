@@ -23,46 +23,54 @@ constexpr DivisionPolicy kPolicies[] = {DivisionPolicy::kUndivided, DivisionPoli
                                         DivisionPolicy::kAll};
 
 // Up to three engines for every size; times and workspaces from so few values that many are equal.
+// Every second instance is one whose parts add up: by scratch, or for less.
 Engines RandomEngines(std::mt19937& random, int64_t batch) {
+  const bool sums = random() % 2 == 0;
+  const Addition by_scratch = {static_cast<int64_t>(random() % 30),
+                               0.001 * static_cast<double>(random() % 3)};
   Engines engines;
   for (int64_t size = 1; size <= batch; ++size) {
     const int count = static_cast<int>(random() % 4);
     for (int i = 0; i < count; ++i) {
-      engines.push_back({absl::StrCat("engine", i), size,
-                         static_cast<int64_t>(random() % 5) * 10 * size,
-                         0.001 * static_cast<double>(1 + random() % 12)});
+      engines.push_back({.engine = absl::StrCat("engine", i),
+                         .batch = size,
+                         .workspace_bytes = static_cast<int64_t>(random() % 5) * 10 * size,
+                         .seconds = 0.001 * static_cast<double>(1 + random() % 12)});
+      if (sums && random() % 3 == 0) {
+        engines.back().addition = {static_cast<int64_t>(random() % 10),
+                                   0.001 * static_cast<double>(random() % 2)};
+      } else if (sums) {
+        engines.back().addition = by_scratch;
+      }
     }
   }
   return engines;
 }
 
-Accumulation RandomAccumulation(std::mt19937& random) {
-  if (random() % 2 == 0) return {};
-  return {static_cast<int64_t>(random() % 30), 0.001 * static_cast<double>(random() % 3)};
+// What `part` adds to the configuration.
+void Append(const TimedEngine& part, Configuration& configuration) {
+  const Addition addition = configuration.parts.empty() ? Addition{} : part.addition;
+  configuration.parts.push_back({part.engine, part.batch});
+  configuration.workspace_bytes =
+      std::max(configuration.workspace_bytes, part.workspace_bytes + addition.workspace_bytes);
+  configuration.seconds += part.seconds + addition.seconds;
 }
 
-// All divisions of `batch` images into parts no larger than `largest`.
-void Enumerate(const Engines& engines, const Accumulation& accumulation, int64_t batch,
-               int64_t largest, Configuration& begun, std::vector<Configuration>& all) {
-  if (batch == 0) {
-    all.push_back(begun);
-    if (begun.parts.size() > 1) all.back().workspace_bytes += accumulation.scratch_bytes;
-    return;
-  }
+// All divisions of `batch` images: any first part, then parts no larger than `largest`.
+void Enumerate(const Engines& engines, int64_t batch, int64_t largest, const Configuration& begun,
+               std::vector<Configuration>& all) {
+  if (batch == 0) return all.push_back(begun);
   for (const TimedEngine& engine : engines) {
     if (engine.batch > std::min(batch, largest)) continue;
     Configuration longer = begun;
-    longer.parts.push_back({engine.engine, engine.batch});
-    longer.workspace_bytes = std::max(longer.workspace_bytes, engine.workspace_bytes);
-    longer.seconds += engine.seconds + (begun.parts.empty() ? 0 : accumulation.seconds);
-    Enumerate(engines, accumulation, batch - engine.batch, engine.batch, longer, all);
+    Append(engine, longer);
+    Enumerate(engines, batch - engine.batch, begun.parts.empty() ? batch : engine.batch, longer,
+              all);
   }
 }
-std::vector<Configuration> AllDivisions(const Engines& engines, int64_t batch,
-                                        const Accumulation& accumulation) {
+std::vector<Configuration> AllDivisions(const Engines& engines, int64_t batch) {
   std::vector<Configuration> all;
-  Configuration nothing;
-  Enumerate(engines, accumulation, batch, batch, nothing, all);
+  Enumerate(engines, batch, batch, {}, all);
   return all;
 }
 
@@ -86,27 +94,21 @@ std::optional<Configuration> BestByBruteForce(const std::vector<Configuration>& 
 }
 
 // Asserts that it is a division, with the time and the workspace that it says.
-void CheckConsistent(const Configuration& configuration, const Engines& engines, int64_t batch,
-                     const Accumulation& accumulation) {
+void CheckConsistent(const Configuration& configuration, const Engines& engines, int64_t batch) {
   int64_t images = 0;
-  int64_t workspace_bytes = 0;
-  double seconds = 0;
+  Configuration again;
   for (const EngineUse& part : configuration.parts) {
     const auto engine = std::find_if(engines.begin(), engines.end(), [&](const TimedEngine& e) {
       return e.engine == part.engine && e.batch == part.batch;
     });
     REQUIRE(engine != engines.end());
     images += part.batch;
-    workspace_bytes = std::max(workspace_bytes, engine->workspace_bytes);
-    seconds += engine->seconds;
+    Append(*engine, again);
   }
-  const auto extra = static_cast<double>(configuration.parts.size() - 1);
-  if (extra > 0) workspace_bytes += accumulation.scratch_bytes;
   CHECK(images == batch);
-  CHECK(configuration.workspace_bytes == workspace_bytes);
-  CHECK(configuration.seconds ==
-        doctest::Approx(seconds + extra * accumulation.seconds).epsilon(1e-9));
-  CHECK(std::is_sorted(configuration.parts.rbegin(), configuration.parts.rend(),
+  CHECK(configuration.workspace_bytes == again.workspace_bytes);
+  CHECK(configuration.seconds == doctest::Approx(again.seconds).epsilon(1e-9));
+  CHECK(std::is_sorted(configuration.parts.rbegin(), configuration.parts.rend() - 1,
                        [](const EngineUse& a, const EngineUse& b) { return a.batch < b.batch; }));
 }
 
@@ -171,20 +173,30 @@ TEST_CASE("where nothing fits, or no sizes add up to the batch, there is no divi
 }
 
 TEST_CASE("a budget one byte short of the scratch falls back to the undivided step") {
-  const Engines engines = {{"slow", 4, 10, 5}, {"fast", 2, 30, 1}, {"fast", 4, 1000, 1}};
-  const Accumulation sums = {.scratch_bytes = 64, .seconds = 0.5};
-  CHECK(FastestDivision(engines, 4, 94, sums) ==
-        Configuration{{{"fast", 2}, {"fast", 2}}, 94, 2.5});
-  CHECK(FastestDivision(engines, 4, 93, sums) == Configuration{{{"slow", 4}}, 10, 5});
-  CHECK(FastestDivision(engines, 4, 999, sums)->workspace_bytes == 94);
-  CHECK(FastestDivision(engines, 4, 1000, sums) == Configuration{{{"fast", 4}}, 1000, 1});
+  const Addition sum = {.workspace_bytes = 64, .seconds = 0.5};
+  const Engines engines = {{"slow", 4, 10, 5}, {"fast", 2, 30, 1, true, sum}, {"fast", 4, 1000, 1}};
+  CHECK(FastestDivision(engines, 4, 94) == Configuration{{{"fast", 2}, {"fast", 2}}, 94, 2.5});
+  CHECK(FastestDivision(engines, 4, 93) == Configuration{{{"slow", 4}}, 10, 5});
+  CHECK(FastestDivision(engines, 4, 999)->workspace_bytes == 94);
+  CHECK(FastestDivision(engines, 4, 1000) == Configuration{{{"fast", 4}}, 1000, 1});
 }
 
 TEST_CASE("parts whose sums cost more than they gain stay together") {
-  const Engines engines = {{"a", 4, 0, 5}, {"a", 2, 0, 1}, {"a", 1, 0, 0.2}};
-  CHECK(FastestDivision(engines, 4, 0)->parts.size() == 4);
-  CHECK(FastestDivision(engines, 4, 0, {.seconds = 1})->parts.size() == 2);
-  CHECK(FastestDivision(engines, 4, 0, {.seconds = 4})->parts.size() == 1);
+  const auto parts = [](double sum_seconds) {
+    Engines engines = {{"a", 4, 0, 5}, {"a", 2, 0, 1}, {"a", 1, 0, 0.2}};
+    for (TimedEngine& engine : engines) engine.addition.seconds = sum_seconds;
+    return FastestDivision(engines, 4, 0)->parts.size();
+  };
+  CHECK(parts(0) == 4);
+  CHECK(parts(1) == 2);
+  CHECK(parts(4) == 1);
+}
+
+TEST_CASE("the part that adds up dearly goes first") {
+  const Addition dear = {.workspace_bytes = 100, .seconds = 9};
+  const Engines engines = {{"by_scratch", 1, 20, 1, true, dear}, {"by_itself", 3, 10, 2}};
+  CHECK(FastestDivision(engines, 4, 20) ==
+        Configuration{{{"by_scratch", 1}, {"by_itself", 3}}, 20, 3});
 }
 
 TEST_CASE("the fastest division is the best of all divisions, on random instances") {
@@ -194,15 +206,14 @@ TEST_CASE("the fastest division is the best of all divisions, on random instance
     CAPTURE(i);
     const auto batch = static_cast<int64_t>(1 + random() % 7);
     const Engines engines = RandomEngines(random, batch);
-    const Accumulation accumulation = RandomAccumulation(random);
-    const std::vector<Configuration> all = AllDivisions(engines, batch, accumulation);
+    const std::vector<Configuration> all = AllDivisions(engines, batch);
     for (int64_t limit_bytes = 0; limit_bytes <= 320; limit_bytes += 1 + limit_bytes / 10) {
       CAPTURE(limit_bytes);
       const auto expected = BestByBruteForce(all, limit_bytes);
-      const auto found = FastestDivision(engines, batch, limit_bytes, accumulation);
+      const auto found = FastestDivision(engines, batch, limit_bytes);
       REQUIRE(found.has_value() == expected.has_value());
       if (!found.has_value()) continue;
-      CheckConsistent(*found, engines, batch, accumulation);
+      CheckConsistent(*found, engines, batch);
       CHECK(found->seconds == doctest::Approx(expected->seconds).epsilon(1e-9));
       CHECK(found->parts.size() == expected->parts.size());
       CHECK(found->workspace_bytes == expected->workspace_bytes);
@@ -230,14 +241,12 @@ TEST_CASE("the desirable configurations are the Pareto front of all divisions") 
     CAPTURE(i);
     const auto batch = static_cast<int64_t>(1 + random() % 7);
     const Engines engines = RandomEngines(random, batch);
-    const Accumulation accumulation = RandomAccumulation(random);
     const auto limit_bytes = static_cast<int64_t>(random() % 320);
-    const auto expected =
-        FrontByBruteForce(AllDivisions(engines, batch, accumulation), limit_bytes);
-    const auto front = DesirableConfigurations(engines, batch, limit_bytes, accumulation);
+    const auto expected = FrontByBruteForce(AllDivisions(engines, batch), limit_bytes);
+    const auto front = DesirableConfigurations(engines, batch, limit_bytes);
     REQUIRE(front.size() == expected.size());
     for (size_t k = 0; k < front.size(); ++k) {
-      CheckConsistent(front[k], engines, batch, accumulation);
+      CheckConsistent(front[k], engines, batch);
       CHECK(front[k].workspace_bytes == expected[k].workspace_bytes);
       CHECK(front[k].seconds == doctest::Approx(expected[k].seconds).epsilon(1e-9));
     }
@@ -251,12 +260,11 @@ TEST_CASE("the front loses no optimum, and more workspace is never slower") {
     CAPTURE(i);
     const auto batch = static_cast<int64_t>(20 + random() % 40);
     const Engines engines = RandomEngines(random, batch);
-    const Accumulation accumulation = RandomAccumulation(random);
-    const auto front = DesirableConfigurations(engines, batch, 4000, accumulation);
+    const auto front = DesirableConfigurations(engines, batch, 4000);
     CHECK(FastestThatFits(front, -1) == nullptr);
     double seconds = std::numeric_limits<double>::infinity();
     for (int64_t limit_bytes = 0; limit_bytes <= 4000; limit_bytes += 7) {
-      const auto fastest = FastestDivision(engines, batch, limit_bytes, accumulation);
+      const auto fastest = FastestDivision(engines, batch, limit_bytes);
       const Configuration* const fits = FastestThatFits(front, limit_bytes);
       REQUIRE(fastest.has_value() == (fits != nullptr));
       if (fits == nullptr) continue;
@@ -275,7 +283,6 @@ TEST_CASE("undivided is never better than power-of-two, nor that than all") {
     CAPTURE(i);
     const auto batch = static_cast<int64_t>(1 + random() % 50);
     const Engines engines = RandomEngines(random, batch);
-    const Accumulation accumulation = RandomAccumulation(random);
     for (const int64_t limit_bytes : {0, 30, 100, 300, 3000}) {
       double seconds = std::numeric_limits<double>::infinity();
       for (const DivisionPolicy policy : kPolicies) {
@@ -284,7 +291,7 @@ TEST_CASE("undivided is never better than power-of-two, nor that than all") {
         for (const TimedEngine& engine : engines) {
           if (std::binary_search(sizes.begin(), sizes.end(), engine.batch)) used.push_back(engine);
         }
-        const auto fastest = FastestDivision(used, batch, limit_bytes, accumulation);
+        const auto fastest = FastestDivision(used, batch, limit_bytes);
         CHECK((fastest.has_value() || seconds == std::numeric_limits<double>::infinity()));
         if (!fastest.has_value()) continue;
         CHECK(fastest->seconds <= seconds);

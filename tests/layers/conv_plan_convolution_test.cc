@@ -25,6 +25,10 @@ class GrowingCatalog final : public EngineCatalog {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
     const int64_t batch = BatchOf(signature);
+    if (AddsToGradients(signature)) {
+      if (!adds) return absl::UnimplementedError("");
+      return std::vector<Engine>{{.id = "fast", .workspace_bytes = 110 * batch}};
+    }
     return std::vector<Engine>{
         {.id = "fast", .workspace_bytes = 100 * batch, .deterministic = is_fast_deterministic},
         {.id = "slow", .workspace_bytes = 30 * batch}};
@@ -32,6 +36,7 @@ class GrowingCatalog final : public EngineCatalog {
   std::string Versions() const override { return ""; }
 
   bool is_fast_deterministic = true;
+  bool adds = false;
 };
 
 StepSignature TenImages(Phase phase) {
@@ -98,6 +103,24 @@ TEST_CASE("gradients of parameters in parts need the scratch besides, to the byt
   CHECK(plan(divided_bytes)->workspace_bytes == divided_bytes);
   CHECK(PartsOf(plan(divided_bytes)) == Parts{{"fast", 5}, {"fast", 5}});
   CHECK(PartsOf(plan(divided_bytes - 1)) == Parts{{"slow", 10}});
+}
+
+TEST_CASE("an engine that adds gradients by itself needs no scratch for them") {
+  GrowingCatalog catalog;
+  catalog.adds = true;
+  const StepSignature step = TenImages(Phase::kBackwardParams);
+  const MadeUpTimings timings({{"fast", 5, 500, 0.6}, {"slow", 10, 300, 5}},
+                              {{"fast", 5, 550, 0.7}});
+  const auto plan = [&](int64_t limit_bytes) {
+    return PlanConvolution(step, {.workspace_limit_bytes = limit_bytes, .timings = &timings},
+                           catalog);
+  };
+  CHECK(PartsOf(plan(550)) == Parts{{"fast", 5}, {"fast", 5}});
+  CHECK(plan(550)->workspace_bytes == 550);
+  CHECK(plan(550)->seconds == doctest::Approx(0.6 + 0.7));
+  CHECK(PartsOf(plan(549)) == Parts{{"slow", 10}});
+  catalog.adds = false;  // any more
+  CHECK(PartsOf(plan(550)) == Parts{{"slow", 10}});
 }
 
 TEST_CASE("without timings the library's order decides, undivided where anything fits") {

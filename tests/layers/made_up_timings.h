@@ -1,4 +1,5 @@
-// Times of a test's own making, the same for every convolution.
+// Times of a test's own making, the same for every convolution; `adding`, of parts that add their
+// gradients by themselves.
 #pragma once
 
 #include <utility>
@@ -11,13 +12,15 @@ namespace neap::testing {
 
 class MadeUpTimings final : public KernelTimings {
  public:
-  explicit MadeUpTimings(std::vector<TimedEngine> engines) : engines_(std::move(engines)) {}
+  explicit MadeUpTimings(std::vector<TimedEngine> engines, std::vector<TimedEngine> adding = {})
+      : engines_(std::move(engines)), adding_(std::move(adding)) {}
   std::vector<TimedEngine> Of(const StepSignature& signature) const override {
+    if (AddsToGradients(signature)) return adding_;
     return IsDivisible(signature) ? engines_ : std::vector<TimedEngine>{};
   }
 
  private:
-  std::vector<TimedEngine> engines_;
+  std::vector<TimedEngine> engines_, adding_;
 };
 
 }  // namespace neap::testing
