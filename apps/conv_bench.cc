@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "apps/interrupt.h"
 #include "apps/progress.h"
 #include "neap/core/status_macros.h"
-#include "neap/layers/conv/timed_parts.h"
 #include "neap/layers/conv/workspace_division.h"
 #include "neap/layers/signature_text.h"
 
@@ -66,29 +67,47 @@ absl::StatusOr<ConvBenchResult> ConvBench::Run(const std::vector<ConvKernel>& ke
   }
   for (size_t i = 0; i < options_.limits_bytes.size(); ++i)
     result.totals.push_back(Total(result.kernels, i));
-  ASSIGN_OR_RETURN(result.workspace, Compare(kernels));
+  absl::StatusOr<WorkspaceComparison> workspace = Compare(kernels);
+  while (absl::IsAborted(workspace.status())) workspace = Compare(kernels);
+  RETURN_IF_ERROR(workspace.status());
+  result.workspace = *std::move(workspace);
+  result.engines_left_out = static_cast<int64_t>(left_out_.size());
   line.Show(static_cast<int64_t>(kernels.size()), static_cast<int64_t>(kernels.size()));
   line.End();
   return result;
 }
 
-absl::StatusOr<ConvTimes> ConvBench::AtLimits(const ConvKernel& kernel) {
+absl::StatusOr<std::vector<TimedEngine>> ConvBench::PartsOf(const ConvKernel& kernel,
+                                                            DivisionPolicy divisions) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog_->Engines(kernel.signature));
-  const auto fastest = [&](DivisionPolicy policy, int64_t limit_bytes,
-                           std::optional<TimedConfiguration>& result) -> absl::Status {
-    const std::vector<TimedEngine> known =
-        TimedPartsOf(kernel.signature, listed, policy, *timings_);
+  std::vector<TimedEngine> known = TimedPartsOf(kernel.signature, listed, divisions, *timings_);
+  const std::string operation = SignatureText(kernel.signature);
+  std::erase_if(known, [&](const TimedEngine& timed) {
+    return left_out_.contains(std::pair(operation, EngineUse{timed.engine, timed.batch}));
+  });
+  return known;
+}
+
+absl::StatusOr<std::optional<TimedConfiguration>> ConvBench::Fastest(const ConvKernel& kernel,
+                                                                     DivisionPolicy divisions,
+                                                                     int64_t limit_bytes) {
+  for (;;) {
+    ASSIGN_OR_RETURN(const std::vector<TimedEngine> known, PartsOf(kernel, divisions));
     const std::optional<Configuration> configuration =
         FastestDivision(known, BatchOf(kernel.signature), limit_bytes);
-    if (!configuration.has_value()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(result, Timed(kernel, *configuration));
-    return absl::OkStatus();
-  };
+    if (!configuration.has_value()) return std::nullopt;
+    absl::StatusOr<TimedConfiguration> timed = Timed(kernel, *configuration);
+    if (timed.ok()) return *std::move(timed);
+    if (!absl::IsAborted(timed.status())) return timed.status();
+  }
+}
+
+absl::StatusOr<ConvTimes> ConvBench::AtLimits(const ConvKernel& kernel) {
   ConvTimes times = {.kernel = kernel};
   for (int64_t limit_bytes : options_.limits_bytes) {
     ConvAtLimit at;
-    RETURN_IF_ERROR(fastest(DivisionPolicy::kUndivided, limit_bytes, at.undivided));
-    RETURN_IF_ERROR(fastest(options_.divisions, limit_bytes, at.divided));
+    ASSIGN_OR_RETURN(at.undivided, Fastest(kernel, DivisionPolicy::kUndivided, limit_bytes));
+    ASSIGN_OR_RETURN(at.divided, Fastest(kernel, options_.divisions, limit_bytes));
     times.at_limits.push_back(std::move(at));
   }
   return times;
@@ -115,9 +134,7 @@ absl::StatusOr<WorkspaceComparison> ConvBench::Compare(const std::vector<ConvKer
   const int64_t most = std::min(comparison.total_bytes, options_.MeasuredWorkspaceBytes(kernels));
   std::vector<std::vector<Configuration>> fronts;
   for (const ConvKernel& kernel : kernels) {
-    ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog_->Engines(kernel.signature));
-    const std::vector<TimedEngine> known =
-        TimedPartsOf(kernel.signature, listed, options_.divisions, *timings_);
+    ASSIGN_OR_RETURN(const std::vector<TimedEngine> known, PartsOf(kernel, options_.divisions));
     fronts.push_back(DesirableConfigurations(known, BatchOf(kernel.signature), most));
   }
   std::vector<Choice> separate;
@@ -170,10 +187,46 @@ absl::StatusOr<TimedConfiguration> ConvBench::Timed(const ConvKernel& kernel,
   const std::pair key(SignatureText(kernel.signature), configuration.parts);
   auto known = executed_.find(key);
   if (known == executed_.end()) {
-    ASSIGN_OR_RETURN(const double seconds, execute_(kernel.signature, configuration));
-    known = executed_.emplace(key, seconds).first;
+    const absl::StatusOr<double> seconds = execute_(kernel.signature, configuration);
+    if (absl::IsAborted(seconds.status()))
+      RETURN_IF_ERROR(LeaveOut(kernel, configuration, seconds.status()));
+    RETURN_IF_ERROR(seconds.status());
+    known = executed_.emplace(key, *seconds).first;
   }
   return TimedConfiguration{configuration, {configuration.seconds, known->second}};
+}
+
+absl::Status ConvBench::LeaveOut(const ConvKernel& kernel, const Configuration& configuration,
+                                 const absl::Status& reason) {
+  ASSIGN_OR_RETURN(const std::vector<EngineUse> failed, FindFailing(kernel, configuration));
+  for (const EngineUse& use : failed) {
+    left_out_.emplace(SignatureText(kernel.signature), use);
+    absl::FPrintF(stderr, "\nneap: %s %s: left out '%s' on %d images: %s\n", kernel.name,
+                  Name(kernel.signature.phase), use.engine, use.batch, reason.message());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<EngineUse>> ConvBench::FindFailing(const ConvKernel& kernel,
+                                                              const Configuration& configuration) {
+  std::vector<EngineUse> all;
+  for (const EngineUse& use : configuration.parts) {
+    if (std::find(all.begin(), all.end(), use) == all.end()) all.push_back(use);
+  }
+  if (all.size() == 1) return all;
+  std::vector<EngineUse> failing;
+  for (const EngineUse& use : all) {
+    const absl::Status alone =
+        execute_(WithBatch(kernel.signature, use.batch),
+                 {.parts = {use}, .workspace_bytes = configuration.workspace_bytes})
+            .status();
+    if (absl::IsAborted(alone)) {
+      failing.push_back(use);
+    } else if (!alone.ok()) {
+      return alone;
+    }
+  }
+  return failing.empty() ? all : failing;
 }
 
 }  // namespace neap::apps

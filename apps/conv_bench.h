@@ -7,6 +7,9 @@
 // sides of a comparison are measured in this run. The same configuration is measured once, so that
 // where dividing changes nothing the speedup is 1 and no noise.
 //
+// An engine that does not build or run is left out, and the choice made again: a library that lists
+// a hundred of them has one that fails.
+//
 //   ConvBench bench({.limits_bytes = {8 * kMiB, 64 * kMiB}}, timings, catalog, execute);
 //   ASSIGN_OR_RETURN(const ConvBenchResult result, bench.Run(kernels));
 #pragma once
@@ -19,11 +22,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "apps/conv_set.h"
 #include "neap/core/units.h"
 #include "neap/layers/conv/configuration.h"
 #include "neap/layers/conv/micro_batching.h"
+#include "neap/layers/conv/timed_parts.h"
 #include "neap/layers/kernel.h"
 #include "neap/layers/kernel_timings.h"
 
@@ -85,6 +90,7 @@ struct ConvBenchResult {
   std::vector<ConvTimes> kernels;
   std::vector<LimitTotal> totals;  // parallel to the limits
   WorkspaceComparison workspace;
+  int64_t engines_left_out = 0;  // they did not build or run: of a kernel and a batch each
 };
 
 struct ConvBenchOptions {
@@ -100,7 +106,7 @@ struct ConvBenchOptions {
 // *Ownership*: borrows timings and catalog.
 class ConvBench {
  public:
-  // Seconds that a configuration takes.
+  // Seconds that a configuration takes. ABORTED, with the reason, where it does not build or run.
   using Execute = std::function<absl::StatusOr<double>(const StepSignature&, const Configuration&)>;
   ConvBench(ConvBenchOptions options, const KernelTimings& timings, EngineCatalog& catalog,
             Execute execute)
@@ -109,8 +115,8 @@ class ConvBench {
         catalog_(&catalog),
         execute_(std::move(execute)) {}
 
-  // At least one kernel. With a line of progress on stderr. Errors: CANCELLED after Ctrl-C; of the
-  // catalog and of execution.
+  // At least one kernel. On stderr a line of progress, and one for each engine that is left out.
+  // Errors: CANCELLED after Ctrl-C; of the catalog; of execution but ABORTED.
   absl::StatusOr<ConvBenchResult> Run(const std::vector<ConvKernel>& kernels);
 
  private:
@@ -119,6 +125,13 @@ class ConvBench {
     const ConvKernel* kernel = nullptr;
     const Configuration* configuration = nullptr;
   };
+  // What there is to choose from.
+  absl::StatusOr<std::vector<TimedEngine>> PartsOf(const ConvKernel& kernel,
+                                                   DivisionPolicy divisions);
+  // Empty where nothing fits.
+  absl::StatusOr<std::optional<TimedConfiguration>> Fastest(const ConvKernel& kernel,
+                                                            DivisionPolicy divisions,
+                                                            int64_t limit_bytes);
   absl::StatusOr<ConvTimes> AtLimits(const ConvKernel& kernel);
   LimitTotal Total(const std::vector<ConvTimes>& kernels, size_t limit) const;
   absl::StatusOr<WorkspaceComparison> Compare(const std::vector<ConvKernel>& kernels);
@@ -126,13 +139,21 @@ class ConvBench {
                       const std::vector<std::vector<Configuration>>& fronts,
                       WorkspaceComparison& comparison);
   absl::StatusOr<std::optional<ConvSeconds>> Sum(const std::vector<Choice>& choices);
+  // ABORTED where it does not run: its engines are left out then, so choose again.
   absl::StatusOr<TimedConfiguration> Timed(const ConvKernel& kernel,
                                            const Configuration& configuration);
+  absl::Status LeaveOut(const ConvKernel& kernel, const Configuration& configuration,
+                        const absl::Status& reason);
+  // Those of its engines that fail alone; where none does, all.
+  absl::StatusOr<std::vector<EngineUse>> FindFailing(const ConvKernel& kernel,
+                                                     const Configuration& configuration);
 
   ConvBenchOptions options_;
   const KernelTimings* timings_;
   EngineCatalog* catalog_;
   Execute execute_;
+  // By operation and batch.
+  absl::flat_hash_set<std::pair<std::string, EngineUse>> left_out_;
   // By operation and configuration.
   absl::flat_hash_map<std::pair<std::string, std::vector<EngineUse>>, double> executed_;
 };

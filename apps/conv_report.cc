@@ -58,6 +58,12 @@ std::string TotalText(const LimitTotal& total, int64_t limit_bytes) {
       total.left_out > 0 ? absl::StrCat("without ", total.left_out, " that do not fit") : "");
 }
 
+std::string LeftOutText(int64_t engines) {
+  if (engines == 0) return "";
+  return absl::StrFormat("%d %s left out: not built, or failed when run\n", engines,
+                         engines == 1 ? "engine" : "engines");
+}
+
 std::string WorkspaceText(const WorkspaceComparison& c) {
   const auto times = [](const std::optional<ConvSeconds>& seconds) {
     return seconds.has_value() ? TimesText(*seconds) : kNothing;
@@ -161,7 +167,7 @@ std::string ToText(const ConvBenchReport& report) {
   text += "all kernels, each as often as it occurs\n";
   for (size_t i = 0; i < result.totals.size(); ++i)
     text += TotalText(result.totals[i], result.limits_bytes[i]);
-  return text + WorkspaceText(result.workspace);
+  return text + WorkspaceText(result.workspace) + LeftOutText(result.engines_left_out);
 }
 
 Json ToJson(const ConvBenchReport& report) {
@@ -180,7 +186,8 @@ Json ToJson(const ConvBenchReport& report) {
           {"versions", report.subject.versions},
           {"kernels", std::move(kernels)},
           {"totals", std::move(totals)},
-          {"workspace_division", WorkspaceJson(result.workspace)}};
+          {"workspace_division", WorkspaceJson(result.workspace)},
+          {"engines_left_out", result.engines_left_out}};
 }
 
 std::string ToCsv(const ConvBenchResult& result) {

@@ -282,10 +282,22 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
 
 absl::StatusOr<double> Profiler::MedianSeconds(const StepSignature& signature,
                                                const Configuration& configuration) {
-  if (OperandBytes(signature) > operand_bytes_ ||
-      configuration.workspace_bytes > arena_.size_bytes() - operand_bytes_) {
+  if (OperandBytes(signature) > operand_bytes_)
     return absl::InvalidArgumentError("larger than any step that is profiled");
+  if (configuration.workspace_bytes > arena_.size_bytes() - operand_bytes_) {
+    return absl::AbortedError(absl::StrCat("wants ", configuration.workspace_bytes,
+                                           " bytes of workspace, and there are ",
+                                           arena_.size_bytes() - operand_bytes_));
   }
+  const absl::StatusOr<double> seconds = ExecutedSeconds(signature, configuration);
+  if (seconds.ok()) return seconds;
+  // An engine's failure is the engine's, a device's stays: then this fails, too.
+  RETURN_IF_ERROR(device_->Synchronize());
+  return absl::AbortedError(seconds.status().message());
+}
+
+absl::StatusOr<double> Profiler::ExecutedSeconds(const StepSignature& signature,
+                                                 const Configuration& configuration) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
                    MakeDividedKernel(device_->backend(), signature, configuration.parts,
                                      configuration.workspace_bytes));

@@ -66,8 +66,9 @@ class Profiler {
   absl::Status MeasureNext();
 
   // How long a configuration takes as it is executed, all parts and additions. Not kept. Errors:
-  // INVALID_ARGUMENT where operands or workspace are larger than what is profiled; those of
-  // MakeDividedKernel().
+  // INVALID_ARGUMENT where the operands are larger than what is profiled; ABORTED, with the reason,
+  // where it wants more workspace than there is, does not build or does not run; the device's where
+  // that is lost with it.
   absl::StatusOr<double> MedianSeconds(const StepSignature& signature,
                                        const Configuration& configuration);
 
@@ -79,6 +80,8 @@ class Profiler {
   absl::StatusOr<std::vector<void*>> PlaceOperands(const StepSignature& signature);
   absl::StatusOr<Measurement> Measure(const StepSignature& signature, const Engine& engine,
                                       absl::Span<void* const> operands, double hopeless_seconds);
+  absl::StatusOr<double> ExecutedSeconds(const StepSignature& signature,
+                                         const Configuration& configuration);
   // After a warm-up; one sample where that takes `hopeless_seconds` or more.
   absl::StatusOr<std::vector<double>> Samples(Kernel& kernel, const KernelArgs& args,
                                               double hopeless_seconds);

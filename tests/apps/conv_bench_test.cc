@@ -152,7 +152,90 @@ TEST_CASE("what does not fit is a dash in the table, an empty field, null and no
   CHECK(svg.find("width=\"0.0\"") != std::string::npos);
 }
 
-TEST_CASE("an execution that fails ends the bench") {
+// Executions, of which those with a part of so many images fail.
+struct FailingExecutions {
+  int64_t failing_images = 0;
+  std::vector<std::string> configurations;
+
+  ConvBenchResult Run(const ConvBenchOptions& options) {
+    const MadeUpTimings timings;
+    OneEngine catalog;
+    const auto execute = [this](const StepSignature&,
+                                const Configuration& configuration) -> absl::StatusOr<double> {
+      configurations.push_back(ToString(configuration.parts));
+      for (const EngineUse& part : configuration.parts) {
+        if (part.batch == failing_images) return absl::AbortedError("no such kernel");
+      }
+      return 2 * configuration.seconds;
+    };
+    return ConvBench(options, timings, catalog, execute).Run({SomeKernels()[0]}).value();
+  }
+};
+
+TEST_CASE("an engine that does not run is left out, and the choice made again without it") {
+  FailingExecutions executions = {.failing_images = 8};
+  const ConvBenchResult result = executions.Run({.limits_bytes = {80}, .total_bytes = 240});
+  CHECK(executions.configurations == std::vector<std::string>{"e,1", "2 x 4 e,1", "8 x 1 e,1"});
+  CHECK(result.engines_left_out == 1);
+  const ConvAtLimit& at = result.kernels[0].at_limits[0];
+  CHECK(!at.undivided.has_value());
+  CHECK(at.divided->seconds.predicted == 8);
+  CHECK(result.totals[0].left_out == 3);
+  CHECK(result.workspace.divided->predicted == 3 * 8);
+  const ConvBenchReport report = {.subject = {}, .result = result};
+  CHECK(ToText(report).find("\n1 engine left out: ") != std::string::npos);
+  CHECK(ToJson(report).at("engines_left_out") == 1);
+}
+
+TEST_CASE("the division of one workspace is made again without an engine that does not run") {
+  FailingExecutions executions = {.failing_images = 8};
+  // Within the limit nobody takes the eight images at once; within the total all three do.
+  const ConvBenchResult result = executions.Run({.limits_bytes = {40}, .total_bytes = 240});
+  CHECK(executions.configurations == std::vector<std::string>{"2 x 4 e,1", "e,1", "8 x 1 e,1"});
+  CHECK(result.engines_left_out == 1);
+  CHECK(result.workspace.divided->executed == 2 * 3 * 8);
+}
+
+TEST_CASE("where every engine fails there is a dash, and the bench goes on") {
+  const MadeUpTimings timings;
+  OneEngine catalog;
+  ConvBench bench({.limits_bytes = {80}}, timings, catalog,
+                  [](const StepSignature&, const Configuration&) -> absl::StatusOr<double> {
+                    return absl::AbortedError("no such kernel");
+                  });
+  const ConvBenchResult result = bench.Run(SomeKernels()).value();
+  CHECK(result.engines_left_out == 4);  // 8, 4, 2 and 1 images; the kernels are one operation
+  CHECK(!result.totals[0].speedup().has_value());
+  CHECK(!result.workspace.divided.has_value());
+}
+
+// The fastest for eight images are six of one engine and two of another.
+class MixedTimings final : public KernelTimings {
+ public:
+  std::vector<TimedEngine> Of(const StepSignature&) const override {
+    return {{.engine = "a", .batch = 6, .workspace_bytes = 8, .seconds = 3},
+            {.engine = "b", .batch = 2, .workspace_bytes = 8, .seconds = 1},
+            {.engine = "c", .batch = 2, .workspace_bytes = 8, .seconds = 9}};
+  }
+};
+
+TEST_CASE("of a configuration that fails, the engine that fails alone is left out") {
+  const MixedTimings timings;
+  OneEngine catalog;
+  std::vector<std::string> configurations;
+  const auto execute = [&](const StepSignature&,
+                           const Configuration& configuration) -> absl::StatusOr<double> {
+    configurations.push_back(ToString(configuration.parts));
+    if (configurations.back().find('b') != std::string::npos) return absl::AbortedError("b");
+    return configuration.seconds;
+  };
+  ConvBench bench({.divisions = DivisionPolicy::kAll, .limits_bytes = {80}}, timings, catalog,
+                  execute);
+  bench.Run({SomeKernels()[0]}).value();
+  CHECK(configurations == std::vector<std::string>{"6 a + 2 b", "a", "b", "6 a + 2 c"});
+}
+
+TEST_CASE("an execution that fails for another reason ends the bench") {
   const MadeUpTimings timings;
   OneEngine catalog;
   ConvBench bench({.limits_bytes = {80}}, timings, catalog,

@@ -2,17 +2,20 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
 #include "neap/core/device/cpu_device.h"
 #include "neap/core/session.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/conv/divided_kernel.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/profiled_timings.h"
 #include "neap/layers/signature_text.h"
 #include "tests/core/scratch_directory.h"
+#include "tests/forwarding_device.h"
 
 namespace neap {
 namespace {
@@ -61,6 +64,40 @@ TEST_CASE("every engine of every step has a time, convolutions on parts of the b
     const bool in_parts = signature.layer.type() == "convolution" && step.phase != Phase::kUpdate;
     CHECK(engines.size() == (in_parts ? 3 : 1));  // 1, 2 and 4 images
   }
+}
+
+// Whose streams can be made to have failed.
+class LosableDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  bool lost = false;
+  absl::Status Synchronize() override {
+    return lost ? absl::InternalError("the device is lost") : ForwardingDevice::Synchronize();
+  }
+};
+
+TEST_CASE("a configuration that does not run is told from a device that is lost") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  LosableDevice device(*bench.device);
+  const std::vector<StepSignature> steps = KernelsOf(bench.program);
+  Profiler profiler = Profiler::Create(steps, {.samples = 1}, device, database).value();
+  const auto step = std::find_if(steps.begin(), steps.end(), IsDivisible);
+  REQUIRE(step != steps.end());
+  const Engine engine = device.backend().Engines(*step).value().front();
+  const Configuration runs = {.parts = {{engine.id, BatchOf(*step)}},
+                              .workspace_bytes = engine.workspace_bytes};
+  const Configuration unknown = {.parts = {{"no such engine", BatchOf(*step)}}};
+  const Configuration too_large = {.parts = runs.parts, .workspace_bytes = int64_t{1} << 50};
+  CHECK(profiler.MedianSeconds(*step, runs).value() > 0);
+  const absl::Status failed = profiler.MedianSeconds(*step, unknown).status();
+  CHECK(absl::IsAborted(failed));
+  CHECK(failed.message().find("'no such engine'") != std::string::npos);
+  CHECK(absl::IsAborted(profiler.MedianSeconds(*step, too_large).status()));
+  CHECK(profiler.MedianSeconds(*step, runs).ok());
+  device.lost = true;
+  CHECK(profiler.MedianSeconds(*step, unknown).status() ==
+        absl::InternalError("the device is lost"));
 }
 
 TEST_CASE("a profile that was stopped goes on where it was") {
