@@ -16,6 +16,7 @@
 #include "apps/conv_set.h"
 #include "apps/device_flag.h"
 #include "apps/flags.h"
+#include "apps/measured_device.h"
 #include "apps/measuring_flags.h"
 #include "apps/net_flags.h"
 #include "apps/outcome.h"
@@ -41,6 +42,7 @@ struct ConvBenchCommand {
   MeasuringFlags measuring;
   std::string csv_path;
   std::string chart_path;
+  bool plan_only = false;
   bool json = false;
 };
 
@@ -76,6 +78,10 @@ void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
             ReadBytes(&command.bench.total_bytes));
   flags.Add("csv", "FILE", "write a line for every kernel and limit", Text(&command.csv_path));
   flags.Add("chart", "FILE", "draw the speedups (SVG)", Text(&command.chart_path));
+  flags.Add("plan-only",
+            "predict by the database's times: nothing is measured or executed, and --device may be "
+            "any that it has",
+            &command.plan_only);
   flags.Add("json", "print one JSON object", &command.json);
 }
 
@@ -94,14 +100,15 @@ absl::StatusOr<std::vector<ConvKernel>> KernelsOf(ConvBenchCommand& command) {
   return kernels;
 }
 
-ConvBenchSubject SubjectOf(const ConvBenchCommand& command, const ProfileDatabase& database) {
+ConvBenchSubject SubjectOf(const ConvBenchCommand& command, const ProfiledDevice& device) {
   const std::optional<int64_t>& batch = command.net.options.batch;
   return {.set = absl::StrCat(command.net.name,
                               batch.has_value() ? absl::StrCat(", batch ", *batch) : ""),
           .format = absl::StrCat(command.net.dtype, " ", command.net.layout),
           .divisions = std::string(Name(command.measuring.options.divisions)),
-          .device = database.device().name,
-          .versions = database.device().versions};
+          .device = device.name,
+          .versions = device.versions,
+          .executed = !command.plan_only};
 }
 
 // Errors: CANCELLED after Ctrl-C.
@@ -128,7 +135,32 @@ absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
                     return profiler.MedianSeconds(signature, configuration);
                   });
   ASSIGN_OR_RETURN(ConvBenchResult result, bench.Run(kernels));
-  return ConvBenchReport{SubjectOf(command, database), std::move(result)};
+  return ConvBenchReport{SubjectOf(command, database.device()), std::move(result)};
+}
+
+absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const MeasuredDevice& measured) {
+  const auto is_missing = [&](const ConvKernel& kernel) {
+    return measured.timings->Of(kernel.signature).empty();
+  };
+  const auto missing = std::find_if(kernels.begin(), kernels.end(), is_missing);
+  if (missing == kernels.end()) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(
+      std::count_if(kernels.begin(), kernels.end(), is_missing), " of ", kernels.size(),
+      " kernels were not measured on ", measured.device.name, " (", measured.device.versions,
+      "), first of all ", missing->name, " ", std::string(Name(missing->signature.phase)), ", ",
+      missing->Shapes()));
+}
+
+// By a database alone.
+absl::StatusOr<ConvBenchReport> Predict(ConvBenchCommand& command) {
+  ASSIGN_OR_RETURN(const std::vector<ConvKernel> kernels, KernelsOf(command));
+  ASSIGN_OR_RETURN(const MeasuredDevice measured,
+                   OpenMeasuredDevice(command.measuring.database, command.measuring.device));
+  RETURN_IF_ERROR(CheckMeasured(kernels, measured));
+  command.bench.divisions = command.measuring.options.divisions;
+  ConvBench bench(command.bench, *measured.timings, *measured.catalog, /*execute=*/nullptr);
+  ASSIGN_OR_RETURN(ConvBenchResult result, bench.Run(kernels));
+  return ConvBenchReport{SubjectOf(command, measured.device), std::move(result)};
 }
 
 }  // namespace
@@ -145,7 +177,8 @@ absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  const absl::StatusOr<ConvBenchReport> report = Measure(command);
+  const absl::StatusOr<ConvBenchReport> report =
+      command.plan_only ? Predict(command) : Measure(command);
   if (absl::IsCancelled(report.status())) return kExitInterrupted;
   RETURN_IF_ERROR(report.status());
   // First: what took minutes must not be lost to a file that cannot be written.

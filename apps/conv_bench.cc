@@ -27,24 +27,25 @@ int64_t CountOf(const std::vector<ConvKernel>& kernels) {
 
 void AddTo(ConvSeconds& sum, const ConvSeconds& seconds, int64_t times) {
   sum.predicted += seconds.predicted * static_cast<double>(times);
-  sum.executed += seconds.executed * static_cast<double>(times);
+  if (seconds.executed.has_value())
+    sum.executed = sum.executed.value_or(0) + *seconds.executed * static_cast<double>(times);
 }
 
 }  // namespace
 
 std::optional<double> ConvAtLimit::speedup() const {
   if (!undivided.has_value() || !divided.has_value()) return std::nullopt;
-  return undivided->seconds.executed / divided->seconds.executed;
+  return undivided->seconds.best_known() / divided->seconds.best_known();
 }
 
 std::optional<double> LimitTotal::speedup() const {
-  if (divided.executed <= 0) return std::nullopt;
-  return undivided.executed / divided.executed;
+  if (divided.predicted <= 0) return std::nullopt;
+  return undivided.best_known() / divided.best_known();
 }
 
 std::optional<double> WorkspaceComparison::speedup() const {
   if (!separate.has_value() || !divided.has_value()) return std::nullopt;
-  return separate->executed / divided->executed;
+  return separate->best_known() / divided->best_known();
 }
 
 int64_t ConvBenchOptions::TotalBytes(const std::vector<ConvKernel>& kernels) const {
@@ -58,7 +59,7 @@ int64_t ConvBenchOptions::MeasuredWorkspaceBytes(const std::vector<ConvKernel>& 
 
 absl::StatusOr<ConvBenchResult> ConvBench::Run(const std::vector<ConvKernel>& kernels) {
   WatchForInterrupt();
-  const ProgressLine line("execute", "kernels");
+  const ProgressLine line(execute_ ? "execute" : "choose", "kernels");
   ConvBenchResult result = {.limits_bytes = options_.limits_bytes};
   for (const ConvKernel& kernel : kernels) {
     line.Show(static_cast<int64_t>(result.kernels.size()), static_cast<int64_t>(kernels.size()));
@@ -157,6 +158,7 @@ absl::Status ConvBench::Divide(const std::vector<ConvKernel>& kernels,
     if (fronts[k].empty()) return absl::OkStatus();
     all.insert(all.end(), static_cast<size_t>(kernels[k].count), fronts[k]);
     choices.insert(choices.end(), static_cast<size_t>(kernels[k].count), {&kernels[k]});
+    comparison.variables += kernels[k].count * static_cast<int64_t>(fronts[k].size());
   }
   const auto begin = std::chrono::steady_clock::now();
   const absl::StatusOr<WorkspaceDivision> division = DivideWorkspace(all, comparison.total_bytes);
@@ -184,6 +186,7 @@ absl::StatusOr<std::optional<ConvSeconds>> ConvBench::Sum(const std::vector<Choi
 absl::StatusOr<TimedConfiguration> ConvBench::Timed(const ConvKernel& kernel,
                                                     const Configuration& configuration) {
   if (Interrupted()) return absl::CancelledError("stopped");
+  if (!execute_) return TimedConfiguration{configuration, {configuration.seconds}};
   const std::pair key(SignatureText(kernel.signature), configuration.parts);
   auto known = executed_.find(key);
   if (known == executed_.end()) {

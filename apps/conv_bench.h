@@ -10,6 +10,9 @@
 // An engine that does not build or run is left out, and the choice made again: a library that lists
 // a hundred of them has one that fails.
 //
+// Without a device the database's times are all there is: nothing is executed then, and predictions
+// are compared.
+//
 //   ConvBench bench({.limits_bytes = {8 * kMiB, 64 * kMiB}}, timings, catalog, execute);
 //   ASSIGN_OR_RETURN(const ConvBenchResult result, bench.Run(kernels));
 #pragma once
@@ -39,8 +42,10 @@ inline constexpr size_t kMostLimits = 5;
 
 // Of a configuration, or summed.
 struct ConvSeconds {
-  double predicted = 0;  // by the database
-  double executed = 0;
+  double predicted = 0;                 // by the database
+  std::optional<double> executed = {};  // absent where nothing is
+
+  double best_known() const { return executed.value_or(predicted); }
 };
 
 struct TimedConfiguration {
@@ -77,6 +82,7 @@ struct WorkspaceComparison {
   int64_t kernels = 0;                  // equal ones too
   std::optional<ConvSeconds> separate;  // WR under total / kernels
   std::optional<ConvSeconds> divided;   // WD; absent where the kernels do not fit the total
+  int64_t variables = 0;                // of the 0-1 program: a kernel's configuration each
   int64_t used_bytes = 0;               // by WD
   double gap = 0;                       // proven
   double solver_seconds = 0;
@@ -106,7 +112,8 @@ struct ConvBenchOptions {
 // *Ownership*: borrows timings and catalog.
 class ConvBench {
  public:
-  // Seconds that a configuration takes. ABORTED, with the reason, where it does not build or run.
+  // Seconds that a configuration takes; null: nothing is executed. ABORTED, with the reason, where
+  // it does not build or run.
   using Execute = std::function<absl::StatusOr<double>(const StepSignature&, const Configuration&)>;
   ConvBench(ConvBenchOptions options, const KernelTimings& timings, EngineCatalog& catalog,
             Execute execute)

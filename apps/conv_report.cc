@@ -15,9 +15,10 @@ constexpr char kNothing[] = "-";
 
 double Ms(double seconds) { return seconds * 1e3; }
 
-// "12.345 (12.1)": as executed, and as predicted.
+// "12.345 (12.1)": as executed, and as predicted. "12.1" where nothing was executed.
 std::string TimesText(const ConvSeconds& seconds) {
-  return absl::StrFormat("%.4f (%.4f)", Ms(seconds.executed), Ms(seconds.predicted));
+  if (!seconds.executed.has_value()) return absl::StrFormat("%.4f", Ms(seconds.predicted));
+  return absl::StrFormat("%.4f (%.4f)", Ms(*seconds.executed), Ms(seconds.predicted));
 }
 
 std::string TimesText(const std::optional<TimedConfiguration>& timed) {
@@ -76,13 +77,17 @@ std::string WorkspaceText(const WorkspaceComparison& c) {
   absl::StrAppendFormat(&text, "  divided  %s, speedup %s\n", times(c.divided),
                         SpeedupText(c.speedup()));
   if (!c.divided.has_value()) return text;
-  absl::StrAppendFormat(&text, "  %s used; proven within %.4f%% of the best; solved in %.1f ms\n",
-                        FormatBytes(c.used_bytes), 100 * c.gap, Ms(c.solver_seconds));
+  absl::StrAppendFormat(
+      &text,
+      "  %s used; proven within %.4f%% of the best; a 0-1 program of %d variables "
+      "solved in %.1f ms\n",
+      FormatBytes(c.used_bytes), 100 * c.gap, c.variables, Ms(c.solver_seconds));
   return text;
 }
 
 Json TimesJson(const ConvSeconds& seconds) {
-  return {{"ms", Ms(seconds.executed)}, {"predicted_ms", Ms(seconds.predicted)}};
+  return {{"ms", seconds.executed.has_value() ? Json(Ms(*seconds.executed)) : Json()},
+          {"predicted_ms", Ms(seconds.predicted)}};
 }
 
 Json OrNull(const std::optional<ConvSeconds>& seconds) {
@@ -126,10 +131,15 @@ Json TotalJson(const LimitTotal& total, int64_t limit_bytes) {
 }
 
 Json WorkspaceJson(const WorkspaceComparison& c) {
-  return {{"total_bytes", c.total_bytes},     {"kernels", c.kernels},
-          {"limit_bytes", c.limit_bytes()},   {"separate", OrNull(c.separate)},
-          {"divided", OrNull(c.divided)},     {"speedup", OrNull(c.speedup())},
-          {"used_bytes", c.used_bytes},       {"gap", c.gap},
+  return {{"total_bytes", c.total_bytes},
+          {"kernels", c.kernels},
+          {"limit_bytes", c.limit_bytes()},
+          {"separate", OrNull(c.separate)},
+          {"divided", OrNull(c.divided)},
+          {"speedup", OrNull(c.speedup())},
+          {"variables", c.variables},
+          {"used_bytes", c.used_bytes},
+          {"gap", c.gap},
           {"solver_ms", Ms(c.solver_seconds)}};
 }
 
@@ -142,7 +152,9 @@ std::string Quoted(const std::string& text) {
 // ms, predicted ms, workspace, configuration.
 std::string Fields(const std::optional<TimedConfiguration>& timed) {
   if (!timed.has_value()) return ",,,";
-  return absl::StrFormat("%.6f,%.6f,%d,%s", Ms(timed->seconds.executed),
+  const std::optional<double>& executed = timed->seconds.executed;
+  return absl::StrFormat("%s,%.6f,%d,%s",
+                         executed.has_value() ? absl::StrFormat("%.6f", Ms(*executed)) : "",
                          Ms(timed->seconds.predicted), timed->configuration.workspace_bytes,
                          Quoted(ToString(timed->configuration.parts)));
 }
@@ -160,8 +172,11 @@ std::string SpeedupText(const std::optional<double>& speedup) {
 
 std::string ToText(const ConvBenchReport& report) {
   const ConvBenchResult& result = report.result;
-  std::string text = absl::StrFormat("convolutions of %s (%s)\nms as executed (as predicted)\n\n",
-                                     Title(report.subject), report.subject.versions);
+  std::string text = absl::StrFormat("convolutions of %s (%s)\n%s\n\n", Title(report.subject),
+                                     report.subject.versions,
+                                     report.subject.executed ? "ms as executed (as predicted)"
+                                                             : "ms as predicted from the "
+                                                               "database; nothing was executed");
   text += Row("limit", "undivided", "divided (WR)", "speedup", "   workspace  configuration");
   for (const ConvTimes& times : result.kernels) text += KernelText(times, result.limits_bytes);
   text += "all kernels, each as often as it occurs\n";
@@ -184,6 +199,7 @@ Json ToJson(const ConvBenchReport& report) {
           {"divisions", report.subject.divisions},
           {"device", report.subject.device},
           {"versions", report.subject.versions},
+          {"executed", report.subject.executed},
           {"kernels", std::move(kernels)},
           {"totals", std::move(totals)},
           {"workspace_division", WorkspaceJson(result.workspace)},

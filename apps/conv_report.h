@@ -15,6 +15,7 @@ struct ConvBenchSubject {
   std::string divisions;
   std::string device;
   std::string versions;
+  bool executed = true;  // else times are predictions alone
 };
 
 struct ConvBenchReport {

@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::string_view kNone = "none";
 
-absl::StatusOr<std::string> PathOf(const std::string& given) {
-  return given.empty() ? DefaultProfilePath() : absl::StatusOr<std::string>(given);
-}
-
 // Who names a file wants it read; the default may not be there.
 bool IsWanted(const std::string& given) {
   if (given == kNone) return false;
@@ -31,10 +27,14 @@ bool IsWanted(const std::string& given) {
 
 }  // namespace
 
+absl::StatusOr<std::string> ProfilePath(const std::string& given) {
+  return given.empty() ? DefaultProfilePath() : absl::StatusOr<std::string>(given);
+}
+
 absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,
                                             const DeviceDescription& device,
                                             const EngineCatalog& catalog) {
-  ASSIGN_OR_RETURN(const std::string file, PathOf(path));
+  ASSIGN_OR_RETURN(const std::string file, ProfilePath(path));
   return ProfileDatabase::Open(file, {.name = device.name, .versions = catalog.Versions()});
 }
 
@@ -76,7 +76,7 @@ absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& devi
                            .deterministic = !nondeterministic,
                            .workspace_limit_bytes = workspace_limit_bytes.value_or(kUnlimited)};
   if (!IsWanted(database)) return options;
-  ASSIGN_OR_RETURN(const std::string path, PathOf(database));
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
   absl::StatusOr<ProfileDatabase> opened =
       ProfileDatabase::OpenToRead(path, {.name = device.name, .versions = catalog.Versions()});
   if (opened.ok()) {

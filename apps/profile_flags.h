@@ -14,6 +14,9 @@
 
 namespace neap::apps {
 
+// The file that --database names; empty: the default. Errors: those of DefaultProfilePath().
+absl::StatusOr<std::string> ProfilePath(const std::string& given);
+
 // The database at `path` (empty: the default) for a device whose engines are `catalog`'s. Errors:
 // those of ProfileDatabase::Open().
 absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,

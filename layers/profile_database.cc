@@ -20,6 +20,11 @@ SELECT count(DISTINCT measurements.operation), count(median_seconds), count(fail
 FROM measurements JOIN systems ON systems.id = system WHERE device = ?1 AND versions = ?2
 )sql";
 
+constexpr char kDevices[] = R"sql(
+SELECT device, versions FROM systems JOIN measurements ON systems.id = system
+WHERE failure IS NULL GROUP BY system ORDER BY max(recorded_unix_ms) DESC, device, versions
+)sql";
+
 int64_t NowUnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -156,6 +161,17 @@ absl::StatusOr<ProfileCounts> ProfileDatabase::Counts() {
     });
   }));
   return counts;
+}
+
+absl::StatusOr<std::vector<ProfiledDevice>> ProfileDatabase::Devices() {
+  std::vector<ProfiledDevice> devices;
+  RETURN_IF_ERROR(Do([&](SqliteConnection& connection) {
+    devices.clear();
+    return connection.Run(kDevices, {}, [&](const SqliteRow& row) {
+      devices.push_back({row.Text(0), row.Text(1)});
+    });
+  }));
+  return devices;
 }
 
 absl::StatusOr<int64_t> ProfileDatabase::Merge(const std::string& other_path) {

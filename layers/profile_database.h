@@ -71,6 +71,9 @@ class ProfileDatabase {
   // *Complexity*: O(log rows + result).
   absl::StatusOr<std::vector<Measurement>> Measurements(std::string_view operation);
   absl::StatusOr<ProfileCounts> Counts();
+  // Of all devices and versions that something was measured on, those of the last measurement
+  // first.
+  absl::StatusOr<std::vector<ProfiledDevice>> Devices();
 
   // Takes over the rows of all devices and versions. Where both have one, that with more repeats
   // stays (so a time beats a failure), of equals the newer. All or nothing. Returns the number of

@@ -6,8 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "apps/conv_set.h"
+#include "neap/core/program.h"
+#include "neap/layers/profile_database.h"
+#include "neap/layers/signature_text.h"
+#include "neap/nets/registry.h"
 #include "tests/apps/command.h"
 
 namespace neap::testing {
@@ -125,6 +131,102 @@ TEST_CASE("bench conv divides one workspace no worse, by prediction, than into e
         doctest::Approx(Ms(division.at("separate")) / Ms(division.at("divided"))));
   const Json one_each = bench.Run().at("workspace_division");
   CHECK(one_each.at("total_bytes") == int64_t{5} * (8 << 20));
+}
+
+TEST_CASE("without a device bench conv predicts what it predicted where it measured") {
+  const Bench bench;
+  const Json measured = bench.Run();
+  const std::string device = measured.at("device");
+  const std::string csv = bench.directory.File("predicted.csv");
+  for (const std::string& name : {std::string("cpu"), device}) {
+    const Json predicted =
+        RunForJson(bench.Command({"--plan-only", "--device", name, "--csv", csv})).at(0);
+    CHECK(predicted.at("executed") == false);
+    CHECK(predicted.at("device") == device);
+    CHECK(predicted.at("versions") == measured.at("versions"));
+    for (size_t k = 0; k < 5; ++k) {
+      for (size_t i = 0; i < 3; ++i) {
+        const Json& here = predicted.at("kernels").at(k).at("limits").at(i);
+        const Json& there = measured.at("kernels").at(k).at("limits").at(i);
+        for (const char* side : {"undivided", "divided"}) {
+          CHECK(here.at(side).at("ms").is_null());
+          for (const char* same : {"predicted_ms", "configuration", "workspace_bytes"})
+            CHECK(here.at(side).at(same) == there.at(side).at(same));
+        }
+        CHECK(here.at("speedup").get<double>() >= 1 - 1e-9);
+      }
+    }
+    const Json& division = predicted.at("workspace_division");
+    for (const char* same : {"kernels", "variables", "used_bytes", "gap"})
+      CHECK(division.at(same) == measured.at("workspace_division").at(same));
+  }
+  CHECK(ReadCsv(csv)[1][5].empty());
+  CHECK(!ReadCsv(csv)[1][6].empty());
+  const std::string text = RunNeap(bench.Command({"--plan-only"})).out;
+  CHECK(text.find("nothing was executed") != std::string::npos);
+}
+
+// Times of six engines for every kernel and part of a network's convolutions, on a device that is
+// not here: more workspace is faster, and larger parts are.
+int64_t WriteMadeUpDatabase(const std::string& path, const std::string& net, int64_t batch) {
+  const Graph graph = nets::Build(net, {.batch = batch}).value();
+  const std::vector<apps::ConvKernel> kernels =
+      apps::ConvolutionsOf(BuildProgram(graph, {}).value());
+  ProfileDatabase database =
+      ProfileDatabase::Open(path, {.name = "NVIDIA H200", .versions = "cuDNN 9"}).value();
+  int64_t count = 0;
+  for (const apps::ConvKernel& kernel : kernels) {
+    count += kernel.count;
+    const StepSignature& step = kernel.signature;
+    const auto elements = static_cast<double>(step.operands[0].tensor.elements());
+    const double image_seconds = 1e-13 * elements * static_cast<double>(kernel.name.size());
+    for (int64_t part = 1; part <= batch; part *= 2) {
+      for (int e = 0; e < 6; ++e) {
+        const double seconds = image_seconds * (static_cast<double>(part) + 2) / (1.5 + e);
+        CHECK(
+            database
+                .Record(SignatureText(step), {.batch = part,
+                                              .engine = {.id = absl::StrCat("eng", e),
+                                                         .workspace_bytes = e * e * part * 100'000},
+                                              .median_seconds = seconds,
+                                              .repeats = 7})
+                .ok());
+      }
+    }
+  }
+  return count;
+}
+
+TEST_CASE("one workspace is divided among the kernels of real networks, from a database alone") {
+  for (const std::string net : {"resnet152", "densenet201"}) {
+    CAPTURE(net);
+    const ScratchDirectory directory;
+    const std::string database = directory.File("h200.db");
+    const int64_t kernels = WriteMadeUpDatabase(database, net, 32);
+    const Json report = RunForJson({"bench", "conv", "--plan-only", "--set", net, "--batch", "32",
+                                    "--database", database, "--device", "h200"})
+                            .at(0);
+    const Json& division = report.at("workspace_division");
+    CHECK(division.at("kernels") == kernels);
+    CHECK(kernels >= 450);
+    CHECK(division.at("variables").get<int64_t>() > 3 * kernels);
+    CHECK(division.at("gap").get<double>() < 1e-3);
+    CHECK(division.at("used_bytes") <= division.at("total_bytes"));
+    CHECK(division.at("speedup").get<double>() >= 1 - 1e-9);
+  }
+}
+
+TEST_CASE("what the database lacks is said by name") {
+  const ScratchDirectory directory;
+  const std::string database = directory.File("h200.db");
+  const std::vector<std::string> command = {"bench",   "conv", "--plan-only", "--set", "lenet",
+                                            "--batch", "8",    "--database",  database};
+  CheckRefused(command, 1, {"h200.db"});
+  WriteMadeUpDatabase(database, "lenet", 4);
+  CHECK(RunForJson(command).at(0).at("device") == "NVIDIA H200");
+  CheckRefused(Joined(command, {"--device", "cpu"}), 1, {"nothing was measured on", "NVIDIA H200"});
+  CheckRefused(Joined(command, {"--device", "h3000"}), 2, {"'h3000'"});
+  CheckRefused(Joined(command, {"--set", "alexnet"}), 1, {"14 of 14", "NVIDIA H200", "conv1"});
 }
 
 TEST_CASE("bench conv's table has the numbers of the CSV that it wrote") {

@@ -135,6 +135,23 @@ TEST_CASE("devices and library versions do not see each other's measurements") {
   CHECK(other.Counts()->operations == 0);
 }
 
+TEST_CASE("a database says which devices and versions it has, the last measured first") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("profile.db");
+  CHECK(OpenDatabase(path).Devices().value().empty());
+  REQUIRE(OpenDatabase(path, {"H200", "cudnn 8"}).Record("conv", Measured(1, "a", 20, 2)).ok());
+  REQUIRE(OpenDatabase(path, {"H200", "cudnn 9"}).Record("conv", Measured(1, "a", 20, 3)).ok());
+  REQUIRE(OpenDatabase(path, {"CPU", "onednn"}).Record("conv", Measured(1, "a", 20, 1)).ok());
+  REQUIRE(OpenDatabase(path, {"GPU", "none"})
+              .Record("conv", {.engine = {.id = "a"}, .failure = "no", .recorded_unix_ms = 9})
+              .ok());
+  std::vector<std::string> found;
+  const std::vector<ProfiledDevice> devices =
+      OpenDatabase(path, {"any", "other"}).Devices().value();
+  for (const ProfiledDevice& device : devices) found.push_back(device.name + " " + device.versions);
+  CHECK(found == std::vector<std::string>{"H200 cudnn 9", "H200 cudnn 8", "CPU onednn"});
+}
+
 TEST_CASE("what cannot have been measured is refused") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));

@@ -1,0 +1,32 @@
+// A device as a profile database has it: for commands that choose by measured times, and need
+// neither the device nor its libraries.
+//
+//   ASSIGN_OR_RETURN(const MeasuredDevice h200, OpenMeasuredDevice("h200.db", "h200"));
+//   h200.device.versions;  // "cuDNN 9.19.0, cuBLASLt 13.1.0"
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "neap/layers/kernel.h"
+#include "neap/layers/kernel_timings.h"
+#include "neap/layers/profile_database.h"
+
+namespace neap::apps {
+
+struct MeasuredDevice {
+  ProfiledDevice device;
+  std::unique_ptr<const KernelTimings> timings;
+  std::unique_ptr<EngineCatalog> catalog;  // the engines that were measured
+};
+
+// `database`: empty for the default. `device`: as --device takes it, or the name that the database
+// has; empty for the one that was measured last. Of several versions of its libraries, those that
+// were measured last.
+// Errors: NOT_FOUND naming the devices that the database has; those of ProfileDatabase::OpenToRead
+// and OpenPlanTarget().
+absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
+                                                  const std::string& device);
+
+}  // namespace neap::apps
