@@ -144,11 +144,11 @@ absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const Measure
   };
   const auto missing = std::find_if(kernels.begin(), kernels.end(), is_missing);
   if (missing == kernels.end()) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(
-      std::count_if(kernels.begin(), kernels.end(), is_missing), " of ", kernels.size(),
-      " kernels were not measured on ", measured.device.name, " (", measured.device.versions,
-      "), first of all ", missing->name, " ", std::string(Name(missing->signature.phase)), ", ",
-      missing->Shapes()));
+  return absl::NotFoundError(
+      absl::StrCat(std::count_if(kernels.begin(), kernels.end(), is_missing), " of ",
+                   kernels.size(), " kernels were not measured on ", measured.device.name, " (",
+                   measured.device.versions, "), first of all ", missing->name, " ",
+                   std::string(Name(missing->signature.phase)), ", ", missing->Shapes()));
 }
 
 // By a database alone.

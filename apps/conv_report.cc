@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "neap/core/units.h"
 
 namespace neap::apps {
@@ -143,12 +142,6 @@ Json WorkspaceJson(const WorkspaceComparison& c) {
           {"solver_ms", Ms(c.solver_seconds)}};
 }
 
-// Names of layers and engines are anybody's.
-std::string Quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
-}
-
 // ms, predicted ms, workspace, configuration.
 std::string Fields(const std::optional<TimedConfiguration>& timed) {
   if (!timed.has_value()) return ",,,";
@@ -156,7 +149,7 @@ std::string Fields(const std::optional<TimedConfiguration>& timed) {
   return absl::StrFormat("%s,%.6f,%d,%s",
                          executed.has_value() ? absl::StrFormat("%.6f", Ms(*executed)) : "",
                          Ms(timed->seconds.predicted), timed->configuration.workspace_bytes,
-                         Quoted(ToString(timed->configuration.parts)));
+                         CsvField(ToString(timed->configuration.parts)));
 }
 
 }  // namespace
@@ -216,7 +209,7 @@ std::string ToCsv(const ConvBenchResult& result) {
     for (size_t i = 0; i < result.limits_bytes.size(); ++i) {
       const ConvAtLimit& at = times.at_limits[i];
       const std::optional<double> speedup = at.speedup();
-      absl::StrAppend(&csv, Quoted(kernel.name), ",", std::string(Name(kernel.signature.phase)),
+      absl::StrAppend(&csv, CsvField(kernel.name), ",", std::string(Name(kernel.signature.phase)),
                       ",", kernel.Shapes(), ",", kernel.count, ",", result.limits_bytes[i], ",",
                       Fields(at.undivided), ",", Fields(at.divided), ",",
                       speedup.has_value() ? absl::StrFormat("%.4f", *speedup) : "", "\n");

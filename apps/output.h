@@ -13,6 +13,8 @@ using Json = nlohmann::ordered_json;
 void Print(const std::string& text);
 // The object on a line of its own.
 void PrintJson(const Json& object);
+// In quotes where CSV wants it (RFC 4180): names of layers and engines are anybody's.
+std::string CsvField(const std::string& text);
 // Errors: as AtomicFile.
 absl::Status WriteTextFile(const std::string& path, const std::string& text);
 

@@ -8,7 +8,9 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/device_flag.h"
+#include "apps/engine_list.h"
 #include "apps/flags.h"
+#include "apps/measured_device.h"
 #include "apps/measuring_flags.h"
 #include "apps/net_flags.h"
 #include "apps/outcome.h"
@@ -28,6 +30,7 @@ struct ProfileCommand {
   std::optional<int64_t> workspace_limit_bytes;
   std::vector<std::string> merged;
   std::string csv_path;
+  bool list = false;
   bool json = false;
 };
 
@@ -39,7 +42,12 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
             ReadBytes(&command.workspace_limit_bytes));
   flags.Add("merge", "FILE", "first take over another database's measurements",
             Texts(&command.merged));
-  flags.Add("csv", "FILE", "at last write all measurements as a table", Text(&command.csv_path));
+  flags.Add("list",
+            "measure nothing: print the engines of each step, with the times that the database has "
+            "(also of a device known by description)",
+            &command.list);
+  flags.Add("csv", "FILE", "at last write all measurements, or the list, as a table",
+            Text(&command.csv_path));
   flags.Add("json", "print one JSON object", &command.json);
 }
 
@@ -49,10 +57,14 @@ struct Result {
   int64_t measured = 0, known = 0, failed = 0;
 };
 
+absl::StatusOr<Program> BuildNet(ProfileCommand& command) {
+  ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
+  return BuildProgram(graph, {.mode = Mode::kTraining});
+}
+
 absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& database,
                      Result& result) {
-  ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
-  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
+  ASSIGN_OR_RETURN(const Program program, BuildNet(command));
   ProfileOptions options = command.measuring.options;
   if (command.workspace_limit_bytes.has_value())
     options.workspace_limit_bytes = *command.workspace_limit_bytes;
@@ -63,6 +75,51 @@ absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& d
   result.known = profiler.known();
   result.failed = profiler.failed();
   return absl::OkStatus();
+}
+
+absl::StatusOr<PlanTarget> OpenListed(const std::string& device) {
+  if (!device.empty()) return OpenPlanTarget(device, "");
+  PlanTarget target;
+  ASSIGN_OR_RETURN(target.device, OpenDevice(""));
+  target.description = target.device->description();
+  return target;
+}
+
+// Of a device whose library is not here, the engines that were measured.
+absl::StatusOr<EngineList> List(ProfileCommand& command) {
+  ASSIGN_OR_RETURN(const Program program, BuildNet(command));
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenListed(command.measuring.device));
+  EngineList list = {.net = command.net.name,
+                     .device = {target.description.name, target.engines().Versions()}};
+  EngineSource source = {.catalog = &target.engines()};
+  if (list.device.versions.empty()) {
+    const absl::StatusOr<MeasuredDevice> measured =
+        OpenMeasuredDevice(command.measuring.database, list.device.name);
+    if (measured.ok()) {
+      list.device = measured->device;
+      source.catalog = nullptr;
+    }
+  }
+  ASSIGN_OR_RETURN(list.database, ProfilePath(command.measuring.database));
+  absl::StatusOr<ProfileDatabase> database =
+      ProfileDatabase::OpenToRead(list.database, list.device);
+  if (database.ok()) {
+    source.database = &*database;
+  } else if (command.measuring.database.empty() && absl::IsNotFound(database.status())) {
+    list.database.clear();
+  } else {
+    return database.status();
+  }
+  ASSIGN_OR_RETURN(list.kernels, ListKernels({&program, 1}, source));
+  return list;
+}
+
+absl::StatusOr<int> RunList(ProfileCommand& command) {
+  if (command.net.name.empty()) return BadUsage("--list: of which network?");
+  ASSIGN_OR_RETURN(const EngineList list, List(command));
+  command.json ? PrintJson(ToJson(list)) : Print(ToText(list));
+  if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(list)));
+  return 0;
 }
 
 void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
@@ -102,6 +159,7 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
+  if (command.list) return RunList(command);
   if (command.net.name.empty() && command.merged.empty() && command.csv_path.empty())
     return BadUsage("nothing to do: name a network, --merge or --csv");
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));

@@ -5,10 +5,16 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "neap/core/program.h"
+#include "neap/layers/described_catalog.h"
+#include "neap/layers/profile_database.h"
+#include "neap/layers/signature_text.h"
+#include "neap/nets/registry.h"
 #include "tests/apps/command.h"
 #include "tests/core/scratch_directory.h"
 
@@ -60,6 +66,101 @@ TEST_CASE("a profile that is killed loses at most the measurement at hand, two a
   CHECK(whole.at("known") == alone.at("measured"));
 }
 
+// Of the list, engines that have a time.
+int CountTimed(const Json& list) {
+  int count = 0;
+  for (const Json& kernel : list.at("kernels")) {
+    for (const Json& engine : kernel.at("engines"))
+      count += engine.at("median_ms").is_null() ? 0 : 1;
+  }
+  return count;
+}
+
+TEST_CASE(
+    "a network's engines are listed, with the times that were measured, and none are measured") {
+  const ScratchDirectory directory;
+  const std::string database = directory.File("profile.db");
+  const std::vector<std::string> list = {"profile", "lenet", "--list",     "--device", "cpu",
+                                         "--batch", "4",     "--database", database};
+  CheckRefused(list, 1, {"profile.db"});  // who names a file wants it read
+  RunForJson({"profile", "lenet", "--device", "cpu", "--batch", "2", "--samples", "1",
+              "--divisions", "undivided", "--database", database});
+  const Json before = RunForJson(list).at(0);
+  const Json profiled = RunForJson(Joined(Profile(database), {"--divisions", "undivided"})).at(0);
+  const std::string csv = directory.File("engines.csv");
+  const Json after = RunForJson(Joined(list, {"--csv", csv})).at(0);
+  CHECK(CountTimed(after) > CountTimed(before));
+  CHECK(CountTimed(after) - CountTimed(before) == profiled.at("measured").get<int>());
+  CHECK(after.at("versions") == profiled.at("versions"));
+  CHECK(after.at("kernels").size() == before.at("kernels").size());
+  bool found = false;
+  size_t lines = 1;
+  for (const Json& kernel : after.at("kernels")) {
+    double last_ms = 0;
+    REQUIRE(!kernel.at("engines").empty());
+    for (const Json& engine : kernel.at("engines")) {
+      CHECK(engine.at("median_ms").get<double>() >= last_ms);
+      CHECK(engine.at("spread").get<double>() >= 0);
+      CHECK(engine.at("listed") == true);
+      last_ms = engine.at("median_ms");
+      ++lines;
+    }
+    found = found || (kernel.at("name") == "conv2 forward" && kernel.at("batch") == 4 &&
+                      kernel.at("engines").size() > 1);
+  }
+  CHECK(found);
+  const std::string table = ReadText(csv);
+  CHECK(static_cast<size_t>(std::count(table.begin(), table.end(), '\n')) == lines);
+  const std::string text = RunNeap(list).out;
+  CHECK(text.find("\nconv2 forward, batch 4: convolution forward training") != std::string::npos);
+  CHECK(text.find("deterministic") != std::string::npos);
+}
+
+TEST_CASE(
+    "engines of a device that is not here are listed, without its library those that were "
+    "measured") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("h200.db");
+  const std::vector<std::string> list = {"profile", "lenet", "--list", "--device", "h200"};
+  const Outcome plain = RunNeap(list);
+  CHECK(plain.exit_code == 0);
+  CHECK(plain.out.find("NVIDIA H200") != std::string::npos);
+  CHECK(plain.out.find("conv1 forward, batch 32") != std::string::npos);
+  const Graph graph = nets::Build("lenet", {.batch = 32}).value();
+  const Program program = BuildProgram(graph, {}).value();
+  const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
+  const bool has_library = !(*catalog)->Versions().empty();
+  ProfileDatabase database =
+      ProfileDatabase::Open(path, {.name = "NVIDIA H200",
+                                   .versions = has_library ? (*catalog)->Versions() : "cuDNN 9"})
+          .value();
+  const std::string operation = SignatureText(program.Signature(program.steps.front()));
+  const auto record = [&](const std::string& engine, double seconds, const std::string& failure) {
+    REQUIRE(database
+                .Record(operation, {.batch = 32,
+                                    .engine = {.id = engine, .deterministic = false},
+                                    .median_seconds = seconds,
+                                    .spread = seconds > 0 ? 0.01 : 0,
+                                    .repeats = seconds > 0 ? 7 : 0,
+                                    .failure = failure})
+                .ok());
+  };
+  record("slow", 2e-3, "");
+  record("fast", 1e-3, "");
+  record("broken", 0, "no such kernel");
+  const Json report = RunForJson(Joined(list, {"--database", path})).at(0);
+  CHECK(CountTimed(report) == 2);
+  const Json& engines = report.at("kernels").at(0).at("engines");
+  CHECK(engines.at(0).at("engine") == "fast");
+  CHECK(engines.at(0).at("median_ms") == doctest::Approx(1));
+  CHECK(engines.at(0).at("deterministic") == false);
+  CHECK(engines.at(0).at("listed") == !has_library);
+  CHECK(engines.at(1).at("engine") == "slow");
+  CHECK(engines.back().at("failure") == "no such kernel");
+  const std::string text = RunNeap(Joined(list, {"--database", path})).out;
+  CHECK(text.find("failed: no such kernel\n") != std::string::npos);
+}
+
 TEST_CASE("databases are merged and written as a table without a network") {
   const ScratchDirectory directory;
   const std::string from = directory.File("from.db"), to = directory.File("to.db");
@@ -89,6 +190,7 @@ TEST_CASE("a database that is none is set aside by who measures, and refused by 
 TEST_CASE("what profile cannot do is said in one line") {
   CheckRefused({"profile"}, 2, {"nothing to do"});
   CheckRefused({"profile", "lenet", "--device", "h200"}, 2, {"h200", "not trained on"});
+  CheckRefused({"profile", "--list"}, 2, {"--list", "network"});
   CheckRefused({"profile", "lenet", "--divisions", "thirds"}, 2, {"divisions", "thirds"});
   CheckRefused({"profile", "--device", "cpu", "--merge", "/nowhere/at/all.db"}, 1, {"all.db"});
 }
