@@ -145,6 +145,47 @@ void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
   }
 }
 
+absl::Status MergeAll(const ProfileCommand& command, ProfileDatabase& database, Result& result) {
+  for (const std::string& path : command.merged) {
+    ASSIGN_OR_RETURN(const int64_t rows, database.Merge(path));
+    result.merged_rows += rows;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> RunMeasuring(ProfileCommand& command) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
+  ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
+                                                         device->description(), device->backend()));
+  Result result;
+  RETURN_IF_ERROR(MergeAll(command, database, result));
+  RETURN_IF_ERROR(Profile(command, *device, database, result));
+  if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));
+  PrintNotices(database);
+  ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
+  PrintResult(command, database, counts, result);
+  return result.is_whole ? 0 : kExitInterrupted;
+}
+
+// What has to do with no device: merging, and writing a table.
+absl::StatusOr<int> RunOnFiles(const ProfileCommand& command) {
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(command.measuring.database));
+  ASSIGN_OR_RETURN(ProfileDatabase database, ProfileDatabase::Open(path, {}));
+  Result result;
+  RETURN_IF_ERROR(MergeAll(command, database, result));
+  if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));
+  PrintNotices(database);
+  ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
+  if (command.json) {
+    PrintJson(
+        {{"database", database.path()}, {"merged", result.merged_rows}, {"rows", counts.rows}});
+  } else {
+    Print(absl::StrFormat("%s: %d rows of all devices; %d merged\n", database.path(), counts.rows,
+                          result.merged_rows));
+  }
+  return 0;
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
@@ -160,22 +201,9 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
     return 0;
   }
   if (command.list) return RunList(command);
-  if (command.net.name.empty() && command.merged.empty() && command.csv_path.empty())
-    return BadUsage("nothing to do: name a network, --merge or --csv");
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
-  ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
-                                                         device->description(), device->backend()));
-  Result result;
-  for (const std::string& path : command.merged) {
-    ASSIGN_OR_RETURN(const int64_t rows, database.Merge(path));
-    result.merged_rows += rows;
-  }
-  if (!command.net.name.empty()) RETURN_IF_ERROR(Profile(command, *device, database, result));
-  if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));
-  PrintNotices(database);
-  ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
-  PrintResult(command, database, counts, result);
-  return result.is_whole ? 0 : kExitInterrupted;
+  if (!command.net.name.empty()) return RunMeasuring(command);
+  if (!command.merged.empty() || !command.csv_path.empty()) return RunOnFiles(command);
+  return BadUsage("nothing to do: name a network, --merge or --csv");
 }
 
 }  // namespace neap::apps

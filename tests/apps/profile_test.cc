@@ -161,17 +161,22 @@ TEST_CASE(
   CHECK(text.find("failed: no such kernel\n") != std::string::npos);
 }
 
-TEST_CASE("databases are merged and written as a table without a network") {
+TEST_CASE("databases are merged and written as a table without a network or a device") {
   const ScratchDirectory directory;
   const std::string from = directory.File("from.db"), to = directory.File("to.db");
   const Json profiled = RunForJson(Profile(from)).at(0);
   const std::string csv = directory.File("all.csv");
   const Json merged =
-      RunForJson({"profile", "--device", "cpu", "--database", to, "--merge", from, "--csv", csv})
-          .at(0);
+      RunForJson({"profile", "--database", to, "--merge", from, "--csv", csv}).at(0);
   CHECK(merged.at("merged") == profiled.at("measured"));
   const std::string table = ReadText(csv);
   CHECK(std::count(table.begin(), table.end(), '\n') == profiled.at("measured").get<int>() + 1);
+  CHECK(merged.at("rows") == profiled.at("measured"));
+  // A device that is not there is not asked for.
+  const Outcome again =
+      RunNeap({"profile", "--device", "cuda:99", "--database", to, "--merge", from});
+  CHECK(again.exit_code == 0);
+  CHECK(again.out.find(" rows of all devices; 0 merged\n") != std::string::npos);
 }
 
 TEST_CASE("a database that is none is set aside by who measures, and refused by who plans") {
