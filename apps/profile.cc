@@ -57,19 +57,29 @@ struct Result {
   int64_t measured = 0, known = 0, failed = 0;
 };
 
-absl::StatusOr<Program> BuildNet(ProfileCommand& command) {
+// Those of a session: of training, and of evaluation.
+absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command) {
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
-  return BuildProgram(graph, {.mode = Mode::kTraining});
+  std::vector<Program> programs;
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    ASSIGN_OR_RETURN(Program program, BuildProgram(graph, {.mode = mode}));
+    programs.push_back(std::move(program));
+  }
+  return programs;
 }
 
 absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& database,
                      Result& result) {
-  ASSIGN_OR_RETURN(const Program program, BuildNet(command));
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command));
+  std::vector<StepSignature> kernels;
+  for (const Program& program : programs) {
+    const std::vector<StepSignature> more = KernelsOf(program);
+    kernels.insert(kernels.end(), more.begin(), more.end());
+  }
   ProfileOptions options = command.measuring.options;
   if (command.workspace_limit_bytes.has_value())
     options.workspace_limit_bytes = *command.workspace_limit_bytes;
-  ASSIGN_OR_RETURN(Profiler profiler,
-                   Profiler::Create(KernelsOf(program), options, device, database));
+  ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(kernels, options, device, database));
   ASSIGN_OR_RETURN(result.is_whole, MeasureAll(profiler, command.net.name));
   result.measured = profiler.measured();
   result.known = profiler.known();
@@ -87,7 +97,7 @@ absl::StatusOr<PlanTarget> OpenListed(const std::string& device) {
 
 // Of a device whose library is not here, the engines that were measured.
 absl::StatusOr<EngineList> List(ProfileCommand& command) {
-  ASSIGN_OR_RETURN(const Program program, BuildNet(command));
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command));
   ASSIGN_OR_RETURN(const PlanTarget target, OpenListed(command.measuring.device));
   EngineList list = {.net = command.net.name,
                      .device = {target.description.name, target.engines().Versions()}};
@@ -110,7 +120,7 @@ absl::StatusOr<EngineList> List(ProfileCommand& command) {
   } else {
     return database.status();
   }
-  ASSIGN_OR_RETURN(list.kernels, ListKernels({&program, 1}, source));
+  ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, source));
   return list;
 }
 
@@ -190,10 +200,11 @@ absl::StatusOr<int> RunOnFiles(const ProfileCommand& command) {
 
 absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
   ProfileCommand command;
-  FlagSet flags("neap profile [NET] [flags]",
-                "Measures how long each engine of each of a network's steps takes on a device, for "
-                "plans to\nchoose by. What was measured is kept and not measured again, so that "
-                "an interrupted profile\ngoes on where it was.");
+  FlagSet flags(
+      "neap profile [NET] [flags]",
+      "Measures how long each engine of each step of training and evaluating a network takes on a "
+      "device,\nfor plans to choose by. What was measured is kept and not measured again, so that "
+      "an interrupted profile\ngoes on where it was.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

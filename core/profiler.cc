@@ -123,12 +123,13 @@ Spread SpreadOf(std::vector<double> samples) {
 }  // namespace
 
 std::vector<StepSignature> KernelsOf(const Program& program) {
+  const bool is_training = program.options.mode == Mode::kTraining;
   SignatureSet set;
   for (const Step& step : program.steps) {
     const StepSignature signature = program.Signature(step);
     set.Add(signature);
-    // A convolution that runs again is the same one.
-    if (step.phase == Phase::kForward && !IsDivisible(signature))
+    // A convolution that runs again is the same one; in inference nothing runs again.
+    if (is_training && step.phase == Phase::kForward && !IsDivisible(signature))
       set.Add(program.Signature(step, /*rerun=*/true));
     for (const Use& use : step.accumulates) {
       if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)

@@ -41,7 +41,8 @@ struct ProfileOptions {
   int64_t samples = 7;                                     // behind a median, at least
 };
 
-// All that a program's steps run, each once: kernels, their reruns, and additions of gradients.
+// All that a program's steps run, each once: kernels, their reruns, and additions of gradients. A
+// session has two programs, of training and of inference.
 std::vector<StepSignature> KernelsOf(const Program& program);
 
 class Profiler {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "neap/layers/conv/divided_kernel.h"
 
 namespace neap {
 namespace {
@@ -63,9 +64,10 @@ std::string Text(const OperandSpec& operand, std::optional<int64_t> batch) {
 
 std::string SignatureText(const StepSignature& signature) {
   const bool update = signature.phase == Phase::kUpdate;  // the same for every layer
-  std::string text = absl::StrCat(std::string(update ? "sgd" : signature.layer.type()), " ",
-                                  std::string(Name(signature.phase)),
-                                  signature.mode == Mode::kTraining ? " training" : " inference");
+  const bool as_training = signature.mode == Mode::kTraining || IsDivisible(signature);
+  std::string text =
+      absl::StrCat(std::string(update ? "sgd" : signature.layer.type()), " ",
+                   std::string(Name(signature.phase)), as_training ? " training" : " inference");
   if (signature.rerun) text += " rerun";
   const std::string parameters = update ? "" : signature.layer.Parameters();
   if (!parameters.empty()) absl::StrAppend(&text, " ", parameters);

@@ -5,6 +5,7 @@
 // another's; and nothing else, or what was measured once is measured again: neither the layer's
 // seed, nor the constants of an update, nor, for an update, which layer it belongs to. Nor the
 // batch: a convolution that runs as micro-batches is one operation, measured at several batches.
+// Nor the mode of a convolution, which changes nothing: the text says training.
 //
 //   TYPE PHASE MODE [rerun] [PARAMETERS] OPERAND...
 //   convolution forward training out_channels=64 kernel=3x3 stride=1x1 padding=1x1 dilation=1x1

@@ -45,16 +45,21 @@ Problem WithFreeFormats(Problem problem, Layout layout) {
   return problem;
 }
 
-dnnl::convolution_forward::desc ForwardOperation(const Problem& p, dnnl::prop_kind kind) {
-  return {kind,      dnnl::algorithm::convolution_direct,
-          p.x,       p.weight,
-          p.bias,    p.y,
-          p.strides, p.dilation,
-          p.padding, p.padding};
+dnnl::convolution_forward::desc ForwardOperation(const Problem& p) {
+  return {dnnl::prop_kind::forward_training,
+          dnnl::algorithm::convolution_direct,
+          p.x,
+          p.weight,
+          p.bias,
+          p.y,
+          p.strides,
+          p.dilation,
+          p.padding,
+          p.padding};
 }
 
 dnnl::convolution_forward::primitive_desc ForwardHint(const Problem& p, const Origin& origin) {
-  return {ForwardOperation(p, dnnl::prop_kind::forward_training), UserScratchpad(), origin.engine};
+  return {ForwardOperation(p), UserScratchpad(), origin.engine};
 }
 
 }  // namespace
@@ -68,13 +73,11 @@ absl::StatusOr<Candidates> ListForward(const StepSignature& signature,
                                      {DNNL_ARG_WEIGHTS, p.weight, roles.weight},
                                      {DNNL_ARG_DST, p.y, roles.y}};
     if (HasBias(signature, roles)) bindings.push_back({DNNL_ARG_BIAS, p.bias, *roles.bias});
-    const auto kind = signature.mode == Mode::kTraining ? dnnl::prop_kind::forward_training
-                                                        : dnnl::prop_kind::forward_inference;
     Candidates candidates;
     for (bool converting : {true, false}) {
       const Problem told = converting ? WithFreeFormats(p, signature.Spec(roles.x).layout) : p;
       AppendImplementations<dnnl::convolution_forward::primitive_desc>(
-          signature, origin, bindings, converting, candidates, ForwardOperation(told, kind));
+          signature, origin, bindings, converting, candidates, ForwardOperation(told));
     }
     return candidates;
   });

@@ -8,12 +8,16 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "neap/core/device/cpu_device.h"
 #include "neap/core/program.h"
 #include "neap/layers/described_catalog.h"
 #include "neap/layers/profile_database.h"
+#include "neap/layers/profiled_timings.h"
 #include "neap/layers/signature_text.h"
+#include "neap/memory/planner.h"
 #include "neap/nets/registry.h"
 #include "tests/apps/command.h"
 #include "tests/core/scratch_directory.h"
@@ -64,6 +68,35 @@ TEST_CASE("a profile that is killed loses at most the measurement at hand, two a
   CHECK(whole.at("measured") == 0);
   const Json alone = RunForJson(Profile(directory.File("alone.db"))).at(0);
   CHECK(whole.at("known") == alone.at("measured"));
+}
+
+TEST_CASE("plans of the program of evaluation are made of measured times, too") {
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  for (const auto& [net, depth] : {std::pair{"lenet", ""}, std::pair{"resnet-cifar", "20"}}) {
+    CAPTURE(net);
+    const ScratchDirectory directory;
+    const std::string path = directory.File("profile.db");
+    std::vector<std::string> command = {"profile",     net,         "--device",   "cpu",
+                                        "--batch",     "2",         "--samples",  "1",
+                                        "--divisions", "undivided", "--database", path};
+    nets::NetOptions options = {.batch = 2};
+    if (*depth != '\0') {
+      command = Joined(command, {"--depth", depth});
+      options.depth = std::stoi(depth);
+    }
+    CHECK(RunForJson(command).at(0).at("complete") == true);
+    const Program program =
+        BuildProgram(nets::Build(net, options).value(), {.mode = Mode::kInference}).value();
+    ProfileDatabase database = ProfileDatabase::OpenToRead(
+                                   path, {device->description().name, device->backend().Versions()})
+                                   .value();
+    PlannerOptions planning;
+    planning.kernels.timings = std::make_shared<ProfiledTimings>(std::move(database));
+    const PlanResult result =
+        MakePlan(program, planning, device->description(), device->backend()).value();
+    CHECK(!result.costs.compute_seconds.empty());
+    CHECK(result.stats.measured_runs == std::ssize(result.costs.compute_seconds));
+  }
 }
 
 // Of the list, engines that have a time.

@@ -87,7 +87,10 @@ TEST_CASE("each part of a signature that decides the kernel is in the text") {
       [](StepSignature& s) { s.layer = Convolution{.out_channels = 8}; },
       [](StepSignature& s) { s.layer = Relu{}; },
       [](StepSignature& s) { s.phase = Phase::kBackwardData; },
-      [](StepSignature& s) { s.mode = Mode::kInference; },
+      [](StepSignature& s) {
+        s.layer = Relu{};
+        s.mode = Mode::kInference;
+      },
       [](StepSignature& s) { s.rerun = true; },
       [](StepSignature& s) { s.operands.pop_back(); },
       [](StepSignature& s) { s.operands[2].access = Access::kAccumulate; },
@@ -109,6 +112,14 @@ TEST_CASE("each part of a signature that decides the kernel is in the text") {
     CAPTURE(i);
     CHECK(seen.try_emplace(SignatureText(changed), i + 1).second);
   }
+}
+
+TEST_CASE("a convolution is the same in training and in inference") {
+  StepSignature forward = BackwardParams(64);
+  forward.phase = Phase::kForward;
+  StepSignature inference = forward;
+  inference.mode = Mode::kInference;
+  CHECK(SignatureText(inference) == SignatureText(forward));
 }
 
 StepSignature Update(const Layer& layer, bool momentum) {
