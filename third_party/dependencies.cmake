@@ -78,10 +78,31 @@ if(NOT SQLite3_FOUND)
   add_library(SQLite::SQLite3 ALIAS neap_sqlite3)
 endif()
 
-# GLPK is built by autotools: it is not downloaded.
+# GLPK's own release is built by autotools: fetched, its sources are compiled here, as its configure would have it: state
+# of its own for each thread, and nothing of what it can do without (GMP, databases).
 find_package(GLPK 4.65 QUIET)
 if(NOT GLPK_FOUND)
-  message(FATAL_ERROR "GLPK 4.65 not found: install the Debian package libglpk-dev")
+  if(NOT NEAP_FETCH)
+    message(FATAL_ERROR "GLPK 4.65 not found: install the Debian package libglpk-dev, "
+                        "or configure with -DNEAP_FETCH=ON to download it")
+  endif()
+  message(STATUS "GLPK 4.65 not found: downloading GLPK 5.0")
+  enable_language(C)
+  include(FetchContent)
+  FetchContent_Declare(glpk URL https://ftp.gnu.org/gnu/glpk/glpk-5.0.tar.gz
+                       URL_HASH SHA256=4a1013eebb50f728fc601bdd833b0b2870333c3b3e5a816eeba921d95bec6f15
+                       DOWNLOAD_EXTRACT_TIMESTAMP ON)
+  FetchContent_MakeAvailable(glpk)
+  file(GLOB_RECURSE neap_glpk_sources ${glpk_SOURCE_DIR}/src/*.c)
+  set(neap_glpk_folders ${neap_glpk_sources})
+  list(TRANSFORM neap_glpk_folders REPLACE "/[^/]*$" "")
+  list(REMOVE_DUPLICATES neap_glpk_folders)
+  add_library(neap_glpk STATIC ${neap_glpk_sources})
+  target_include_directories(neap_glpk PRIVATE ${neap_glpk_folders} SYSTEM INTERFACE ${glpk_SOURCE_DIR}/src)
+  target_compile_definitions(neap_glpk PRIVATE TLS=_Thread_local HAVE_SYS_TIME_H HAVE_GETTIMEOFDAY)
+  target_compile_options(neap_glpk PRIVATE -w)
+  target_link_libraries(neap_glpk PUBLIC m)
+  add_library(GLPK::GLPK ALIAS neap_glpk)
 endif()
 
 if(NEAP_STATIC_DEPS)
