@@ -156,7 +156,7 @@ std::string Fields(const std::optional<TimedConfiguration>& timed) {
 
 std::string Title(const ConvBenchSubject& subject) {
   return absl::StrCat(subject.set, ", ", subject.format, ", parts ", subject.divisions, ", on ",
-                      subject.device);
+                      subject.device, subject.executed ? "" : ", predicted");
 }
 
 std::string SpeedupText(const std::optional<double>& speedup) {

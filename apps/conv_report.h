@@ -23,7 +23,8 @@ struct ConvBenchReport {
   ConvBenchResult result;
 };
 
-// "alexnet, batch 256, tf32 nchw, parts power-of-two, on NVIDIA H200".
+// "alexnet, batch 256, tf32 nchw, parts power-of-two, on NVIDIA H200", and ", predicted" where
+// nothing was executed.
 std::string Title(const ConvBenchSubject& subject);
 // "3.42x"; "-" where something does not fit.
 std::string SpeedupText(const std::optional<double>& speedup);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/profiler.h"
@@ -56,14 +57,12 @@ absl::StatusOr<std::vector<ListedEngine>> EnginesOf(const StepSignature& signatu
 }
 
 // By kernel, the steps that run it.
-absl::flat_hash_map<KernelKey, ListedKernel> StepsOf(absl::Span<const Program> programs) {
+absl::flat_hash_map<KernelKey, ListedKernel> StepsOf(const Program& program) {
   absl::flat_hash_map<KernelKey, ListedKernel> kernels;
-  for (const Program& program : programs) {
-    for (const Step& step : program.steps) {
-      const auto [known, is_new] = kernels.try_emplace(
-          KeyOf(program.Signature(step)), ListedKernel{.name = program.StepName(step)});
-      if (!is_new) ++known->second.count;
-    }
+  for (const Step& step : program.steps) {
+    const auto [known, is_new] = kernels.try_emplace(KeyOf(program.Signature(step)),
+                                                     ListedKernel{.name = program.StepName(step)});
+    if (!is_new) ++known->second.count;
   }
   return kernels;
 }
@@ -108,13 +107,13 @@ Json ToJson(const ListedEngine& listed) {
 
 absl::StatusOr<std::vector<ListedKernel>> ListKernels(absl::Span<const Program> programs,
                                                       const EngineSource& source) {
-  absl::flat_hash_map<KernelKey, ListedKernel> steps = StepsOf(programs);
-  absl::flat_hash_map<KernelKey, size_t> seen;
+  absl::flat_hash_set<KernelKey> seen;
   std::vector<ListedKernel> kernels;
   for (const Program& program : programs) {
+    absl::flat_hash_map<KernelKey, ListedKernel> steps = StepsOf(program);
     for (const StepSignature& signature : KernelsOf(program)) {
       const KernelKey key = KeyOf(signature);
-      if (!seen.emplace(key, kernels.size()).second) continue;
+      if (!seen.insert(key).second) continue;
       ListedKernel kernel = steps.try_emplace(key, ListedKernel{NameOf(signature)}).first->second;
       kernel.operation = key.first;
       kernel.batch = key.second;

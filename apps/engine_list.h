@@ -27,8 +27,8 @@ struct ListedEngine {
 
 // A kernel that steps of the network run.
 struct ListedKernel {
-  std::string name;  // "conv1 forward", of the first such step
-  int64_t count = 1;
+  std::string name;   // "conv1 forward", of the first such step
+  int64_t count = 1;  // such steps, of the first program that has one
   int64_t batch = 1;
   std::string operation;              // docs/profile-database.md
   std::vector<ListedEngine> engines;  // measured ones first, the fastest at the top
@@ -47,7 +47,8 @@ struct EngineSource {
   ProfileDatabase* database = nullptr;  // null: no times
 };
 
-// Equal kernels once, by the programs' order. Errors: the catalog's and the database's.
+// Of programs of one network: equal kernels once, in the programs' order. Errors: the catalog's and
+// the database's.
 absl::StatusOr<std::vector<ListedKernel>> ListKernels(absl::Span<const Program> programs,
                                                       const EngineSource& source);
 

@@ -162,8 +162,10 @@ TEST_CASE("without a device bench conv predicts what it predicted where it measu
   }
   CHECK(ReadCsv(csv)[1][5].empty());
   CHECK(!ReadCsv(csv)[1][6].empty());
-  const std::string text = RunNeap(bench.Command({"--plan-only"})).out;
+  const std::string chart = bench.directory.File("predicted.svg");
+  const std::string text = RunNeap(bench.Command({"--plan-only", "--chart", chart})).out;
   CHECK(text.find("nothing was executed") != std::string::npos);
+  CHECK(ReadText(chart).find(", predicted</text>") != std::string::npos);
 }
 
 // Times of six engines for every kernel and part of a network's convolutions, on a device that is
