@@ -52,9 +52,10 @@ Candidate PrimitiveCandidate(const StepSignature& signature, std::string id, con
 bool Converts(const dnnl::primitive_desc_base& desc, const std::vector<Binding>& bindings);
 
 // Appends one candidate per implementation that oneDNN has, in its order: those that convert, or
-// those that do not. An id is the implementation's name, "+reorder" where it converts, "#2" where
-// it repeats. `operation` must be alive while the implementations are walked, hence not a
-// primitive_desc made by the caller.
+// those that do not. An id is the implementation's name, with "+reorder" where it converts.
+// `operation` must be alive while the implementations are walked, hence not a primitive_desc made
+// by the caller. The walk shows an implementation that has run before twice: from oneDNN's cache of
+// primitives, and then again.
 template <typename PrimitiveDesc, typename Operation, typename... Hint>
 void AppendImplementations(const StepSignature& signature, const Origin& origin,
                            const std::vector<Binding>& bindings, bool converting,
@@ -65,13 +66,11 @@ void AppendImplementations(const StepSignature& signature, const Origin& origin,
     if (Converts(desc, bindings) != converting) continue;
     const std::string_view implementation = desc.impl_info_str();
     if (converting && implementation.starts_with("ref")) continue;  // takes any format: why convert
-    const std::string name = std::string(implementation) + (converting ? "+reorder" : "");
-    std::string id = name;
-    const auto taken = [&] {
-      return std::any_of(candidates.begin(), candidates.end(),
-                         [&](const Candidate& other) { return other.engine.id == id; });
-    };
-    for (int repeat = 2; taken(); ++repeat) id = name + "#" + std::to_string(repeat);
+    const std::string id = std::string(implementation) + (converting ? "+reorder" : "");
+    const bool is_listed =
+        std::any_of(candidates.begin(), candidates.end(),
+                    [&](const Candidate& other) { return other.engine.id == id; });
+    if (is_listed) continue;
     candidates.push_back(PrimitiveCandidate(signature, id, origin, desc, bindings));
   } while (desc.next_impl());
 }

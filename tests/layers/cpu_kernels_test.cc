@@ -156,6 +156,8 @@ TEST_CASE("convolution lists unique engines, the same ones each time, and refuse
     std::sort(ids.begin(), ids.end());
     CHECK(std::adjacent_find(ids.begin(), ids.end()) == ids.end());
     CHECK(absl::IsNotFound(backend->MakeKernel(signature, "no such engine").status()));
+    for (const std::string& id : ids) CHECK(backend->MakeKernel(signature, id).ok());
+    CHECK(EngineIds(*MakeCpuBackend(), signature) == again);  // whatever oneDNN has in its caches
   }
 }
 
