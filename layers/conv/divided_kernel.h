@@ -15,8 +15,10 @@
 //                    MakeDividedKernel(backend, step, parts, workspace_bytes));
 //   RETURN_IF_ERROR(kernel->Run({operands, workspace, workspace_bytes}));
 //
-// *Numerics*: y and dx are those of the undivided step, bit for bit, where the engine is the same;
-// a sum over parts is rounded in another order.
+// *Numerics*: y and dx are those of the undivided step, bit for bit, where the engine is the same
+// and treats every image alike. Not so: FFTs, and engines that cut their sums by the size of the
+// whole problem (oneDNN's GEMM, and its Winograd with many channels). A sum over parts is
+// rounded in another order.
 #pragma once
 
 #include <cstdint>

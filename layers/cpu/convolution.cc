@@ -32,22 +32,60 @@ Problem MakeProblem(const StepSignature& signature, const ConvolutionRoles& role
   return problem;
 }
 
-// The same with formats left to oneDNN: the weight's alone where it has kernels for plain images
-// (NHWC), all where its kernels want blocked ones (NCHW).
-Problem WithFreeFormats(Problem problem, Layout layout) {
-  const auto release = [](memory::desc& desc) {
-    desc = memory::desc(desc.dims(), memory::data_type::f32, memory::format_tag::any);
-  };
-  release(problem.weight);
-  if (layout == Layout::kNhwc) return problem;
-  release(problem.x);
-  release(problem.y);
+void ReleaseFormat(memory::desc& desc) {
+  desc = memory::desc(desc.dims(), memory::data_type::f32, memory::format_tag::any);
+}
+
+// The same with the weight's format left to oneDNN.
+Problem WithFreeWeight(Problem problem) {
+  ReleaseFormat(problem.weight);
   return problem;
 }
 
-dnnl::convolution_forward::desc ForwardOperation(const Problem& p) {
+// The same with all formats left to oneDNN.
+Problem WithFreeFormats(Problem problem) {
+  ReleaseFormat(problem.x);
+  ReleaseFormat(problem.y);
+  return WithFreeWeight(std::move(problem));
+}
+
+// What oneDNN is asked for.
+struct Question {
+  Problem problem;
+  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
+  bool converting = false;  // which of the answers are candidates
+};
+
+// Lists what `append(question, candidates)` finds. The direct ones first, GEMMs among them: those
+// for plain images (NHWC) or for blocked ones (NCHW), then those that convert nothing. Then
+// Winograd's, which are for blocked images alone, and of which there are none for most problems and
+// on CPUs without AVX-512.
+template <typename Append>
+Candidates ListAll(const Problem& problem, Layout layout, Append append) {
+  Candidates candidates;
+  const bool is_nhwc = layout == Layout::kNhwc;
+  append(
+      {.problem = is_nhwc ? WithFreeWeight(problem) : WithFreeFormats(problem), .converting = true},
+      candidates);
+  append({.problem = problem}, candidates);
+  const size_t direct = candidates.size();
+  try {
+    append({.problem = WithFreeFormats(problem),
+            .algorithm = dnnl::algorithm::convolution_winograd,
+            .converting = true},
+           candidates);
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_unimplemented) throw;
+  }
+  for (size_t i = direct; i < candidates.size(); ++i) candidates[i].engine.notes = "winograd";
+  return candidates;
+}
+
+// As in training, in inference too: there Winograd would want weights in a format of its own, for
+// which there is no reorder from NHWC, and so more workspace than where it was measured.
+dnnl::convolution_forward::desc ForwardOperation(const Problem& p, dnnl::algorithm algorithm) {
   return {dnnl::prop_kind::forward_training,
-          dnnl::algorithm::convolution_direct,
+          algorithm,
           p.x,
           p.weight,
           p.bias,
@@ -58,8 +96,10 @@ dnnl::convolution_forward::desc ForwardOperation(const Problem& p) {
           p.padding};
 }
 
+// That a backward descriptor must be given, whatever its own algorithm.
 dnnl::convolution_forward::primitive_desc ForwardHint(const Problem& p, const Origin& origin) {
-  return {ForwardOperation(p), UserScratchpad(), origin.engine};
+  return {ForwardOperation(p, dnnl::algorithm::convolution_direct), UserScratchpad(),
+          origin.engine};
 }
 
 }  // namespace
@@ -73,13 +113,12 @@ absl::StatusOr<Candidates> ListForward(const StepSignature& signature,
                                      {DNNL_ARG_WEIGHTS, p.weight, roles.weight},
                                      {DNNL_ARG_DST, p.y, roles.y}};
     if (HasBias(signature, roles)) bindings.push_back({DNNL_ARG_BIAS, p.bias, *roles.bias});
-    Candidates candidates;
-    for (bool converting : {true, false}) {
-      const Problem told = converting ? WithFreeFormats(p, signature.Spec(roles.x).layout) : p;
+    const auto append = [&](const Question& question, Candidates& candidates) {
       AppendImplementations<dnnl::convolution_forward::primitive_desc>(
-          signature, origin, bindings, converting, candidates, ForwardOperation(told));
-    }
-    return candidates;
+          signature, origin, bindings, question.converting, candidates,
+          ForwardOperation(question.problem, question.algorithm));
+    };
+    return ListAll(p, signature.Spec(roles.x).layout, append);
   });
 }
 
@@ -91,18 +130,16 @@ absl::StatusOr<Candidates> ListBackwardData(const StepSignature& signature,
                                            {DNNL_ARG_WEIGHTS, p.weight, roles.weight},
                                            {DNNL_ARG_DIFF_SRC, p.x, roles.x}};
     Origin origin;
-    Candidates candidates;
-    for (bool converting : {true, false}) {
-      const Problem told = converting ? WithFreeFormats(p, signature.Spec(roles.y).layout) : p;
-      const auto hint = ForwardHint(told, origin);
+    const auto append = [&](const Question& question, Candidates& candidates) {
+      const Problem& q = question.problem;
+      const auto hint = ForwardHint(q, origin);
       origin.forward = hint;
       const dnnl::convolution_backward_data::desc operation(
-          dnnl::algorithm::convolution_direct, told.x, told.weight, told.y, told.strides,
-          told.dilation, told.padding, told.padding);
+          question.algorithm, q.x, q.weight, q.y, q.strides, q.dilation, q.padding, q.padding);
       AppendImplementations<dnnl::convolution_backward_data::primitive_desc>(
-          signature, origin, bindings, converting, candidates, operation, hint);
-    }
-    return candidates;
+          signature, origin, bindings, question.converting, candidates, operation, hint);
+    };
+    return ListAll(p, signature.Spec(roles.y).layout, append);
   });
 }
 
@@ -115,18 +152,17 @@ absl::StatusOr<Candidates> ListBackwardParams(const StepSignature& signature,
                                      {DNNL_ARG_DIFF_WEIGHTS, p.weight, roles.weight}};
     if (HasBias(signature, roles)) bindings.push_back({DNNL_ARG_DIFF_BIAS, p.bias, *roles.bias});
     Origin origin;
-    Candidates candidates;
-    for (bool converting : {true, false}) {
-      const Problem told = converting ? WithFreeFormats(p, signature.Spec(roles.y).layout) : p;
-      const auto hint = ForwardHint(told, origin);
+    const auto append = [&](const Question& question, Candidates& candidates) {
+      const Problem& q = question.problem;
+      const auto hint = ForwardHint(q, origin);
       origin.forward = hint;
-      const dnnl::convolution_backward_weights::desc operation(
-          dnnl::algorithm::convolution_direct, told.x, told.weight, told.bias, told.y, told.strides,
-          told.dilation, told.padding, told.padding);
+      const dnnl::convolution_backward_weights::desc operation(question.algorithm, q.x, q.weight,
+                                                               q.bias, q.y, q.strides, q.dilation,
+                                                               q.padding, q.padding);
       AppendImplementations<dnnl::convolution_backward_weights::primitive_desc>(
-          signature, origin, bindings, converting, candidates, operation, hint);
-    }
-    return candidates;
+          signature, origin, bindings, question.converting, candidates, operation, hint);
+    };
+    return ListAll(p, signature.Spec(roles.y).layout, append);
   });
 }
 

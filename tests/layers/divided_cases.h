@@ -16,7 +16,10 @@ struct DividedOptions {
   int cases = 50;
   uint32_t seed = 1;
   DType dtype = DType::kFp32;
+  int64_t most_channels = 9;
+  bool only_3x3 = false;    // with stride 1 and padding 1, which Winograd's engines are for
   size_t most_engines = 4;  // of each step, in the backend's order
+  std::function<bool(const Engine&)> is_tried = [](const Engine&) { return true; };
   // |divided - whole| <= tolerance * max(1, largest |whole| of the tensor), of parameter gradients
   // and of engines that do not treat every image alike
   double tolerance = 1e-5;
