@@ -1,7 +1,6 @@
 #include "neap/memory/step_engines.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -80,12 +79,6 @@ class Lister {
   }
 
  private:
-  // A convolution takes as long in inference.
-  static StepSignature TimedAs(StepSignature signature) {
-    if (IsDivisible(signature)) signature.mode = Mode::kTraining;
-    return signature;
-  }
-
   absl::StatusOr<StepConfigurations> OfSignature(const StepSignature& signature,
                                                  double predicted_seconds) {
     if (const auto known = known_.find(signature); known != known_.end()) return known->second;
@@ -112,36 +105,21 @@ class Lister {
                                                      const std::vector<Engine>& engines) {
     if (options_.timings == nullptr) return std::vector<Configuration>{};
     const int64_t batch = BatchOf(signature);
-    std::vector<TimedEngine> timed =
-        TimedPartsOf(TimedAs(signature), engines, options_.divisions, *options_.timings);
+    std::vector<TimedEngine> known =
+        TimedPartsOf(signature, engines, options_.divisions, *options_.timings);
     if (options_.deterministic || choice_ == Choice::kOneForAll)
-      std::erase_if(timed, [](const TimedEngine& engine) { return !engine.deterministic; });
-    const bool is_known = std::any_of(timed.begin(), timed.end(), [&](const TimedEngine& engine) {
-      return engine.batch == batch;
-    });
+      std::erase_if(known, [](const TimedEngine& timed) { return !timed.deterministic; });
+    const bool is_known = std::any_of(
+        known.begin(), known.end(), [&](const TimedEngine& timed) { return timed.batch == batch; });
     if (!is_known) return std::vector<Configuration>{};
     const int64_t limit = IsDivisible(signature) ? options_.workspace_limit_bytes : kUnlimited;
-    for (;;) {
-      std::vector<Configuration> front = DesirableConfigurations(timed, batch, limit);
-      ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted, FirstUnlisted(signature, front));
-      if (!unlisted.has_value()) {
-        std::reverse(front.begin(), front.end());
-        return front;
-      }
-      std::erase_if(timed, [&](const TimedEngine& engine) {
-        return engine.engine == unlisted->engine && engine.batch == unlisted->batch;
-      });
-    }
-  }
-
-  absl::StatusOr<std::optional<EngineUse>> FirstUnlisted(const StepSignature& signature,
-                                                         const std::vector<Configuration>& front) {
-    for (const Configuration& configuration : front) {
-      ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted,
-                       FindUnlisted(signature, configuration, catalog_));
-      if (unlisted.has_value()) return unlisted;
-    }
-    return std::nullopt;
+    const auto front_of = [&](const std::vector<TimedEngine>& parts) {
+      return DesirableConfigurations(parts, batch, limit);
+    };
+    ASSIGN_OR_RETURN(std::vector<Configuration> front,
+                     ChooseListed(signature, front_of, catalog_, known));
+    std::reverse(front.begin(), front.end());
+    return front;
   }
 
   // What was measured may lack the engine with which the least budget is planned.
@@ -158,9 +136,8 @@ class Lister {
   absl::StatusOr<StepConfigurations> InLibraryOrder(const StepSignature& signature,
                                                     const std::vector<Engine>& engines,
                                                     double predicted_seconds) const {
-    const std::vector<TimedEngine> timed = options_.timings == nullptr
-                                               ? std::vector<TimedEngine>{}
-                                               : options_.timings->Of(TimedAs(signature));
+    const std::vector<TimedEngine> timed =
+        options_.timings == nullptr ? std::vector<TimedEngine>{} : options_.timings->Of(signature);
     StepConfigurations list = {.configurations = Listed(engines, program_.net.batch)};
     if (list.configurations.empty())
       return absl::FailedPreconditionError("the library has no deterministic engine");

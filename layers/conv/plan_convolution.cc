@@ -19,20 +19,7 @@ absl::Status TooSmall(int64_t limit_bytes, int64_t least_bytes) {
       "nothing fits ", limit_bytes, " bytes of workspace; the convolution needs ", least_bytes));
 }
 
-// Empty where there is no way to run the step, whatever the limit.
-absl::StatusOr<std::optional<Configuration>> FastestOf(const std::vector<TimedEngine>& known,
-                                                       const StepSignature& step,
-                                                       const ConvolutionOptions& options) {
-  const int64_t batch = BatchOf(step);
-  std::optional<Configuration> fastest =
-      FastestDivision(known, batch, options.workspace_limit_bytes);
-  if (fastest.has_value()) return fastest;
-  const std::vector<Configuration> any = DesirableConfigurations(known, batch, kUnlimited);
-  if (any.empty()) return fastest;
-  return TooSmall(options.workspace_limit_bytes, any.front().workspace_bytes);
-}
-
-// Of what the library still has; empty where the timings know of nothing.
+// Of what the library still has; empty where the timings know of nothing, whatever the limit.
 absl::StatusOr<std::optional<Configuration>> FastestByTime(const StepSignature& step,
                                                            const ConvolutionOptions& options,
                                                            EngineCatalog& catalog) {
@@ -40,15 +27,18 @@ absl::StatusOr<std::optional<Configuration>> FastestByTime(const StepSignature& 
   std::vector<TimedEngine> known = TimedPartsOf(step, listed, options.divisions, *options.timings);
   if (options.deterministic)
     std::erase_if(known, [](const TimedEngine& timed) { return !timed.deterministic; });
-  for (;;) {
-    ASSIGN_OR_RETURN(std::optional<Configuration> fastest, FastestOf(known, step, options));
-    if (!fastest.has_value()) return fastest;
-    ASSIGN_OR_RETURN(const std::optional<EngineUse> gone, FindUnlisted(step, *fastest, catalog));
-    if (!gone.has_value()) return fastest;
-    std::erase_if(known, [&](const TimedEngine& timed) {
-      return timed.engine == gone->engine && timed.batch == gone->batch;
-    });
-  }
+  const int64_t batch = BatchOf(step);
+  const auto fastest_of = [&](const std::vector<TimedEngine>& parts) {
+    std::optional<Configuration> fastest =
+        FastestDivision(parts, batch, options.workspace_limit_bytes);
+    return fastest.has_value() ? std::vector{*std::move(fastest)} : std::vector<Configuration>{};
+  };
+  ASSIGN_OR_RETURN(std::vector<Configuration> fastest,
+                   ChooseListed(step, fastest_of, catalog, known));
+  if (!fastest.empty()) return std::move(fastest.front());
+  const std::vector<Configuration> any = DesirableConfigurations(known, batch, kUnlimited);
+  if (any.empty()) return std::nullopt;
+  return TooSmall(options.workspace_limit_bytes, any.front().workspace_bytes);
 }
 
 // The first that fits, else the smallest.

@@ -1,6 +1,7 @@
 #include "neap/layers/conv/timed_parts.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -51,23 +52,7 @@ void AddAdditions(const StepSignature& signature, const KernelTimings& timings,
   }
 }
 
-}  // namespace
-
-std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
-                                      absl::Span<const Engine> listed, DivisionPolicy divisions,
-                                      const KernelTimings& timings) {
-  std::vector<TimedEngine> known = timings.Of(signature);
-  const int64_t batch = BatchOf(signature);
-  const bool is_divisible = IsDivisible(signature);
-  const int64_t granularity = is_divisible ? BatchGranularity(signature) : batch;
-  std::erase_if(known, [&](const TimedEngine& engine) {
-    if (engine.batch == batch) return !Lists(listed, engine.engine, engine.workspace_bytes);
-    return !is_divisible || !MayHave(divisions, engine.batch, granularity);
-  });
-  if (SumsParts(signature)) AddAdditions(signature, timings, known);
-  return known;
-}
-
+// A part of the configuration that the library has no more, or only in more workspace.
 absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
                                                       const Configuration& configuration,
                                                       EngineCatalog& catalog) {
@@ -88,6 +73,49 @@ absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signa
     if (!Lists(engines, part.engine, bytes)) return part;
   }
   return std::nullopt;
+}
+
+absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
+                                                      absl::Span<const Configuration> chosen,
+                                                      EngineCatalog& catalog) {
+  for (const Configuration& configuration : chosen) {
+    ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted,
+                     FindUnlisted(signature, configuration, catalog));
+    if (unlisted.has_value()) return unlisted;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
+                                      absl::Span<const Engine> listed, DivisionPolicy divisions,
+                                      const KernelTimings& timings) {
+  std::vector<TimedEngine> known = timings.Of(signature);
+  const int64_t batch = BatchOf(signature);
+  const bool is_divisible = IsDivisible(signature);
+  const int64_t granularity = is_divisible ? BatchGranularity(signature) : batch;
+  std::erase_if(known, [&](const TimedEngine& engine) {
+    if (engine.batch == batch) return !Lists(listed, engine.engine, engine.workspace_bytes);
+    return !is_divisible || !MayHave(divisions, engine.batch, granularity);
+  });
+  if (SumsParts(signature)) AddAdditions(signature, timings, known);
+  return known;
+}
+
+absl::StatusOr<std::vector<Configuration>> ChooseListed(
+    const StepSignature& signature,
+    absl::FunctionRef<std::vector<Configuration>(const std::vector<TimedEngine>&)> choose,
+    EngineCatalog& catalog, std::vector<TimedEngine>& known) {
+  for (;;) {
+    std::vector<Configuration> chosen = choose(known);
+    ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted,
+                     FindUnlisted(signature, chosen, catalog));
+    if (!unlisted.has_value()) return chosen;
+    std::erase_if(known, [&](const TimedEngine& timed) {
+      return timed.engine == unlisted->engine && timed.batch == unlisted->batch;
+    });
+  }
 }
 
 double AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings) {

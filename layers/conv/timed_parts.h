@@ -6,9 +6,9 @@
 //   FastestDivision(known, BatchOf(step), 64 * kMiB);
 #pragma once
 
-#include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "neap/core/tensor.h"
@@ -26,11 +26,14 @@ std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
                                       absl::Span<const Engine> listed, DivisionPolicy divisions,
                                       const KernelTimings& timings);
 
-// A part of the configuration that the library has no more, or only in more workspace. Parts are
-// asked for here, when they are few, and not where there are hundreds. Errors: the catalog's.
-absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
-                                                      const Configuration& configuration,
-                                                      EngineCatalog& catalog);
+// What `choose` makes of the known parts, all of it in engines that the library has. Where it names
+// one that the library has no more, or only in more workspace, that goes out of `known`, and
+// `choose` is asked again: parts are looked up here, when they are few, and not where there are
+// hundreds. Errors: the catalog's.
+absl::StatusOr<std::vector<Configuration>> ChooseListed(
+    const StepSignature& signature,
+    absl::FunctionRef<std::vector<Configuration>(const std::vector<TimedEngine>&)> choose,
+    EngineCatalog& catalog, std::vector<TimedEngine>& known);
 
 // Of the kernel that adds a gradient to a sum (AdditionSignature); 0 where it was not measured.
 double AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings);
