@@ -17,7 +17,7 @@ struct BlockList {
   std::vector<PlacementBlock> blocks;
 };
 
-BlockList TransientBlocks(const Program& program, const Draft& draft, const EngineTable& engines) {
+BlockList TransientBlocks(const Program& program, const Draft& draft) {
   BlockList list;
   const auto add = [&list](AllocationId id, int64_t bytes, int begin, int end) {
     list.ids.push_back(id);
@@ -32,28 +32,38 @@ BlockList TransientBlocks(const Program& program, const Draft& draft, const Engi
   }
   for (size_t i = 0; i < draft.runs.size(); ++i) {
     const int position = static_cast<int>(i);
-    const int64_t bytes = engines.Smallest(draft.runs[i]).workspace_bytes;
+    const int64_t bytes = draft.workspaces[i];
     if (bytes > 0) add(WorkspaceId(position), bytes, position, position + 1);
   }
   return list;
 }
 
+absl::StatusOr<WalkResult> Walk(const Program& program, const Draft& draft,
+                                const EngineTable& engines, std::string_view placement,
+                                int64_t budget_bytes, const std::vector<int64_t>& workspaces) {
+  const int64_t capacity = budget_bytes - PersistentBytes(program, draft.residency.travels);
+  if (placement == "offline") {
+    OfflineAllocator allocator(capacity, draft.places);
+    return WalkRuns(program, draft.runs, draft.residency, engines, workspaces, allocator);
+  }
+  Heap heap(capacity, placement == "first-fit" ? Fit::kFirstFit : Fit::kExactFitFirstFit);
+  return WalkRuns(program, draft.runs, draft.residency, engines, workspaces, heap);
+}
+
 }  // namespace
 
-absl::StatusOr<Draft> PlaceDraft(const Program& program, ComputeSequence runs, Residency residency,
-                                 const EngineTable& engines, std::string_view placement,
-                                 const PlacementGoal& goal) {
-  Draft draft = {.runs = std::move(runs), .residency = std::move(residency)};
+absl::StatusOr<Draft> PlaceDraft(const Program& program, Draft draft, const EngineTable& engines,
+                                 std::string_view placement, const PlacementGoal& goal) {
   const int64_t persistent_bytes = PersistentBytes(program, draft.residency.travels);
-  const BlockList list = TransientBlocks(program, draft, engines);
+  const BlockList list = TransientBlocks(program, draft);
   draft.lower_bound_bytes = persistent_bytes + PlacementLowerBound(list.blocks);
   if (placement == "offline") {
     const PlacementResult placed = PlaceOffline(list.blocks, goal);
     for (size_t i = 0; i < list.ids.size(); ++i)
       draft.places[list.ids[i]] = {placed.offsets[i], list.blocks[i].bytes};
   }
-  ASSIGN_OR_RETURN(const WalkResult walk, WalkDraft(program, draft, engines, placement, kUnlimited,
-                                                    WorkspaceChoice::kSmallest));
+  ASSIGN_OR_RETURN(const WalkResult walk,
+                   Walk(program, draft, engines, placement, kUnlimited, draft.workspaces));
   draft.arena_bytes = walk.peak_bytes;
   draft.busiest_step = walk.busiest_step;
   draft.busiest_bytes = walk.busiest_bytes;
@@ -62,14 +72,8 @@ absl::StatusOr<Draft> PlaceDraft(const Program& program, ComputeSequence runs, R
 
 absl::StatusOr<WalkResult> WalkDraft(const Program& program, const Draft& draft,
                                      const EngineTable& engines, std::string_view placement,
-                                     int64_t budget_bytes, WorkspaceChoice choice) {
-  const int64_t capacity = budget_bytes - PersistentBytes(program, draft.residency.travels);
-  if (placement == "offline") {
-    OfflineAllocator allocator(capacity, draft.places);
-    return WalkRuns(program, draft.runs, draft.residency, engines, choice, allocator);
-  }
-  Heap heap(capacity, placement == "first-fit" ? Fit::kFirstFit : Fit::kExactFitFirstFit);
-  return WalkRuns(program, draft.runs, draft.residency, engines, choice, heap);
+                                     int64_t budget_bytes) {
+  return Walk(program, draft, engines, placement, budget_bytes, {});
 }
 
 }  // namespace neap

@@ -12,6 +12,7 @@
 #include "neap/memory/pool_choice.h"
 #include "neap/memory/program_description.h"
 #include "neap/memory/stream_order.h"
+#include "neap/memory/workspace_gain.h"
 
 namespace neap {
 namespace {
@@ -74,7 +75,10 @@ Drafter::Order Drafter::MakeOrder(RunOrder run_order) const {
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
   for (const Run& run : run_order.runs) {
     order.workspaces.push_back(RoundUp(engines_.Smallest(run).workspace_bytes, kBlockBytes));
-    order.times.run_seconds.push_back(engines_.Of(run).configurations.front().seconds);
+    const Configuration& preferred = engines_.Of(run).configurations.front();
+    order.preferred.push_back(RoundUp(preferred.workspace_bytes, kBlockBytes));
+    order.times.run_seconds.push_back(preferred.seconds);
+    order.fastest_us += 1e6 * preferred.seconds;
   }
   order.liveness = FindLiveness(*program_, std::move(run_order.runs), in_place());
   if (policy_.needs_based()) return order;  // with a limit of nothing, all that can leaves
@@ -99,7 +103,8 @@ absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
     if (options_->budget_bytes == kUnlimited || !Moves(smallest)) return smallest;
   } else {
     const Order& plain = orders_.front();
-    ASSIGN_OR_RETURN(Draft natural, Place(plain, Decide(plain, {kUnlimited, kUnlimited}), {}));
+    Residency all = Decide(plain, plain.workspaces, {kUnlimited, kUnlimited});
+    ASSIGN_OR_RETURN(Draft natural, Place(plain, plain.workspaces, std::move(all), {}));
     if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) {
       // Unless workspace is worth more than what it would drive out.
       if (options_->kernels.timings == nullptr) return natural;
@@ -108,19 +113,38 @@ absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
     }
   }
   for (const Order& order : orders_) {
-    ASSIGN_OR_RETURN(std::optional<Timed> found, FastestOf(order, scratch));
-    if (found.has_value() && (!best.has_value() || found->us < best->us)) best = std::move(found);
+    for (const Workspaces choice : Choices(order))
+      RETURN_IF_ERROR(TryLevels(order, choice, scratch, best));
   }
   return best.has_value() ? std::move(best->draft) : smallest;
 }
 
 absl::StatusOr<Draft> Drafter::SmallestOf(const Order& order) const {
-  return Place(order, Decide(order, order.smallest_limit), {});
+  return Place(order, order.workspaces, Decide(order, order.workspaces, order.smallest_limit), {});
 }
 
-Residency Drafter::Decide(const Order& order, const Usage& limit) const {
+std::vector<Drafter::Workspaces> Drafter::Choices(const Order& order) const {
+  const WorkspaceRule rule = options_->kernels.workspace_rule;
+  const bool may_gain = policy_.needs_based() && options_->kernels.timings != nullptr &&
+                        order.preferred != order.workspaces;
+  if (!may_gain || rule == WorkspaceRule::kLeftOver) return {Workspaces::kLeast};
+  if (rule == WorkspaceRule::kGain) return {Workspaces::kGain};
+  return {Workspaces::kLeast, Workspaces::kGain};
+}
+
+std::vector<int64_t> Drafter::WorkspacesOf(const Order& order, Workspaces choice,
+                                           const Usage& limit) const {
+  if (choice == Workspaces::kLeast) return order.workspaces;
+  Residency residency = Decide(order, order.workspaces, limit);
+  OverlapTransfers(*program_, order.times, limit, residency);
+  return WorkspacesByGain(*program_, engines_, order.times, options_->eviction,
+                          {order.liveness, order.workspaces, residency, limit.bytes});
+}
+
+Residency Drafter::Decide(const Order& order, const std::vector<int64_t>& workspaces,
+                          const Usage& limit) const {
   Residency residency = DecideResidency(
-      *program_, order.liveness, order.workspaces,
+      *program_, order.liveness, workspaces,
       {.keep_all = policy_.keep_all,
        .eager = order.eager,
        .travels = travels_,
@@ -133,16 +157,20 @@ Residency Drafter::Decide(const Order& order, const Usage& limit) const {
   return residency;
 }
 
-absl::StatusOr<Draft> Drafter::Place(const Order& order, Residency residency,
-                                     const PlacementGoal& goal) const {
-  return PlaceDraft(*program_, order.liveness.runs, std::move(residency), engines_,
-                    options_->placement, goal);
+absl::StatusOr<Draft> Drafter::Place(const Order& order, std::vector<int64_t> workspaces,
+                                     Residency residency, const PlacementGoal& goal) const {
+  return PlaceDraft(*program_,
+                    {.runs = order.liveness.runs,
+                     .residency = std::move(residency),
+                     .workspaces = std::move(workspaces)},
+                    engines_, options_->placement, goal);
 }
 
-std::vector<int64_t> Drafter::Levels(const Order& order) const {
+std::vector<int64_t> Drafter::Levels(const Order& order, Workspaces choice) const {
   const Usage unlimited = {kUnlimited, kUnlimited};
-  const int64_t least = MostBytes(Decide(order, order.smallest_limit));
-  Residency all = Decide(order, policy_.needs_based() ? unlimited : order.smallest_limit);
+  const int64_t least = MostBytes(Decide(order, order.workspaces, order.smallest_limit));
+  Residency all = Decide(order, choice == Workspaces::kGain ? order.preferred : order.workspaces,
+                         policy_.needs_based() ? unlimited : order.smallest_limit);
   OverlapTransfers(*program_, order.times, unlimited, all);
   const int64_t most = MostBytes(all);
   const auto count = std::clamp<int64_t>(
@@ -161,18 +189,23 @@ std::vector<int64_t> Drafter::Levels(const Order& order) const {
   return levels;
 }
 
-absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& order,
-                                                                 Plan& scratch) const {
+absl::Status Drafter::TryLevels(const Order& order, Workspaces choice, Plan& scratch,
+                                std::optional<Timed>& best) const {
+  const KernelOptions& kernels = options_->kernels;
   const int64_t budget_bytes = options_->budget_bytes;
   const int64_t capacity =
       budget_bytes == kUnlimited ? kUnlimited : budget_bytes - PersistentBytes(*program_, travels_);
-  std::optional<Timed> best;
-  for (int64_t level : Levels(order)) {
+  for (int64_t level : Levels(order, choice)) {
+    if (best.has_value() && best->us <= orders_.front().fastest_us) break;
     if (level > capacity) continue;
     const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
-    Residency residency = Decide(order, policy_.needs_based() ? limit : order.smallest_limit);
+    std::vector<int64_t> workspaces = WorkspacesOf(order, choice, limit);
+    const bool is_known = choice == Workspaces::kGain && workspaces == order.workspaces;
+    if (is_known && kernels.workspace_rule == WorkspaceRule::kBest) continue;
+    Residency residency =
+        Decide(order, workspaces, policy_.needs_based() ? limit : order.smallest_limit);
     OverlapTransfers(*program_, order.times, limit, residency);
-    ASSIGN_OR_RETURN(Draft draft, Place(order, std::move(residency),
+    ASSIGN_OR_RETURN(Draft draft, Place(order, std::move(workspaces), std::move(residency),
                                         {.target_bytes = level + level / kGoodEnough,
                                          .most_comparisons = kMostComparisons}));
     if (draft.arena_bytes > budget_bytes) continue;
@@ -180,15 +213,14 @@ absl::StatusOr<std::optional<Drafter::Timed>> Drafter::FastestOf(const Order& or
     const bool moves = Moves(draft);
     if (!best.has_value() || us < best->us) best = Timed{std::move(draft), us};
     // With less memory, more would have to move; workspaces may be worth it where times tell.
-    if (!moves && options_->kernels.timings == nullptr) break;
+    if (!moves && kernels.timings == nullptr) break;
   }
-  return best;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, Plan& scratch) const {
-  ASSIGN_OR_RETURN(WalkResult walk,
-                   WalkDraft(*program_, draft, engines_, options_->placement,
-                             options_->budget_bytes, WorkspaceChoice::kFirstThatFits));
+  ASSIGN_OR_RETURN(WalkResult walk, WalkDraft(*program_, draft, engines_, options_->placement,
+                                              options_->budget_bytes));
   scratch.actions = std::move(walk.actions);
   ChoosePools(options_->peer_budget_bytes, scratch);
   scratch.actions = WithWaits(scratch);

@@ -2,9 +2,10 @@
 //
 // Between the bytes that a policy can do with and those with which it does as it likes lie levels,
 // the same ones whatever the budget. Each gives a draft, for each order of runs that the policy may
-// use (tensor-cache and superneurons may move, the latter also rebuild and move less), and of those
-// that fit the budget the one that the cost model finds fastest is taken. So a larger budget only
-// adds to the choice, and never makes a plan slower.
+// use (tensor-cache and superneurons may move, the latter also rebuild and move less) and each rule
+// of who gives way, tensors or workspaces (KernelOptions::workspace_rule). Of those that fit the
+// budget the one that the cost model finds fastest is taken. So a larger budget only adds to the
+// choice, and never makes a plan slower.
 #pragma once
 
 #include <optional>
@@ -49,8 +50,10 @@ class Drafter {
     Liveness liveness;
     std::vector<bool> eager;          // by TensorId; empty: none
     std::vector<int64_t> workspaces;  // by position: the least
+    std::vector<int64_t> preferred;   // by position: those of the fastest configurations
     TransferTimes times;
-    Usage smallest_limit;  // of residency, in the smallest draft
+    double fastest_us = 0;  // of an iteration in which nothing waits
+    Usage smallest_limit;   // of residency, in the smallest draft
   };
 
   Drafter(const Program& program, const Policy& policy, const PlannerOptions& options,
@@ -69,14 +72,21 @@ class Drafter {
     Draft draft;
     double us = 0;
   };
+  // The bytes of runs' workspaces that tensors make room for, at a level of memory.
+  enum class Workspaces : uint8_t { kLeast, kGain };
+  // Those that a draft of the order may count on.
+  std::vector<Workspaces> Choices(const Order& order) const;
+  std::vector<int64_t> WorkspacesOf(const Order& order, Workspaces choice,
+                                    const Usage& limit) const;
   // In bytes of usage, without persistent tensors; the highest first.
-  std::vector<int64_t> Levels(const Order& order) const;
-  // In the options' budget, if any fits.
-  // `scratch` describes the program.
-  absl::StatusOr<std::optional<Timed>> FastestOf(const Order& order, Plan& scratch) const;
-  Residency Decide(const Order& order, const Usage& limit) const;
-  absl::StatusOr<Draft> Place(const Order& order, Residency residency,
-                              const PlacementGoal& goal) const;
+  std::vector<int64_t> Levels(const Order& order, Workspaces choice) const;
+  // Keeps the fastest in the options' budget, if any fits. `scratch` describes the program.
+  absl::Status TryLevels(const Order& order, Workspaces choice, Plan& scratch,
+                         std::optional<Timed>& best) const;
+  Residency Decide(const Order& order, const std::vector<int64_t>& workspaces,
+                   const Usage& limit) const;
+  absl::StatusOr<Draft> Place(const Order& order, std::vector<int64_t> workspaces,
+                              Residency residency, const PlacementGoal& goal) const;
   absl::StatusOr<double> PredictedUs(const Draft& draft, Plan& scratch) const;
 
   const Program* program_;

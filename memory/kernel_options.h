@@ -13,6 +13,14 @@
 
 namespace neap {
 
+// Who gives way where the arena is short and times were measured. Of policies by which tensors may
+// leave at will; with the others workspaces get what is left.
+enum class WorkspaceRule : uint8_t {
+  kBest,      // whichever of the two is faster
+  kLeftOver,  // workspaces: they take the bytes that tensors leave (SuperNeurons 3.5)
+  kGain,      // tensors, where that saves more than their transfers cost (moDNN 5.2.3)
+};
+
 struct KernelOptions {
   std::shared_ptr<const KernelTimings> timings = {};  // null: nothing was measured
   // Which parts of a batch convolutions may be run in, of those that were measured.
@@ -21,6 +29,7 @@ struct KernelOptions {
   bool deterministic = true;
   // Of each convolution, as frameworks have it. Unlimited: what is left in the arena at the step.
   int64_t workspace_limit_bytes = kUnlimited;
+  WorkspaceRule workspace_rule = WorkspaceRule::kBest;
   friend bool operator==(const KernelOptions&, const KernelOptions&) = default;
 };
 

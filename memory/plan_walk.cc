@@ -34,12 +34,14 @@ class Walker {
     }
   }
 
-  absl::StatusOr<WalkResult> Walk(const EngineTable& engines, WorkspaceChoice choice) {
+  absl::StatusOr<WalkResult> Walk(const EngineTable& engines,
+                                  const std::vector<int64_t>& workspaces) {
     PlacePersistent();
     for (size_t i = 0; i < runs_.size(); ++i) {
       RETURN_IF_ERROR(BeginStays(static_cast<int>(i)));
       if (i == 0) Offload(0);
-      RETURN_IF_ERROR(Compute(static_cast<int>(i), engines, choice));
+      const int64_t free_bytes = workspaces.empty() ? allocator_.LargestFreeBytes() : workspaces[i];
+      RETURN_IF_ERROR(Compute(static_cast<int>(i), engines, free_bytes));
       Offload(i + 1);
       for (size_t stay : ending_[i + 1]) RETURN_IF_ERROR(End(stay));
     }
@@ -98,13 +100,10 @@ class Walker {
     return absl::OkStatus();
   }
 
-  absl::Status Compute(int position, const EngineTable& engines, WorkspaceChoice choice) {
+  absl::Status Compute(int position, const EngineTable& engines, int64_t free_bytes) {
     const Run& run = runs_[static_cast<size_t>(position)];
     ComputeAction action = {.step = run.step, .recompute = run.recompute};
-    const Configuration& configuration =
-        choice == WorkspaceChoice::kSmallest
-            ? engines.Smallest(run)
-            : engines.FirstThatFits(run, allocator_.LargestFreeBytes());
+    const Configuration& configuration = engines.FirstThatFits(run, free_bytes);
     const int64_t bytes = configuration.workspace_bytes;
     if (!engines.Of(run).only_one) action.engines = configuration.parts;
     result_.compute_seconds.push_back(configuration.seconds);
@@ -178,8 +177,8 @@ int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels
 
 absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequence& runs,
                                     const Residency& residency, const EngineTable& engines,
-                                    WorkspaceChoice choice, Allocator& allocator) {
-  return Walker(program, runs, residency, allocator).Walk(engines, choice);
+                                    const std::vector<int64_t>& workspaces, Allocator& allocator) {
+  return Walker(program, runs, residency, allocator).Walk(engines, workspaces);
 }
 
 }  // namespace neap

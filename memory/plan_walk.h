@@ -25,11 +25,6 @@ struct Buffers {
 };
 Buffers FindBuffers(const Residency& residency);
 
-enum class WorkspaceChoice : uint8_t {
-  kSmallest,       // the engine that needs the least
-  kFirstThatFits,  // the first in order of preference whose workspace fits the largest hole
-};
-
 struct WalkResult {
   std::vector<Action> actions;          // without waits
   std::vector<double> compute_seconds;  // by compute action
@@ -43,9 +38,10 @@ struct WalkResult {
 // Those that travel (by TensorId; empty: none) have no place there.
 int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels);
 
-// Errors: those of the allocator.
+// Each run takes the first in order of preference of the configurations that fit its bytes of
+// `workspaces`, by position; empty: the largest hole. Errors: those of the allocator.
 absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequence& runs,
                                     const Residency& residency, const EngineTable& engines,
-                                    WorkspaceChoice choice, Allocator& allocator);
+                                    const std::vector<int64_t>& workspaces, Allocator& allocator);
 
 }  // namespace neap

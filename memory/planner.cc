@@ -113,9 +113,8 @@ class Planner {
 
   absl::StatusOr<PlanResult> Finish(const Draft& draft, const Policy& policy,
                                     const EngineTable& engines) const {
-    ASSIGN_OR_RETURN(WalkResult walk,
-                     WalkDraft(program_, draft, engines, options_.placement, options_.budget_bytes,
-                               WorkspaceChoice::kFirstThatFits));
+    ASSIGN_OR_RETURN(WalkResult walk, WalkDraft(program_, draft, engines, options_.placement,
+                                                options_.budget_bytes));
     PlanResult result;
     Plan& plan = result.plan;
     plan = DescribeProgram(program_, draft.residency.travels, device_);

@@ -9,9 +9,7 @@
 
 #include "neap/core/device/description.h"
 #include "neap/core/verifier.h"
-#include "neap/layers/conv/divided_kernel.h"
 #include "neap/layers/default_catalog.h"
-#include "neap/layers/signature_text.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policy.h"
 #include "neap/nets/registry.h"
@@ -136,27 +134,9 @@ TEST_CASE("a larger budget never gives a plan that is predicted to be slower") {
   for (const char* net : {"resnet50", "alexnet", "unet"}) CheckMonotone(net, catalog, {});
 }
 
-// WorkspaceCatalog's engines, with times that make workspace worth having: milliseconds a megabyte
-// of output, less in more workspace.
-class WorkspaceTimings final : public KernelTimings {
- public:
-  std::vector<TimedEngine> Of(const StepSignature& signature) const override {
-    if (!IsDivisible(signature)) return {};
-    testing::WorkspaceCatalog catalog;
-    const double ms = static_cast<double>(signature.operands.back().tensor.size_bytes()) * 1e-6;
-    std::vector<TimedEngine> timed;
-    const std::vector<Engine> engines = catalog.Engines(signature).value();
-    for (const Engine& engine : engines) {
-      const double part = engine.id == "fast" ? 0.1 : engine.id == "medium" ? 0.3 : 1;
-      timed.push_back({engine.id, BatchOf(signature), engine.workspace_bytes, part * ms * 1e-3});
-    }
-    return timed;
-  }
-};
-
 TEST_CASE("nor where measured times make workspace worth having") {
   testing::WorkspaceCatalog catalog;
-  CheckMonotone("alexnet", catalog, {.timings = std::make_shared<WorkspaceTimings>()});
+  CheckMonotone("alexnet", catalog, {.timings = std::make_shared<testing::WorkspaceTimings>()});
 }
 
 // As the paper's Table 3: GiB moved in an iteration with the tensor cache and without, in 12 GiB.

@@ -1,10 +1,13 @@
-// A catalog whose engines differ in workspace, for tests of who gets which bytes.
+// A catalog whose engines differ in workspace, and their times, for tests of who gets which bytes.
 #pragma once
 
 #include <vector>
 
+#include "neap/layers/conv/divided_kernel.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/kernel.h"
+#include "neap/layers/kernel_timings.h"
+#include "neap/layers/signature_text.h"
 
 namespace neap::testing {
 
@@ -23,6 +26,30 @@ class WorkspaceCatalog final : public EngineCatalog {
                                {.id = "small", .workspace_bytes = 600}};
   }
   std::string Versions() const override { return ""; }
+};
+
+// Those engines, with times that make workspace worth having: milliseconds a megabyte of output,
+// less in more workspace.
+class WorkspaceTimings final : public KernelTimings {
+ public:
+  explicit WorkspaceTimings(double ms_per_megabyte = 1) : ms_per_megabyte_(ms_per_megabyte) {}
+
+  std::vector<TimedEngine> Of(const StepSignature& signature) const override {
+    if (!IsDivisible(signature)) return {};
+    WorkspaceCatalog catalog;
+    const auto bytes = static_cast<double>(signature.operands.back().tensor.size_bytes());
+    const double seconds = bytes * 1e-9 * ms_per_megabyte_;
+    std::vector<TimedEngine> timed;
+    const std::vector<Engine> engines = catalog.Engines(signature).value();
+    for (const Engine& engine : engines) {
+      const double part = engine.id == "fast" ? 0.1 : engine.id == "medium" ? 0.3 : 1;
+      timed.push_back({engine.id, BatchOf(signature), engine.workspace_bytes, part * seconds});
+    }
+    return timed;
+  }
+
+ private:
+  double ms_per_megabyte_;
 };
 
 }  // namespace neap::testing
