@@ -10,10 +10,11 @@ namespace neap::apps {
 namespace {
 
 constexpr char kHelp[] =
-    "usage: neap bench conv [flags]\n\n"
+    "usage: neap bench conv|workspace [flags]\n\n"
     "Measures on a device:\n"
-    "  conv    convolutions, undivided and in micro-batches\n\n"
-    "neap bench conv --help lists its flags.\n";
+    "  conv           convolutions, undivided and in micro-batches\n"
+    "  workspace NET  ways to choose workspaces, in training within budgets\n\n"
+    "neap bench conv --help and neap bench workspace --help list their flags.\n";
 
 }  // namespace
 
@@ -23,8 +24,10 @@ absl::StatusOr<int> RunBench(const std::vector<std::string>& args) {
     Print(kHelp);
     return 0;
   }
-  if (args[0] == "conv") return RunConvBench({args.begin() + 1, args.end()});
-  const std::string closest = Closest(args[0], {"conv"});
+  const std::vector<std::string> rest(args.begin() + 1, args.end());
+  if (args[0] == "conv") return RunConvBench(rest);
+  if (args[0] == "workspace") return RunWorkspaceBench(rest);
+  const std::string closest = Closest(args[0], {"conv", "workspace"});
   return BadUsage(absl::StrCat(
       "nothing to bench is called '", args[0].substr(0, 64), "'",
       closest.empty() ? "; see neap bench --help" : absl::StrCat("; did you mean ", closest, "?")));

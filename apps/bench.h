@@ -11,4 +11,7 @@ namespace neap::apps {
 // u-cuDNN's comparison: apps/conv_bench.h. `args` follow its name.
 absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args);
 
+// Ways to choose workspaces, in pools of fixed sizes: apps/workspace_bench.h.
+absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args);
+
 }  // namespace neap::apps

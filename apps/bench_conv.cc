@@ -1,5 +1,4 @@
 // neap bench conv: convolutions undivided and in micro-batches, under workspace limits.
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,8 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "apps/bench.h"
 #include "apps/conv_bench.h"
 #include "apps/conv_chart.h"
@@ -46,25 +43,6 @@ struct ConvBenchCommand {
   bool json = false;
 };
 
-// "8MiB,64MiB": rising, each once.
-FlagValue ReadLimits(std::vector<int64_t>* limits_bytes) {
-  const auto read = [limits_bytes](const std::string& text) {
-    std::vector<int64_t> limits;
-    for (const absl::string_view part : absl::StrSplit(text, ',')) {
-      const absl::StatusOr<int64_t> bytes = ParseBytes({part.data(), part.size()});
-      if (!bytes.ok()) return AsBadUsage(bytes.status());
-      limits.push_back(*bytes);
-    }
-    std::sort(limits.begin(), limits.end());
-    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
-    if (limits.size() > kMostLimits)
-      return BadUsage(absl::StrCat(limits.size(), " limits, of at most ", kMostLimits));
-    *limits_bytes = std::move(limits);
-    return absl::OkStatus();
-  };
-  return {.read = read, .default_text = "8MiB,64MiB,512MiB"};
-}
-
 void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
   flags.Add("set", "SET", "a network, whose convolutions are taken, or deepbench",
             Text(&command.net.name));
@@ -73,7 +51,7 @@ void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
   command.net.AddFormatTo(flags);
   command.measuring.AddTo(flags);
   flags.Add("limits", "BYTES,...", "workspace limits of each kernel",
-            ReadLimits(&command.bench.limits_bytes));
+            BytesList(kMostLimits, &command.bench.limits_bytes));
   flags.Add("total", "BYTES", "workspace to divide among all kernels (8MiB for each)",
             ReadBytes(&command.bench.total_bytes));
   flags.Add("csv", "FILE", "write a line for every kernel and limit", Text(&command.csv_path));

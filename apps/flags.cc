@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "apps/outcome.h"
 #include "neap/core/edit_distance.h"
 #include "neap/core/status_macros.h"
@@ -27,6 +29,35 @@ absl::Status ReadInteger(int64_t least, int64_t most, const std::string& text, i
 std::string Shortened(const std::string& text) {
   constexpr size_t kMost = 64;
   return text.size() <= kMost ? text : absl::StrCat(text.substr(0, kMost), "...");
+}
+
+// As it is typed: "8MiB".
+std::string BytesText(int64_t bytes) {
+  for (const auto& [size, name] : {std::pair(kGiB, "GiB"), {kMiB, "MiB"}, {kKiB, "KiB"}}) {
+    if (bytes % size == 0) return absl::StrCat(bytes / size, name);
+  }
+  return absl::StrCat(bytes);
+}
+
+// `parse` reads one value of the list.
+template <typename Parse>
+FlagValue RisingList(size_t most_values, std::vector<int64_t>* values, std::string default_text,
+                     const Parse& parse) {
+  const auto read = [=](const std::string& text) {
+    std::vector<int64_t> list;
+    for (const absl::string_view part : absl::StrSplit(text, ',')) {
+      int64_t value = 0;
+      RETURN_IF_ERROR(parse(std::string(part), value));
+      list.push_back(value);
+    }
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    if (list.size() > most_values)
+      return BadUsage(absl::StrCat(list.size(), " values, of at most ", most_values));
+    *values = std::move(list);
+    return absl::OkStatus();
+  };
+  return {.read = read, .default_text = std::move(default_text)};
 }
 
 }  // namespace
@@ -79,6 +110,27 @@ FlagValue ReadBytes(std::optional<int64_t>* bytes) {
     return absl::OkStatus();
   };
   return {.read = read};
+}
+
+FlagValue BytesList(size_t most_values, std::vector<int64_t>* values) {
+  const auto parse = [](const std::string& text, int64_t& value) {
+    const absl::StatusOr<int64_t> bytes = ParseBytes(text);
+    if (!bytes.ok()) return AsBadUsage(bytes.status());
+    value = *bytes;
+    return absl::OkStatus();
+  };
+  const auto append = [](std::string* out, int64_t bytes) {
+    absl::StrAppend(out, BytesText(bytes));
+  };
+  return RisingList(most_values, values, absl::StrJoin(*values, ",", append), parse);
+}
+
+FlagValue IntegerList(int64_t least, int64_t most, size_t most_values,
+                      std::vector<int64_t>* values) {
+  const auto parse = [=](const std::string& text, int64_t& value) {
+    return ReadInteger(least, most, Shortened(text), value);
+  };
+  return RisingList(most_values, values, absl::StrJoin(*values, ","), parse);
 }
 
 FlagValue Integer(int64_t least, int64_t most, int64_t* value) {

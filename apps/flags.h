@@ -15,6 +15,7 @@
 // (apps/outcome.h) naming the flag; an unknown flag comes with the closest known one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -38,6 +39,10 @@ FlagValue Text(std::string* value);
 FlagValue Texts(std::vector<std::string>* values);
 // "12GiB", "64KB", "4096".
 FlagValue ReadBytes(std::optional<int64_t>* bytes);
+// "8MiB,64MiB", "100,200": rising, each once. What is there before is shown as the default.
+FlagValue BytesList(size_t most_values, std::vector<int64_t>* values);
+FlagValue IntegerList(int64_t least, int64_t most, size_t most_values,
+                      std::vector<int64_t>* values);
 FlagValue OneOf(std::vector<std::string> choices, std::string* value);
 // [least, most], both included.
 FlagValue Integer(int64_t least, int64_t most, std::optional<int64_t>* value);

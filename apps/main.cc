@@ -25,7 +25,7 @@ std::vector<Entry> Entries() {
       {"peak-batch", "NET...", "find the largest batch that fits a byte budget", RunPeakBatch},
       {"peak-depth", "NET", "find the deepest network that fits a byte budget", RunPeakDepth},
       {"profile", "NET", "measure how long each engine of each step takes", RunProfile},
-      {"bench", "conv", "compare convolutions undivided and in micro-batches", RunBench},
+      {"bench", "WHAT", "compare ways to run convolutions, or to choose workspaces", RunBench},
       {"devices", "", "list the devices to train on and to plan for", RunDevices},
   };
 }

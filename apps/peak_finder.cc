@@ -3,31 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "apps/batch_source.h"
 #include "apps/outcome.h"
-#include "apps/training_loop.h"
 #include "neap/core/program.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/verifier.h"
 
 namespace neap::apps {
-namespace {
-
-absl::StatusOr<Batch> SyntheticBatch(const Program& program) {
-  const NetInput input = InputOf(program);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
-                   OpenDataset("synthetic", {.shape = input.image,
-                                             .label_pixels = input.labels > 1,
-                                             .classes = input.classes,
-                                             .size = input.batch}));
-  return BatchOfStep(*dataset, {.batch = input.batch, .shuffle = false}, 0);
-}
-
-}  // namespace
 
 void PeakFlags::AddTo(FlagSet& flags) {
   planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
@@ -129,21 +113,8 @@ absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n)
 
 absl::StatusOr<PeakRun> PeakFinder::Run(NetFlags net) const {
   ASSIGN_OR_RETURN(const Graph graph, net.Build());
-  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
-  const TrainingOptions steady = {.learning_rate = {.base = 0}};  // any other may diverge
-  ASSIGN_OR_RETURN(Session session, Session::Create(graph, *target_.device, Options(), steady));
-  ASSIGN_OR_RETURN(Batch batch, SyntheticBatch(program));
-  RepeatedBatch batches(std::move(batch));
-  ASSIGN_OR_RETURN(const TrainingEnd end,
-                   Train(session, batches, {.last_step = flags_.steps},
-                         [](const StepResult& /*result*/, const StepTimes& /*times*/) {}));
-  const double seconds = end.times.MedianSeconds();
-  const auto images = static_cast<double>(program.net.batch);
-  return PeakRun{.batch = program.net.batch,
-                 .depth = net.options.depth,
-                 .steps = end.steps,
-                 .images_per_second = seconds > 0 ? images / seconds : 0,
-                 .memory = session.memory()};
+  ASSIGN_OR_RETURN(const TrialRun trial, RunTrial(graph, *target_.device, Options(), flags_.steps));
+  return PeakRun{.trial = trial, .depth = net.options.depth};
 }
 
 }  // namespace neap::apps

@@ -16,7 +16,7 @@
 #include "apps/net_flags.h"
 #include "apps/peak_search.h"
 #include "apps/planning_flags.h"
-#include "neap/core/session.h"
+#include "apps/trial_run.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {
@@ -44,12 +44,9 @@ struct Growth {
 };
 
 struct PeakRun {
-  int64_t batch = 0;
+  TrialRun trial = {};
   std::optional<int64_t> depth = {};
   int64_t refused = 0;  // larger sizes that the device had no room for
-  int64_t steps = 0;
-  double images_per_second = 0;
-  MemoryUse memory = {};
 };
 
 struct PeakResult {

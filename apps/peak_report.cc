@@ -18,11 +18,11 @@ int64_t Size(const std::string& what, int64_t batch, const std::optional<int64_t
 }
 
 std::string RunText(const PeakResult& result, const PeakRun& run) {
-  const MemoryUse& memory = run.memory;
+  const MemoryUse& memory = run.trial.memory;
   std::string text = absl::StrFormat(
       "  trained at %s %d: %.1f images/s (%d steps), predicted peak %d, measured %d bytes %s\n",
-      result.what, Size(result.what, run.batch, run.depth), run.images_per_second, run.steps,
-      memory.predicted_peak_bytes, memory.measured_peak_bytes,
+      result.what, Size(result.what, run.trial.batch, run.depth), run.trial.images_per_second,
+      run.trial.steps, memory.predicted_peak_bytes, memory.measured_peak_bytes,
       PeaksAgree(memory) ? "(equal)" : "(NOT EQUAL)");
   if (run.refused > 0) {
     absl::StrAppendFormat(&text, "    stepped down %d times: the device had no room for more\n",
@@ -32,15 +32,15 @@ std::string RunText(const PeakResult& result, const PeakRun& run) {
 }
 
 Json RunJson(const PeakRun& run) {
-  Json json = {{"batch", run.batch}};
+  Json json = {{"batch", run.trial.batch}};
   if (run.depth.has_value()) json["depth"] = *run.depth;
-  json.update({{"steps", run.steps},
+  json.update({{"steps", run.trial.steps},
                {"steps_down", run.refused},
-               {"images_per_second", run.images_per_second},
-               {"predicted_peak_bytes", run.memory.predicted_peak_bytes},
-               {"measured_peak_bytes", run.memory.measured_peak_bytes},
-               {"arena_bytes", run.memory.arena_bytes},
-               {"peaks_equal", PeaksAgree(run.memory)}});
+               {"images_per_second", run.trial.images_per_second},
+               {"predicted_peak_bytes", run.trial.memory.predicted_peak_bytes},
+               {"measured_peak_bytes", run.trial.memory.measured_peak_bytes},
+               {"arena_bytes", run.trial.memory.arena_bytes},
+               {"peaks_equal", PeaksAgree(run.trial.memory)}});
   return json;
 }
 

@@ -25,6 +25,11 @@ bool IsWanted(const std::string& given) {
   return path.ok() && std::filesystem::exists(*path, ignored);
 }
 
+WorkspaceRule RuleOf(const std::string& name) {
+  if (name == "left-over") return WorkspaceRule::kLeftOver;
+  return name == "gain" ? WorkspaceRule::kGain : WorkspaceRule::kBest;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ProfilePath(const std::string& given) {
@@ -56,25 +61,34 @@ FlagValue ReadDivisions(DivisionPolicy* policy) {
   return {.read = read, .default_text = std::string(Name(*policy)), .choices = choices};
 }
 
-void KernelFlags::AddTo(FlagSet& flags) {
+void KernelFlags::AddDatabaseTo(FlagSet& flags) {
   flags.Add("database", "FILE",
             "measured times to choose kernels by (profile.db in ~/.cache/neap, if it is there); "
             "none: the library's choice",
             Text(&database));
   flags.Add("divisions", "POLICY", "parts of a batch that convolutions may run in, if measured",
             ReadDivisions(&divisions));
+  flags.Add("nondeterministic", "also engines that give other bits every time, if measured",
+            &nondeterministic);
+}
+
+void KernelFlags::AddTo(FlagSet& flags) {
+  AddDatabaseTo(flags);
   flags.Add("workspace-limit", "BYTES",
             "of each convolution (else whatever is left in the arena at its step)",
             ReadBytes(&workspace_limit_bytes));
-  flags.Add("nondeterministic", "also engines that give other bits every time, if measured",
-            &nondeterministic);
+  flags.Add(
+      "workspace-rule", "RULE",
+      "who gives way: workspaces, tensors where measured times gain by it, or the faster of both",
+      OneOf({"left-over", "gain", "best"}, &workspace_rule));
 }
 
 absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& device,
                                                    const EngineCatalog& catalog) const {
   KernelOptions options = {.divisions = divisions,
                            .deterministic = !nondeterministic,
-                           .workspace_limit_bytes = workspace_limit_bytes.value_or(kUnlimited)};
+                           .workspace_limit_bytes = workspace_limit_bytes.value_or(kUnlimited),
+                           .workspace_rule = RuleOf(workspace_rule)};
   if (!IsWanted(database)) return options;
   ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
   absl::StatusOr<ProfileDatabase> opened =

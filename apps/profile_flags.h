@@ -34,9 +34,11 @@ struct KernelFlags {
   std::string database;  // empty: the default, if it is there; "none": no database
   DivisionPolicy divisions = DivisionPolicy::kAll;
   std::optional<int64_t> workspace_limit_bytes = {};
+  std::string workspace_rule = "best";
   bool nondeterministic = false;
 
   void AddTo(FlagSet& flags);
+  void AddDatabaseTo(FlagSet& flags);  // and which of its times count; a part of them
   // Errors: those of reading a database that was named. Of the default one they are a line on
   // stderr, and nothing was measured.
   absl::StatusOr<KernelOptions> Options(const DeviceDescription& device,

@@ -302,7 +302,7 @@ TEST_CASE("a command line of bench that makes no sense ends with 2") {
 }
 
 TEST_CASE("bench --help says what there is to bench") {
-  CHECK(RunNeap({"bench", "--help"}).out.find("  conv    ") != std::string::npos);
+  CHECK(RunNeap({"bench", "--help"}).out.find("  conv  ") != std::string::npos);
   const std::string help = RunNeap({"bench", "conv", "--help"}).out;
   CHECK(help.find("(8MiB,64MiB,512MiB)\n") != std::string::npos);
   CHECK(help.find("(alexnet)\n") != std::string::npos);

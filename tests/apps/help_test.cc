@@ -19,7 +19,7 @@ subcommands:
   peak-batch NET...  find the largest batch that fits a byte budget
   peak-depth NET     find the deepest network that fits a byte budget
   profile NET        measure how long each engine of each step takes
-  bench conv         compare convolutions undivided and in micro-batches
+  bench WHAT         compare ways to run convolutions, or to choose workspaces
   devices            list the devices to train on and to plan for
 
 neap SUBCOMMAND --help lists its flags; neap --version prints the version.

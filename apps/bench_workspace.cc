@@ -1,0 +1,129 @@
+// neap bench workspace: ways to choose workspaces, in training within budgets.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "apps/bench.h"
+#include "apps/device_flag.h"
+#include "apps/flags.h"
+#include "apps/interrupt.h"
+#include "apps/net_flags.h"
+#include "apps/outcome.h"
+#include "apps/output.h"
+#include "apps/profile_flags.h"
+#include "apps/progress.h"
+#include "apps/trial_run.h"
+#include "apps/workspace_bench.h"
+#include "apps/workspace_report.h"
+#include "neap/core/status_macros.h"
+#include "neap/memory/policy.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr int64_t kMostBatch = 1 << 24;
+constexpr int64_t kMostSteps = 1'000'000;
+constexpr size_t kMostValues = 64;  // of each list
+
+struct WorkspaceBenchCommand {
+  NetFlags net;
+  WorkspaceBenchOptions bench;
+  KernelFlags kernels;
+  std::string device;
+  int64_t steps = 30;
+  bool plan_only = false;
+  std::string csv_path;
+  bool json = false;
+};
+
+void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
+  std::vector<std::string> policies;
+  for (const Policy& known : Policies()) policies.emplace_back(known.name);
+  flags.Positional("NET", &command.net.name);
+  command.net.AddShapesTo(flags);
+  command.net.AddDepthTo(flags);
+  flags.Add("budgets", "BYTES,...", "of device memory for everything",
+            BytesList(kMostValues, &command.bench.budgets_bytes));
+  flags.Add("batches", "N,...", "images in a batch",
+            IntegerList(1, kMostBatch, kMostValues, &command.bench.batches));
+  flags.Add("limits", "BYTES,...", "fixed workspace limits of each convolution to compare with",
+            BytesList(kMostValues, &command.bench.limits_bytes));
+  flags.Add("policy", "NAME", "what stays in memory", OneOf(policies, &command.bench.policy));
+  command.kernels.AddDatabaseTo(flags);
+  flags.Add("steps", "N", "of training, for each plan; the median counts, after ten",
+            Integer(1, kMostSteps, &command.steps));
+  flags.Add("plan-only", "predict, and train nothing: needs no GPU", &command.plan_only);
+  flags.Add("device", "DEVICE",
+            "cpu or cuda:N (cuda:0 if there is one, else cpu); with --plan-only also h200",
+            Text(&command.device));
+  flags.Add("csv", "FILE", "write a line for every plan and each of its convolution steps",
+            Text(&command.csv_path));
+  flags.Add("json", "print one JSON object", &command.json);
+}
+
+absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command) {
+  PlanTarget target;
+  if (command.plan_only) {
+    ASSIGN_OR_RETURN(target, OpenPlanTarget(command.device, /*peer=*/""));
+  } else {
+    ASSIGN_OR_RETURN(target.device, OpenDevice(command.device));
+    target.description = target.device->description();
+  }
+  ASSIGN_OR_RETURN(target.kernels, command.kernels.Options(target.description, target.engines()));
+  return target;
+}
+
+// Errors: CANCELLED after Ctrl-C.
+absl::StatusOr<WorkspaceReport> Measure(const WorkspaceBenchCommand& command) {
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenTarget(command));
+  TrainByPlan train;
+  if (!command.plan_only) {
+    WatchForInterrupt();
+    train = [&](const Graph& graph, const PlannerOptions& options) -> absl::StatusOr<double> {
+      ASSIGN_OR_RETURN(const TrialRun run, RunTrial(graph, *target.device, options, command.steps));
+      if (Interrupted()) return absl::CancelledError("stopped");
+      return run.images_per_second;
+    };
+  }
+  WorkspaceBench bench(command.bench, command.net, target, std::move(train));
+  const ProgressLine line(absl::StrCat("bench workspace ", command.net.name), "plans");
+  int64_t done = 0;
+  absl::StatusOr<std::vector<WorkspaceRun>> runs =
+      bench.Run([&](const WorkspaceRun& /*run*/) { line.Show(++done, bench.size()); });
+  if (done > 0) line.End();
+  RETURN_IF_ERROR(runs.status());
+  return WorkspaceReport{.net = command.net.name,
+                         .format = absl::StrCat(command.net.dtype, " ", command.net.layout),
+                         .policy = command.bench.policy,
+                         .device = target.description.name,
+                         .versions = target.engines().Versions(),
+                         .rules = bench.Rules(),
+                         .runs = *std::move(runs)};
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
+  WorkspaceBenchCommand command;
+  FlagSet flags("neap bench workspace NET [flags]",
+                "Trains a network within budgets, at several batches, by each way to choose the "
+                "workspaces of\nconvolutions: what is left, moDNN's gain, the better of both, and "
+                "fixed limits. Says how fast\neach is, and which workspaces the default gives.");
+  AddFlags(command, flags);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  const absl::StatusOr<WorkspaceReport> report = Measure(command);
+  if (absl::IsCancelled(report.status())) return kExitInterrupted;
+  RETURN_IF_ERROR(report.status());
+  // First: what took minutes must not be lost to a file that cannot be written.
+  command.json ? PrintJson(ToJson(*report)) : Print(ToText(*report));
+  if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(*report)));
+  return 0;
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,167 @@
+#include "apps/workspace_report.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/units.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr char kNothing[] = "-";
+
+// "1234.5 (1250.0)": as measured, and as predicted.
+std::string SpeedText(const std::optional<Speed>& speed) {
+  if (!speed.has_value()) return kNothing;
+  const std::string measured =
+      speed->measured.has_value() ? absl::StrFormat("%.1f", *speed->measured) : kNothing;
+  return absl::StrFormat("%s (%.1f)", measured, speed->predicted);
+}
+
+std::string ConfigurationText(const WorkspaceStep& step) {
+  return step.configuration.empty() ? kNothing : step.configuration;
+}
+
+std::string StepName(const WorkspaceStep& step) {
+  return absl::StrCat(step.layer, " ", std::string(Name(step.phase)));
+}
+
+// A line for each batch of the budget that begins with `run`; moves it past them.
+std::string SpeedTable(const WorkspaceReport& report, size_t& run) {
+  const int64_t budget_bytes = report.runs[run].budget_bytes;
+  std::string text = absl::StrFormat("\n%s\n%8s", FormatBytes(budget_bytes), "batch");
+  for (const std::string& rule : report.rules) absl::StrAppendFormat(&text, "  %20s", rule);
+  absl::StrAppend(&text, "\n");
+  while (run < report.runs.size() && report.runs[run].budget_bytes == budget_bytes) {
+    absl::StrAppendFormat(&text, "%8d", report.runs[run].batch);
+    for (size_t i = 0; i < report.rules.size(); ++i)
+      absl::StrAppendFormat(&text, "  %20s", SpeedText(report.runs[run++].speed));
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+// By the first rule, the default, those of a budget that fit.
+std::vector<const WorkspaceRun*> DefaultRuns(const WorkspaceReport& report, int64_t budget_bytes) {
+  std::vector<const WorkspaceRun*> runs;
+  for (const WorkspaceRun& run : report.runs) {
+    const bool is_default = run.rule == report.rules.front();
+    if (is_default && run.budget_bytes == budget_bytes && run.speed.has_value())
+      runs.push_back(&run);
+  }
+  return runs;
+}
+
+std::string StepTable(const WorkspaceReport& report, int64_t budget_bytes) {
+  const std::vector<const WorkspaceRun*> runs = DefaultRuns(report, budget_bytes);
+  if (runs.empty()) return "";
+  std::string text = absl::StrFormat("\nworkspaces in %s, rule %s\n", FormatBytes(budget_bytes),
+                                     report.rules.front());
+  for (size_t i = 0; i < runs.front()->steps.size(); ++i) {
+    absl::StrAppend(&text, StepName(runs.front()->steps[i]), "\n");
+    for (const WorkspaceRun* run : runs) {
+      const WorkspaceStep& step = run->steps[i];
+      absl::StrAppendFormat(&text, "%8d  %12s  %s\n", run->batch, FormatBytes(step.workspace_bytes),
+                            ConfigurationText(step));
+    }
+  }
+  return text;
+}
+
+// Why predictions may be far off.
+std::string UnmeasuredText(const WorkspaceReport& report) {
+  const auto is_guessed = [](const WorkspaceRun& run) {
+    return run.measured_kernels < run.kernels;
+  };
+  const auto guessed = std::count_if(report.runs.begin(), report.runs.end(), is_guessed);
+  if (guessed == 0) return "";
+  return absl::StrFormat(
+      "\nin %d of %d plans not all times of kernels were measured: neap profile %s --batch N\n",
+      guessed, report.runs.size(), report.net);
+}
+
+Json OrNull(const std::optional<double>& number) {
+  return number.has_value() ? Json(*number) : Json();
+}
+
+Json StepJson(const WorkspaceStep& step) {
+  return {{"layer", step.layer},
+          {"phase", Name(step.phase)},
+          {"workspace_bytes", step.workspace_bytes},
+          {"configuration", step.configuration}};
+}
+
+Json RunJson(const WorkspaceRun& run) {
+  Json steps = Json::array();
+  for (const WorkspaceStep& step : run.steps) steps.push_back(StepJson(step));
+  const bool fits = run.speed.has_value();
+  return {{"budget_bytes", run.budget_bytes},
+          {"batch", run.batch},
+          {"rule", run.rule},
+          {"fits", fits},
+          {"images_per_second", OrNull(fits ? run.speed->measured : std::nullopt)},
+          {"predicted_images_per_second", fits ? Json(run.speed->predicted) : Json()},
+          {"kernels", run.kernels},
+          {"measured_kernels", run.measured_kernels},
+          {"offloaded_bytes", run.offloaded_bytes},
+          {"steps", std::move(steps)}};
+}
+
+std::string Number(const std::optional<double>& number) {
+  return number.has_value() ? absl::StrFormat("%.4f", *number) : "";
+}
+
+// What the lines of a run begin with.
+std::string RunFields(const WorkspaceRun& run) {
+  std::optional<double> measured, predicted;
+  if (run.speed.has_value()) {
+    measured = run.speed->measured;
+    predicted = run.speed->predicted;
+  }
+  return absl::StrCat(run.budget_bytes, ",", run.batch, ",", run.rule, ",", Number(measured), ",",
+                      Number(predicted), ",", run.offloaded_bytes);
+}
+
+}  // namespace
+
+std::string ToText(const WorkspaceReport& report) {
+  const std::string versions =
+      report.versions.empty() ? "" : absl::StrCat(" (", report.versions, ")");
+  std::string text =
+      absl::StrFormat("%s, %s, policy %s, on %s%s\nimages/s (as predicted)\n", report.net,
+                      report.format, report.policy, report.device, versions);
+  std::vector<int64_t> budgets_bytes;
+  for (size_t run = 0; run < report.runs.size();) {
+    budgets_bytes.push_back(report.runs[run].budget_bytes);
+    text += SpeedTable(report, run);
+  }
+  for (const int64_t budget_bytes : budgets_bytes) text += StepTable(report, budget_bytes);
+  return text + UnmeasuredText(report);
+}
+
+Json ToJson(const WorkspaceReport& report) {
+  Json runs = Json::array();
+  for (const WorkspaceRun& run : report.runs) runs.push_back(RunJson(run));
+  return {{"bench", "workspace"},    {"net", report.net},       {"format", report.format},
+          {"policy", report.policy}, {"device", report.device}, {"versions", report.versions},
+          {"rules", report.rules},   {"runs", std::move(runs)}};
+}
+
+std::string ToCsv(const WorkspaceReport& report) {
+  std::string csv =
+      "budget_bytes,batch,rule,images_per_second,predicted_images_per_second,offloaded_bytes,"
+      "layer,phase,workspace_bytes,configuration\n";
+  for (const WorkspaceRun& run : report.runs) {
+    absl::StrAppend(&csv, RunFields(run), ",,,,\n");
+    for (const WorkspaceStep& step : run.steps) {
+      absl::StrAppend(&csv, RunFields(run), ",", CsvField(step.layer), ",",
+                      std::string(Name(step.phase)), ",", step.workspace_bytes, ",",
+                      CsvField(step.configuration), "\n");
+    }
+  }
+  return csv;
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,27 @@
+// What `neap bench workspace` has planned and measured, as tables, as JSON and as CSV.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/output.h"
+#include "apps/workspace_bench.h"
+
+namespace neap::apps {
+
+struct WorkspaceReport {
+  std::string net;
+  std::string format;  // "tf32 nchw"
+  std::string policy;
+  std::string device;
+  std::string versions;
+  std::vector<std::string> rules;
+  std::vector<WorkspaceRun> runs;  // in order of budget, batch and rule
+};
+
+std::string ToText(const WorkspaceReport& report);
+Json ToJson(const WorkspaceReport& report);
+// A line for every run, and one for each of its convolution steps.
+std::string ToCsv(const WorkspaceReport& report);
+
+}  // namespace neap::apps

@@ -1,0 +1,135 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "tests/apps/command.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+using Fields = std::vector<std::string>;
+
+// LeNet on the CPU, in a budget that is too small and one that is not.
+struct Bench {
+  ScratchDirectory directory;
+
+  std::vector<std::string> Command(const std::vector<std::string>& more) const {
+    return Joined(
+        {"bench", "workspace", "lenet", "--device", "cpu", "--budgets", "256MiB,64KiB", "--batches",
+         "8,4", "--steps", "2", "--database", "none", "--csv", directory.File("workspace.csv")},
+        more);
+  }
+  std::vector<Fields> Csv() const {
+    std::vector<Fields> lines;
+    for (const auto line :
+         absl::StrSplit(ReadText(directory.File("workspace.csv")), '\n', absl::SkipEmpty()))
+      lines.push_back(absl::StrSplit(line, ','));
+    return lines;
+  }
+};
+
+constexpr const char* kRules[] = {"best",      "left-over",  "gain",
+                                  "8.000 MiB", "64.000 MiB", "512.000 MiB"};
+
+TEST_CASE("bench workspace trains every plan that fits, and says so of the others") {
+  const Bench bench;
+  const Json report = RunForJson(bench.Command({})).at(0);
+  const Json& runs = report.at("runs");
+  REQUIRE(runs.size() == 2 * 2 * 6);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    CAPTURE(i);
+    const Json& run = runs.at(i);
+    CHECK(run.at("budget_bytes") == (i < 12 ? 64 << 10 : 256 << 20));
+    CHECK(run.at("batch") == (i / 6 % 2 == 0 ? 4 : 8));
+    CHECK(run.at("rule") == kRules[i % 6]);
+    CHECK(run.at("fits") == (i >= 12));
+    if (i < 12) {
+      CHECK(run.at("images_per_second").is_null());
+      CHECK(run.at("steps").empty());
+      continue;
+    }
+    CHECK(run.at("predicted_images_per_second").get<double>() > 0);
+    // On the CPU every rule has one engine, so the plans are equal, and trained once.
+    CHECK(run.at("images_per_second").get<double>() > 0);
+    CHECK(run.at("images_per_second") == runs.at(i - i % 6).at("images_per_second"));
+    REQUIRE(run.at("steps").size() == 5);
+    CHECK(run.at("steps").at(0).at("layer") == "conv1");
+    CHECK(run.at("steps").at(0).at("phase") == "forward");
+  }
+}
+
+TEST_CASE("bench workspace says the same in CSV and in JSON") {
+  const Bench bench;
+  const Json report = RunForJson(bench.Command({})).at(0);
+  const std::vector<Fields> lines = bench.Csv();
+  size_t row = 1;
+  for (const Json& run : report.at("runs")) {
+    const Fields total = lines.at(row++);
+    REQUIRE(total.size() == lines[0].size());
+    CHECK(std::stoll(total[0]) == run.at("budget_bytes").get<int64_t>());
+    CHECK(std::stoll(total[1]) == run.at("batch").get<int64_t>());
+    CHECK(total[2] == run.at("rule").get<std::string>());
+    CHECK(total[3].empty() == !run.at("fits").get<bool>());
+    CHECK(total[6].empty());
+    for (const Json& step : run.at("steps")) {
+      const Fields fields = lines.at(row++);
+      REQUIRE(fields.size() == lines[0].size());
+      CHECK(std::equal(fields.begin(), fields.begin() + 6, total.begin()));
+      CHECK(fields[6] == step.at("layer").get<std::string>());
+      CHECK(fields[7] == step.at("phase").get<std::string>());
+      CHECK(std::stoll(fields[8]) == step.at("workspace_bytes").get<int64_t>());
+      CHECK(fields[9] == step.at("configuration").get<std::string>());
+    }
+  }
+  CHECK(row == lines.size());
+}
+
+TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's workspace") {
+  const Bench bench;
+  const Outcome outcome = RunNeap(bench.Command({"--plan-only"}));
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.find("24/24 plans") != std::string::npos);
+  std::vector<std::string> lines = absl::StrSplit(outcome.out, '\n');
+  const auto begins = [&](const std::string& word) {
+    return std::count_if(lines.begin(), lines.end(),
+                         [&](const std::string& line) { return line.starts_with(word); });
+  };
+  CHECK(begins("lenet, fp32 nchw, policy superneurons, on ") == 1);
+  CHECK(begins("64.000 KiB") == 1);
+  CHECK(begins("256.000 MiB") == 1);
+  CHECK(begins("workspaces in 256.000 MiB, rule best") == 1);
+  CHECK(begins("workspaces in 64.000 KiB") == 0);
+  CHECK(begins("conv2 backward_params") == 1);
+  CHECK(outcome.out.find("       4                     -                     -") !=
+        std::string::npos);
+  CHECK(outcome.out.find("neap profile lenet") != std::string::npos);
+}
+
+TEST_CASE("bench workspace plans for a device that is not there") {
+  const Json report =
+      RunForJson({"bench", "workspace", "alexnet", "--plan-only", "--device", "h200", "--database",
+                  "none", "--budgets", "3GiB", "--batches", "100", "--limits", "8MiB", "--json"})
+          .at(0);
+  REQUIRE(report.at("runs").size() == 4);
+  for (const Json& run : report.at("runs")) {
+    CHECK(run.at("fits") == true);
+    CHECK(run.at("images_per_second").is_null());
+    CHECK(run.at("steps").size() == 14);
+  }
+}
+
+TEST_CASE("a command line of bench workspace that makes no sense ends with 2") {
+  CheckRefused({"bench", "workspace"}, 2, {"NET is missing"});
+  CheckRefused({"bench", "workspace", "alexnt", "--plan-only"}, 2, {"'alexnt'", "alexnet"});
+  CheckRefused({"bench", "workspace", "lenet", "--budgets", "3GiB,"}, 2, {"--budgets"});
+  CheckRefused({"bench", "workspace", "lenet", "--batches", "100,0"}, 2, {"--batches", "'0'"});
+  CheckRefused({"bench", "workspace", "lenet", "--policy", "some"}, 2, {"--policy", "chen"});
+  CheckRefused({"bench", "workspace", "lenet", "--device", "h200"}, 2, {"h200"});
+}
+
+}  // namespace
+}  // namespace neap::testing
