@@ -40,7 +40,7 @@ std::vector<WorkspaceBench::Rule> WorkspaceBench::MakeRules() const {
   rules[1].kernels.workspace_rule = WorkspaceRule::kLeftOver;
   rules[2].kernels.workspace_rule = WorkspaceRule::kGain;
   for (const int64_t limit_bytes : options_.limits_bytes) {
-    rules.push_back({FormatBytes(limit_bytes), target_.kernels});
+    rules.push_back({absl::StrCat("limit ", FormatBytes(limit_bytes)), target_.kernels});
     rules.back().kernels.workspace_limit_bytes = limit_bytes;
   }
   return rules;

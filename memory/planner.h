@@ -3,13 +3,14 @@
 //   recomputation   the order of runs             recompute/recompute.h
 //   residency       who stays, leaves, returns    memory/residency.h, memory/overlap.h
 //   placement       at which address              memory/placement.h, memory/heap.h
-//   engines         with which workspace          memory/step_engines.h: of what is left
+//   engines         with which workspace          memory/step_engines.h, memory/workspace_gain.h
 //   pools           host or peer                  memory/pool_choice.h
 //   waits           who waits for whom            memory/stream_order.h
 //
-// Tensors come first, workspaces get what remains, so a tight budget costs speed before it costs
-// anything else. Residency counts bytes, and placement may leave gaps, so several levels of memory
-// are tried and the fastest that fits is taken (memory/drafter.h).
+// Tensors come first, workspaces get what remains, or more where that is worth a tensor's way out
+// and back; so a tight budget costs speed before it costs anything else. Residency counts bytes,
+// and placement may leave gaps, so several levels of memory are tried and the fastest that fits is
+// taken (memory/drafter.h).
 //
 //   ASSIGN_OR_RETURN(PlanResult result,
 //                    MakePlan(program, {.budget_bytes = 12 * kGiB, .policy = "superneurons"},

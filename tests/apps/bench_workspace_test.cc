@@ -32,8 +32,8 @@ struct Bench {
   }
 };
 
-constexpr const char* kRules[] = {"best",      "left-over",  "gain",
-                                  "8.000 MiB", "64.000 MiB", "512.000 MiB"};
+constexpr const char* kRules[] = {
+    "best", "left-over", "gain", "limit 8.000 MiB", "limit 64.000 MiB", "limit 512.000 MiB"};
 
 TEST_CASE("bench workspace trains every plan that fits, and says so of the others") {
   const Bench bench;

@@ -42,8 +42,8 @@ int64_t MostWorkspace(const WorkspaceRun& run) {
 TEST_CASE("the best of the rules is predicted to be as fast as either, limits are kept") {
   const PlanTarget target = Target();
   WorkspaceBench bench(Options(), Lenet(), target, {});
-  CHECK(bench.Rules() ==
-        std::vector<std::string>{"best", "left-over", "gain", "1.000 MiB", "16.000 MiB"});
+  CHECK(bench.Rules() == std::vector<std::string>{"best", "left-over", "gain", "limit 1.000 MiB",
+                                                  "limit 16.000 MiB"});
   const std::vector<WorkspaceRun> runs = bench.Run(kIgnore).value();
   REQUIRE(static_cast<int64_t>(runs.size()) == bench.size());
   for (size_t i = 0; i < runs.size(); i += 5) {
