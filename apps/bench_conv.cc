@@ -31,10 +31,12 @@ namespace {
 
 constexpr char kDeepBench[] = "deepbench";
 constexpr int64_t kMostBatch = 1 << 24;
+constexpr int64_t kMostBatchFactor = 1 << 10;
 constexpr int64_t kDefaultBatch = 256;
 
 struct ConvBenchCommand {
   NetFlags net = {.name = "alexnet", .options = {}};
+  int64_t batch_factor = 1;
   ConvBenchOptions bench = {.limits_bytes = {8 * kMiB, 64 * kMiB, 512 * kMiB}};
   MeasuringFlags measuring;
   std::string csv_path;
@@ -48,6 +50,8 @@ void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
             Text(&command.net.name));
   flags.Add("batch", "N", "images in a batch (256; of deepbench each shape's own)",
             Integer(1, kMostBatch, &command.net.options.batch));
+  flags.Add("batch-factor", "N", "of deepbench: so many times each shape's own batch",
+            Integer(1, kMostBatchFactor, &command.batch_factor));
   command.net.AddFormatTo(flags);
   command.measuring.AddTo(flags);
   flags.Add("limits", "BYTES,...", "workspace limits of each kernel",
@@ -68,8 +72,10 @@ absl::StatusOr<std::vector<ConvKernel>> KernelsOf(ConvBenchCommand& command) {
   if (command.net.name == kDeepBench) {
     ASSIGN_OR_RETURN(options.dtype, ParseDType(command.net.dtype));
     ASSIGN_OR_RETURN(options.layout, ParseLayout(command.net.layout));
-    return DeepBenchConvolutions({options.batch, options.dtype, options.layout});
+    return DeepBenchConvolutions(
+        {options.batch, command.batch_factor, options.dtype, options.layout});
   }
+  if (command.batch_factor != 1) return BadUsage("--batch-factor is for --set deepbench");
   options.batch = options.batch.value_or(kDefaultBatch);
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
@@ -80,8 +86,13 @@ absl::StatusOr<std::vector<ConvKernel>> KernelsOf(ConvBenchCommand& command) {
 
 ConvBenchSubject SubjectOf(const ConvBenchCommand& command, const ProfiledDevice& device) {
   const std::optional<int64_t>& batch = command.net.options.batch;
-  return {.set = absl::StrCat(command.net.name,
-                              batch.has_value() ? absl::StrCat(", batch ", *batch) : ""),
+  std::string set = command.net.name;
+  if (batch.has_value()) {
+    absl::StrAppend(&set, ", batch ", *batch);
+  } else if (command.batch_factor > 1) {
+    absl::StrAppend(&set, ", batches times ", command.batch_factor);
+  }
+  return {.set = std::move(set),
           .format = absl::StrCat(command.net.dtype, " ", command.net.layout),
           .divisions = std::string(Name(command.measuring.options.divisions)),
           .device = device.name,

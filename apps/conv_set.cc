@@ -72,10 +72,10 @@ absl::Status AddRow(const std::vector<std::string>& fields, const std::string& n
                                   .stride = row.stride,
                                   .padding = row.padding,
                                   .bias = false};
-  const TensorSpec input = {
-      .shape = {options.batch.value_or(row.batch), row.in_channels, row.h, row.w},
-      .dtype = options.dtype,
-      .layout = options.layout};
+  const TensorSpec input = {.shape = {options.batch.value_or(row.batch * options.batch_factor),
+                                      row.in_channels, row.h, row.w},
+                            .dtype = options.dtype,
+                            .layout = options.layout};
   for (Phase phase : {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams}) {
     ASSIGN_OR_RETURN(StepSignature signature, SignatureOf(layer, phase, {input}));
     set.Add(name, std::move(signature));

@@ -33,7 +33,8 @@ struct ConvKernel {
 std::vector<ConvKernel> ConvolutionsOf(const Program& program);
 
 struct ShapeListOptions {
-  std::optional<int64_t> batch = {};  // else each row's own
+  std::optional<int64_t> batch = {};  // else each row's own, `batch_factor` times
+  int64_t batch_factor = 1;
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };

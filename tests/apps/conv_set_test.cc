@@ -61,6 +61,9 @@ TEST_CASE("batch, type and layout of a list of shapes can be others") {
     CHECK(kernel.signature.operands[0].tensor.dtype == DType::kTf32);
     CHECK(kernel.signature.operands[0].tensor.layout == Layout::kNhwc);
   }
+  const std::vector<ConvKernel> own = DeepBenchConvolutions({}).value();
+  const std::vector<ConvKernel> larger = DeepBenchConvolutions({.batch_factor = 4}).value();
+  CHECK(BatchOf(larger[0].signature) == 4 * BatchOf(own[0].signature));
 }
 
 TEST_CASE("a list of shapes is refused by the row that is wrong") {
