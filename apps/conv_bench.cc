@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<TimedEngine>> ConvBench::PartsOf(const ConvKernel& ke
   std::vector<TimedEngine> known = TimedPartsOf(kernel.signature, listed, divisions, *timings_);
   const std::string operation = SignatureText(kernel.signature);
   std::erase_if(known, [&](const TimedEngine& timed) {
-    return left_out_.contains(std::pair(operation, EngineUse{timed.engine, timed.batch}));
+    return left_out_.contains(std::pair(operation, timed.use()));
   });
   return known;
 }

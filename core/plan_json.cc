@@ -66,8 +66,11 @@ Json ToJson(const ComputeAction& action) {
               {"recompute", action.recompute},
               {"engines", nullptr},
               {"workspace", nullptr}};
-  for (const EngineUse& use : action.engines)
-    out["engines"].push_back({{"engine", use.engine}, {"batch", use.batch}});
+  for (const EngineUse& use : action.engines) {
+    Json engine = {{"engine", use.engine}, {"batch", use.batch}};
+    if (use.adds) engine["adds"] = true;
+    out["engines"].push_back(std::move(engine));
+  }
   if (action.workspace.has_value()) {
     out["workspace"] = {{"offset", action.workspace->offset}, {"bytes", action.workspace->bytes}};
   }
@@ -248,7 +251,8 @@ absl::StatusOr<ComputeAction> ReadCompute(Reader& reader, const std::string& whe
   const Json& engines = reader.NullOr("engines", &Json::is_array, none);
   for (const Json& json : engines.is_array() ? engines : Json::array()) {
     Reader engine(json, absl::StrCat(where, ".engines"));
-    action.engines.push_back({engine.Text("engine"), engine.Integer("batch")});
+    action.engines.push_back(
+        {engine.Text("engine"), engine.Integer("batch"), engine.Has("adds", true)});
     RETURN_IF_ERROR(engine.Finish());
   }
   const Json& workspace = reader.NullOr("workspace", &Json::is_object, none);

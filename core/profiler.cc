@@ -29,19 +29,22 @@ constexpr double kNear = 1.15;             // times the fastest: worth measuring
 constexpr int64_t kFillBytes = 16 * kMiB;
 
 // Whether, of `measured` on this batch, no engine that wants at most as much workspace is clearly
-// faster. Also where it was not measured.
-bool IsNearFastest(const std::vector<Measurement>& measured, int64_t batch,
-                   const std::string& engine) {
-  const auto own = std::find_if(measured.begin(), measured.end(), [&](const Measurement& row) {
+// faster.
+bool IsNearFastest(const std::vector<Measurement>& measured, const Measurement& own) {
+  return std::none_of(measured.begin(), measured.end(), [&](const Measurement& row) {
+    return row.batch == own.batch && !row.failed() &&
+           row.engine.workspace_bytes <= own.engine.workspace_bytes &&
+           row.median_seconds * kNear < own.median_seconds;
+  });
+}
+
+// Null where the engine was not measured on this batch.
+const Measurement* FindMeasured(const std::vector<Measurement>& measured, int64_t batch,
+                                const std::string& engine) {
+  const auto found = std::find_if(measured.begin(), measured.end(), [&](const Measurement& row) {
     return row.batch == batch && row.engine.id == engine;
   });
-  if (own == measured.end()) return true;
-  if (own->failed()) return false;
-  return std::none_of(measured.begin(), measured.end(), [&](const Measurement& row) {
-    return row.batch == batch && !row.failed() &&
-           row.engine.workspace_bytes <= own->engine.workspace_bytes &&
-           row.median_seconds * kNear < own->median_seconds;
-  });
+  return found == measured.end() ? nullptr : &*found;
 }
 
 // Signatures, each once.
@@ -60,10 +63,10 @@ class SignatureSet {
 
 // A step, the parts of its batch that `divisions` names, the largest first, and what adds them up:
 // engines that do so by themselves, and additions.
-void AddWithParts(const StepSignature& signature, DivisionPolicy divisions, EngineCatalog& catalog,
-                  SignatureSet& set) {
+absl::Status AddWithParts(const StepSignature& signature, DivisionPolicy divisions,
+                          EngineCatalog& catalog, SignatureSet& set) {
   set.Add(signature);
-  if (!IsDivisible(signature)) return;
+  if (!IsDivisible(signature)) return absl::OkStatus();
   const int64_t granularity = BatchGranularity(signature);
   std::vector<int64_t> sizes = MicroBatchSizes(divisions, BatchOf(signature));
   sizes.pop_back();  // the whole
@@ -72,23 +75,17 @@ void AddWithParts(const StepSignature& signature, DivisionPolicy divisions, Engi
   for (int64_t size : sizes) {
     if (size % granularity == 0) set.Add(WithBatch(signature, size));
   }
-  if (sizes.empty() || !SumsParts(signature)) return;
-  const StepSignature adding = AddingSignature(signature);
-  const bool may_add = catalog.Engines(adding).ok();
+  if (sizes.empty() || !SumsParts(signature)) return absl::OkStatus();
   for (int64_t size : sizes) {
-    if (may_add && size % granularity == 0) set.Add(WithBatch(adding, size));
+    if (size % granularity != 0) continue;
+    const StepSignature part = WithBatch(signature, size);
+    ASSIGN_OR_RETURN(const std::vector<Engine> adding, AddingEngines(part, catalog));
+    if (!adding.empty()) set.Add(AddingSignature(part));
   }
   for (const OperandSpec& operand : signature.operands) {
     if (operand.operand.slot == Slot::kParamGrad) set.Add(AdditionSignature(operand.tensor));
   }
-}
-
-// What AddingSignature() was made from.
-StepSignature WritingSignature(StepSignature signature) {
-  for (OperandSpec& operand : signature.operands) {
-    if (operand.access == Access::kAccumulate) operand.access = Access::kWrite;
-  }
-  return signature;
+  return absl::OkStatus();
 }
 
 int64_t OperandBytes(const StepSignature& signature) {
@@ -149,7 +146,7 @@ absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& step
   Profiler profiler(options, device, database);
   SignatureSet set;
   for (const StepSignature& step : steps)
-    AddWithParts(step, options.divisions, device.backend(), set);
+    RETURN_IF_ERROR(AddWithParts(step, options.divisions, device.backend(), set));
   profiler.steps_ = set.Take();
   RETURN_IF_ERROR(profiler.Reserve());
   return profiler;
@@ -240,15 +237,18 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
       database_->Measurements(adds ? SignatureText(WritingSignature(step)) : operation));
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(batch)));
   std::vector<int64_t> around = {below, 2 * below};
-  if (adds) around = {batch};
+  if (adds) around = {batch};  // an engine that was not worth measuring at writing is not here
   std::erase_if(around, [&](int64_t near) {
-    return std::none_of(measured.begin(), measured.end(),
-                        [near](const Measurement& row) { return row.batch == near; });
+    return !adds && std::none_of(measured.begin(), measured.end(),
+                                 [near](const Measurement& row) { return row.batch == near; });
   });
   if (around.empty()) return engines;
   std::erase_if(engines, [&](const Engine& engine) {
-    return std::none_of(around.begin(), around.end(),
-                        [&](int64_t near) { return IsNearFastest(measured, near, engine.id); });
+    return std::none_of(around.begin(), around.end(), [&](int64_t near) {
+      const Measurement* const row = FindMeasured(measured, near, engine.id);
+      if (row == nullptr) return !adds;
+      return !row->failed() && IsNearFastest(measured, *row);
+    });
   });
   return engines;
 }

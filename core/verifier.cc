@@ -143,6 +143,10 @@ class Checker {
             PlanFault::kEngines,
             absl::StrFormat("a micro-batch of %d where %d of the batch are left", use.batch, left));
       }
+      if (use.adds && (left == plan_.batch ||
+                       plan_.steps[compute.step.index()].phase != Phase::kBackwardParams)) {
+        return site_.Fault(PlanFault::kEngines, "a micro-batch adds where there is nothing yet");
+      }
       left -= use.batch;
     }
     if (left == 0) return absl::OkStatus();

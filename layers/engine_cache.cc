@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/status_macros.h"
+#include "neap/layers/divisible_step.h"
 
 namespace neap {
 
@@ -16,7 +17,8 @@ absl::StatusOr<std::vector<Engine>> EngineCache::Get(const StepSignature& signat
 absl::Status EngineCache::Withdraw(const StepSignature& signature, std::string_view engine,
                                    const absl::Status& reason) {
   const auto found = engines_.find(signature);
-  if (found == engines_.end() || found->second.size() == 1) return reason;
+  if (found == engines_.end()) return reason;
+  if (found->second.size() == 1 && !AddsToGradients(signature)) return reason;
   const size_t withdrawn =
       std::erase_if(found->second, [&](const Engine& listed) { return listed.id == engine; });
   if (withdrawn == 0) return reason;

@@ -28,7 +28,8 @@ class EngineCache {
   absl::StatusOr<std::vector<Engine>> Get(const StepSignature& signature, List list);
 
   // Takes off its list an engine that cannot be built. Returns what Backend::MakeKernel then has
-  // to: ABORTED, or `reason` itself where that would leave nothing to plan with.
+  // to: ABORTED, or `reason` itself where that would leave nothing to plan with. Of engines that
+  // add to gradients none need be left: others write them.
   absl::Status Withdraw(const StepSignature& signature, std::string_view engine,
                         const absl::Status& reason);
 

@@ -104,9 +104,10 @@ class Kernel {
 class EngineCatalog {
  public:
   virtual ~EngineCatalog() = default;
-  // Engines for a step, the library's recommendation first; never empty. Same answer for equal
-  // signatures, until a backend finds that it cannot build one of them. Errors: UNIMPLEMENTED for a
-  // layer, dtype or layout that has no kernel, naming it.
+  // Engines for a step, the library's recommendation first; never empty, but where a step adds to
+  // gradients (layers/divisible_step.h). Same answer for equal signatures, until a backend finds
+  // that it cannot build one of them. Errors: UNIMPLEMENTED for a layer, dtype or layout that has
+  // no kernel, naming it.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) = 0;
   // The libraries behind the engines: "cuDNN 9.19.0, cuBLASLt 13.1.0". Engine ids and measured
   // times hold for these alone. Empty where there are none.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/conv/divided_kernel.h"
+#include "neap/layers/divisible_step.h"
 
 namespace neap {
 namespace {

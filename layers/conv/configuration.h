@@ -30,19 +30,21 @@ namespace neap {
 struct EngineUse {
   std::string engine;
   int64_t batch = 0;
+  // The engine itself adds the part's gradients to those that are there. Only in `backward_params`,
+  // never the first part.
+  bool adds = false;
   friend bool operator==(const EngineUse&, const EngineUse&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const EngineUse& use) {
-    return H::combine(std::move(h), use.engine, use.batch);
+    return H::combine(std::move(h), use.engine, use.batch, use.adds);
   }
 };
 
 // "eng3", or of micro-batches "3 x 64 eng3 + 32 eng7".
 std::string ToString(absl::Span<const EngineUse> parts);
 
-// What a part that is not the first takes besides. Zero but for `backward_params`, whose parts add
-// up: an engine adds to what is there by itself, or it writes to scratch in the workspace, and a
-// kernel adds that to the sum.
+// What a part that is not the first takes besides, where its engine does not add: in
+// `backward_params` it writes to scratch in the workspace, and a kernel adds that to the sum.
 struct Addition {
   int64_t workspace_bytes = 0;
   double seconds = 0;
@@ -55,7 +57,10 @@ struct TimedEngine {
   int64_t workspace_bytes = 0;
   double seconds = 0;  // >= 0, at most some hours
   bool deterministic = true;
-  Addition addition = {};
+  bool adds = false;       // as EngineUse's: not for a first part
+  Addition addition = {};  // none where it adds
+
+  EngineUse use() const { return {engine, batch, adds}; }
 };
 
 struct Configuration {

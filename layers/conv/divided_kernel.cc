@@ -10,11 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
-#include "neap/layers/convolution.h"
 #include "neap/layers/join.h"
 #include "neap/layers/operands.h"
 #include "neap/layers/signature_text.h"
-#include "neap/layers/transposed_convolution.h"
 
 namespace neap {
 namespace {
@@ -29,13 +27,10 @@ bool IsSliced(const StepSignature& whole, const StepSignature& part, size_t posi
          part.operands[position].tensor.shape.n() == BatchOf(part);
 }
 
-// How a part's gradients come to the sum.
-enum class Sum : uint8_t { kWrites, kAddsByItself, kFromScratch };
-
 // One part: a kernel, and by how much each of its operands lies behind the whole step's.
 struct Part {
   size_t kernel = 0;
-  Sum sum = Sum::kWrites;
+  bool by_scratch = false;       // its gradients are added from there
   std::vector<int64_t> offsets;  // parallel to the signature's operands
 };
 
@@ -51,22 +46,14 @@ class DividedKernel final : public Kernel {
   absl::Status AddPart(Backend& backend, const StepSignature& whole, const EngineUse& use,
                        int64_t first_image, int64_t workspace_bytes) {
     const StepSignature signature = WithBatch(whole, use.batch);
-    Part part;
-    if (first_image > 0 && SumsParts(whole)) {
-      ASSIGN_OR_RETURN(const bool adds,
-                       AddsByItself(backend, signature, use.engine, workspace_bytes));
-      part.sum = adds ? Sum::kAddsByItself : Sum::kFromScratch;
-    }
-    if (part.sum == Sum::kFromScratch && additions_.empty())
-      RETURN_IF_ERROR(AddAdditions(backend, whole));
-    const Made made = {use, part.sum};
+    Part part = {.by_scratch = first_image > 0 && SumsParts(whole) && !use.adds};
+    if (part.by_scratch && additions_.empty()) RETURN_IF_ERROR(AddAdditions(backend, whole));
+    const std::pair made(use, part.by_scratch);
     part.kernel = static_cast<size_t>(std::find(made_.begin(), made_.end(), made) - made_.begin());
     if (part.kernel == made_.size()) {
-      ASSIGN_OR_RETURN(
-          std::unique_ptr<Kernel> kernel,
-          MakeKernelWithin(backend,
-                           part.sum == Sum::kAddsByItself ? AddingSignature(signature) : signature,
-                           use.engine, workspace_bytes - ScratchOf(part)));
+      ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+                       MakeKernelWithin(backend, use.adds ? AddingSignature(signature) : signature,
+                                        use.engine, workspace_bytes - ScratchOf(part)));
       kernels_.push_back(std::move(kernel));
       made_.push_back(made);
     }
@@ -85,15 +72,7 @@ class DividedKernel final : public Kernel {
   }
 
  private:
-  struct Made {
-    EngineUse use;
-    Sum sum = Sum::kWrites;
-    friend bool operator==(const Made&, const Made&) = default;
-  };
-
-  int64_t ScratchOf(const Part& part) const {
-    return part.sum == Sum::kFromScratch ? scratch_bytes_ : 0;
-  }
+  int64_t ScratchOf(const Part& part) const { return part.by_scratch ? scratch_bytes_ : 0; }
 
   absl::Status AddAdditions(Backend& backend, const StepSignature& signature) {
     for (size_t i = 0; i < signature.operands.size(); ++i) {
@@ -114,7 +93,7 @@ class DividedKernel final : public Kernel {
     operands_.clear();
     for (size_t i = 0; i < part.offsets.size(); ++i)
       operands_.push_back(static_cast<std::byte*>(args.operands[i]) + part.offsets[i]);
-    if (part.sum == Sum::kFromScratch) {
+    if (part.by_scratch) {
       for (const ScratchSum& addition : additions_)
         operands_[addition.operand] = workspace + addition.scratch_offset;
     }
@@ -122,7 +101,7 @@ class DividedKernel final : public Kernel {
         {.operands = operands_,
          .workspace = workspace == nullptr ? nullptr : workspace + scratch_bytes,
          .workspace_bytes = args.workspace_bytes - scratch_bytes}));
-    if (part.sum != Sum::kFromScratch) return absl::OkStatus();
+    if (!part.by_scratch) return absl::OkStatus();
     for (const ScratchSum& addition : additions_) {
       void* const sum = args.operands[addition.operand];
       void* const operands[] = {sum, workspace + addition.scratch_offset, sum};
@@ -131,7 +110,7 @@ class DividedKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  std::vector<Made> made_;                        // what kernels_ were made for
+  std::vector<std::pair<EngineUse, bool>> made_;  // what kernels_ were made for, if by scratch
   std::vector<std::unique_ptr<Kernel>> kernels_;  // equal parts share one
   std::vector<Part> parts_;
   std::vector<ScratchSum> additions_;  // where a part needs them
@@ -153,6 +132,8 @@ absl::Status CheckParts(const StepSignature& signature, absl::Span<const EngineU
           absl::StrCat("a micro-batch of ", part.batch, " images at image ", images,
                        ", where parts begin at ", "multiples of ", granularity));
     }
+    if (part.adds && (images == 0 || !SumsParts(signature)))
+      return absl::InvalidArgumentError("a micro-batch that adds where there is nothing to add to");
     images += part.batch;
   }
   if (images == BatchOf(signature)) return absl::OkStatus();
@@ -162,35 +143,11 @@ absl::Status CheckParts(const StepSignature& signature, absl::Span<const EngineU
 
 }  // namespace
 
-bool IsDivisible(const StepSignature& signature) {
-  return signature.phase != Phase::kUpdate &&
-         (signature.layer.As<Convolution>() != nullptr ||
-          signature.layer.As<TransposedConvolution>() != nullptr);
-}
-
-bool SumsParts(const StepSignature& signature) {
-  return IsDivisible(signature) && signature.phase == Phase::kBackwardParams;
-}
-
-StepSignature AddingSignature(StepSignature signature) {
-  for (OperandSpec& operand : signature.operands) {
-    if (operand.operand.slot == Slot::kParamGrad) operand.access = Access::kAccumulate;
-  }
-  return signature;
-}
-
-bool AddsToGradients(const StepSignature& signature) {
-  return SumsParts(signature) && signature.Accumulates(operands::ParamGrad(0));
-}
-
-absl::StatusOr<bool> AddsByItself(EngineCatalog& catalog, const StepSignature& part,
-                                  std::string_view engine, int64_t workspace_bytes) {
-  const absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(AddingSignature(part));
-  if (absl::IsUnimplemented(engines.status())) return false;
-  RETURN_IF_ERROR(engines.status());
-  return std::any_of(engines->begin(), engines->end(), [&](const Engine& listed) {
-    return listed.id == engine && listed.workspace_bytes <= workspace_bytes;
-  });
+absl::StatusOr<std::vector<Engine>> AddingEngines(const StepSignature& part,
+                                                  EngineCatalog& catalog) {
+  absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(AddingSignature(part));
+  if (absl::IsUnimplemented(engines.status())) return std::vector<Engine>{};
+  return engines;
 }
 
 int64_t DivisionScratchBytes(const StepSignature& signature) {

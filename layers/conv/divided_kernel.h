@@ -3,11 +3,11 @@
 //
 // Images are independent, so forward and backward_data of a part are plain convolutions of a slice
 // of the operands. The gradients of the parameters are sums over the images: the first part writes
-// them, and later ones add to them: by themselves where the library has their engine for that
-// within the workspace (cuDNN's beta), else by way of scratch space at its beginning, which a
-// kernel adds. Parts run one after another, so each has the whole workspace:
+// them, and later ones add to them: by an engine that does so itself (cuDNN's beta), or by way of
+// scratch space at the beginning of the workspace, which a kernel adds. Parts run one after
+// another, so each has the whole workspace:
 //
-//   workspace  [what the engine of the first part, or of one that adds by itself, wants ....)
+//   workspace  [what the engine of the first part, or of one that adds, wants ....)
 //              [dweight, dbias of another part)[what its engine wants ......)
 //
 //   const EngineUse parts[] = {{"eng3_k2=0", 128}, {"eng3_k2=0", 128}};
@@ -24,35 +24,28 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "neap/layers/conv/configuration.h"
+#include "neap/layers/divisible_step.h"
 #include "neap/layers/kernel.h"
 
 namespace neap {
-
-// Whether parts of the mini-batch can be run by themselves: convolutions, also transposed ones.
-bool IsDivisible(const StepSignature& signature);
 
 // Parts but the last have a multiple of so many images: kernels want their operands at multiples of
 // kOperandAlignment, also those that begin in the middle of a tensor.
 int64_t BatchGranularity(const StepSignature& signature);
 inline constexpr int64_t kOperandAlignment = 16;
 
-// Whether what the parts compute adds up: backward_params.
-bool SumsParts(const StepSignature& signature);
+// Those that add, for a step with the part's batch; there may be none. Errors: the catalog's, but
+// for UNIMPLEMENTED.
+absl::StatusOr<std::vector<Engine>> AddingEngines(const StepSignature& part,
+                                                  EngineCatalog& catalog);
 
-// Of a part that adds its gradients to those that are there; and whether it is one.
-StepSignature AddingSignature(StepSignature signature);
-bool AddsToGradients(const StepSignature& signature);
-
-// Whether the library has the engine for `part`, a step with the part's batch, so that it adds by
-// itself in so much workspace. Errors: the catalog's, but for UNIMPLEMENTED: then it does not.
-absl::StatusOr<bool> AddsByItself(EngineCatalog& catalog, const StepSignature& part,
-                                  std::string_view engine, int64_t workspace_bytes);
-
-// Workspace, besides its engine's own, of a part that does not. 0 but for backward_params.
+// Workspace, besides its engine's own, of a part after the first that does not add. 0 but for
+// backward_params.
 int64_t DivisionScratchBytes(const StepSignature& signature);
 
 // Of the kernel that adds a gradient to a sum of the same spec: operands are {sum, addend, sum}.
@@ -67,8 +60,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelWithin(Backend& backend,
                                                          int64_t workspace_bytes);
 
 // `parts`, in order, sum to the batch.
-// Errors: INVALID_ARGUMENT for a step that is not divisible or parts that are not its batch; those
-// of MakeKernelWithin().
+// Errors: INVALID_ARGUMENT for a step that is not divisible, parts that are not its batch, or one
+// that adds where there is nothing to add to; those of MakeKernelWithin().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeDividedKernel(Backend& backend,
                                                           const StepSignature& signature,
                                                           absl::Span<const EngineUse> parts,

@@ -92,7 +92,7 @@ DivisionTable::DivisionTable(absl::Span<const TimedEngine> engines, int64_t batc
     if (engine.batch < 1 || engine.batch > batch) continue;
     const auto images = static_cast<size_t>(engine.batch);
     const Part alone = {engine.workspace_bytes, Picoseconds(engine.seconds), &engine};
-    first_[images].push_back(alone);
+    if (!engine.adds) first_[images].push_back(alone);
     later_[images].push_back({alone.workspace_bytes + engine.addition.workspace_bytes,
                               alone.picoseconds + Picoseconds(engine.addition.seconds), &engine});
   }
@@ -140,13 +140,12 @@ Best DivisionTable::DivideWhole() const {
 
 Configuration DivisionTable::Collect(const Best& whole) const {
   Configuration result = {
-      .parts = {{first_[static_cast<size_t>(whole.first_batch)].back().engine->engine,
-                 whole.first_batch}},
+      .parts = {first_[static_cast<size_t>(whole.first_batch)].back().engine->use()},
       .workspace_bytes = whole.workspace_bytes,
       .seconds = static_cast<double>(whole.picoseconds) / kPicosecondsPerSecond};
   for (size_t left = batch() - static_cast<size_t>(whole.first_batch); left > 0;) {
     const auto size = static_cast<size_t>(rest_[left].first_batch);
-    result.parts.push_back({later_[size].back().engine->engine, rest_[left].first_batch});
+    result.parts.push_back(later_[size].back().engine->use());
     left -= size;
   }
   std::sort(result.parts.begin() + 1, result.parts.end(),

@@ -4,7 +4,7 @@
 // There are exponentially many divisions. A division's time is the sum of its parts' and its
 // workspace the largest of them, so under a limit T(b) = min(T_u(b), min_u T_u(u) + T(b - u)): the
 // fastest way for b images is one engine, or a part and the fastest way for the rest. Parts after
-// the first may cost more (Addition), so the first is chosen last. The time of the whole
+// the first may cost more (Addition), so the first is chosen last. For the whole batch the
 // time only changes with the limit where an engine begins to fit, and the desirable configurations
 // are the steps:
 //
@@ -22,8 +22,7 @@
 //   for (int64_t size : MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 256)) { ... }
 //   std::optional<Configuration> now = FastestDivision(engines, 256, 64 * kMiB);
 //   std::vector<Configuration> front = DesirableConfigurations(engines, 256, 512 * kMiB);
-//   const Configuration* same = FastestThatFits(front, 64 * kMiB);  // now->seconds ==
-//   same->seconds
+//   const Configuration* same = FastestThatFits(front, 64 * kMiB);  // as fast as `now`
 #pragma once
 
 #include <cstdint>

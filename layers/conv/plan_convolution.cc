@@ -57,22 +57,46 @@ absl::StatusOr<Engine> FirstOf(std::vector<Engine> engines, bool deterministic,
   });
 }
 
+// What a part's gradients are added to the sum by: its engine, if there is one that does so in the
+// limit, else scratch.
+absl::StatusOr<TimedEngine> LaterPart(const StepSignature& part, const ConvolutionOptions& options,
+                                      EngineCatalog& catalog) {
+  const int64_t limit_bytes = options.workspace_limit_bytes;
+  if (SumsParts(part)) {
+    ASSIGN_OR_RETURN(std::vector<Engine> adding, AddingEngines(part, catalog));
+    const absl::StatusOr<Engine> first =
+        FirstOf(std::move(adding), options.deterministic, limit_bytes);
+    if (first.ok() && first->workspace_bytes <= limit_bytes)
+      return TimedEngine{
+          .engine = first->id, .workspace_bytes = first->workspace_bytes, .adds = true};
+  }
+  const int64_t scratch_bytes = SumsParts(part) ? DivisionScratchBytes(part) : 0;
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(part));
+  ASSIGN_OR_RETURN(const Engine engine,
+                   FirstOf(std::move(engines), options.deterministic, limit_bytes - scratch_bytes));
+  return TimedEngine{.engine = engine.id,
+                     .workspace_bytes = engine.workspace_bytes + scratch_bytes};
+}
+
 // Parts of `size` images, and one of what is left.
 absl::StatusOr<Configuration> InPartsOf(int64_t size, const StepSignature& step,
                                         const ConvolutionOptions& options, EngineCatalog& catalog) {
   const int64_t batch = BatchOf(step);
-  const int64_t scratch_bytes = size < batch ? DivisionScratchBytes(step) : 0;
-  Configuration configuration;
-  for (const EngineUse& like : {EngineUse{"", size}, EngineUse{"", batch % size}}) {
-    if (like.batch == 0) continue;
-    ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(WithBatch(step, like.batch)));
-    ASSIGN_OR_RETURN(const Engine engine, FirstOf(std::move(engines), options.deterministic,
-                                                  options.workspace_limit_bytes - scratch_bytes));
-    const auto count = static_cast<size_t>(like.batch == size ? batch / size : 1);
-    configuration.parts.insert(configuration.parts.end(), count, {engine.id, like.batch});
-    configuration.workspace_bytes =
-        std::max(configuration.workspace_bytes, engine.workspace_bytes + scratch_bytes);
-  }
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(WithBatch(step, size)));
+  ASSIGN_OR_RETURN(const Engine first, FirstOf(std::move(engines), options.deterministic,
+                                               options.workspace_limit_bytes));
+  Configuration configuration = {.parts = {{first.id, size}},
+                                 .workspace_bytes = first.workspace_bytes};
+  const auto append = [&](int64_t images, int64_t count) -> absl::Status {
+    if (images == 0 || count == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(TimedEngine part, LaterPart(WithBatch(step, images), options, catalog));
+    part.batch = images;
+    configuration.parts.insert(configuration.parts.end(), static_cast<size_t>(count), part.use());
+    configuration.workspace_bytes = std::max(configuration.workspace_bytes, part.workspace_bytes);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(append(size, batch / size - 1));
+  RETURN_IF_ERROR(append(batch % size, 1));
   return configuration;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "neap/core/status_macros.h"
 #include "neap/layers/conv/divided_kernel.h"
@@ -33,22 +33,14 @@ Addition ScratchAddition(const StepSignature& signature, const KernelTimings& ti
   return addition;
 }
 
-// By itself where that was measured.
-void AddAdditions(const StepSignature& signature, const KernelTimings& timings,
-                  std::vector<TimedEngine>& engines) {
-  const Addition by_scratch = ScratchAddition(signature, timings);
-  std::vector<TimedEngine> adding = timings.Of(AddingSignature(signature));
-  const auto key = [](const TimedEngine& engine) { return std::tie(engine.batch, engine.engine); };
-  const auto precedes = [&](const TimedEngine& a, const TimedEngine& b) { return key(a) < key(b); };
-  std::sort(adding.begin(), adding.end(), precedes);
-  for (TimedEngine& engine : engines) {
-    const auto same = std::lower_bound(adding.begin(), adding.end(), engine, precedes);
-    const bool adds = same != adding.end() && key(*same) == key(engine);
-    engine.addition = by_scratch;
-    if (!adds) continue;
-    engine.addition = {
-        .workspace_bytes = std::max<int64_t>(0, same->workspace_bytes - engine.workspace_bytes),
-        .seconds = std::max(0.0, same->seconds - engine.seconds)};
+// How parts after the first come to the sum.
+void AddSums(const StepSignature& signature, const KernelTimings& timings,
+             std::vector<TimedEngine>& engines) {
+  const Addition addition = ScratchAddition(signature, timings);
+  for (TimedEngine& engine : engines) engine.addition = addition;
+  for (TimedEngine& engine : timings.Of(AddingSignature(signature))) {
+    engine.adds = true;
+    engines.push_back(std::move(engine));
   }
 }
 
@@ -56,20 +48,17 @@ void AddAdditions(const StepSignature& signature, const KernelTimings& timings,
 absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
                                                       const Configuration& configuration,
                                                       EngineCatalog& catalog) {
-  const int64_t scratch_bytes = DivisionScratchBytes(signature);
-  const EngineUse* last = nullptr;  // but the first
+  const EngineUse* last = nullptr;  // after the first
   for (const EngineUse& part : configuration.parts) {
     const bool is_first = &part == &configuration.parts.front();
     if (last != nullptr && part == *last) continue;
     if (!is_first) last = &part;
     const StepSignature like = WithBatch(signature, part.batch);
-    int64_t bytes = configuration.workspace_bytes;
-    if (!is_first && SumsParts(signature)) {
-      ASSIGN_OR_RETURN(const bool adds, AddsByItself(catalog, like, part.engine, bytes));
-      if (adds) continue;
-      bytes -= scratch_bytes;
-    }
-    ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(like));
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines,
+                     part.adds ? AddingEngines(like, catalog) : catalog.Engines(like));
+    const bool by_scratch = !is_first && !part.adds;
+    const int64_t bytes =
+        configuration.workspace_bytes - (by_scratch ? DivisionScratchBytes(signature) : 0);
     if (!Lists(engines, part.engine, bytes)) return part;
   }
   return std::nullopt;
@@ -92,14 +81,15 @@ std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
                                       absl::Span<const Engine> listed, DivisionPolicy divisions,
                                       const KernelTimings& timings) {
   std::vector<TimedEngine> known = timings.Of(signature);
+  if (SumsParts(signature)) AddSums(signature, timings, known);
   const int64_t batch = BatchOf(signature);
   const bool is_divisible = IsDivisible(signature);
   const int64_t granularity = is_divisible ? BatchGranularity(signature) : batch;
   std::erase_if(known, [&](const TimedEngine& engine) {
-    if (engine.batch == batch) return !Lists(listed, engine.engine, engine.workspace_bytes);
+    if (engine.batch == batch && !engine.adds)
+      return !Lists(listed, engine.engine, engine.workspace_bytes);
     return !is_divisible || !MayHave(divisions, engine.batch, granularity);
   });
-  if (SumsParts(signature)) AddAdditions(signature, timings, known);
   return known;
 }
 
@@ -112,9 +102,7 @@ absl::StatusOr<std::vector<Configuration>> ChooseListed(
     ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted,
                      FindUnlisted(signature, chosen, catalog));
     if (!unlisted.has_value()) return chosen;
-    std::erase_if(known, [&](const TimedEngine& timed) {
-      return timed.engine == unlisted->engine && timed.batch == unlisted->batch;
-    });
+    std::erase_if(known, [&](const TimedEngine& timed) { return timed.use() == *unlisted; });
   }
 }
 

@@ -106,7 +106,9 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildOwn(const SharedRuntime& r
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
                                                  CudnnConvolutions& cudnn) {
   const ConvolutionProblem problem = ProblemOf(signature);
-  ASSIGN_OR_RETURN(const std::vector<Engine> engines, cudnn.Engines(problem));
+  absl::StatusOr<std::vector<Engine>> listed = cudnn.Engines(problem);
+  if (!listed.ok() && !absl::IsUnimplemented(listed.status())) return listed.status();
+  const std::vector<Engine> engines = listed.ok() ? *std::move(listed) : std::vector<Engine>{};
   ASSIGN_OR_RETURN(const std::vector<Engine> deep_engines, SpaceToDepthEngines(problem, cudnn));
   int64_t bias_bytes = 0;
   if (signature.Has(ParamGrad(1))) {
@@ -135,6 +137,7 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
     const auto at = PointwiseIsFirstChoice(problem) ? candidates.begin() : candidates.end();
     candidates.insert(at, candidate(*pointwise, BuildOwn));
   }
+  if (candidates.empty()) return listed.status();
   return candidates;
 }
 

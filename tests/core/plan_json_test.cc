@@ -65,6 +65,20 @@ void CheckRefused(const Json& json) {
   CHECK(std::string(plan.status().message()).find("plan: ") == 0);
 }
 
+TEST_CASE("a micro-batch that adds survives the way through JSON") {
+  Json json = FullPlan();
+  Json& engines = json["actions"][5]["engines"];
+  engines =
+      Json::parse(R"([{"engine": "e", "batch": 1}, {"engine": "e", "batch": 1, "adds": true}])");
+  const absl::StatusOr<Plan> plan = Plan::FromJson(json.dump());
+  REQUIRE(plan.ok());
+  const std::vector<EngineUse> parts = std::get<ComputeAction>(plan->actions[5]).engines;
+  CHECK(parts == std::vector<EngineUse>{{"e", 1}, {"e", 1, true}});
+  CHECK(Plan::FromJson(plan->ToJson())->actions == plan->actions);
+  engines[1]["adds"] = false;
+  CheckRefused(json);
+}
+
 TEST_CASE("plans survive the way through JSON unchanged") {
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);

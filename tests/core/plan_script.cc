@@ -158,8 +158,10 @@ class Script {
         const int64_t offset = Blocks();
         compute.workspace = Region{offset, Blocks()};
       } else {
+        const bool adds = word.back() == '+';
+        if (adds) word.pop_back();
         const size_t colon = word.find(':');
-        compute.engines.push_back({word.substr(0, colon), ToNumber(word.substr(colon + 1))});
+        compute.engines.push_back({word.substr(0, colon), ToNumber(word.substr(colon + 1)), adds});
       }
     }
     return compute;

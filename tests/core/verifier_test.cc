@@ -233,6 +233,8 @@ TEST_CASE("micro-batches make up the batch") {
   CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3 b:2") == "bad-engines");
   CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3") == "bad-engines");
   CHECK(Fault(kPlainPlan, "a:3 b:1", "a:5 b:-1") == "bad-engines");
+  CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3 b:1+") == "bad-engines");  // no gradients of parameters
+  CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3+ b:1") == "bad-engines");
 }
 
 TEST_CASE(

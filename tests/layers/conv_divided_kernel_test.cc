@@ -74,13 +74,21 @@ class AddingBackend final : public Backend {
   std::unique_ptr<Backend> cpu_ = MakeCpuBackend();
 };
 
-TEST_CASE("parts whose engines add by themselves have the same gradients, without additions") {
+TEST_CASE("parts whose engines add have the same gradients, and no additions") {
   AddingBackend backend;
   for (const std::string& failure :
        DividedConvolutionFailures(backend, HostAccess(), {.cases = 60, .seed = 8})) {
     FAIL_CHECK(failure);
   }
+  const StepSignature step = WeightGradient({{8, 4, 6, 6}});
+  const Engine engine = backend.Engines(WithBatch(step, 4))->front();
+  backend.additions = 0;
+  CHECK(MakeDividedKernel(backend, step, {{engine.id, 4}, {engine.id, 4, true}},
+                          engine.workspace_bytes)
+            .ok());
   CHECK(backend.additions == 0);
+  CHECK(MakeDividedKernel(backend, step, {{engine.id, 4}, {engine.id, 4}}, kMiB).ok());
+  CHECK(backend.additions == 2);  // weight and bias
 }
 
 // Not so: GEMM, and Winograd with many channels, which cut sums by the size of the whole problem.
@@ -116,8 +124,6 @@ TEST_CASE("workspace holds a part's gradients before what its engine wants") {
   const std::vector<EngineUse> halves = {{engine.id, 4}, {engine.id, 4}};
   const int64_t needed = DivisionScratchBytes(step) + engine.workspace_bytes;
   CHECK(MakeDividedKernel(*backend, step, halves, needed).ok());
-  AddingBackend adding;
-  CHECK(MakeDividedKernel(adding, step, halves, engine.workspace_bytes).ok());
   if (engine.workspace_bytes > 0) {
     CHECK(MakeDividedKernel(*backend, step, halves, needed - 1).status().code() ==
           absl::StatusCode::kInvalidArgument);
@@ -142,6 +148,9 @@ TEST_CASE("what cannot be divided is refused") {
   CHECK(refused(step, {{engine, 3}, {engine, 5}}) == absl::StatusCode::kInvalidArgument);
   CHECK(refused(step, {{engine, 8}, {engine, 0}}) == absl::StatusCode::kInvalidArgument);
   CHECK(refused(step, {{"no such engine", 4}, {engine, 4}}) == absl::StatusCode::kNotFound);
+  CHECK(refused(step, {{engine, 4, true}, {engine, 4}}) == absl::StatusCode::kInvalidArgument);
+  const absl::StatusCode none_adds = refused(step, {{engine, 4}, {engine, 4, true}});
+  CHECK(none_adds == absl::StatusCode::kUnimplemented);  // of the CPU's
   CHECK(refused(AdditionSignature({{8}}), {{"neap", 8}}) == absl::StatusCode::kInvalidArgument);
 }
 

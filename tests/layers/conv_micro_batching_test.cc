@@ -23,7 +23,7 @@ constexpr DivisionPolicy kPolicies[] = {DivisionPolicy::kUndivided, DivisionPoli
                                         DivisionPolicy::kAll};
 
 // Up to three engines for every size; times and workspaces from so few values that many are equal.
-// Every second instance is one whose parts add up: by scratch, or for less.
+// Every second instance is one whose parts add up: by scratch, or by engines that add.
 Engines RandomEngines(std::mt19937& random, int64_t batch) {
   const bool sums = random() % 2 == 0;
   const Addition by_scratch = {static_cast<int64_t>(random() % 30),
@@ -36,12 +36,9 @@ Engines RandomEngines(std::mt19937& random, int64_t batch) {
                          .batch = size,
                          .workspace_bytes = static_cast<int64_t>(random() % 5) * 10 * size,
                          .seconds = 0.001 * static_cast<double>(1 + random() % 12)});
-      if (sums && random() % 3 == 0) {
-        engines.back().addition = {static_cast<int64_t>(random() % 10),
-                                   0.001 * static_cast<double>(random() % 2)};
-      } else if (sums) {
-        engines.back().addition = by_scratch;
-      }
+      if (!sums) continue;
+      engines.back().adds = random() % 3 == 0;
+      if (!engines.back().adds) engines.back().addition = by_scratch;
     }
   }
   return engines;
@@ -50,7 +47,7 @@ Engines RandomEngines(std::mt19937& random, int64_t batch) {
 // What `part` adds to the configuration.
 void Append(const TimedEngine& part, Configuration& configuration) {
   const Addition addition = configuration.parts.empty() ? Addition{} : part.addition;
-  configuration.parts.push_back({part.engine, part.batch});
+  configuration.parts.push_back(part.use());
   configuration.workspace_bytes =
       std::max(configuration.workspace_bytes, part.workspace_bytes + addition.workspace_bytes);
   configuration.seconds += part.seconds + addition.seconds;
@@ -62,6 +59,7 @@ void Enumerate(const Engines& engines, int64_t batch, int64_t largest, const Con
   if (batch == 0) return all.push_back(begun);
   for (const TimedEngine& engine : engines) {
     if (engine.batch > std::min(batch, largest)) continue;
+    if (begun.parts.empty() && engine.adds) continue;
     Configuration longer = begun;
     Append(engine, longer);
     Enumerate(engines, batch - engine.batch, begun.parts.empty() ? batch : engine.batch, longer,
@@ -98,9 +96,8 @@ void CheckConsistent(const Configuration& configuration, const Engines& engines,
   int64_t images = 0;
   Configuration again;
   for (const EngineUse& part : configuration.parts) {
-    const auto engine = std::find_if(engines.begin(), engines.end(), [&](const TimedEngine& e) {
-      return e.engine == part.engine && e.batch == part.batch;
-    });
+    const auto engine = std::find_if(engines.begin(), engines.end(),
+                                     [&](const TimedEngine& e) { return e.use() == part; });
     REQUIRE(engine != engines.end());
     images += part.batch;
     Append(*engine, again);
@@ -174,7 +171,8 @@ TEST_CASE("where nothing fits, or no sizes add up to the batch, there is no divi
 
 TEST_CASE("a budget one byte short of the scratch falls back to the undivided step") {
   const Addition sum = {.workspace_bytes = 64, .seconds = 0.5};
-  const Engines engines = {{"slow", 4, 10, 5}, {"fast", 2, 30, 1, true, sum}, {"fast", 4, 1000, 1}};
+  Engines engines = {{"slow", 4, 10, 5}, {"fast", 2, 30, 1}, {"fast", 4, 1000, 1}};
+  engines[1].addition = sum;
   CHECK(FastestDivision(engines, 4, 94) == Configuration{{{"fast", 2}, {"fast", 2}}, 94, 2.5});
   CHECK(FastestDivision(engines, 4, 93) == Configuration{{{"slow", 4}}, 10, 5});
   CHECK(FastestDivision(engines, 4, 999)->workspace_bytes == 94);
@@ -194,9 +192,12 @@ TEST_CASE("parts whose sums cost more than they gain stay together") {
 
 TEST_CASE("the part that adds up dearly goes first") {
   const Addition dear = {.workspace_bytes = 100, .seconds = 9};
-  const Engines engines = {{"by_scratch", 1, 20, 1, true, dear}, {"by_itself", 3, 10, 2}};
+  Engines engines = {{"by_scratch", 1, 20, 1}, {"by_itself", 3, 10, 2}};
+  engines[0].addition = dear;
+  engines[1].adds = true;
   CHECK(FastestDivision(engines, 4, 20) ==
-        Configuration{{{"by_scratch", 1}, {"by_itself", 3}}, 20, 3});
+        Configuration{{{"by_scratch", 1}, {"by_itself", 3, true}}, 20, 3});
+  CHECK(!FastestDivision(engines, 3, 20).has_value());  // what adds is no first part
 }
 
 TEST_CASE("the fastest division is the best of all divisions, on random instances") {

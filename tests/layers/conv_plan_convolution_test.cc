@@ -115,12 +115,25 @@ TEST_CASE("an engine that adds gradients by itself needs no scratch for them") {
     return PlanConvolution(step, {.workspace_limit_bytes = limit_bytes, .timings = &timings},
                            catalog);
   };
-  CHECK(PartsOf(plan(550)) == Parts{{"fast", 5}, {"fast", 5}});
+  CHECK(PartsOf(plan(550)) == Parts{{"fast", 5}, {"fast", 5, true}});
   CHECK(plan(550)->workspace_bytes == 550);
   CHECK(plan(550)->seconds == doctest::Approx(0.6 + 0.7));
   CHECK(PartsOf(plan(549)) == Parts{{"slow", 10}});
   catalog.adds = false;  // any more
   CHECK(PartsOf(plan(550)) == Parts{{"slow", 10}});
+  CHECK(PartsOf(plan(500 + DivisionScratchBytes(step))) == Parts{{"fast", 5}, {"fast", 5}});
+}
+
+TEST_CASE("without timings, too, what adds needs no scratch") {
+  GrowingCatalog catalog;
+  const StepSignature step = TenImages(Phase::kBackwardParams);
+  const auto plan = [&](int64_t limit_bytes) {
+    return PlanConvolution(step, {.workspace_limit_bytes = limit_bytes}, catalog);
+  };
+  CHECK(absl::IsResourceExhausted(plan(299).status()));
+  catalog.adds = true;
+  CHECK(PartsOf(plan(299)) == Parts{{"slow", 8}, {"fast", 2, true}});
+  CHECK(plan(299)->workspace_bytes == 240);
 }
 
 TEST_CASE("without timings the library's order decides, undivided where anything fits") {

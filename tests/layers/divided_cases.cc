@@ -107,28 +107,35 @@ class DividedCase {
     std::vector<Engine> engines = backend_.Engines(signature).value();
     if (engines.size() > options_.most_engines) engines.resize(options_.most_engines);
     for (const Engine& engine : engines) {
-      if (engine.deterministic && options_.is_tried(engine))
-        RunEngineDivided(signature, engine, parts, values);
+      if (!engine.deterministic || !options_.is_tried(engine)) continue;
+      RunEngineDivided(signature, engine, parts, /*adds=*/false, values);
+      if (SumsParts(signature) && parts.size() > 1)
+        RunEngineDivided(signature, engine, parts, /*adds=*/true, values);
     }
   }
 
   void RunEngineDivided(const StepSignature& signature, const Engine& engine,
-                        const std::vector<int64_t>& parts, const Values& values) {
+                        const std::vector<int64_t>& parts, bool adds, const Values& values) {
     std::vector<EngineUse> uses;
     int64_t workspace_bytes = 0;
     for (int64_t part : parts) {
-      const absl::StatusOr<Engine> same = Find(WithBatch(signature, part), engine.id);
-      if (!same.ok()) return;  // not for such a batch
-      uses.push_back({engine.id, part});
-      workspace_bytes = std::max(workspace_bytes, same->workspace_bytes);
+      const bool later = !uses.empty();
+      const StepSignature like = WithBatch(signature, part);
+      const absl::StatusOr<Engine> same =
+          Find(adds && later ? AddingSignature(like) : like, engine.id);
+      if (!same.ok()) return;  // not for such a batch, or not to add
+      uses.push_back({engine.id, part, adds && later});
+      const int64_t scratch_bytes = later && !adds ? DivisionScratchBytes(signature) : 0;
+      workspace_bytes = std::max(workspace_bytes, same->workspace_bytes + scratch_bytes);
     }
-    if (parts.size() > 1) workspace_bytes += DivisionScratchBytes(signature);
     DividingBackend dividing(backend_, uses, workspace_bytes);
     const absl::StatusOr<Values> whole =
         RunStep(backend_, access_, signature, values, {.engine = engine.id});
     const absl::StatusOr<Values> divided = RunStep(dividing, access_, signature, values);
     const absl::StatusOr<Values> again = RunStep(dividing, access_, signature, values);
-    if (whole.status().code() == absl::StatusCode::kAborted) return;  // it does not build
+    for (const absl::StatusOr<Values>* ran : {&whole, &divided}) {
+      if (absl::IsAborted(ran->status())) return;  // it does not build
+    }
     for (const absl::StatusOr<Values>* ran : {&whole, &divided, &again}) {
       if (!ran->ok()) return Fail(signature, engine, std::string(ran->status().message()));
     }

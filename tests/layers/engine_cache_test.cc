@@ -4,7 +4,9 @@
 
 #include "absl/hash/hash.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/divisible_step.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/step_signature.h"
 
 namespace neap {
 namespace {
@@ -75,6 +77,21 @@ TEST_CASE("an engine that cannot be built is the end where there is no other") {
   CHECK(cache.Get(signature, list)->front().id == "b");
   CHECK(cache.Withdraw(signature, "b", reason) == reason);
   CHECK(cache.Get(signature, list)->size() == 1);
+}
+
+TEST_CASE("of engines that add to gradients none need be left") {
+  const StepSignature step =
+      SignatureOf(Convolution{.out_channels = 2}, Phase::kBackwardParams, {{{2, 2, 4, 4}}}).value();
+  EngineCache cache;
+  const auto list = [](const StepSignature&) -> absl::StatusOr<std::vector<Engine>> {
+    return std::vector<Engine>{{.id = "a"}};
+  };
+  for (const StepSignature& signature : {step, AddingSignature(step)}) {
+    REQUIRE(cache.Get(signature, list).ok());
+    const bool adds = AddsToGradients(signature);
+    CHECK(absl::IsAborted(cache.Withdraw(signature, "a", absl::InternalError(""))) == adds);
+    CHECK(cache.Get(signature, list)->size() == (adds ? 0 : 1));
+  }
 }
 
 }  // namespace
