@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
 absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::string& peer) {
   const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "h200";
   RETURN_IF_ERROR(PeerIndex(chosen, peer).status());
-  PlanTarget target;
+  PlanTarget target = {.name = chosen};
   if (chosen == "cpu" || GpuIndex(chosen).has_value()) {
     ASSIGN_OR_RETURN(target.device, OpenDevice(chosen, peer));
     target.description = target.device->description();

@@ -24,6 +24,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
 
 // What planning needs of a device, which may be absent.
 struct PlanTarget {
+  std::string name = {};  // as --device takes it: "h200"
   DeviceDescription description;
   std::unique_ptr<Device> device = nullptr;          // null: known by description alone
   std::unique_ptr<EngineCatalog> catalog = nullptr;  // null: the device's own

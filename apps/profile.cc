@@ -43,8 +43,8 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   flags.Add("merge", "FILE", "first take over another database's measurements",
             Texts(&command.merged));
   flags.Add("list",
-            "measure nothing: print the engines of each step, with the times that the database has "
-            "(also of a device known by description)",
+            "measure and merge nothing: print the engines of each step, with the times that the "
+            "database has (also of a device known by description)",
             &command.list);
   flags.Add("csv", "FILE", "at last write all measurements, or the list, as a table",
             Text(&command.csv_path));
@@ -102,12 +102,14 @@ absl::StatusOr<EngineList> List(ProfileCommand& command) {
   EngineList list = {.net = command.net.name,
                      .device = {target.description.name, target.engines().Versions()}};
   EngineSource source = {.catalog = &target.engines()};
-  if (list.device.versions.empty()) {
+  if (target.device == nullptr && list.device.versions.empty()) {
     const absl::StatusOr<MeasuredDevice> measured =
-        OpenMeasuredDevice(command.measuring.database, list.device.name);
+        OpenMeasuredDevice(command.measuring.database, target.name);
     if (measured.ok()) {
       list.device = measured->device;
       source.catalog = nullptr;
+    } else if (!absl::IsNotFound(measured.status())) {
+      return measured.status();
     }
   }
   ASSIGN_OR_RETURN(list.database, ProfilePath(command.measuring.database));
@@ -126,6 +128,7 @@ absl::StatusOr<EngineList> List(ProfileCommand& command) {
 
 absl::StatusOr<int> RunList(ProfileCommand& command) {
   if (command.net.name.empty()) return BadUsage("--list: of which network?");
+  if (!command.merged.empty()) return BadUsage("--list only reads: --merge without it first");
   ASSIGN_OR_RETURN(const EngineList list, List(command));
   command.json ? PrintJson(ToJson(list)) : Print(ToText(list));
   if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(list)));
@@ -180,7 +183,9 @@ absl::StatusOr<int> RunMeasuring(ProfileCommand& command) {
 // What has to do with no device: merging, and writing a table.
 absl::StatusOr<int> RunOnFiles(const ProfileCommand& command) {
   ASSIGN_OR_RETURN(const std::string path, ProfilePath(command.measuring.database));
-  ASSIGN_OR_RETURN(ProfileDatabase database, ProfileDatabase::Open(path, {}));
+  ASSIGN_OR_RETURN(ProfileDatabase database, command.merged.empty()
+                                                 ? ProfileDatabase::OpenToRead(path, {})
+                                                 : ProfileDatabase::Open(path, {}));
   Result result;
   RETURN_IF_ERROR(MergeAll(command, database, result));
   if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));

@@ -192,6 +192,9 @@ TEST_CASE(
   CHECK(engines.back().at("failure") == "no such kernel");
   const std::string text = RunNeap(Joined(list, {"--database", path})).out;
   CHECK(text.find("failed: no such kernel\n") != std::string::npos);
+  const std::string other = directory.File("cpu.db");  // measured, but not on this device
+  RunForJson(Joined(Profile(other), {"--divisions", "undivided"}));
+  CHECK(CountTimed(RunForJson(Joined(list, {"--database", other})).at(0)) == 0);
 }
 
 TEST_CASE("databases are merged and written as a table without a network or a device") {
@@ -212,6 +215,20 @@ TEST_CASE("databases are merged and written as a table without a network or a de
   CHECK(again.out.find(" rows of all devices; 0 merged\n") != std::string::npos);
 }
 
+TEST_CASE("a table is written of a database that is there, and none is made") {
+  const ScratchDirectory directory;
+  const std::string absent = directory.File("typo.db"), csv = directory.File("all.csv");
+  CheckRefused({"profile", "--csv", csv, "--database", absent}, 1, {"typo.db"});
+  CHECK(!std::filesystem::exists(absent));
+  CHECK(!std::filesystem::exists(csv));
+  const std::string database = directory.File("profile.db");
+  const Json profiled = RunForJson(Profile(database)).at(0);
+  CHECK(RunForJson({"profile", "--csv", csv, "--database", database}).at(0).at("rows") ==
+        profiled.at("measured"));
+  const std::string table = ReadText(csv);
+  CHECK(std::count(table.begin(), table.end(), '\n') == profiled.at("measured").get<int>() + 1);
+}
+
 TEST_CASE("a database that is none is set aside by who measures, and refused by who plans") {
   const ScratchDirectory directory;
   const std::string path = directory.File("profile.db");
@@ -229,6 +246,7 @@ TEST_CASE("what profile cannot do is said in one line") {
   CheckRefused({"profile"}, 2, {"nothing to do"});
   CheckRefused({"profile", "lenet", "--device", "h200"}, 2, {"h200", "not trained on"});
   CheckRefused({"profile", "--list"}, 2, {"--list", "network"});
+  CheckRefused({"profile", "lenet", "--list", "--merge", "other.db"}, 2, {"--list", "--merge"});
   CheckRefused({"profile", "lenet", "--divisions", "thirds"}, 2, {"divisions", "thirds"});
   CheckRefused({"profile", "--device", "cpu", "--merge", "/nowhere/at/all.db"}, 1, {"all.db"});
 }
