@@ -225,6 +225,8 @@ TEST_CASE("what the database lacks is said by name") {
                                             "--batch", "8",    "--database",  database};
   CheckRefused(command, 1, {"h200.db"});
   WriteMadeUpDatabase(database, "lenet", 4);
+  CheckRefused(command, 1, {"5 of 5", "at their batch", "conv1 forward", "8x1x28x28"});
+  WriteMadeUpDatabase(database, "lenet", 8);
   CHECK(RunForJson(command).at(0).at("device") == "NVIDIA H200");
   CheckRefused(Joined(command, {"--device", "cpu"}), 1, {"nothing was measured on", "NVIDIA H200"});
   CheckRefused(Joined(command, {"--device", "h3000"}), 2, {"'h3000'"});
