@@ -10,6 +10,7 @@
 #include "apps/progress.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/conv/workspace_division.h"
+#include "neap/layers/divisible_step.h"
 #include "neap/layers/signature_text.h"
 
 namespace neap::apps {
@@ -204,8 +205,9 @@ absl::Status ConvBench::LeaveOut(const ConvKernel& kernel, const Configuration& 
   ASSIGN_OR_RETURN(const std::vector<EngineUse> failed, FindFailing(kernel, configuration));
   for (const EngineUse& use : failed) {
     left_out_.emplace(SignatureText(kernel.signature), use);
-    absl::FPrintF(stderr, "\nneap: %s %s: left out '%s' on %d images: %s\n", kernel.name,
-                  Name(kernel.signature.phase), use.engine, use.batch, reason.message());
+    absl::FPrintF(stderr, "\nneap: %s %s: left out '%s' on %d images%s: %s\n", kernel.name,
+                  Name(kernel.signature.phase), use.engine, use.batch,
+                  use.adds ? ", adding to gradients" : "", reason.message());
   }
   return absl::OkStatus();
 }
@@ -219,10 +221,11 @@ absl::StatusOr<std::vector<EngineUse>> ConvBench::FindFailing(const ConvKernel& 
   if (all.size() == 1) return all;
   std::vector<EngineUse> failing;
   for (const EngineUse& use : all) {
-    const absl::Status alone =
-        execute_(WithBatch(kernel.signature, use.batch),
-                 {.parts = {use}, .workspace_bytes = configuration.workspace_bytes})
-            .status();
+    StepSignature part = WithBatch(kernel.signature, use.batch);
+    if (use.adds) part = AddingSignature(std::move(part));
+    const absl::Status alone = execute_(part, {.parts = {{use.engine, use.batch}},
+                                               .workspace_bytes = configuration.workspace_bytes})
+                                   .status();
     if (absl::IsAborted(alone)) {
       failing.push_back(use);
     } else if (!alone.ok()) {

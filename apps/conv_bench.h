@@ -8,7 +8,8 @@
 // where dividing changes nothing the speedup is 1 and no noise.
 //
 // An engine that does not build or run is left out, and the choice made again: a library that lists
-// a hundred of them has one that fails.
+// a hundred of them has one that fails. One that fails only where it adds to the gradients of other
+// parts may still be the first part.
 //
 // Without a device the database's times are all there is: nothing is executed then, and predictions
 // are compared.
@@ -96,7 +97,8 @@ struct ConvBenchResult {
   std::vector<ConvTimes> kernels;
   std::vector<LimitTotal> totals;  // parallel to the limits
   WorkspaceComparison workspace;
-  int64_t engines_left_out = 0;  // they did not build or run: of a kernel and a batch each
+  // They did not build or run: of a kernel and a batch each, writing or adding to gradients.
+  int64_t engines_left_out = 0;
 };
 
 struct ConvBenchOptions {

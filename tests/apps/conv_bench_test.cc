@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "apps/conv_chart.h"
 #include "apps/conv_report.h"
+#include "neap/layers/conv/divided_kernel.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/signature_text.h"
 
@@ -46,6 +48,16 @@ std::vector<ConvKernel> SomeKernels() {
       ReadShapeList(columns + "a<b,8,8,4,8,4,1,1,0,0,1,1\nc,8,8,4,4,4,1,1,0,0,1,1\n", {}).value();
   all[0].count = 3;
   return {all[0], all[3]};  // forward
+}
+
+ConvKernel BackwardParamsKernel() {
+  const std::string list =
+      "source,W,H,C_in,N,C_out,kernel_w,kernel_h,pad_w,pad_h,stride_w,stride_h\n"
+      "d,8,8,4,8,4,1,1,0,0,1,1\n";
+  const std::vector<ConvKernel> all = ReadShapeList(list, {}).value();
+  return *std::find_if(all.begin(), all.end(), [](const ConvKernel& kernel) {
+    return kernel.signature.phase == Phase::kBackwardParams;
+  });
 }
 
 struct Executions {
@@ -233,6 +245,50 @@ TEST_CASE("of a configuration that fails, the engine that fails alone is left ou
                   execute);
   bench.Run({SomeKernels()[0]}).value();
   CHECK(configurations == std::vector<std::string>{"6 a + 2 b", "a", "b", "6 a + 2 c"});
+}
+
+// Four images by either of two engines; both add to gradients by themselves.
+class AddingTimings final : public KernelTimings {
+ public:
+  std::vector<TimedEngine> Of(const StepSignature&) const override {
+    return {{.engine = "a", .batch = 4, .workspace_bytes = 8, .seconds = 1},
+            {.engine = "b", .batch = 4, .workspace_bytes = 8, .seconds = 9}};
+  }
+};
+class AddingCatalog final : public EngineCatalog {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    std::vector<Engine> engines = {{.id = "b", .workspace_bytes = 8}};
+    if (!AddsToGradients(signature) || !has_withdrawn) engines.push_back({"a", 8});
+    return engines;
+  }
+  std::string Versions() const override { return ""; }
+
+  bool has_withdrawn = false;
+};
+
+TEST_CASE("an engine that fails only where it adds is named, and stays as the first part") {
+  for (const bool withdraws : {true, false}) {
+    CAPTURE(withdraws);
+    const AddingTimings timings;
+    AddingCatalog catalog;
+    std::vector<std::string> configurations;
+    const auto execute = [&](const StepSignature& signature,
+                             const Configuration& configuration) -> absl::StatusOr<double> {
+      const std::vector<EngineUse>& parts = configuration.parts;
+      configurations.push_back(ToString(parts) + (AddsToGradients(signature) ? ", adding" : ""));
+      if (parts.back().engine != "a" || (parts.size() == 1 && !AddsToGradients(signature)))
+        return configuration.seconds;
+      catalog.has_withdrawn = withdraws;
+      return absl::AbortedError("cannot add");
+    };
+    ConvBench bench({.limits_bytes = {80}}, timings, catalog, execute);
+    const ConvKernel kernel = BackwardParamsKernel();
+    const ConvBenchResult result = bench.Run({kernel}).value();
+    CHECK(configurations == std::vector<std::string>{"2 x 4 a", "a", "a, adding", "4 a + 4 b"});
+    CHECK(result.engines_left_out == 1);
+    CHECK(result.kernels[0].at_limits[0].divided->seconds.predicted == 10);
+  }
 }
 
 TEST_CASE("an execution that fails for another reason ends the bench") {
