@@ -9,6 +9,7 @@
 #include "apps/device_flag.h"
 #include "apps/flags.h"
 #include "apps/interrupt.h"
+#include "apps/measured_device.h"
 #include "apps/net_flags.h"
 #include "apps/outcome.h"
 #include "apps/output.h"
@@ -63,6 +64,17 @@ void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
   flags.Add("json", "print one JSON object", &command.json);
 }
 
+// Of a device that is not here, and whose library is not either: the engines and times that the
+// database has of it, if any.
+absl::Status UseMeasured(const std::string& database, PlanTarget& target) {
+  absl::StatusOr<MeasuredDevice> measured = OpenMeasuredDevice(database, target.name);
+  if (absl::IsNotFound(measured.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(measured.status());
+  target.kernels.timings = std::move(measured->timings);
+  target.catalog = std::move(measured->catalog);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command) {
   PlanTarget target;
   if (command.plan_only) {
@@ -72,6 +84,9 @@ absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command) {
     target.description = target.device->description();
   }
   ASSIGN_OR_RETURN(target.kernels, command.kernels.Options(target.description, target.engines()));
+  const bool has_library = target.device != nullptr || !target.engines().Versions().empty();
+  if (!has_library && target.kernels.timings != nullptr)
+    RETURN_IF_ERROR(UseMeasured(command.kernels.database, target));
   return target;
 }
 

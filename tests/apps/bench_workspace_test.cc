@@ -1,11 +1,20 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "apps/conv_set.h"
+#include "neap/core/program.h"
+#include "neap/core/units.h"
+#include "neap/layers/described_catalog.h"
+#include "neap/layers/profile_database.h"
+#include "neap/layers/signature_text.h"
+#include "neap/nets/registry.h"
 #include "tests/apps/command.h"
+#include "tests/skip.h"
 
 namespace neap::testing {
 namespace {
@@ -107,6 +116,48 @@ TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's
   CHECK(outcome.out.find("       4                     -                     -") !=
         std::string::npos);
   CHECK(outcome.out.find("neap profile lenet") != std::string::npos);
+}
+
+// Two engines for every convolution of LeNet's at this batch, the faster in more workspace.
+void WriteMadeUpDatabase(const std::string& path, const std::string& versions, int64_t batch) {
+  const Graph graph = nets::Build("lenet", {.batch = batch}).value();
+  const std::vector<apps::ConvKernel> kernels =
+      apps::ConvolutionsOf(BuildProgram(graph, {}).value());
+  ProfileDatabase database =
+      ProfileDatabase::Open(path, {.name = "NVIDIA H200", .versions = versions}).value();
+  for (const apps::ConvKernel& kernel : kernels) {
+    for (const bool fast : {false, true}) {
+      const Measurement measurement = {
+          .batch = batch,
+          .engine = {.id = fast ? "fast" : "slow", .workspace_bytes = fast ? kMiB : 0},
+          .median_seconds = fast ? 1e-3 : 2e-3,
+          .repeats = 7};
+      REQUIRE(database.Record(SignatureText(kernel.signature), measurement).ok());
+    }
+  }
+}
+
+TEST_CASE("without its library a device that is not there has the engines that were measured") {
+  const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
+  if (!(*catalog)->Versions().empty()) return SkipCase("its library is here");
+  const ScratchDirectory directory;
+  const std::string database = directory.File("h200.db");
+  WriteMadeUpDatabase(database, "cuDNN 9", 32);
+  const std::vector<std::string> command = {"bench",      "workspace", "lenet",     "--plan-only",
+                                            "--database", database,    "--budgets", "256MiB",
+                                            "--batches",  "32",        "--limits",  "1KiB"};
+  for (const std::vector<std::string>& device :
+       {std::vector<std::string>{}, std::vector<std::string>{"--device", "h200"}}) {
+    const Json report = RunForJson(Joined(command, device)).at(0);
+    CHECK(report.at("device") == "NVIDIA H200");
+    CHECK(report.at("versions") == "cuDNN 9");
+    for (const Json& run : report.at("runs")) {
+      CHECK(run.at("measured_kernels").get<int64_t>() >= 5);
+      for (const Json& step : run.at("steps")) {
+        CHECK(step.at("configuration") == (run.at("rule") == "limit 1.000 KiB" ? "slow" : "fast"));
+      }
+    }
+  }
 }
 
 TEST_CASE("bench workspace plans for a device that is not there") {
