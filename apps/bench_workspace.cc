@@ -19,6 +19,7 @@
 #include "apps/workspace_bench.h"
 #include "apps/workspace_report.h"
 #include "neap/core/status_macros.h"
+#include "neap/core/units.h"
 #include "neap/memory/policy.h"
 
 namespace neap::apps {
@@ -35,6 +36,7 @@ struct WorkspaceBenchCommand {
   std::string device;
   int64_t steps = 30;
   bool plan_only = false;
+  bool per_step = false;
   std::string csv_path;
   bool json = false;
 };
@@ -59,6 +61,8 @@ void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
   flags.Add("device", "DEVICE",
             "cpu or cuda:N (cuda:0 if there is one, else cpu); with --plan-only also h200",
             Text(&command.device));
+  flags.Add("per-step", "also print the workspace of every convolution step by the default rule",
+            &command.per_step);
   flags.Add("csv", "FILE", "write a line for every plan and each of its convolution steps",
             Text(&command.csv_path));
   flags.Add("json", "print one JSON object", &command.json);
@@ -90,12 +94,27 @@ absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command) {
   return target;
 }
 
-// Errors: CANCELLED after Ctrl-C.
+// Those done until Ctrl-C.
+absl::StatusOr<std::vector<WorkspaceRun>> RunAll(WorkspaceBench& bench, const std::string& net) {
+  WatchForInterrupt();
+  ProgressLine line(absl::StrCat("bench workspace ", net), "plans");
+  int64_t done = 0;
+  absl::StatusOr<std::vector<WorkspaceRun>> runs = bench.Run([&](const WorkspaceRun& next) {
+    if (Interrupted()) return false;
+    line.Show(
+        done++, bench.size(),
+        absl::StrCat(FormatBytes(next.budget_bytes), ", batch ", next.batch, ", ", next.rule));
+    return true;
+  });
+  if (runs.ok()) line.Show(static_cast<int64_t>(runs->size()), bench.size());
+  if (runs.ok() || done > 0) line.End();
+  return runs;
+}
+
 absl::StatusOr<WorkspaceReport> Measure(const WorkspaceBenchCommand& command) {
   ASSIGN_OR_RETURN(const PlanTarget target, OpenTarget(command));
   TrainByPlan train;
   if (!command.plan_only) {
-    WatchForInterrupt();
     train = [&](const Graph& graph, const PlannerOptions& options) -> absl::StatusOr<double> {
       ASSIGN_OR_RETURN(const TrialRun run, RunTrial(graph, *target.device, options, command.steps));
       if (Interrupted()) return absl::CancelledError("stopped");
@@ -103,19 +122,21 @@ absl::StatusOr<WorkspaceReport> Measure(const WorkspaceBenchCommand& command) {
     };
   }
   WorkspaceBench bench(command.bench, command.net, target, std::move(train));
-  const ProgressLine line(absl::StrCat("bench workspace ", command.net.name), "plans");
-  int64_t done = 0;
-  absl::StatusOr<std::vector<WorkspaceRun>> runs =
-      bench.Run([&](const WorkspaceRun& /*run*/) { line.Show(++done, bench.size()); });
-  if (done > 0) line.End();
-  RETURN_IF_ERROR(runs.status());
+  ASSIGN_OR_RETURN(std::vector<WorkspaceRun> runs, RunAll(bench, command.net.name));
   return WorkspaceReport{.net = command.net.name,
                          .format = absl::StrCat(command.net.dtype, " ", command.net.layout),
                          .policy = command.bench.policy,
                          .device = target.description.name,
                          .versions = target.engines().Versions(),
                          .rules = bench.Rules(),
-                         .runs = *std::move(runs)};
+                         .runs = std::move(runs),
+                         .plans = bench.size()};
+}
+
+void PrintReport(const WorkspaceBenchCommand& command, const WorkspaceReport& report) {
+  if (command.json) return PrintJson(ToJson(report));
+  Print(ToText(report));
+  if (command.per_step) Print(PerStepTables(report));
 }
 
 }  // namespace
@@ -125,20 +146,19 @@ absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
   FlagSet flags("neap bench workspace NET [flags]",
                 "Trains a network within budgets, at several batches, by each way to choose the "
                 "workspaces of\nconvolutions: what is left, moDNN's gain, the better of both, and "
-                "fixed limits. Says how fast\neach is, and which workspaces the default gives.");
+                "fixed limits. Says how fast\neach is. Stopped by Ctrl-C, it says so of those that "
+                "were done.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {
     Print(flags.HelpText());
     return 0;
   }
-  const absl::StatusOr<WorkspaceReport> report = Measure(command);
-  if (absl::IsCancelled(report.status())) return kExitInterrupted;
-  RETURN_IF_ERROR(report.status());
+  ASSIGN_OR_RETURN(const WorkspaceReport report, Measure(command));
   // First: what took minutes must not be lost to a file that cannot be written.
-  command.json ? PrintJson(ToJson(*report)) : Print(ToText(*report));
-  if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(*report)));
-  return 0;
+  PrintReport(command, report);
+  if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(report)));
+  return report.is_whole() ? 0 : kExitInterrupted;
 }
 
 }  // namespace neap::apps

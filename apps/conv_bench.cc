@@ -60,7 +60,7 @@ int64_t ConvBenchOptions::MeasuredWorkspaceBytes(const std::vector<ConvKernel>& 
 
 absl::StatusOr<ConvBenchResult> ConvBench::Run(const std::vector<ConvKernel>& kernels) {
   WatchForInterrupt();
-  const ProgressLine line(execute_ ? "execute" : "choose", "kernels");
+  ProgressLine line(execute_ ? "execute" : "choose", "kernels");
   ConvBenchResult result = {.limits_bytes = options_.limits_bytes};
   for (const ConvKernel& kernel : kernels) {
     line.Show(static_cast<int64_t>(result.kernels.size()), static_cast<int64_t>(kernels.size()));

@@ -10,12 +10,14 @@
 
 namespace neap::apps {
 
-void ProgressLine::Show(int64_t done, int64_t total, const std::string& more) const {
+void ProgressLine::Show(int64_t done, int64_t total, const std::string& more) {
   constexpr int64_t kWidth = 32;
   const auto filled = static_cast<size_t>(done * kWidth / std::max<int64_t>(total, 1));
-  absl::FPrintF(stderr, "\r%s [%s%s] %d/%d %s%s", what_, std::string(filled, '#'),
-                std::string(kWidth - filled, '.'), done, total, unit_,
-                more.empty() ? "" : absl::StrCat(", ", more));
+  const std::string text = absl::StrFormat("%s [%s%s] %d/%d %s%s", what_, std::string(filled, '#'),
+                                           std::string(kWidth - filled, '.'), done, total, unit_,
+                                           more.empty() ? "" : absl::StrCat(", ", more));
+  absl::FPrintF(stderr, "\r%-*s", width_, text);
+  width_ = static_cast<int>(text.size());
   std::fflush(stderr);
 }
 
@@ -23,7 +25,7 @@ void ProgressLine::End() const { std::fputs("\n", stderr); }
 
 absl::StatusOr<bool> MeasureAll(Profiler& profiler, const std::string& what) {
   WatchForInterrupt();
-  const ProgressLine line(absl::StrCat("profile ", what), "steps");
+  ProgressLine line(absl::StrCat("profile ", what), "steps");
   const auto show = [&] {
     line.Show(profiler.done(), profiler.total(), absl::StrCat(profiler.measured(), " engines"));
   };

@@ -18,11 +18,12 @@ class ProgressLine {
  public:
   ProgressLine(std::string what, std::string unit)
       : what_(std::move(what)), unit_(std::move(unit)) {}
-  void Show(int64_t done, int64_t total, const std::string& more = "") const;
+  void Show(int64_t done, int64_t total, const std::string& more = "");
   void End() const;
 
  private:
   std::string what_, unit_;
+  int width_ = 0;  // of what is shown, to be written over
 };
 
 // Measures what is missing, with a line that begins "profile WHAT". Whether that was all; false

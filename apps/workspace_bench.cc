@@ -58,7 +58,7 @@ int64_t WorkspaceBench::size() const {
 }
 
 absl::StatusOr<std::vector<WorkspaceRun>> WorkspaceBench::Run(
-    const std::function<void(const WorkspaceRun& run)>& on_run) {
+    const std::function<bool(const WorkspaceRun& next)>& go_on) {
   std::vector<WorkspaceRun> runs;
   for (const int64_t budget_bytes : options_.budgets_bytes) {
     for (const int64_t batch : options_.batches) {
@@ -66,24 +66,26 @@ absl::StatusOr<std::vector<WorkspaceRun>> WorkspaceBench::Run(
       ASSIGN_OR_RETURN(const Graph graph, net_.Build());
       std::vector<Trained> trained;
       for (const Rule& rule : MakeRules()) {
-        ASSIGN_OR_RETURN(WorkspaceRun run, RunBy(rule, budget_bytes, graph, trained));
-        on_run(run);
-        runs.push_back(std::move(run));
+        WorkspaceRun next = {.budget_bytes = budget_bytes, .batch = batch, .rule = rule.name};
+        if (!go_on(next)) return runs;
+        absl::StatusOr<WorkspaceRun> run = RunBy(rule, std::move(next), graph, trained);
+        if (absl::IsCancelled(run.status())) return runs;
+        RETURN_IF_ERROR(run.status());
+        runs.push_back(*std::move(run));
       }
     }
   }
   return runs;
 }
 
-absl::StatusOr<WorkspaceRun> WorkspaceBench::RunBy(const Rule& rule, int64_t budget_bytes,
+absl::StatusOr<WorkspaceRun> WorkspaceBench::RunBy(const Rule& rule, WorkspaceRun run,
                                                    const Graph& graph,
                                                    std::vector<Trained>& trained) const {
   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
-  const PlannerOptions options = {.budget_bytes = budget_bytes,
+  const PlannerOptions options = {.budget_bytes = run.budget_bytes,
                                   .policy = options_.policy,
                                   .strict = target_.description.kind == "cpu",
                                   .kernels = rule.kernels};
-  WorkspaceRun run = {.budget_bytes = budget_bytes, .batch = program.net.batch, .rule = rule.name};
   const absl::StatusOr<PlanResult> result =
       MakePlan(program, options, target_.description, target_.engines());
   if (absl::IsResourceExhausted(result.status())) return run;

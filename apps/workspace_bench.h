@@ -6,7 +6,8 @@
 // once, so that where a rule changes nothing the speed is the same and no noise.
 //
 //   WorkspaceBench bench({.budgets_bytes = {3 * kGiB}, .batches = {100, 200}}, net, target, train);
-//   ASSIGN_OR_RETURN(const std::vector<WorkspaceRun> runs, bench.Run());
+//   const auto go_on = [](const WorkspaceRun& /*next*/) { return !Interrupted(); };
+//   ASSIGN_OR_RETURN(const std::vector<WorkspaceRun> runs, bench.Run(go_on));
 #pragma once
 
 #include <cstdint>
@@ -58,7 +59,8 @@ struct WorkspaceRun {
   std::vector<WorkspaceStep> steps = {};  // in program order
 };
 
-// Images per second. Errors: RESOURCE_EXHAUSTED where there is no room.
+// Images per second. Errors: RESOURCE_EXHAUSTED where there is no room; CANCELLED where it was
+// stopped.
 using TrainByPlan =
     std::function<absl::StatusOr<double>(const Graph& graph, const PlannerOptions& options)>;
 
@@ -75,9 +77,10 @@ class WorkspaceBench {
   // The names of the rules: best (the default), left-over, gain, and the limits.
   std::vector<std::string> Rules() const;
   int64_t size() const;  // runs in all
-  // In order of budget, batch and rule. `on_run` is told after each.
+  // In order of budget, batch and rule. `go_on` is asked before each, which then has no more than
+  // these; where it says no, or training is CANCELLED, those that are done are all.
   absl::StatusOr<std::vector<WorkspaceRun>> Run(
-      const std::function<void(const WorkspaceRun& run)>& on_run);
+      const std::function<bool(const WorkspaceRun& next)>& go_on);
 
  private:
   struct Rule {
@@ -89,8 +92,8 @@ class WorkspaceBench {
     std::optional<double> images_per_second;
   };
   std::vector<Rule> MakeRules() const;
-  // With one budget and batch. `trained` are the plans that were.
-  absl::StatusOr<WorkspaceRun> RunBy(const Rule& rule, int64_t budget_bytes, const Graph& graph,
+  // Fills in the rest of `run`. `trained` are the plans of its budget and batch that were.
+  absl::StatusOr<WorkspaceRun> RunBy(const Rule& rule, WorkspaceRun run, const Graph& graph,
                                      std::vector<Trained>& trained) const;
   absl::StatusOr<std::optional<double>> TrainOnce(const Plan& plan, const Graph& graph,
                                                   const PlannerOptions& options,

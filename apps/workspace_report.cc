@@ -28,19 +28,18 @@ std::string StepName(const WorkspaceStep& step) {
   return absl::StrCat(step.layer, " ", std::string(Name(step.phase)));
 }
 
-// A line for each batch of the budget that begins with `run`; moves it past them.
+// A line for each batch of the budget that begins with `run`; moves it past them. The last may be
+// short.
 std::string SpeedTable(const WorkspaceReport& report, size_t& run) {
   const int64_t budget_bytes = report.runs[run].budget_bytes;
   std::string text = absl::StrFormat("\n%s\n%8s", FormatBytes(budget_bytes), "batch");
   for (const std::string& rule : report.rules) absl::StrAppendFormat(&text, "  %20s", rule);
-  absl::StrAppend(&text, "\n");
-  while (run < report.runs.size() && report.runs[run].budget_bytes == budget_bytes) {
-    absl::StrAppendFormat(&text, "%8d", report.runs[run].batch);
-    for (size_t i = 0; i < report.rules.size(); ++i)
-      absl::StrAppendFormat(&text, "  %20s", SpeedText(report.runs[run++].speed));
-    absl::StrAppend(&text, "\n");
+  for (; run < report.runs.size() && report.runs[run].budget_bytes == budget_bytes; ++run) {
+    if (report.runs[run].rule == report.rules.front())
+      absl::StrAppendFormat(&text, "\n%8d", report.runs[run].batch);
+    absl::StrAppendFormat(&text, "  %20s", SpeedText(report.runs[run].speed));
   }
-  return text;
+  return text + "\n";
 }
 
 // By the first rule, the default, those of a budget that fit.
@@ -80,6 +79,11 @@ std::string UnmeasuredText(const WorkspaceReport& report) {
   return absl::StrFormat(
       "\nin %d of %d plans not all times of kernels were measured: neap profile %s --batch N\n",
       guessed, report.runs.size(), report.net);
+}
+
+std::string StoppedText(const WorkspaceReport& report) {
+  if (report.is_whole()) return "";
+  return absl::StrFormat("\nstopped after %d of %d plans\n", report.runs.size(), report.plans);
 }
 
 Json OrNull(const std::optional<double>& number) {
@@ -132,21 +136,28 @@ std::string ToText(const WorkspaceReport& report) {
   std::string text =
       absl::StrFormat("%s, %s, policy %s, on %s%s\nimages/s (as predicted)\n", report.net,
                       report.format, report.policy, report.device, versions);
-  std::vector<int64_t> budgets_bytes;
-  for (size_t run = 0; run < report.runs.size();) {
-    budgets_bytes.push_back(report.runs[run].budget_bytes);
-    text += SpeedTable(report, run);
+  for (size_t run = 0; run < report.runs.size();) text += SpeedTable(report, run);
+  return text + UnmeasuredText(report) + StoppedText(report);
+}
+
+std::string PerStepTables(const WorkspaceReport& report) {
+  std::string text;
+  std::optional<int64_t> budget_bytes;
+  for (const WorkspaceRun& run : report.runs) {
+    if (run.budget_bytes != budget_bytes) text += StepTable(report, run.budget_bytes);
+    budget_bytes = run.budget_bytes;
   }
-  for (const int64_t budget_bytes : budgets_bytes) text += StepTable(report, budget_bytes);
-  return text + UnmeasuredText(report);
+  return text;
 }
 
 Json ToJson(const WorkspaceReport& report) {
   Json runs = Json::array();
   for (const WorkspaceRun& run : report.runs) runs.push_back(RunJson(run));
-  return {{"bench", "workspace"},    {"net", report.net},       {"format", report.format},
-          {"policy", report.policy}, {"device", report.device}, {"versions", report.versions},
-          {"rules", report.rules},   {"runs", std::move(runs)}};
+  return {{"bench", "workspace"},    {"net", report.net},
+          {"format", report.format}, {"policy", report.policy},
+          {"device", report.device}, {"versions", report.versions},
+          {"rules", report.rules},   {"complete", report.is_whole()},
+          {"runs", std::move(runs)}};
 }
 
 std::string ToCsv(const WorkspaceReport& report) {

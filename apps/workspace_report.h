@@ -1,6 +1,7 @@
 // What `neap bench workspace` has planned and measured, as tables, as JSON and as CSV.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,14 @@ struct WorkspaceReport {
   std::string versions;
   std::vector<std::string> rules;
   std::vector<WorkspaceRun> runs;  // in order of budget, batch and rule
+  int64_t plans = 0;               // asked for: more than `runs` after Ctrl-C
+
+  bool is_whole() const { return static_cast<int64_t>(runs.size()) == plans; }
 };
 
 std::string ToText(const WorkspaceReport& report);
+// What the default rule gives every convolution step.
+std::string PerStepTables(const WorkspaceReport& report);
 Json ToJson(const WorkspaceReport& report);
 // A line for every run, and one for each of its convolution steps.
 std::string ToCsv(const WorkspaceReport& report);

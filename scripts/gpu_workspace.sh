@@ -20,9 +20,11 @@ bench() {
     neap profile "$net" --batch "$batch" "${flags[@]}" >"$log.profile.log" 2>"$log.err" || { tail -c 400 "$log.err" >&2; exit 1; }
   done
   printf '\n== %s (%d s)\n' "$1" "$SECONDS"
-  neap bench workspace "$net" "${flags[@]}" --budgets "${BUDGETS:-3GiB,5GiB}" --batches "$batches" --csv "$log.csv" \
-    2>"$log.err" | tee "$log.log" ||
-    { tail -c 400 "$log.err" >&2; exit 1; }
+  local status=0  # no pipe: Ctrl-C would end its reader before what was done is printed
+  neap bench workspace "$net" "${flags[@]}" --budgets "${BUDGETS:-3GiB,5GiB}" --batches "$batches" --per-step --csv "$log.csv" \
+    >"$log.log" 2>"$log.err" || status=$?
+  cat "$log.log"
+  [ "$status" -eq 0 ] || { tail -c 400 "$log.err" >&2; exit "$status"; }
 }
 
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader | tee "$out/machine.log" || true

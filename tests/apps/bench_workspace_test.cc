@@ -1,12 +1,16 @@
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_split.h"
 #include "apps/conv_set.h"
+#include "apps/workspace_report.h"
 #include "neap/core/program.h"
 #include "neap/core/units.h"
 #include "neap/layers/described_catalog.h"
@@ -97,9 +101,12 @@ TEST_CASE("bench workspace says the same in CSV and in JSON") {
   CHECK(row == lines.size());
 }
 
-TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's workspace") {
+TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's if asked for") {
   const Bench bench;
-  const Outcome outcome = RunNeap(bench.Command({"--plan-only"}));
+  const Outcome plain = RunNeap(bench.Command({"--plan-only"}));
+  const Outcome outcome = RunNeap(bench.Command({"--plan-only", "--per-step"}));
+  CHECK(outcome.out.starts_with(plain.out));
+  CHECK(plain.out.find("conv2") == std::string::npos);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.err.find("24/24 plans") != std::string::npos);
   std::vector<std::string> lines = absl::StrSplit(outcome.out, '\n');
@@ -116,6 +123,47 @@ TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's
   CHECK(outcome.out.find("       4                     -                     -") !=
         std::string::npos);
   CHECK(outcome.out.find("neap profile lenet") != std::string::npos);
+}
+
+TEST_CASE("bench workspace that is stopped says what was done by then") {
+  const Bench bench;
+  for (const std::string form : {"--per-step", "--json"}) {
+    // In 64 KiB nothing fits; the first training would take days.
+    Process process = Process::Start(bench.Command({"--steps", "1000000", form}));
+    while (process.Running() &&
+           process.Errors().find("12/24 plans, 256.000 MiB, batch 4, best") == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    process.Signal(SIGINT);
+    const Outcome outcome = process.Wait();
+    CHECK(outcome.exit_code == 130);
+    CHECK(bench.Csv().size() == 1 + 12);
+    if (form == "--json") {
+      const Json report = Json::parse(outcome.out);
+      CHECK(report.at("complete") == false);
+      CHECK(report.at("runs").size() == 12);
+    } else {
+      CHECK(outcome.out.find("\nstopped after 12 of 24 plans\n") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a table that was stopped in the middle of a line ends there") {
+  apps::WorkspaceReport report = {.net = "lenet", .rules = {"best", "gain"}, .plans = 8};
+  const auto add = [&](int64_t batch, const std::string& rule, double speed) {
+    report.runs.push_back({.budget_bytes = kMiB,
+                           .batch = batch,
+                           .rule = rule,
+                           .speed = apps::Speed{.predicted = speed, .measured = 2 * speed}});
+  };
+  add(4, "best", 1);
+  add(4, "gain", 2);
+  add(8, "best", 3);
+  const std::string text = ToText(report);
+  CHECK(text.find("1.000 MiB\n"
+                  "   batch                  best                  gain\n"
+                  "       4             2.0 (1.0)             4.0 (2.0)\n"
+                  "       8             6.0 (3.0)\n"
+                  "\nstopped after 3 of 8 plans\n") != std::string::npos);
 }
 
 // Two engines for every convolution of LeNet's at this batch, the faster in more workspace.
@@ -151,6 +199,7 @@ TEST_CASE("without its library a device that is not there has the engines that w
     const Json report = RunForJson(Joined(command, device)).at(0);
     CHECK(report.at("device") == "NVIDIA H200");
     CHECK(report.at("versions") == "cuDNN 9");
+    CHECK(report.at("complete") == true);
     for (const Json& run : report.at("runs")) {
       CHECK(run.at("measured_kernels").get<int64_t>() >= 5);
       for (const Json& step : run.at("steps")) {

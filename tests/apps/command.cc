@@ -60,10 +60,15 @@ std::string Process::Output() const {
   return std::filesystem::exists(out) ? ReadText(out) : "";
 }
 
+std::string Process::Errors() const {
+  const std::string err = directory_->File("err");
+  return std::filesystem::exists(err) ? ReadText(err) : "";
+}
+
 Outcome Process::Wait() {
   if (!ended_) REQUIRE(waitpid(pid_, &status_, 0) == pid_);
   ended_ = true;
-  Outcome outcome = {.out = Output(), .err = ReadText(directory_->File("err"))};
+  Outcome outcome = {.out = Output(), .err = Errors()};
   if (WIFEXITED(status_)) outcome.exit_code = WEXITSTATUS(status_);
   if (WIFSIGNALED(status_)) outcome.signal = WTERMSIG(status_);
   return outcome;

@@ -37,6 +37,7 @@ class Process {
   bool Running();
   // What it has printed so far.
   std::string Output() const;
+  std::string Errors() const;
   Outcome Wait();
 
  private:

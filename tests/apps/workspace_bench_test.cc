@@ -31,7 +31,7 @@ WorkspaceBenchOptions Options() {
           .batches = {32, 64},
           .limits_bytes = {kMiB, 16 * kMiB}};
 }
-const auto kIgnore = [](const WorkspaceRun& /*run*/) {};
+const auto kGoOn = [](const WorkspaceRun& /*next*/) { return true; };
 
 int64_t MostWorkspace(const WorkspaceRun& run) {
   int64_t most = 0;
@@ -44,7 +44,7 @@ TEST_CASE("the best of the rules is predicted to be as fast as either, limits ar
   WorkspaceBench bench(Options(), Lenet(), target, {});
   CHECK(bench.Rules() == std::vector<std::string>{"best", "left-over", "gain", "limit 1.000 MiB",
                                                   "limit 16.000 MiB"});
-  const std::vector<WorkspaceRun> runs = bench.Run(kIgnore).value();
+  const std::vector<WorkspaceRun> runs = bench.Run(kGoOn).value();
   REQUIRE(static_cast<int64_t>(runs.size()) == bench.size());
   for (size_t i = 0; i < runs.size(); i += 5) {
     CAPTURE(i);
@@ -74,7 +74,7 @@ TEST_CASE("equal plans are trained once, and a plan that the device has no room 
                                     ? absl::StatusOr<double>(absl::ResourceExhaustedError(""))
                                     : absl::StatusOr<double>(7);
                        });
-  const std::vector<WorkspaceRun> runs = bench.Run(kIgnore).value();
+  const std::vector<WorkspaceRun> runs = bench.Run(kGoOn).value();
   for (const WorkspaceRun& run : runs) {
     if (run.budget_bytes == kKiB) CHECK(!run.speed.has_value());
     if (run.budget_bytes == 24 * kMiB) CHECK(!run.speed->measured.has_value());
@@ -85,13 +85,38 @@ TEST_CASE("equal plans are trained once, and a plan that the device has no room 
   CHECK(std::count(budgets_bytes.begin(), budgets_bytes.end(), kKiB) == 0);
 }
 
+TEST_CASE("a bench that is stopped has the runs that were done") {
+  const PlanTarget target = Target();
+  int64_t trained = 0;
+  WorkspaceBench cancelled(Options(), Lenet(), target,
+                           [&](const Graph& /*graph*/, const PlannerOptions& /*options*/) {
+                             return ++trained > 2 ? absl::StatusOr<double>(absl::CancelledError(""))
+                                                  : absl::StatusOr<double>(7);
+                           });
+  std::vector<std::string> begun;
+  const std::vector<WorkspaceRun> runs = cancelled
+                                             .Run([&](const WorkspaceRun& next) {
+                                               begun.push_back(next.rule);
+                                               return true;
+                                             })
+                                             .value();
+  REQUIRE(!runs.empty());
+  CHECK(std::ssize(begun) == std::ssize(runs) + 1);
+  CHECK(runs.back().budget_bytes == 24 * kMiB);
+  for (const WorkspaceRun& run : runs)
+    CHECK((run.speed.has_value() && run.speed->measured.has_value()) == (run.budget_bytes > kKiB));
+  WorkspaceBench stopped(Options(), Lenet(), target, {});
+  int64_t asked = 0;
+  CHECK(stopped.Run([&](const WorkspaceRun&) { return ++asked <= 7; }).value().size() == 7);
+}
+
 TEST_CASE("any other failure of a training run ends the bench") {
   const PlanTarget target = Target();
   WorkspaceBench bench(Options(), Lenet(), target,
                        [](const Graph& /*graph*/, const PlannerOptions& /*options*/) {
                          return absl::StatusOr<double>(absl::InternalError("lost"));
                        });
-  CHECK(absl::IsInternal(bench.Run(kIgnore).status()));
+  CHECK(absl::IsInternal(bench.Run(kGoOn).status()));
 }
 
 }  // namespace
