@@ -10,9 +10,6 @@
 namespace neap {
 namespace {
 
-// Farther than this nothing is shifted, so that planning stays linear where copies lag far behind.
-constexpr int kMostRuns = 256;
-
 bool Fits(const Usage& usage, const Usage& more, const Usage& limit) {
   return more.bytes <= limit.bytes - usage.bytes &&
          more.activation_bytes <= limit.activation_bytes - usage.activation_bytes;
@@ -41,14 +38,14 @@ class Shifter {
   void BeginEarlier(size_t i, int earliest) {
     Stay& stay = residency_.stays[i];
     if (before_[i].has_value()) earliest = std::max(earliest, residency_.stays[*before_[i]].end);
-    earliest = std::max(earliest, stay.begin - kMostRuns);
+    earliest = std::max(earliest, stay.begin - kMostOverlappedRuns);
     while (stay.begin > earliest && Take(stay.tensor, stay.begin - 1)) --stay.begin;
   }
   // As late as `latest`, likewise.
   void EndLater(size_t i, int latest) {
     Stay& stay = residency_.stays[i];
     if (after_[i].has_value()) latest = std::min(latest, residency_.stays[*after_[i]].begin);
-    latest = std::min(latest, stay.end + kMostRuns);
+    latest = std::min(latest, stay.end + kMostOverlappedRuns);
     while (stay.end < latest && Take(stay.tensor, stay.end)) ++stay.end;
   }
 

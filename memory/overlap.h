@@ -18,6 +18,10 @@
 
 namespace neap {
 
+// Farther than this, in runs, copies are not thought to run ahead, nor behind: planning stays
+// linear where they lag far behind.
+inline constexpr int kMostOverlappedRuns = 256;
+
 struct TransferTimes {
   std::vector<double> run_seconds;  // by position
   double bytes_per_second = 0;      // each way

@@ -12,9 +12,6 @@
 namespace neap {
 namespace {
 
-// Farther than this copies are not thought to run ahead, nor behind (memory/overlap.cc).
-constexpr int kMostRuns = 256;
-
 // A copy behind runs that hide it, and what is left of it.
 struct Copy {
   std::vector<std::pair<int, double>> hidden;  // run, seconds; the latest run first
@@ -31,7 +28,8 @@ class CopyEngine {
   // During runs [begin, end), the latest first.
   Copy Begin(int begin, int end, double seconds) {
     Copy copy = {.late_seconds = seconds};
-    for (int run = end; run-- > std::max(begin, end - kMostRuns) && copy.late_seconds > 0;) {
+    for (int run = end;
+         run-- > std::max(begin, end - kMostOverlappedRuns) && copy.late_seconds > 0;) {
       double& idle = idle_[static_cast<size_t>(run)];
       const double taken = std::min(idle, copy.late_seconds);
       if (taken <= 0) continue;
