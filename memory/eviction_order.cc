@@ -21,12 +21,10 @@ class LruOrder final : public EvictionOrder {
   void Remove(size_t entry) override {
     if (nodes_[entry].hook.is_linked()) list_.erase(list_.iterator_to(nodes_[entry]));
   }
-  std::optional<size_t> Victim(const std::function<bool(size_t)>& is_locked) const override {
+  void VisitInOrder(const std::function<bool(size_t)>& visit) const override {
     for (auto node = list_.rbegin(); node != list_.rend(); ++node) {
-      const auto entry = static_cast<size_t>(&*node - nodes_.data());
-      if (!is_locked(entry)) return entry;
+      if (!visit(static_cast<size_t>(&*node - nodes_.data()))) return;
     }
-    return std::nullopt;
   }
 
  private:
@@ -55,11 +53,10 @@ class BeladyOrder final : public EvictionOrder {
     by_next_use_.erase({*next_use_[entry], entry});
     next_use_[entry].reset();
   }
-  std::optional<size_t> Victim(const std::function<bool(size_t)>& is_locked) const override {
+  void VisitInOrder(const std::function<bool(size_t)>& visit) const override {
     for (auto it = by_next_use_.rbegin(); it != by_next_use_.rend(); ++it) {
-      if (!is_locked(it->second)) return it->second;
+      if (!visit(it->second)) return;
     }
-    return std::nullopt;
   }
 
  private:
@@ -68,6 +65,15 @@ class BeladyOrder final : public EvictionOrder {
 };
 
 }  // namespace
+
+std::optional<size_t> EvictionOrder::Victim(const std::function<bool(size_t)>& is_locked) const {
+  std::optional<size_t> victim;
+  VisitInOrder([&](size_t entry) {
+    if (!is_locked(entry)) victim = entry;
+    return !victim.has_value();
+  });
+  return victim;
+}
 
 std::unique_ptr<EvictionOrder> MakeEvictionOrder(EvictionRule eviction, size_t count) {
   if (eviction == EvictionRule::kLru) return std::make_unique<LruOrder>(count);

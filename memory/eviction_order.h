@@ -12,8 +12,8 @@
 //   order->Touch(3, next_use);                    // hit, or a miss that has been filled
 //   std::optional<size_t> out = order->Victim([&](size_t entry) { return locked[entry]; });
 //
-// *Complexity*: Touch and Remove O(1) (LRU), O(log n) (Belady); Victim adds the locked entries that
-// it passes over.
+// *Complexity*: Touch and Remove O(1) (LRU), O(log n) (Belady); VisitInOrder and Victim O(1) for
+// each entry that they come by.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,10 @@ class EvictionOrder {
   virtual void Touch(size_t entry, int next_use) = 0;
   // It is no longer there. Nothing happens if it was not.
   virtual void Remove(size_t entry) = 0;
+  // The entries from the first to leave on, until `visit` returns false.
+  virtual void VisitInOrder(const std::function<bool(size_t)>& visit) const = 0;
   // The entry to leave first among those that are not locked.
-  virtual std::optional<size_t> Victim(const std::function<bool(size_t)>& is_locked) const = 0;
+  std::optional<size_t> Victim(const std::function<bool(size_t)>& is_locked) const;
 };
 
 // For entries [0, count).

@@ -1,6 +1,7 @@
 #include "neap/memory/workspace_gain.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,8 @@
 namespace neap {
 namespace {
 
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
 // A copy behind runs that hide it, and what is left of it.
 struct Copy {
   std::vector<std::pair<int, double>> hidden;  // run, seconds; the latest run first
@@ -20,7 +23,8 @@ struct Copy {
   int Begin(int end) const { return hidden.empty() ? end : hidden.back().first; }
 };
 
-// One copy engine: for how long it has nothing to do, by run.
+// One copy engine: for how long it has nothing to do, by run. Copies are tried until Commit, or
+// Rollback, after which it is exactly as before.
 class CopyEngine {
  public:
   explicit CopyEngine(std::vector<double> run_seconds) : idle_(std::move(run_seconds)) {}
@@ -30,24 +34,33 @@ class CopyEngine {
     Copy copy = {.late_seconds = seconds};
     for (int run = end;
          run-- > std::max(begin, end - kMostOverlappedRuns) && copy.late_seconds > 0;) {
-      double& idle = idle_[static_cast<size_t>(run)];
-      const double taken = std::min(idle, copy.late_seconds);
+      const double taken = std::min(idle_[static_cast<size_t>(run)], copy.late_seconds);
       if (taken <= 0) continue;
-      idle -= taken;
+      Add(run, -taken);
       copy.late_seconds -= taken;
       copy.hidden.emplace_back(run, taken);
     }
     return copy;
   }
-  void Undo(const Copy& copy) {
-    for (const auto& [run, seconds] : copy.hidden) idle_[static_cast<size_t>(run)] += seconds;
+  void Cancel(const Copy& copy) {
+    for (const auto& [run, seconds] : copy.hidden) Add(run, seconds);
   }
-  void Redo(const Copy& copy) {
-    for (const auto& [run, seconds] : copy.hidden) idle_[static_cast<size_t>(run)] -= seconds;
+  void Commit() { before_.clear(); }
+  void Rollback() {
+    for (auto it = before_.rbegin(); it != before_.rend(); ++it)
+      idle_[static_cast<size_t>(it->first)] = it->second;
+    before_.clear();
   }
 
  private:
-  std::vector<double> idle_;  // by run
+  void Add(int run, double seconds) {
+    double& idle = idle_[static_cast<size_t>(run)];
+    before_.emplace_back(run, idle);
+    idle += seconds;
+  }
+
+  std::vector<double> idle_;                    // by run
+  std::vector<std::pair<int, double>> before_;  // run, idle seconds: what was changed since
 };
 
 class Chooser {
@@ -97,7 +110,16 @@ class Chooser {
     int next = 0;
     int64_t bytes = 0;
     Copy out, back;
-    double late_seconds() const { return out.late_seconds + back.late_seconds; }
+  };
+  struct Delay {
+    Fetch* fetch = nullptr;
+    Copy copy;
+  };
+  // What makes room for a workspace: T_pre's and T_off's copies.
+  struct Room {
+    std::vector<Delay> delays;
+    std::vector<Victim> victims;
+    double late_seconds = 0;
   };
 
   const Lifetime& life(size_t i) const { return liveness_.lives[i]; }
@@ -145,6 +167,8 @@ class Chooser {
       fetches_[use].push_back(
           {bytes, stay->begin, back_.Begin(stay->begin, use, CopySeconds(bytes))});
     }
+    out_.Commit();
+    back_.Commit();
   }
 
   // Equation 10, for each configuration.
@@ -156,36 +180,32 @@ class Chooser {
     const int64_t base_bytes = workspaces_[static_cast<size_t>(position)];
     double best_gain = 0;
     int64_t best_bytes = 0;  // besides the base's
-    size_t best_count = 0;
-    std::vector<Victim> victims;
     for (auto c = list.configurations.rbegin(); c != list.configurations.rend(); ++c) {
       const int64_t bytes = RoundUp(c->workspace_bytes, kBlockBytes) - base_bytes;
-      double gain = base_seconds - c->seconds;
-      if (bytes <= 0 || gain <= best_gain) continue;
-      int64_t short_of = bytes - FreeBytes(position);
-      gain -= DelayFetches(position, short_of, /*keep=*/false);
-      const std::optional<size_t> count = CountToLeave(position, short_of, victims);
-      if (!count.has_value()) continue;
-      for (size_t i = 0; i < *count; ++i) gain -= victims[i].late_seconds();
-      if (gain <= best_gain) continue;
-      best_gain = gain;
+      const double saved_seconds = base_seconds - c->seconds;
+      if (bytes <= 0 || saved_seconds <= best_gain) continue;
+      const std::optional<Room> room = MakeRoom(position, bytes, saved_seconds - best_gain);
+      out_.Rollback();
+      back_.Rollback();
+      if (!room.has_value()) continue;
+      best_gain = saved_seconds - room->late_seconds;
       best_bytes = bytes;
-      best_count = *count;
     }
-    for (size_t i = victims.size(); i-- > best_count;) {
-      out_.Undo(victims[i].out);
-      back_.Undo(victims[i].back);
-    }
-    victims.resize(best_count);
-    if (best_bytes > 0) Take(position, best_bytes, std::move(victims));
+    if (best_bytes > 0) Take(position, best_bytes);
   }
 
-  void Take(int position, int64_t bytes, std::vector<Victim> victims) {
-    int64_t short_of = bytes - FreeBytes(position);
-    if (short_of > 0) workspaces_[static_cast<size_t>(position)] += bytes;
-    DelayFetches(position, short_of, /*keep=*/true);
+  void Take(int position, int64_t bytes) {
+    std::optional<Room> room = MakeRoom(position, bytes, kForever);
+    out_.Commit();
+    back_.Commit();
+    if (bytes > FreeBytes(position)) workspaces_[static_cast<size_t>(position)] += bytes;
     used_[static_cast<size_t>(position)] += bytes;
-    for (Victim& victim : victims) {
+    for (Delay& delay : room->delays) {
+      Add(delay.fetch->begin, position + 1, -delay.fetch->bytes);
+      delay.fetch->begin = position + 1;
+      delay.fetch->copy = std::move(delay.copy);
+    }
+    for (Victim& victim : room->victims) {
       order_->Remove(victim.life);
       copied_[victim.life].push_back(LastChange(victim.life, position));
       const int begin = victim.back.Begin(victim.next);
@@ -199,23 +219,28 @@ class Chooser {
     for (int i = begin; i < end; ++i) used_[static_cast<size_t>(i)] += bytes;
   }
 
-  // How many must leave for `short_of` bytes; adds to `victims` as needed. Nothing if all that may
-  // leave is too little.
-  std::optional<size_t> CountToLeave(int position, int64_t short_of, std::vector<Victim>& victims) {
-    const auto is_victim = [&victims](size_t i) {
-      return std::any_of(victims.begin(), victims.end(),
-                         [i](const Victim& victim) { return victim.life == i; });
-    };
-    size_t count = 0;
-    for (; short_of > 0; ++count) {
-      if (count == victims.size()) {
-        const std::optional<size_t> next = order_->Victim(is_victim);
-        if (!next.has_value()) return std::nullopt;
-        victims.push_back(SendAway(*next, position));
-      }
-      short_of -= victims[count].bytes;
+  // For `bytes` more at `position`; nothing if all that may leave is too little, or copies would be
+  // late by as much as that is worth.
+  std::optional<Room> MakeRoom(int position, int64_t bytes, double worth_seconds) {
+    int64_t short_of = bytes - FreeBytes(position);
+    Room room;
+    DelayFetches(position, short_of, room);
+    std::vector<size_t> leaving;
+    order_->VisitInOrder([&](size_t i) {
+      if (short_of <= 0) return false;
+      leaving.push_back(i);
+      short_of -= BytesOf(i);
+      return true;
+    });
+    if (short_of > 0) return std::nullopt;
+    for (size_t i : leaving) {
+      if (room.late_seconds >= worth_seconds) return std::nullopt;
+      room.victims.push_back(SendAway(i, position));
+      const Victim& victim = room.victims.back();
+      room.late_seconds += victim.out.late_seconds + victim.back.late_seconds;
     }
-    return count;
+    if (room.late_seconds >= worth_seconds) return std::nullopt;
+    return room;
   }
 
   // The copies that it takes.
@@ -233,31 +258,18 @@ class Chooser {
 
   // T_pre: those of the next fetches that have begun by `position` begin after it, as many as it
   // takes. So many seconds are late then.
-  double DelayFetches(int position, int64_t& short_of, bool keep) {
+  void DelayFetches(int position, int64_t& short_of, Room& room) {
     const auto next = fetches_.upper_bound(position);
-    if (next == fetches_.end()) return 0;
-    double late_seconds = 0;
-    std::vector<std::pair<Fetch*, Copy>> delayed;
+    if (next == fetches_.end()) return;
     for (Fetch& fetch : next->second) {
-      if (short_of <= 0 || fetch.begin > position) continue;
+      if (short_of <= 0) return;
+      if (fetch.begin > position) continue;
       short_of -= fetch.bytes;
-      back_.Undo(fetch.copy);
-      delayed.emplace_back(&fetch,
-                           back_.Begin(position + 1, next->first, CopySeconds(fetch.bytes)));
-      late_seconds += delayed.back().second.late_seconds - fetch.copy.late_seconds;
+      back_.Cancel(fetch.copy);
+      room.delays.push_back(
+          {&fetch, back_.Begin(position + 1, next->first, CopySeconds(fetch.bytes))});
+      room.late_seconds += room.delays.back().copy.late_seconds - fetch.copy.late_seconds;
     }
-    for (auto it = delayed.rbegin(); it != delayed.rend(); ++it) {
-      auto& [fetch, copy] = *it;
-      if (keep) {
-        Add(fetch->begin, position + 1, -fetch->bytes);
-        fetch->begin = position + 1;
-        fetch->copy = std::move(copy);
-      } else {
-        back_.Undo(copy);
-        back_.Redo(fetch->copy);
-      }
-    }
-    return late_seconds;
   }
 
   const Program& program_;

@@ -24,7 +24,8 @@
 //                        {liveness, least, residency, level});
 //   DecideResidency(program, liveness, workspaces, rules);   // now it is made
 //
-// *Complexity*: that of DecideResidency, and O(256) for each tensor that might leave.
+// *Complexity*: that of DecideResidency and, for each configuration of a run, O(256) for each
+// tensor that would leave and each fetch that would wait.
 #pragma once
 
 #include <cstdint>

@@ -55,6 +55,26 @@ TEST_CASE("locked entries are passed over, and if all are locked none leaves") {
   }
 }
 
+TEST_CASE("entries are visited once each, from the first to leave until the visitor has enough") {
+  for (const EvictionRule rule : {EvictionRule::kLru, EvictionRule::kBelady}) {
+    const auto order = MakeEvictionOrder(rule, 4);
+    for (size_t entry : {2, 0, 3, 1}) order->Touch(entry, 40 - static_cast<int>(entry) % 2);
+    order->Remove(3);
+    std::vector<size_t> visited;
+    order->VisitInOrder([&](size_t entry) {
+      visited.push_back(entry);
+      return true;
+    });
+    CHECK(visited == std::vector<size_t>{2, 0, 1});
+    visited.clear();
+    order->VisitInOrder([&](size_t entry) {
+      visited.push_back(entry);
+      return visited.size() < 2;
+    });
+    CHECK(visited == std::vector<size_t>{2, 0});
+  }
+}
+
 // A cache that is a plain vector, front = most recently used (SuperNeurons, Alg. 2), with what it
 // is told about the future.
 class NaiveOrder {

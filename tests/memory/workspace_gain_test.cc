@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -32,34 +33,40 @@ struct Offer {
   double saved_seconds = 0;
 };
 
+std::string IdOf(const Offer& offer) { return std::to_string(offer.workspace_bytes); }
+
 class OfferCatalog final : public EngineCatalog {
  public:
-  explicit OfferCatalog(const Offer& offer) : offer_(offer) {}
+  explicit OfferCatalog(const std::vector<Offer>& offers) : offers_(offers) {}
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
     std::vector<Engine> engines = {{.id = "small"}};
-    if (IsDivisible(signature) && signature.phase == offer_.phase)
-      engines.push_back({.id = "fast", .workspace_bytes = offer_.workspace_bytes});
+    for (const Offer& offer : offers_) {
+      if (IsDivisible(signature) && signature.phase == offer.phase)
+        engines.push_back({.id = IdOf(offer), .workspace_bytes = offer.workspace_bytes});
+    }
     return engines;
   }
   std::string Versions() const override { return ""; }
 
  private:
-  Offer offer_;
+  const std::vector<Offer>& offers_;
 };
 
 class OfferTimings final : public KernelTimings {
  public:
-  explicit OfferTimings(const Offer& offer) : offer_(offer) {}
+  explicit OfferTimings(const std::vector<Offer>& offers) : offers_(offers) {}
   std::vector<TimedEngine> Of(const StepSignature& signature) const override {
     const int64_t batch = BatchOf(signature);
     std::vector<TimedEngine> timed = {{"small", batch, 0, 10}};
-    if (IsDivisible(signature) && signature.phase == offer_.phase)
-      timed.push_back({"fast", batch, offer_.workspace_bytes, 10 - offer_.saved_seconds});
+    for (const Offer& offer : offers_) {
+      if (IsDivisible(signature) && signature.phase == offer.phase)
+        timed.push_back({IdOf(offer), batch, offer.workspace_bytes, 10 - offer.saved_seconds});
+    }
     return timed;
   }
 
  private:
-  Offer offer_;
+  const std::vector<Offer>& offers_;
 };
 
 // Three convolutions, nothing in place, in what they take with their rules and `more_bytes`. Copies
@@ -83,10 +90,10 @@ class Chain {
   const Residency& residency() const { return residency_; }
   int64_t FreeBytes(size_t run) const { return limit_bytes_ - residency_.usage[run].bytes; }
 
-  std::vector<int64_t> Workspaces(const Offer& offer) const {
-    OfferCatalog catalog(offer);
+  std::vector<int64_t> Workspaces(const std::vector<Offer>& offers) const {
+    OfferCatalog catalog(offers);
     const EngineTable engines =
-        EngineTable::List(program_, {.timings = std::make_shared<OfferTimings>(offer)},
+        EngineTable::List(program_, {.timings = std::make_shared<OfferTimings>(offers)},
                           /*strict=*/false, H200(), catalog)
             .value();
     return WorkspacesByGain(program_, engines, times_, EvictionRule::kLru,
@@ -122,21 +129,21 @@ TEST_CASE("a workspace drives a tensor out if it saves more than what is late of
   //   input   [======= its copy out: five runs, of which four hide it ====| one is late
   const Chain chain(5, {});
   const int64_t bytes = chain.FreeBytes(4) + kFour;
-  CHECK(OnlyWorkspace(chain.Workspaces({Phase::kForward, bytes, 1.01}), 4) == bytes);
-  CHECK(OnlyWorkspace(chain.Workspaces({Phase::kForward, bytes, 0.99}), 4) == 0);
+  CHECK(OnlyWorkspace(chain.Workspaces({{Phase::kForward, bytes, 1.01}}), 4) == bytes);
+  CHECK(OnlyWorkspace(chain.Workspaces({{Phase::kForward, bytes, 0.99}}), 4) == 0);
 }
 
 TEST_CASE("what computation hides costs nothing, and what is free needs no room") {
   const Chain chain(4, {});
   const int64_t free_bytes = chain.FreeBytes(4);
   const Offer forced = {Phase::kForward, free_bytes + kFour, 0.01};
-  CHECK(OnlyWorkspace(chain.Workspaces(forced), 4) == forced.workspace_bytes);
-  CHECK(OnlyWorkspace(chain.Workspaces({Phase::kForward, free_bytes, 1}), 4) == 0);
+  CHECK(OnlyWorkspace(chain.Workspaces({forced}), 4) == forced.workspace_bytes);
+  CHECK(OnlyWorkspace(chain.Workspaces({{Phase::kForward, free_bytes, 1}}), 4) == 0);
 }
 
 TEST_CASE("all that may leave is too little: nothing does") {
   const Chain chain(0.1, {});
-  CHECK(OnlyWorkspace(chain.Workspaces({Phase::kForward, kGiB, 9}), 4) == 0);
+  CHECK(OnlyWorkspace(chain.Workspaces({{Phase::kForward, kGiB, 9}}), 4) == 0);
 }
 
 TEST_CASE("a workspace holds the next fetch up if it saves more than the fetch is late") {
@@ -148,8 +155,41 @@ TEST_CASE("a workspace holds the next fetch up if it saves more than the fetch i
   const int64_t bytes = chain.FreeBytes(14) + 1;
   const Offer more = {Phase::kBackwardData, bytes, 1.01},
               less = {Phase::kBackwardData, bytes, 0.99};
-  CHECK(OnlyWorkspace(chain.Workspaces(more), 14) == RoundUp(bytes, kBlockBytes));
-  CHECK(OnlyWorkspace(chain.Workspaces(less), 14) == 0);
+  CHECK(OnlyWorkspace(chain.Workspaces({more}), 14) == RoundUp(bytes, kBlockBytes));
+  CHECK(OnlyWorkspace(chain.Workspaces({less}), 14) == 0);
+}
+
+TEST_CASE("random offers: those that lose change nothing, whatever copies they were judged by") {
+  std::mt19937 random(1);
+  const auto among = [&](int64_t count) { return static_cast<int64_t>(random()) % count; };
+  const Program program = testing::ConvolutionChain(3);
+  int disputed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    CAPTURE(i);
+    // Nothing makes room before: conv3, with what conv2 has free, and the first of backward.
+    const size_t run = i % 2 == 0 ? 4 : 14;
+    const Chain chain(0.3 * static_cast<double>(1 + among(20)),
+                      {.eager = run == 4 ? std::vector<bool>{} : ConvolutionResults(program)},
+                      run == 4 ? 0 : among(3) * kFour);
+    std::vector<Offer> offers;
+    double saved_seconds = 0;
+    for (int64_t blocks = 1 + among(4); blocks <= (run == 4 ? 4 : 12); blocks += 1 + among(4)) {
+      saved_seconds += 0.1 * static_cast<double>(1 + among(15));
+      offers.push_back({run == 4 ? Phase::kForward : Phase::kBackwardData,
+                        chain.FreeBytes(run) + blocks * kBlockBytes, saved_seconds});
+    }
+    const int64_t bytes = chain.Workspaces(offers)[run];
+    const auto winner = std::find_if(offers.begin(), offers.end(), [bytes](const Offer& offer) {
+      return offer.workspace_bytes == bytes;
+    });
+    for (const Offer& offer : offers) {
+      if (winner == offers.end()) REQUIRE(chain.Workspaces({offer})[run] == 0);
+    }
+    if (winner == offers.end()) continue;
+    REQUIRE(chain.Workspaces({*winner})[run] == bytes);
+    if (offers.size() > 1) ++disputed;
+  }
+  CHECK(disputed > 100);
 }
 
 PlanResult PlanBy(WorkspaceRule rule, const Program& program, PlannerOptions options,
