@@ -112,10 +112,7 @@ absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
       best = Timed{std::move(natural), us};
     }
   }
-  for (const Order& order : orders_) {
-    for (const Workspaces choice : Choices(order))
-      RETURN_IF_ERROR(TryLevels(order, choice, scratch, best));
-  }
+  for (const Order& order : orders_) RETURN_IF_ERROR(TryLevels(order, scratch, best));
   return best.has_value() ? std::move(best->draft) : smallest;
 }
 
@@ -123,22 +120,23 @@ absl::StatusOr<Draft> Drafter::SmallestOf(const Order& order) const {
   return Place(order, order.workspaces, Decide(order, order.workspaces, order.smallest_limit), {});
 }
 
-std::vector<Drafter::Workspaces> Drafter::Choices(const Order& order) const {
-  const WorkspaceRule rule = options_->kernels.workspace_rule;
-  const bool may_gain = policy_.needs_based() && options_->kernels.timings != nullptr &&
-                        order.preferred != order.workspaces;
-  if (!may_gain || rule == WorkspaceRule::kLeftOver) return {Workspaces::kLeast};
-  if (rule == WorkspaceRule::kGain) return {Workspaces::kGain};
-  return {Workspaces::kLeast, Workspaces::kGain};
+bool Drafter::MayGain(const Order& order) const {
+  return policy_.needs_based() && options_->kernels.timings != nullptr &&
+         order.preferred != order.workspaces;
 }
 
-std::vector<int64_t> Drafter::WorkspacesOf(const Order& order, Workspaces choice,
-                                           const Usage& limit) const {
-  if (choice == Workspaces::kLeast) return order.workspaces;
+std::vector<std::vector<int64_t>> Drafter::WorkspacesAt(const Order& order,
+                                                        const Usage& limit) const {
+  const WorkspaceRule rule = options_->kernels.workspace_rule;
+  if (!MayGain(order) || rule == WorkspaceRule::kLeftOver) return {order.workspaces};
   Residency residency = Decide(order, order.workspaces, limit);
   OverlapTransfers(*program_, order.times, limit, residency);
-  return WorkspacesByGain(*program_, engines_, order.times, options_->eviction,
-                          {order.liveness, order.workspaces, residency, limit.bytes});
+  std::vector<int64_t> gain =
+      WorkspacesByGain(*program_, engines_, order.times, options_->eviction,
+                       {order.liveness, order.workspaces, residency, limit.bytes});
+  if (rule == WorkspaceRule::kGain) return {std::move(gain)};
+  if (gain == order.workspaces) return {order.workspaces};
+  return {order.workspaces, std::move(gain)};
 }
 
 Residency Drafter::Decide(const Order& order, const std::vector<int64_t>& workspaces,
@@ -166,56 +164,68 @@ absl::StatusOr<Draft> Drafter::Place(const Order& order, std::vector<int64_t> wo
                     engines_, options_->placement, goal);
 }
 
-std::vector<int64_t> Drafter::Levels(const Order& order, Workspaces choice) const {
+int64_t Drafter::BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const {
   const Usage unlimited = {kUnlimited, kUnlimited};
-  const int64_t least = MostBytes(Decide(order, order.workspaces, order.smallest_limit));
-  Residency all = Decide(order, choice == Workspaces::kGain ? order.preferred : order.workspaces,
-                         policy_.needs_based() ? unlimited : order.smallest_limit);
+  Residency all =
+      Decide(order, workspaces, policy_.needs_based() ? unlimited : order.smallest_limit);
   OverlapTransfers(*program_, order.times, unlimited, all);
-  const int64_t most = MostBytes(all);
+  return MostBytes(all);
+}
+
+std::vector<int64_t> Drafter::Levels(const Order& order) const {
+  const int64_t least = MostBytes(Decide(order, order.workspaces, order.smallest_limit));
   const auto count = std::clamp<int64_t>(
       kMostRuns / static_cast<int64_t>(order.liveness.runs.size()), kFewestLevels, kMostLevels);
-  const double step = std::pow(static_cast<double>(most) / static_cast<double>(least),
-                               1.0 / static_cast<double>(count));
-  std::vector<int64_t> levels = {most};
-  for (int64_t i = 1; i < count; ++i) {
-    levels.push_back(most - (most - least) / count * i);
-    levels.push_back(static_cast<int64_t>(static_cast<double>(least) * std::pow(step, i)));
-  }
+  std::vector<int64_t> levels;
+  const auto add_up_to = [&](int64_t most) {
+    const double step = std::pow(static_cast<double>(most) / static_cast<double>(least),
+                                 1.0 / static_cast<double>(count));
+    levels.push_back(most);
+    for (int64_t i = 1; i < count; ++i) {
+      levels.push_back(most - (most - least) / count * i);
+      levels.push_back(static_cast<int64_t>(static_cast<double>(least) * std::pow(step, i)));
+    }
+  };
+  add_up_to(BytesToKeepAll(order, order.workspaces));
+  if (MayGain(order)) add_up_to(BytesToKeepAll(order, order.preferred));
   // Below the least not everything can be kept: that leaves room for gaps between places.
   for (double part : {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5})
     levels.push_back(static_cast<int64_t>(static_cast<double>(least) * part));
   std::sort(levels.begin(), levels.end(), std::greater<>());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
   return levels;
 }
 
-absl::Status Drafter::TryLevels(const Order& order, Workspaces choice, Plan& scratch,
+absl::Status Drafter::TryLevels(const Order& order, Plan& scratch,
                                 std::optional<Timed>& best) const {
-  const KernelOptions& kernels = options_->kernels;
   const int64_t budget_bytes = options_->budget_bytes;
   const int64_t capacity =
       budget_bytes == kUnlimited ? kUnlimited : budget_bytes - PersistentBytes(*program_, travels_);
-  for (int64_t level : Levels(order, choice)) {
+  for (int64_t level : Levels(order)) {
     if (best.has_value() && best->us <= orders_.front().fastest_us) break;
     if (level > capacity) continue;
     const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
-    std::vector<int64_t> workspaces = WorkspacesOf(order, choice, limit);
-    const bool is_known = choice == Workspaces::kGain && workspaces == order.workspaces;
-    if (is_known && kernels.workspace_rule == WorkspaceRule::kBest) continue;
-    Residency residency =
-        Decide(order, workspaces, policy_.needs_based() ? limit : order.smallest_limit);
-    OverlapTransfers(*program_, order.times, limit, residency);
-    ASSIGN_OR_RETURN(Draft draft, Place(order, std::move(workspaces), std::move(residency),
-                                        {.target_bytes = level + level / kGoodEnough,
-                                         .most_comparisons = kMostComparisons}));
-    if (draft.arena_bytes > budget_bytes) continue;
-    ASSIGN_OR_RETURN(const double us, PredictedUs(draft, scratch));
-    const bool moves = Moves(draft);
-    if (!best.has_value() || us < best->us) best = Timed{std::move(draft), us};
-    // With less memory, more would have to move; workspaces may be worth it where times tell.
-    if (!moves && kernels.timings == nullptr) break;
+    for (std::vector<int64_t>& workspaces : WorkspacesAt(order, limit)) {
+      ASSIGN_OR_RETURN(Draft draft, DraftAt(order, std::move(workspaces), limit));
+      if (draft.arena_bytes > budget_bytes) continue;
+      ASSIGN_OR_RETURN(const double us, PredictedUs(draft, scratch));
+      const bool moves = Moves(draft);
+      if (!best.has_value() || us < best->us) best = Timed{std::move(draft), us};
+      // With less memory, more would have to move; workspaces may be worth it where times tell.
+      if (!moves && options_->kernels.timings == nullptr) return absl::OkStatus();
+    }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Draft> Drafter::DraftAt(const Order& order, std::vector<int64_t> workspaces,
+                                       const Usage& limit) const {
+  Residency residency =
+      Decide(order, workspaces, policy_.needs_based() ? limit : order.smallest_limit);
+  OverlapTransfers(*program_, order.times, limit, residency);
+  return Place(order, std::move(workspaces), std::move(residency),
+               {.target_bytes = limit.bytes + limit.bytes / kGoodEnough,
+                .most_comparisons = kMostComparisons});
 }
 
 absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, Plan& scratch) const {

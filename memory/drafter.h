@@ -72,17 +72,19 @@ class Drafter {
     Draft draft;
     double us = 0;
   };
-  // The bytes of runs' workspaces that tensors make room for, at a level of memory.
-  enum class Workspaces : uint8_t { kLeast, kGain };
-  // Those that a draft of the order may count on.
-  std::vector<Workspaces> Choices(const Order& order) const;
-  std::vector<int64_t> WorkspacesOf(const Order& order, Workspaces choice,
-                                    const Usage& limit) const;
-  // In bytes of usage, without persistent tensors; the highest first.
-  std::vector<int64_t> Levels(const Order& order, Workspaces choice) const;
+  // May workspaces drive tensors out?
+  bool MayGain(const Order& order) const;
+  // The workspaces that tensors make room for, by position, at a level of memory: one for each rule
+  // of who gives way.
+  std::vector<std::vector<int64_t>> WorkspacesAt(const Order& order, const Usage& limit) const;
+  // In bytes of usage, without persistent tensors; the highest first. The same ones for every rule,
+  // so that what a rule alone would find is among what both find.
+  std::vector<int64_t> Levels(const Order& order) const;
+  int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
   // Keeps the fastest in the options' budget, if any fits. `scratch` describes the program.
-  absl::Status TryLevels(const Order& order, Workspaces choice, Plan& scratch,
-                         std::optional<Timed>& best) const;
+  absl::Status TryLevels(const Order& order, Plan& scratch, std::optional<Timed>& best) const;
+  absl::StatusOr<Draft> DraftAt(const Order& order, std::vector<int64_t> workspaces,
+                                const Usage& limit) const;
   Residency Decide(const Order& order, const std::vector<int64_t>& workspaces,
                    const Usage& limit) const;
   absl::StatusOr<Draft> Place(const Order& order, std::vector<int64_t> workspaces,

@@ -192,6 +192,32 @@ TEST_CASE("random offers: those that lose change nothing, whatever copies they w
   CHECK(disputed > 100);
 }
 
+// Convolutions save 3% in three times the bytes of their result, so both rules seldom differ.
+class SmallGainCatalog final : public EngineCatalog {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    std::vector<Engine> engines = {{.id = "small"}};
+    const int64_t bytes = signature.operands.back().tensor.size_bytes();
+    if (IsDivisible(signature)) engines.push_back({.id = "fast", .workspace_bytes = 3 * bytes});
+    return engines;
+  }
+  std::string Versions() const override { return ""; }
+};
+
+class SmallGainTimings final : public KernelTimings {
+ public:
+  std::vector<TimedEngine> Of(const StepSignature& signature) const override {
+    if (!IsDivisible(signature)) return {};
+    const int64_t batch = BatchOf(signature);
+    const int64_t bytes = signature.operands.back().tensor.size_bytes();
+    const double seconds = static_cast<double>(bytes) * kSecondsPerByte;
+    return {{"small", batch, 0, seconds}, {"fast", batch, 3 * bytes, 0.97 * seconds}};
+  }
+
+ private:
+  static constexpr double kSecondsPerByte = 2e-11;  // as long as a copy to the host
+};
+
 PlanResult PlanBy(WorkspaceRule rule, const Program& program, PlannerOptions options,
                   EngineCatalog& catalog) {
   options.kernels.workspace_rule = rule;
@@ -224,18 +250,20 @@ int CheckRules(const Program& program, PlannerOptions options, EngineCatalog& ca
 }
 
 TEST_CASE("random networks: plans by every rule verify, and the best is as fast as either") {
-  const uint32_t seeds = testing::RandomSeeds(16);
+  const uint32_t seeds = testing::RandomSeeds(8);
   MESSAGE("seeds 1 to ", seeds);
   testing::WorkspaceCatalog catalog;
-  const KernelOptions kernels = {.timings = std::make_shared<testing::WorkspaceTimings>()};
+  SmallGainCatalog small_gain;
   for (uint32_t seed = 1; seed <= seeds; ++seed) {
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed, {.image = 16}), {}).value();
-    CheckRules(program,
-               {.policy = seed % 4 < 2 ? "tensor-cache" : "superneurons",
-                .eviction = seed % 2 == 0 ? EvictionRule::kLru : EvictionRule::kBelady,
-                .kernels = kernels},
-               catalog);
+    PlannerOptions options = {
+        .policy = seed % 4 < 2 ? "tensor-cache" : "superneurons",
+        .eviction = seed % 2 == 0 ? EvictionRule::kLru : EvictionRule::kBelady,
+        .kernels = {.timings = std::make_shared<testing::WorkspaceTimings>()}};
+    CheckRules(program, options, catalog);
+    options.kernels.timings = std::make_shared<SmallGainTimings>();
+    CheckRules(program, options, small_gain);
   }
 }
 
