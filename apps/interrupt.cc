@@ -15,10 +15,11 @@ void Note(int /*signal*/) { interrupted = 1; }
 void WatchForInterrupt() {
   struct sigaction action = {};
   action.sa_handler = Note;
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
+  sigaction(SIGTERM, &action, nullptr);  // timeout(1) sends it twice
+  action.sa_flags |= static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
 }
 
 bool Interrupted() { return interrupted != 0; }
