@@ -68,8 +68,8 @@ void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
   flags.Add("json", "print one JSON object", &command.json);
 }
 
-// Of a device that is not here, and whose library is not either: the engines and times that the
-// database has of it, if any.
+// The engines and times that the database has of the device, if any. By description a library lists
+// fewer engines than on the device itself.
 absl::Status UseMeasured(const std::string& database, PlanTarget& target) {
   absl::StatusOr<MeasuredDevice> measured = OpenMeasuredDevice(database, target.name);
   if (absl::IsNotFound(measured.status())) return absl::OkStatus();
@@ -88,8 +88,7 @@ absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command) {
     target.description = target.device->description();
   }
   ASSIGN_OR_RETURN(target.kernels, command.kernels.Options(target.description, target.engines()));
-  const bool has_library = target.device != nullptr || !target.engines().Versions().empty();
-  if (!has_library && target.kernels.timings != nullptr)
+  if (command.plan_only && target.kernels.timings != nullptr)
     RETURN_IF_ERROR(UseMeasured(command.kernels.database, target));
   return target;
 }

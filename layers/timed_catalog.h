@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "neap/layers/divisible_step.h"
 #include "neap/layers/kernel.h"
 #include "neap/layers/kernel_timings.h"
 #include "neap/layers/signature_text.h"
@@ -24,7 +25,7 @@ class TimedCatalog final : public EngineCatalog {
       : timings_(&timings), versions_(std::move(versions)) {}
 
   // The fastest first; one without workspace where nothing was measured, as in
-  // layers/default_catalog.h.
+  // layers/default_catalog.h, but none that adds to gradients.
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
     std::vector<TimedEngine> timed = timings_->Of(signature);
     std::erase_if(timed, [batch = BatchOf(signature)](const TimedEngine& engine) {
@@ -36,7 +37,7 @@ class TimedCatalog final : public EngineCatalog {
     std::vector<Engine> engines;
     for (const TimedEngine& engine : timed)
       engines.push_back({engine.engine, engine.workspace_bytes, engine.deterministic});
-    if (engines.empty()) engines.push_back({.id = "default"});
+    if (engines.empty() && !AddsToGradients(signature)) engines.push_back({.id = "default"});
     return engines;
   }
   std::string Versions() const override { return versions_; }
