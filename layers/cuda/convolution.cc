@@ -130,9 +130,13 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
 
   Candidates candidates;
   candidates.reserve(engines.size() + deep_engines.size() + 1);
-  for (const Engine& engine : engines) candidates.push_back(candidate(engine, BuildCudnn));
-  for (const Engine& engine : deep_engines)
-    candidates.push_back(candidate(engine, BuildSpaceToDepth));
+  const auto append = [&](const std::vector<Engine>& from, auto build) {
+    for (const Engine& engine : from) candidates.push_back(candidate(engine, build));
+  };
+  const bool deep_first = SpaceToDepthIsFirstChoice(problem);
+  if (deep_first) append(deep_engines, BuildSpaceToDepth);
+  append(engines, BuildCudnn);
+  if (!deep_first) append(deep_engines, BuildSpaceToDepth);
   if (const std::optional<Engine> pointwise = PointwiseEngine(problem)) {
     const auto at = PointwiseIsFirstChoice(problem) ? candidates.begin() : candidates.end();
     candidates.insert(at, candidate(*pointwise, BuildOwn));

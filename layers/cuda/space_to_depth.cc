@@ -12,6 +12,7 @@ namespace neap::cuda {
 namespace {
 
 constexpr int64_t kChannelMultiple = 4;  // of 4 bytes each: kernels load 16
+constexpr int64_t kMostChannels = 7;
 constexpr int64_t kAlignment = 256;
 
 // Of an image, or of a weight, whose filters count as images.
@@ -19,20 +20,25 @@ Shape DeepShape(const Shape& shape, Extent2d block, Extent2d size) {
   return {shape.n(), RoundUp(shape.c() * block.h * block.w, kChannelMultiple), size.h, size.w};
 }
 
-// `block` is the stride or 1.
-ConvolutionProblem DeepProblem(const ConvolutionProblem& problem, Extent2d block) {
+ConvolutionProblem DeepProblem(const ConvolutionProblem& problem) {
   const Shape &weight = problem.weight.shape, &y = problem.y.shape;
-  ConvolutionProblem deep = problem;
-  deep.stride = {problem.stride.h / block.h, problem.stride.w / block.w};
-  deep.padding = 0;
-  deep.accumulate = false;  // added when it is put in place
+  const Extent2d block = problem.stride;
   const Extent2d kernel = {RoundUp(weight.h(), block.h) / block.h,
                            RoundUp(weight.w(), block.w) / block.w};
+  ConvolutionProblem deep = problem;
+  deep.stride = 1;
+  deep.padding = 0;
+  deep.accumulate = false;  // added when it is put in place
   deep.weight.shape = DeepShape(weight, block, kernel);
-  deep.x.shape = DeepShape(problem.x.shape, block,
-                           {(y.h() - 1) * deep.stride.h + kernel.h,  // as far as windows reach
-                            (y.w() - 1) * deep.stride.w + kernel.w});
+  // As far as windows reach.
+  deep.x.shape = DeepShape(problem.x.shape, block, {y.h() - 1 + kernel.h, y.w() - 1 + kernel.w});
   return deep;
+}
+
+// Of one output.
+int64_t Products(const ConvolutionProblem& problem) {
+  const Shape& filter = problem.weight.shape;
+  return filter.c() * filter.h() * filter.w();
 }
 
 std::string PrefixOf(Extent2d block) { return absl::StrCat("s2d", block.h, "x", block.w, "+"); }
@@ -106,17 +112,21 @@ int64_t SpaceToDepth::operand_bytes() const {
 }
 
 std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) {
-  const bool applies = problem.x.shape.c() % kChannelMultiple != 0 &&
-                       problem.weight.shape.c() == problem.x.shape.c() &&
-                       problem.dilation == Extent2d(1) && problem.phase != Phase::kBackwardData;
+  const Shape& weight = problem.weight.shape;
+  const Extent2d stride = problem.stride;
+  const int64_t channels = problem.x.shape.c();
+  const bool applies = channels <= kMostChannels && channels % kChannelMultiple != 0 &&
+                       weight.c() == channels && stride != Extent2d(1) && stride.h <= weight.h() &&
+                       stride.w <= weight.w() && problem.dilation == Extent2d(1) &&
+                       problem.phase != Phase::kBackwardData;
   if (!applies) return std::nullopt;
-  const SpaceToDepth by_stride = {problem.stride, DeepProblem(problem, problem.stride)};
-  const SpaceToDepth by_pixel = {1, DeepProblem(problem, 1)};
-  const auto products = [](const SpaceToDepth& deep) {
-    const Shape& filter = deep.problem.weight.shape;
-    return filter.c() * filter.h() * filter.w();
-  };
-  return products(by_pixel) < products(by_stride) ? by_pixel : by_stride;
+  return SpaceToDepth{stride, DeepProblem(problem)};
+}
+
+bool SpaceToDepthIsFirstChoice(const ConvolutionProblem& problem) {
+  const std::optional<SpaceToDepth> deep = FindSpaceToDepth(problem);
+  return deep.has_value() && problem.x.dtype == DType::kTf32 && problem.x.layout == Layout::kNhwc &&
+         2 * Products(deep->problem) <= 3 * Products(problem);
 }
 
 absl::StatusOr<std::vector<Engine>> SpaceToDepthEngines(const ConvolutionProblem& problem,
