@@ -81,8 +81,10 @@ struct Engine {
   std::string notes = {};     // the library's, for people: "tensor-core winograd"
 };
 
-// Device addresses for one run. Workspace is at least the engine's workspace_bytes, 256-byte
-// aligned.
+// Of a workspace, and of operands that a kernel keeps there.
+inline constexpr int64_t kWorkspaceAlignment = 256;
+
+// Device addresses for one run. Workspace is at least the engine's workspace_bytes, aligned.
 struct KernelArgs {
   absl::Span<void* const>
       operands;  // parallel to StepSignature::operands; outputs may alias as `in_place` allows

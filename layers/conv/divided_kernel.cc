@@ -17,8 +17,6 @@
 namespace neap {
 namespace {
 
-constexpr int64_t kAlignment = 256;  // of operands and workspaces
-
 // Whether the operand at `position` grows with the batch. Of two signatures of one step.
 bool IsSliced(const StepSignature& whole, const StepSignature& part, size_t position) {
   const Slot slot = whole.operands[position].operand.slot;
@@ -82,7 +80,7 @@ class DividedKernel final : public Kernel {
       ASSIGN_OR_RETURN(addition.kernel,
                        MakeKernelWithin(backend, AdditionSignature(operand.tensor), "", 0));
       additions_.push_back(std::move(addition));
-      scratch_bytes_ += RoundUp(operand.tensor.size_bytes(), kAlignment);
+      scratch_bytes_ += RoundUp(operand.tensor.size_bytes(), kWorkspaceAlignment);
     }
     return absl::OkStatus();
   }
@@ -154,7 +152,7 @@ int64_t DivisionScratchBytes(const StepSignature& signature) {
   int64_t bytes = 0;
   for (const OperandSpec& operand : signature.operands) {
     if (operand.operand.slot == Slot::kParamGrad)
-      bytes += RoundUp(operand.tensor.size_bytes(), kAlignment);
+      bytes += RoundUp(operand.tensor.size_bytes(), kWorkspaceAlignment);
   }
   return bytes;
 }

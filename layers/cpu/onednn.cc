@@ -75,7 +75,6 @@ Conversion MakeConversion(const StepSignature& signature, const Recipe& recipe, 
 
 Recipe MakeRecipe(const StepSignature& signature, const Origin& origin,
                   const dnnl::primitive_desc_base& desc, std::vector<Binding> bindings) {
-  constexpr int64_t kAlignment = 256;
   Recipe recipe = {.origin = origin, .desc = desc, .bindings = std::move(bindings)};
   int64_t scratch = ScratchBytes(desc);
   for (size_t i = 0; i < recipe.bindings.size(); ++i) {
@@ -85,7 +84,7 @@ Recipe MakeRecipe(const StepSignature& signature, const Origin& origin,
   }
   recipe.workspace_bytes = scratch;
   for (Conversion& conversion : recipe.conversions) {
-    conversion.offset = RoundUp(recipe.workspace_bytes, kAlignment);
+    conversion.offset = RoundUp(recipe.workspace_bytes, kWorkspaceAlignment);
     recipe.workspace_bytes = conversion.offset + static_cast<int64_t>(conversion.wanted.get_size());
   }
   return recipe;

@@ -10,7 +10,6 @@ namespace neap::cuda {
 namespace {
 
 constexpr int64_t kFewPixels = 128;  // below, a tile is mostly empty
-constexpr int64_t kAlignment = 256;
 
 // What the products and the workspace are made from.
 struct Pointwise {
@@ -21,7 +20,7 @@ struct Pointwise {
   int64_t last_round() const { return images % parts; }  // images of a shorter last one, or 0
 
   int64_t compact_bytes() const {
-    return strided ? RoundUp(images * in_channels * pixels * 4, kAlignment) : 0;
+    return strided ? RoundUp(images * in_channels * pixels * 4, kWorkspaceAlignment) : 0;
   }
   int64_t weights() const { return in_channels * out_channels; }
 };

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int64_t kChannelMultiple = 4;  // of 4 bytes each: kernels load 16
 constexpr int64_t kMostChannels = 7;
-constexpr int64_t kAlignment = 256;
 
 // Of an image, or of a weight, whose filters count as images.
 Shape DeepShape(const Shape& shape, Extent2d block, Extent2d size) {
@@ -105,10 +104,12 @@ class SpaceToDepthPlan final : public ConvolutionPlan {
 
 }  // namespace
 
-int64_t SpaceToDepth::x_bytes() const { return RoundUp(problem.x.size_bytes(), kAlignment); }
+int64_t SpaceToDepth::x_bytes() const {
+  return RoundUp(problem.x.size_bytes(), kWorkspaceAlignment);
+}
 
 int64_t SpaceToDepth::operand_bytes() const {
-  return x_bytes() + RoundUp(problem.weight.size_bytes(), kAlignment);
+  return x_bytes() + RoundUp(problem.weight.size_bytes(), kWorkspaceAlignment);
 }
 
 std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) {
