@@ -125,15 +125,13 @@ bool Drafter::MayGain(const Order& order) const {
          order.preferred != order.workspaces;
 }
 
-std::vector<std::vector<int64_t>> Drafter::WorkspacesAt(const Order& order,
+std::vector<std::vector<int64_t>> Drafter::WorkspacesAt(const Order& order, const Residency& least,
                                                         const Usage& limit) const {
   const WorkspaceRule rule = options_->kernels.workspace_rule;
   if (!MayGain(order) || rule == WorkspaceRule::kLeftOver) return {order.workspaces};
-  Residency residency = Decide(order, order.workspaces, limit);
-  OverlapTransfers(*program_, order.times, limit, residency);
   std::vector<int64_t> gain =
       WorkspacesByGain(*program_, engines_, order.times, options_->eviction,
-                       {order.liveness, order.workspaces, residency, limit.bytes});
+                       {order.liveness, order.workspaces, least, limit.bytes});
   if (rule == WorkspaceRule::kGain) return {std::move(gain)};
   if (gain == order.workspaces) return {order.workspaces};
   return {order.workspaces, std::move(gain)};
@@ -155,6 +153,14 @@ Residency Drafter::Decide(const Order& order, const std::vector<int64_t>& worksp
   return residency;
 }
 
+Residency Drafter::DecideAt(const Order& order, const std::vector<int64_t>& workspaces,
+                            const Usage& limit) const {
+  Residency residency =
+      Decide(order, workspaces, policy_.needs_based() ? limit : order.smallest_limit);
+  OverlapTransfers(*program_, order.times, limit, residency);
+  return residency;
+}
+
 absl::StatusOr<Draft> Drafter::Place(const Order& order, std::vector<int64_t> workspaces,
                                      Residency residency, const PlacementGoal& goal) const {
   return PlaceDraft(*program_,
@@ -165,11 +171,7 @@ absl::StatusOr<Draft> Drafter::Place(const Order& order, std::vector<int64_t> wo
 }
 
 int64_t Drafter::BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const {
-  const Usage unlimited = {kUnlimited, kUnlimited};
-  Residency all =
-      Decide(order, workspaces, policy_.needs_based() ? unlimited : order.smallest_limit);
-  OverlapTransfers(*program_, order.times, unlimited, all);
-  return MostBytes(all);
+  return MostBytes(DecideAt(order, workspaces, {kUnlimited, kUnlimited}));
 }
 
 std::vector<int64_t> Drafter::Levels(const Order& order) const {
@@ -205,8 +207,14 @@ absl::Status Drafter::TryLevels(const Order& order, Plan& scratch,
     if (best.has_value() && best->us <= orders_.front().fastest_us) break;
     if (level > capacity) continue;
     const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
-    for (std::vector<int64_t>& workspaces : WorkspacesAt(order, limit)) {
-      ASSIGN_OR_RETURN(Draft draft, DraftAt(order, std::move(workspaces), limit));
+    const PlacementGoal goal = {.target_bytes = level + level / kGoodEnough,
+                                .most_comparisons = kMostComparisons};
+    const Residency least = DecideAt(order, order.workspaces, limit);
+    for (std::vector<int64_t>& workspaces : WorkspacesAt(order, least, limit)) {
+      Residency residency =
+          workspaces == order.workspaces ? least : DecideAt(order, workspaces, limit);
+      ASSIGN_OR_RETURN(Draft draft,
+                       Place(order, std::move(workspaces), std::move(residency), goal));
       if (draft.arena_bytes > budget_bytes) continue;
       ASSIGN_OR_RETURN(const double us, PredictedUs(draft, scratch));
       const bool moves = Moves(draft);
@@ -216,16 +224,6 @@ absl::Status Drafter::TryLevels(const Order& order, Plan& scratch,
     }
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<Draft> Drafter::DraftAt(const Order& order, std::vector<int64_t> workspaces,
-                                       const Usage& limit) const {
-  Residency residency =
-      Decide(order, workspaces, policy_.needs_based() ? limit : order.smallest_limit);
-  OverlapTransfers(*program_, order.times, limit, residency);
-  return Place(order, std::move(workspaces), std::move(residency),
-               {.target_bytes = limit.bytes + limit.bytes / kGoodEnough,
-                .most_comparisons = kMostComparisons});
 }
 
 absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, Plan& scratch) const {

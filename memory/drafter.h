@@ -75,18 +75,20 @@ class Drafter {
   // May workspaces drive tensors out?
   bool MayGain(const Order& order) const;
   // The workspaces that tensors make room for, by position, at a level of memory: one for each rule
-  // of who gives way.
-  std::vector<std::vector<int64_t>> WorkspacesAt(const Order& order, const Usage& limit) const;
+  // of who gives way. `least`: what is decided there for the least.
+  std::vector<std::vector<int64_t>> WorkspacesAt(const Order& order, const Residency& least,
+                                                 const Usage& limit) const;
   // In bytes of usage, without persistent tensors; the highest first. The same ones for every rule,
   // so that what a rule alone would find is among what both find.
   std::vector<int64_t> Levels(const Order& order) const;
   int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
   // Keeps the fastest in the options' budget, if any fits. `scratch` describes the program.
   absl::Status TryLevels(const Order& order, Plan& scratch, std::optional<Timed>& best) const;
-  absl::StatusOr<Draft> DraftAt(const Order& order, std::vector<int64_t> workspaces,
-                                const Usage& limit) const;
   Residency Decide(const Order& order, const std::vector<int64_t>& workspaces,
                    const Usage& limit) const;
+  // At a level of memory, transfers overlapped.
+  Residency DecideAt(const Order& order, const std::vector<int64_t>& workspaces,
+                     const Usage& limit) const;
   absl::StatusOr<Draft> Place(const Order& order, std::vector<int64_t> workspaces,
                               Residency residency, const PlacementGoal& goal) const;
   absl::StatusOr<double> PredictedUs(const Draft& draft, Plan& scratch) const;
