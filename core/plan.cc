@@ -143,6 +143,7 @@ std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute) 
   }
   return writes;
 }
+
 std::optional<Stream> StreamOf(const Action& action) {
   if (std::holds_alternative<ComputeAction>(action)) return Stream::kCompute;
   if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;

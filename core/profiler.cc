@@ -28,14 +28,15 @@ constexpr double kHopeless = 3;            // times as slow as an engine that wa
 constexpr double kNear = 1.15;             // times the fastest: worth measuring between
 constexpr int64_t kFillBytes = 16 * kMiB;
 
-// Whether, of `measured` on this batch, no engine that wants at most as much workspace is clearly
-// faster.
+// Whether it runs and, of `measured` on its batch, no engine that wants at most as much workspace
+// is clearly faster.
 bool IsNearFastest(const std::vector<Measurement>& measured, const Measurement& own) {
-  return std::none_of(measured.begin(), measured.end(), [&](const Measurement& row) {
-    return row.batch == own.batch && !row.failed() &&
-           row.engine.workspace_bytes <= own.engine.workspace_bytes &&
-           row.median_seconds * kNear < own.median_seconds;
-  });
+  return !own.failed() &&
+         std::none_of(measured.begin(), measured.end(), [&](const Measurement& row) {
+           return row.batch == own.batch && !row.failed() &&
+                  row.engine.workspace_bytes <= own.engine.workspace_bytes &&
+                  row.median_seconds * kNear < own.median_seconds;
+         });
 }
 
 // Null where the engine was not measured on this batch.
@@ -76,11 +77,10 @@ absl::Status AddWithParts(const StepSignature& signature, DivisionPolicy divisio
     if (size % granularity == 0) set.Add(WithBatch(signature, size));
   }
   if (sizes.empty() || !SumsParts(signature)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<Engine> adding, AddingEngines(signature, catalog));
   for (int64_t size : sizes) {
-    if (size % granularity != 0) continue;
-    const StepSignature part = WithBatch(signature, size);
-    ASSIGN_OR_RETURN(const std::vector<Engine> adding, AddingEngines(part, catalog));
-    if (!adding.empty()) set.Add(AddingSignature(part));
+    if (!adding.empty() && size % granularity == 0)
+      set.Add(AddingSignature(WithBatch(signature, size)));
   }
   for (const OperandSpec& operand : signature.operands) {
     if (operand.operand.slot == Slot::kParamGrad) set.Add(AdditionSignature(operand.tensor));
@@ -225,29 +225,36 @@ absl::Status Profiler::MeasureNext() {
 
 absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& step,
                                                          const std::string& operation) {
-  ASSIGN_OR_RETURN(std::vector<Engine> engines, device_->backend().Engines(step));
+  const bool adds = AddsToGradients(step);
+  EngineCatalog& catalog = device_->backend();
+  ASSIGN_OR_RETURN(std::vector<Engine> engines,
+                   adds ? AddingEngines(step, catalog) : catalog.Engines(step));
   std::erase_if(engines, [&](const Engine& engine) {
     return engine.workspace_bytes > options_.workspace_limit_bytes;
   });
-  const bool adds = AddsToGradients(step);
   const int64_t batch = BatchOf(step);
-  if (!IsDivisible(step) || (IsPowerOfTwo(batch) && !adds)) return engines;
-  ASSIGN_OR_RETURN(
-      const std::vector<Measurement> measured,
-      database_->Measurements(adds ? SignatureText(WritingSignature(step)) : operation));
+  if (adds) {
+    ASSIGN_OR_RETURN(const std::vector<Measurement> written,
+                     database_->Measurements(SignatureText(WritingSignature(step))));
+    std::erase_if(engines, [&](const Engine& engine) {
+      const Measurement* const row = FindMeasured(written, batch, engine.id);
+      return row == nullptr || !IsNearFastest(written, *row);
+    });
+    return engines;
+  }
+  if (!IsDivisible(step) || IsPowerOfTwo(batch)) return engines;
+  ASSIGN_OR_RETURN(const std::vector<Measurement> measured, database_->Measurements(operation));
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(batch)));
   std::vector<int64_t> around = {below, 2 * below};
-  if (adds) around = {batch};  // an engine that was not worth measuring at writing is not here
   std::erase_if(around, [&](int64_t near) {
-    return !adds && std::none_of(measured.begin(), measured.end(),
-                                 [near](const Measurement& row) { return row.batch == near; });
+    return std::none_of(measured.begin(), measured.end(),
+                        [near](const Measurement& row) { return row.batch == near; });
   });
   if (around.empty()) return engines;
   std::erase_if(engines, [&](const Engine& engine) {
     return std::none_of(around.begin(), around.end(), [&](int64_t near) {
       const Measurement* const row = FindMeasured(measured, near, engine.id);
-      if (row == nullptr) return !adds;
-      return !row->failed() && IsNearFastest(measured, *row);
+      return row == nullptr || IsNearFastest(measured, *row);
     });
   });
   return engines;
