@@ -67,14 +67,17 @@ absl::StatusOr<TimedEngine> LaterPart(const StepSignature& part, const Convoluti
     const absl::StatusOr<Engine> first =
         FirstOf(std::move(adding), options.deterministic, limit_bytes);
     if (first.ok() && first->workspace_bytes <= limit_bytes)
-      return TimedEngine{
-          .engine = first->id, .workspace_bytes = first->workspace_bytes, .adds = true};
+      return TimedEngine{.engine = first->id,
+                         .batch = BatchOf(part),
+                         .workspace_bytes = first->workspace_bytes,
+                         .adds = true};
   }
-  const int64_t scratch_bytes = SumsParts(part) ? DivisionScratchBytes(part) : 0;
+  const int64_t scratch_bytes = DivisionScratchBytes(part);
   ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(part));
   ASSIGN_OR_RETURN(const Engine engine,
                    FirstOf(std::move(engines), options.deterministic, limit_bytes - scratch_bytes));
   return TimedEngine{.engine = engine.id,
+                     .batch = BatchOf(part),
                      .workspace_bytes = engine.workspace_bytes + scratch_bytes};
 }
 
@@ -89,8 +92,7 @@ absl::StatusOr<Configuration> InPartsOf(int64_t size, const StepSignature& step,
                                  .workspace_bytes = first.workspace_bytes};
   const auto append = [&](int64_t images, int64_t count) -> absl::Status {
     if (images == 0 || count == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(TimedEngine part, LaterPart(WithBatch(step, images), options, catalog));
-    part.batch = images;
+    ASSIGN_OR_RETURN(const TimedEngine part, LaterPart(WithBatch(step, images), options, catalog));
     configuration.parts.insert(configuration.parts.end(), static_cast<size_t>(count), part.use());
     configuration.workspace_bytes = std::max(configuration.workspace_bytes, part.workspace_bytes);
     return absl::OkStatus();
