@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "apps/conv_set.h"
 #include "neap/core/program.h"
 #include "neap/layers/profile_database.h"
@@ -38,14 +37,6 @@ struct Bench {
         .at(0);
   }
 };
-
-// The fields of every line; no configuration of oneDNN has a comma.
-std::vector<Fields> ReadCsv(const std::string& path) {
-  std::vector<Fields> lines;
-  for (const auto line : absl::StrSplit(ReadText(path), '\n', absl::SkipEmpty()))
-    lines.push_back(absl::StrSplit(line, ','));
-  return lines;
-}
 
 void CheckSide(const Json& side, const Fields& fields, size_t at) {
   CHECK(std::stod(fields[at]) == doctest::Approx(side.at("ms").get<double>()).epsilon(1e-3));

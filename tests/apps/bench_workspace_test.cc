@@ -36,13 +36,7 @@ struct Bench {
          "8,4", "--steps", "2", "--database", "none", "--csv", directory.File("workspace.csv")},
         more);
   }
-  std::vector<Fields> Csv() const {
-    std::vector<Fields> lines;
-    for (const auto line :
-         absl::StrSplit(ReadText(directory.File("workspace.csv")), '\n', absl::SkipEmpty()))
-      lines.push_back(absl::StrSplit(line, ','));
-    return lines;
-  }
+  std::vector<Fields> Csv() const { return ReadCsv(directory.File("workspace.csv")); }
 };
 
 constexpr const char* kRules[] = {

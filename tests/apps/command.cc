@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "absl/strings/str_split.h"
+
 namespace neap::testing {
 namespace {
 
@@ -103,6 +105,13 @@ void CheckRefused(const std::vector<std::string>& args, int exit_code,
     INFO("expected: ", word);
     CHECK(outcome.err.find(word) != std::string::npos);
   }
+}
+
+std::vector<std::vector<std::string>> ReadCsv(const std::string& path) {
+  std::vector<std::vector<std::string>> lines;
+  for (const auto line : absl::StrSplit(ReadText(path), '\n', absl::SkipEmpty()))
+    lines.push_back(absl::StrSplit(line, ','));
+  return lines;
 }
 
 }  // namespace neap::testing

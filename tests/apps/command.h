@@ -58,6 +58,9 @@ std::vector<nlohmann::json> RunForJson(std::vector<std::string> args);
 void CheckRefused(const std::vector<std::string>& args, int exit_code,
                   const std::vector<std::string>& words);
 
+// The fields of every line of a CSV file in which none has a comma.
+std::vector<std::vector<std::string>> ReadCsv(const std::string& path);
+
 // A command line with more flags.
 inline std::vector<std::string> Joined(std::vector<std::string> first,
                                        const std::vector<std::string>& second) {
