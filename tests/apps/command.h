@@ -11,13 +11,13 @@
 #include <doctest/doctest.h>
 #include <sys/types.h>
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/core/scratch_directory.h"
+#include "tests/source_tree.h"
 
 namespace neap::testing {
 
@@ -68,9 +68,6 @@ inline std::vector<std::string> Joined(std::vector<std::string> first,
   return first;
 }
 
-inline std::string Digits() {
-  const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
-  return (root / "examples/data/digits").string();
-}
+inline std::string Digits() { return (SourceTree() / "examples/data/digits").string(); }
 
 }  // namespace neap::testing

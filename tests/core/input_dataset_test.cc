@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "neap/core/input/dataset.h"
 #include "tests/core/scratch_directory.h"
+#include "tests/source_tree.h"
 
 namespace neap {
 namespace {
@@ -58,8 +59,7 @@ void WriteIdx(const ScratchDirectory& directory, std::string_view images, std::s
 }
 
 TEST_CASE("the digits that come with neap open: 1437 to train, 360 to test, 8x8") {
-  const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
-  const std::string spec = "idx:" + (root / "examples/data/digits").string();
+  const std::string spec = "idx:" + (SourceTree() / "examples/data/digits").string();
   for (const auto& [split, size] : {std::pair{Split::kTrain, 1437}, std::pair{Split::kTest, 360}}) {
     const std::unique_ptr<Dataset> digits = MustOpen(spec, {.split = split});
     CHECK(digits->size() == size);

@@ -4,21 +4,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
 #include <string>
 
 #include "neap/core/verifier.h"
+#include "tests/source_tree.h"
 
 namespace neap {
 namespace {
 
 // The JSON of docs/plan-format.md's example.
 std::string DocumentedExample() {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "../../docs/plan-format.md";
-  std::ifstream file(path);
+  std::ifstream file(SourceTree() / "docs/plan-format.md");
   std::stringstream text;
   text << file.rdbuf();
   const size_t begin = text.str().find("```json\n");
