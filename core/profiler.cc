@@ -28,24 +28,20 @@ constexpr double kHopeless = 3;            // times as slow as an engine that wa
 constexpr double kNear = 1.15;             // times the fastest: worth measuring between
 constexpr int64_t kFillBytes = 16 * kMiB;
 
-// Whether it runs and, of `measured` on its batch, no engine that wants at most as much workspace
-// is clearly faster.
-bool IsNearFastest(const std::vector<Measurement>& measured, const Measurement& own) {
-  return !own.failed() &&
-         std::none_of(measured.begin(), measured.end(), [&](const Measurement& row) {
-           return row.batch == own.batch && !row.failed() &&
-                  row.engine.workspace_bytes <= own.engine.workspace_bytes &&
-                  row.median_seconds * kNear < own.median_seconds;
-         });
+// Null where the engine is not among `rows`.
+const Measurement* FindMeasured(const std::vector<Measurement>& rows, const std::string& engine) {
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&](const Measurement& row) { return row.engine.id == engine; });
+  return found == rows.end() ? nullptr : &*found;
 }
 
-// Null where the engine was not measured on this batch.
-const Measurement* FindMeasured(const std::vector<Measurement>& measured, int64_t batch,
-                                const std::string& engine) {
-  const auto found = std::find_if(measured.begin(), measured.end(), [&](const Measurement& row) {
-    return row.batch == batch && row.engine.id == engine;
+// Whether it runs and no engine that wants at most as much workspace is clearly faster. `rows`: of
+// its batch.
+bool IsNearFastest(const std::vector<Measurement>& rows, const Measurement& own) {
+  return !own.failed() && std::none_of(rows.begin(), rows.end(), [&](const Measurement& row) {
+    return !row.failed() && row.engine.workspace_bytes <= own.engine.workspace_bytes &&
+           row.median_seconds * kNear < own.median_seconds;
   });
-  return found == measured.end() ? nullptr : &*found;
 }
 
 // Signatures, each once.
@@ -235,26 +231,25 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
   const int64_t batch = BatchOf(step);
   if (adds) {
     ASSIGN_OR_RETURN(const std::vector<Measurement> written,
-                     database_->Measurements(SignatureText(WritingSignature(step))));
+                     database_->Measurements(SignatureText(WritingSignature(step)), batch));
     std::erase_if(engines, [&](const Engine& engine) {
-      const Measurement* const row = FindMeasured(written, batch, engine.id);
+      const Measurement* const row = FindMeasured(written, engine.id);
       return row == nullptr || !IsNearFastest(written, *row);
     });
     return engines;
   }
   if (!IsDivisible(step) || IsPowerOfTwo(batch)) return engines;
-  ASSIGN_OR_RETURN(const std::vector<Measurement> measured, database_->Measurements(operation));
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(batch)));
-  std::vector<int64_t> around = {below, 2 * below};
-  std::erase_if(around, [&](int64_t near) {
-    return std::none_of(measured.begin(), measured.end(),
-                        [near](const Measurement& row) { return row.batch == near; });
-  });
+  std::vector<std::vector<Measurement>> around;
+  for (const int64_t near : {below, 2 * below}) {
+    ASSIGN_OR_RETURN(std::vector<Measurement> rows, database_->Measurements(operation, near));
+    if (!rows.empty()) around.push_back(std::move(rows));
+  }
   if (around.empty()) return engines;
   std::erase_if(engines, [&](const Engine& engine) {
-    return std::none_of(around.begin(), around.end(), [&](int64_t near) {
-      const Measurement* const row = FindMeasured(measured, near, engine.id);
-      return row == nullptr || IsNearFastest(measured, *row);
+    return std::none_of(around.begin(), around.end(), [&](const std::vector<Measurement>& rows) {
+      const Measurement* const row = FindMeasured(rows, engine.id);
+      return row == nullptr || IsNearFastest(rows, *row);
     });
   });
   return engines;
@@ -327,6 +322,7 @@ absl::StatusOr<std::vector<double>> Profiler::Samples(Kernel& kernel, const Kern
       std::clamp(kSampleSeconds / std::max(first, 1e-9), 1.0, double{kMostRuns}));
   const auto wanted = static_cast<size_t>(options_.samples);
   std::vector<double> samples;
+  if (runs == 1) samples.push_back(first);  // long enough to be one
   while (samples.size() < wanted ||
          (samples.size() < wanted * kPatience && SpreadOf(samples).relative > kSteady)) {
     ASSIGN_OR_RETURN(const double seconds, Seconds(kernel, args, runs));

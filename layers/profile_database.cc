@@ -153,6 +153,11 @@ absl::StatusOr<std::vector<Measurement>> ProfileDatabase::Measurements(std::stri
   return Select("operation = ?3", {operation});
 }
 
+absl::StatusOr<std::vector<Measurement>> ProfileDatabase::Measurements(std::string_view operation,
+                                                                       int64_t batch) {
+  return Select("operation = ?3 AND batch = ?4", {operation, batch});
+}
+
 absl::StatusOr<ProfileCounts> ProfileDatabase::Counts() {
   ProfileCounts counts;
   RETURN_IF_ERROR(Do([&](SqliteConnection& connection) {

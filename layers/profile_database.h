@@ -6,13 +6,12 @@
 // another version, is set aside and a new one begun (layers/profile_file.h); notices() says so,
 // also when that is only found out, or done by another process, long after Open().
 //
-//   ASSIGN_OR_RETURN(ProfileDatabase database,
-//                    ProfileDatabase::Open(path, {.name = "NVIDIA H200", .versions =
-//                    "cudnn 9.19"}));
+//   const ProfiledDevice h200 = {.name = "NVIDIA H200", .versions = "cudnn 9.19"};
+//   ASSIGN_OR_RETURN(ProfileDatabase database, ProfileDatabase::Open(path, h200));
 //   const std::string operation = SignatureText(signature);  // layers/signature_text.h
-//   RETURN_IF_ERROR(database.Record(operation, {.batch = 32,
-//                                               .engine = {.id = "direct", .workspace_bytes =
-//                                               1024}, .median_seconds = 1e-3, .repeats = 20}));
+//   const Engine direct = {.id = "direct", .workspace_bytes = 1024};
+//   RETURN_IF_ERROR(database.Record(
+//       operation, {.batch = 32, .engine = direct, .median_seconds = 1e-3, .repeats = 20}));
 //   ASSIGN_OR_RETURN(std::vector<Measurement> all, database.Measurements(operation));
 //
 // *Threads*: one at a time per object; any number of objects and processes per file. Not to be
@@ -70,6 +69,7 @@ class ProfileDatabase {
   // By batch, then engine; failures too. Empty for an operation that was never profiled.
   // *Complexity*: O(log rows + result).
   absl::StatusOr<std::vector<Measurement>> Measurements(std::string_view operation);
+  absl::StatusOr<std::vector<Measurement>> Measurements(std::string_view operation, int64_t batch);
   absl::StatusOr<ProfileCounts> Counts();
   // Of all devices and versions that something was measured on, those of the last measurement
   // first.

@@ -94,12 +94,14 @@ TEST_CASE("an operation's measurements come by batch, then engine") {
       REQUIRE(database.Record("another", Measured(batch, engine)).ok());
     }
   }
-  std::string order;
-  const std::vector<Measurement> found = *database.Measurements("conv");
-  for (const Measurement& m : found) {
-    absl::StrAppend(&order, m.batch, m.engine.id, " ");
-  }
-  CHECK(order == "2a 2b 16a 16b 128a 128b ");
+  const auto order_of = [](const std::vector<Measurement>& found) {
+    std::string order;
+    for (const Measurement& m : found) absl::StrAppend(&order, m.batch, m.engine.id, " ");
+    return order;
+  };
+  CHECK(order_of(*database.Measurements("conv")) == "2a 2b 16a 16b 128a 128b ");
+  CHECK(order_of(*database.Measurements("conv", 16)) == "16a 16b ");
+  CHECK(database.Measurements("conv", 3)->empty());
 }
 
 TEST_CASE("a record takes the place of the one before it") {
