@@ -16,6 +16,10 @@ double GapPercent(const PlanningStats& stats) {
          static_cast<double>(stats.placement_lower_bound);
 }
 
+double BatchCopyMs(const PlanResult& result) {
+  return 1e3 * BatchCopySeconds(result.plan, result.costs);
+}
+
 double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
 
 Json ToJson(const Plan& plan, const StepMemory& memory) {
@@ -82,6 +86,8 @@ std::string ToText(const PlanReport& report) {
   absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %d of %d kernel times measured\n",
                         report.result.plan.predicted_ms, stats.measured_runs,
                         report.result.costs.compute_seconds.size());
+  absl::StrAppendFormat(&text, "  batch's copy         %.3f ms before that\n",
+                        BatchCopyMs(report.result));
   absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
   if (report.paper.has_value()) text += ToText(*report.paper);
   return text;
@@ -114,6 +120,7 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();
   json["predicted_ms"] = plan.predicted_ms;
+  json["batch_copy_ms"] = BatchCopyMs(report.result);
   json["measured_runs"] = stats.measured_runs;
   json["runs"] = report.result.costs.compute_seconds.size();
   json["engines_ms"] = stats.engines_ms;

@@ -11,8 +11,10 @@
 namespace neap::apps {
 namespace {
 
-double ImagesPerSecond(const Plan& plan) {
-  return static_cast<double>(plan.batch) / (plan.predicted_ms * 1e-3);
+double ImagesPerSecond(const PlanResult& result) {
+  const Plan& plan = result.plan;
+  return static_cast<double>(plan.batch) /
+         (BatchCopySeconds(plan, result.costs) + plan.predicted_ms * 1e-3);
 }
 
 std::vector<WorkspaceStep> ConvolutionSteps(const Program& program, const Plan& plan) {
@@ -93,7 +95,7 @@ absl::StatusOr<WorkspaceRun> WorkspaceBench::RunBy(const Rule& rule, WorkspaceRu
   const Plan& plan = result->plan;
   RETURN_IF_ERROR(Verify(plan));
   RETURN_IF_ERROR(MatchesProgram(plan, program));
-  run.speed = Speed{.predicted = ImagesPerSecond(plan)};
+  run.speed = Speed{.predicted = ImagesPerSecond(*result)};
   run.kernels = static_cast<int64_t>(result->costs.compute_seconds.size());
   run.measured_kernels = result->stats.measured_runs;
   run.offloaded_bytes = TotalMovement(plan).offloaded_bytes;

@@ -120,6 +120,17 @@ Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
   return Player(plan, time_of).Play();
 }
 
+double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs) {
+  double seconds = 0;
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (tensor.role != Role::kInput && tensor.role != Role::kLabel) continue;
+    seconds += costs.transfer_latency_seconds;
+    if (costs.h2d_bytes_per_second > 0)
+      seconds += static_cast<double>(tensor.bytes) / costs.h2d_bytes_per_second;
+  }
+  return seconds;
+}
+
 Timeline MeasuredTimeline(const Plan& plan, const std::vector<ActionTime>& ran) {
   const auto time_of = [&](size_t index, double /*clock_us*/) { return ran[index]; };
   return Player(plan, time_of).Play();

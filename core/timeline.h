@@ -60,6 +60,10 @@ struct Timeline {
 // `plan` must be one that the verifier accepts, and `costs` those of its actions.
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs);
 
+// What comes before an iteration's first action: its batch crosses to the device, and nothing runs
+// meanwhile.
+double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs);
+
 // `ran`, by action index, says when computes and transfers ran; what it says of others is not
 // looked at. A stall is then the time from the end of what compute did last to the end of the
 // transfer: if the host was late as well, that shows only after it.

@@ -125,6 +125,7 @@ TEST_CASE("--trace-out writes one span per step and the arena's level") {
   CHECK(spans == plan.at("steps"));
   CHECK(counters == spans);
   CHECK(end / 1000 == doctest::Approx(plan.at("predicted_ms").get<double>()));
+  CHECK(plan.at("batch_copy_ms") > 0);
 }
 
 TEST_CASE("--per-step has a line for every step, in text and in JSON") {
@@ -170,7 +171,7 @@ TEST_CASE("what leaves goes to the peer while its budget lasts, and is faster fo
 TEST_CASE("what a person reads names the minimum, the gap, the times and the verifier") {
   const std::string text = RunNeap({"plan", "alexnet", "--device", "h200"}).out;
   for (const char* part : {"minimum budget", "placement bound", "in-place results", "planned in",
-                           "verifier             accepted", "paper's accounting"}) {
+                           "batch's copy", "verifier             accepted", "paper's accounting"}) {
     CHECK(text.find(part) != std::string::npos);
   }
 }

@@ -125,6 +125,16 @@ TEST_CASE("copies to a peer and back take its link's time") {
 }
 
 //   compute |bn|f|f'|bn again|f'p|
+TEST_CASE("the batch's copy takes its link's time, and is no part of the timeline") {
+  const Plan plan = PlanFromScript(
+      Edited(kTransferPlan, "tensor m state 4", "tensor m state 4\n  tensor l label 512"));
+  TimelineCosts costs = Seconds(plan);
+  CHECK(BatchCopySeconds(plan, costs) == (1024 + 512) / 2048.0);
+  costs.transfer_latency_seconds = 1;
+  CHECK(BatchCopySeconds(plan, costs) == 2.75);
+  CHECK(BatchCopySeconds(plan, {}) == 0);
+}
+
 TEST_CASE("a recomputation has a time of its own") {
   const Plan plan = PlanFromScript(kRecomputePlan);
   CHECK(Spans(plan, PredictTimeline(plan, Seconds(plan))) ==
