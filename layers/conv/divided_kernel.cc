@@ -32,12 +32,26 @@ struct Part {
   std::vector<int64_t> offsets;  // parallel to the signature's operands
 };
 
-// The addition of one gradient of a part to the sum.
-struct ScratchSum {
-  size_t operand = 0;  // position in the signature
-  std::unique_ptr<Kernel> kernel;
-  int64_t scratch_offset = 0;
+// Where a part writes the gradients that are then added to the sums.
+struct Scratch {
+  struct Place {
+    size_t operand = 0;  // position in the signature
+    int64_t offset = 0;
+  };
+  std::vector<Place> places;
+  int64_t bytes = 0;
 };
+
+Scratch LayOutScratch(const StepSignature& signature) {
+  Scratch scratch;
+  for (size_t i = 0; i < signature.operands.size(); ++i) {
+    const OperandSpec& operand = signature.operands[i];
+    if (operand.operand.slot != Slot::kParamGrad) continue;
+    scratch.places.push_back({.operand = i, .offset = scratch.bytes});
+    scratch.bytes += RoundUp(operand.tensor.size_bytes(), kWorkspaceAlignment);
+  }
+  return scratch;
+}
 
 class DividedKernel final : public Kernel {
  public:
@@ -45,7 +59,7 @@ class DividedKernel final : public Kernel {
                        int64_t first_image, int64_t workspace_bytes) {
     const StepSignature signature = WithBatch(whole, use.batch);
     Part part = {.by_scratch = first_image > 0 && SumsParts(whole) && !use.adds};
-    if (part.by_scratch && additions_.empty()) RETURN_IF_ERROR(AddAdditions(backend, whole));
+    if (part.by_scratch && additions_.empty()) RETURN_IF_ERROR(MakeAdditions(backend, whole));
     const std::pair made(use, part.by_scratch);
     part.kernel = static_cast<size_t>(std::find(made_.begin(), made_.end(), made) - made_.begin());
     if (part.kernel == made_.size()) {
@@ -70,17 +84,15 @@ class DividedKernel final : public Kernel {
   }
 
  private:
-  int64_t ScratchOf(const Part& part) const { return part.by_scratch ? scratch_bytes_ : 0; }
+  int64_t ScratchOf(const Part& part) const { return part.by_scratch ? scratch_.bytes : 0; }
 
-  absl::Status AddAdditions(Backend& backend, const StepSignature& signature) {
-    for (size_t i = 0; i < signature.operands.size(); ++i) {
-      const OperandSpec& operand = signature.operands[i];
-      if (operand.operand.slot != Slot::kParamGrad) continue;
-      ScratchSum addition = {.operand = i, .scratch_offset = scratch_bytes_};
-      ASSIGN_OR_RETURN(addition.kernel,
-                       MakeKernelWithin(backend, AdditionSignature(operand.tensor), "", 0));
+  absl::Status MakeAdditions(Backend& backend, const StepSignature& signature) {
+    scratch_ = LayOutScratch(signature);
+    for (const Scratch::Place& place : scratch_.places) {
+      const TensorSpec& gradient = signature.operands[place.operand].tensor;
+      ASSIGN_OR_RETURN(std::unique_ptr<Kernel> addition,
+                       MakeKernelWithin(backend, AdditionSignature(gradient), "", 0));
       additions_.push_back(std::move(addition));
-      scratch_bytes_ += RoundUp(operand.tensor.size_bytes(), kWorkspaceAlignment);
     }
     return absl::OkStatus();
   }
@@ -92,18 +104,19 @@ class DividedKernel final : public Kernel {
     for (size_t i = 0; i < part.offsets.size(); ++i)
       operands_.push_back(static_cast<std::byte*>(args.operands[i]) + part.offsets[i]);
     if (part.by_scratch) {
-      for (const ScratchSum& addition : additions_)
-        operands_[addition.operand] = workspace + addition.scratch_offset;
+      for (const Scratch::Place& place : scratch_.places)
+        operands_[place.operand] = workspace + place.offset;
     }
     RETURN_IF_ERROR(kernels_[part.kernel]->Run(
         {.operands = operands_,
          .workspace = workspace == nullptr ? nullptr : workspace + scratch_bytes,
          .workspace_bytes = args.workspace_bytes - scratch_bytes}));
     if (!part.by_scratch) return absl::OkStatus();
-    for (const ScratchSum& addition : additions_) {
-      void* const sum = args.operands[addition.operand];
-      void* const operands[] = {sum, workspace + addition.scratch_offset, sum};
-      RETURN_IF_ERROR(addition.kernel->Run({.operands = operands}));
+    for (size_t i = 0; i < additions_.size(); ++i) {
+      const Scratch::Place& place = scratch_.places[i];
+      void* const sum = args.operands[place.operand];
+      void* const operands[] = {sum, workspace + place.offset, sum};
+      RETURN_IF_ERROR(additions_[i]->Run({.operands = operands}));
     }
     return absl::OkStatus();
   }
@@ -111,9 +124,9 @@ class DividedKernel final : public Kernel {
   std::vector<std::pair<EngineUse, bool>> made_;  // what kernels_ were made for, if by scratch
   std::vector<std::unique_ptr<Kernel>> kernels_;  // equal parts share one
   std::vector<Part> parts_;
-  std::vector<ScratchSum> additions_;  // where a part needs them
-  int64_t scratch_bytes_ = 0;
-  std::vector<void*> operands_;  // of the part at hand
+  Scratch scratch_;                                 // empty where no part needs it
+  std::vector<std::unique_ptr<Kernel>> additions_;  // parallel to its places
+  std::vector<void*> operands_;                     // of the part at hand
 };
 
 absl::Status CheckParts(const StepSignature& signature, absl::Span<const EngineUse> parts) {
@@ -149,12 +162,7 @@ absl::StatusOr<std::vector<Engine>> AddingEngines(const StepSignature& part,
 }
 
 int64_t DivisionScratchBytes(const StepSignature& signature) {
-  int64_t bytes = 0;
-  for (const OperandSpec& operand : signature.operands) {
-    if (operand.operand.slot == Slot::kParamGrad)
-      bytes += RoundUp(operand.tensor.size_bytes(), kWorkspaceAlignment);
-  }
-  return bytes;
+  return LayOutScratch(signature).bytes;
 }
 
 int64_t BatchGranularity(const StepSignature& signature) {
