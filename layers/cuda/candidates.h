@@ -8,7 +8,8 @@
 //   cudaError_t LaunchRelu(const LaunchArgs& a) {
 //     return kernels::Relu(a.Get<float>(X()), a.Get<float>(Y()), a.Elements(Y()), a.stream);
 //   }
-//   Candidates Relu(const StepSignature& s, CudnnConvolutions&) { return OwnKernel(s, LaunchRelu);
+//   absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, CudnnConvolutions&) {
+//     return OwnKernel(s, LaunchRelu);
 //   }
 #pragma once
 

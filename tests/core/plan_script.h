@@ -1,11 +1,14 @@
 // Plans written by hand, one line per tensor, step and action.
 //
-//   batch 4 budget 9 arena 9 peak 8 activations 3000 host 2  # blocks of 1 KiB; activations in
-//   bytes tensor y activation 1500             # name, role, bytes (a multiple of 4) step conv
-//   forward reads x w writes y accumulates m rerun x s in_place y/x alloc y 4 # at block 4; as many
-//   blocks as it needs, or: alloc y 4 3 first: run conv forward workspace 6 2 engines a:3 b:1   #
-//   "first" names the action for a wait rerun conv wait d2h first offload y # or: offload y peer,
-//   with "peer 2" among the totals
+//   batch 4 budget 9 arena 9 peak 8 activations 3000 host 2  # blocks of 1 KiB, activations: bytes
+//   tensor y activation 1500      # name, role, bytes (a multiple of 4)
+//   step conv forward reads x w writes y accumulates m rerun x s in_place y/x
+//
+//   alloc y 4                     # at block 4; as many blocks as it needs, or: alloc y 4 3
+//   first: run conv forward workspace 6 2 engines a:3 b:1   # "first" names it for a wait
+//   rerun conv
+//   wait d2h first
+//   offload y                     # or: offload y peer, with "peer 2" among the totals
 #pragma once
 
 #include <string>
