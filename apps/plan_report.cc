@@ -16,10 +16,6 @@ double GapPercent(const PlanningStats& stats) {
          static_cast<double>(stats.placement_lower_bound);
 }
 
-double BatchCopyMs(const PlanResult& result) {
-  return 1e3 * BatchCopySeconds(result.plan, result.costs);
-}
-
 double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
 
 Json ToJson(const Plan& plan, const StepMemory& memory) {
@@ -84,10 +80,8 @@ std::string ToText(const PlanReport& report) {
                         "  planning time        engines listed in %.1f ms, planned in %.1f ms\n",
                         stats.engines_ms, stats.planning_ms);
   absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %d of %d kernel times measured\n",
-                        report.result.plan.predicted_ms, stats.measured_runs,
-                        report.result.costs.compute_seconds.size());
-  absl::StrAppendFormat(&text, "  batch's copy         %.3f ms before that\n",
-                        BatchCopyMs(report.result));
+                        report.result.plan.predicted_ms, stats.measured_runs, stats.runs);
+  absl::StrAppendFormat(&text, "  batch's copy         %.3f ms before that\n", stats.batch_copy_ms);
   absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
   if (report.paper.has_value()) text += ToText(*report.paper);
   return text;
@@ -120,9 +114,9 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();
   json["predicted_ms"] = plan.predicted_ms;
-  json["batch_copy_ms"] = BatchCopyMs(report.result);
+  json["batch_copy_ms"] = stats.batch_copy_ms;
   json["measured_runs"] = stats.measured_runs;
-  json["runs"] = report.result.costs.compute_seconds.size();
+  json["runs"] = stats.runs;
   json["engines_ms"] = stats.engines_ms;
   json["planning_ms"] = stats.planning_ms;
   json["verified"] = true;

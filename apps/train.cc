@@ -160,6 +160,10 @@ class Training {
                                           account.AfterStep();
                                           report.Step(result, times);
                                         }));
+    const PlanningStats& planning = session.planning();
+    summary.predicted = {.seconds = (session.plan().predicted_ms + planning.batch_copy_ms) * 1e-3,
+                         .runs = planning.runs,
+                         .measured_runs = planning.measured_runs};
     summary.memory = session.memory();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));

@@ -28,6 +28,17 @@ std::optional<bool> PeaksAgree(const TrainSummary& summary) {
   return summary.memory.measured_peak_bytes == summary.memory.predicted_peak_bytes;
 }
 
+// How far the prediction was from the median step.
+std::string PredictionText(int64_t batch, const TrainSummary& summary) {
+  const PredictedStep& predicted = summary.predicted;
+  if (predicted.seconds == 0) return "";
+  const double measured_seconds = summary.end.times.MedianSeconds();
+  return absl::StrFormat(
+      "\n  predicted        %.1f images/s (%+.1f%%); %d of %d kernel times measured",
+      PerSecond(batch, predicted.seconds), 100 * (measured_seconds / predicted.seconds - 1),
+      predicted.measured_runs, predicted.runs);
+}
+
 std::string MemoryText(const TrainSummary& summary) {
   const MemoryUse& memory = summary.memory;
   std::string text =
@@ -143,6 +154,9 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
                {"interrupted", end.interrupted},
                {"images_per_second", PerSecond(batch_, end.times.MedianSeconds())},
                {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},
+               {"predicted_images_per_second", PerSecond(batch_, summary.predicted.seconds)},
+               {"runs", summary.predicted.runs},
+               {"measured_runs", summary.predicted.measured_runs},
                {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
                {"measured_peak_bytes", summary.memory.measured_peak_bytes},
                {"arena_bytes", summary.memory.arena_bytes}};
@@ -172,6 +186,7 @@ void TrainReport::EndText(const TrainSummary& summary) const {
                           "\n  speed            %.1f images/s (median of %d steps; mean %.1f)",
                           PerSecond(batch_, end.times.MedianSeconds()), end.times.measured(),
                           PerSecond(batch_, end.times.MeanSeconds()));
+    absl::StrAppend(&text, PredictionText(batch_, summary));
   }
   absl::StrAppend(&text, "\n", MemoryText(summary));
   if (summary.timed.has_value()) absl::StrAppend(&text, ToText(*summary.timed));

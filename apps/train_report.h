@@ -24,8 +24,16 @@ struct DeviceMemory {
       0;  // besides the arena, rounded to the driver's pages, and the libraries'
 };
 
+// What the plan knew of an iteration's time, the batch's copy to the device included.
+struct PredictedStep {
+  double seconds = 0;
+  int64_t runs = 0;           // of kernels
+  int64_t measured_runs = 0;  // of those, with a time from the profile database
+};
+
 struct TrainSummary {
   TrainingEnd end = {};
+  PredictedStep predicted = {};
   MemoryUse memory = {};
   std::optional<Accuracy> accuracy = std::nullopt;
   std::optional<DeviceMemory> device = std::nullopt;  // CUDA only

@@ -13,8 +13,7 @@ namespace {
 
 double ImagesPerSecond(const PlanResult& result) {
   const Plan& plan = result.plan;
-  return static_cast<double>(plan.batch) /
-         (BatchCopySeconds(plan, result.costs) + plan.predicted_ms * 1e-3);
+  return 1e3 * static_cast<double>(plan.batch) / (result.stats.batch_copy_ms + plan.predicted_ms);
 }
 
 std::vector<WorkspaceStep> ConvolutionSteps(const Program& program, const Plan& plan) {
@@ -96,7 +95,7 @@ absl::StatusOr<WorkspaceRun> WorkspaceBench::RunBy(const Rule& rule, WorkspaceRu
   RETURN_IF_ERROR(Verify(plan));
   RETURN_IF_ERROR(MatchesProgram(plan, program));
   run.speed = Speed{.predicted = ImagesPerSecond(*result)};
-  run.kernels = static_cast<int64_t>(result->costs.compute_seconds.size());
+  run.kernels = result->stats.runs;
   run.measured_kernels = result->stats.measured_runs;
   run.offloaded_bytes = TotalMovement(plan).offloaded_bytes;
   run.steps = ConvolutionSteps(program, plan);

@@ -49,7 +49,9 @@ struct PlanningStats {
   int64_t in_place_tensors = 0;       // results that took over an operand's bytes
   int64_t host_pool_bytes = 0;        // pinned memory that the executor reserves
   int64_t peer_pool_bytes = 0;        // likewise, of the peer
-  int64_t measured_runs = 0;          // compute actions whose predicted time was measured
+  int64_t runs = 0;                   // compute actions
+  int64_t measured_runs = 0;          // of those, with a time that was measured
+  double batch_copy_ms = 0;           // before the first action, and not in Plan::predicted_ms
   double engines_ms = 0;              // asking the catalog
   double planning_ms = 0;             // everything else
 };

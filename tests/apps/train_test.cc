@@ -125,7 +125,7 @@ TEST_CASE("a person reads natural peak, budget, predicted and measured peak, spe
       With(kTiny, {"--data", "idx:" + Digits(), "--steps", "4", "--budget", "60%", "--eval"}));
   REQUIRE(outcome.exit_code == 0);
   for (const char* part : {"natural peak", "budget", "predicted peak", "measured peak", "(equal)",
-                           "images/s", "of 360 images"}) {
+                           "images/s", "kernel times measured", "of 360 images"}) {
     INFO(part);
     CHECK(outcome.out.find(part) != std::string::npos);
   }
