@@ -82,7 +82,8 @@ absl::StatusOr<ConvBenchResult> ConvBench::Run(const std::vector<ConvKernel>& ke
 absl::StatusOr<std::vector<TimedEngine>> ConvBench::PartsOf(const ConvKernel& kernel,
                                                             DivisionPolicy divisions) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog_->Engines(kernel.signature));
-  std::vector<TimedEngine> known = TimedPartsOf(kernel.signature, listed, divisions, *timings_);
+  std::vector<TimedEngine> known = TimedPartsOf(kernel.signature, listed, divisions,
+                                                /*deterministic=*/false, *timings_);
   const std::string operation = SignatureText(kernel.signature);
   std::erase_if(known, [&](const TimedEngine& timed) {
     return left_out_.contains(std::pair(operation, timed.use()));
@@ -95,8 +96,8 @@ absl::StatusOr<std::optional<TimedConfiguration>> ConvBench::Fastest(const ConvK
                                                                      int64_t limit_bytes) {
   for (;;) {
     ASSIGN_OR_RETURN(const std::vector<TimedEngine> known, PartsOf(kernel, divisions));
-    const std::optional<Configuration> configuration =
-        FastestDivision(known, BatchOf(kernel.signature), limit_bytes);
+    const std::optional<Configuration> configuration = FastestDivision(
+        known, BatchOf(kernel.signature), BatchGranularity(kernel.signature), limit_bytes);
     if (!configuration.has_value()) return std::nullopt;
     absl::StatusOr<TimedConfiguration> timed = Timed(kernel, *configuration);
     if (timed.ok()) return *std::move(timed);
@@ -137,7 +138,8 @@ absl::StatusOr<WorkspaceComparison> ConvBench::Compare(const std::vector<ConvKer
   std::vector<std::vector<Configuration>> fronts;
   for (const ConvKernel& kernel : kernels) {
     ASSIGN_OR_RETURN(const std::vector<TimedEngine> known, PartsOf(kernel, options_.divisions));
-    fronts.push_back(DesirableConfigurations(known, BatchOf(kernel.signature), most));
+    fronts.push_back(DesirableConfigurations(known, BatchOf(kernel.signature),
+                                             BatchGranularity(kernel.signature), most));
   }
   std::vector<Choice> separate;
   for (size_t k = 0; k < kernels.size(); ++k)

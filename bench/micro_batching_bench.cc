@@ -50,21 +50,21 @@ std::vector<TimedEngine> RandomEngines(const std::vector<int64_t>& sizes) {
 
 std::vector<TimedEngine> Engines(const benchmark::State& state) {
   const auto policy = static_cast<DivisionPolicy>(state.range(0));
-  const std::vector<int64_t> sizes = MicroBatchSizes(policy, state.range(1));
+  const std::vector<int64_t> sizes = MicroBatchSizes(policy, state.range(1), 1);
   return state.range(2) == 0 ? ConvolutionEngines(sizes) : RandomEngines(sizes);
 }
 
 void OneLimit(benchmark::State& state) {
   const std::vector<TimedEngine> engines = Engines(state);
   for (auto _ : state)
-    benchmark::DoNotOptimize(FastestDivision(engines, state.range(1), 64 * kMiB));
+    benchmark::DoNotOptimize(FastestDivision(engines, state.range(1), 1, 64 * kMiB));
 }
 
 void Front(benchmark::State& state) {
   const std::vector<TimedEngine> engines = Engines(state);
   size_t configurations = 0;
   for (auto _ : state)
-    configurations = DesirableConfigurations(engines, state.range(1), 8 * kGiB).size();
+    configurations = DesirableConfigurations(engines, state.range(1), 1, 8 * kGiB).size();
   state.counters["configurations"] = static_cast<double>(configurations);
 }
 

@@ -24,7 +24,7 @@ constexpr double kSampleSeconds = 400e-6;  // a sample is so long: clocks and la
 constexpr int64_t kMostRuns = 100;         // of one sample
 constexpr double kSteady = 0.02;           // spread at which no more samples are taken
 constexpr int64_t kPatience = 3;           // so many times the samples, where it is not reached
-constexpr double kHopeless = 3;            // times as slow as an engine that wants no more
+constexpr double kHopeless = 3;            // times as slow as an engine that would do instead
 constexpr double kNear = 1.15;             // times the fastest: worth measuring between
 constexpr int64_t kFillBytes = 16 * kMiB;
 
@@ -35,12 +35,16 @@ const Measurement* FindMeasured(const std::vector<Measurement>& rows, const std:
   return found == rows.end() ? nullptr : &*found;
 }
 
-// Whether it runs and no engine that wants at most as much workspace is clearly faster. `rows`: of
-// its batch.
+// Whether what `row` has measured would do wherever `engine` does.
+bool MayReplace(const Measurement& row, const Engine& engine) {
+  return !row.failed() && row.engine.workspace_bytes <= engine.workspace_bytes &&
+         (row.engine.deterministic || !engine.deterministic);
+}
+
+// Whether it runs and no engine in its place is clearly faster. `rows`: of its batch.
 bool IsNearFastest(const std::vector<Measurement>& rows, const Measurement& own) {
   return !own.failed() && std::none_of(rows.begin(), rows.end(), [&](const Measurement& row) {
-    return !row.failed() && row.engine.workspace_bytes <= own.engine.workspace_bytes &&
-           row.median_seconds * kNear < own.median_seconds;
+    return MayReplace(row, own.engine) && row.median_seconds * kNear < own.median_seconds;
   });
 }
 
@@ -64,19 +68,16 @@ absl::Status AddWithParts(const StepSignature& signature, DivisionPolicy divisio
                           EngineCatalog& catalog, SignatureSet& set) {
   set.Add(signature);
   if (!IsDivisible(signature)) return absl::OkStatus();
-  const int64_t granularity = BatchGranularity(signature);
-  std::vector<int64_t> sizes = MicroBatchSizes(divisions, BatchOf(signature));
+  std::vector<int64_t> sizes =
+      MicroBatchSizes(divisions, BatchOf(signature), BatchGranularity(signature));
   sizes.pop_back();  // the whole
   std::reverse(sizes.begin(), sizes.end());
   std::stable_partition(sizes.begin(), sizes.end(), IsPowerOfTwo);
-  for (int64_t size : sizes) {
-    if (size % granularity == 0) set.Add(WithBatch(signature, size));
-  }
+  for (int64_t size : sizes) set.Add(WithBatch(signature, size));
   if (sizes.empty() || !SumsParts(signature)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<Engine> adding, AddingEngines(signature, catalog));
   for (int64_t size : sizes) {
-    if (!adding.empty() && size % granularity == 0)
-      set.Add(AddingSignature(WithBatch(signature, size)));
+    if (!adding.empty()) set.Add(AddingSignature(WithBatch(signature, size)));
   }
   for (const OperandSpec& operand : signature.operands) {
     if (operand.operand.slot == Slot::kParamGrad) set.Add(AdditionSignature(operand.tensor));
@@ -141,8 +142,10 @@ absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& step
                                           ProfileDatabase& database) {
   Profiler profiler(options, device, database);
   SignatureSet set;
-  for (const StepSignature& step : steps)
+  for (const StepSignature& step : steps) {
+    profiler.wholes_.emplace(SignatureText(step), BatchOf(step));
     RETURN_IF_ERROR(AddWithParts(step, options.divisions, device.backend(), set));
+  }
   profiler.steps_ = set.Take();
   RETURN_IF_ERROR(profiler.Reserve());
   return profiler;
@@ -194,11 +197,15 @@ absl::Status Profiler::MeasureNext() {
   const StepSignature& step = steps_[static_cast<size_t>(done_)];
   const std::string operation = SignatureText(step);
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, EnginesFor(step, operation));
+  ASSIGN_OR_RETURN(const std::vector<Measurement> known,
+                   database_->Measurements(operation, BatchOf(step)));
   std::vector<void*> operands;  // placed when the first engine is to be measured
-  std::vector<Measurement> measurements;
+  std::vector<Measurement> measurements = known;
   for (const Engine& engine : engines) {
+    const Measurement* const before = FindMeasured(known, engine.id);
+    const bool again = options_.retry_failed && before != nullptr && before->failed();
     ASSIGN_OR_RETURN(const bool is_known, database_->Contains(operation, BatchOf(step), engine.id));
-    if (is_known) {
+    if (is_known && !again) {
       ++known_;
       continue;
     }
@@ -207,11 +214,12 @@ absl::Status Profiler::MeasureNext() {
     }
     double hopeless_seconds = std::numeric_limits<double>::infinity();
     for (const Measurement& other : measurements) {
-      if (!other.failed() && other.engine.workspace_bytes <= engine.workspace_bytes)
+      if (MayReplace(other, engine))
         hopeless_seconds = std::min(hopeless_seconds, other.median_seconds * kHopeless);
     }
     ASSIGN_OR_RETURN(Measurement measurement, Measure(step, engine, operands, hopeless_seconds));
     RETURN_IF_ERROR(database_->Record(operation, measurement));
+    if (measurement.failed()) RETURN_IF_ERROR(device_->Synchronize());  // unless that is lost
     ++(measurement.failed() ? failed_ : measured_);
     measurements.push_back(std::move(measurement));
   }
@@ -238,7 +246,9 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
     });
     return engines;
   }
-  if (!IsDivisible(step) || IsPowerOfTwo(batch)) return engines;
+  const bool is_odd_part = IsDivisible(step) && !IsPowerOfTwo(batch) &&
+                           !wholes_.contains(std::pair(operation, batch));
+  if (!is_odd_part) return engines;
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(batch)));
   std::vector<std::vector<Measurement>> around;
   for (const int64_t near : {below, 2 * below}) {
@@ -262,7 +272,6 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
       device_->backend().MakeKernel(signature, engine.id);
   if (!kernel.ok()) {
-    RETURN_IF_ERROR(device_->Synchronize());  // unless the device is lost
     if (absl::IsResourceExhausted(kernel.status())) return kernel.status();
     measurement.failure = std::string(kernel.status().message());
     return measurement;
@@ -272,7 +281,6 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
                            .workspace_bytes = engine.workspace_bytes};
   const absl::StatusOr<std::vector<double>> samples = Samples(**kernel, args, hopeless_seconds);
   if (!samples.ok()) {
-    RETURN_IF_ERROR(device_->Synchronize());  // unless the device is lost
     measurement.failure = std::string(samples.status().message());
     return measurement;
   }
@@ -317,7 +325,10 @@ absl::StatusOr<std::vector<double>> Profiler::Samples(Kernel& kernel, const Kern
                                                       double hopeless_seconds) {
   RETURN_IF_ERROR(kernel.Run(args));
   ASSIGN_OR_RETURN(const double first, Seconds(kernel, args, 1));
-  if (first >= hopeless_seconds) return std::vector<double>{first};
+  if (first >= hopeless_seconds) {
+    ASSIGN_OR_RETURN(const double second, Seconds(kernel, args, 1));  // was the machine busy?
+    if (second >= hopeless_seconds) return std::vector<double>{first, second};
+  }
   const auto runs = static_cast<int64_t>(
       std::clamp(kSampleSeconds / std::max(first, 1e-9), 1.0, double{kMostRuns}));
   const auto wanted = static_cast<size_t>(options_.samples);

@@ -4,11 +4,12 @@
 // What a plan can choose from is worth knowing before it is made: every engine of every step and,
 // for convolutions, on parts of the batch too. A kernel is measured by itself on operands of its
 // own, run back to back after a warm-up; the median of several samples is what a busy machine
-// disturbs least. An engine that is far slower than another that wants no more workspace is timed
-// once, not several times: nobody will take it. And on parts of odd sizes, which DivisionPolicy
-// kAll has by the hundred, only engines are measured that come near the fastest on the powers of
-// two around; as engines that add their gradients to those of other parts, only such as come near
-// the fastest at writing them.
+// disturbs least. An engine that twice is far slower than another that would do in its place is
+// timed no more: nobody will take it. And on parts of odd sizes, which DivisionPolicy kAll has by
+// the hundred, only engines are measured that come near the fastest on the powers of two around; as
+// engines that add their gradients to those of other parts, only such as come near the fastest at
+// writing them. What would do in an engine's place wants no more workspace, and gives the same bits
+// every time if that engine does.
 //
 //   ASSIGN_OR_RETURN(Profiler profiler,
 //                    Profiler::Create(KernelsOf(program), {}, device, database));
@@ -23,8 +24,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
@@ -39,6 +42,7 @@ struct ProfileOptions {
   DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;  // which parts of a batch are measured
   int64_t workspace_limit_bytes = 2 * kGiB;                // engines that want more are left out
   int64_t samples = 7;                                     // behind a median, at least
+  bool retry_failed = false;                               // measure what failed before
 };
 
 // All that a program's steps run, each once: kernels, their reruns, and additions of gradients. A
@@ -62,7 +66,8 @@ class Profiler {
   int64_t failed() const { return failed_; }
 
   // Every engine of the next step. Errors: of the device and the database. An engine that does not
-  // build or run is written down as such, and is no error unless the device is lost with it.
+  // build or run is written down as such, and is no error unless the device is lost with it: the
+  // next profile leaves it out.
   // OUT_OF_RANGE when all are done.
   absl::Status MeasureNext();
 
@@ -79,11 +84,12 @@ class Profiler {
   absl::Status Reserve();
   // Puts numbers into all operands, zeros into those that are integers.
   absl::StatusOr<std::vector<void*>> PlaceOperands(const StepSignature& signature);
+  // Of an engine that does not build or run, the reason.
   absl::StatusOr<Measurement> Measure(const StepSignature& signature, const Engine& engine,
                                       absl::Span<void* const> operands, double hopeless_seconds);
   absl::StatusOr<double> ExecutedSeconds(const StepSignature& signature,
                                          const Configuration& configuration);
-  // After a warm-up; one sample where that takes `hopeless_seconds` or more.
+  // After a warm-up; two samples where both take `hopeless_seconds` or more.
   absl::StatusOr<std::vector<double>> Samples(Kernel& kernel, const KernelArgs& args,
                                               double hopeless_seconds);
   absl::StatusOr<double> Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs);
@@ -95,7 +101,8 @@ class Profiler {
   Device* device_;
   ProfileDatabase* database_;
   std::vector<StepSignature> steps_;
-  Buffer arena_;  // operands, then the workspace
+  absl::flat_hash_set<std::pair<std::string, int64_t>> wholes_;  // operations and batches, no parts
+  Buffer arena_;                                                 // operands, then the workspace
   int64_t operand_bytes_ = 0;
   Buffer numbers_, zeros_;  // on the host, copied over the operands
   int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0;

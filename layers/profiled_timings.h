@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "neap/layers/kernel_timings.h"
 #include "neap/layers/profile_database.h"
 
@@ -20,11 +20,19 @@ class ProfiledTimings final : public KernelTimings {
   explicit ProfiledTimings(ProfileDatabase database) : database_(std::move(database)) {}
 
   std::vector<TimedEngine> Of(const StepSignature& signature) const override;
+  std::vector<std::string> FailedOn(const StepSignature& signature) const override;
 
  private:
+  struct Known {
+    std::vector<TimedEngine> engines;
+    std::vector<EngineUse> failed;
+  };
+  // Null where the rows cannot be read.
+  const Known* Find(const StepSignature& signature) const;
+
   mutable std::mutex mutex_;          // over both
   mutable ProfileDatabase database_;  // reading may find that the file is to be set aside
-  mutable absl::flat_hash_map<std::string, std::vector<TimedEngine>> known_;  // by operation
+  mutable absl::node_hash_map<std::string, Known> known_;  // by operation
 };
 
 }  // namespace neap

@@ -27,6 +27,7 @@ Buffers FindBuffers(const Residency& residency);
 
 struct WalkResult {
   std::vector<Action> actions;          // without waits
+  int64_t measured_runs = 0;            // whose seconds were measured
   std::vector<double> compute_seconds;  // by compute action
   int64_t peak_bytes = 0;               // highest end
   StepId busiest_step;                  // where the sum of live bytes is largest

@@ -132,8 +132,7 @@ class Planner {
     plan.predicted_ms = PredictTimeline(plan, result.costs).total_us / 1e3;
     result.stats.batch_copy_ms = BatchCopySeconds(plan, result.costs) * 1e3;
     result.stats.runs = static_cast<int64_t>(draft.runs.size());
-    for (const Run& run : draft.runs)
-      result.stats.measured_runs += engines.Of(run).is_measured ? 1 : 0;
+    result.stats.measured_runs = walk.measured_runs;
     RETURN_IF_ERROR(CheckHostBudget(result));
     return result;
   }

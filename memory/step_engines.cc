@@ -38,11 +38,13 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
   });
 }
 
-// Undivided, in the library's order: those that are deterministic.
-std::vector<Configuration> Listed(const std::vector<Engine>& engines, int64_t batch) {
+// Undivided, in the library's order: those that are deterministic and not among `failed`.
+std::vector<Configuration> Listed(const std::vector<Engine>& engines, int64_t batch,
+                                  const std::vector<std::string>& failed) {
   std::vector<Configuration> configurations;
   for (const Engine& engine : engines) {
-    if (!engine.deterministic) continue;
+    const bool runs = std::find(failed.begin(), failed.end(), engine.id) == failed.end();
+    if (!engine.deterministic || !runs) continue;
     configurations.push_back(
         {.parts = {{engine.id, batch}}, .workspace_bytes = engine.workspace_bytes});
   }
@@ -87,9 +89,8 @@ class Lister {
     if (!strict_) {
       ASSIGN_OR_RETURN(list.configurations, Fastest(signature, engines));
     }
-    list.is_measured = !list.configurations.empty();
-    if (!list.is_measured) {
-      ASSIGN_OR_RETURN(list, InLibraryOrder(signature, engines, predicted_seconds));
+    if (list.configurations.empty()) {
+      ASSIGN_OR_RETURN(list.configurations, InLibraryOrder(signature, engines, predicted_seconds));
     } else {
       KeepSmallest(signature, engines, predicted_seconds, list.configurations);
     }
@@ -99,33 +100,32 @@ class Lister {
     return known_.emplace(signature, std::move(list)).first->second;
   }
 
-  // By measured times, the fastest first. Empty unless the whole batch was measured: parts of it
-  // are known by chance where only a smaller batch was.
+  // By measured times, the fastest first. Empty unless the whole batch was measured.
   absl::StatusOr<std::vector<Configuration>> Fastest(const StepSignature& signature,
                                                      const std::vector<Engine>& engines) {
     if (options_.timings == nullptr) return std::vector<Configuration>{};
     const int64_t batch = BatchOf(signature);
+    const bool deterministic = options_.deterministic || choice_ == Choice::kOneForAll;
     std::vector<TimedEngine> known =
-        TimedPartsOf(signature, engines, options_.divisions, *options_.timings);
-    if (options_.deterministic || choice_ == Choice::kOneForAll)
-      std::erase_if(known, [](const TimedEngine& timed) { return !timed.deterministic; });
-    const bool is_known = std::any_of(
-        known.begin(), known.end(), [&](const TimedEngine& timed) { return timed.batch == batch; });
-    if (!is_known) return std::vector<Configuration>{};
-    const int64_t limit = IsDivisible(signature) ? options_.workspace_limit_bytes : kUnlimited;
+        TimedPartsOf(signature, engines, options_.divisions, deterministic, *options_.timings);
+    const bool is_divisible = IsDivisible(signature);
+    const int64_t granularity = is_divisible ? BatchGranularity(signature) : 1;
+    const int64_t limit = is_divisible ? options_.workspace_limit_bytes : kUnlimited;
     const auto front_of = [&](const std::vector<TimedEngine>& parts) {
-      return DesirableConfigurations(parts, batch, limit);
+      return DesirableConfigurations(parts, batch, granularity, limit);
     };
     ASSIGN_OR_RETURN(std::vector<Configuration> front,
                      ChooseListed(signature, front_of, catalog_, known));
     std::reverse(front.begin(), front.end());
+    for (Configuration& configuration : front) configuration.is_measured = true;
     return front;
   }
 
   // What was measured may lack the engine with which the least budget is planned.
   void KeepSmallest(const StepSignature& signature, const std::vector<Engine>& engines,
                     double predicted_seconds, std::vector<Configuration>& configurations) const {
-    std::vector<Configuration> listed = Listed(engines, BatchOf(signature));
+    std::vector<Configuration> listed =
+        Listed(engines, BatchOf(signature), options_.timings->FailedOn(signature));
     if (listed.empty()) return;
     Configuration smallest = SmallestOf(listed);
     if (smallest.workspace_bytes >= SmallestOf(configurations).workspace_bytes) return;
@@ -133,28 +133,33 @@ class Lister {
     configurations.push_back(std::move(smallest));
   }
 
-  absl::StatusOr<StepConfigurations> InLibraryOrder(const StepSignature& signature,
-                                                    const std::vector<Engine>& engines,
-                                                    double predicted_seconds) const {
-    const std::vector<TimedEngine> timed =
-        options_.timings == nullptr ? std::vector<TimedEngine>{} : options_.timings->Of(signature);
-    StepConfigurations list = {.configurations = Listed(engines, program_.net.batch)};
-    if (list.configurations.empty())
+  absl::StatusOr<std::vector<Configuration>> InLibraryOrder(const StepSignature& signature,
+                                                            const std::vector<Engine>& engines,
+                                                            double predicted_seconds) const {
+    std::vector<TimedEngine> timed;
+    std::vector<std::string> failed;
+    if (options_.timings != nullptr) {
+      timed = options_.timings->Of(signature);
+      if (!strict_) failed = options_.timings->FailedOn(signature);
+    }
+    const int64_t batch = BatchOf(signature);
+    std::vector<Configuration> configurations = Listed(engines, batch, failed);
+    if (configurations.empty()) configurations = Listed(engines, batch, {});
+    if (configurations.empty())
       return absl::FailedPreconditionError("the library has no deterministic engine");
     if (choice_ == Choice::kOneForAll) {
-      KeepOne(list.configurations);
+      KeepOne(configurations);
     } else if (IsDivisible(signature)) {
-      KeepWithin(options_.workspace_limit_bytes, list.configurations);
+      KeepWithin(options_.workspace_limit_bytes, configurations);
     }
-    list.is_measured = true;
-    for (Configuration& configuration : list.configurations) {
+    for (Configuration& configuration : configurations) {
       const auto time = std::find_if(timed.begin(), timed.end(), [&](const TimedEngine& t) {
-        return t.engine == configuration.parts.front().engine && t.batch == BatchOf(signature);
+        return t.engine == configuration.parts.front().engine && t.batch == batch;
       });
-      list.is_measured = list.is_measured && time != timed.end();
-      configuration.seconds = time == timed.end() ? predicted_seconds : time->seconds;
+      configuration.is_measured = time != timed.end();
+      configuration.seconds = configuration.is_measured ? time->seconds : predicted_seconds;
     }
-    return list;
+    return configurations;
   }
 
   // What the executor does besides the kernel: gradients that it must add to sums, and the scratch
@@ -172,7 +177,7 @@ class Lister {
     const int64_t scratch_bytes = program_.AccumulationScratchBytes(step);
     for (Configuration& configuration : list.configurations) {
       configuration.workspace_bytes += scratch_bytes;
-      if (list.is_measured) configuration.seconds += seconds;
+      if (configuration.is_measured) configuration.seconds += seconds;
     }
   }
 

@@ -30,8 +30,7 @@ inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 struct StepConfigurations {
   // In order of preference, never empty; workspaces include the scratch that the step itself needs.
   std::vector<Configuration> configurations;
-  bool only_one = false;     // the library offers no choice, so a plan names no engine
-  bool is_measured = false;  // the seconds are
+  bool only_one = false;  // the library offers no choice, so a plan names no engine
 };
 
 // Where the bytes left decide: the first in order of preference that fits. A step that runs twice

@@ -64,9 +64,12 @@ struct TimedEngine {
 };
 
 struct Configuration {
-  std::vector<EngineUse> parts;  // in order; after the first, larger ones first
-  int64_t workspace_bytes = 0;   // of the part that wants most, with its addition
-  double seconds = 0;            // of all parts
+  // In order; after the first, larger ones first, but for what the granularity leaves: that is
+  // last.
+  std::vector<EngineUse> parts;
+  int64_t workspace_bytes = 0;  // of the part that wants most, with its addition
+  double seconds = 0;           // of all parts
+  bool is_measured = false;     // the seconds are, of every part
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
 

@@ -63,9 +63,12 @@ class DividedKernel final : public Kernel {
     const std::pair made(use, part.by_scratch);
     part.kernel = static_cast<size_t>(std::find(made_.begin(), made_.end(), made) - made_.begin());
     if (part.kernel == made_.size()) {
-      ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
-                       MakeKernelWithin(backend, use.adds ? AddingSignature(signature) : signature,
-                                        use.engine, workspace_bytes - ScratchOf(part)));
+      const StepSignature run = use.adds          ? AddingSignature(signature)
+                                : part.by_scratch ? WritingSignature(signature)
+                                                  : signature;
+      ASSIGN_OR_RETURN(
+          std::unique_ptr<Kernel> kernel,
+          MakeKernelWithin(backend, run, use.engine, workspace_bytes - ScratchOf(part)));
       kernels_.push_back(std::move(kernel));
       made_.push_back(made);
     }

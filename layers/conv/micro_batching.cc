@@ -44,15 +44,19 @@ struct Best {
 // The dynamic program, for limits that fall from call to call.
 class DivisionTable {
  public:
-  DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch);
+  DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch, int64_t granularity);
   std::optional<Configuration> Fastest(int64_t workspace_limit_bytes);
 
  private:
   size_t batch() const { return rest_.size() - 1; }
+  bool IsMultiple(size_t images) const { return images % granularity_ == 0; }
+  // What no multiples leave of the batch, nor of itself, is never a rest.
+  bool IsRest(size_t images) const { return IsMultiple(images) || IsMultiple(batch() - images); }
   Best Divide(size_t images) const;
   Best DivideWhole() const;
   Configuration Collect(const Best& whole) const;
 
+  size_t granularity_;
   PartsByBatch first_;      // as the first part
   PartsByBatch later_;      // as another
   std::vector<Best> rest_;  // by the number of images after the first part
@@ -83,8 +87,10 @@ void KeepWithin(int64_t limit_bytes, std::vector<Part>& parts) {
   while (!parts.empty() && parts.back().workspace_bytes > limit_bytes) parts.pop_back();
 }
 
-DivisionTable::DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch)
-    : first_(static_cast<size_t>(batch) + 1),
+DivisionTable::DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch,
+                             int64_t granularity)
+    : granularity_(static_cast<size_t>(granularity)),
+      first_(static_cast<size_t>(batch) + 1),
       later_(first_.size()),
       rest_(first_.size(), {.workspace_bytes = kNotDivided}) {
   rest_[0] = {.picoseconds = 0};
@@ -105,6 +111,7 @@ std::optional<Configuration> DivisionTable::Fastest(int64_t workspace_limit_byte
   for (std::vector<Part>& parts : first_) KeepWithin(limit_bytes, parts);
   undivided_.clear();
   for (size_t images = 1; images < batch(); ++images) {
+    if (!IsRest(images)) continue;
     KeepWithin(limit_bytes, later_[images]);
     // What was fastest under a larger limit and still fits is fastest now.
     if (rest_[images].workspace_bytes > limit_bytes) rest_[images] = Divide(images);
@@ -120,6 +127,7 @@ Best DivisionTable::Divide(size_t images) const {
   if (!later_[images].empty()) best = Join(later_[images].back(), images, rest_[0]);
   for (const size_t size : undivided_) {
     if (2 * size > images) break;  // the smallest part is no larger than half
+    if (!IsMultiple(size) && IsMultiple(images)) continue;  // it is the last of another rest
     const Best& rest = rest_[images - size];
     if (rest_[size].picoseconds + rest.picoseconds > best.picoseconds) continue;
     const Best divided = Join(later_[size].back(), size, rest);
@@ -131,7 +139,7 @@ Best DivisionTable::Divide(size_t images) const {
 Best DivisionTable::DivideWhole() const {
   Best best;
   for (size_t size = batch(); size > 0; --size) {  // of equals, the largest is the first
-    if (first_[size].empty()) continue;
+    if (first_[size].empty() || (size < batch() && !IsMultiple(size))) continue;
     const Best divided = Join(first_[size].back(), size, rest_[batch() - size]);
     if (divided.Key() < best.Key()) best = divided;
   }
@@ -148,8 +156,11 @@ Configuration DivisionTable::Collect(const Best& whole) const {
     result.parts.push_back(later_[size].back().engine->use());
     left -= size;
   }
+  const auto order = [this](const EngineUse& part) {
+    return std::pair(!IsMultiple(static_cast<size_t>(part.batch)), -part.batch);
+  };
   std::sort(result.parts.begin() + 1, result.parts.end(),
-            [](const EngineUse& a, const EngineUse& b) { return a.batch > b.batch; });
+            [&](const EngineUse& a, const EngineUse& b) { return order(a) < order(b); });
   return result;
 }
 
@@ -166,30 +177,36 @@ absl::StatusOr<DivisionPolicy> ParseDivisionPolicy(std::string_view text) {
       "unknown division '%s'; known: undivided power-of-two all", std::string(text)));
 }
 
-std::vector<int64_t> MicroBatchSizes(DivisionPolicy policy, int64_t batch) {
+std::vector<int64_t> MicroBatchSizes(DivisionPolicy policy, int64_t batch, int64_t granularity) {
+  const int64_t left = batch % granularity;
+  const auto is_part = [&](int64_t size) {
+    switch (policy) {
+      case DivisionPolicy::kUndivided:
+        return false;
+      case DivisionPolicy::kPowerOfTwo:
+        return size == left || (IsPowerOfTwo(size) && size % granularity == 0);
+      case DivisionPolicy::kAll:
+        return size % granularity == 0 || size % granularity == left;
+    }
+    return false;
+  };
   std::vector<int64_t> sizes;
-  switch (policy) {
-    case DivisionPolicy::kUndivided:
-      break;
-    case DivisionPolicy::kPowerOfTwo:
-      for (int64_t size = 1; size < batch; size *= 2) sizes.push_back(size);
-      break;
-    case DivisionPolicy::kAll:
-      for (int64_t size = 1; size < batch; ++size) sizes.push_back(size);
-      break;
+  for (int64_t size = 1; size < batch; ++size) {
+    if (is_part(size)) sizes.push_back(size);
   }
   sizes.push_back(batch);
   return sizes;
 }
 
 std::optional<Configuration> FastestDivision(absl::Span<const TimedEngine> engines, int64_t batch,
-                                             int64_t workspace_limit_bytes) {
-  return DivisionTable(engines, batch).Fastest(workspace_limit_bytes);
+                                             int64_t granularity, int64_t workspace_limit_bytes) {
+  return DivisionTable(engines, batch, granularity).Fastest(workspace_limit_bytes);
 }
 
 std::vector<Configuration> DesirableConfigurations(absl::Span<const TimedEngine> engines,
-                                                   int64_t batch, int64_t workspace_limit_bytes) {
-  DivisionTable table(engines, batch);
+                                                   int64_t batch, int64_t granularity,
+                                                   int64_t workspace_limit_bytes) {
+  DivisionTable table(engines, batch, granularity);
   std::vector<Configuration> front;
   std::optional<Configuration> next = table.Fastest(workspace_limit_bytes);
   for (; next.has_value(); next = table.Fastest(front.back().workspace_bytes - 1)) {

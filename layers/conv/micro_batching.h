@@ -15,13 +15,17 @@
 //   |         | o  . . . . . . . . . .  undivided
 //   +---------+------------------------> workspace
 //
+// Kernels may want their parts to begin at multiples of some number of images, the granularity
+// (layers/conv/divided_kernel.h). So all parts but the last are multiples of it, and the last has
+// what then is left: of 150 images at a granularity of 4, say, 128 + 16 + 4 + 2.
+//
 // Times are added up in whole picoseconds: equal is equal whatever the order of the sum, and
 // results are the same on every machine.
 //
 //   std::vector<TimedEngine> engines;                      // for every size that may be used:
-//   for (int64_t size : MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 256)) { ... }
-//   std::optional<Configuration> now = FastestDivision(engines, 256, 64 * kMiB);
-//   std::vector<Configuration> front = DesirableConfigurations(engines, 256, 512 * kMiB);
+//   for (int64_t size : MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 256, 1)) { ... }
+//   std::optional<Configuration> now = FastestDivision(engines, 256, 1, 64 * kMiB);
+//   std::vector<Configuration> front = DesirableConfigurations(engines, 256, 1, 512 * kMiB);
 //   const Configuration* same = FastestThatFits(front, 64 * kMiB);  // as fast as `now`
 #pragma once
 
@@ -43,18 +47,19 @@ std::string_view Name(DivisionPolicy policy);  // "undivided", "power-of-two", "
 // Errors: INVALID_ARGUMENT naming those that there are.
 absl::StatusOr<DivisionPolicy> ParseDivisionPolicy(std::string_view text);
 
-// Rising. Undivided: {batch}. Power of two: 1, 2, 4, ... and the batch itself, also where that is
-// no power of two, so that no policy loses the undivided step. All: 1, 2, 3, ..., batch.
-std::vector<int64_t> MicroBatchSizes(DivisionPolicy policy, int64_t batch);
+// Rising. Undivided: {batch}. Power of two: 1, 2, 4, ..., what these leave of the granularity, and
+// the batch itself, also where that is no power of two, so that no policy loses the undivided step.
+// All: 1, 2, 3, ..., batch. Without those that can be no part.
+std::vector<int64_t> MicroBatchSizes(DivisionPolicy policy, int64_t batch, int64_t granularity);
 
 inline bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 // The fastest division of `batch` images whose workspace fits the limit; of equally fast ones that
 // with the fewest parts, then the smallest workspace; of engines equal in time and workspace the
-// first by name. Empty where nothing fits. Engines for parts larger than the batch are ignored.
+// first by name. Empty where nothing fits. Engines for what can be no part are ignored.
 // *Complexity*: O(batch x sizes), whatever the number of divisions.
 std::optional<Configuration> FastestDivision(absl::Span<const TimedEngine> engines, int64_t batch,
-                                             int64_t workspace_limit_bytes);
+                                             int64_t granularity, int64_t workspace_limit_bytes);
 
 // The Pareto front: all configurations within the limit such that none is as fast in less
 // workspace or faster in as much, by rising workspace and strictly falling time. It loses no
@@ -63,7 +68,8 @@ std::optional<Configuration> FastestDivision(absl::Span<const TimedEngine> engin
 // each a byte below the last result's workspace, and only batches whose own best division no longer
 // fits are divided anew.
 std::vector<Configuration> DesirableConfigurations(absl::Span<const TimedEngine> engines,
-                                                   int64_t batch, int64_t workspace_limit_bytes);
+                                                   int64_t batch, int64_t granularity,
+                                                   int64_t workspace_limit_bytes);
 
 // The last of the front (by rising workspace) that fits; null where none does.
 const Configuration* FastestThatFits(absl::Span<const Configuration> front,

@@ -19,26 +19,30 @@ absl::Status TooSmall(int64_t limit_bytes, int64_t least_bytes) {
       "nothing fits ", limit_bytes, " bytes of workspace; the convolution needs ", least_bytes));
 }
 
-// Of what the library still has; empty where the timings know of nothing, whatever the limit.
-absl::StatusOr<std::optional<Configuration>> FastestByTime(const StepSignature& step,
-                                                           const ConvolutionOptions& options,
-                                                           EngineCatalog& catalog) {
+struct ByTime {
+  std::optional<Configuration> fastest = {};  // none where nothing that was measured fits
+  int64_t least_bytes = kUnlimited;           // of what was measured
+};
+
+// Of what the library still has.
+absl::StatusOr<ByTime> FastestByTime(const StepSignature& step, const ConvolutionOptions& options,
+                                     EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog.Engines(step));
-  std::vector<TimedEngine> known = TimedPartsOf(step, listed, options.divisions, *options.timings);
-  if (options.deterministic)
-    std::erase_if(known, [](const TimedEngine& timed) { return !timed.deterministic; });
+  std::vector<TimedEngine> known =
+      TimedPartsOf(step, listed, options.divisions, options.deterministic, *options.timings);
   const int64_t batch = BatchOf(step);
+  const int64_t granularity = BatchGranularity(step);
   const auto fastest_of = [&](const std::vector<TimedEngine>& parts) {
     std::optional<Configuration> fastest =
-        FastestDivision(parts, batch, options.workspace_limit_bytes);
+        FastestDivision(parts, batch, granularity, options.workspace_limit_bytes);
     return fastest.has_value() ? std::vector{*std::move(fastest)} : std::vector<Configuration>{};
   };
   ASSIGN_OR_RETURN(std::vector<Configuration> fastest,
                    ChooseListed(step, fastest_of, catalog, known));
-  if (!fastest.empty()) return std::move(fastest.front());
-  const std::vector<Configuration> any = DesirableConfigurations(known, batch, kUnlimited);
-  if (any.empty()) return std::nullopt;
-  return TooSmall(options.workspace_limit_bytes, any.front().workspace_bytes);
+  if (!fastest.empty()) return ByTime{.fastest = std::move(fastest.front())};
+  const std::vector<Configuration> any =
+      DesirableConfigurations(known, batch, granularity, kUnlimited);
+  return any.empty() ? ByTime{} : ByTime{.least_bytes = any.front().workspace_bytes};
 }
 
 // The first that fits, else the smallest.
@@ -102,14 +106,14 @@ absl::StatusOr<Configuration> InPartsOf(int64_t size, const StepSignature& step,
   return configuration;
 }
 
+// `least_bytes`: that are known to do.
 absl::StatusOr<Configuration> FirstInLibraryOrder(const StepSignature& step,
                                                   const ConvolutionOptions& options,
-                                                  EngineCatalog& catalog) {
+                                                  int64_t least_bytes, EngineCatalog& catalog) {
   const int64_t batch = BatchOf(step);
   const int64_t granularity = BatchGranularity(step);
-  int64_t least_bytes = kUnlimited;
   const std::vector<int64_t> sizes =
-      MicroBatchSizes(std::min(options.divisions, DivisionPolicy::kPowerOfTwo), batch);
+      MicroBatchSizes(std::min(options.divisions, DivisionPolicy::kPowerOfTwo), batch, granularity);
   for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
     if (*size < batch && *size % granularity != 0) continue;
     ASSIGN_OR_RETURN(Configuration configuration, InPartsOf(*size, step, options, catalog));
@@ -128,11 +132,12 @@ absl::StatusOr<Configuration> PlanConvolution(const StepSignature& step,
     return absl::InvalidArgumentError(
         absl::StrCat("a step of type ", std::string(step.layer.type()), " is no convolution's"));
   }
+  ByTime by_time;
   if (options.timings != nullptr) {
-    ASSIGN_OR_RETURN(std::optional<Configuration> fastest, FastestByTime(step, options, catalog));
-    if (fastest.has_value()) return *std::move(fastest);
+    ASSIGN_OR_RETURN(by_time, FastestByTime(step, options, catalog));
   }
-  return FirstInLibraryOrder(step, options, catalog);
+  if (by_time.fastest.has_value()) return *std::move(by_time.fastest);
+  return FirstInLibraryOrder(step, options, by_time.least_bytes, catalog);
 }
 
 }  // namespace neap

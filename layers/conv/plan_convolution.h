@@ -39,9 +39,9 @@ struct ConvolutionOptions {
 };
 
 // The fastest configuration within the limit, by the timings, of engines that the library still
-// has. Where the timings know of none, by the library's order, in seconds 0: the first engine that
-// fits for the whole batch, else, where `divisions` allows parts, for parts of as large a power of
-// two as any fits, and a last one of what is left.
+// has. Where the timings know of none that fits, by the library's order, in seconds 0: the first
+// engine that fits for the whole batch, else, where `divisions` allows parts, for parts of as large
+// a power of two as any fits, and a last one of what is left.
 // Errors: INVALID_ARGUMENT for a step that is not divisible; RESOURCE_EXHAUSTED where nothing fits,
 // naming the least workspace that would do; FAILED_PRECONDITION where deterministic engines are
 // asked for and there are none; the catalog's.

@@ -12,11 +12,6 @@
 namespace neap {
 namespace {
 
-bool MayHave(DivisionPolicy policy, int64_t part, int64_t granularity) {
-  if (policy == DivisionPolicy::kUndivided || part % granularity != 0) return false;
-  return policy == DivisionPolicy::kAll || IsPowerOfTwo(part);
-}
-
 bool Lists(absl::Span<const Engine> engines, const std::string& id, int64_t workspace_bytes) {
   return std::any_of(engines.begin(), engines.end(), [&](const Engine& engine) {
     return engine.id == id && engine.workspace_bytes <= workspace_bytes;
@@ -79,17 +74,22 @@ absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signa
 
 std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
                                       absl::Span<const Engine> listed, DivisionPolicy divisions,
-                                      const KernelTimings& timings) {
+                                      bool deterministic, const KernelTimings& timings) {
   std::vector<TimedEngine> known = timings.Of(signature);
   if (SumsParts(signature)) AddSums(signature, timings, known);
   const int64_t batch = BatchOf(signature);
-  const bool is_divisible = IsDivisible(signature);
-  const int64_t granularity = is_divisible ? BatchGranularity(signature) : batch;
+  const std::vector<int64_t> sizes =
+      IsDivisible(signature) ? MicroBatchSizes(divisions, batch, BatchGranularity(signature))
+                             : std::vector{batch};
   std::erase_if(known, [&](const TimedEngine& engine) {
-    if (engine.batch == batch && !engine.adds)
-      return !Lists(listed, engine.engine, engine.workspace_bytes);
-    return !is_divisible || !MayHave(divisions, engine.batch, granularity);
+    if (deterministic && !engine.deterministic) return true;
+    if (engine.batch == batch)
+      return engine.adds || !Lists(listed, engine.engine, engine.workspace_bytes);
+    return !std::binary_search(sizes.begin(), sizes.end(), engine.batch);
   });
+  const bool is_known = std::any_of(
+      known.begin(), known.end(), [&](const TimedEngine& engine) { return engine.batch == batch; });
+  if (!is_known) known.clear();
   return known;
 }
 
@@ -102,7 +102,11 @@ absl::StatusOr<std::vector<Configuration>> ChooseListed(
     ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted,
                      FindUnlisted(signature, chosen, catalog));
     if (!unlisted.has_value()) return chosen;
-    std::erase_if(known, [&](const TimedEngine& timed) { return timed.use() == *unlisted; });
+    std::erase_if(known, [&](const TimedEngine& timed) {
+      const bool is_part = timed.batch < BatchOf(signature) && unlisted->batch < BatchOf(signature);
+      return timed.engine == unlisted->engine && timed.adds == unlisted->adds &&
+             (is_part || timed.batch == unlisted->batch);
+    });
   }
 }
 

@@ -2,8 +2,9 @@
 // run in, and what adding up the parts costs. It is what divisions are made from
 // (layers/conv/micro_batching.h).
 //
-//   std::vector<TimedEngine> known = TimedPartsOf(step, engines, DivisionPolicy::kAll, timings);
-//   FastestDivision(known, BatchOf(step), 64 * kMiB);
+//   std::vector<TimedEngine> known =
+//       TimedPartsOf(step, engines, DivisionPolicy::kAll, /*deterministic=*/true, timings);
+//   FastestDivision(known, BatchOf(step), BatchGranularity(step), 64 * kMiB);
 #pragma once
 
 #include <vector>
@@ -21,15 +22,17 @@ namespace neap {
 
 // Of a step that is not divisible, for its whole batch alone. `listed`: the engines that the
 // catalog has for the whole batch; measured ones that are not among them, or want more workspace by
-// now, are left out.
+// now, are left out. With `deterministic` so are those that may give other bits every time. Empty
+// where the whole batch was not measured: parts of it are known by chance where only a smaller
+// batch was.
 std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
                                       absl::Span<const Engine> listed, DivisionPolicy divisions,
-                                      const KernelTimings& timings);
+                                      bool deterministic, const KernelTimings& timings);
 
 // What `choose` makes of the known parts, all of it in engines that the library has. Where it names
 // one that the library has no more, or only in more workspace, that goes out of `known`, and
 // `choose` is asked again: parts are looked up here, when they are few, and not where there are
-// hundreds. Errors: the catalog's.
+// hundreds. An engine that lacks one size of part is trusted with no other. Errors: the catalog's.
 absl::StatusOr<std::vector<Configuration>> ChooseListed(
     const StepSignature& signature,
     absl::FunctionRef<std::vector<Configuration>(const std::vector<TimedEngine>&)> choose,

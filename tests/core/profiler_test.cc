@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "neap/core/device/cpu_device.h"
 #include "neap/core/session.h"
@@ -141,11 +142,154 @@ TEST_CASE("parts of odd sizes are measured by engines that come near the fastest
                   .ok());
     }
   }
-  Profiler profiler = Profiler::Create({forward}, {.divisions = DivisionPolicy::kAll, .samples = 1},
-                                       *bench.device, database)
-                          .value();
-  REQUIRE(profiler.MeasureNext().ok());  // the whole
-  CHECK(profiler.measured() == static_cast<int64_t>(engines.size()) - 1);
+  Graph larger({.name = "conv", .batch = 6});
+  larger.Loss(
+      larger.Add("conv", Convolution{.out_channels = 4, .kernel = 8}, {larger.Input({4, 8, 8})}));
+  const Program program_of_6 = BuildProgram(larger, {}).value();
+  const StepSignature part_of = program_of_6.Signature(program_of_6.steps[0]);
+  Profiler parts = Profiler::Create({part_of}, {.divisions = DivisionPolicy::kAll, .samples = 1},
+                                    *bench.device, database)
+                       .value();
+  while (parts.done() < parts.total()) REQUIRE(parts.MeasureNext().ok());
+  const auto of_batch = [&](int64_t batch) {
+    return static_cast<size_t>(database.Measurements(operation, batch)->size());
+  };
+  CHECK(of_batch(3) == engines.size() - 1);
+  CHECK(of_batch(4) == engines.size());
+  CHECK(of_batch(6) == engines.size());  // the whole, whatever was known before
+  // As a whole, 3 images are measured by all.
+  Profiler whole = Profiler::Create({forward}, {.divisions = DivisionPolicy::kUndivided},
+                                    *bench.device, database)
+                       .value();
+  REQUIRE(whole.MeasureNext().ok());
+  CHECK(whole.measured() == 1);
+  CHECK(of_batch(3) == engines.size());
+}
+
+// A device whose engines are those of a test, and as fast as it says.
+class ScriptedDevice final : public ForwardingDevice, public Backend {
+ public:
+  struct Scripted {
+    Engine engine;
+    std::vector<double>
+        run_us;  // one after another; the last again and again; <= 0: the device fails
+  };
+  ScriptedDevice(Device& device, std::vector<Scripted> engines)
+      : ForwardingDevice(device), scripted_(std::move(engines)) {}
+
+  Backend& backend() override { return *this; }
+  std::string Versions() const override { return "scripted"; }
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    if (AddsToGradients(signature)) return absl::UnimplementedError("none adds");
+    std::vector<Engine> engines;
+    for (const Scripted& scripted : scripted_) engines.push_back(scripted.engine);
+    return engines;
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& /*signature*/,
+                                                     std::string_view engine) override {
+    const auto found =
+        std::find_if(scripted_.begin(), scripted_.end(),
+                     [&](const Scripted& scripted) { return scripted.engine.id == engine; });
+    return std::make_unique<ScriptedKernel>(*this, *found);
+  }
+  absl::StatusOr<double> ElapsedUs(const Event& /*earlier*/, const Event& /*later*/) override {
+    return std::exchange(elapsed_us_, 0);
+  }
+  absl::StatusOr<Event> RecordTime(Stream stream) override {
+    elapsed_us_ = is_begun_ ? elapsed_us_ : 0;
+    is_begun_ = !is_begun_;
+    return ForwardingDevice::RecordTime(stream);
+  }
+  absl::Status Synchronize() override {
+    return is_lost_ ? absl::InternalError("the device is lost") : ForwardingDevice::Synchronize();
+  }
+
+ private:
+  class ScriptedKernel final : public Kernel {
+   public:
+    ScriptedKernel(ScriptedDevice& device, const Scripted& script)
+        : device_(device), script_(script) {}
+    absl::Status Run(const KernelArgs& /*args*/) override {
+      const double us = script_.run_us[std::min(runs_++, script_.run_us.size() - 1)];
+      device_.elapsed_us_ += us;
+      device_.is_lost_ = us <= 0;
+      return device_.is_lost_ ? absl::InternalError("an illegal address") : absl::OkStatus();
+    }
+
+   private:
+    ScriptedDevice& device_;
+    const Scripted& script_;
+    size_t runs_ = 0;
+  };
+
+  std::vector<Scripted> scripted_;
+  double elapsed_us_ = 0;
+  bool is_begun_ = false, is_lost_ = false;
+};
+
+// The measurements of a convolution of 6 images, or of its parts of `batch`, by engine.
+std::map<std::string, Measurement> Profiled(ScriptedDevice& device, ProfileDatabase& database,
+                                            const ProfileOptions& options, int64_t batch) {
+  Graph net({.name = "conv", .batch = 6});
+  net.Loss(net.Add("conv", Convolution{.out_channels = 4, .kernel = 8}, {net.Input({4, 8, 8})}));
+  const Program program = BuildProgram(net, {}).value();
+  const StepSignature forward = program.Signature(program.steps[0]);
+  Profiler profiler = Profiler::Create({forward}, options, device, database).value();
+  while (profiler.done() < profiler.total() && profiler.MeasureNext().ok()) {
+  }
+  std::map<std::string, Measurement> rows;
+  const auto found = database.Measurements(SignatureText(forward), batch);
+  for (const Measurement& row : *found) rows[row.engine.id] = row;
+  return rows;
+}
+
+TEST_CASE("one slow sample condemns no engine, two do") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  // The warm-up comes first.
+  ScriptedDevice device(*bench.device, {{{.id = "fast"}, {1000}},
+                                        {{.id = "disturbed"}, {1000, 90000, 1010}},
+                                        {{.id = "slow"}, {90000}}});
+  auto rows = Profiled(device, database, {.divisions = DivisionPolicy::kUndivided}, 6);
+  CHECK(rows.at("fast").repeats >= 7);
+  CHECK(rows.at("disturbed").median_seconds == doctest::Approx(1.01e-3));
+  CHECK(rows.at("disturbed").repeats >= 7);
+  CHECK(rows.at("slow").repeats == 2);
+  CHECK(rows.at("slow").median_seconds == doctest::Approx(90e-3));
+}
+
+TEST_CASE("an engine that may give other bits stands in no deterministic one's way") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(*bench.device,
+                        {{{.id = "any bits", .deterministic = false}, {1000}},
+                         {{.id = "same bits"}, {5000}},
+                         {{.id = "slow, any bits", .deterministic = false}, {5000}}});
+  const ProfileOptions options = {.divisions = DivisionPolicy::kAll};
+  auto whole = Profiled(device, database, options, 6);
+  CHECK(whole.at("same bits").repeats >= 7);
+  CHECK(whole.at("slow, any bits").repeats == 2);
+  const auto part = Profiled(device, database, options, 3);
+  CHECK(part.contains("same bits"));
+  CHECK_FALSE(part.contains("slow, any bits"));
+}
+
+TEST_CASE("the engine that the device is lost with is left out from then on, unless asked for") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  const ProfileOptions once = {.divisions = DivisionPolicy::kUndivided};
+  const Engine harmless = {.id = "harmless"}, harmful = {.id = "harmful"};
+  ScriptedDevice lost(*bench.device, {{harmful, {-1}}, {harmless, {1000}}});
+  const auto first = Profiled(lost, database, once, 6);
+  REQUIRE(first.size() == 1);
+  CHECK(first.at("harmful").failure == "an illegal address");
+  ScriptedDevice next(*bench.device, {{harmful, {1000}}, {harmless, {1000}}});
+  const auto second = Profiled(next, database, once, 6);
+  CHECK(second.at("harmful").failed());
+  CHECK(second.at("harmless").repeats >= 7);
+  const auto third =
+      Profiled(next, database, {.divisions = DivisionPolicy::kUndivided, .retry_failed = true}, 6);
+  CHECK_FALSE(third.at("harmful").failed());
 }
 
 TEST_CASE("a session plans with the times that were measured, and says so") {

@@ -66,9 +66,17 @@ void Enumerate(const Engines& engines, int64_t batch, int64_t largest, const Con
               all);
   }
 }
-std::vector<Configuration> AllDivisions(const Engines& engines, int64_t batch) {
+// Whether all parts but the last can be multiples, in some order after the first.
+bool IsAllowed(const Parts& parts, int64_t granularity) {
+  const auto is_odd = [&](const EngineUse& part) { return part.batch % granularity != 0; };
+  return parts.size() == 1 ||
+         (!is_odd(parts.front()) && std::count_if(parts.begin(), parts.end(), is_odd) <= 1);
+}
+std::vector<Configuration> AllDivisions(const Engines& engines, int64_t batch,
+                                        int64_t granularity) {
   std::vector<Configuration> all;
   Enumerate(engines, batch, batch, {}, all);
+  std::erase_if(all, [&](const Configuration& c) { return !IsAllowed(c.parts, granularity); });
   return all;
 }
 
@@ -91,21 +99,25 @@ std::optional<Configuration> BestByBruteForce(const std::vector<Configuration>& 
   return best;
 }
 
-// Asserts that it is a division, with the time and the workspace that it says.
-void CheckConsistent(const Configuration& configuration, const Engines& engines, int64_t batch) {
+// Asserts that it is a division, in order, with the time and the workspace that it says.
+void CheckConsistent(const Configuration& configuration, const Engines& engines, int64_t batch,
+                     int64_t granularity) {
   int64_t images = 0;
   Configuration again;
   for (const EngineUse& part : configuration.parts) {
     const auto engine = std::find_if(engines.begin(), engines.end(),
                                      [&](const TimedEngine& e) { return e.use() == part; });
     REQUIRE(engine != engines.end());
+    CHECK(images % granularity == 0);
     images += part.batch;
     Append(*engine, again);
   }
   CHECK(images == batch);
   CHECK(configuration.workspace_bytes == again.workspace_bytes);
   CHECK(configuration.seconds == doctest::Approx(again.seconds).epsilon(1e-9));
-  CHECK(std::is_sorted(configuration.parts.rbegin(), configuration.parts.rend() - 1,
+  const bool has_rest = batch % granularity != 0 && configuration.parts.size() > 1;
+  CHECK(std::is_sorted(configuration.parts.rbegin() + (has_rest ? 1 : 0),
+                       configuration.parts.rend() - 1,
                        [](const EngineUse& a, const EngineUse& b) { return a.batch < b.batch; }));
 }
 
@@ -113,12 +125,17 @@ TEST_CASE("policies have names, and no policy loses the undivided step") {
   using Sizes = std::vector<int64_t>;
   for (const DivisionPolicy policy : kPolicies) {
     CHECK(ParseDivisionPolicy(Name(policy)).value() == policy);
-    CHECK(MicroBatchSizes(policy, 1) == Sizes{1});
+    CHECK(MicroBatchSizes(policy, 1, 1) == Sizes{1});
   }
-  CHECK(MicroBatchSizes(DivisionPolicy::kUndivided, 6) == Sizes{6});
-  CHECK(MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 6) == Sizes{1, 2, 4, 6});
-  CHECK(MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 8) == Sizes{1, 2, 4, 8});
-  CHECK(MicroBatchSizes(DivisionPolicy::kAll, 6) == Sizes{1, 2, 3, 4, 5, 6});
+  CHECK(MicroBatchSizes(DivisionPolicy::kUndivided, 6, 1) == Sizes{6});
+  CHECK(MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 6, 1) == Sizes{1, 2, 4, 6});
+  CHECK(MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 8, 1) == Sizes{1, 2, 4, 8});
+  CHECK(MicroBatchSizes(DivisionPolicy::kAll, 6, 1) == Sizes{1, 2, 3, 4, 5, 6});
+  CHECK(MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 150, 4) ==
+        Sizes{2, 4, 8, 16, 32, 64, 128, 150});
+  CHECK(MicroBatchSizes(DivisionPolicy::kPowerOfTwo, 11, 4) == Sizes{3, 4, 8, 11});
+  CHECK(MicroBatchSizes(DivisionPolicy::kAll, 11, 4) == Sizes{3, 4, 7, 8, 11});
+  CHECK(MicroBatchSizes(DivisionPolicy::kAll, 12, 4) == Sizes{4, 8, 12});
   const absl::Status unknown = ParseDivisionPolicy("powerOfTwo").status();
   CHECK(unknown.code() == absl::StatusCode::kInvalidArgument);
   CHECK(std::string(unknown.message()) ==
@@ -133,57 +150,57 @@ TEST_CASE("the fast engine runs in parts where it does not fit the whole batch")
       {"winograd", 3, 30, 2},
       {"winograd", 2, 20, 2},
   };
-  CHECK(FastestDivision(engines, 6, 60)->parts == Parts{{"winograd", 6}});
-  CHECK(FastestDivision(engines, 6, 59) ==
+  CHECK(FastestDivision(engines, 6, 1, 60)->parts == Parts{{"winograd", 6}});
+  CHECK(FastestDivision(engines, 6, 1, 59) ==
         Configuration{{{"winograd", 3}, {"winograd", 3}}, 30, 4});
-  CHECK(FastestDivision(engines, 6, 29) ==
+  CHECK(FastestDivision(engines, 6, 1, 29) ==
         Configuration{{{"winograd", 2}, {"winograd", 2}, {"winograd", 2}}, 20, 6});
-  CHECK(FastestDivision(engines, 6, 19) == Configuration{{{"implicit", 6}}, 0, 9});
+  CHECK(FastestDivision(engines, 6, 1, 19) == Configuration{{{"implicit", 6}}, 0, 9});
 }
 
 TEST_CASE("larger parts come first") {
   const Engines engines = {{"fast", 2, 0, 1}, {"fast", 3, 0, 1}};
-  CHECK(FastestDivision(engines, 8, 0)->parts == Parts{{"fast", 3}, {"fast", 3}, {"fast", 2}});
+  CHECK(FastestDivision(engines, 8, 1, 0)->parts == Parts{{"fast", 3}, {"fast", 3}, {"fast", 2}});
 }
 
 TEST_CASE("equally fast: fewer parts, then less workspace, then the first by name") {
-  CHECK(FastestDivision(Engines{{"a", 2, 0, 1}, {"a", 4, 100, 2}}, 4, 100)->parts ==
+  CHECK(FastestDivision(Engines{{"a", 2, 0, 1}, {"a", 4, 100, 2}}, 4, 1, 100)->parts ==
         Parts{{"a", 4}});
-  CHECK(FastestDivision(Engines{{"a", 4, 100, 2}, {"b", 4, 50, 2}}, 4, 100)->parts ==
+  CHECK(FastestDivision(Engines{{"a", 4, 100, 2}, {"b", 4, 50, 2}}, 4, 1, 100)->parts ==
         Parts{{"b", 4}});
-  CHECK(FastestDivision(Engines{{"b", 4, 50, 2}, {"a", 4, 50, 2}}, 4, 100)->parts ==
+  CHECK(FastestDivision(Engines{{"b", 4, 50, 2}, {"a", 4, 50, 2}}, 4, 1, 100)->parts ==
         Parts{{"a", 4}});
   // 0.1 + 0.2 is not 0.3 in doubles, but is as fast.
-  CHECK(FastestDivision(Engines{{"a", 1, 0, 0.1}, {"a", 2, 0, 0.2}, {"a", 3, 0, 0.3}}, 3, 0)
+  CHECK(FastestDivision(Engines{{"a", 1, 0, 0.1}, {"a", 2, 0, 0.2}, {"a", 3, 0, 0.3}}, 3, 1, 0)
             ->parts.size() == 1);
 }
 
 TEST_CASE("where nothing fits, or no sizes add up to the batch, there is no division") {
   const Engines engines = {{"a", 4, 10, 1}, {"a", 8, 20, 1}};
-  CHECK(!FastestDivision(engines, 8, 9).has_value());
-  CHECK(!FastestDivision(engines, 8, -1).has_value());
-  CHECK(!FastestDivision(engines, 6, 1000).has_value());
-  CHECK(!FastestDivision({}, 8, 1000).has_value());
-  CHECK(DesirableConfigurations(engines, 8, 9).empty());
-  CHECK(DesirableConfigurations(engines, 6, 1000).empty());
-  CHECK(FastestDivision(engines, 4, 10)->parts == Parts{{"a", 4}});  // not the one for 8
+  CHECK(!FastestDivision(engines, 8, 1, 9).has_value());
+  CHECK(!FastestDivision(engines, 8, 1, -1).has_value());
+  CHECK(!FastestDivision(engines, 6, 1, 1000).has_value());
+  CHECK(!FastestDivision({}, 8, 1, 1000).has_value());
+  CHECK(DesirableConfigurations(engines, 8, 1, 9).empty());
+  CHECK(DesirableConfigurations(engines, 6, 1, 1000).empty());
+  CHECK(FastestDivision(engines, 4, 1, 10)->parts == Parts{{"a", 4}});  // not the one for 8
 }
 
 TEST_CASE("a budget one byte short of the scratch falls back to the undivided step") {
   const Addition sum = {.workspace_bytes = 64, .seconds = 0.5};
   Engines engines = {{"slow", 4, 10, 5}, {"fast", 2, 30, 1}, {"fast", 4, 1000, 1}};
   engines[1].addition = sum;
-  CHECK(FastestDivision(engines, 4, 94) == Configuration{{{"fast", 2}, {"fast", 2}}, 94, 2.5});
-  CHECK(FastestDivision(engines, 4, 93) == Configuration{{{"slow", 4}}, 10, 5});
-  CHECK(FastestDivision(engines, 4, 999)->workspace_bytes == 94);
-  CHECK(FastestDivision(engines, 4, 1000) == Configuration{{{"fast", 4}}, 1000, 1});
+  CHECK(FastestDivision(engines, 4, 1, 94) == Configuration{{{"fast", 2}, {"fast", 2}}, 94, 2.5});
+  CHECK(FastestDivision(engines, 4, 1, 93) == Configuration{{{"slow", 4}}, 10, 5});
+  CHECK(FastestDivision(engines, 4, 1, 999)->workspace_bytes == 94);
+  CHECK(FastestDivision(engines, 4, 1, 1000) == Configuration{{{"fast", 4}}, 1000, 1});
 }
 
 TEST_CASE("parts whose sums cost more than they gain stay together") {
   const auto parts = [](double sum_seconds) {
     Engines engines = {{"a", 4, 0, 5}, {"a", 2, 0, 1}, {"a", 1, 0, 0.2}};
     for (TimedEngine& engine : engines) engine.addition.seconds = sum_seconds;
-    return FastestDivision(engines, 4, 0)->parts.size();
+    return FastestDivision(engines, 4, 1, 0)->parts.size();
   };
   CHECK(parts(0) == 4);
   CHECK(parts(1) == 2);
@@ -195,9 +212,20 @@ TEST_CASE("the part that adds up dearly goes first") {
   Engines engines = {{"by_scratch", 1, 20, 1}, {"by_itself", 3, 10, 2}};
   engines[0].addition = dear;
   engines[1].adds = true;
-  CHECK(FastestDivision(engines, 4, 20) ==
+  CHECK(FastestDivision(engines, 4, 1, 20) ==
         Configuration{{{"by_scratch", 1}, {"by_itself", 3, true}}, 20, 3});
-  CHECK(!FastestDivision(engines, 3, 20).has_value());  // what adds is no first part
+  CHECK(!FastestDivision(engines, 3, 1, 20).has_value());  // what adds is no first part
+}
+
+TEST_CASE("parts but the last are multiples of the granularity") {
+  const Engines engines = {
+      {"a", 150, 99, 9}, {"a", 128, 50, 4}, {"a", 16, 10, 1}, {"a", 4, 5, 0.5}, {"a", 2, 5, 0.1}};
+  CHECK(FastestDivision(engines, 150, 4, 60)->parts ==
+        Parts{{"a", 128}, {"a", 16}, {"a", 4}, {"a", 2}});
+  CHECK(FastestDivision(engines, 150, 8, 98) == std::nullopt);
+  CHECK(FastestDivision(engines, 6, 4, 60)->parts == Parts{{"a", 4}, {"a", 2}});  // not 3 x 2
+  const Engines unlike = {{"a", 4, 0, 1}, {"a", 7, 0, 1}};
+  CHECK(FastestDivision(unlike, 15, 4, 0)->parts == Parts{{"a", 4}, {"a", 4}, {"a", 7}});
 }
 
 TEST_CASE("the fastest division is the best of all divisions, on random instances") {
@@ -205,16 +233,17 @@ TEST_CASE("the fastest division is the best of all divisions, on random instance
   std::mt19937 random(1);
   for (int i = 0; i < 400; ++i) {
     CAPTURE(i);
-    const auto batch = static_cast<int64_t>(1 + random() % 7);
+    const auto batch = static_cast<int64_t>(1 + random() % 8);
+    const int64_t granularity = i % 2 == 0 ? 1 : static_cast<int64_t>(1 + random() % 4);
     const Engines engines = RandomEngines(random, batch);
-    const std::vector<Configuration> all = AllDivisions(engines, batch);
+    const std::vector<Configuration> all = AllDivisions(engines, batch, granularity);
     for (int64_t limit_bytes = 0; limit_bytes <= 320; limit_bytes += 1 + limit_bytes / 10) {
       CAPTURE(limit_bytes);
       const auto expected = BestByBruteForce(all, limit_bytes);
-      const auto found = FastestDivision(engines, batch, limit_bytes);
+      const auto found = FastestDivision(engines, batch, granularity, limit_bytes);
       REQUIRE(found.has_value() == expected.has_value());
       if (!found.has_value()) continue;
-      CheckConsistent(*found, engines, batch);
+      CheckConsistent(*found, engines, batch, granularity);
       CHECK(found->seconds == doctest::Approx(expected->seconds).epsilon(1e-9));
       CHECK(found->parts.size() == expected->parts.size());
       CHECK(found->workspace_bytes == expected->workspace_bytes);
@@ -240,14 +269,15 @@ TEST_CASE("the desirable configurations are the Pareto front of all divisions") 
   std::mt19937 random(2);
   for (int i = 0; i < 400; ++i) {
     CAPTURE(i);
-    const auto batch = static_cast<int64_t>(1 + random() % 7);
+    const auto batch = static_cast<int64_t>(1 + random() % 8);
+    const int64_t granularity = i % 2 == 0 ? 1 : static_cast<int64_t>(1 + random() % 4);
     const Engines engines = RandomEngines(random, batch);
     const auto limit_bytes = static_cast<int64_t>(random() % 320);
-    const auto expected = FrontByBruteForce(AllDivisions(engines, batch), limit_bytes);
-    const auto front = DesirableConfigurations(engines, batch, limit_bytes);
+    const auto expected = FrontByBruteForce(AllDivisions(engines, batch, granularity), limit_bytes);
+    const auto front = DesirableConfigurations(engines, batch, granularity, limit_bytes);
     REQUIRE(front.size() == expected.size());
     for (size_t k = 0; k < front.size(); ++k) {
-      CheckConsistent(front[k], engines, batch);
+      CheckConsistent(front[k], engines, batch, granularity);
       CHECK(front[k].workspace_bytes == expected[k].workspace_bytes);
       CHECK(front[k].seconds == doctest::Approx(expected[k].seconds).epsilon(1e-9));
     }
@@ -260,12 +290,13 @@ TEST_CASE("the front loses no optimum, and more workspace is never slower") {
   for (int i = 0; i < 40; ++i) {
     CAPTURE(i);
     const auto batch = static_cast<int64_t>(20 + random() % 40);
+    const int64_t granularity = 1 + i % 4;
     const Engines engines = RandomEngines(random, batch);
-    const auto front = DesirableConfigurations(engines, batch, 4000);
+    const auto front = DesirableConfigurations(engines, batch, granularity, 4000);
     CHECK(FastestThatFits(front, -1) == nullptr);
     double seconds = std::numeric_limits<double>::infinity();
     for (int64_t limit_bytes = 0; limit_bytes <= 4000; limit_bytes += 7) {
-      const auto fastest = FastestDivision(engines, batch, limit_bytes);
+      const auto fastest = FastestDivision(engines, batch, granularity, limit_bytes);
       const Configuration* const fits = FastestThatFits(front, limit_bytes);
       REQUIRE(fastest.has_value() == (fits != nullptr));
       if (fits == nullptr) continue;
@@ -283,16 +314,17 @@ TEST_CASE("undivided is never better than power-of-two, nor that than all") {
   for (int i = 0; i < 100; ++i) {
     CAPTURE(i);
     const auto batch = static_cast<int64_t>(1 + random() % 50);
+    const int64_t granularity = 1 + i % 4;
     const Engines engines = RandomEngines(random, batch);
     for (const int64_t limit_bytes : {0, 30, 100, 300, 3000}) {
       double seconds = std::numeric_limits<double>::infinity();
       for (const DivisionPolicy policy : kPolicies) {
-        const std::vector<int64_t> sizes = MicroBatchSizes(policy, batch);
+        const std::vector<int64_t> sizes = MicroBatchSizes(policy, batch, granularity);
         Engines used;
         for (const TimedEngine& engine : engines) {
           if (std::binary_search(sizes.begin(), sizes.end(), engine.batch)) used.push_back(engine);
         }
-        const auto fastest = FastestDivision(used, batch, limit_bytes);
+        const auto fastest = FastestDivision(used, batch, granularity, limit_bytes);
         CHECK((fastest.has_value() || seconds == std::numeric_limits<double>::infinity()));
         if (!fastest.has_value()) continue;
         CHECK(fastest->seconds <= seconds);

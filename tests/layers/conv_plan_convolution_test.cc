@@ -72,8 +72,10 @@ TEST_CASE("a plan is the fastest that fits, and a byte less takes the next or sa
   CHECK(PartsOf(plan(500)) == Parts{{"fast", 5}, {"fast", 5}});
   CHECK(PartsOf(plan(499)) == Parts{{"slow", 10}});
   CHECK(PartsOf(plan(300)) == Parts{{"slow", 10}});
-  CHECK(absl::IsResourceExhausted(plan(299).status()));
-  CHECK(Contains(plan(299).status(), "needs 300"));
+  CHECK(absl::IsResourceExhausted(plan(299, DivisionPolicy::kUndivided).status()));
+  CHECK(Contains(plan(299, DivisionPolicy::kUndivided).status(), "needs 300"));
+  CHECK(PartsOf(plan(299)) == Parts{{"slow", 8}, {"slow", 2}});  // not measured, but it fits
+  CHECK(Contains(plan(29).status(), "needs 30"));
   CHECK(PartsOf(plan(999, DivisionPolicy::kPowerOfTwo)) == Parts{{"slow", 10}});
   CHECK(PartsOf(plan(999, DivisionPolicy::kUndivided)) == Parts{{"slow", 10}});
 }
@@ -89,6 +91,37 @@ TEST_CASE("what was measured and the library has no more, or in more workspace, 
                                {"slow", 10, 300, 5}});
   CHECK(PartsOf(PlanConvolution(forward, {.timings = &timings}, catalog)) ==
         Parts{{"slow", 5}, {"slow", 5}});
+}
+
+TEST_CASE("an engine that the library lacks for one part is trusted with no other") {
+  GrowingCatalog catalog;
+  const StepSignature forward = TenImages(Phase::kForward);
+  const MadeUpTimings timings(
+      {{"gone", 5, 0, 0.1}, {"gone", 2, 0, 0.01}, {"slow", 5, 150, 0.6}, {"slow", 10, 300, 5}});
+  int listed = 0;
+  class CountingCatalog final : public EngineCatalog {
+   public:
+    CountingCatalog(EngineCatalog& other, int& listed) : other_(other), listed_(listed) {}
+    absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+      ++listed_;
+      return other_.Engines(signature);
+    }
+    std::string Versions() const override { return ""; }
+
+   private:
+    EngineCatalog& other_;
+    int& listed_;
+  } counting(catalog, listed);
+  CHECK(PartsOf(PlanConvolution(forward, {.timings = &timings}, counting)) ==
+        Parts{{"slow", 5}, {"slow", 5}});
+  CHECK(listed <= 4);  // the whole, the part that is gone, and the two parts that are not
+}
+
+TEST_CASE("parts alone, without the whole batch, are known by chance and not planned with") {
+  GrowingCatalog catalog;
+  const StepSignature forward = TenImages(Phase::kForward);
+  const MadeUpTimings timings({{"fast", 5, 500, 0.6}});
+  CHECK(PartsOf(PlanConvolution(forward, {.timings = &timings}, catalog)) == Parts{{"fast", 10}});
 }
 
 TEST_CASE("gradients of parameters in parts need the scratch besides, to the byte") {

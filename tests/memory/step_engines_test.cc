@@ -73,7 +73,7 @@ TEST_CASE("the first engine in order of preference that fits is taken, else the 
   CHECK(EngineOf(table.Smallest(kConvolution)) == "small");
   CHECK(table.Smallest(kConvolution).workspace_bytes == 600);
   CHECK(!table.Of(kConvolution).only_one);
-  CHECK(!table.Of(kConvolution).is_measured);
+  CHECK(!table.Of(kConvolution).configurations.front().is_measured);
 }
 
 TEST_CASE("a step that runs again has one engine both times, strict mode's, whatever is free") {
@@ -114,7 +114,7 @@ TEST_CASE("measured times decide: at every workspace the fastest, in parts where
   testing::WorkspaceCatalog catalog;
   const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
   const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
-  CHECK(table.Of(kConvolution).is_measured);
+  CHECK(table.Of(kConvolution).configurations.front().is_measured);
   CHECK(table.FirstThatFits(kConvolution, 9000).parts == std::vector<EngineUse>{{"fast", 2}});
   CHECK(table.FirstThatFits(kConvolution, 8999).parts ==
         std::vector<EngineUse>{{"fast", 1}, {"fast", 1}});
