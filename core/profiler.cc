@@ -192,7 +192,7 @@ absl::StatusOr<std::vector<void*>> Profiler::PlaceOperands(const StepSignature& 
   return operands;
 }
 
-absl::Status Profiler::MeasureNext() {
+absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
   if (done_ == total()) return absl::OutOfRangeError("every step was measured");
   const StepSignature& step = steps_[static_cast<size_t>(done_)];
   const std::string operation = SignatureText(step);
@@ -202,6 +202,7 @@ absl::Status Profiler::MeasureNext() {
   std::vector<void*> operands;  // placed when the first engine is to be measured
   std::vector<Measurement> measurements = known;
   for (const Engine& engine : engines) {
+    if (go_on != nullptr && !go_on()) return absl::CancelledError("stopped between two engines");
     const Measurement* const before = FindMeasured(known, engine.id);
     const bool again = options_.retry_failed && before != nullptr && before->failed();
     ASSIGN_OR_RETURN(const bool is_known, database_->Contains(operation, BatchOf(step), engine.id));
@@ -246,8 +247,8 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
     });
     return engines;
   }
-  const bool is_odd_part = IsDivisible(step) && !IsPowerOfTwo(batch) &&
-                           !wholes_.contains(std::pair(operation, batch));
+  const bool is_odd_part =
+      IsDivisible(step) && !IsPowerOfTwo(batch) && !wholes_.contains(std::pair(operation, batch));
   if (!is_odd_part) return engines;
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(batch)));
   std::vector<std::vector<Measurement>> around;

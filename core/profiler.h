@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,9 +68,9 @@ class Profiler {
 
   // Every engine of the next step. Errors: of the device and the database. An engine that does not
   // build or run is written down as such, and is no error unless the device is lost with it: the
-  // next profile leaves it out.
-  // OUT_OF_RANGE when all are done.
-  absl::Status MeasureNext();
+  // next profile leaves it out. OUT_OF_RANGE when all are done. CANCELLED where `go_on`, asked
+  // before each engine, says no: the step is not done, and what was measured of it is kept.
+  absl::Status MeasureNext(const std::function<bool()>& go_on = nullptr);
 
   // How long a configuration takes as it is executed, all parts and additions. Not kept. Errors:
   // INVALID_ARGUMENT where the operands are larger than what is profiled; ABORTED, with the reason,

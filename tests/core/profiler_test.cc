@@ -120,6 +120,29 @@ TEST_CASE("a profile that was stopped goes on where it was") {
   CHECK(again.known() == measured);
 }
 
+TEST_CASE("between two engines of a step it can be stopped, and keeps those before") {
+  Bench bench;
+  const auto open = [&](ProfileDatabase& database) {
+    return Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database)
+        .value();
+  };
+  ProfileDatabase database = bench.Database();
+  Profiler stopped = open(database);
+  int64_t asked = 0;
+  const auto go_on = [&] { return asked++ < 2; };
+  while (asked <= 2 && stopped.MeasureNext(go_on).ok()) {
+  }
+  CHECK(asked == 3);
+  CHECK(stopped.measured() == 2);
+  const int64_t done = stopped.done();
+  CHECK(absl::IsCancelled(stopped.MeasureNext([] { return false; })));
+  CHECK(stopped.done() == done);
+  Profiler again = open(database);
+  while (again.done() <= done) REQUIRE(again.MeasureNext().ok());
+  CHECK(again.known() == 2);
+  CHECK(again.measured() > 0);
+}
+
 TEST_CASE("parts of odd sizes are measured by engines that come near the fastest around them") {
   Bench bench;
   ProfileDatabase database = bench.Database();
