@@ -1,5 +1,6 @@
 // neap bench conv: convolutions undivided and in micro-batches, under workspace limits.
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "apps/conv_set.h"
 #include "apps/device_flag.h"
 #include "apps/flags.h"
+#include "apps/interrupt.h"
 #include "apps/measured_device.h"
 #include "apps/measuring_flags.h"
 #include "apps/net_flags.h"
@@ -102,7 +104,6 @@ ConvBenchSubject SubjectOf(const ConvBenchCommand& command, const ProfiledDevice
           .executed = !command.plan_only};
 }
 
-// Errors: CANCELLED after Ctrl-C.
 absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
   ASSIGN_OR_RETURN(const std::vector<ConvKernel> kernels, KernelsOf(command));
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
@@ -115,18 +116,22 @@ absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
   ProfileOptions options = command.measuring.options;
   options.workspace_limit_bytes = command.bench.MeasuredWorkspaceBytes(kernels);
   ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(signatures, options, *device, database));
-  ASSIGN_OR_RETURN(const bool is_whole, MeasureAll(profiler, command.net.name));
+  RETURN_IF_ERROR(MeasureAll(profiler, command.net.name));
   PrintNotices(database);
-  if (!is_whole) return absl::CancelledError("stopped");
+  command.bench.divisions = options.divisions;
+  ConvBenchReport report = {.subject = SubjectOf(command, database.device()),
+                            .result = {.kernels_asked = std::ssize(kernels)},
+                            .steps = profiler.total(),
+                            .steps_done = profiler.done()};
+  if (profiler.done() < profiler.total()) return report;
   ASSIGN_OR_RETURN(ProfileDatabase measured, open());
   const ProfiledTimings timings(std::move(measured));
-  command.bench.divisions = options.divisions;
   ConvBench bench(command.bench, timings, device->backend(),
                   [&](const StepSignature& signature, const Configuration& configuration) {
                     return profiler.MedianSeconds(signature, configuration);
                   });
-  ASSIGN_OR_RETURN(ConvBenchResult result, bench.Run(kernels));
-  return ConvBenchReport{SubjectOf(command, database.device()), std::move(result)};
+  ASSIGN_OR_RETURN(report.result, bench.Run(kernels));
+  return report;
 }
 
 // At each kernel's own batch: parts of it are known by chance where only a smaller one was
@@ -166,23 +171,23 @@ absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args) {
   FlagSet flags("neap bench conv [flags]",
                 "Times convolutions on a device, undivided and divided into micro-batches: the "
                 "fastest that fits\neach limit, as executed, and one workspace divided among all "
-                "kernels. Measures engines first\nwhere the database lacks them.");
+                "kernels. Measures engines first\nwhere the database lacks them. Stopped by "
+                "Ctrl-C, it says so of the kernels that were done.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {
     Print(flags.HelpText());
     return 0;
   }
-  const absl::StatusOr<ConvBenchReport> report =
-      command.plan_only ? Predict(command) : Measure(command);
-  if (absl::IsCancelled(report.status())) return kExitInterrupted;
-  RETURN_IF_ERROR(report.status());
+  ASSIGN_OR_RETURN(const ConvBenchReport report,
+                   command.plan_only ? Predict(command) : Measure(command));
   // First: what took minutes must not be lost to a file that cannot be written.
-  command.json ? PrintJson(ToJson(*report)) : Print(ToText(*report));
-  if (!command.csv_path.empty())
-    RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(report->result)));
+  command.json ? PrintJson(ToJson(report)) : Print(ToText(report));
+  if (!command.csv_path.empty() && !report.result.kernels.empty())
+    RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(report.result)));
+  if (!report.result.is_whole()) return InterruptedExitCode();
   if (!command.chart_path.empty())
-    RETURN_IF_ERROR(WriteTextFile(command.chart_path, SpeedupChart(*report)));
+    RETURN_IF_ERROR(WriteTextFile(command.chart_path, SpeedupChart(report)));
   return 0;
 }
 

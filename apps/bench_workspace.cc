@@ -106,7 +106,6 @@ absl::StatusOr<std::vector<WorkspaceRun>> RunAll(WorkspaceBench& bench, const st
     return true;
   });
   if (runs.ok()) line.Show(static_cast<int64_t>(runs->size()), bench.size());
-  if (runs.ok() || done > 0) line.End();
   return runs;
 }
 
@@ -157,7 +156,7 @@ absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
   // First: what took minutes must not be lost to a file that cannot be written.
   PrintReport(command, report);
   if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(report)));
-  return report.is_whole() ? 0 : kExitInterrupted;
+  return report.is_whole() ? 0 : InterruptedExitCode();
 }
 
 }  // namespace neap::apps

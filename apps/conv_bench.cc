@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "apps/interrupt.h"
-#include "apps/progress.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/conv/workspace_division.h"
 #include "neap/layers/divisible_step.h"
@@ -60,10 +59,19 @@ int64_t ConvBenchOptions::MeasuredWorkspaceBytes(const std::vector<ConvKernel>& 
 
 absl::StatusOr<ConvBenchResult> ConvBench::Run(const std::vector<ConvKernel>& kernels) {
   WatchForInterrupt();
-  ProgressLine line(execute_ ? "execute" : "choose", "kernels");
-  ConvBenchResult result = {.limits_bytes = options_.limits_bytes};
+  ConvBenchResult result = {.limits_bytes = options_.limits_bytes,
+                            .kernels_asked = std::ssize(kernels)};
+  const absl::Status status = Fill(kernels, result);
+  if (!absl::IsCancelled(status)) RETURN_IF_ERROR(status);
+  result.engines_left_out = static_cast<int64_t>(left_out_.size());
+  line_.Show(std::ssize(result.kernels), result.kernels_asked);
+  line_.End();
+  return result;
+}
+
+absl::Status ConvBench::Fill(const std::vector<ConvKernel>& kernels, ConvBenchResult& result) {
   for (const ConvKernel& kernel : kernels) {
-    line.Show(static_cast<int64_t>(result.kernels.size()), static_cast<int64_t>(kernels.size()));
+    line_.Show(std::ssize(result.kernels), result.kernels_asked);
     ASSIGN_OR_RETURN(ConvTimes times, AtLimits(kernel));
     result.kernels.push_back(std::move(times));
   }
@@ -73,10 +81,7 @@ absl::StatusOr<ConvBenchResult> ConvBench::Run(const std::vector<ConvKernel>& ke
   while (absl::IsAborted(workspace.status())) workspace = Compare(kernels);
   RETURN_IF_ERROR(workspace.status());
   result.workspace = *std::move(workspace);
-  result.engines_left_out = static_cast<int64_t>(left_out_.size());
-  line.Show(static_cast<int64_t>(kernels.size()), static_cast<int64_t>(kernels.size()));
-  line.End();
-  return result;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<TimedEngine>> ConvBench::PartsOf(const ConvKernel& kernel,
@@ -207,9 +212,9 @@ absl::Status ConvBench::LeaveOut(const ConvKernel& kernel, const Configuration& 
   ASSIGN_OR_RETURN(const std::vector<EngineUse> failed, FindFailing(kernel, configuration));
   for (const EngineUse& use : failed) {
     left_out_.emplace(SignatureText(kernel.signature), use);
-    absl::FPrintF(stderr, "\nneap: %s %s: left out '%s' on %d images%s: %s\n", kernel.name,
-                  Name(kernel.signature.phase), use.engine, use.batch,
-                  use.adds ? ", adding to gradients" : "", reason.message());
+    line_.Say(absl::StrFormat("neap: %s %s: left out '%s' on %d images%s: %s", kernel.name,
+                              Name(kernel.signature.phase), use.engine, use.batch,
+                              use.adds ? ", adding to gradients" : "", reason.message()));
   }
   return absl::OkStatus();
 }

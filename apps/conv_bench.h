@@ -29,6 +29,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "apps/conv_set.h"
+#include "apps/progress.h"
 #include "neap/core/units.h"
 #include "neap/layers/conv/configuration.h"
 #include "neap/layers/conv/micro_batching.h"
@@ -92,13 +93,17 @@ struct WorkspaceComparison {
   std::optional<double> speedup() const;
 };
 
+// Until Ctrl-C: the kernels that were done and, of the rest, nothing.
 struct ConvBenchResult {
   std::vector<int64_t> limits_bytes;
+  int64_t kernels_asked = 0;
   std::vector<ConvTimes> kernels;
   std::vector<LimitTotal> totals;  // parallel to the limits
-  WorkspaceComparison workspace;
+  std::optional<WorkspaceComparison> workspace = {};
   // They did not build or run: of a kernel and a batch each, writing or adding to gradients.
   int64_t engines_left_out = 0;
+
+  bool is_whole() const { return workspace.has_value(); }
 };
 
 struct ConvBenchOptions {
@@ -122,10 +127,11 @@ class ConvBench {
       : options_(std::move(options)),
         timings_(&timings),
         catalog_(&catalog),
-        execute_(std::move(execute)) {}
+        execute_(std::move(execute)),
+        line_(execute_ ? "execute" : "choose", "kernels") {}
 
-  // At least one kernel. On stderr a line of progress, and one for each engine that is left out.
-  // Errors: CANCELLED after Ctrl-C; of the catalog; of execution but ABORTED.
+  // At least one kernel. On stderr its progress, and a line for each engine that is left out. After
+  // Ctrl-C no more than what was done. Errors: of the catalog; of execution but ABORTED.
   absl::StatusOr<ConvBenchResult> Run(const std::vector<ConvKernel>& kernels);
 
  private:
@@ -134,6 +140,8 @@ class ConvBench {
     const ConvKernel* kernel = nullptr;
     const Configuration* configuration = nullptr;
   };
+  // CANCELLED after Ctrl-C.
+  absl::Status Fill(const std::vector<ConvKernel>& kernels, ConvBenchResult& result);
   // What there is to choose from.
   absl::StatusOr<std::vector<TimedEngine>> PartsOf(const ConvKernel& kernel,
                                                    DivisionPolicy divisions);
@@ -161,6 +169,7 @@ class ConvBench {
   const KernelTimings* timings_;
   EngineCatalog* catalog_;
   Execute execute_;
+  ProgressLine line_;
   // By operation and batch.
   absl::flat_hash_set<std::pair<std::string, EngineUse>> left_out_;
   // By operation and configuration.

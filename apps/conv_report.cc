@@ -1,10 +1,12 @@
 #include "apps/conv_report.h"
 
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "apps/interrupt.h"
 #include "neap/core/units.h"
 
 namespace neap::apps {
@@ -82,6 +84,29 @@ std::string WorkspaceText(const WorkspaceComparison& c) {
       "solved in %.1f ms\n",
       FormatBytes(c.used_bytes), 100 * c.gap, c.variables, Ms(c.solver_seconds));
   return text;
+}
+
+std::string TablesText(const ConvBenchResult& result, bool executed) {
+  std::string text = executed ? "ms as executed (as predicted)\n\n"
+                              : "ms as predicted from the database; nothing was executed\n\n";
+  text += Row("limit", "undivided", "divided (WR)", "speedup", "   workspace  configuration");
+  for (const ConvTimes& times : result.kernels) text += KernelText(times, result.limits_bytes);
+  if (!result.totals.empty()) text += "all kernels, each as often as it occurs\n";
+  for (size_t i = 0; i < result.totals.size(); ++i)
+    text += TotalText(result.totals[i], result.limits_bytes[i]);
+  if (result.workspace.has_value()) text += WorkspaceText(*result.workspace);
+  return text;
+}
+
+std::string StoppedText(const ConvBenchReport& report) {
+  if (report.result.is_whole()) return "";
+  if (report.steps_done < report.steps) {
+    return InterruptedText(report.steps_done, report.steps, "steps of measuring") +
+           "; started again, it goes on where it was\n";
+  }
+  return InterruptedText(std::ssize(report.result.kernels), report.result.kernels_asked,
+                         "kernels") +
+         "; started again, it measures no more engines, and times all kernels\n";
 }
 
 Json TimesJson(const ConvSeconds& seconds) {
@@ -165,17 +190,10 @@ std::string SpeedupText(const std::optional<double>& speedup) {
 
 std::string ToText(const ConvBenchReport& report) {
   const ConvBenchResult& result = report.result;
-  std::string text = absl::StrFormat("convolutions of %s (%s)\n%s\n\n", Title(report.subject),
-                                     report.subject.versions,
-                                     report.subject.executed ? "ms as executed (as predicted)"
-                                                             : "ms as predicted from the "
-                                                               "database; nothing was executed");
-  text += Row("limit", "undivided", "divided (WR)", "speedup", "   workspace  configuration");
-  for (const ConvTimes& times : result.kernels) text += KernelText(times, result.limits_bytes);
-  text += "all kernels, each as often as it occurs\n";
-  for (size_t i = 0; i < result.totals.size(); ++i)
-    text += TotalText(result.totals[i], result.limits_bytes[i]);
-  return text + WorkspaceText(result.workspace) + LeftOutText(result.engines_left_out);
+  std::string text =
+      absl::StrFormat("convolutions of %s (%s)\n", Title(report.subject), report.subject.versions);
+  if (!result.kernels.empty()) text += TablesText(result, report.subject.executed);
+  return text + LeftOutText(result.engines_left_out) + StoppedText(report);
 }
 
 Json ToJson(const ConvBenchReport& report) {
@@ -193,9 +211,14 @@ Json ToJson(const ConvBenchReport& report) {
           {"device", report.subject.device},
           {"versions", report.subject.versions},
           {"executed", report.subject.executed},
+          {"interrupted", !result.is_whole()},
+          {"steps", report.steps},
+          {"steps_done", report.steps_done},
+          {"kernels_asked", result.kernels_asked},
           {"kernels", std::move(kernels)},
           {"totals", std::move(totals)},
-          {"workspace_division", WorkspaceJson(result.workspace)},
+          {"workspace_division",
+           result.workspace.has_value() ? WorkspaceJson(*result.workspace) : Json()},
           {"engines_left_out", result.engines_left_out}};
 }
 

@@ -18,9 +18,11 @@ struct ConvBenchSubject {
   bool executed = true;  // else times are predictions alone
 };
 
+// First steps are measured, then kernels are timed; after Ctrl-C not all of either.
 struct ConvBenchReport {
   ConvBenchSubject subject;
-  ConvBenchResult result;
+  ConvBenchResult result = {};
+  int64_t steps = 0, steps_done = 0;  // of measuring
 };
 
 // "alexnet, batch 256, tf32 nchw, parts power-of-two, on NVIDIA H200", and ", predicted" where

@@ -1,12 +1,24 @@
-// Ctrl-C (and SIGTERM) as a question that can be asked between two steps.
+// Ctrl-C (and SIGTERM) as a question that can be asked between two measurements or steps.
 //
-// The first signal only makes Interrupted() true; a second Ctrl-C ends the process as usual, for
-// whoever does not want to wait for the step.
+// The first signal makes Interrupted() true and is answered at once, by a line on stderr: what is
+// at hand may take minutes. A second Ctrl-C ends the process as if nobody watched, for whoever does
+// not want to wait; files are safe against that. A second SIGTERM changes nothing.
+//
+//   WatchForInterrupt();
+//   while (step < last && !Interrupted()) Take(step++);
+//   return step < last ? InterruptedExitCode() : 0;
 #pragma once
+
+#include <cstdint>
+#include <string>
 
 namespace neap::apps {
 
 void WatchForInterrupt();
 bool Interrupted();
+// 130 after Ctrl-C, 143 after SIGTERM: what a shell says of a process that the signal ended.
+int InterruptedExitCode();
+// "interrupted after 3 of 14 kernels"
+std::string InterruptedText(int64_t done, int64_t total, const std::string& unit);
 
 }  // namespace neap::apps

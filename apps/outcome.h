@@ -1,7 +1,7 @@
 // How a subcommand ends: a status, and the process's exit code for it.
 //
 // 0 it did what was asked, 1 it could not, 2 the command line makes no sense, 130 stopped by
-// Ctrl-C.
+// Ctrl-C, 143 by SIGTERM (apps/interrupt.h).
 #pragma once
 
 #include <string>
@@ -11,8 +11,6 @@
 #include "absl/status/statusor.h"
 
 namespace neap::apps {
-
-inline constexpr int kExitInterrupted = 130;
 
 // INVALID_ARGUMENT, marked so that the process exits with 2.
 absl::Status BadUsage(const std::string& message);

@@ -10,6 +10,7 @@
 #include "apps/device_flag.h"
 #include "apps/engine_list.h"
 #include "apps/flags.h"
+#include "apps/interrupt.h"
 #include "apps/measured_device.h"
 #include "apps/measuring_flags.h"
 #include "apps/net_flags.h"
@@ -52,9 +53,11 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
 }
 
 struct Result {
-  bool is_whole = true;
   int64_t merged_rows = 0;
-  int64_t measured = 0, known = 0, failed = 0;
+  int64_t steps = 0, steps_done = 0;            // fewer after Ctrl-C
+  int64_t measured = 0, known = 0, failed = 0;  // engines
+
+  bool is_whole() const { return steps_done == steps; }
 };
 
 // Those of a session: of training, and of evaluation.
@@ -80,7 +83,9 @@ absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& d
   if (command.workspace_limit_bytes.has_value())
     options.workspace_limit_bytes = *command.workspace_limit_bytes;
   ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(kernels, options, device, database));
-  ASSIGN_OR_RETURN(result.is_whole, MeasureAll(profiler, command.net.name));
+  RETURN_IF_ERROR(MeasureAll(profiler, command.net.name));
+  result.steps = profiler.total();
+  result.steps_done = profiler.done();
   result.measured = profiler.measured();
   result.known = profiler.known();
   result.failed = profiler.failed();
@@ -145,7 +150,9 @@ void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
                       {"known", result.known},
                       {"failed", result.failed},
                       {"merged", result.merged_rows},
-                      {"complete", result.is_whole},
+                      {"interrupted", !result.is_whole()},
+                      {"steps", result.steps},
+                      {"steps_done", result.steps_done},
                       {"operations", counts.operations},
                       {"rows", counts.rows}});
   }
@@ -155,6 +162,10 @@ void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
   if (result.failed > 0) {
     Print(
         absl::StrFormat("%d engines did not run; the database says why (--csv)\n", result.failed));
+  }
+  if (!result.is_whole()) {
+    Print(InterruptedText(result.steps_done, result.steps, "steps") +
+          "; started again, it goes on where it was\n");
   }
 }
 
@@ -177,7 +188,7 @@ absl::StatusOr<int> RunMeasuring(ProfileCommand& command) {
   PrintNotices(database);
   ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
   PrintResult(command, database, counts, result);
-  return result.is_whole ? 0 : kExitInterrupted;
+  return result.is_whole() ? 0 : InterruptedExitCode();
 }
 
 // What has to do with no device: merging, and writing a table.

@@ -1,7 +1,11 @@
 #include "apps/progress.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,33 +13,73 @@
 #include "neap/core/status_macros.h"
 
 namespace neap::apps {
+namespace {
 
-void ProgressLine::Show(int64_t done, int64_t total, const std::string& more) {
+std::string Bar(int64_t done, int64_t total) {
   constexpr int64_t kWidth = 32;
   const auto filled = static_cast<size_t>(done * kWidth / std::max<int64_t>(total, 1));
-  const std::string text = absl::StrFormat("%s [%s%s] %d/%d %s%s", what_, std::string(filled, '#'),
-                                           std::string(kWidth - filled, '.'), done, total, unit_,
-                                           more.empty() ? "" : absl::StrCat(", ", more));
-  absl::FPrintF(stderr, "\r%-*s", width_, text);
-  width_ = static_cast<int>(text.size());
-  std::fflush(stderr);
+  return absl::StrCat("[", std::string(filled, '#'), std::string(kWidth - filled, '.'), "]");
 }
 
-void ProgressLine::End() const { std::fputs("\n", stderr); }
+// What fits a line of the terminal: no carriage return goes back further.
+size_t Columns() {
+  winsize size = {};
+  const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size_t{size.ws_col} - 1 : std::numeric_limits<size_t>::max();
+}
 
-absl::StatusOr<bool> MeasureAll(Profiler& profiler, const std::string& what) {
+}  // namespace
+
+bool LogPace::IsDue(int64_t done, int64_t total, Time now) {
+  constexpr auto kInterval = std::chrono::seconds(30);
+  const int64_t tenths = done * 10 / std::max<int64_t>(total, 1);
+  if (last_.has_value() && (tenths <= tenths_ || now - *last_ < kInterval)) return false;
+  last_ = now;
+  tenths_ = tenths;
+  return true;
+}
+
+ProgressLine::ProgressLine(std::string what, std::string unit)
+    : what_(std::move(what)), unit_(std::move(unit)), is_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+void ProgressLine::Show(int64_t done, int64_t total, const std::string& more) {
+  std::string text =
+      absl::StrFormat("%s%s %d/%d %s%s", what_, is_terminal_ ? " " + Bar(done, total) : ":", done,
+                      total, unit_, more.empty() ? "" : absl::StrCat(", ", more));
+  if (is_terminal_) {
+    text.resize(std::min(text.size(), Columns()));
+    absl::FPrintF(stderr, "\r%-*s", static_cast<int>(shown_.size()), text);
+    is_open_ = true;
+  } else if (pace_.IsDue(done, total, std::chrono::steady_clock::now())) {
+    absl::FPrintF(stderr, "%s\n", text);
+    is_open_ = false;
+  } else if (text != shown_) {
+    is_open_ = true;
+  }
+  shown_ = std::move(text);
+}
+
+void ProgressLine::Say(const std::string& message) {
+  if (is_terminal_) End();
+  absl::FPrintF(stderr, "%s\n", message);
+}
+
+void ProgressLine::End() {
+  if (is_open_) absl::FPrintF(stderr, "%s\n", is_terminal_ ? "" : shown_);
+  is_open_ = false;
+}
+
+absl::Status MeasureAll(Profiler& profiler, const std::string& what) {
   WatchForInterrupt();
   ProgressLine line(absl::StrCat("profile ", what), "steps");
   const auto show = [&] {
     line.Show(profiler.done(), profiler.total(), absl::StrCat(profiler.measured(), " engines"));
+    return !Interrupted();
   };
-  while (profiler.done() < profiler.total() && !Interrupted()) {
-    show();
-    RETURN_IF_ERROR(profiler.MeasureNext());
-  }
+  absl::Status status;
+  while (status.ok() && profiler.done() < profiler.total()) status = profiler.MeasureNext(show);
   show();
-  line.End();
-  return profiler.done() == profiler.total();
+  return absl::IsCancelled(status) ? absl::OkStatus() : status;
 }
 
 }  // namespace neap::apps

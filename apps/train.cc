@@ -174,7 +174,7 @@ class Training {
       summary.end.interrupted = !summary.accuracy.has_value();
     }
     report.End(summary);
-    return summary.end.interrupted ? kExitInterrupted : 0;
+    return summary.end.interrupted ? InterruptedExitCode() : 0;
   }
 
   // Nothing where no step was timed.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/interrupt.h"
 #include "neap/core/units.h"
 
 namespace neap::apps {
@@ -83,7 +84,9 @@ std::string UnmeasuredText(const WorkspaceReport& report) {
 
 std::string StoppedText(const WorkspaceReport& report) {
   if (report.is_whole()) return "";
-  return absl::StrFormat("\nstopped after %d of %d plans\n", report.runs.size(), report.plans);
+  const auto done = static_cast<int64_t>(report.runs.size());
+  return absl::StrCat("\n", InterruptedText(done, report.plans, "plans"),
+                      "; started again, it begins with the first\n");
 }
 
 Json OrNull(const std::optional<double>& number) {
@@ -156,8 +159,8 @@ Json ToJson(const WorkspaceReport& report) {
   return {{"bench", "workspace"},    {"net", report.net},
           {"format", report.format}, {"policy", report.policy},
           {"device", report.device}, {"versions", report.versions},
-          {"rules", report.rules},   {"complete", report.is_whole()},
-          {"runs", std::move(runs)}};
+          {"rules", report.rules},   {"interrupted", !report.is_whole()},
+          {"plans", report.plans},   {"runs", std::move(runs)}};
 }
 
 std::string ToCsv(const WorkspaceReport& report) {

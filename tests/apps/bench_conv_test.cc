@@ -238,8 +238,8 @@ TEST_CASE("bench conv's table has the numbers of the CSV that it wrote") {
     CHECK(outcome.out.find(absl::StrFormat("%.2fx", std::stod(fields[13]))) != std::string::npos);
     CHECK(outcome.out.find(fields[12] + "\n") != std::string::npos);
   }
-  CHECK(outcome.err.find("profile lenet [") != std::string::npos);
-  CHECK(outcome.err.find("] 5/5 kernels\n") != std::string::npos);
+  CHECK(outcome.err.find("profile lenet: ") != std::string::npos);
+  CHECK(outcome.err.find("execute: 5/5 kernels\n") != std::string::npos);
 }
 
 // Tags that open and close in order, attributes in quotes, nothing loose.

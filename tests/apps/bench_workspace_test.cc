@@ -123,20 +123,20 @@ TEST_CASE("bench workspace that is stopped says what was done by then") {
   const Bench bench;
   for (const std::string form : {"--per-step", "--json"}) {
     // In 64 KiB nothing fits; the first training would take days.
-    Process process = Process::Start(bench.Command({"--steps", "1000000", form}));
-    while (process.Running() &&
-           process.Errors().find("12/24 plans, 256.000 MiB, batch 4, best") == std::string::npos)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    Process process = Process::StartOnTerminal(bench.Command({"--steps", "1000000", form}));
+    process.AwaitErrors("12/24 plans, 256.000 MiB, batch 4, best");
     process.Signal(SIGINT);
     const Outcome outcome = process.Wait();
     CHECK(outcome.exit_code == 130);
     CHECK(bench.Csv().size() == 1 + 12);
     if (form == "--json") {
       const Json report = Json::parse(outcome.out);
-      CHECK(report.at("complete") == false);
+      CHECK(report.at("interrupted") == true);
+      CHECK(report.at("plans") == 24);
       CHECK(report.at("runs").size() == 12);
     } else {
-      CHECK(outcome.out.find("\nstopped after 12 of 24 plans\n") != std::string::npos);
+      CHECK(outcome.out.find("\ninterrupted after 12 of 24 plans; started again, it begins with "
+                             "the first\n") != std::string::npos);
     }
   }
 }
@@ -157,7 +157,7 @@ TEST_CASE("a table that was stopped in the middle of a line ends there") {
                   "   batch                  best                  gain\n"
                   "       4             2.0 (1.0)             4.0 (2.0)\n"
                   "       8             6.0 (3.0)\n"
-                  "\nstopped after 3 of 8 plans\n") != std::string::npos);
+                  "\ninterrupted after 3 of 8 plans; ") != std::string::npos);
 }
 
 // Two engines for every convolution of LeNet's at this batch, the faster in more workspace.
@@ -193,7 +193,7 @@ TEST_CASE("without its library a device that is not there has the engines that w
     const Json report = RunForJson(Joined(command, device)).at(0);
     CHECK(report.at("device") == "NVIDIA H200");
     CHECK(report.at("versions") == "cuDNN 9");
-    CHECK(report.at("complete") == true);
+    CHECK(report.at("interrupted") == false);
     for (const Json& run : report.at("runs")) {
       CHECK(run.at("measured_kernels").get<int64_t>() >= 5);
       for (const Json& step : run.at("steps")) {

@@ -3,11 +3,16 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "absl/strings/str_split.h"
 
@@ -26,6 +31,18 @@ void Redirect(const std::string& path, int to) {
   if (file < 0 || dup2(file, to) < 0) _exit(127);
 }
 
+// Until nobody has the near end any more.
+void CopyTerminal(int far, const std::string& path) {
+  std::ofstream copy(path, std::ios::binary | std::ios::trunc);
+  std::array<char, 4096> bytes = {};
+  for (;;) {
+    const ssize_t count = read(far, bytes.data(), bytes.size());
+    if (count <= 0) break;
+    copy.write(bytes.data(), count).flush();
+  }
+  close(far);
+}
+
 }  // namespace
 
 Process Process::Start(const std::vector<std::string>& args) {
@@ -34,20 +51,41 @@ Process Process::Start(const std::vector<std::string>& args) {
 
 Process Process::StartCommand(const std::string& path, const std::vector<std::string>& args) {
   Process process;
-  const std::string out = process.directory_->File("out");
-  const std::string err = process.directory_->File("err");
+  process.Launch(path, args, /*terminal=*/-1);
+  return process;
+}
+
+Process Process::StartOnTerminal(const std::vector<std::string>& args) {
+  const int far = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  REQUIRE(far >= 0);
+  REQUIRE((grantpt(far) == 0 && unlockpt(far) == 0));
+  const int near = open(ptsname(far), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  REQUIRE(near >= 0);
+  termios raw = {};
+  cfmakeraw(&raw);
+  REQUIRE(tcsetattr(near, TCSANOW, &raw) == 0);
+  Process process;
+  process.Launch(CommandPath(), args, near);
+  close(near);
+  process.copying_ =
+      std::async(std::launch::async, CopyTerminal, far, process.directory_->File("err"));
+  return process;
+}
+
+void Process::Launch(const std::string& path, const std::vector<std::string>& args, int terminal) {
+  const std::string out = directory_->File("out");
+  const std::string err = directory_->File("err");
   std::vector<char*> argv = {const_cast<char*>(path.c_str())};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
-  process.pid_ = fork();
-  REQUIRE(process.pid_ >= 0);
-  if (process.pid_ == 0) {
-    Redirect(out, STDOUT_FILENO);
-    Redirect(err, STDERR_FILENO);
-    execv(path.c_str(), argv.data());
-    _exit(127);
-  }
-  return process;
+  pid_ = fork();
+  REQUIRE(pid_ >= 0);
+  if (pid_ != 0) return;
+  Redirect(out, STDOUT_FILENO);
+  if (terminal < 0) Redirect(err, STDERR_FILENO);
+  if (terminal >= 0 && dup2(terminal, STDERR_FILENO) < 0) _exit(127);
+  execv(path.c_str(), argv.data());
+  _exit(127);
 }
 
 void Process::Signal(int signal) const { kill(pid_, signal); }
@@ -67,9 +105,20 @@ std::string Process::Errors() const {
   return std::filesystem::exists(err) ? ReadText(err) : "";
 }
 
+void Process::AwaitErrors(const std::string& text) {
+  bool running = true;
+  while (running && Errors().find(text) == std::string::npos) {
+    running = Running();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  INFO("stderr: ", Errors());
+  CHECK(Errors().find(text) != std::string::npos);
+}
+
 Outcome Process::Wait() {
   if (!ended_) REQUIRE(waitpid(pid_, &status_, 0) == pid_);
   ended_ = true;
+  if (copying_.valid()) copying_.get();
   Outcome outcome = {.out = Output(), .err = Errors()};
   if (WIFEXITED(status_)) outcome.exit_code = WEXITSTATUS(status_);
   if (WIFSIGNALED(status_)) outcome.signal = WTERMSIG(status_);

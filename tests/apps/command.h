@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 #include <sys/types.h>
 
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +21,10 @@
 #include "tests/source_tree.h"
 
 namespace neap::testing {
+
+// What a command says on stderr when it is told to stop.
+inline constexpr char kStopping[] =
+    "neap: stopping after what is at hand; Ctrl-C again ends it at once\n";
 
 struct Outcome {
   int exit_code = -1;  // of a process that ended by itself
@@ -33,19 +38,27 @@ class Process {
   static Process Start(const std::vector<std::string>& args);
   // Another command, by its path.
   static Process StartCommand(const std::string& path, const std::vector<std::string>& args);
+  // `neap` with a terminal for stderr, whose lines end as they were written.
+  static Process StartOnTerminal(const std::vector<std::string>& args);
   void Signal(int signal) const;
   bool Running();
   // What it has printed so far.
   std::string Output() const;
   std::string Errors() const;
+  // Until stderr has this. Fails where the process ends without.
+  void AwaitErrors(const std::string& text);
   Outcome Wait();
 
  private:
   Process() = default;
+  // `terminal` of -1: its own stderr, a file.
+  void Launch(const std::string& path, const std::vector<std::string>& args, int terminal);
+
   pid_t pid_ = 0;
   int status_ = 0;
   bool ended_ = false;
   std::unique_ptr<ScratchDirectory> directory_ = std::make_unique<ScratchDirectory>();
+  std::future<void> copying_;  // from the terminal to where Errors() reads
 };
 
 Outcome RunNeap(const std::vector<std::string>& args);

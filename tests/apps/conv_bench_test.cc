@@ -116,7 +116,7 @@ TEST_CASE("one workspace for all kernels goes where it buys most") {
   Executions executions;
   // 65 bytes for each: none of eight images has its 80. Together they let three of them.
   const ConvBenchResult result = Run({.limits_bytes = {80}, .total_bytes = 260}, executions);
-  const WorkspaceComparison& workspace = result.workspace;
+  const WorkspaceComparison& workspace = *result.workspace;
   CHECK(workspace.kernels == 4);
   CHECK(workspace.limit_bytes() == 65);
   CHECK(workspace.separate->predicted == 3 * 8 + 4);
@@ -128,8 +128,8 @@ TEST_CASE("one workspace for all kernels goes where it buys most") {
 
 TEST_CASE("a total that no division fits has no times") {
   Executions executions;
-  const WorkspaceComparison workspace =
-      Run({.limits_bytes = {80}, .total_bytes = 39}, executions).workspace;
+  const ConvBenchResult result = Run({.limits_bytes = {80}, .total_bytes = 39}, executions);
+  const WorkspaceComparison& workspace = *result.workspace;
   CHECK(!workspace.separate.has_value());
   CHECK(!workspace.divided.has_value());
   CHECK(!workspace.speedup().has_value());
@@ -193,7 +193,7 @@ TEST_CASE("an engine that does not run is left out, and the choice made again wi
   CHECK(!at.undivided.has_value());
   CHECK(at.divided->seconds.predicted == 8);
   CHECK(result.totals[0].left_out == 3);
-  CHECK(result.workspace.divided->predicted == 3 * 8);
+  CHECK(result.workspace->divided->predicted == 3 * 8);
   const ConvBenchReport report = {.subject = {}, .result = result};
   CHECK(ToText(report).find("\n1 engine left out: ") != std::string::npos);
   CHECK(ToJson(report).at("engines_left_out") == 1);
@@ -205,7 +205,7 @@ TEST_CASE("the division of one workspace is made again without an engine that do
   const ConvBenchResult result = executions.Run({.limits_bytes = {40}, .total_bytes = 240});
   CHECK(executions.configurations == std::vector<std::string>{"2 x 4 e,1", "e,1", "8 x 1 e,1"});
   CHECK(result.engines_left_out == 1);
-  CHECK(result.workspace.divided->executed == 2 * 3 * 8);
+  CHECK(result.workspace->divided->executed == 2 * 3 * 8);
 }
 
 TEST_CASE("where every engine fails there is a dash, and the bench goes on") {
@@ -218,7 +218,7 @@ TEST_CASE("where every engine fails there is a dash, and the bench goes on") {
   const ConvBenchResult result = bench.Run(SomeKernels()).value();
   CHECK(result.engines_left_out == 4);  // 8, 4, 2 and 1 images; the kernels are one operation
   CHECK(!result.totals[0].speedup().has_value());
-  CHECK(!result.workspace.divided.has_value());
+  CHECK(!result.workspace->divided.has_value());
 }
 
 // The fastest for eight images are six of one engine and two of another.

@@ -36,7 +36,7 @@ TEST_CASE("a second profile measures nothing, and plans are made by what was mea
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
   const Json first = RunForJson(Profile(database)).at(0);
-  CHECK(first.at("complete") == true);
+  CHECK(first.at("interrupted") == false);
   CHECK(first.at("known") == 0);
   CHECK(first.at("failed") == 0);
   CHECK(first.at("measured").get<int>() > first.at("operations").get<int>());
@@ -84,7 +84,7 @@ TEST_CASE("plans of the program of evaluation are made of measured times, too") 
       command = Joined(command, {"--depth", depth});
       options.depth = std::stoi(depth);
     }
-    CHECK(RunForJson(command).at(0).at("complete") == true);
+    CHECK(RunForJson(command).at(0).at("interrupted") == false);
     const Program program =
         BuildProgram(nets::Build(net, options).value(), {.mode = Mode::kInference}).value();
     ProfileDatabase database = ProfileDatabase::OpenToRead(
@@ -238,7 +238,7 @@ TEST_CASE("a database that is none is set aside by who measures, and refused by 
   CHECK(ReadText(path) == text);
   CheckRefused({"plan", "lenet", "--device", "cpu", "--database", directory.File("absent.db")}, 1,
                {"absent.db"});
-  CHECK(RunForJson(Profile(path)).at(0).at("complete") == true);
+  CHECK(RunForJson(Profile(path)).at(0).at("interrupted") == false);
   CHECK(ReadText(path + ".set-aside-1") == text);
 }
 

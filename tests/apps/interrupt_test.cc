@@ -1,0 +1,148 @@
+// Commands that are told to stop, as processes of their own.
+#include "apps/interrupt.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/apps/command.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<std::string> ProfileLenet(const std::string& database) {
+  return {"profile",     "lenet",     "--device",  "cpu", "--batch",    "4",
+          "--divisions", "undivided", "--samples", "20",  "--database", database};
+}
+
+// The first measurement alone takes minutes.
+Process StartSlowProfile(const std::string& database) {
+  Process process =
+      Process::Start({"profile", "alexnet", "--device", "cpu", "--batch", "64", "--divisions",
+                      "undivided", "--samples", "1000", "--database", database});
+  process.AwaitErrors("profile alexnet: 0/");
+  return process;
+}
+
+// Longer than what counts as one signal.
+void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }
+
+TEST_CASE("the first Ctrl-C is answered at once, the second ends the process by that signal") {
+  const ScratchDirectory directory;
+  Process process = StartSlowProfile(directory.File("profile.db"));
+  process.Signal(SIGINT);
+  process.Signal(SIGINT);  // as timeout(1) does: still the first
+  process.AwaitErrors(kStopping);
+  Pause();
+  CHECK(process.Running());
+  process.Signal(SIGINT);
+  const Outcome outcome = process.Wait();
+  CHECK(outcome.signal == SIGINT);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err.ends_with(kStopping));
+}
+
+TEST_CASE("a second SIGTERM changes nothing, and Ctrl-C after it ends the process") {
+  const ScratchDirectory directory;
+  Process process = StartSlowProfile(directory.File("profile.db"));
+  process.Signal(SIGTERM);
+  process.AwaitErrors(kStopping);
+  Pause();
+  process.Signal(SIGTERM);
+  Pause();
+  CHECK(process.Running());
+  process.Signal(SIGINT);
+  const Outcome outcome = process.Wait();
+  CHECK(outcome.signal == SIGINT);
+  CHECK(outcome.err.find(kStopping) == outcome.err.rfind(kStopping));
+}
+
+TEST_CASE("a profile that is stopped between engines says how far it came, and goes on there") {
+  const ScratchDirectory directory;
+  const std::string database = directory.File("profile.db");
+  const std::vector<std::string> command = ProfileLenet(database);
+  Process first = Process::StartOnTerminal(command);
+  first.AwaitErrors(" 1/");
+  first.Signal(SIGINT);
+  const Outcome outcome = first.Wait();
+  CHECK(outcome.exit_code == 130);
+  CHECK(outcome.err.find("\n" + std::string(kStopping)) != std::string::npos);
+  CHECK(outcome.out.find("\ninterrupted after ") != std::string::npos);
+  CHECK(outcome.out.ends_with(" steps; started again, it goes on where it was\n"));
+
+  Process second = Process::StartOnTerminal(Joined(command, {"--json"}));
+  second.AwaitErrors(", 3 engines");
+  second.Signal(SIGTERM);
+  const Outcome stopped = second.Wait();
+  CHECK(stopped.exit_code == 143);
+  const Json report = Json::parse(stopped.out);
+  CHECK(report.at("interrupted") == true);
+  CHECK(report.at("steps_done").get<int>() >= 1);
+  CHECK(report.at("steps_done").get<int>() < report.at("steps").get<int>());
+  CHECK(report.at("measured").get<int>() >= 3);
+
+  const Json whole = RunForJson(Joined(command, {"--samples", "1"})).at(0);
+  CHECK(whole.at("interrupted") == false);
+  CHECK(whole.at("steps_done") == whole.at("steps"));
+  CHECK(whole.at("known") == report.at("rows"));
+}
+
+TEST_CASE("bench conv that is stopped while it measures says so, and writes no table") {
+  const ScratchDirectory directory;
+  const std::string csv = directory.File("conv.csv");
+  const std::vector<std::string> command = {"bench",       "conv",
+                                            "--set",       "lenet",
+                                            "--batch",     "4",
+                                            "--device",    "cpu",
+                                            "--database",  directory.File("profile.db"),
+                                            "--csv",       csv,
+                                            "--chart",     directory.File("conv.svg"),
+                                            "--divisions", "undivided",
+                                            "--samples"};
+  Process process = Process::StartOnTerminal(Joined(command, {"20"}));
+  process.AwaitErrors(", 1 engines");
+  process.Signal(SIGINT);
+  const Outcome outcome = process.Wait();
+  CHECK(outcome.exit_code == 130);
+  CHECK(outcome.out.starts_with("convolutions of lenet, batch 4"));
+  CHECK(outcome.out.ends_with(" steps of measuring; started again, it goes on where it was\n"));
+  CHECK(!std::filesystem::exists(csv));
+  CHECK(!std::filesystem::exists(directory.File("conv.svg")));
+  CHECK(RunForJson(Joined(command, {"1"})).at(0).at("interrupted") == false);
+}
+
+TEST_CASE("bench conv that is stopped while it executes has the kernels that were done") {
+  const ScratchDirectory directory;
+  const std::string csv = directory.File("conv.csv");
+  const std::vector<std::string> command = {
+      "bench",    "conv", "--set",       "lenet",     "--batch",    "4",
+      "--device", "cpu",  "--divisions", "undivided", "--database", directory.File("profile.db")};
+  REQUIRE(RunNeap(Joined(command, {"--samples", "1"})).exit_code == 0);
+  const std::vector<std::string> slow =
+      Joined(command, {"--csv", csv, "--samples", "100", "--json"});
+  Process process = Process::StartOnTerminal(slow);
+  process.AwaitErrors("] 1/5 kernels");
+  process.Signal(SIGINT);
+  const Outcome outcome = process.Wait();
+  CHECK(outcome.exit_code == 130);
+  const Json report = Json::parse(outcome.out);
+  CHECK(report.at("interrupted") == true);
+  CHECK(report.at("steps_done") == report.at("steps"));
+  CHECK(report.at("kernels_asked") == 5);
+  const size_t done = report.at("kernels").size();
+  CHECK((done >= 1 && done < 5));
+  CHECK(report.at("totals").empty());
+  CHECK(report.at("workspace_division").is_null());
+  CHECK(ReadCsv(csv).size() == 1 + 3 * done);
+}
+
+}  // namespace
+}  // namespace neap::testing
