@@ -18,9 +18,11 @@ bench() {
   if [ "$set" = alexnet ]; then flags+=(--batch 256 --total 120MiB); fi
   if [ "$set" = deepbench ]; then flags+=(--batch-factor "${BATCH_FACTOR:-4}" --total 512MiB); fi
   printf '\n== %s (%d s)\n' "$1" "$SECONDS"
+  local status=0  # no pipe: Ctrl-C would end its reader before what was done is printed
   neap bench conv --device cuda:0 --database "${DATABASE:-$out/profile.db}" --divisions "${DIVISIONS:-all}" "${flags[@]}" \
-    --csv "$log.csv" --chart "$log.svg" 2>"$log.err" | tee "$log.log" ||
-    { tail -c 400 "$log.err" >&2; exit 1; }
+    --csv "$log.csv" --chart "$log.svg" >"$log.log" 2>"$log.err" || status=$?
+  cat "$log.log"
+  [ "$status" -eq 0 ] || { tail -c 400 "$log.err" >&2; exit "$status"; }
 }
 
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader | tee "$out/machine.log" || true
