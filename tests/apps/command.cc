@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ Process Process::StartCommand(const std::string& path, const std::vector<std::st
   return process;
 }
 
-Process Process::StartOnTerminal(const std::vector<std::string>& args) {
+Process Process::StartOnTerminal(const std::vector<std::string>& args, uint16_t columns) {
   const int far = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   REQUIRE(far >= 0);
   REQUIRE((grantpt(far) == 0 && unlockpt(far) == 0));
@@ -64,6 +65,8 @@ Process Process::StartOnTerminal(const std::vector<std::string>& args) {
   termios raw = {};
   cfmakeraw(&raw);
   REQUIRE(tcsetattr(near, TCSANOW, &raw) == 0);
+  const winsize size = {.ws_row = 25, .ws_col = columns};
+  REQUIRE(ioctl(near, TIOCSWINSZ, &size) == 0);
   Process process;
   process.Launch(CommandPath(), args, near);
   close(near);

@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -38,8 +39,9 @@ class Process {
   static Process Start(const std::vector<std::string>& args);
   // Another command, by its path.
   static Process StartCommand(const std::string& path, const std::vector<std::string>& args);
-  // `neap` with a terminal for stderr, whose lines end as they were written.
-  static Process StartOnTerminal(const std::vector<std::string>& args);
+  // `neap` with a terminal for stderr, whose lines end as they were written. Of 0 columns, nobody
+  // knows how wide it is.
+  static Process StartOnTerminal(const std::vector<std::string>& args, uint16_t columns = 0);
   void Signal(int signal) const;
   bool Running();
   // What it has printed so far.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "tests/apps/command.h"
 
 namespace neap::testing {
@@ -62,6 +63,18 @@ TEST_CASE("progress is one line on a terminal, and in a log its first and its la
   CHECK(std::count(shown.err.begin(), shown.err.end(), '\n') == 1);
   CHECK(shown.err.ends_with('\n'));
   CHECK(shown.out.find("terminal.db: ") != std::string::npos);
+}
+
+TEST_CASE("progress never fills the terminal's line, from which it could not go back") {
+  constexpr uint16_t kColumns = 48;
+  const std::vector<std::string> command = {"bench",     "workspace", "lenet",      "--plan-only",
+                                            "--device",  "cpu",       "--budgets",  "256MiB",
+                                            "--batches", "4,8",       "--database", "none"};
+  const Outcome outcome = Process::StartOnTerminal(command, kColumns).Wait();
+  REQUIRE(outcome.exit_code == 0);
+  const std::vector<std::string> shown = absl::StrSplit(outcome.err, absl::ByAnyChar("\r\n"));
+  CHECK(shown.size() == 1 + (12 + 1) + 1);
+  for (const std::string& line : shown) CHECK(line.size() < kColumns);
 }
 
 }  // namespace
