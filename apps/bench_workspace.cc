@@ -68,28 +68,12 @@ void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
   flags.Add("json", "print one JSON object", &command.json);
 }
 
-// The engines and times that the database has of the device, if any. By description a library lists
-// fewer engines than on the device itself.
-absl::Status UseMeasured(const std::string& database, PlanTarget& target) {
-  absl::StatusOr<MeasuredDevice> measured = OpenMeasuredDevice(database, target.name);
-  if (absl::IsNotFound(measured.status())) return absl::OkStatus();
-  RETURN_IF_ERROR(measured.status());
-  target.kernels.timings = std::move(measured->timings);
-  target.catalog = std::move(measured->catalog);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command) {
+  if (command.plan_only) return OpenPlanTargetBy(command.kernels, command.device, /*peer=*/"");
   PlanTarget target;
-  if (command.plan_only) {
-    ASSIGN_OR_RETURN(target, OpenPlanTarget(command.device, /*peer=*/""));
-  } else {
-    ASSIGN_OR_RETURN(target.device, OpenDevice(command.device));
-    target.description = target.device->description();
-  }
+  ASSIGN_OR_RETURN(target.device, OpenDevice(command.device));
+  target.description = target.device->description();
   ASSIGN_OR_RETURN(target.kernels, command.kernels.Options(target.description, target.engines()));
-  if (command.plan_only && target.kernels.timings != nullptr)
-    RETURN_IF_ERROR(UseMeasured(command.kernels.database, target));
   return target;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/interrupt.h"
 #include "neap/core/status_macros.h"
+#include "neap/layers/conv/divided_kernel.h"
 #include "neap/layers/conv/workspace_division.h"
 #include "neap/layers/divisible_step.h"
 #include "neap/layers/signature_text.h"

@@ -6,8 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "apps/device_flag.h"
-#include "apps/profile_flags.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/profiled_timings.h"
 #include "neap/layers/timed_catalog.h"
@@ -15,21 +13,27 @@
 namespace neap::apps {
 namespace {
 
+// `library`: the versions that are here.
+const ProfiledDevice* Find(const std::vector<ProfiledDevice>& measured, const std::string& name,
+                           const std::string& library) {
+  const ProfiledDevice* found = nullptr;
+  for (const ProfiledDevice& known : measured) {
+    if (known.name != name) continue;
+    if (known.versions == library) return &known;
+    if (found == nullptr) found = &known;
+  }
+  return found;
+}
+
 absl::StatusOr<ProfiledDevice> Choose(const std::vector<ProfiledDevice>& measured,
                                       const std::string& device) {
-  const auto find = [&](const std::string& name) {
-    return std::find_if(measured.begin(), measured.end(),
-                        [&](const ProfiledDevice& known) { return known.name == name; });
-  };
-  auto found = device.empty() ? measured.begin() : find(device);
-  std::string name = device;
-  if (found == measured.end() && !device.empty()) {
-    ASSIGN_OR_RETURN(const PlanTarget target, OpenPlanTarget(device, ""));
-    name = target.description.name;
-    found = find(name);
-  }
-  if (found != measured.end()) return *found;
   if (measured.empty()) return absl::NotFoundError("nothing was measured");
+  if (device.empty()) return measured.front();
+  if (const ProfiledDevice* const found = Find(measured, device, "")) return *found;
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenPlanTarget(device, ""));
+  const std::string& name = target.description.name;
+  if (const ProfiledDevice* const found = Find(measured, name, target.engines().Versions()))
+    return *found;
   std::vector<std::string> names;
   for (const ProfiledDevice& known : measured) names.push_back(known.name);
   std::sort(names.begin(), names.end());
@@ -51,10 +55,24 @@ absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
   RETURN_IF_ERROR(chosen.status());
   ASSIGN_OR_RETURN(ProfileDatabase times, ProfileDatabase::OpenToRead(path, *chosen));
   MeasuredDevice result = {.device = *chosen,
-                           .timings = std::make_unique<ProfiledTimings>(std::move(times)),
+                           .timings = std::make_shared<ProfiledTimings>(std::move(times)),
                            .catalog = nullptr};
-  result.catalog = std::make_unique<TimedCatalog>(*result.timings, chosen->versions);
+  result.catalog = std::make_unique<TimedCatalog>(*result.timings, chosen->versions, nullptr);
   return result;
+}
+
+absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
+                                            const std::string& peer) {
+  ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTarget(device, peer));
+  ASSIGN_OR_RETURN(target.kernels, kernels.Options(target.description, target.engines()));
+  if (target.device != nullptr || target.kernels.timings == nullptr) return target;
+  absl::StatusOr<MeasuredDevice> measured = OpenMeasuredDevice(kernels.database, target.name);
+  if (absl::IsNotFound(measured.status())) return target;
+  RETURN_IF_ERROR(measured.status());
+  target.kernels.timings = std::move(measured->timings);
+  target.catalog = std::make_unique<TimedCatalog>(
+      *target.kernels.timings, measured->device.versions, std::move(target.catalog));
+  return target;
 }
 
 }  // namespace neap::apps

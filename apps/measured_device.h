@@ -9,6 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "apps/device_flag.h"
+#include "apps/profile_flags.h"
 #include "neap/layers/kernel.h"
 #include "neap/layers/kernel_timings.h"
 #include "neap/layers/profile_database.h"
@@ -17,16 +19,21 @@ namespace neap::apps {
 
 struct MeasuredDevice {
   ProfiledDevice device;
-  std::unique_ptr<const KernelTimings> timings;
+  std::shared_ptr<const KernelTimings> timings;
   std::unique_ptr<EngineCatalog> catalog;  // the engines that were measured
 };
 
 // `database`: empty for the default. `device`: as --device takes it, or the name that the database
 // has; empty for the one that was measured last. Of several versions of its libraries, those that
-// were measured last.
+// are here, else those that were measured last.
 // Errors: NOT_FOUND naming the devices that the database has; those of ProfileDatabase::OpenToRead
 // and OpenPlanTarget().
 absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                                                   const std::string& device);
+
+// OpenPlanTarget(), to plan by what was measured. A device that is known by description alone has
+// the engines of layers/timed_catalog.h. Errors: its, and those of KernelFlags::Options.
+absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
+                                            const std::string& peer);
 
 }  // namespace neap::apps

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/measured_device.h"
 #include "apps/outcome.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
@@ -101,9 +102,9 @@ Json ToJson(const std::vector<PeakResult>& results) {
 absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,
                                  const Growth& growth) {
   RETURN_IF_ERROR(flags.Check());
-  ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTarget(flags.planning.device, flags.planning.peer));
-  ASSIGN_OR_RETURN(target.kernels,
-                   flags.planning.kernels.Options(target.description, target.engines()));
+  ASSIGN_OR_RETURN(
+      const PlanTarget target,
+      OpenPlanTargetBy(flags.planning.kernels, flags.planning.device, flags.planning.peer));
   if (flags.run && target.device == nullptr) {
     return BadUsage("--run needs a device to train on: --device cpu or cuda:N");
   }

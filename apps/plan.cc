@@ -7,6 +7,7 @@
 #include "apps/device_flag.h"
 #include "apps/flags.h"
 #include "apps/html_report.h"
+#include "apps/measured_device.h"
 #include "apps/net_flags.h"
 #include "apps/outcome.h"
 #include "apps/output.h"
@@ -155,9 +156,9 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
     return 0;
   }
   ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
-  ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTarget(given.planning.device, given.planning.peer));
-  ASSIGN_OR_RETURN(target.kernels,
-                   given.planning.kernels.Options(target.description, target.engines()));
+  ASSIGN_OR_RETURN(
+      const PlanTarget target,
+      OpenPlanTargetBy(given.planning.kernels, given.planning.device, given.planning.peer));
   ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given));
   ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
   RETURN_IF_ERROR(WriteFiles(given, program, report.result, target));

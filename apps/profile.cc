@@ -41,6 +41,8 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   command.measuring.AddTo(flags);
   flags.Add("workspace-limit", "BYTES", "engines that want more are left out (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
+  flags.Add("retry-failed", "measure engines again that did not build or run before",
+            &command.measuring.options.retry_failed);
   flags.Add("merge", "FILE", "first take over another database's measurements",
             Texts(&command.merged));
   flags.Add("list",
