@@ -41,7 +41,7 @@ struct PlanFlags {
     planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
     flags.Add("accounting", "NAME", "what counts: what kernels read, or what SuperNeurons counts",
               OneOf({"exact", "paper"}, &accounting));
-    flags.Add("per-step", "also print memory and engine of every step", &per_step);
+    flags.Add("per-step", "also print time, memory and engine of every step", &per_step);
     flags.Add("plan-out", "FILE", "write the plan as JSON", Text(&plan_out));
     flags.Add("trace-out", "FILE", "write the predicted timeline as a Chrome trace",
               Text(&trace_out));
@@ -166,7 +166,7 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
     PrintJson(ToJson(report, given.per_step));
   } else {
     Print(ToText(report));
-    if (given.per_step) Print(PerStepTable(report.result.plan));
+    if (given.per_step) Print(PerStepTable(report.result));
   }
   return 0;
 }

@@ -1,5 +1,7 @@
 #include "apps/plan_report.h"
 
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,12 +20,32 @@ double GapPercent(const PlanningStats& stats) {
 
 double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
 
-Json ToJson(const Plan& plan, const StepMemory& memory) {
+// A compute action: its memory, and the time that the plan counts with.
+struct TimedStep {
+  StepMemory memory;
+  double predicted_ms = 0;
+  bool is_measured = false;
+};
+
+std::vector<TimedStep> TimedSteps(const PlanResult& result) {
+  std::vector<TimedStep> steps;
+  for (StepMemory& memory : MemoryPerStep(result.plan)) {
+    const size_t i = steps.size();
+    steps.push_back(
+        {std::move(memory), result.costs.compute_seconds[i] * 1e3, result.is_measured[i]});
+  }
+  return steps;
+}
+
+Json ToJson(const Plan& plan, const TimedStep& timed) {
+  const StepMemory& memory = timed.memory;
   const PlanStep& step = plan.steps[memory.step.index()];
   return {{"step", memory.step.value + 1},
           {"layer", step.layer},
           {"phase", Name(step.phase)},
           {"recompute", memory.recompute},
+          {"predicted_ms", timed.predicted_ms},
+          {"measured", timed.is_measured},
           {"live_bytes", memory.live_bytes},
           {"live_activation_bytes", memory.live_activation_bytes},
           {"live_tensors", memory.live_activations},
@@ -124,20 +146,23 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["plan_hash"] = absl::StrFormat("%016x", plan.Hash());
   if (report.paper.has_value()) json["paper"] = ToJson(*report.paper);
   if (!per_step) return json;
-  for (const StepMemory& step : memory) json["per_step"].push_back(ToJson(plan, step));
+  for (const TimedStep& step : TimedSteps(report.result))
+    json["per_step"].push_back(ToJson(plan, step));
   return json;
 }
 
-std::string PerStepTable(const Plan& plan) {
-  std::string table =
-      absl::StrFormat("%6s  %-28s %-15s %14s %7s %14s %14s  %s\n", "step", "layer", "phase",
-                      "live bytes", "tensors", "free bytes", "workspace", "engine");
-  for (const StepMemory& memory : MemoryPerStep(plan)) {
-    const PlanStep& step = plan.steps[memory.step.index()];
+std::string PerStepTable(const PlanResult& result) {
+  std::string table = absl::StrFormat("%6s  %-28s %-15s %10s %-8s %14s %7s %14s %14s  %s\n", "step",
+                                      "layer", "phase", "ms", "by", "live bytes", "tensors",
+                                      "free bytes", "workspace", "engine");
+  for (const TimedStep& timed : TimedSteps(result)) {
+    const StepMemory& memory = timed.memory;
+    const PlanStep& step = result.plan.steps[memory.step.index()];
     const std::string phase =
         absl::StrCat(memory.recompute ? "again " : "", std::string(Name(step.phase)));
-    absl::StrAppendFormat(&table, "%6d  %-28s %-15s %14d %7d %14d %14d  %s\n",
-                          memory.step.value + 1, step.layer, phase, memory.live_bytes,
+    absl::StrAppendFormat(&table, "%6d  %-28s %-15s %10.4f %-8s %14d %7d %14d %14d  %s\n",
+                          memory.step.value + 1, step.layer, phase, timed.predicted_ms,
+                          timed.is_measured ? "measured" : "model", memory.live_bytes,
                           memory.live_activations, memory.free_bytes, memory.workspace_bytes,
                           memory.engine);
   }

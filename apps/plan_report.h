@@ -24,7 +24,8 @@ Json PlanTotals(const Plan& plan);
 std::string ToText(const PlanReport& report);
 Json ToJson(const PlanReport& report, bool per_step);
 
-// One line per compute action: memory while it runs, and its engine.
-std::string PerStepTable(const Plan& plan);
+// One line per compute action: its time, measured or by the cost model, memory while it runs, and
+// its engine.
+std::string PerStepTable(const PlanResult& result);
 
 }  // namespace neap::apps

@@ -107,7 +107,7 @@ class Walker {
     const int64_t bytes = configuration.workspace_bytes;
     if (!engines.Of(run).only_one) action.engines = configuration.parts;
     result_.compute_seconds.push_back(configuration.seconds);
-    result_.measured_runs += configuration.is_measured ? 1 : 0;
+    result_.is_measured.push_back(configuration.is_measured);
     if (bytes > 0) {
       ASSIGN_OR_RETURN(action.workspace, Take(WorkspaceId(position), bytes));
       Raise(*action.workspace);

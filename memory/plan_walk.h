@@ -27,8 +27,8 @@ Buffers FindBuffers(const Residency& residency);
 
 struct WalkResult {
   std::vector<Action> actions;          // without waits
-  int64_t measured_runs = 0;            // whose seconds were measured
   std::vector<double> compute_seconds;  // by compute action
+  std::vector<bool> is_measured;        // likewise: the seconds are
   int64_t peak_bytes = 0;               // highest end
   StepId busiest_step;                  // where the sum of live bytes is largest
   int64_t busiest_bytes = 0;

@@ -132,7 +132,9 @@ class Planner {
     plan.predicted_ms = PredictTimeline(plan, result.costs).total_us / 1e3;
     result.stats.batch_copy_ms = BatchCopySeconds(plan, result.costs) * 1e3;
     result.stats.runs = static_cast<int64_t>(draft.runs.size());
-    result.stats.measured_runs = walk.measured_runs;
+    result.is_measured = std::move(walk.is_measured);
+    result.stats.measured_runs =
+        std::count(result.is_measured.begin(), result.is_measured.end(), true);
     RETURN_IF_ERROR(CheckHostBudget(result));
     return result;
   }

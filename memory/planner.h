@@ -59,7 +59,8 @@ struct PlanningStats {
 struct PlanResult {
   Plan plan;
   PlanningStats stats;
-  TimelineCosts costs;  // what the plan's predicted time is made from
+  TimelineCosts costs;            // what the plan's predicted time is made from
+  std::vector<bool> is_measured;  // by compute action: whether its time in `costs` was measured
 };
 
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,

@@ -139,6 +139,23 @@ TEST_CASE("--per-step has a line for every step, in text and in JSON") {
   }
 }
 
+TEST_CASE("--per-step's times add up to the iteration where nothing moves, all by the cost model") {
+  const std::vector<std::string> command = {"plan",       "lenet", "--device",  "cpu",
+                                            "--database", "none",  "--per-step"};
+  const Json plan = RunForJson(command).at(0);
+  double total_ms = 0;
+  for (const Json& step : plan.at("per_step")) {
+    CHECK(step.at("measured") == false);
+    CHECK(step.at("predicted_ms").get<double>() > 0);
+    total_ms += step.at("predicted_ms").get<double>();
+  }
+  CHECK(total_ms == doctest::Approx(plan.at("predicted_ms").get<double>()));
+  const std::string text = RunNeap(command).out;
+  CHECK(text.find(" ms by ") != std::string::npos);
+  CHECK(text.find(" model  ") != std::string::npos);
+  CHECK(text.find(" measured  ") == std::string::npos);
+}
+
 TEST_CASE("what leaves goes to the peer while its budget lasts, and is faster for it") {
   const std::vector<std::string> command = {"plan", "alexnet",  "--batch", "32",        "--device",
                                             "h200", "--policy", "offload", "--per-step"};

@@ -46,8 +46,13 @@ TEST_CASE("a second profile measures nothing, and plans are made by what was mea
   const std::vector<std::string> plan = {"plan", "lenet", "--device", "cpu", "--batch", "4"};
   const Json measured = RunForJson(Joined(plan, {"--database", database})).at(0);
   CHECK(measured.at("measured_runs") == measured.at("runs"));
-  const Json other_batch = RunForJson(Joined(plan, {"--database", database, "--batch", "8"})).at(0);
+  const Json other_batch =
+      RunForJson(Joined(plan, {"--database", database, "--batch", "8", "--per-step"})).at(0);
   CHECK(other_batch.at("measured_runs").get<int>() < other_batch.at("runs").get<int>());
+  const Json& steps = other_batch.at("per_step");
+  CHECK(std::count_if(steps.begin(), steps.end(), [](const Json& step) {
+          return step.at("measured").get<bool>();
+        }) == other_batch.at("measured_runs").get<int>());
   CHECK(RunForJson(Joined(plan, {"--database", "none"})).at(0).at("measured_runs") == 0);
 }
 
