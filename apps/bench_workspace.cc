@@ -93,6 +93,14 @@ absl::StatusOr<std::vector<WorkspaceRun>> RunAll(WorkspaceBench& bench, const st
   return runs;
 }
 
+// The `neap profile` that measures the kernels of such plans, but for --batch.
+std::string ProfileCommand(const WorkspaceBenchCommand& command, const PlanTarget& target) {
+  const bool names_device = target.device != nullptr && !command.device.empty();
+  return absl::StrCat("neap profile ", command.net.name, command.net.Arguments(),
+                      names_device ? absl::StrCat(" --device ", command.device) : "",
+                      command.kernels.ProfileArguments());
+}
+
 absl::StatusOr<WorkspaceReport> Measure(const WorkspaceBenchCommand& command) {
   ASSIGN_OR_RETURN(const PlanTarget target, OpenTarget(command));
   TrainByPlan train;
@@ -110,6 +118,7 @@ absl::StatusOr<WorkspaceReport> Measure(const WorkspaceBenchCommand& command) {
                          .policy = command.bench.policy,
                          .device = target.description.name,
                          .versions = target.engines().Versions(),
+                         .profile = ProfileCommand(command, target),
                          .rules = bench.Rules(),
                          .runs = std::move(runs),
                          .plans = bench.size()};

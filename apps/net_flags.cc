@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "apps/outcome.h"
 #include "neap/core/status_macros.h"
@@ -78,6 +79,24 @@ void NetFlags::AddShapesTo(FlagSet& flags) {
             Integer(1, kMost, &options.growth_rate));
   flags.Add("dropout", "P", "probability of dropout in alexnet, vgg, inception_v4 and fcn8s",
             Probability(&options.dropout));
+}
+
+std::string NetFlags::Arguments() const {
+  const NetFlags defaults;
+  std::string text;
+  const auto add = [&](const char* flag, const auto& value) {
+    absl::StrAppend(&text, " --", flag, " ", value);
+  };
+  if (dtype != defaults.dtype) add("dtype", dtype);
+  if (layout != defaults.layout) add("layout", layout);
+  if (options.image.has_value()) add("image", *options.image);
+  if (options.channels.has_value()) add("channels", *options.channels);
+  if (options.classes.has_value()) add("classes", *options.classes);
+  if (options.growth_rate.has_value()) add("growth-rate", *options.growth_rate);
+  if (options.dropout.has_value()) add("dropout", *options.dropout);
+  if (options.depth.has_value()) add("depth", *options.depth);
+  if (options.blocks.has_value()) add("blocks", absl::StrJoin(*options.blocks, ","));
+  return text;
 }
 
 absl::StatusOr<Graph> NetFlags::Build() {

@@ -24,6 +24,8 @@ struct NetFlags {
   void AddDepthTo(FlagSet& flags);
   void AddFormatTo(FlagSet& flags);  // element type and layout
   void AddShapesTo(FlagSet& flags);  // those and the images
+  // What was given but NET and batch, as it is typed: " --dtype tf32 --depth 32".
+  std::string Arguments() const;
   // Errors: BadUsage() for an unknown network or what it cannot be given.
   absl::StatusOr<Graph> Build();
 };

@@ -1,10 +1,13 @@
 #include "apps/output.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "neap/core/file.h"
 #include "neap/core/status_macros.h"
 
@@ -20,6 +23,15 @@ void PrintJson(const Json& object) {
 std::string CsvField(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+std::string ShellWord(const std::string& text) {
+  const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           absl::string_view("_./:,+@%=-").find(c) != absl::string_view::npos;
+  });
+  if (is_plain && !text.empty()) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
 absl::Status WriteTextFile(const std::string& path, const std::string& text) {

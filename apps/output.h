@@ -15,6 +15,8 @@ void Print(const std::string& text);
 void PrintJson(const Json& object);
 // In quotes where CSV wants it (RFC 4180): names of layers and engines are anybody's.
 std::string CsvField(const std::string& text);
+// In quotes where a shell wants it.
+std::string ShellWord(const std::string& text);
 // Errors: as AtomicFile.
 absl::Status WriteTextFile(const std::string& path, const std::string& text);
 

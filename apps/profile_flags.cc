@@ -6,8 +6,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/outcome.h"
+#include "apps/output.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/profiled_timings.h"
 
@@ -81,6 +83,15 @@ void KernelFlags::AddTo(FlagSet& flags) {
       "workspace-rule", "RULE",
       "who gives way: workspaces, tensors where measured times gain by it, or the faster of both",
       OneOf({"left-over", "gain", "best"}, &workspace_rule));
+}
+
+std::string KernelFlags::ProfileArguments() const {
+  std::string text;
+  if (!database.empty() && database != kNone)
+    absl::StrAppend(&text, " --database ", ShellWord(database));
+  if (divisions != KernelFlags().divisions)
+    absl::StrAppend(&text, " --divisions ", std::string(Name(divisions)));
+  return text;
 }
 
 absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& device,

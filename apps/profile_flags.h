@@ -39,6 +39,9 @@ struct KernelFlags {
 
   void AddTo(FlagSet& flags);
   void AddDatabaseTo(FlagSet& flags);  // and which of its times count; a part of them
+  // What a `neap profile` that measures for these plans is to be given, as it is typed:
+  // " --database h200.db".
+  std::string ProfileArguments() const;
   // Errors: those of reading a database that was named. Of the default one they are a line on
   // stderr, and nothing was measured.
   absl::StatusOr<KernelOptions> Options(const DeviceDescription& device,

@@ -1,7 +1,7 @@
 #include "apps/workspace_report.h"
 
-#include <algorithm>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -70,16 +70,22 @@ std::string StepTable(const WorkspaceReport& report, int64_t budget_bytes) {
   return text;
 }
 
-// Why predictions may be far off.
+// Why predictions may be far off, and what would make them better.
 std::string UnmeasuredText(const WorkspaceReport& report) {
-  const auto is_guessed = [](const WorkspaceRun& run) {
-    return run.measured_kernels < run.kernels;
-  };
-  const auto guessed = std::count_if(report.runs.begin(), report.runs.end(), is_guessed);
+  int64_t guessed = 0;
+  std::set<int64_t> batches;
+  for (const WorkspaceRun& run : report.runs) {
+    if (run.measured_kernels >= run.kernels) continue;
+    ++guessed;
+    batches.insert(run.batch);
+  }
   if (guessed == 0) return "";
-  return absl::StrFormat(
-      "\nin %d of %d plans not all times of kernels were measured: neap profile %s --batch N\n",
-      guessed, report.runs.size(), report.net);
+  std::string text = absl::StrFormat(
+      "\nin %d of %d plans not all times of kernels were measured; on %s this measures them:\n",
+      guessed, report.runs.size(), report.device);
+  for (const int64_t batch : batches)
+    absl::StrAppend(&text, "  ", report.profile, " --batch ", batch, "\n");
+  return text;
 }
 
 std::string StoppedText(const WorkspaceReport& report) {

@@ -16,6 +16,7 @@ struct WorkspaceReport {
   std::string policy;
   std::string device;
   std::string versions;
+  std::string profile;  // measures its kernels, but for --batch: "neap profile lenet --dtype tf32"
   std::vector<std::string> rules;
   std::vector<WorkspaceRun> runs;  // in order of budget, batch and rule
   int64_t plans = 0;               // asked for: more than `runs` after Ctrl-C

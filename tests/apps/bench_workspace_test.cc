@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "apps/conv_set.h"
 #include "apps/workspace_report.h"
@@ -116,7 +118,36 @@ TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's
   CHECK(begins("conv2 backward_params") == 1);
   CHECK(outcome.out.find("       4                     -                     -") !=
         std::string::npos);
-  CHECK(outcome.out.find("neap profile lenet") != std::string::npos);
+  CHECK(outcome.out.find("\n  neap profile lenet --device cpu --batch 4\n"
+                         "  neap profile lenet --device cpu --batch 8\n") != std::string::npos);
+}
+
+TEST_CASE("what bench workspace says to profile is what its plans lack") {
+  const ScratchDirectory directory;
+  const std::string database = directory.File("my times.db");
+  const std::vector<std::string> small = {"--device",   "cpu",    "--layout",    "nhwc",
+                                          "--image",    "20",     "--classes",   "3",
+                                          "--database", database, "--divisions", "undivided"};
+  RunForJson(Joined({"profile", "lenet", "--batch", "1", "--samples", "1"}, small));
+  const std::vector<std::string> bench = Joined(
+      {"bench", "workspace", "lenet", "--plan-only", "--budgets", "256MiB", "--batches", "2,3"},
+      small);
+  const Outcome lacking = RunNeap(bench);
+  REQUIRE(lacking.exit_code == 0);
+  const std::string quoted = "'" + database + "'";
+  int advised = 0;
+  for (const auto line : absl::StrSplit(lacking.out, '\n')) {
+    if (!absl::StartsWith(line, "  neap profile ")) continue;
+    ++advised;
+    REQUIRE(absl::StrContains(line, quoted));
+    std::vector<std::string> words =
+        absl::StrSplit(absl::StrReplaceAll(line, {{quoted, "DATABASE"}}), ' ', absl::SkipEmpty());
+    std::replace(words.begin(), words.end(), std::string("DATABASE"), database);
+    words.erase(words.begin());
+    RunForJson(Joined(words, {"--samples", "1"}));
+  }
+  CHECK(advised == 2);
+  CHECK(RunNeap(bench).out.find("neap profile") == std::string::npos);
 }
 
 TEST_CASE("bench workspace that is stopped says what was done by then") {
