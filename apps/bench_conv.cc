@@ -50,7 +50,8 @@ struct ConvBenchCommand {
 };
 
 void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
-  flags.Add("set", "SET", "a network, whose convolutions are taken, or deepbench",
+  flags.Add("set", "SET",
+            "a network (neap nets lists them), whose convolutions are taken, or deepbench",
             Text(&command.net.name));
   flags.Add("batch", "N", "images in a batch (256; of deepbench each shape's own)",
             Integer(1, kMostBatch, &command.net.options.batch));

@@ -44,7 +44,7 @@ struct WorkspaceBenchCommand {
 void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
   std::vector<std::string> policies;
   for (const Policy& known : Policies()) policies.emplace_back(known.name);
-  flags.Positional("NET", &command.net.name);
+  flags.Positional("NET", kNetHelp, &command.net.name);
   command.net.AddShapesTo(flags);
   command.net.AddDepthTo(flags);
   flags.Add("budgets", "BYTES,...", "of device memory for everything",

@@ -178,18 +178,20 @@ void FlagSet::Add(std::string name, std::string help, bool* value) {
   flags_.push_back({std::move(name), "", std::move(help), {.read = read}});
 }
 
-void FlagSet::Positional(std::string name, std::string* value) {
+void FlagSet::Positional(std::string name, std::string help, std::string* value) {
   positional_ = std::move(name);
+  positional_help_ = std::move(help);
   take_positional_ = [value](const std::string& text) { *value = text; };
 }
 
-void FlagSet::OptionalPositional(std::string name, std::string* value) {
-  Positional(std::move(name), value);
+void FlagSet::OptionalPositional(std::string name, std::string help, std::string* value) {
+  Positional(std::move(name), std::move(help), value);
   positional_is_optional_ = true;
 }
 
-void FlagSet::Positional(std::string name, std::vector<std::string>* values) {
+void FlagSet::Positional(std::string name, std::string help, std::vector<std::string>* values) {
   positional_ = std::move(name);
+  positional_help_ = std::move(help);
   positional_repeats_ = true;
   take_positional_ = [values](const std::string& text) { values->push_back(text); };
 }
@@ -246,14 +248,17 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
     RETURN_IF_ERROR(args[i].rfind("--", 0) == 0 ? ParseFlag(args, i) : ParsePositional(args[i]));
   }
   if (take_positional_ != nullptr && !positional_given_ && !positional_is_optional_) {
-    return BadUsage(absl::StrCat(positional_, " is missing; usage: ", usage_));
+    return BadUsage(absl::StrCat(positional_, " is missing; usage: ", usage_, "; ", positional_,
+                                 " is ", positional_help_));
   }
   return absl::OkStatus();
 }
 
 std::string FlagSet::HelpText() const {
   constexpr int kColumn = 26;
-  std::string text = absl::StrCat("usage: ", usage_, "\n\n", about_, "\n\nflags:\n");
+  std::string text = absl::StrCat("usage: ", usage_, "\n\n", about_, "\n");
+  if (!positional_.empty()) absl::StrAppend(&text, positional_, " is ", positional_help_, ".\n");
+  absl::StrAppend(&text, "\nflags:\n");
   for (const Flag& flag : flags_) {
     const std::string left =
         absl::StrCat("--", flag.name, flag.placeholder.empty() ? "" : " ", flag.placeholder);

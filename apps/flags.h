@@ -5,7 +5,7 @@
 // cannot drift from what is accepted.
 //
 //   FlagSet flags("neap plan NET [flags]", "Plans one training iteration.");
-//   flags.Positional("NET", &net);
+//   flags.Positional("NET", "a network", &net);
 //   flags.Add("budget", "BYTES", "what the arena may take", Budget(&budget));
 //   flags.Add("json", "print one JSON object", &json);
 //   RETURN_IF_ERROR(flags.Parse(args));
@@ -58,11 +58,11 @@ class FlagSet {
   void Add(std::string name, std::string placeholder, std::string help, FlagValue value);
   // A switch.
   void Add(std::string name, std::string help, bool* value);
-  // The one argument without a name that must be there, or may.
-  void Positional(std::string name, std::string* value);
-  void OptionalPositional(std::string name, std::string* value);
+  // The one argument without a name that must be there, or may. `help` says what it is: "a file".
+  void Positional(std::string name, std::string help, std::string* value);
+  void OptionalPositional(std::string name, std::string help, std::string* value);
   // One or more.
-  void Positional(std::string name, std::vector<std::string>* values);
+  void Positional(std::string name, std::string help, std::vector<std::string>* values);
 
   // With --help anywhere, nothing else is looked at.
   absl::Status Parse(const std::vector<std::string>& args);
@@ -85,6 +85,7 @@ class FlagSet {
   std::string about_;
   std::vector<Flag> flags_;
   std::string positional_;
+  std::string positional_help_;
   std::function<void(const std::string& text)> take_positional_;
   bool positional_repeats_ = false;
   bool positional_is_optional_ = false;

@@ -26,6 +26,7 @@ std::vector<Entry> Entries() {
       {"peak-depth", "NET", "find the deepest network that fits a byte budget", RunPeakDepth},
       {"profile", "NET", "measure how long each engine of each step takes", RunProfile},
       {"bench", "WHAT", "compare ways to run convolutions, or to choose workspaces", RunBench},
+      {"nets", "", "list the networks", RunNets},
       {"devices", "", "list the devices to train on and to plan for", RunDevices},
   };
 }

@@ -44,7 +44,7 @@ FlagValue Probability(std::optional<float>* value) {
 }  // namespace
 
 void NetFlags::AddTo(FlagSet& flags) {
-  flags.Positional("NET", &name);
+  flags.Positional("NET", kNetHelp, &name);
   AddSizesTo(flags);
 }
 
@@ -59,7 +59,9 @@ void NetFlags::AddBatchTo(FlagSet& flags) {
 }
 
 void NetFlags::AddDepthTo(FlagSet& flags) {
-  flags.Add("depth", "N", "layers of resnet (3n+134), resnet-cifar (6n+2), densenet-cifar (3n+4)",
+  flags.Add("depth", "N",
+            "layers of resnet (3n+134), resnet-cifar (6n+2), densenet-cifar (3n+4), "
+            "densenet-bc-cifar (6n+4)",
             Integer(1, kMost, &options.depth));
   flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet, layers per block of densenet",
             Blocks(&options.blocks));

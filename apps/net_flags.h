@@ -10,6 +10,9 @@
 
 namespace neap::apps {
 
+// What NET is, in --help.
+inline constexpr char kNetHelp[] = "a network (neap nets lists them)";
+
 struct NetFlags {
   std::string name;
   nets::NetOptions options = {.batch = 32};

@@ -21,7 +21,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
   FlagSet flags("neap peak-batch NET... [flags]",
                 "Finds the largest batch that can be trained in a budget (else in the device's "
                 "memory),\nby planning. Needs no GPU without --run.");
-  flags.Positional("NET", &nets);
+  flags.Positional("NET", kNetHelp, &nets);
   given.net.AddShapesTo(flags);
   given.net.AddDepthTo(flags);
   given.AddTo(flags);

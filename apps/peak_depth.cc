@@ -34,10 +34,10 @@ absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args) {
   PeakFlags given;
   given.net.options.batch = kPaperBatch;
   FlagSet flags("neap peak-depth NET [flags]",
-                "Finds the deepest resnet (depth 3n+134), resnet-cifar (6n+2) or densenet-cifar "
-                "(3n+4) that\ncan be trained in a budget (else in the device's memory), by "
-                "planning. Needs no GPU without\n--run.");
-  flags.Positional("NET", &given.net.name);
+                "Finds the deepest resnet (depth 3n+134), resnet-cifar (6n+2), densenet-cifar "
+                "(3n+4) or\ndensenet-bc-cifar (6n+4) that can be trained in a budget (else in the "
+                "device's memory), by\nplanning. Needs no GPU without --run.");
+  flags.Positional("NET", kNetHelp, &given.net.name);
   given.net.AddBatchTo(flags);
   given.net.AddShapesTo(flags);
   given.AddTo(flags);

@@ -36,7 +36,7 @@ struct ProfileCommand {
 };
 
 void AddFlags(ProfileCommand& command, FlagSet& flags) {
-  flags.OptionalPositional("NET", &command.net.name);
+  flags.OptionalPositional("NET", kNetHelp, &command.net.name);
   command.net.AddSizesTo(flags);
   command.measuring.AddTo(flags);
   flags.Add("workspace-limit", "BYTES", "engines that want more are left out (2GiB)",

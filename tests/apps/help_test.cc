@@ -1,11 +1,17 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
+#include "neap/nets/registry.h"
 #include "tests/apps/command.h"
 
 namespace neap::testing {
 namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
 
 constexpr char kHelp[] =
     R"(neap trains networks larger than the device's memory: it plans every byte of an iteration,
@@ -20,6 +26,7 @@ subcommands:
   peak-depth NET     find the deepest network that fits a byte budget
   profile NET        measure how long each engine of each step takes
   bench WHAT         compare ways to run convolutions, or to choose workspaces
+  nets               list the networks
   devices            list the devices to train on and to plan for
 
 neap SUBCOMMAND --help lists its flags; neap --version prints the version.
@@ -58,6 +65,32 @@ TEST_CASE("a subcommand's --help is written from the table that is parsed") {
                              "  --json                    print "}) {
       CHECK(outcome.out.find(line) != std::string::npos);
     }
+  }
+}
+
+TEST_CASE("who takes a network says where they are listed") {
+  for (const std::vector<std::string>& command :
+       {Words{"plan"}, {"train"}, {"peak-batch"}, {"peak-depth"}, {"bench", "workspace"}}) {
+    CHECK(RunNeap(Joined(command, {"--help"})).out.find("neap nets lists them") !=
+          std::string::npos);
+    CheckRefused(command, 2, {"NET is missing", "neap nets lists them"});
+  }
+  CHECK(RunNeap({"profile", "--help"}).out.find("neap nets lists them") != std::string::npos);
+}
+
+TEST_CASE("neap nets lists every network, as it is built by default") {
+  const std::vector<nets::Network> networks = nets::Networks();
+  const Json listed = RunForJson({"nets"}).at(0).at("nets");
+  REQUIRE(listed.size() == networks.size());
+  const std::vector<std::string> lines = absl::StrSplit(RunNeap({"nets"}).out, '\n');
+  REQUIRE(lines.size() == networks.size() + 2);
+  for (size_t i = 0; i < networks.size(); ++i) {
+    const nets::Network& network = networks[i];
+    CHECK(listed.at(i).at("net") == network.name);
+    CHECK(listed.at(i).at("image") == network.image);
+    CHECK(listed.at(i).at("classes") == network.classes);
+    CHECK(lines[i + 1].starts_with(std::string(network.name) + " "));
+    CHECK(lines[i + 1].ends_with(network.description));
   }
 }
 
