@@ -58,16 +58,14 @@ void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
   flags.Add("batch-factor", "N", "of deepbench: so many times each shape's own batch",
             Integer(1, kMostBatchFactor, &command.batch_factor));
   command.net.AddFormatTo(flags);
-  command.measuring.AddTo(flags);
+  command.measuring.AddTo(flags, "with --plan-only any that the database has (the last measured)");
   flags.Add("limits", "BYTES,...", "workspace limits of each kernel",
             BytesList(kMostLimits, &command.bench.limits_bytes));
-  flags.Add("total", "BYTES", "workspace to divide among all kernels (8MiB for each)",
+  flags.Add("total", "BYTES", "workspace to divide among all kernels (8MiB times their number)",
             ReadBytes(&command.bench.total_bytes));
   flags.Add("csv", "FILE", "write a line for every kernel and limit", Text(&command.csv_path));
   flags.Add("chart", "FILE", "draw the speedups (SVG)", Text(&command.chart_path));
-  flags.Add("plan-only",
-            "predict by the database's times: nothing is measured or executed, and --device may be "
-            "any that it has",
+  flags.Add("plan-only", "predict by the database's times: nothing is measured or executed",
             &command.plan_only);
   flags.Add("json", "print one JSON object", &command.json);
 }

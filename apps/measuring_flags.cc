@@ -1,11 +1,14 @@
 #include "apps/measuring_flags.h"
 
+#include "absl/strings/str_cat.h"
 #include "apps/profile_flags.h"
 
 namespace neap::apps {
 
-void MeasuringFlags::AddTo(FlagSet& flags) {
-  flags.Add("device", "DEVICE", "cpu or cuda:N (cuda:0 if there is one, else cpu)", Text(&device));
+void MeasuringFlags::AddTo(FlagSet& flags, const std::string& other_devices) {
+  flags.Add("device", "DEVICE",
+            absl::StrCat("cpu or cuda:N (cuda:0 if there is one, else cpu); ", other_devices),
+            Text(&device));
   flags.Add("database", "FILE", "where times are kept (profile.db in ~/.cache/neap)",
             Text(&database));
   flags.Add("divisions", "POLICY", "which parts of a batch convolutions are measured on",

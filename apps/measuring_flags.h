@@ -14,8 +14,9 @@ struct MeasuringFlags {
   std::string database;  // empty: the default
   ProfileOptions options = {};
 
-  // The flags refer to this object, which must stay where it is.
-  void AddTo(FlagSet& flags);
+  // The flags refer to this object, which must stay where it is. `other_devices` says
+  // which --device may be besides, where nothing is measured.
+  void AddTo(FlagSet& flags, const std::string& other_devices);
 };
 
 }  // namespace neap::apps

@@ -38,7 +38,7 @@ struct ProfileCommand {
 void AddFlags(ProfileCommand& command, FlagSet& flags) {
   flags.OptionalPositional("NET", kNetHelp, &command.net.name);
   command.net.AddSizesTo(flags);
-  command.measuring.AddTo(flags);
+  command.measuring.AddTo(flags, "with --list also h200");
   flags.Add("workspace-limit", "BYTES", "engines that want more are left out (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
   flags.Add("retry-failed", "measure engines again that did not build or run before",
@@ -47,7 +47,7 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
             Texts(&command.merged));
   flags.Add("list",
             "measure and merge nothing: print the engines of each step, with the times that the "
-            "database has (also of a device known by description)",
+            "database has",
             &command.list);
   flags.Add("csv", "FILE", "at last write all measurements, or the list, as a table",
             Text(&command.csv_path));
