@@ -52,7 +52,7 @@ struct WorkspaceRun {
   int64_t budget_bytes = 0;
   int64_t batch = 0;
   std::string rule;
-  std::optional<Speed> speed = {};        // empty: it does not fit
+  std::optional<Speed> speed = {};        // empty: it does not fit, and the rest says nothing
   int64_t kernels = 0;                    // that an iteration runs
   int64_t measured_kernels = 0;           // of those, by measured times
   int64_t offloaded_bytes = 0;            // in an iteration

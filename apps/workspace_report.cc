@@ -110,15 +110,16 @@ Json RunJson(const WorkspaceRun& run) {
   Json steps = Json::array();
   for (const WorkspaceStep& step : run.steps) steps.push_back(StepJson(step));
   const bool fits = run.speed.has_value();
+  const auto if_fits = [fits](auto number) { return fits ? Json(number) : Json(); };
   return {{"budget_bytes", run.budget_bytes},
           {"batch", run.batch},
           {"rule", run.rule},
           {"fits", fits},
           {"images_per_second", OrNull(fits ? run.speed->measured : std::nullopt)},
           {"predicted_images_per_second", fits ? Json(run.speed->predicted) : Json()},
-          {"kernels", run.kernels},
-          {"measured_kernels", run.measured_kernels},
-          {"offloaded_bytes", run.offloaded_bytes},
+          {"kernels", if_fits(run.kernels)},
+          {"measured_kernels", if_fits(run.measured_kernels)},
+          {"offloaded_bytes", if_fits(run.offloaded_bytes)},
           {"steps", std::move(steps)}};
 }
 
@@ -128,13 +129,10 @@ std::string Number(const std::optional<double>& number) {
 
 // What the lines of a run begin with.
 std::string RunFields(const WorkspaceRun& run) {
-  std::optional<double> measured, predicted;
-  if (run.speed.has_value()) {
-    measured = run.speed->measured;
-    predicted = run.speed->predicted;
-  }
-  return absl::StrCat(run.budget_bytes, ",", run.batch, ",", run.rule, ",", Number(measured), ",",
-                      Number(predicted), ",", run.offloaded_bytes);
+  const std::string plan = absl::StrCat(run.budget_bytes, ",", run.batch, ",", run.rule, ",");
+  if (!run.speed.has_value()) return plan + ",,";
+  return absl::StrCat(plan, Number(run.speed->measured), ",", Number(run.speed->predicted), ",",
+                      run.offloaded_bytes);
 }
 
 }  // namespace

@@ -82,7 +82,12 @@ TEST_CASE("bench workspace says the same in CSV and in JSON") {
     CHECK(std::stoll(total[0]) == run.at("budget_bytes").get<int64_t>());
     CHECK(std::stoll(total[1]) == run.at("batch").get<int64_t>());
     CHECK(total[2] == run.at("rule").get<std::string>());
-    CHECK(total[3].empty() == !run.at("fits").get<bool>());
+    const bool fits = run.at("fits");
+    CHECK(total[3].empty() == !fits);
+    CHECK(total[4].empty() == !fits);
+    CHECK(total[5] == (fits ? run.at("offloaded_bytes").dump() : ""));
+    for (const char* unknown : {"offloaded_bytes", "kernels", "measured_kernels"})
+      CHECK(run.at(unknown).is_null() == !fits);
     CHECK(total[6].empty());
     for (const Json& step : run.at("steps")) {
       const Fields fields = lines.at(row++);
