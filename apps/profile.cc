@@ -1,5 +1,6 @@
 // neap profile: measures how long each engine of each of a network's steps takes, for plans to
 // choose by.
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,6 +103,13 @@ absl::StatusOr<PlanTarget> OpenListed(const std::string& device) {
   return target;
 }
 
+// Errors: NOT_FOUND where there is no such file, or no place where it could be.
+absl::StatusOr<ProfileDatabase> OpenListedTimes(const std::string& database,
+                                                const ProfiledDevice& device) {
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
+  return ProfileDatabase::OpenToRead(path, device);
+}
+
 // Of a device whose library is not here, the engines that were measured.
 absl::StatusOr<EngineList> List(ProfileCommand& command) {
   ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command));
@@ -119,13 +127,14 @@ absl::StatusOr<EngineList> List(ProfileCommand& command) {
       return measured.status();
     }
   }
-  ASSIGN_OR_RETURN(list.database, ProfilePath(command.measuring.database));
   absl::StatusOr<ProfileDatabase> database =
-      ProfileDatabase::OpenToRead(list.database, list.device);
+      OpenListedTimes(command.measuring.database, list.device);
   if (database.ok()) {
+    list.database = database->path();
     source.database = &*database;
   } else if (command.measuring.database.empty() && absl::IsNotFound(database.status())) {
-    list.database.clear();
+    absl::FPrintF(stderr, "neap: listing without times: %s\n",
+                  std::string(database.status().message()));
   } else {
     return database.status();
   }

@@ -21,6 +21,7 @@
 #include "neap/nets/registry.h"
 #include "tests/apps/command.h"
 #include "tests/core/scratch_directory.h"
+#include "tests/environment.h"
 
 namespace neap::testing {
 namespace {
@@ -200,6 +201,23 @@ TEST_CASE(
   const std::string other = directory.File("cpu.db");  // measured, but not on this device
   RunForJson(Joined(Profile(other), {"--divisions", "undivided"}));
   CHECK(CountTimed(RunForJson(Joined(list, {"--database", other})).at(0)) == 0);
+}
+
+TEST_CASE(
+    "engines are listed without times where nothing says where those are, or none are there") {
+  const ScratchDirectory directory;
+  const std::string folder = directory.path();
+  const Environment home("HOME", nullptr);
+  const std::vector<std::string> list = {"profile", "lenet", "--list", "--device", "cpu"};
+  for (const char* const cache : {static_cast<const char*>(nullptr), folder.c_str()}) {
+    const Environment place("XDG_CACHE_HOME", cache);
+    const Outcome outcome = RunNeap(list);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.err.starts_with("neap: listing without times: "));
+    CHECK(outcome.out.find(", no times\n") != std::string::npos);
+    CHECK(outcome.out.find("\nconv2 forward, batch 32: ") != std::string::npos);
+    CHECK(RunForJson(list).at(0).at("database").is_null());
+  }
 }
 
 TEST_CASE("databases are merged and written as a table without a network or a device") {

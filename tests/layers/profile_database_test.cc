@@ -1,7 +1,6 @@
 #include "neap/layers/profile_database.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <fstream>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/core/scratch_directory.h"
+#include "tests/environment.h"
 #include "tests/layers/profile_records.h"
 
 namespace neap {
@@ -256,39 +256,16 @@ TEST_CASE("the CSV file has all rows, in order, with what needs quotes in quotes
   CHECK(absl::IsNotFound(database.WriteCsv(directory.File("no such folder/out.csv"))));
 }
 
-// Sets an environment variable, or unsets it, for as long as it lives.
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* const before = getenv(name)) before_ = before;
-    Set(value);
-  }
-  ~Environment() { Set(before_ ? before_->c_str() : nullptr); }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  void Set(const char* value) {
-    if (value == nullptr) {
-      unsetenv(name_);
-    } else {
-      setenv(name_, value, 1);
-    }
-  }
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
 TEST_CASE("measurements lie in the user's cache folder") {
-  const Environment home("HOME", "/home/ada");
+  const testing::Environment home("HOME", "/home/ada");
   {
-    const Environment cache("XDG_CACHE_HOME", "/big/cache");
+    const testing::Environment cache("XDG_CACHE_HOME", "/big/cache");
     CHECK(*DefaultProfilePath() == "/big/cache/neap/profile.db");
   }
   for (const char* const none : {static_cast<const char*>(nullptr), "", "relative"}) {
-    const Environment cache("XDG_CACHE_HOME", none);
+    const testing::Environment cache("XDG_CACHE_HOME", none);
     CHECK(*DefaultProfilePath() == "/home/ada/.cache/neap/profile.db");
-    const Environment no_home("HOME", nullptr);
+    const testing::Environment no_home("HOME", nullptr);
     CHECK(absl::IsNotFound(DefaultProfilePath().status()));
   }
 }
