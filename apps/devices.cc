@@ -22,6 +22,8 @@
 namespace neap::apps {
 namespace {
 
+constexpr char kIndent[] = "         ";  // as wide as the column of names
+
 struct Peer {
   std::string name;                      // for --peer
   std::optional<CopySpeed> copies = {};  // measured
@@ -83,15 +85,15 @@ Json ToJson(const Listed& device) {
 }
 
 std::string ToText(const CopySpeed& copies, const std::string& there) {
-  return absl::StrFormat(
-      "               measured: %.1f GB/s to %s, %.1f GB/s back, %.1f GB/s both ways\n",
-      copies.out / 1e9, there, copies.back / 1e9, copies.both_ways / 1e9);
+  return absl::StrFormat("%smeasured: %.1f GB/s to %s, %.1f GB/s back, %.1f GB/s both ways\n",
+                         kIndent, copies.out / 1e9, there, copies.back / 1e9,
+                         copies.both_ways / 1e9);
 }
 
 std::string PeersText(const std::vector<Peer>& peers) {
   if (peers.empty()) return "";
   std::string text = absl::StrCat(
-      "               can have as --peer: ",
+      kIndent, "can have as --peer: ",
       absl::StrJoin(peers, ", ", [](std::string* out, const Peer& p) { out->append(p.name); }),
       "\n");
   for (const Peer& peer : peers) {
@@ -100,16 +102,28 @@ std::string PeersText(const std::vector<Peer>& peers) {
   return text;
 }
 
+std::string FlopsText(double flops) {
+  return flops < 1e12 ? absl::StrFormat("%.3g GFLOP/s", flops / 1e9)
+                      : absl::StrFormat("%.3g TFLOP/s", flops / 1e12);
+}
+
+// Those that it has: no tensor cores on a CPU, and peers are GPUs.
+std::string RatesText(const DeviceDescription& d) {
+  std::string text = absl::StrCat("fp32 ", FlopsText(d.fp32_flops));
+  if (d.tensor_flops > d.fp32_flops)
+    absl::StrAppend(&text, ", tf32 tensor cores ", FlopsText(d.tensor_flops));
+  absl::StrAppendFormat(&text, ", memory %.4g GB/s, host copies %.3g GB/s",
+                        d.memory_bandwidth / 1e9, d.copy_bandwidth / 1e9);
+  if (d.kind == "cuda" && d.peer_bandwidth > 0)
+    absl::StrAppendFormat(&text, ", peer copies %.3g GB/s", d.peer_bandwidth / 1e9);
+  return text;
+}
+
 std::string ToText(const Listed& device) {
   const DeviceDescription& d = device.description;
   std::string text = absl::StrFormat(
-      "%-8s %-5s %s, %s%s\n               nominal: fp32 %.3g TFLOP/s, tensor cores %.3g TFLOP/s, "
-      "memory %.4g GB/s, host copies %.3g GB/s%s\n",
-      device.name, d.kind, d.name, FormatBytes(d.memory_bytes),
-      device.trains ? "" : " (by description: for planning)", d.fp32_flops / 1e12,
-      d.tensor_flops / 1e12, d.memory_bandwidth / 1e9, d.copy_bandwidth / 1e9,
-      d.peer_bandwidth > 0 ? absl::StrFormat(", peer copies %.3g GB/s", d.peer_bandwidth / 1e9)
-                           : "");
+      "%-9s%s, %s%s\n%splanned with %s\n", device.name, d.name, FormatBytes(d.memory_bytes),
+      device.trains ? "" : " (by description: for planning)", kIndent, RatesText(d));
   if (device.copies.has_value()) text += ToText(*device.copies, "the host");
   return text + PeersText(device.peers);
 }

@@ -116,7 +116,15 @@ TEST_CASE("neap devices lists the CPU to train on and the H200 to plan for") {
   CHECK(devices.back().at("device") == "h200");
   CHECK(devices.back().at("memory_bytes") == 150109880320);
   CHECK(devices.back().at("peer_bandwidth") == 450e9);
-  CHECK(RunNeap({"devices"}).out.find("NVIDIA H200") != std::string::npos);
+  const std::string text = RunNeap({"devices"}).out;
+  CHECK(text.find("h200     NVIDIA H200, 139.801 GiB (by description: for planning)\n"
+                  "         planned with fp32 60 TFLOP/s, tf32 tensor cores 400 TFLOP/s, memory "
+                  "4300 GB/s, host copies 55.5 GB/s, peer copies 450 GB/s\n") != std::string::npos);
+  const std::string cpu = text.substr(0, text.find("\n", text.find("\n") + 1));
+  CHECK(cpu.starts_with("cpu      "));
+  CHECK(cpu.find("host copies 8 GB/s") != std::string::npos);
+  CHECK(cpu.find("tensor cores") == std::string::npos);
+  CHECK(cpu.find("peer") == std::string::npos);
 }
 
 }  // namespace
