@@ -59,6 +59,7 @@ struct Result {
   int64_t merged_rows = 0;
   int64_t steps = 0, steps_done = 0;            // fewer after Ctrl-C
   int64_t measured = 0, known = 0, failed = 0;  // engines
+  std::optional<int64_t> wide_spreads = {};     // absent where there is one sample of each
 
   bool is_whole() const { return steps_done == steps; }
 };
@@ -92,6 +93,7 @@ absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& d
   result.measured = profiler.measured();
   result.known = profiler.known();
   result.failed = profiler.failed();
+  if (options.samples > 1) result.wide_spreads = profiler.wide_spreads();
   return absl::OkStatus();
 }
 
@@ -151,25 +153,37 @@ absl::StatusOr<int> RunList(ProfileCommand& command) {
   return 0;
 }
 
+// How far new measurements are to be trusted; empty where there is nothing to say.
+std::string SpreadText(const Result& result) {
+  if (result.measured == 0 || result.wide_spreads == 0) return "";
+  if (!result.wide_spreads.has_value())
+    return "the new ones are of one sample each, so their spread is not known\n";
+  return absl::StrFormat("%d of the new ones have a spread above %.0f%%\n", *result.wide_spreads,
+                         kWideSpread * 100);
+}
+
 void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
                  const ProfileCounts& counts, const Result& result) {
   if (command.json) {
-    return PrintJson({{"database", database.path()},
-                      {"device", database.device().name},
-                      {"versions", database.device().versions},
-                      {"measured", result.measured},
-                      {"known", result.known},
-                      {"failed", result.failed},
-                      {"merged", result.merged_rows},
-                      {"interrupted", !result.is_whole()},
-                      {"steps", result.steps},
-                      {"steps_done", result.steps_done},
-                      {"operations", counts.operations},
-                      {"rows", counts.rows}});
+    return PrintJson(
+        {{"database", database.path()},
+         {"device", database.device().name},
+         {"versions", database.device().versions},
+         {"measured", result.measured},
+         {"known", result.known},
+         {"failed", result.failed},
+         {"wide_spreads", result.wide_spreads.has_value() ? Json(*result.wide_spreads) : Json()},
+         {"merged", result.merged_rows},
+         {"interrupted", !result.is_whole()},
+         {"steps", result.steps},
+         {"steps_done", result.steps_done},
+         {"operations", counts.operations},
+         {"rows", counts.rows}});
   }
   Print(absl::StrFormat("%s: %d measurements of %d operations on %s (%s); %d new, %d merged\n",
                         database.path(), counts.measured, counts.operations, database.device().name,
                         database.device().versions, result.measured, result.merged_rows));
+  Print(SpreadText(result));
   if (result.failed > 0) {
     Print(
         absl::StrFormat("%d engines did not run; the database says why (--csv)\n", result.failed));

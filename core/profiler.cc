@@ -222,6 +222,7 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
     RETURN_IF_ERROR(database_->Record(operation, measurement));
     if (measurement.failed()) RETURN_IF_ERROR(device_->Synchronize());  // unless that is lost
     ++(measurement.failed() ? failed_ : measured_);
+    if (measurement.spread > kWideSpread) ++wide_spreads_;
     measurements.push_back(std::move(measurement));
   }
   ++done_;

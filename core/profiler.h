@@ -46,6 +46,10 @@ struct ProfileOptions {
   bool retry_failed = false;                               // measure what failed before
 };
 
+// Of a measurement (interquartile range / median): beyond it, two engines may be in the wrong
+// order.
+inline constexpr double kWideSpread = 0.1;
+
 // All that a program's steps run, each once: kernels, their reruns, and additions of gradients. A
 // session has two programs, of training and of inference.
 std::vector<StepSignature> KernelsOf(const Program& program);
@@ -65,6 +69,8 @@ class Profiler {
   int64_t measured() const { return measured_; }
   int64_t known() const { return known_; }
   int64_t failed() const { return failed_; }
+  // Of those timed now, with a spread above kWideSpread; of one sample there is none.
+  int64_t wide_spreads() const { return wide_spreads_; }
 
   // Every engine of the next step. Errors: of the device and the database. An engine that does not
   // build or run is written down as such, and is no error unless the device is lost with it: the
@@ -106,7 +112,7 @@ class Profiler {
   Buffer arena_;                                                 // operands, then the workspace
   int64_t operand_bytes_ = 0;
   Buffer numbers_, zeros_;  // on the host, copied over the operands
-  int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0;
+  int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0, wide_spreads_ = 0;
 };
 
 }  // namespace neap

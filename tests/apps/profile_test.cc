@@ -220,6 +220,28 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a profile says how many measurements have a wide spread, of one sample each none") {
+  const ScratchDirectory directory;
+  const std::string csv = directory.File("all.csv"), database = directory.File("one.db");
+  const std::vector<std::string> command = {"profile", "lenet", "--device",    "cpu",
+                                            "--batch", "4",     "--divisions", "undivided"};
+  const Json result = RunForJson(Joined(command, {"--samples", "3", "--csv", csv, "--database",
+                                                  directory.File("three.db")}))
+                          .at(0);
+  const std::vector<std::vector<std::string>> lines = ReadCsv(csv);
+  // Counted from the end: the libraries' versions before it have a comma.
+  const auto spread = std::find(lines[0].rbegin(), lines[0].rend(), "spread") - lines[0].rbegin();
+  const auto wide = std::count_if(lines.begin() + 1, lines.end(), [&](const auto& fields) {
+    return std::stod(*(fields.rbegin() + spread)) > 0.1;
+  });
+  CHECK(result.at("wide_spreads") == wide);
+
+  const std::vector<std::string> once = Joined(command, {"--samples", "1", "--database", database});
+  CHECK(RunNeap(once).out.find("\nthe new ones are of one sample each") != std::string::npos);
+  CHECK(RunNeap(once).out.find("the new ones") == std::string::npos);  // there are none
+  CHECK(RunForJson(once).at(0).at("wide_spreads").is_null());
+}
+
 TEST_CASE("databases are merged and written as a table without a network or a device") {
   const ScratchDirectory directory;
   const std::string from = directory.File("from.db"), to = directory.File("to.db");
