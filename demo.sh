@@ -2,7 +2,7 @@
 # Builds neap and trains a small ResNet on real handwritten digits, under a budget well below what it would take.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-scripts/build.sh release
+NEAP_TARGET=neap_command scripts/build.sh release
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"  # other programs may want the cores too
 
 build/release/neap train resnet-cifar --depth 14 --image 16 --channels 1 --batch 64 \
