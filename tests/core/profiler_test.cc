@@ -15,6 +15,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/profiled_timings.h"
 #include "neap/layers/signature_text.h"
+#include "neap/layers/step_signature.h"
 #include "tests/core/scratch_directory.h"
 #include "tests/forwarding_device.h"
 
@@ -143,52 +144,6 @@ TEST_CASE("between two engines of a step it can be stopped, and keeps those befo
   CHECK(again.measured() > 0);
 }
 
-TEST_CASE("parts of odd sizes are measured by engines that come near the fastest around them") {
-  Bench bench;
-  ProfileDatabase database = bench.Database();
-  Graph net({.name = "conv", .batch = 3});
-  net.Loss(net.Add("conv", Convolution{.out_channels = 4, .kernel = 8}, {net.Input({4, 8, 8})}));
-  const Program program = BuildProgram(net, {}).value();
-  const StepSignature forward = program.Signature(program.steps[0]);
-  const std::string operation = SignatureText(forward);
-  const std::vector<Engine> engines = bench.device->backend().Engines(forward).value();
-  REQUIRE(engines.size() >= 2);
-  // On 1 and 2 images the first engine is said to be slow, on 3 nothing is known.
-  for (const Engine& engine : engines) {
-    const double seconds = engine.id == engines[0].id ? 1.0 : 1e-3;
-    for (const int64_t batch : {1, 2}) {
-      REQUIRE(database
-                  .Record(operation, {.batch = batch,
-                                      .engine = {.id = engine.id},
-                                      .median_seconds = seconds,
-                                      .repeats = 1})
-                  .ok());
-    }
-  }
-  Graph larger({.name = "conv", .batch = 6});
-  larger.Loss(
-      larger.Add("conv", Convolution{.out_channels = 4, .kernel = 8}, {larger.Input({4, 8, 8})}));
-  const Program program_of_6 = BuildProgram(larger, {}).value();
-  const StepSignature part_of = program_of_6.Signature(program_of_6.steps[0]);
-  Profiler parts = Profiler::Create({part_of}, {.divisions = DivisionPolicy::kAll, .samples = 1},
-                                    *bench.device, database)
-                       .value();
-  while (parts.done() < parts.total()) REQUIRE(parts.MeasureNext().ok());
-  const auto of_batch = [&](int64_t batch) {
-    return static_cast<size_t>(database.Measurements(operation, batch)->size());
-  };
-  CHECK(of_batch(3) == engines.size() - 1);
-  CHECK(of_batch(4) == engines.size());
-  CHECK(of_batch(6) == engines.size());  // the whole, whatever was known before
-  // As a whole, 3 images are measured by all.
-  Profiler whole = Profiler::Create({forward}, {.divisions = DivisionPolicy::kUndivided},
-                                    *bench.device, database)
-                       .value();
-  REQUIRE(whole.MeasureNext().ok());
-  CHECK(whole.measured() == 1);
-  CHECK(of_batch(3) == engines.size());
-}
-
 // A device whose engines are those of a test, and as fast as it says.
 class ScriptedDevice final : public ForwardingDevice, public Backend {
  public:
@@ -200,10 +155,12 @@ class ScriptedDevice final : public ForwardingDevice, public Backend {
   ScriptedDevice(Device& device, std::vector<Scripted> engines)
       : ForwardingDevice(device), scripted_(std::move(engines)) {}
 
+  bool adds = false;  // its engines can add to gradients
+
   Backend& backend() override { return *this; }
   std::string Versions() const override { return "scripted"; }
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
-    if (AddsToGradients(signature)) return absl::UnimplementedError("none adds");
+    if (AddsToGradients(signature) && !adds) return absl::UnimplementedError("none adds");
     std::vector<Engine> engines;
     for (const Scripted& scripted : scripted_) engines.push_back(scripted.engine);
     return engines;
@@ -250,20 +207,44 @@ class ScriptedDevice final : public ForwardingDevice, public Backend {
   bool is_begun_ = false, is_lost_ = false;
 };
 
-// The measurements of a convolution of 6 images, or of its parts of `batch`, by engine.
+// A step of a convolution of 6 images.
+StepSignature SixImages(Phase phase = Phase::kForward) {
+  return SignatureOf(Convolution{.out_channels = 4, .kernel = 8}, phase, {{{6, 4, 8, 8}}}).value();
+}
+
+// Profiles it, and returns its measurements, or those of its parts of `batch`, by engine.
 std::map<std::string, Measurement> Profiled(ScriptedDevice& device, ProfileDatabase& database,
                                             const ProfileOptions& options, int64_t batch) {
-  Graph net({.name = "conv", .batch = 6});
-  net.Loss(net.Add("conv", Convolution{.out_channels = 4, .kernel = 8}, {net.Input({4, 8, 8})}));
-  const Program program = BuildProgram(net, {}).value();
-  const StepSignature forward = program.Signature(program.steps[0]);
-  Profiler profiler = Profiler::Create({forward}, options, device, database).value();
+  Profiler profiler = Profiler::Create({SixImages()}, options, device, database).value();
   while (profiler.done() < profiler.total() && profiler.MeasureNext().ok()) {
   }
   std::map<std::string, Measurement> rows;
-  const auto found = database.Measurements(SignatureText(forward), batch);
+  const auto found = database.Measurements(SignatureText(SixImages()), batch);
   for (const Measurement& row : *found) rows[row.engine.id] = row;
   return rows;
+}
+
+TEST_CASE("parts of odd sizes are measured by engines that come near the fastest around them") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(*bench.device, {{{.id = "fast"}, {1000}},
+                                        {{.id = "near"}, {1100}},
+                                        {{.id = "far"}, {1200}},
+                                        {{.id = "small"}, {5000}},
+                                        {{.id = "large", .workspace_bytes = 8}, {900}}});
+  const ProfileOptions options = {.divisions = DivisionPolicy::kAll, .samples = 1};
+  CHECK(Profiled(device, database, options, 4).size() == 5);
+  CHECK(Profiled(device, database, options, 6).size() == 5);  // the whole
+  const auto part = Profiled(device, database, options, 3);
+  CHECK(part.size() == 3);
+  for (const char* engine : {"fast", "near", "large"}) CHECK(part.contains(engine));
+  // As a whole, 3 images are measured by all.
+  Profiler whole = Profiler::Create({WithBatch(SixImages(), 3)},
+                                    {.divisions = DivisionPolicy::kUndivided}, device, database)
+                       .value();
+  REQUIRE(whole.MeasureNext().ok());
+  CHECK(whole.measured() == 2);
+  CHECK(whole.known() == 3);
 }
 
 TEST_CASE("one slow sample condemns no engine, two do") {
@@ -295,6 +276,34 @@ TEST_CASE("an engine that may give other bits stands in no deterministic one's w
   const auto part = Profiled(device, database, options, 3);
   CHECK(part.contains("same bits"));
   CHECK_FALSE(part.contains("slow, any bits"));
+}
+
+TEST_CASE("as adding to gradients, parts are measured by engines that are near the fastest") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(
+      *bench.device, {{{.id = "fast"}, {1000}}, {{.id = "near"}, {1100}}, {{.id = "far"}, {1200}}});
+  const StepSignature step = SixImages(Phase::kBackwardParams);
+  const std::string adding = SignatureText(AddingSignature(step));
+  const std::string addition = SignatureText(AdditionSignature({{4, 4, 8, 8}}));
+  const auto engines_of = [&](const std::string& operation) {
+    std::map<int64_t, std::vector<std::string>> engines;  // by batch
+    const auto found = database.Measurements(operation);
+    for (const Measurement& row : *found) engines[row.batch].push_back(row.engine.id);
+    return engines;
+  };
+  const auto profile = [&] {
+    Profiler profiler = Profiler::Create({step}, {.samples = 1}, device, database).value();
+    while (profiler.done() < profiler.total()) REQUIRE(profiler.MeasureNext().ok());
+  };
+  profile();
+  CHECK(engines_of(adding).empty());
+  CHECK(engines_of(addition).size() == 1);
+  device.adds = true;
+  profile();
+  const std::vector<std::string> near = {"fast", "near"};
+  CHECK(engines_of(adding) ==
+        std::map<int64_t, std::vector<std::string>>{{1, near}, {2, near}, {4, near}});
 }
 
 TEST_CASE("the engine that the device is lost with is left out from then on, unless asked for") {
