@@ -106,10 +106,8 @@ ConvBenchSubject SubjectOf(const ConvBenchCommand& command, const ProfiledDevice
 absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
   ASSIGN_OR_RETURN(const std::vector<ConvKernel> kernels, KernelsOf(command));
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
-  const auto open = [&] {
-    return OpenProfile(command.measuring.database, device->description(), device->backend());
-  };
-  ASSIGN_OR_RETURN(ProfileDatabase database, open());
+  ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
+                                                         device->description(), device->backend()));
   std::vector<StepSignature> signatures;
   for (const ConvKernel& kernel : kernels) signatures.push_back(kernel.signature);
   ProfileOptions options = command.measuring.options;
@@ -123,8 +121,9 @@ absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
                             .steps = profiler.total(),
                             .steps_done = profiler.done()};
   if (profiler.done() < profiler.total()) return report;
-  ASSIGN_OR_RETURN(ProfileDatabase measured, open());
-  const ProfiledTimings timings(std::move(measured));
+  ASSIGN_OR_RETURN(ProfileDatabase measured,
+                   ProfileDatabase::OpenToRead(database.path(), database.device()));
+  const ProfiledTimings timings(std::move(measured), PrintUnread);
   ConvBench bench(command.bench, timings, device->backend(),
                   [&](const StepSignature& signature, const Configuration& configuration) {
                     return profiler.MedianSeconds(signature, configuration);

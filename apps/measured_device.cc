@@ -53,10 +53,10 @@ absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
   if (absl::IsNotFound(chosen.status()))
     return absl::NotFoundError(absl::StrCat(path, ": ", chosen.status().message()));
   RETURN_IF_ERROR(chosen.status());
-  ASSIGN_OR_RETURN(ProfileDatabase times, ProfileDatabase::OpenToRead(path, *chosen));
-  MeasuredDevice result = {.device = *chosen,
-                           .timings = std::make_shared<ProfiledTimings>(std::move(times)),
-                           .catalog = nullptr};
+  MeasuredDevice result = {
+      .device = *chosen,
+      .timings = std::make_shared<ProfiledTimings>(std::move(whole).For(*chosen), PrintUnread),
+      .catalog = nullptr};
   result.catalog = std::make_unique<TimedCatalog>(*result.timings, chosen->versions, nullptr);
   return result;
 }

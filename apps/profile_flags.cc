@@ -49,6 +49,10 @@ void PrintNotices(const ProfileDatabase& database) {
   for (const std::string& notice : database.notices()) absl::FPrintF(stderr, "neap: %s\n", notice);
 }
 
+void PrintUnread(const absl::Status& error) {
+  absl::FPrintF(stderr, "neap: going on without some measured times: %s\n", error.message());
+}
+
 FlagValue ReadDivisions(DivisionPolicy* policy) {
   const auto read = [policy](const std::string& text) {
     const absl::StatusOr<DivisionPolicy> parsed = ParseDivisionPolicy(text);
@@ -105,7 +109,7 @@ absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& devi
   absl::StatusOr<ProfileDatabase> opened =
       ProfileDatabase::OpenToRead(path, {.name = device.name, .versions = catalog.Versions()});
   if (opened.ok()) {
-    options.timings = std::make_shared<ProfiledTimings>(*std::move(opened));
+    options.timings = std::make_shared<ProfiledTimings>(*std::move(opened), PrintUnread);
   } else if (!database.empty()) {
     return opened.status();
   } else {

@@ -26,6 +26,9 @@ absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,
 // Says on stderr what was set aside.
 void PrintNotices(const ProfileDatabase& database);
 
+// Says on stderr that measured times could not be read while they were used. For ProfiledTimings.
+void PrintUnread(const absl::Status& error);
+
 // "undivided", "power-of-two", "all".
 FlagValue ReadDivisions(DivisionPolicy* policy);
 

@@ -88,6 +88,12 @@ absl::StatusOr<ProfileDatabase> ProfileDatabase::OpenToRead(const std::string& p
   return database;
 }
 
+ProfileDatabase ProfileDatabase::For(ProfiledDevice device) && {
+  ProfileDatabase database = std::move(*this);
+  database.device_ = std::move(device);
+  return database;
+}
+
 absl::Status ProfileDatabase::Take(absl::StatusOr<ProfileFile> file) {
   RETURN_IF_ERROR(file.status());
   connection_ = std::move(file->connection);

@@ -55,6 +55,9 @@ class ProfileDatabase {
   // Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, FAILED_PRECONDITION (another version).
   static absl::StatusOr<ProfileDatabase> OpenToRead(const std::string& path, ProfiledDevice device);
 
+  // The same file, already checked, for what was measured on another device.
+  ProfileDatabase For(ProfiledDevice device) &&;
+
   const std::string& path() const { return path_; }
   const ProfiledDevice& device() const { return device_; }
   // What was set aside or replaced, one sentence each, oldest first: for the user to read.

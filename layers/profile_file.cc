@@ -87,7 +87,8 @@ absl::Status Check(SqliteConnection& connection) {
                                                       version, ", not ", kProfileSchemaVersion));
   }
   RETURN_IF_ERROR(CheckSchema(connection));
-  return CheckPages(connection);
+  RETURN_IF_ERROR(CheckPages(connection));
+  return CheckRows(connection);
 }
 
 absl::Status Begin(SqliteConnection& connection) {

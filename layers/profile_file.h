@@ -2,9 +2,9 @@
 //
 // Times that are wrong make plans that are slow and nobody knows why; so a file is used only if it
 // is a database of this program (application id), of this version of the schema, with exactly its
-// tables, and whole (quick_check), and only until it shows damage. Any other is renamed to
-// PATH.set-aside-1 (-2, ...), with what SQLite keeps beside it, and a new one is begun. Nothing is
-// deleted.
+// tables, and whole (quick_check, and the checksum of every row), and only until it shows damage.
+// Any other is renamed to PATH.set-aside-1 (-2, ...), with what SQLite keeps beside it, and a new
+// one is begun. Nothing is deleted.
 //
 //   ASSIGN_OR_RETURN(ProfileFile file, OpenProfileFile(path, OtherVersion::kSetAside));
 //   file.notice;  // "PATH: not a database of measurements: set aside as PATH.set-aside-1"

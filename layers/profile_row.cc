@@ -2,7 +2,9 @@
 
 #include <bit>
 #include <cmath>
+#include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/stable_hash.h"
 #include "neap/core/status_macros.h"
@@ -26,34 +28,63 @@ ON CONFLICT DO UPDATE SET
 constexpr char kUnlessBetter[] =
     "WHERE (excluded.repeats, excluded.recorded_unix_ms) > (repeats, recorded_unix_ms)";
 
-// Of everything in the row; any two rows that differ give different text.
-int64_t Checksum(const ProfileRow& row) {
-  const Measurement& m = row.measurement;
-  const auto counted = [](const std::string& text) { return absl::StrCat(text.size(), ":", text); };
-  return std::bit_cast<int64_t>(StableHash(absl::StrCat(
-      counted(row.device.name), counted(row.device.versions), counted(row.operation),
-      counted(m.engine.id), counted(m.failure), m.batch, " ", m.engine.workspace_bytes, " ",
-      m.engine.deterministic ? 1 : 0, " ", std::bit_cast<uint64_t>(m.median_seconds), " ",
-      std::bit_cast<uint64_t>(m.spread), " ", m.repeats, " ", m.recorded_unix_ms)));
+constexpr char kSelect[] =
+    "SELECT device, versions, operation, batch, engine, workspace_bytes, deterministic, "
+    "median_seconds, spread, repeats, failure, recorded_unix_ms, checksum FROM profile";
+
+// Any two rows that differ give different text: this, and then that of the measurement.
+std::string NamesText(std::string_view device, std::string_view versions,
+                      std::string_view operation) {
+  std::string text;
+  for (const std::string_view name : {device, versions, operation})
+    absl::StrAppend(&text, name.size(), ":", absl::string_view(name.data(), name.size()));
+  return text;
 }
 
-ProfileRow ReadRow(const SqliteRow& row) {
-  return {.device = {row.Text(0), row.Text(1)},
-          .operation = row.Text(2),
-          .measurement = {.batch = row.Integer(3),
-                          .engine = {.id = row.Text(4),
-                                     .workspace_bytes = row.Integer(5),
-                                     .deterministic = row.Integer(6) != 0},
-                          .median_seconds = row.Real(7),
-                          .spread = row.Real(8),
-                          .repeats = row.Integer(9),
-                          .failure = row.Text(10),
-                          .recorded_unix_ms = row.Integer(11)}};
+int64_t Checksum(uint64_t names_hash, const Measurement& m) {
+  const std::string text =
+      absl::StrCat(m.engine.id.size(), ":", m.engine.id, m.failure.size(), ":", m.failure, m.batch,
+                   " ", m.engine.workspace_bytes, " ", m.engine.deterministic ? 1 : 0, " ",
+                   std::bit_cast<uint64_t>(m.median_seconds), " ",
+                   std::bit_cast<uint64_t>(m.spread), " ", m.repeats, " ", m.recorded_unix_ms);
+  return std::bit_cast<int64_t>(StableHash(text, names_hash));
 }
 
-std::string Name(const ProfileRow& row) {
-  return absl::StrCat(row.operation, ", batch ", row.measurement.batch, ", engine ",
-                      row.measurement.engine.id);
+Measurement MeasurementIn(const SqliteRow& row) {
+  return {.batch = row.Integer(3),
+          .engine = {.id = row.Text(4),
+                     .workspace_bytes = row.Integer(5),
+                     .deterministic = row.Integer(6) != 0},
+          .median_seconds = row.Real(7),
+          .spread = row.Real(8),
+          .repeats = row.Integer(9),
+          .failure = row.Text(10),
+          .recorded_unix_ms = row.Integer(11)};
+}
+
+// Rows as kSelect and `rest` find them, each checked. Errors: DATA_LOSS.
+absl::Status ForEachRow(SqliteConnection& connection, const std::string& rest,
+                        absl::Span<const SqliteValue> values,
+                        absl::FunctionRef<void(const SqliteRow&, Measurement)> on_row) {
+  std::string corrupt;
+  std::string names;  // of the row before: rows of one operation follow each other
+  uint64_t names_hash = 0;
+  RETURN_IF_ERROR(connection.Run(absl::StrCat(kSelect, rest), values, [&](const SqliteRow& row) {
+    Measurement measurement = MeasurementIn(row);
+    std::string text = NamesText(row.TextView(0), row.TextView(1), row.TextView(2));
+    if (text != names) {
+      names = std::move(text);
+      names_hash = StableHash(names);
+    }
+    if (Checksum(names_hash, measurement) != row.Integer(12)) {
+      corrupt = absl::StrCat(row.Text(2), ", batch ", measurement.batch, ", engine ",
+                             measurement.engine.id);
+    }
+    on_row(row, std::move(measurement));
+  }));
+  if (corrupt.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(connection.path(), ": corrupt: the row of ", corrupt,
+                                          " does not match its checksum"));
 }
 
 }  // namespace
@@ -111,19 +142,17 @@ absl::StatusOr<std::vector<ProfileRow>> ReadRows(SqliteConnection& connection,
                                                  const std::string& where,
                                                  absl::Span<const SqliteValue> values) {
   std::vector<ProfileRow> rows;
-  std::string corrupt;
-  RETURN_IF_ERROR(connection.Run(
-      absl::StrCat("SELECT device, versions, operation, batch, engine, workspace_bytes, ",
-                   "deterministic, median_seconds, spread, repeats, failure, recorded_unix_ms, ",
-                   "checksum FROM profile WHERE ", where,
-                   " ORDER BY device, versions, operation, batch, engine"),
-      values, [&](const SqliteRow& row) {
-        rows.push_back(ReadRow(row));
-        if (Checksum(rows.back()) != row.Integer(12)) corrupt = Name(rows.back());
+  RETURN_IF_ERROR(ForEachRow(
+      connection,
+      absl::StrCat(" WHERE ", where, " ORDER BY device, versions, operation, batch, engine"),
+      values, [&](const SqliteRow& row, Measurement measurement) {
+        rows.push_back({{row.Text(0), row.Text(1)}, row.Text(2), std::move(measurement)});
       }));
-  if (corrupt.empty()) return rows;
-  return absl::DataLossError(absl::StrCat(connection.path(), ": corrupt: the row of ", corrupt,
-                                          " does not match its checksum"));
+  return rows;
+}
+
+absl::Status CheckRows(SqliteConnection& connection) {
+  return ForEachRow(connection, "", {}, [](const SqliteRow&, const Measurement&) {});
 }
 
 absl::StatusOr<bool> WriteRow(SqliteConnection& connection, const ProfileRow& row,
@@ -131,13 +160,14 @@ absl::StatusOr<bool> WriteRow(SqliteConnection& connection, const ProfileRow& ro
   RETURN_IF_ERROR(connection.Run(kAddSystem, {row.device.name, row.device.versions}));
   RETURN_IF_ERROR(connection.Run(kAddOperation, {row.operation}));
   const Measurement& m = row.measurement;
+  const std::string names = NamesText(row.device.name, row.device.versions, row.operation);
   const auto unless_failed = [&](SqliteValue value) { return m.failed() ? SqliteValue() : value; };
   RETURN_IF_ERROR(connection.Run(
       on_conflict == OnConflict::kReplace ? kReplace : absl::StrCat(kReplace, kUnlessBetter),
       {row.device.name, row.device.versions, row.operation, m.batch, m.engine.id,
        m.engine.workspace_bytes, int64_t{m.engine.deterministic}, unless_failed(m.median_seconds),
        unless_failed(m.spread), m.repeats, m.failed() ? SqliteValue(m.failure) : SqliteValue(),
-       m.recorded_unix_ms, Checksum(row)}));
+       m.recorded_unix_ms, Checksum(StableHash(names), m)}));
   return connection.ChangedRows() > 0;
 }
 

@@ -59,6 +59,10 @@ absl::StatusOr<std::vector<ProfileRow>> ReadRows(SqliteConnection& connection,
                                                  const std::string& where,
                                                  absl::Span<const SqliteValue> values);
 
+// Every row against its checksum, without keeping any. Errors: DATA_LOSS, with one that does not
+// match.
+absl::Status CheckRows(SqliteConnection& connection);
+
 enum class OnConflict : uint8_t {
   kReplace,
   kKeepBetter,  // more repeats (so a time beats a failure), of equals the newer

@@ -1,5 +1,7 @@
 #include "neap/layers/profiled_timings.h"
 
+#include <utility>
+
 #include "neap/layers/signature_text.h"
 
 namespace neap {
@@ -9,7 +11,10 @@ const ProfiledTimings::Known* ProfiledTimings::Find(const StepSignature& signatu
   const std::lock_guard lock(mutex_);
   if (const auto known = known_.find(operation); known != known_.end()) return &known->second;
   const absl::StatusOr<std::vector<Measurement>> rows = database_.Measurements(operation);
-  if (!rows.ok()) return nullptr;
+  if (!rows.ok()) {
+    if (const OnError on_error = std::exchange(on_error_, nullptr)) on_error(rows.status());
+    return nullptr;
+  }
   Known known;
   for (const Measurement& row : *rows) {
     if (row.failed()) {

@@ -80,7 +80,7 @@ int64_t SqliteRow::Integer(int column) const { return sqlite3_column_int64(state
 
 double SqliteRow::Real(int column) const { return sqlite3_column_double(statement_, column); }
 
-std::string SqliteRow::Text(int column) const {
+std::string_view SqliteRow::TextView(int column) const {
   const void* const text = sqlite3_column_text(statement_, column);
   if (text == nullptr) return {};
   return {static_cast<const char*>(text),

@@ -45,7 +45,8 @@ class SqliteRow {
   explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
   int64_t Integer(int column) const;
   double Real(int column) const;
-  std::string Text(int column) const;
+  std::string Text(int column) const { return std::string(TextView(column)); }
+  std::string_view TextView(int column) const;  // until the next row
 
  private:
   sqlite3_stmt* statement_;

@@ -287,6 +287,29 @@ TEST_CASE("a database that is none is set aside by who measures, and refused by 
   CHECK(ReadText(path + ".set-aside-1") == text);
 }
 
+TEST_CASE("a time that was changed in a file is planned by no more, and whoever plans hears why") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("neap/profile.db");
+  REQUIRE(RunForJson(Profile(path)).at(0).at("complete") == true);
+  REQUIRE(SqliteConnection::Open(path, SqliteAccess::kReadWrite)
+              ->RunScript("UPDATE measurements SET median_seconds = 1e-9 WHERE operation = 2")
+              .ok());
+  const std::vector<std::string> plan = {"plan", "lenet", "--batch", "4", "--device", "cpu"};
+  const std::string why = "does not match its checksum";
+  CheckRefused(Joined(plan, {"--database", path}), 1, {path, why});
+  // The default one need not be there, and what it cannot give is done without.
+  REQUIRE(setenv("XDG_CACHE_HOME", directory.path().c_str(), 1) == 0);
+  const Outcome without = RunNeap(plan);
+  unsetenv("XDG_CACHE_HOME");
+  CHECK(without.exit_code == 0);
+  CHECK(without.err.find("planning without measured times: " + path) != std::string::npos);
+  CHECK(without.err.find(why) != std::string::npos);
+  CHECK(!std::filesystem::exists(path + ".set-aside-1"));
+  const Outcome again = RunNeap(Profile(path));  // measures, so it begins anew
+  CHECK(again.exit_code == 0);
+  CHECK(again.err.find(why + ": set aside as " + path + ".set-aside-1") != std::string::npos);
+}
+
 TEST_CASE("what profile cannot do is said in one line") {
   CheckRefused({"profile"}, 2, {"nothing to do"});
   CheckRefused({"profile", "lenet", "--device", "h200"}, 2, {"h200", "not trained on"});

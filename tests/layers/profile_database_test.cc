@@ -7,6 +7,10 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/profiled_timings.h"
+#include "neap/layers/signature_text.h"
+#include "neap/layers/step_signature.h"
 #include "tests/core/scratch_directory.h"
 #include "tests/environment.h"
 #include "tests/layers/profile_records.h"
@@ -83,6 +87,35 @@ TEST_CASE("who only reads changes nothing: not a database that is there, nor one
   std::ofstream(other) << text;
   CHECK(!ProfileDatabase::OpenToRead(other, device).ok());
   CHECK(ReadText(other) == text);
+}
+
+TEST_CASE("times that cannot be read are none, and that is reported once") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("p.db");
+  std::vector<StepSignature> steps;
+  for (const int64_t channels : {2, 3, 4}) {
+    const TensorSpec x = {{4, channels, 1, 1}};
+    steps.push_back(SignatureOf(Relu{}, Phase::kForward, {x}).value());
+  }
+  {
+    ProfileDatabase database = OpenDatabase(path);
+    for (const StepSignature& step : steps)
+      REQUIRE(database.Record(SignatureText(step), Measured(4, "a")).ok());
+  }
+  std::vector<absl::Status> errors;
+  const ProfiledTimings timings(ProfileDatabase::OpenToRead(path, {"H200", "cudnn 9"}).value(),
+                                [&](const absl::Status& error) { errors.push_back(error); });
+  CHECK(timings.Of(steps[0]).size() == 1);
+  REQUIRE(SqliteConnection::Open(path, SqliteAccess::kReadWrite)
+              ->RunScript("UPDATE measurements SET median_seconds = 0.5")
+              .ok());
+  CHECK(errors.empty());
+  CHECK(timings.Of(steps[1]).empty());
+  CHECK(timings.Of(steps[2]).empty());
+  CHECK(timings.Of(steps[0]).size() == 1);  // read before
+  REQUIRE(errors.size() == 1);
+  CHECK(absl::IsDataLoss(errors[0]));
+  CHECK(errors[0].message().find(SignatureText(steps[1])) != absl::string_view::npos);
 }
 
 TEST_CASE("an operation's measurements come by batch, then engine") {

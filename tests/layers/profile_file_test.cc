@@ -125,12 +125,45 @@ TEST_CASE("a value that no measurement can have makes the file corrupt") {
   CheckBegunAnew(path, "CHECK constraint failed");
 }
 
-TEST_CASE("a number that changed in a row is found when the row is read, and the work goes on") {
+constexpr const char* kChanges[] = {
+    "median_seconds = 0.5", "workspace_bytes = 1",
+    "deterministic = 0",    "spread = 0.5",
+    "repeats = 1000",       "recorded_unix_ms = 1",
+    "engine = 'b'",         "batch = 2",
+    "checksum = 1",         "median_seconds = NULL, spread = NULL, repeats = 0, failure = 'x'"};
+
+TEST_CASE("a number that changed in one row of many is found when the file is opened") {
   const ScratchDirectory directory;
+  for (const char* const change : kChanges) {
+    CAPTURE(change);
+    const std::string path = directory.File(absl::StrCat(StableHash(change), ".db"));
+    FillDatabase(path, 20);
+    REQUIRE(
+        SqliteConnection::Open(path, SqliteAccess::kReadWrite)
+            ->RunScript(absl::StrCat("UPDATE measurements SET ", change, " WHERE operation = 7"))
+            .ok());
+    const std::string before = ReadText(path);
+    const absl::Status read = OpenProfileToRead(path).status();
+    CHECK(absl::IsDataLoss(read));
+    CHECK(read.message().find("does not match its checksum") != absl::string_view::npos);
+    CHECK(ReadText(path) == before);
+    CheckBegunAnew(path, "does not match its checksum");
+  }
+  const std::string path = directory.File("names.db");
   for (const char* const change :
-       {"median_seconds = 0.5", "workspace_bytes = 1", "deterministic = 0", "spread = 0.5",
-        "repeats = 1000", "recorded_unix_ms = 1", "engine = 'b'", "batch = 2", "checksum = 1",
-        "median_seconds = NULL, spread = NULL, repeats = 0, failure = 'x'"}) {
+       {"systems SET versions = 'cudnn 8'", "operations SET text = 'conv' WHERE id = 7"}) {
+    FillDatabase(path, 20);
+    REQUIRE(SqliteConnection::Open(path, SqliteAccess::kReadWrite)
+                ->RunScript(absl::StrCat("UPDATE ", change))
+                .ok());
+    CHECK(absl::IsDataLoss(OpenProfileToRead(path).status()));
+    std::filesystem::remove(path);
+  }
+}
+
+TEST_CASE("a number that changes while a database is open is found when the row is read") {
+  const ScratchDirectory directory;
+  for (const char* const change : kChanges) {
     CAPTURE(change);
     const std::string path = directory.File(absl::StrCat(StableHash(change), ".db"));
     REQUIRE(OpenDatabase(path).Record("conv", Measured(1, "a")).ok());
