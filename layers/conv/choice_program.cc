@@ -133,18 +133,23 @@ void Follow(glp_tree* tree, void* info) {
     glp_ios_terminate(tree);
 }
 
+// What is left of the time limit, of which `begin` was the beginning.
+int LeftMs(const Search& search, double begin) {
+  const double left_seconds = search.program.time_limit_seconds - glp_difftime(glp_time(), begin);
+  return static_cast<int>(std::min(left_seconds * 1000, double{INT_MAX}));
+}
+
 void BranchAndBound(glp_prob* problem, Search& search) {
-  const int limit_ms =
-      static_cast<int>(std::min(search.program.time_limit_seconds * 1000, double{INT_MAX}));
+  const double begin = glp_time();
   glp_smcp relaxed;
   glp_init_smcp(&relaxed);
   relaxed.msg_lev = GLP_MSG_OFF;
-  relaxed.tm_lim = limit_ms;
+  relaxed.tm_lim = LeftMs(search, begin);
   if (glp_simplex(problem, &relaxed) != 0 || glp_get_status(problem) != GLP_OPT) return;
   glp_iocp integer;
   glp_init_iocp(&integer);
   integer.msg_lev = GLP_MSG_OFF;
-  integer.tm_lim = limit_ms;
+  integer.tm_lim = std::max(0, LeftMs(search, begin));
   integer.br_tech = GLP_BR_MFV;  // by far the quickest here: bench/workspace_division_bench.cc
   integer.cb_func = Follow;
   integer.cb_info = &search;
