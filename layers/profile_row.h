@@ -33,7 +33,7 @@ struct Measurement {
   Engine engine;
   double median_seconds = 0;     // of one run
   double spread = 0;             // interquartile range / median
-  int64_t repeats = 0;           // runs behind the median; 0 where the engine failed
+  int64_t repeats = 0;           // samples behind the median; 0 where the engine failed
   std::string failure = {};      // why the engine did not build or run; empty where measured
   int64_t recorded_unix_ms = 0;  // 0: ProfileDatabase::Record puts the present time
 
