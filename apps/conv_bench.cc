@@ -127,12 +127,15 @@ LimitTotal ConvBench::Total(const std::vector<ConvTimes>& kernels, size_t limit)
   for (const ConvTimes& times : kernels) {
     const ConvAtLimit& at = times.at_limits[limit];
     const int64_t count = times.kernel.count;
-    if (!at.undivided.has_value() || !at.divided.has_value()) {
+    if (!at.divided.has_value()) {
       total.left_out += count;
-      continue;
+    } else if (!at.undivided.has_value()) {
+      total.only_divided += count;
+      AddTo(total.only_divided_seconds, at.divided->seconds, count);
+    } else {
+      AddTo(total.undivided, at.undivided->seconds, count);
+      AddTo(total.divided, at.divided->seconds, count);
     }
-    AddTo(total.undivided, at.undivided->seconds, count);
-    AddTo(total.divided, at.divided->seconds, count);
   }
   return total;
 }

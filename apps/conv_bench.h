@@ -70,11 +70,15 @@ struct ConvTimes {
 
 // Of all kernels, each as often as the set has it.
 struct LimitTotal {
+  // Of kernels that fit both ways: what there is to compare.
   ConvSeconds undivided;
   ConvSeconds divided;
+  // Kernels that fit divided alone, and their time.
+  int64_t only_divided = 0;
+  ConvSeconds only_divided_seconds;
   int64_t left_out = 0;  // kernels where nothing fits
 
-  // Absent where all are left out.
+  // Absent where none fits both ways.
   std::optional<double> speedup() const;
 };
 

@@ -2,6 +2,8 @@
 
 #include <iterator>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -52,12 +54,23 @@ std::string KernelText(const ConvTimes& times, const std::vector<int64_t>& limit
   return text;
 }
 
+// What the sums of both sides lack.
+std::string MissingText(const LimitTotal& total) {
+  std::vector<std::string> missing;
+  if (total.only_divided > 0) {
+    missing.push_back(absl::StrCat("without ", total.only_divided, " that fit only divided, in ",
+                                   TimesText(total.only_divided_seconds)));
+  }
+  if (total.left_out > 0)
+    missing.push_back(absl::StrCat("without ", total.left_out, " that do not fit"));
+  return absl::StrJoin(missing, "; ");
+}
+
 std::string TotalText(const LimitTotal& total, int64_t limit_bytes) {
   const bool any = total.speedup().has_value();
-  return Row(
-      FormatBytes(limit_bytes), any ? TimesText(total.undivided) : kNothing,
-      any ? TimesText(total.divided) : kNothing, SpeedupText(total.speedup()),
-      total.left_out > 0 ? absl::StrCat("without ", total.left_out, " that do not fit") : "");
+  return Row(FormatBytes(limit_bytes), any ? TimesText(total.undivided) : kNothing,
+             any ? TimesText(total.divided) : kNothing, SpeedupText(total.speedup()),
+             MissingText(total));
 }
 
 std::string LeftOutText(int64_t engines) {
@@ -147,10 +160,13 @@ Json KernelJson(const ConvTimes& times, const std::vector<int64_t>& limits_bytes
 }
 
 Json TotalJson(const LimitTotal& total, int64_t limit_bytes) {
+  Json only_divided = {{"kernels", total.only_divided}};
+  only_divided.update(TimesJson(total.only_divided_seconds));
   return {{"limit_bytes", limit_bytes},
           {"undivided", TimesJson(total.undivided)},
           {"divided", TimesJson(total.divided)},
           {"speedup", OrNull(total.speedup())},
+          {"only_divided", std::move(only_divided)},
           {"left_out", total.left_out}};
 }
 

@@ -93,16 +93,33 @@ TEST_CASE("under each limit the best undivided step stands beside the best divis
   CHECK(wide.speedup() == 1.0);
 }
 
-TEST_CASE("a total has every kernel as often as it occurs, but those that do not fit") {
+TEST_CASE("a total has every kernel as often as it occurs, those apart that fit only divided") {
   Executions executions;
-  const ConvBenchResult result = Run({.limits_bytes = {5, 40, 80}}, executions);
+  const ConvBenchResult result = Run({.limits_bytes = {5, 20, 40, 80}}, executions);
   CHECK(result.totals[0].left_out == 4);
+  CHECK(result.totals[0].only_divided == 0);
   CHECK(!result.totals[0].speedup().has_value());
-  CHECK(result.totals[1].left_out == 3);
-  CHECK(result.totals[1].divided.predicted == 4);
+  CHECK(result.totals[1].left_out == 0);
+  CHECK(result.totals[1].only_divided == 4);
+  CHECK(result.totals[1].only_divided_seconds.executed == 2 * (3 * 8 + 4));
+  CHECK(!result.totals[1].speedup().has_value());
   CHECK(result.totals[2].left_out == 0);
-  CHECK(result.totals[2].divided.predicted == 3 * 6 + 4);
-  CHECK(result.totals[2].divided.executed == 2 * (3 * 6 + 4));
+  CHECK(result.totals[2].only_divided == 3);
+  CHECK(result.totals[2].only_divided_seconds.predicted == 3 * 8);
+  CHECK(result.totals[2].divided.predicted == 4);
+  CHECK(result.totals[2].speedup() == 1.0);
+  const ConvBenchReport report = {.subject = {}, .result = result};
+  CHECK(
+      ToText(report).find("1.00x  without 3 that fit only divided, in 48000.0000 (24000.0000)\n") !=
+      std::string::npos);
+  const Json total = ToJson(report).at("totals").at(2);
+  CHECK(total.at("only_divided") ==
+        Json{{"kernels", 3}, {"ms", 48000.0}, {"predicted_ms", 24000.0}});
+  CHECK(total.at("left_out") == 0);
+  CHECK(result.totals[3].left_out == 0);
+  CHECK(result.totals[3].only_divided == 0);
+  CHECK(result.totals[3].divided.predicted == 3 * 6 + 4);
+  CHECK(result.totals[3].divided.executed == 2 * (3 * 6 + 4));
 }
 
 TEST_CASE("a configuration is executed once, however many limits it is the best for") {
@@ -192,7 +209,7 @@ TEST_CASE("an engine that does not run is left out, and the choice made again wi
   const ConvAtLimit& at = result.kernels[0].at_limits[0];
   CHECK(!at.undivided.has_value());
   CHECK(at.divided->seconds.predicted == 8);
-  CHECK(result.totals[0].left_out == 3);
+  CHECK(result.totals[0].only_divided == 3);
   CHECK(result.workspace->divided->predicted == 3 * 8);
   const ConvBenchReport report = {.subject = {}, .result = result};
   CHECK(ToText(report).find("\n1 engine left out: ") != std::string::npos);
