@@ -40,7 +40,8 @@ struct EngineUse {
   }
 };
 
-// "eng3", or of micro-batches "3 x 64 eng3 + 32 eng7".
+// "eng3", or of micro-batches "3 x 64 eng3 + 32 eng7". "+=" stands before parts that add by
+// themselves: in "64 eng3 += 2 x 64 eng3 + 32 eng7" only the last goes through scratch.
 std::string ToString(absl::Span<const EngineUse> parts);
 
 // What a part that is not the first takes besides, where its engine does not add: in

@@ -304,7 +304,7 @@ TEST_CASE("an engine that fails only where it adds is named, and stays as the fi
     const ConvBenchResult result = bench.Run({kernel}).value();
     // In the total, where scratch fits, it is the later part as well.
     CHECK(configurations ==
-          std::vector<std::string>{"2 x 4 a", "a", "a, adding", "4 a + 4 b", "2 x 4 a"});
+          std::vector<std::string>{"4 a += 4 a", "a", "a, adding", "4 a += 4 b", "2 x 4 a"});
     CHECK(result.engines_left_out == 1);
     CHECK(result.kernels[0].at_limits[0].divided->seconds.predicted == 10);
   }

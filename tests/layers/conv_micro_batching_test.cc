@@ -121,6 +121,14 @@ void CheckConsistent(const Configuration& configuration, const Engines& engines,
                        [](const EngineUse& a, const EngineUse& b) { return a.batch < b.batch; }));
 }
 
+TEST_CASE("the text of a configuration groups equal parts, and tells which add by themselves") {
+  using Parts = std::vector<EngineUse>;
+  CHECK(ToString(Parts{{"a", 64}}) == "a");
+  CHECK(ToString(Parts{{"a", 64}, {"a", 64}, {"a", 64}, {"b", 32}}) == "3 x 64 a + 32 b");
+  const Parts mixed = {{"a", 64}, {"a", 64, true}, {"a", 64, true}, {"a", 64}, {"b", 32, true}};
+  CHECK(ToString(mixed) == "64 a += 2 x 64 a + 64 a += 32 b");
+}
+
 TEST_CASE("policies have names, and no policy loses the undivided step") {
   using Sizes = std::vector<int64_t>;
   for (const DivisionPolicy policy : kPolicies) {
