@@ -145,12 +145,12 @@ class ConvolutionGraph : public fe::graph::Graph {
 
   absl::StatusOr<std::vector<Engine>> Engines() {
     fe::EngineConfigList configs;
-    RETURN_IF_ERROR(
-        FrontendStatus(fe::detail::query_cudnn_heuristics_impl(
-                           operation_graph, configs,
-                           {fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK}, -1,
-                           device_properties),
-                       "cudnn heuristics", problem_));
+    fe::error_t error = fe::detail::query_cudnn_heuristics_impl(
+        operation_graph, configs, {fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK},
+        -1, device_properties);
+    // Also what the frontend says where there is none at all.
+    if (error.get_code() != fe::error_code_t::HEURISTIC_QUERY_FAILED)
+      RETURN_IF_ERROR(FrontendStatus(error, "cudnn heuristics", problem_));
     std::vector<Engine> engines;
     std::unordered_set<std::string> seen;
     for (fe::ManagedOpaqueDescriptor& config : configs) {

@@ -7,11 +7,13 @@
 #include "neap/core/units.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/conv/divided_kernel.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/step_signature.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/harness.h"
 
@@ -183,6 +185,18 @@ TEST_CASE("shapes that a kernel cannot count are refused when its engines are li
   const TensorSpec plane = {{1, 1, 65536, 65536}};
   CHECK(
       absl::IsUnimplemented(catalog->Engines(Signatures(GlobalAveragePool{}, plane)[0]).status()));
+}
+
+TEST_CASE("a convolution without an engine is unimplemented, and none adds to its gradients") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer large = Convolution{.out_channels = 8, .kernel = 200, .padding = 100, .bias = false};
+  const TensorSpec x = {{1, 65536, 512, 512}};
+  const StepSignature step = SignatureOf(large, Phase::kBackwardParams, {x}).value();
+  CHECK(absl::IsUnimplemented(catalog->Engines(step).status()));
+  const absl::StatusOr<std::vector<Engine>> adding = AddingEngines(step, *catalog);
+  REQUIRE_MESSAGE(adding.ok(), std::string(adding.status().message()));
+  CHECK(adding->empty());
 }
 
 TEST_CASE("a description that cuDNN does not understand is refused") {
