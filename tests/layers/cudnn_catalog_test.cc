@@ -80,6 +80,19 @@ TEST_CASE("tf32 has engines that fp32 leaves out") {
   CHECK(count(DType::kTf32) > count(DType::kFp32));
 }
 
+TEST_CASE("weight gradients of AlexNet's third convolution have engines that add") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer conv3 = Convolution{.out_channels = 384, .kernel = 3, .padding = 1};
+  for (DType dtype : {DType::kFp32, DType::kTf32}) {
+    const TensorSpec x = {{128, 192, 13, 13}, dtype, Layout::kNchw};
+    const StepSignature step = SignatureOf(conv3, Phase::kBackwardParams, {x}).value();
+    const absl::StatusOr<std::vector<Engine>> adding = AddingEngines(step, *catalog);
+    REQUIRE_MESSAGE(adding.ok(), std::string(adding.status().message()));
+    CHECK(!adding->empty());
+  }
+}
+
 TEST_CASE("gradients of an fp32 1x1 convolution are matrix products by recommendation") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;

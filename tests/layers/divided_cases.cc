@@ -1,6 +1,7 @@
 #include "tests/layers/divided_cases.h"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <utility>
 
@@ -42,7 +43,7 @@ class DividedCase {
               uint32_t seed)
       : backend_(backend), access_(access), options_(options), seed_(seed), random_(seed) {}
 
-  std::vector<std::string> Run() {
+  DividedResult Run() {
     const LayerCase layer_case = RandomCase();
     const LayerSpec spec = layer_case.layer.Specify({.inputs = layer_case.inputs}).value();
     const Values values = RandomValues(layer_case, spec, seed_);
@@ -51,7 +52,7 @@ class DividedCase {
           SignatureOf(step, {.layer = layer_case.layer, .spec = spec, .inputs = layer_case.inputs});
       RunStepDivided(signature, values);
     }
-    return std::move(failures_);
+    return std::move(result_);
   }
 
  private:
@@ -139,6 +140,7 @@ class DividedCase {
     for (const absl::StatusOr<Values>* ran : {&whole, &divided, &again}) {
       if (!ran->ok()) return Fail(signature, engine, std::string(ran->status().message()));
     }
+    ++(adds ? result_.adding : result_.writing);
     const bool may_differ =
         signature.phase == Phase::kBackwardParams || !options_.treats_images_alike(engine);
     for (const auto& [operand, want] : *whole) {
@@ -162,8 +164,9 @@ class DividedCase {
   }
 
   void Fail(const StepSignature& signature, const Engine& engine, const std::string& why) {
-    failures_.push_back(absl::StrCat("seed ", seed_, ", ", SignatureText(signature), ", batch ",
-                                     BatchOf(signature), ", engine ", engine.id, ": ", why));
+    result_.failures.push_back(absl::StrCat("seed ", seed_, ", ", SignatureText(signature),
+                                            ", batch ", BatchOf(signature), ", engine ", engine.id,
+                                            ": ", why));
   }
 
   Backend& backend_;
@@ -171,20 +174,22 @@ class DividedCase {
   const DividedOptions& options_;
   uint32_t seed_;
   std::mt19937 random_;
-  std::vector<std::string> failures_;
+  DividedResult result_;
 };
 
 }  // namespace
 
-std::vector<std::string> DividedConvolutionFailures(Backend& backend, const DeviceAccess& access,
-                                                    const DividedOptions& options) {
-  std::vector<std::string> failures;
+DividedResult RunDividedConvolutions(Backend& backend, const DeviceAccess& access,
+                                     const DividedOptions& options) {
+  DividedResult all;
   for (int i = 0; i < options.cases; ++i) {
     const uint32_t seed = options.seed * 1000 + static_cast<uint32_t>(i);
-    for (std::string& failure : DividedCase(backend, access, options, seed).Run())
-      failures.push_back(std::move(failure));
+    DividedResult one = DividedCase(backend, access, options, seed).Run();
+    all.writing += one.writing;
+    all.adding += one.adding;
+    std::move(one.failures.begin(), one.failures.end(), std::back_inserter(all.failures));
   }
-  return failures;
+  return all;
 }
 
 }  // namespace neap::testing

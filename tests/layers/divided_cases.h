@@ -4,6 +4,7 @@
 // close. All repeat their own bits.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,8 +27,14 @@ struct DividedOptions {
   std::function<bool(const Engine&)> treats_images_alike = [](const Engine&) { return true; };
 };
 
-// One sentence per violation, with the case's seed.
-std::vector<std::string> DividedConvolutionFailures(Backend& backend, const DeviceAccess& access,
-                                                    const DividedOptions& options);
+struct DividedResult {
+  std::vector<std::string> failures;  // one sentence per violation, with the case's seed
+  // Comparisons made: with parts that write, into scratch after the first, and with parts whose
+  // engine adds by itself.
+  int64_t writing = 0, adding = 0;
+};
+
+DividedResult RunDividedConvolutions(Backend& backend, const DeviceAccess& access,
+                                     const DividedOptions& options);
 
 }  // namespace neap::testing
