@@ -224,11 +224,11 @@ Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t
 }
 
 std::string Difference(const std::vector<double>& got, const std::vector<double>& want,
-                       double tolerance) {
+                       double tolerance, double least_scale) {
   if (got.size() != want.size()) {
     return absl::StrCat(got.size(), " elements, expected ", want.size());
   }
-  double largest = 1;
+  double largest = least_scale;
   for (double value : want) largest = std::max(largest, std::abs(value));
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) && std::isnan(want[i])) continue;

@@ -27,8 +27,9 @@ std::vector<std::string> ConformanceFailures(Backend& backend, const DeviceAcces
 // inputs, labels in range, parameters, states, the iteration's scalars, and the output gradient.
 Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t seed);
 
-// Why `got` is not `want`; empty when it is.
+// Why `got` is not `want`, |got - want| <= tolerance * max(least_scale, largest |want|); empty when
+// it is.
 std::string Difference(const std::vector<double>& got, const std::vector<double>& want,
-                       double tolerance);
+                       double tolerance, double least_scale = 1);
 
 }  // namespace neap::testing

@@ -12,6 +12,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/signature_text.h"
 #include "neap/layers/step_signature.h"
+#include "tests/layers/conformance.h"
 #include "tests/layers/divided_cases.h"
 
 namespace neap::testing {
@@ -89,6 +90,11 @@ TEST_CASE("parts whose engines add have the same gradients, and no additions") {
   CHECK(backend.additions == 0);
   CHECK(MakeDividedKernel(backend, step, {{engine.id, 4}, {engine.id, 4}}, kMiB).ok());
   CHECK(backend.additions == 2);  // weight and bias
+}
+
+TEST_CASE("gradients are compared by their own size, however small they are") {
+  CHECK(!Difference({1e-6, 0}, {2e-6, 0}, 1e-5, /*least_scale=*/0).empty());
+  CHECK(Difference({1e-6, 0}, {1e-6, 1e-12}, 1e-5, /*least_scale=*/0).empty());
 }
 
 // Not so: GEMM, and Winograd with many channels, which cut sums by the size of the whole problem.

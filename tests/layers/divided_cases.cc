@@ -159,7 +159,7 @@ class DividedCase {
 
   void Expect(const StepSignature& signature, const Engine& engine, const std::vector<double>& got,
               const std::vector<double>& want, double tolerance) {
-    const std::string difference = Difference(got, want, tolerance);
+    const std::string difference = Difference(got, want, tolerance, /*least_scale=*/0);
     if (!difference.empty()) Fail(signature, engine, difference);
   }
 

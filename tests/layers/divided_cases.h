@@ -21,8 +21,8 @@ struct DividedOptions {
   bool only_3x3 = false;    // with stride 1 and padding 1, which Winograd's engines are for
   size_t most_engines = 4;  // of each step, in the backend's order
   std::function<bool(const Engine&)> is_tried = [](const Engine&) { return true; };
-  // |divided - whole| <= tolerance * max(1, largest |whole| of the tensor), of parameter gradients
-  // and of engines that do not treat every image alike
+  // |divided - whole| <= tolerance * largest |whole| of the tensor, of parameter gradients and of
+  // engines that do not treat every image alike
   double tolerance = 1e-5;
   std::function<bool(const Engine&)> treats_images_alike = [](const Engine&) { return true; };
 };
