@@ -58,12 +58,14 @@ class AddingBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                      std::string_view engine) override {
     additions += signature.layer.type() == Add::kType ? 1 : 0;
+    adding += AddsToGradients(signature) ? 1 : 0;
     ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, cpu_->MakeKernel(Writing(signature), engine));
     return std::make_unique<AddingKernel>(std::move(kernel), signature);
   }
   std::string Versions() const override { return ""; }
 
   int additions = 0;  // kernels of additions
+  int adding = 0;     // kernels that add by themselves
 
  private:
   static StepSignature Writing(StepSignature signature) {
@@ -90,6 +92,11 @@ TEST_CASE("parts whose engines add have the same gradients, and no additions") {
   CHECK(backend.additions == 0);
   CHECK(MakeDividedKernel(backend, step, {{engine.id, 4}, {engine.id, 4}}, kMiB).ok());
   CHECK(backend.additions == 2);  // weight and bias
+  // Where the whole step adds to what is there, its first part does; scratch is written.
+  backend.adding = 0;
+  CHECK(MakeDividedKernel(backend, AddingSignature(step), {{engine.id, 4}, {engine.id, 4}}, kMiB)
+            .ok());
+  CHECK(backend.adding == 1);
 }
 
 TEST_CASE("gradients are compared by their own size, however small they are") {
