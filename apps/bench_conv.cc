@@ -108,13 +108,13 @@ absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
   ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
                                                          device->description(), device->backend()));
+  const NoticePrinter notices(database);
   std::vector<StepSignature> signatures;
   for (const ConvKernel& kernel : kernels) signatures.push_back(kernel.signature);
   ProfileOptions options = command.measuring.options;
   options.workspace_limit_bytes = command.bench.MeasuredWorkspaceBytes(kernels);
   ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(signatures, options, *device, database));
   RETURN_IF_ERROR(MeasureAll(profiler, command.net.name));
-  PrintNotices(database);
   command.bench.divisions = options.divisions;
   ConvBenchReport report = {.subject = SubjectOf(command, database.device()),
                             .result = {.kernels_asked = std::ssize(kernels)},

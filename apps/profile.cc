@@ -206,11 +206,11 @@ absl::StatusOr<int> RunMeasuring(ProfileCommand& command) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
   ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
                                                          device->description(), device->backend()));
+  const NoticePrinter notices(database);
   Result result;
   RETURN_IF_ERROR(MergeAll(command, database, result));
   RETURN_IF_ERROR(Profile(command, *device, database, result));
   if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));
-  PrintNotices(database);
   ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
   PrintResult(command, database, counts, result);
   return result.is_whole() ? 0 : InterruptedExitCode();
@@ -222,10 +222,10 @@ absl::StatusOr<int> RunOnFiles(const ProfileCommand& command) {
   ASSIGN_OR_RETURN(ProfileDatabase database, command.merged.empty()
                                                  ? ProfileDatabase::OpenToRead(path, {})
                                                  : ProfileDatabase::Open(path, {}));
+  const NoticePrinter notices(database);
   Result result;
   RETURN_IF_ERROR(MergeAll(command, database, result));
   if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));
-  PrintNotices(database);
   ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
   if (command.json) {
     PrintJson(

@@ -5,6 +5,7 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -45,8 +46,9 @@ absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,
   return ProfileDatabase::Open(file, {.name = device.name, .versions = catalog.Versions()});
 }
 
-void PrintNotices(const ProfileDatabase& database) {
-  for (const std::string& notice : database.notices()) absl::FPrintF(stderr, "neap: %s\n", notice);
+void NoticePrinter::Print() {
+  const std::vector<std::string>& notices = database_.notices();
+  while (printed_ < notices.size()) absl::FPrintF(stderr, "neap: %s\n", notices[printed_++]);
 }
 
 void PrintUnread(const absl::Status& error) {

@@ -1,6 +1,7 @@
 // Where measured times are kept, and how plans choose kernels by them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,8 +24,21 @@ absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,
                                             const DeviceDescription& device,
                                             const EngineCatalog& catalog);
 
-// Says on stderr what was set aside.
-void PrintNotices(const ProfileDatabase& database);
+// Says on stderr what was set aside: at its beginning what has been by then, at its end the rest.
+// *Ownership*: borrows the database, which must stay where it is.
+class NoticePrinter {
+ public:
+  explicit NoticePrinter(const ProfileDatabase& database) : database_(database) { Print(); }
+  ~NoticePrinter() { Print(); }
+  NoticePrinter(const NoticePrinter&) = delete;
+  NoticePrinter& operator=(const NoticePrinter&) = delete;
+
+ private:
+  void Print();
+
+  const ProfileDatabase& database_;
+  size_t printed_ = 0;
+};
 
 // Says on stderr that measured times could not be read while they were used. For ProfiledTimings.
 void PrintUnread(const absl::Status& error);
