@@ -108,6 +108,7 @@ class Lister {
     const bool deterministic = options_.deterministic || choice_ == Choice::kOneForAll;
     std::vector<TimedEngine> known =
         TimedPartsOf(signature, engines, options_.divisions, deterministic, *options_.timings);
+    if (!KnowsWhole(known, signature)) return std::vector<Configuration>{};
     const bool is_divisible = IsDivisible(signature);
     const int64_t granularity = is_divisible ? BatchGranularity(signature) : 1;
     const int64_t limit = is_divisible ? options_.workspace_limit_bytes : kUnlimited;

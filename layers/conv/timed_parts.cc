@@ -87,10 +87,12 @@ std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
       return engine.adds || !Lists(listed, engine.engine, engine.workspace_bytes);
     return !std::binary_search(sizes.begin(), sizes.end(), engine.batch);
   });
-  const bool is_known = std::any_of(
-      known.begin(), known.end(), [&](const TimedEngine& engine) { return engine.batch == batch; });
-  if (!is_known) known.clear();
   return known;
+}
+
+bool KnowsWhole(absl::Span<const TimedEngine> known, const StepSignature& signature) {
+  return std::any_of(known.begin(), known.end(),
+                     [&](const TimedEngine& engine) { return engine.batch == BatchOf(signature); });
 }
 
 absl::StatusOr<std::vector<Configuration>> ChooseListed(

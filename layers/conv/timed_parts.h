@@ -22,12 +22,14 @@ namespace neap {
 
 // Of a step that is not divisible, for its whole batch alone. `listed`: the engines that the
 // catalog has for the whole batch; measured ones that are not among them, or want more workspace by
-// now, are left out. With `deterministic` so are those that may give other bits every time. Empty
-// where the whole batch was not measured: parts of it are known by chance where only a smaller
-// batch was.
+// now, are left out. With `deterministic` so are those that may give other bits every time.
 std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
                                       absl::Span<const Engine> listed, DivisionPolicy divisions,
                                       bool deterministic, const KernelTimings& timings);
+
+// Whether the whole batch was measured. Where it was not, parts of it may be known by chance: a
+// smaller batch was.
+bool KnowsWhole(absl::Span<const TimedEngine> known, const StepSignature& signature);
 
 // What `choose` makes of the known parts, all of it in engines that the library has. Where it names
 // one that the library has no more, or only in more workspace, that goes out of `known`, and

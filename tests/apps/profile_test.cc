@@ -290,7 +290,7 @@ TEST_CASE("a database that is none is set aside by who measures, and refused by 
 TEST_CASE("a time that was changed in a file is planned by no more, and whoever plans hears why") {
   const ScratchDirectory directory;
   const std::string path = directory.File("neap/profile.db");
-  REQUIRE(RunForJson(Profile(path)).at(0).at("complete") == true);
+  REQUIRE(RunForJson(Profile(path)).at(0).at("interrupted") == false);
   REQUIRE(SqliteConnection::Open(path, SqliteAccess::kReadWrite)
               ->RunScript("UPDATE measurements SET median_seconds = 1e-9 WHERE operation = 2")
               .ok());
