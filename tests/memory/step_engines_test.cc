@@ -38,15 +38,20 @@ class UnstableCatalog final : public EngineCatalog {
 // Times of its own making, by engine and batch, for convolutions alone.
 class MadeUpTimings final : public KernelTimings {
  public:
-  explicit MadeUpTimings(std::vector<TimedEngine> engines) : engines_(std::move(engines)) {}
+  explicit MadeUpTimings(std::vector<TimedEngine> engines, std::vector<std::string> failed = {})
+      : engines_(std::move(engines)), failed_(std::move(failed)) {}
   std::vector<TimedEngine> Of(const StepSignature& signature) const override {
     if (signature.layer.type() != Convolution::kType || signature.phase == Phase::kUpdate)
       return {};
     return engines_;
   }
+  std::vector<std::string> FailedOn(const StepSignature& /*signature*/) const override {
+    return failed_;
+  }
 
  private:
   std::vector<TimedEngine> engines_;
+  std::vector<std::string> failed_;
 };
 
 absl::StatusOr<EngineTable> TableOf(const Program& program, EngineCatalog& catalog,
@@ -123,6 +128,38 @@ TEST_CASE("measured times decide: at every workspace the fastest, in parts where
   const EngineTable any =
       TableOf(program, catalog, {.timings = timings, .deterministic = false}).value();
   CHECK(EngineOf(any.FirstThatFits(kConvolution, 4499)) == "unstable");
+}
+
+TEST_CASE("the smallest engine stays where it was not measured, and does not count as measured") {
+  const Program program = OneConvolution(4);
+  testing::WorkspaceCatalog catalog;
+  const std::vector<TimedEngine> partly = {{"fast", 2, 9000, 1e-3}};
+  const auto smallest = [&](std::vector<std::string> failed) {
+    const auto timings = std::make_shared<MadeUpTimings>(partly, std::move(failed));
+    return TableOf(program, catalog, {.timings = timings}).value().Smallest(kConvolution);
+  };
+  CHECK(EngineOf(smallest({})) == "small");
+  CHECK_FALSE(smallest({}).is_measured);
+  CHECK(smallest({}).seconds >= 1e-3);
+  CHECK(EngineOf(smallest({"small"})) == "medium");  // it failed when it was to be measured
+  CHECK(EngineOf(smallest({"small", "medium"})) == "fast");
+  const auto timings = std::make_shared<MadeUpTimings>(partly);
+  const KernelOptions options = {.timings = timings};
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  const PlanResult tight =
+      MakePlan(program, {.budget_bytes = 16 * kKiB, .kernels = options}, h200, catalog).value();
+  CHECK(tight.stats.measured_runs == 0);
+  const PlanResult ample = MakePlan(program, {.kernels = options}, h200, catalog).value();
+  CHECK(ample.stats.measured_runs > 0);
+}
+
+TEST_CASE("parts alone, without the whole batch, are known by chance") {
+  const Program program = OneConvolution(4);
+  testing::WorkspaceCatalog catalog;
+  const auto timings =
+      std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{{"fast", 1, 4500, 6e-4}});
+  const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
+  CHECK(table.FirstThatFits(kConvolution, 4500).parts.size() == 1);
 }
 
 TEST_CASE("without divisions the whole batch is run at once, within a limit what fits it") {
