@@ -1,6 +1,7 @@
 #include "apps/measured_device.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,31 +43,40 @@ absl::StatusOr<ProfiledDevice> Choose(const std::vector<ProfiledDevice>& measure
       absl::StrCat("nothing was measured on ", name, ", only on ", absl::StrJoin(names, ", ")));
 }
 
-}  // namespace
-
-absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
-                                                  const std::string& device) {
-  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
-  ASSIGN_OR_RETURN(ProfileDatabase whole, ProfileDatabase::OpenToRead(path, {}));
-  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, whole.Devices());
+absl::StatusOr<MeasuredDevice> MeasuredIn(ProfileDatabase database, const std::string& device) {
+  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, database.Devices());
   const absl::StatusOr<ProfiledDevice> chosen = Choose(measured, device);
   if (absl::IsNotFound(chosen.status()))
-    return absl::NotFoundError(absl::StrCat(path, ": ", chosen.status().message()));
+    return absl::NotFoundError(absl::StrCat(database.path(), ": ", chosen.status().message()));
   RETURN_IF_ERROR(chosen.status());
   MeasuredDevice result = {
       .device = *chosen,
-      .timings = std::make_shared<ProfiledTimings>(std::move(whole).For(*chosen), PrintUnread),
+      .timings = std::make_shared<ProfiledTimings>(std::move(database).For(*chosen), PrintUnread),
       .catalog = nullptr};
   result.catalog = std::make_unique<TimedCatalog>(*result.timings, chosen->versions, nullptr);
   return result;
 }
 
+}  // namespace
+
+absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
+                                                  const std::string& device) {
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
+  ASSIGN_OR_RETURN(ProfileDatabase opened, ProfileDatabase::OpenToRead(path, {}));
+  return MeasuredIn(std::move(opened), device);
+}
+
 absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
                                             const std::string& peer) {
   ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTarget(device, peer));
-  ASSIGN_OR_RETURN(target.kernels, kernels.Options(target.description, target.engines()));
-  if (target.device != nullptr || target.kernels.timings == nullptr) return target;
-  absl::StatusOr<MeasuredDevice> measured = OpenMeasuredDevice(kernels.database, target.name);
+  if (target.device != nullptr) {
+    ASSIGN_OR_RETURN(target.kernels, kernels.Options(target.description, target.engines()));
+    return target;
+  }
+  target.kernels = kernels.WithoutTimes();
+  ASSIGN_OR_RETURN(std::optional<ProfileDatabase> database, kernels.OpenDatabase({}));
+  if (!database.has_value()) return target;
+  absl::StatusOr<MeasuredDevice> measured = MeasuredIn(*std::move(database), target.name);
   if (absl::IsNotFound(measured.status())) return target;
   RETURN_IF_ERROR(measured.status());
   target.kernels.timings = std::move(measured->timings);

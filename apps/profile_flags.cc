@@ -100,24 +100,32 @@ std::string KernelFlags::ProfileArguments() const {
   return text;
 }
 
+KernelOptions KernelFlags::WithoutTimes() const {
+  return {.divisions = divisions,
+          .deterministic = !nondeterministic,
+          .workspace_limit_bytes = workspace_limit_bytes.value_or(kUnlimited),
+          .workspace_rule = RuleOf(workspace_rule)};
+}
+
+absl::StatusOr<std::optional<ProfileDatabase>> KernelFlags::OpenDatabase(
+    ProfiledDevice device) const {
+  if (!IsWanted(database)) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
+  absl::StatusOr<ProfileDatabase> opened = ProfileDatabase::OpenToRead(path, std::move(device));
+  if (opened.ok()) return *std::move(opened);
+  if (!database.empty()) return opened.status();
+  absl::FPrintF(stderr, "neap: planning without measured times: %s\n",
+                std::string(opened.status().message()));
+  return std::nullopt;
+}
+
 absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& device,
                                                    const EngineCatalog& catalog) const {
-  KernelOptions options = {.divisions = divisions,
-                           .deterministic = !nondeterministic,
-                           .workspace_limit_bytes = workspace_limit_bytes.value_or(kUnlimited),
-                           .workspace_rule = RuleOf(workspace_rule)};
-  if (!IsWanted(database)) return options;
-  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
-  absl::StatusOr<ProfileDatabase> opened =
-      ProfileDatabase::OpenToRead(path, {.name = device.name, .versions = catalog.Versions()});
-  if (opened.ok()) {
+  KernelOptions options = WithoutTimes();
+  ASSIGN_OR_RETURN(std::optional<ProfileDatabase> opened,
+                   OpenDatabase({.name = device.name, .versions = catalog.Versions()}));
+  if (opened.has_value())
     options.timings = std::make_shared<ProfiledTimings>(*std::move(opened), PrintUnread);
-  } else if (!database.empty()) {
-    return opened.status();
-  } else {
-    absl::FPrintF(stderr, "neap: planning without measured times: %s\n",
-                  std::string(opened.status().message()));
-  }
   return options;
 }
 

@@ -59,8 +59,11 @@ struct KernelFlags {
   // What a `neap profile` that measures for these plans is to be given, as it is typed:
   // " --database h200.db".
   std::string ProfileArguments() const;
-  // Errors: those of reading a database that was named. Of the default one they are a line on
-  // stderr, and nothing was measured.
+  KernelOptions WithoutTimes() const;
+  // Empty where none is to be used. Errors: those of reading a database that was named. Of the
+  // default one they are a line on stderr, and nothing was measured.
+  absl::StatusOr<std::optional<ProfileDatabase>> OpenDatabase(ProfiledDevice device) const;
+  // Both. Errors: those of OpenDatabase().
   absl::StatusOr<KernelOptions> Options(const DeviceDescription& device,
                                         const EngineCatalog& catalog) const;
 };
