@@ -43,9 +43,9 @@ ProgressLine::ProgressLine(std::string what, std::string unit)
     : what_(std::move(what)), unit_(std::move(unit)), is_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 void ProgressLine::Show(int64_t done, int64_t total, const std::string& more) {
-  std::string text =
-      absl::StrFormat("%s%s %d/%d %s%s", what_, is_terminal_ ? " " + Bar(done, total) : ":", done,
-                      total, unit_, more.empty() ? "" : absl::StrCat(", ", more));
+  std::string text = absl::StrFormat("%s%s %d/%d %s%s", what_,
+                                     is_terminal_ ? absl::StrCat(" ", Bar(done, total)) : ":", done,
+                                     total, unit_, more.empty() ? "" : absl::StrCat(", ", more));
   if (is_terminal_) {
     text.resize(std::min(text.size(), Columns()));
     absl::FPrintF(stderr, "\r%-*s", static_cast<int>(shown_.size()), text);
