@@ -43,27 +43,23 @@ absl::StatusOr<ProfiledDevice> Choose(const std::vector<ProfiledDevice>& measure
       absl::StrCat("nothing was measured on ", name, ", only on ", absl::StrJoin(names, ", ")));
 }
 
-absl::StatusOr<MeasuredDevice> MeasuredIn(ProfileDatabase database, const std::string& device) {
-  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, database.Devices());
-  const absl::StatusOr<ProfiledDevice> chosen = Choose(measured, device);
-  if (absl::IsNotFound(chosen.status()))
-    return absl::NotFoundError(absl::StrCat(database.path(), ": ", chosen.status().message()));
-  RETURN_IF_ERROR(chosen.status());
-  MeasuredDevice result = {
-      .device = *chosen,
-      .timings = std::make_shared<ProfiledTimings>(std::move(database).For(*chosen), PrintUnread),
-      .catalog = nullptr};
-  result.catalog = std::make_unique<TimedCatalog>(*result.timings, chosen->versions, nullptr);
-  return result;
-}
-
 }  // namespace
 
 absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                                                   const std::string& device) {
   ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
   ASSIGN_OR_RETURN(ProfileDatabase opened, ProfileDatabase::OpenToRead(path, {}));
-  return MeasuredIn(std::move(opened), device);
+  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, opened.Devices());
+  const absl::StatusOr<ProfiledDevice> chosen = Choose(measured, device);
+  if (absl::IsNotFound(chosen.status()))
+    return absl::NotFoundError(absl::StrCat(opened.path(), ": ", chosen.status().message()));
+  RETURN_IF_ERROR(chosen.status());
+  MeasuredDevice result = {
+      .device = *chosen,
+      .timings = std::make_shared<ProfiledTimings>(std::move(opened).For(*chosen), PrintUnread),
+      .catalog = nullptr};
+  result.catalog = std::make_unique<TimedCatalog>(*result.timings, chosen->versions, nullptr);
+  return result;
 }
 
 absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
@@ -76,12 +72,14 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
   target.kernels = kernels.WithoutTimes();
   ASSIGN_OR_RETURN(std::optional<ProfileDatabase> database, kernels.OpenDatabase({}));
   if (!database.has_value()) return target;
-  absl::StatusOr<MeasuredDevice> measured = MeasuredIn(*std::move(database), target.name);
-  if (absl::IsNotFound(measured.status())) return target;
-  RETURN_IF_ERROR(measured.status());
-  target.kernels.timings = std::move(measured->timings);
-  target.catalog = std::make_unique<TimedCatalog>(
-      *target.kernels.timings, measured->device.versions, std::move(target.catalog));
+  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, database->Devices());
+  const ProfiledDevice* const found =
+      Find(measured, target.description.name, target.engines().Versions());
+  if (found == nullptr) return target;
+  target.kernels.timings =
+      std::make_shared<ProfiledTimings>(std::move(*database).For(*found), PrintUnread);
+  target.catalog = std::make_unique<TimedCatalog>(*target.kernels.timings, found->versions,
+                                                  std::move(target.catalog));
   return target;
 }
 
