@@ -23,7 +23,6 @@ function(neap_compile target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
     $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # GCC 12's is wrong on strings that are appended (its bug 105651)
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${NEAP_WERROR}>>:-Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
 endfunction()
