@@ -13,7 +13,7 @@ cd "$root"
 
 for kind in 'fp32 nchw' 'tf32 nhwc'; do
   read -r dtype layout <<<"$kind"
-  neap train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 60 --dtype "$dtype" \
+  neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 --steps 60 --dtype "$dtype" \
     --layout "$layout" 2>&1 | tee "$out/bench_resnet50_$dtype.log"
 done
 for policy in chen superneurons offload; do
