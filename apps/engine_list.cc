@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "neap/core/profiler.h"
+#include "neap/core/profiled_steps.h"
 #include "neap/core/status_macros.h"
 #include "neap/core/units.h"
 #include "neap/layers/signature_text.h"

@@ -19,6 +19,7 @@
 #include "apps/output.h"
 #include "apps/profile_flags.h"
 #include "apps/progress.h"
+#include "neap/core/profiled_steps.h"
 #include "neap/core/profiler.h"
 #include "neap/core/program.h"
 #include "neap/core/status_macros.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -10,22 +9,19 @@
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/plan.h"
+#include "neap/core/profiled_steps.h"
 #include "neap/core/status_macros.h"
 #include "neap/layers/conv/divided_kernel.h"
+#include "neap/layers/divisible_step.h"
 #include "neap/layers/signature_text.h"
 
 namespace neap {
 namespace {
 
-constexpr double kSampleSeconds = 400e-6;  // a sample is so long: clocks and launches are coarse
-constexpr int64_t kMostRuns = 100;         // of one sample
-constexpr double kSteady = 0.02;           // spread at which no more samples are taken
-constexpr int64_t kPatience = 3;           // so many times the samples, where it is not reached
-constexpr double kHopeless = 3;            // times as slow as an engine that would do instead
-constexpr double kNear = 1.15;             // times the fastest: worth measuring between
+constexpr double kHopeless = 3;  // times as slow as an engine that would do instead
+constexpr double kNear = 1.15;   // times the fastest: worth measuring between
 constexpr int64_t kFillBytes = 16 * kMiB;
 
 // Null where the engine is not among `rows`.
@@ -48,43 +44,6 @@ bool IsNearFastest(const std::vector<Measurement>& rows, const Measurement& own)
   });
 }
 
-// Signatures, each once.
-class SignatureSet {
- public:
-  void Add(const StepSignature& signature) {
-    if (seen_.emplace(SignatureText(signature), BatchOf(signature)).second)
-      signatures_.push_back(signature);
-  }
-  std::vector<StepSignature> Take() { return std::move(signatures_); }
-
- private:
-  std::vector<StepSignature> signatures_;
-  absl::flat_hash_set<std::pair<std::string, int64_t>> seen_;
-};
-
-// A step, the parts of its batch that `divisions` names, the largest first, and what adds them up:
-// engines that do so by themselves, and additions.
-absl::Status AddWithParts(const StepSignature& signature, DivisionPolicy divisions,
-                          EngineCatalog& catalog, SignatureSet& set) {
-  set.Add(signature);
-  if (!IsDivisible(signature)) return absl::OkStatus();
-  std::vector<int64_t> sizes =
-      MicroBatchSizes(divisions, BatchOf(signature), BatchGranularity(signature));
-  sizes.pop_back();  // the whole
-  std::reverse(sizes.begin(), sizes.end());
-  std::stable_partition(sizes.begin(), sizes.end(), IsPowerOfTwo);
-  for (int64_t size : sizes) set.Add(WithBatch(signature, size));
-  if (sizes.empty() || !SumsParts(signature)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<Engine> adding, AddingEngines(signature, catalog));
-  for (int64_t size : sizes) {
-    if (!adding.empty()) set.Add(AddingSignature(WithBatch(signature, size)));
-  }
-  for (const OperandSpec& operand : signature.operands) {
-    if (operand.operand.slot == Slot::kParamGrad) set.Add(AdditionSignature(operand.tensor));
-  }
-  return absl::OkStatus();
-}
-
 int64_t OperandBytes(const StepSignature& signature) {
   int64_t bytes = 0;
   for (const OperandSpec& operand : signature.operands)
@@ -96,57 +55,15 @@ bool IsInteger(const TensorSpec& tensor) {
   return tensor.dtype == DType::kUInt8 || tensor.dtype == DType::kInt32;
 }
 
-// Of sorted values, by linear interpolation.
-double Quantile(const std::vector<double>& sorted, double part) {
-  const double at = part * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(at);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
-}
-
-struct Spread {
-  double median = 0;
-  double relative = 0;  // interquartile range / median
-};
-Spread SpreadOf(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  const double median = Quantile(samples, 0.5);
-  return {median, (Quantile(samples, 0.75) - Quantile(samples, 0.25)) / median};
-}
-
 }  // namespace
-
-std::vector<StepSignature> KernelsOf(const Program& program) {
-  const bool is_training = program.options.mode == Mode::kTraining;
-  SignatureSet set;
-  for (const Step& step : program.steps) {
-    const StepSignature signature = program.Signature(step);
-    set.Add(signature);
-    // A convolution that runs again is the same one; in inference nothing runs again.
-    if (is_training && step.phase == Phase::kForward && !IsDivisible(signature))
-      set.Add(program.Signature(step, /*rerun=*/true));
-    for (const Use& use : step.accumulates) {
-      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
-        set.Add(AdditionSignature(program.tensor(use.tensor).spec));
-    }
-    for (const Use& use : step.reads) {
-      if (use.operand.slot == Slot::kAddend)
-        set.Add(AdditionSignature(program.tensor(use.tensor).spec));
-    }
-  }
-  return set.Take();
-}
 
 absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& steps,
                                           const ProfileOptions& options, Device& device,
                                           ProfileDatabase& database) {
   Profiler profiler(options, device, database);
-  SignatureSet set;
-  for (const StepSignature& step : steps) {
+  for (const StepSignature& step : steps)
     profiler.wholes_.emplace(SignatureText(step), BatchOf(step));
-    RETURN_IF_ERROR(AddWithParts(step, options.divisions, device.backend(), set));
-  }
-  profiler.steps_ = set.Take();
+  ASSIGN_OR_RETURN(profiler.steps_, WithParts(steps, options.divisions, device.backend()));
   RETURN_IF_ERROR(profiler.Reserve());
   return profiler;
 }
@@ -281,15 +198,14 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
   const KernelArgs args = {.operands = operands,
                            .workspace = arena_.data() + operand_bytes_,
                            .workspace_bytes = engine.workspace_bytes};
-  const absl::StatusOr<std::vector<double>> samples = Samples(**kernel, args, hopeless_seconds);
-  if (!samples.ok()) {
-    measurement.failure = std::string(samples.status().message());
+  const absl::StatusOr<KernelTime> time = timer_.Time(**kernel, args, hopeless_seconds);
+  if (!time.ok()) {
+    measurement.failure = std::string(time.status().message());
     return measurement;
   }
-  const Spread spread = SpreadOf(*samples);
-  measurement.median_seconds = spread.median;
-  measurement.spread = spread.relative;
-  measurement.repeats = static_cast<int64_t>(samples->size());
+  measurement.median_seconds = time->median_seconds;
+  measurement.spread = time->spread;
+  measurement.repeats = time->samples;
   return measurement;
 }
 
@@ -318,39 +234,8 @@ absl::StatusOr<double> Profiler::ExecutedSeconds(const StepSignature& signature,
   const KernelArgs args = {.operands = operands,
                            .workspace = arena_.data() + operand_bytes_,
                            .workspace_bytes = configuration.workspace_bytes};
-  ASSIGN_OR_RETURN(const std::vector<double> samples,
-                   Samples(*kernel, args, std::numeric_limits<double>::infinity()));
-  return SpreadOf(samples).median;
-}
-
-absl::StatusOr<std::vector<double>> Profiler::Samples(Kernel& kernel, const KernelArgs& args,
-                                                      double hopeless_seconds) {
-  RETURN_IF_ERROR(kernel.Run(args));
-  ASSIGN_OR_RETURN(const double first, Seconds(kernel, args, 1));
-  if (first >= hopeless_seconds) {
-    ASSIGN_OR_RETURN(const double second, Seconds(kernel, args, 1));  // was the machine busy?
-    if (second >= hopeless_seconds) return std::vector<double>{first, second};
-  }
-  const auto runs = static_cast<int64_t>(
-      std::clamp(kSampleSeconds / std::max(first, 1e-9), 1.0, double{kMostRuns}));
-  const auto wanted = static_cast<size_t>(options_.samples);
-  std::vector<double> samples;
-  if (runs == 1) samples.push_back(first);  // long enough to be one
-  while (samples.size() < wanted ||
-         (samples.size() < wanted * kPatience && SpreadOf(samples).relative > kSteady)) {
-    ASSIGN_OR_RETURN(const double seconds, Seconds(kernel, args, runs));
-    samples.push_back(seconds);
-  }
-  return samples;
-}
-
-absl::StatusOr<double> Profiler::Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs) {
-  ASSIGN_OR_RETURN(const Event begin, device_->RecordTime(Stream::kCompute));
-  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(kernel.Run(args));
-  ASSIGN_OR_RETURN(const Event end, device_->RecordTime(Stream::kCompute));
-  RETURN_IF_ERROR(device_->Await(end));
-  ASSIGN_OR_RETURN(const double elapsed_us, device_->ElapsedUs(begin, end));
-  return std::max(elapsed_us, 1e-3) * 1e-6 / static_cast<double>(runs);
+  ASSIGN_OR_RETURN(const KernelTime time, timer_.Time(*kernel, args));
+  return time.median_seconds;
 }
 
 }  // namespace neap

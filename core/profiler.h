@@ -2,14 +2,13 @@
 // a profile database.
 //
 // What a plan can choose from is worth knowing before it is made: every engine of every step and,
-// for convolutions, on parts of the batch too. A kernel is measured by itself on operands of its
-// own, run back to back after a warm-up; the median of several samples is what a busy machine
-// disturbs least. An engine that twice is far slower than another that would do in its place is
-// timed no more: nobody will take it. And on parts of odd sizes, which DivisionPolicy kAll has by
-// the hundred, only engines are measured that come near the fastest on the powers of two around; as
-// engines that add their gradients to those of other parts, only such as come near the fastest at
-// writing them. What would do in an engine's place wants no more workspace, and gives the same bits
-// every time if that engine does.
+// for convolutions, on parts of the batch too (core/profiled_steps.h). A kernel is measured by
+// itself on operands of its own (core/kernel_timer.h). An engine that twice is far slower than
+// another that would do in its place is timed no more: nobody will take it. And on parts of odd
+// sizes, which DivisionPolicy kAll has by the hundred, only engines are measured that come near the
+// fastest on the powers of two around; as engines that add their gradients to those of other parts,
+// only such as come near the fastest at writing them. What would do in an engine's place wants no
+// more workspace, and gives the same bits every time if that engine does.
 //
 //   ASSIGN_OR_RETURN(Profiler profiler,
 //                    Profiler::Create(KernelsOf(program), {}, device, database));
@@ -32,7 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
-#include "neap/core/program.h"
+#include "neap/core/kernel_timer.h"
 #include "neap/core/units.h"
 #include "neap/layers/conv/micro_batching.h"
 #include "neap/layers/profile_database.h"
@@ -49,10 +48,6 @@ struct ProfileOptions {
 // Of a measurement (interquartile range / median): beyond it, two engines may be in the wrong
 // order.
 inline constexpr double kWideSpread = 0.1;
-
-// All that a program's steps run, each once: kernels, their reruns, and additions of gradients. A
-// session has two programs, of training and of inference.
-std::vector<StepSignature> KernelsOf(const Program& program);
 
 class Profiler {
  public:
@@ -87,7 +82,10 @@ class Profiler {
 
  private:
   Profiler(const ProfileOptions& options, Device& device, ProfileDatabase& database)
-      : options_(options), device_(&device), database_(&database) {}
+      : options_(options),
+        device_(&device),
+        database_(&database),
+        timer_(device, options.samples) {}
   absl::Status Reserve();
   // Puts numbers into all operands, zeros into those that are integers.
   absl::StatusOr<std::vector<void*>> PlaceOperands(const StepSignature& signature);
@@ -96,10 +94,6 @@ class Profiler {
                                       absl::Span<void* const> operands, double hopeless_seconds);
   absl::StatusOr<double> ExecutedSeconds(const StepSignature& signature,
                                          const Configuration& configuration);
-  // After a warm-up; two samples where both take `hopeless_seconds` or more.
-  absl::StatusOr<std::vector<double>> Samples(Kernel& kernel, const KernelArgs& args,
-                                              double hopeless_seconds);
-  absl::StatusOr<double> Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs);
   // The engines to measure: those within the limit and, on a part of an odd size, promising.
   absl::StatusOr<std::vector<Engine>> EnginesFor(const StepSignature& step,
                                                  const std::string& operation);
@@ -107,6 +101,7 @@ class Profiler {
   ProfileOptions options_;
   Device* device_;
   ProfileDatabase* database_;
+  KernelTimer timer_;
   std::vector<StepSignature> steps_;
   absl::flat_hash_set<std::pair<std::string, int64_t>> wholes_;  // operations and batches, no parts
   Buffer arena_;                                                 // operands, then the workspace

@@ -1,0 +1,71 @@
+#include "neap/core/kernel_timer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "neap/core/status_macros.h"
+
+namespace neap {
+namespace {
+
+constexpr double kSampleSeconds = 400e-6;  // a sample is so long: clocks and launches are coarse
+constexpr int64_t kMostRuns = 100;         // of one sample
+constexpr double kSteady = 0.02;           // spread at which no more samples are taken
+constexpr int64_t kPatience = 3;           // so many times the samples, where it is not reached
+
+// Of sorted values, by linear interpolation.
+double Quantile(const std::vector<double>& sorted, double part) {
+  const double at = part * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
+}
+
+KernelTime TimeOf(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const double median = Quantile(samples, 0.5);
+  return {.median_seconds = median,
+          .spread = (Quantile(samples, 0.75) - Quantile(samples, 0.25)) / median,
+          .samples = static_cast<int64_t>(samples.size())};
+}
+
+}  // namespace
+
+absl::StatusOr<KernelTime> KernelTimer::Time(Kernel& kernel, const KernelArgs& args,
+                                             double hopeless_seconds) {
+  ASSIGN_OR_RETURN(std::vector<double> samples, Samples(kernel, args, hopeless_seconds));
+  return TimeOf(std::move(samples));
+}
+
+absl::StatusOr<std::vector<double>> KernelTimer::Samples(Kernel& kernel, const KernelArgs& args,
+                                                         double hopeless_seconds) {
+  RETURN_IF_ERROR(kernel.Run(args));
+  ASSIGN_OR_RETURN(const double first, Seconds(kernel, args, 1));
+  if (first >= hopeless_seconds) {
+    ASSIGN_OR_RETURN(const double second, Seconds(kernel, args, 1));  // was the machine busy?
+    if (second >= hopeless_seconds) return std::vector<double>{first, second};
+  }
+  const auto runs = static_cast<int64_t>(
+      std::clamp(kSampleSeconds / std::max(first, 1e-9), 1.0, double{kMostRuns}));
+  const auto wanted = static_cast<size_t>(samples_);
+  std::vector<double> samples;
+  if (runs == 1) samples.push_back(first);  // long enough to be one
+  while (samples.size() < wanted ||
+         (samples.size() < wanted * kPatience && TimeOf(samples).spread > kSteady)) {
+    ASSIGN_OR_RETURN(const double seconds, Seconds(kernel, args, runs));
+    samples.push_back(seconds);
+  }
+  return samples;
+}
+
+absl::StatusOr<double> KernelTimer::Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs) {
+  ASSIGN_OR_RETURN(const Event begin, device_->RecordTime(Stream::kCompute));
+  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(kernel.Run(args));
+  ASSIGN_OR_RETURN(const Event end, device_->RecordTime(Stream::kCompute));
+  RETURN_IF_ERROR(device_->Await(end));
+  ASSIGN_OR_RETURN(const double elapsed_us, device_->ElapsedUs(begin, end));
+  return std::max(elapsed_us, 1e-3) * 1e-6 / static_cast<double>(runs);
+}
+
+}  // namespace neap

@@ -1,0 +1,48 @@
+// How long one run of a kernel takes, by a device's own clock.
+//
+// The kernel runs back to back after a warm-up, so often that a sample is long beside a launch and
+// the clock's grain; the median of several samples is what a busy machine disturbs least.
+//
+//   KernelTimer timer(device, /*samples=*/7);
+//   ASSIGN_OR_RETURN(KernelTime time, timer.Time(*kernel, args));
+//
+// *Ownership*: borrows the device. *Threads*: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/layers/kernel.h"
+
+namespace neap {
+
+struct KernelTime {
+  double median_seconds = 0;
+  double spread = 0;  // interquartile range / median; of one sample none
+  int64_t samples = 0;
+};
+
+class KernelTimer {
+ public:
+  // `samples`: at least; up to three times as many where they disagree.
+  KernelTimer(Device& device, int64_t samples) : device_(&device), samples_(samples) {}
+
+  // On the compute stream. Two samples and no more where both take `hopeless_seconds` or longer.
+  // Errors: the kernel's and the device's.
+  absl::StatusOr<KernelTime> Time(
+      Kernel& kernel, const KernelArgs& args,
+      double hopeless_seconds = std::numeric_limits<double>::infinity());
+
+ private:
+  absl::StatusOr<std::vector<double>> Samples(Kernel& kernel, const KernelArgs& args,
+                                              double hopeless_seconds);
+  absl::StatusOr<double> Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs);
+
+  Device* device_;
+  int64_t samples_;
+};
+
+}  // namespace neap

@@ -1,0 +1,69 @@
+#include "neap/core/kernel_timer.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/device/cpu_device.h"
+#include "neap/layers/conv/divided_kernel.h"
+#include "tests/core/scripted_device.h"
+
+namespace neap {
+namespace {
+
+// By at least 7 samples, of a kernel whose runs take `run_us`, the warm-up first and the last again
+// and again.
+absl::StatusOr<KernelTime> TimeOf(std::vector<double> run_us, double hopeless_seconds = 1) {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  ScriptedDevice device(*cpu, {{{.id = "engine"}, std::move(run_us)}});
+  const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), "engine").value();
+  return KernelTimer(device, 7).Time(*kernel, {}, hopeless_seconds);
+}
+
+TEST_CASE("a kernel's time is the median of samples, and the warm-up is none of them") {
+  const KernelTime time = TimeOf({50e3, 1000}).value();
+  CHECK(time.median_seconds == doctest::Approx(1e-3));
+  CHECK(time.spread == 0);
+  CHECK(time.samples == 7);
+}
+
+TEST_CASE("a short kernel runs so often that a sample takes 400 us") {
+  // Warm-up and a first run, then samples of 40 runs: every second run takes twice as long.
+  std::vector<double> run_us = {10, 10};
+  for (int i = 0; i < 7 * 40; ++i) run_us.push_back(i % 2 == 0 ? 5 : 15);
+  const KernelTime time = TimeOf(run_us).value();
+  CHECK(time.median_seconds == doctest::Approx(10e-6));
+  CHECK(time.spread < 1e-9);
+  CHECK(time.samples == 7);
+}
+
+TEST_CASE("samples that disagree are followed by more, up to three times as many") {
+  std::vector<double> settles = {1000, 1000, 1500, 1000, 1500, 1000, 1500, 1000};
+  const KernelTime settled = TimeOf(settles).value();
+  CHECK(settled.median_seconds == doctest::Approx(1e-3));
+  CHECK(settled.spread <= 0.02);
+  CHECK(settled.samples > 7);
+  CHECK(settled.samples < 21);
+  std::vector<double> never;
+  for (int i = 0; i < 30; ++i) never.push_back(i % 2 == 0 ? 1000 : 1500);
+  const KernelTime unsettled = TimeOf(never).value();
+  CHECK(unsettled.samples == 21);
+  CHECK(unsettled.median_seconds == doctest::Approx(1.5e-3));  // of 10 short, 11 long ones
+  CHECK(unsettled.spread == doctest::Approx(1.0 / 3));
+}
+
+TEST_CASE("two hopeless samples are enough, and one of them is not") {
+  CHECK(TimeOf({9000}, 9e-3).value().samples == 2);
+  CHECK(TimeOf({9000}, 9e-3).value().median_seconds == doctest::Approx(9e-3));
+  CHECK(TimeOf({9000, 9000, 1000}, 9e-3).value().samples >= 7);
+}
+
+TEST_CASE("a kernel that fails has no time") {
+  CHECK(TimeOf({-1}).status().code() == absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace neap
