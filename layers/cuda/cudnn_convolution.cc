@@ -145,12 +145,11 @@ class ConvolutionGraph : public fe::graph::Graph {
 
   absl::StatusOr<std::vector<Engine>> Engines() {
     fe::EngineConfigList configs;
-    fe::error_t error = fe::detail::query_cudnn_heuristics_impl(
-        operation_graph, configs, {fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK},
-        -1, device_properties);
-    // Also what the frontend says where there is none at all.
-    if (error.get_code() != fe::error_code_t::HEURISTIC_QUERY_FAILED)
-      RETURN_IF_ERROR(FrontendStatus(error, "cudnn heuristics", problem_));
+    const std::vector<cudnnStatus_t> statuses = fe::get_heuristics_list(
+        std::vector{fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK},
+        *operation_graph, fe::allowAllConfig, configs, /*evaluate_all=*/true, /*sm_count=*/-1,
+        device_properties);
+    if (configs.empty()) RETURN_IF_ERROR(CheckThereIsNone(statuses));
     std::vector<Engine> engines;
     std::unordered_set<std::string> seen;
     for (fe::ManagedOpaqueDescriptor& config : configs) {
@@ -209,6 +208,19 @@ class ConvolutionGraph : public fe::graph::Graph {
   }
 
  private:
+  // Whether heuristics that list nothing say that there is nothing, one status for each of them.
+  absl::Status CheckThereIsNone(const std::vector<cudnnStatus_t>& statuses) const {
+    for (const cudnnStatus_t status : statuses) {
+      if (status == CUDNN_STATUS_SUCCESS ||
+          CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED)
+        continue;
+      return absl::InternalError(absl::StrCat("cudnn heuristics: ", cudnnGetErrorString(status),
+                                              ", ", fe::detail::get_last_error_string_(), " (",
+                                              problem_.ToString(), ")"));
+    }
+    return absl::OkStatus();
+  }
+
   // The frontend's own operation overwrites the gradient: it has no beta.
   fe::error_t create_cudnn_operations(
       std::unordered_set<int64_t>& uids, std::vector<std::shared_ptr<fe::Operation>>& operations,
