@@ -43,6 +43,10 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   command.measuring.AddTo(flags, "with --list also h200");
   flags.Add("workspace-limit", "BYTES", "engines that want more are left out (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
+  flags.Add("again",
+            "measure engines again that were measured before, on a busy machine say; the new times "
+            "take the place of the old",
+            &command.measuring.options.again);
   flags.Add("retry-failed", "measure engines again that did not build or run before",
             &command.measuring.options.retry_failed);
   flags.Add("merge", "FILE", "first take over another database's measurements",
@@ -159,8 +163,8 @@ std::string SpreadText(const Result& result) {
   if (result.measured == 0 || result.wide_spreads == 0) return "";
   if (!result.wide_spreads.has_value())
     return "the new ones are of one sample each, so their spread is not known\n";
-  return absl::StrFormat("%d of the new ones have a spread above %.0f%%\n", *result.wide_spreads,
-                         kWideSpread * 100);
+  return absl::StrFormat("%d of the new ones have a spread above %.0f%%; --again measures again\n",
+                         *result.wide_spreads, kWideSpread * 100);
 }
 
 void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,

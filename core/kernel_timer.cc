@@ -22,6 +22,12 @@ double Quantile(const std::vector<double>& sorted, double part) {
   return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
 }
 
+// Runs of `seconds` that make a sample.
+int64_t RunsOf(double seconds) {
+  return static_cast<int64_t>(
+      std::clamp(kSampleSeconds / std::max(seconds, 1e-9), 1.0, double{kMostRuns}));
+}
+
 KernelTime TimeOf(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   const double median = Quantile(samples, 0.5);
@@ -41,20 +47,18 @@ absl::StatusOr<KernelTime> KernelTimer::Time(Kernel& kernel, const KernelArgs& a
 absl::StatusOr<std::vector<double>> KernelTimer::Samples(Kernel& kernel, const KernelArgs& args,
                                                          double hopeless_seconds) {
   RETURN_IF_ERROR(kernel.Run(args));
+  // Twice, for a busy machine may disturb one: that makes it longer, never shorter.
   ASSIGN_OR_RETURN(const double first, Seconds(kernel, args, 1));
-  if (first >= hopeless_seconds) {
-    ASSIGN_OR_RETURN(const double second, Seconds(kernel, args, 1));  // was the machine busy?
-    if (second >= hopeless_seconds) return std::vector<double>{first, second};
-  }
-  const auto runs = static_cast<int64_t>(
-      std::clamp(kSampleSeconds / std::max(first, 1e-9), 1.0, double{kMostRuns}));
+  ASSIGN_OR_RETURN(const double second, Seconds(kernel, args, std::max<int64_t>(2, RunsOf(first))));
+  std::vector<double> samples = {first, second};
+  if (std::min(first, second) >= hopeless_seconds) return samples;
+  const int64_t runs = RunsOf(std::min(first, second));
   const auto wanted = static_cast<size_t>(samples_);
-  std::vector<double> samples;
-  if (runs == 1) samples.push_back(first);  // long enough to be one
+  samples.resize(runs > 1 ? 0 : std::min(samples.size(), wanted));  // else they are too short
   while (samples.size() < wanted ||
          (samples.size() < wanted * kPatience && TimeOf(samples).spread > kSteady)) {
-    ASSIGN_OR_RETURN(const double seconds, Seconds(kernel, args, runs));
-    samples.push_back(seconds);
+    ASSIGN_OR_RETURN(const double sample, Seconds(kernel, args, runs));
+    samples.push_back(sample);
   }
   return samples;
 }

@@ -116,12 +116,14 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, EnginesFor(step, operation));
   ASSIGN_OR_RETURN(const std::vector<Measurement> known,
                    database_->Measurements(operation, BatchOf(step)));
-  std::vector<void*> operands;  // placed when the first engine is to be measured
-  std::vector<Measurement> measurements = known;
+  std::vector<void*> operands;            // placed when the first engine is to be measured
+  std::vector<Measurement> measurements;  // to judge others by
+  if (!options_.again) measurements = known;
   for (const Engine& engine : engines) {
     if (go_on != nullptr && !go_on()) return absl::CancelledError("stopped between two engines");
     const Measurement* const before = FindMeasured(known, engine.id);
-    const bool again = options_.retry_failed && before != nullptr && before->failed();
+    const bool again =
+        before != nullptr && (before->failed() ? options_.retry_failed : options_.again);
     ASSIGN_OR_RETURN(const bool is_known, database_->Contains(operation, BatchOf(step), engine.id));
     if (is_known && !again) {
       ++known_;

@@ -42,7 +42,8 @@ struct ProfileOptions {
   DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;  // which parts of a batch are measured
   int64_t workspace_limit_bytes = 2 * kGiB;                // engines that want more are left out
   int64_t samples = 7;                                     // behind a median, at least
-  bool retry_failed = false;                               // measure what failed before
+  bool again = false;                                      // measure what was measured before, too
+  bool retry_failed = false;                               // and what failed before
 };
 
 // Of a measurement (interquartile range / median): beyond it, two engines may be in the wrong

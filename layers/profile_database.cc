@@ -127,7 +127,9 @@ absl::Status ProfileDatabase::Record(std::string_view operation, const Measureme
   if (measurement.recorded_unix_ms == 0) row.measurement.recorded_unix_ms = NowUnixMs();
   return Do([&](SqliteConnection& connection) -> absl::Status {
     ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(connection));
-    RETURN_IF_ERROR(WriteRow(connection, row, OnConflict::kReplace).status());
+    const OnConflict on_conflict =
+        measurement.failed() ? OnConflict::kKeepBetter : OnConflict::kReplace;
+    RETURN_IF_ERROR(WriteRow(connection, row, on_conflict).status());
     return transaction.Commit();
   });
 }

@@ -64,7 +64,8 @@ class ProfileDatabase {
   const std::vector<std::string>& notices() const { return notices_; }
 
   // Once it returns OK all processes see it, whatever becomes of this one, in place of what was
-  // there for the same operation, batch and engine. Errors: INVALID_ARGUMENT for a measurement that
+  // there for the same operation, batch and engine; but a failure takes no time's place: another
+  // process may have measured that meanwhile. Errors: INVALID_ARGUMENT for a measurement that
   // cannot be (CheckPossible).
   absl::Status Record(std::string_view operation, const Measurement& measurement);
   // Whether this was measured, or found to fail: a resumed profile goes on to the next.
@@ -78,8 +79,8 @@ class ProfileDatabase {
   // first.
   absl::StatusOr<std::vector<ProfiledDevice>> Devices();
 
-  // Takes over the rows of all devices and versions. Where both have one, that with more repeats
-  // stays (so a time beats a failure), of equals the newer. All or nothing. Returns the number of
+  // Takes over the rows of all devices and versions. Where both have one, a time stays rather than
+  // a failure, and the shorter time; of equals the newer. All or nothing. Returns the number of
   // rows taken. Errors: NOT_FOUND, DATA_LOSS or FAILED_PRECONDITION for a file that cannot be
   // trusted: it is left alone.
   absl::StatusOr<int64_t> Merge(const std::string& other_path);

@@ -25,8 +25,10 @@ ON CONFLICT DO UPDATE SET
   failure = excluded.failure, recorded_unix_ms = excluded.recorded_unix_ms,
   checksum = excluded.checksum
 )sql";
-constexpr char kUnlessBetter[] =
-    "WHERE (excluded.repeats, excluded.recorded_unix_ms) > (repeats, recorded_unix_ms)";
+constexpr char kUnlessBetter[] = R"sql(
+WHERE (excluded.failure IS NULL, coalesce(-excluded.median_seconds, 0), excluded.recorded_unix_ms) >
+      (failure IS NULL, coalesce(-median_seconds, 0), recorded_unix_ms)
+)sql";
 
 constexpr char kSelect[] =
     "SELECT device, versions, operation, batch, engine, workspace_bytes, deterministic, "

@@ -65,7 +65,9 @@ absl::Status CheckRows(SqliteConnection& connection);
 
 enum class OnConflict : uint8_t {
   kReplace,
-  kKeepBetter,  // more repeats (so a time beats a failure), of equals the newer
+  // A time beats a failure. Of two times the shorter: what disturbs a measurement makes it longer.
+  // Of equals the newer.
+  kKeepBetter,
 };
 
 // Returns whether the row was written: it may be the worse. To be called in a transaction.

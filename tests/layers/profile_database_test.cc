@@ -149,6 +149,14 @@ TEST_CASE("a record takes the place of the one before it") {
   CHECK_FALSE(found[0].failed());
 }
 
+TEST_CASE("a failure takes no time's place") {
+  const ScratchDirectory directory;
+  ProfileDatabase database = OpenDatabase(directory.File("p.db"));
+  REQUIRE(database.Record("conv", Measured(1, "a", 10)).ok());
+  REQUIRE(database.Record("conv", {.engine = {"a"}, .failure = "busy"}).ok());
+  CHECK_FALSE(database.Measurements("conv")->front().failed());
+}
+
 TEST_CASE("devices and library versions do not see each other's measurements") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
@@ -211,13 +219,14 @@ TEST_CASE("what cannot have been measured is refused") {
   CHECK(database.Record("conv", good).ok());
 }
 
-TEST_CASE(
-    "merging keeps the row with more repeats, of equals the newer, and a time over a failure") {
+TEST_CASE("merging keeps the shorter time, of equals the newer, and a time over a failure") {
   const ScratchDirectory directory;
   ProfileDatabase mine = OpenDatabase(directory.File("mine.db"));
   ProfileDatabase theirs = OpenDatabase(directory.File("theirs.db"));
   ProfileDatabase other = OpenDatabase(directory.File("theirs.db"), {"H100", "cudnn 9"});
   const Measurement failure = {.engine = {"a"}, .failure = "busy", .recorded_unix_ms = 99};
+  Measurement disturbed = Measured(1, "a", 21, 9);
+  disturbed.median_seconds *= 50;
   struct Case {
     const char* operation;
     Measurement mine;
@@ -225,10 +234,10 @@ TEST_CASE(
     bool taken;
   };
   const std::vector<Case> cases = {
-      {"more repeats, older", Measured(1, "a", 10, 5), Measured(1, "a", 11, 1), true},
-      {"fewer repeats, newer", Measured(1, "a", 10, 5), Measured(1, "a", 9, 9), false},
-      {"as many, newer", Measured(1, "a", 10, 5), Measured(1, "a", 10, 6), true},
-      {"as many, older", Measured(1, "a", 10, 5), Measured(1, "a", 10, 4), false},
+      {"shorter, older", disturbed, Measured(1, "a", 7, 1), true},
+      {"longer, newer", Measured(1, "a", 7, 1), disturbed, false},
+      {"as long, newer", Measured(1, "a", 10, 5), Measured(1, "a", 7, 6), true},
+      {"as long, older", Measured(1, "a", 10, 5), Measured(1, "a", 21, 4), false},
       {"the same", Measured(1, "a", 10, 5), Measured(1, "a", 10, 5), false},
       {"time over failure", failure, Measured(1, "a", 1, 1), true},
       {"failure under time", Measured(1, "a", 1, 1), failure, false},
