@@ -133,10 +133,10 @@ void Follow(glp_tree* tree, void* info) {
     glp_ios_terminate(tree);
 }
 
-// What is left of the time limit, of which `begin` was the beginning.
+// What is left of the time limit, of which `begin` was the beginning. GLPK takes none below 0.
 int LeftMs(const Search& search, double begin) {
   const double left_seconds = search.program.time_limit_seconds - glp_difftime(glp_time(), begin);
-  return static_cast<int>(std::min(left_seconds * 1000, double{INT_MAX}));
+  return static_cast<int>(std::clamp(left_seconds * 1000, 0.0, double{INT_MAX}));
 }
 
 void BranchAndBound(glp_prob* problem, Search& search) {
@@ -149,7 +149,7 @@ void BranchAndBound(glp_prob* problem, Search& search) {
   glp_iocp integer;
   glp_init_iocp(&integer);
   integer.msg_lev = GLP_MSG_OFF;
-  integer.tm_lim = std::max(0, LeftMs(search, begin));
+  integer.tm_lim = LeftMs(search, begin);
   integer.br_tech = GLP_BR_MFV;  // by far the quickest here: bench/workspace_division_bench.cc
   integer.cb_func = Follow;
   integer.cb_info = &search;

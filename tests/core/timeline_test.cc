@@ -124,7 +124,6 @@ TEST_CASE("copies to a peer and back take its link's time") {
   CHECK(timeline.total_us == doctest::Approx(5.5e6));
 }
 
-//   compute |bn|f|f'|bn again|f'p|
 TEST_CASE("the batch's copy takes its link's time, and is no part of the timeline") {
   const Plan plan = PlanFromScript(
       Edited(kTransferPlan, "tensor m state 4", "tensor m state 4\n  tensor l label 512"));
@@ -135,6 +134,7 @@ TEST_CASE("the batch's copy takes its link's time, and is no part of the timelin
   CHECK(BatchCopySeconds(plan, {}) == 0);
 }
 
+//   compute |bn|f|f'|bn again|f'p|
 TEST_CASE("a recomputation has a time of its own") {
   const Plan plan = PlanFromScript(kRecomputePlan);
   CHECK(Spans(plan, PredictTimeline(plan, Seconds(plan))) ==

@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 #include <glpk.h>
 
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "neap/layers/conv/choice_program.h"
 
@@ -35,10 +37,12 @@ TEST_CASE("the example of choice_program.h: what is not used costs too") {
 }
 
 TEST_CASE("without time, or where GLPK fails, the start is the solution, and nothing is proven") {
-  for (const double seconds : {0.0, -1.0}) {  // GLPK calls abort() for the latter
-    CAPTURE(seconds);
-    ChoiceProgram program = SmallProgram();
-    program.time_limit_seconds = seconds;
+  std::vector<ChoiceProgram> programs(3, SmallProgram());
+  programs[0].time_limit_seconds = 0;
+  programs[1].time_limit_seconds = -1;
+  programs[2].slack_cost = std::numeric_limits<double>::infinity();  // GLPK calls abort()
+  for (const ChoiceProgram& program : programs) {
+    CAPTURE(program.time_limit_seconds);
     const ChoiceSolution solution = Solve(program);
     CHECK(solution.counts == program.start);
     CHECK(solution.cost_bound == 0);
