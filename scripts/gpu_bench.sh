@@ -6,18 +6,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root"
 
 {
-  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader || true
+  gpu_line
   neap devices --measure-copies || true
   echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
 for kind in 'fp32 nchw' 'tf32 nhwc'; do
   read -r dtype layout <<<"$kind"
-  neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 --steps 60 --dtype "$dtype" \
-    --layout "$layout" 2>&1 | tee "$out/bench_resnet50_$dtype.log"
+  shown "$out/bench_resnet50_$dtype" neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 --steps 60 \
+    --dtype "$dtype" --layout "$layout"
 done
 for policy in chen superneurons offload; do
-  neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 --steps 30 --dtype tf32 --layout nhwc \
-    --policy "$policy" --budget 6.2GiB --trace-out "$out/trace_resnet50_$policy.json" 2>&1 | tee "$out/resnet50_6GiB_$policy.log"
+  shown "$out/resnet50_6GiB_$policy" neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 --steps 30 \
+    --dtype tf32 --layout nhwc --policy "$policy" --budget 6.2GiB --trace-out "$out/trace_resnet50_$policy.json"
 done
-python3 -u scripts/compare_pytorch.py --neap "$programs/neap" 2>&1 | tee "$out/compare_pytorch.log"
+shown "$out/compare_pytorch" python3 -u scripts/compare_pytorch.py --neap "$programs/neap"

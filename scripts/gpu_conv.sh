@@ -18,13 +18,10 @@ bench() {
   if [ "$set" = alexnet ]; then flags+=(--batch 256 --total 120MiB); fi
   if [ "$set" = deepbench ]; then flags+=(--batch-factor "${BATCH_FACTOR:-4}" --total 512MiB); fi
   printf '\n== %s (%d s)\n' "$1" "$SECONDS"
-  local status=0  # no pipe: Ctrl-C would end its reader before what was done is printed
-  neap bench conv --device cuda:0 --database "${DATABASE:-$out/profile.db}" --divisions "${DIVISIONS:-all}" "${flags[@]}" \
-    --csv "$log.csv" --chart "$log.svg" >"$log.log" 2>"$log.err" || status=$?
-  cat "$log.log"
-  [ "$status" -eq 0 ] || { tail -c 400 "$log.err" >&2; exit "$status"; }
+  shown "$log" neap bench conv --device cuda:0 --database "$database" --divisions "${DIVISIONS:-all}" "${flags[@]}" \
+    --csv "$log.csv" --chart "$log.svg"
 }
 
-nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader | tee "$out/machine.log" || true
+gpu_line | tee "$out/machine.log"
 if [ $# -eq 0 ]; then set -- alexnet_tf32_nchw alexnet_fp32_nchw alexnet_tf32_nhwc deepbench_fp32_nchw deepbench_tf32_nchw; fi
 for name in "$@"; do bench "$name"; done

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# For scripts/gpu_*.sh: programs to run on this machine's GPU. Sourced; sets `programs` (the
-# folder of the command and the tests), `out` (where logs go), NEAP_LIBRARY_PATH and the function `neap`.
+# For scripts/gpu_*.sh: programs to run on this machine's GPU. Sourced; sets `programs` (the folder of the command and the
+# tests), `out` (where logs go), `database` (where times of engines are kept), NEAP_LIBRARY_PATH and the functions below.
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 has_gpu || { echo "There is no NVIDIA GPU on this machine" >&2; exit 1; }
 
@@ -32,4 +32,31 @@ neap() {
 }
 
 out="${OUT:-$root/build/gpu}"
+database="${DATABASE:-$out/profile.db}"
 mkdir -p "$out"
+
+# end_if_stopped STATUS: ends the script as Ctrl-C (130) or SIGTERM (143) has ended a command.
+end_if_stopped() {
+  case "$1" in 130 | 143) exit "$1" ;; esac
+}
+
+# logged LOG COMMAND...: runs it, its output in LOG.log and its progress in LOG.err, and returns its exit code. Where it failed,
+# both are shown; where it was stopped, the script ends, too. No pipe: Ctrl-C would end its reader before what was done is printed.
+logged() {
+  local log="$1" status=0
+  shift
+  "$@" >"$log.log" 2>"$log.err" || status=$?
+  [ "$status" -ne 0 ] || return 0
+  cat "$log.log"
+  tail -c 400 "$log.err" >&2
+  end_if_stopped "$status"
+  return "$status"
+}
+
+# shown LOG COMMAND...: the same, and at its end the output is shown.
+shown() { logged "$@" && cat "$1.log"; }
+
+# gpu_line: this machine's GPU and its driver.
+gpu_line() {
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader || true
+}

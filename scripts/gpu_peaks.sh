@@ -13,15 +13,15 @@ step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
 step 'largest batches'
 for net in ${NETS:-alexnet vgg16 inception_v4 resnet50 resnet101 resnet152}; do
-  timeout 200 "$neap" peak-batch "$net" "${common[@]}" --policy superneurons --run --steps 3 --compare-batch 32 |
-    tee "$out/peak_batch_$net.log"
+  shown "$out/peak_batch_$net" timeout --foreground 200 "$neap" peak-batch "$net" "${common[@]}" --policy superneurons --run \
+    --steps 3 --compare-batch 32
 done
 
 step "ResNets of SuperNeurons' rule, batch 16: parameters in the arena, parameters on the host"
 train_at() {
   echo "depth $*"
-  timeout 280 "$neap" train resnet --batch 16 --data synthetic --repeat-batch --lr 0 --steps 3 "${common[@]}" --depth "$@" |
-    tee "$out/depth_$1.log"
+  shown "$out/depth_$1" timeout --foreground 280 "$neap" train resnet --batch 16 --data synthetic --repeat-batch --lr 0 --steps 3 \
+    "${common[@]}" --depth "$@"
 }
 train_at 1922 --policy superneurons
 train_at 3902 --policy superneurons

@@ -12,14 +12,14 @@ cd "$root"
 predict() {
   local net batch dtype layout log="$out/prediction_$1"
   IFS=_ read -r net batch dtype layout <<<"$1"
-  local flags=("$net" --batch "$batch" --dtype "$dtype" --layout "$layout" --device cuda:0 --database "${DATABASE:-$out/profile.db}")
-  neap profile "${flags[@]}" --divisions undivided >"$log.profile.log" 2>&1 || { tail -c 400 "$log.profile.log" >&2; exit 1; }
-  neap train "${flags[@]}" --data synthetic --repeat-batch --lr 0 --steps 60 >"$log.log" 2>&1 || { tail -c 400 "$log.log" >&2; exit 1; }
+  local flags=("$net" --batch "$batch" --dtype "$dtype" --layout "$layout" --device cuda:0 --database "$database")
+  logged "$log.profile" neap profile "${flags[@]}" --divisions undivided
+  logged "$log" neap train "${flags[@]}" --data synthetic --repeat-batch --lr 0 --steps 60
   printf '\n== %s (%d s)\n' "$1" "$SECONDS"
   grep -E '^  (speed|predicted  )' "$log.log"
 }
 
-nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader | tee "$out/machine.log" || true
+gpu_line | tee "$out/machine.log"
 if [ $# -eq 0 ]; then
   for net in alexnet_256 vgg16_64 resnet50_128; do set -- "$@" "${net}_fp32_nchw" "${net}_tf32_nhwc"; done
 fi

@@ -12,11 +12,13 @@ failed=()
 
 # check NAME COMMAND...: runs it, keeps its output in NAME.log, remembers a failure.
 check() {
-  local name="$1" started="$SECONDS" result=ok
+  local name="$1" started="$SECONDS" status=0 result=ok
   shift
-  "$@" >"$out/$name.log" 2>&1 || { result="FAILED, exit code $?"; failed+=("$name"); }
+  "$@" >"$out/$name.log" 2>&1 || status=$?
+  [ "$status" -eq 0 ] || { result="FAILED, exit code $status"; failed+=("$name"); }
   echo "gpu_test: $name: $result ($((SECONDS - started)) s)"
   [ "$result" = ok ] || tail -n 40 "$out/$name.log"
+  end_if_stopped "$status"
 }
 
 for tests in "$programs"/*_tests; do
@@ -49,7 +51,7 @@ for name in lenet resnet20 alexnet; do
   check "train_$name" "${training[@]}"
   if [ "${SANITIZE:-yes}" != yes ] || [ -z "$sanitizer" ]; then continue; fi
   for tool in memcheck racecheck; do
-    check "sanitizer_${name}_$tool" timeout "$sanitizer_limit_s" \
+    check "sanitizer_${name}_$tool" timeout --foreground "$sanitizer_limit_s" \
       "$sanitizer" --tool "$tool" --error-exitcode 9 "${training[@]}"
   done
 done
@@ -64,12 +66,12 @@ strict_bits() {
   else
     echo "no peer for cuda:0: copies on a peer are left out"
   fi
-  "${training[@]}" --policy keep-all --placement first-fit --weights-out "$reference" || return 1
+  "${training[@]}" --policy keep-all --placement first-fit --weights-out "$reference" || return
   for plans in liveness offload 'tensor-cache --budget 25%' 'tensor-cache --budget 25% --offload-params' recompute-speed \
     recompute-memory cost-aware 'cost-aware --offload-params' 'superneurons --budget 25%' 'superneurons --budget 15%' \
     vdnn-all vdnn-conv chen "${peers[@]}"; do
     read -ra plan <<<"$plans"
-    "${training[@]}" --policy "${plan[@]}" --weights-out "$weights" || return 1
+    "${training[@]}" --policy "${plan[@]}" --weights-out "$weights" || return
     cmp "$reference" "$weights" || { echo "policy ${plan[*]}: other bits"; return 1; }
   done
   rm "$reference" "$weights"

@@ -14,19 +14,16 @@ batches="${BATCHES:-100,150,200,250,300,350,400}"
 bench() {
   local net dtype layout batch log="$out/workspace_$1"
   IFS=_ read -r net dtype layout <<<"$1"
-  local flags=(--dtype "$dtype" --layout "$layout" --device cuda:0 --database "${DATABASE:-$out/profile.db}" --divisions power-of-two)
+  local flags=(--dtype "$dtype" --layout "$layout" --device cuda:0 --database "$database" --divisions power-of-two)
   for batch in ${batches//,/ }; do
     printf '\n== profile %s at batch %s (%d s)\n' "$1" "$batch" "$SECONDS"
-    neap profile "$net" --batch "$batch" "${flags[@]}" >"$log.profile.log" 2>"$log.err" || { tail -c 400 "$log.err" >&2; exit 1; }
+    logged "$log.profile" neap profile "$net" --batch "$batch" "${flags[@]}"
   done
   printf '\n== %s (%d s)\n' "$1" "$SECONDS"
-  local status=0  # no pipe: Ctrl-C would end its reader before what was done is printed
-  neap bench workspace "$net" "${flags[@]}" --budgets "${BUDGETS:-3GiB,5GiB}" --batches "$batches" --per-step --csv "$log.csv" \
-    >"$log.log" 2>"$log.err" || status=$?
-  cat "$log.log"
-  [ "$status" -eq 0 ] || { tail -c 400 "$log.err" >&2; exit "$status"; }
+  shown "$log" neap bench workspace "$net" "${flags[@]}" --budgets "${BUDGETS:-3GiB,5GiB}" --batches "$batches" --per-step \
+    --csv "$log.csv"
 }
 
-nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader | tee "$out/machine.log" || true
+gpu_line | tee "$out/machine.log"
 if [ $# -eq 0 ]; then set -- alexnet_fp32_nchw alexnet_tf32_nchw; fi
 for name in "$@"; do bench "$name"; done
