@@ -1,0 +1,78 @@
+// What the CUDA backend lists, makes and refuses.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cuda/cuda_backend.h"
+#include "tests/gpu_test.h"
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+namespace {
+
+// cuDNN's own answers differ in details (workspace of engines that choose their split by occupancy,
+// an engine or two), so a plan for a described GPU is made again where it runs.
+TEST_CASE("an H200 recommends the convolution engines that its description does") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  const std::string& name = gpu->description().name;
+  if (name != "NVIDIA H200") return SkipCase("no H200: " + name);
+  const std::unique_ptr<EngineCatalog> described =
+      MakeCudnnCatalog(CudnnDeviceProperties("h200").value()).value();
+  const Layer layer = Convolution{.out_channels = 64, .kernel = 3, .padding = 1};
+  for (DType dtype : {DType::kFp32, DType::kTf32}) {
+    const TensorSpec x = {{32, 64, 56, 56}, dtype, Layout::kNhwc};
+    const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+    for (const StepSpec& step : spec.steps) {
+      const StepSignature signature =
+          SignatureOf(step, {.layer = layer, .spec = spec, .inputs = {x}});
+      const std::vector<Engine> there = gpu->backend().Engines(signature).value();
+      const std::vector<Engine> absent = described->Engines(signature).value();
+      CHECK(there.front().id == absent.front().id);
+      size_t common = 0;
+      for (const Engine& engine : there) {
+        for (const Engine& other : absent) common += engine.id == other.id ? 1 : 0;
+      }
+      MESSAGE(std::string(Name(dtype)), " ", std::string(Name(step.phase)), ": ", there.size(),
+              " engines there, ", absent.size(), " described, ", common, " of them the same");
+      CHECK(common * 4 >= there.size() * 3);
+    }
+  }
+}
+
+TEST_CASE("the CUDA backend says which dtype it has no kernel for, and refuses unknown engines") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  std::vector<TensorSpec> inputs = {{.shape = {1, 4, 8, 8}, .dtype = DType::kBf16}};
+  const auto signature = [&] {
+    const LayerSpec spec = Relu{}.Specify({.inputs = inputs}).value();
+    return SignatureOf(spec.steps[0], {.layer = Relu{}, .spec = spec, .inputs = inputs});
+  };
+  CHECK(absl::IsUnimplemented(gpu->backend().Engines(signature()).status()));
+  inputs[0].dtype = DType::kFp32;
+  CHECK(gpu->backend().Engines(signature()).ok());
+  CHECK(absl::IsNotFound(gpu->backend().MakeKernel(signature(), "no such engine").status()));
+}
+
+TEST_CASE("a kernel refuses less workspace than its engine listed") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  const TensorSpec x = {{2, 2, 8, 8}};
+  const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
+  const StepSignature signature =
+      SignatureOf(spec.steps[0], {.layer = BatchNorm{}, .spec = spec, .inputs = {x}});
+  const Engine engine = gpu->backend().Engines(signature).value().front();
+  REQUIRE(engine.workspace_bytes > 0);
+  const std::unique_ptr<Kernel> kernel = gpu->backend().MakeKernel(signature, engine.id).value();
+  const std::vector<void*> operands(signature.operands.size(), nullptr);
+  CHECK(absl::IsInternal(
+      kernel->Run({.operands = operands, .workspace_bytes = engine.workspace_bytes - 1})));
+}
+
+}  // namespace
+}  // namespace neap::testing
