@@ -48,16 +48,22 @@ void OnSignal(int signal) {
   errno = error;
 }
 
+void Watch(int signal) {
+  struct sigaction action = {};
+  sigaction(signal, nullptr, &action);
+  if (action.sa_handler == SIG_IGN) return;
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
 }  // namespace
 
 void WatchForInterrupt() {
   may_stand_in_line = isatty(STDERR_FILENO) == 1;
-  struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGINT, &action, nullptr);
+  Watch(SIGTERM);
+  Watch(SIGINT);
 }
 
 bool Interrupted() { return first_signal != 0; }

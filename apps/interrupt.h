@@ -2,7 +2,8 @@
 //
 // The first signal makes Interrupted() true and is answered at once, by a line on stderr: what is
 // at hand may take minutes. A second Ctrl-C ends the process as if nobody watched, for whoever does
-// not want to wait; files are safe against that. A second SIGTERM changes nothing.
+// not want to wait; files are safe against that. A second SIGTERM changes nothing. A signal that is
+// ignored stays so: whoever started the process wants it left alone.
 //
 //   WatchForInterrupt();
 //   while (step < last && !Interrupted()) Take(step++);

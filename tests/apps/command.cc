@@ -75,7 +75,14 @@ Process Process::StartOnTerminal(const std::vector<std::string>& args, uint16_t 
   return process;
 }
 
-void Process::Launch(const std::string& path, const std::vector<std::string>& args, int terminal) {
+Process Process::StartIgnoring(int signal, const std::vector<std::string>& args) {
+  Process process;
+  process.Launch(CommandPath(), args, /*terminal=*/-1, signal);
+  return process;
+}
+
+void Process::Launch(const std::string& path, const std::vector<std::string>& args, int terminal,
+                     int ignored) {
   const std::string out = directory_->File("out");
   const std::string err = directory_->File("err");
   std::vector<char*> argv = {const_cast<char*>(path.c_str())};
@@ -84,6 +91,7 @@ void Process::Launch(const std::string& path, const std::vector<std::string>& ar
   pid_ = fork();
   REQUIRE(pid_ >= 0);
   if (pid_ != 0) return;
+  for (const int stop : {SIGINT, SIGTERM}) signal(stop, stop == ignored ? SIG_IGN : SIG_DFL);
   Redirect(out, STDOUT_FILENO);
   if (terminal < 0) Redirect(err, STDERR_FILENO);
   if (terminal >= 0 && dup2(terminal, STDERR_FILENO) < 0) _exit(127);

@@ -42,6 +42,8 @@ class Process {
   // `neap` with a terminal for stderr, whose lines end as they were written. Of 0 columns, nobody
   // knows how wide it is.
   static Process StartOnTerminal(const std::vector<std::string>& args, uint16_t columns = 0);
+  // `neap` as it is started by who ignores the signal.
+  static Process StartIgnoring(int signal, const std::vector<std::string>& args);
   void Signal(int signal) const;
   bool Running();
   // What it has printed so far.
@@ -53,8 +55,9 @@ class Process {
 
  private:
   Process() = default;
-  // `terminal` of -1: its own stderr, a file.
-  void Launch(const std::string& path, const std::vector<std::string>& args, int terminal);
+  // `terminal` of -1: its own stderr, a file. `ignored`: a signal; 0: none.
+  void Launch(const std::string& path, const std::vector<std::string>& args, int terminal,
+              int ignored = 0);
 
   pid_t pid_ = 0;
   int status_ = 0;

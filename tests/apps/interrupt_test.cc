@@ -65,6 +65,24 @@ TEST_CASE("a second SIGTERM changes nothing, and Ctrl-C after it ends the proces
   CHECK(outcome.err.find(kStopping) == outcome.err.rfind(kStopping));
 }
 
+TEST_CASE("a signal that is ignored stays so, and the other one is heard") {
+  const ScratchDirectory directory;
+  for (const int ignored : {SIGINT, SIGTERM}) {
+    CAPTURE(ignored);
+    Process process = Process::StartIgnoring(
+        ignored, ProfileLenet(directory.File(std::to_string(ignored) + ".db")));
+    process.AwaitErrors("profile lenet: 0/");
+    process.Signal(ignored);
+    Pause();
+    CHECK(process.Running());
+    CHECK(process.Errors().find(kStopping) == std::string::npos);
+    process.Signal(ignored == SIGINT ? SIGTERM : SIGINT);
+    const Outcome outcome = process.Wait();
+    CHECK(outcome.exit_code == (ignored == SIGINT ? 143 : 130));
+    CHECK(outcome.err.find(kStopping) != std::string::npos);
+  }
+}
+
 TEST_CASE("a profile that is stopped between engines says how far it came, and goes on there") {
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
