@@ -117,9 +117,10 @@ std::string StoppedText(const ConvBenchReport& report) {
     return InterruptedText(report.steps_done, report.steps, "steps of measuring") +
            "; started again, it goes on where it was\n";
   }
-  return InterruptedText(std::ssize(report.result.kernels), report.result.kernels_asked,
-                         "kernels") +
-         "; started again, it measures no more engines, and times all kernels\n";
+  const int64_t done = std::ssize(report.result.kernels), asked = report.result.kernels_asked;
+  return absl::StrCat(InterruptedText(done, asked, "kernels"),
+                      done < asked ? "" : ", before one workspace was divided among them (WD)",
+                      "; started again, it measures no more engines, and times all kernels\n");
 }
 
 Json TimesJson(const ConvSeconds& seconds) {
