@@ -123,8 +123,9 @@ absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
   if (profiler.done() < profiler.total()) return report;
   ASSIGN_OR_RETURN(ProfileDatabase measured,
                    ProfileDatabase::OpenToRead(database.path(), database.device()));
-  const ProfiledTimings timings(std::move(measured), PrintUnread);
-  ConvBench bench(command.bench, timings, device->backend(),
+  ProgressLine line("execute", "kernels");
+  const ProfiledTimings timings(std::move(measured), SayUnread(line));
+  ConvBench bench(command.bench, timings, device->backend(), line,
                   [&](const StepSignature& signature, const Configuration& configuration) {
                     return profiler.MedianSeconds(signature, configuration);
                   });
@@ -153,11 +154,14 @@ absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const Measure
 // By a database alone.
 absl::StatusOr<ConvBenchReport> Predict(ConvBenchCommand& command) {
   ASSIGN_OR_RETURN(const std::vector<ConvKernel> kernels, KernelsOf(command));
-  ASSIGN_OR_RETURN(const MeasuredDevice measured,
-                   OpenMeasuredDevice(command.measuring.database, command.measuring.device));
+  ProgressLine line("choose", "kernels");
+  ASSIGN_OR_RETURN(
+      const MeasuredDevice measured,
+      OpenMeasuredDevice(command.measuring.database, command.measuring.device, SayUnread(line)));
   RETURN_IF_ERROR(CheckMeasured(kernels, measured));
   command.bench.divisions = command.measuring.options.divisions;
-  ConvBench bench(command.bench, *measured.timings, *measured.catalog, /*execute=*/nullptr);
+  ConvBench bench(command.bench, *measured.timings, *measured.catalog, line,
+                  /*execute=*/nullptr);
   ASSIGN_OR_RETURN(ConvBenchResult result, bench.Run(kernels));
   return ConvBenchReport{SubjectOf(command, measured.device), std::move(result)};
 }

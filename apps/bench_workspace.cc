@@ -1,4 +1,5 @@
 // neap bench workspace: ways to choose workspaces, in training within budgets.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -68,19 +69,21 @@ void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
   flags.Add("json", "print one JSON object", &command.json);
 }
 
-absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command) {
-  if (command.plan_only) return OpenPlanTargetBy(command.kernels, command.device, /*peer=*/"");
+// Borrows the line.
+absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command, ProgressLine& line) {
+  if (command.plan_only)
+    return OpenPlanTargetBy(command.kernels, command.device, /*peer=*/"", SayUnread(line));
   PlanTarget target;
   ASSIGN_OR_RETURN(target.device, OpenDevice(command.device));
   target.description = target.device->description();
-  ASSIGN_OR_RETURN(target.kernels, command.kernels.Options(target.description, target.engines()));
+  ASSIGN_OR_RETURN(target.kernels,
+                   command.kernels.Options(target.description, target.engines(), SayUnread(line)));
   return target;
 }
 
 // Those done until Ctrl-C.
-absl::StatusOr<std::vector<WorkspaceRun>> RunAll(WorkspaceBench& bench, const std::string& net) {
+absl::StatusOr<std::vector<WorkspaceRun>> RunAll(WorkspaceBench& bench, ProgressLine& line) {
   WatchForInterrupt();
-  ProgressLine line(absl::StrCat("bench workspace ", net), "plans");
   int64_t done = 0;
   absl::StatusOr<std::vector<WorkspaceRun>> runs = bench.Run([&](const WorkspaceRun& next) {
     if (Interrupted()) return false;
@@ -90,11 +93,14 @@ absl::StatusOr<std::vector<WorkspaceRun>> RunAll(WorkspaceBench& bench, const st
     return true;
   });
   if (runs.ok()) line.Show(static_cast<int64_t>(runs->size()), bench.size());
+  line.End();
   return runs;
 }
 
-// The `neap profile` that measures the kernels of such plans, but for --batch.
+// The `neap profile` that measures the kernels of such plans, but for --batch. Empty where none of
+// its times would be read.
 std::string ProfileCommand(const WorkspaceBenchCommand& command, const PlanTarget& target) {
+  if (!command.kernels.reads_database()) return "";
   const bool names_device = target.device != nullptr && !command.device.empty();
   return absl::StrCat("neap profile ", command.net.name, command.net.Arguments(),
                       names_device ? absl::StrCat(" --device ", command.device) : "",
@@ -102,7 +108,8 @@ std::string ProfileCommand(const WorkspaceBenchCommand& command, const PlanTarge
 }
 
 absl::StatusOr<WorkspaceReport> Measure(const WorkspaceBenchCommand& command) {
-  ASSIGN_OR_RETURN(const PlanTarget target, OpenTarget(command));
+  ProgressLine line(absl::StrCat("bench workspace ", command.net.name), "plans");
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenTarget(command, line));
   TrainByPlan train;
   if (!command.plan_only) {
     train = [&](const Graph& graph, const PlannerOptions& options) -> absl::StatusOr<double> {
@@ -112,7 +119,10 @@ absl::StatusOr<WorkspaceReport> Measure(const WorkspaceBenchCommand& command) {
     };
   }
   WorkspaceBench bench(command.bench, command.net, target, std::move(train));
-  ASSIGN_OR_RETURN(std::vector<WorkspaceRun> runs, RunAll(bench, command.net.name));
+  ASSIGN_OR_RETURN(std::vector<WorkspaceRun> runs, RunAll(bench, line));
+  const bool is_measured = std::any_of(
+      runs.begin(), runs.end(), [](const WorkspaceRun& run) { return run.measured_kernels > 0; });
+  if (is_measured) PrintOtherVersions(target);
   return WorkspaceReport{.net = command.net.name,
                          .format = absl::StrCat(command.net.dtype, " ", command.net.layout),
                          .policy = command.bench.policy,

@@ -65,14 +65,14 @@ absl::StatusOr<ConvBenchResult> ConvBench::Run(const std::vector<ConvKernel>& ke
   const absl::Status status = Fill(kernels, result);
   if (!absl::IsCancelled(status)) RETURN_IF_ERROR(status);
   result.engines_left_out = static_cast<int64_t>(left_out_.size());
-  line_.Show(std::ssize(result.kernels), result.kernels_asked);
-  line_.End();
+  line_->Show(std::ssize(result.kernels), result.kernels_asked);
+  line_->End();
   return result;
 }
 
 absl::Status ConvBench::Fill(const std::vector<ConvKernel>& kernels, ConvBenchResult& result) {
   for (const ConvKernel& kernel : kernels) {
-    line_.Show(std::ssize(result.kernels), result.kernels_asked);
+    line_->Show(std::ssize(result.kernels), result.kernels_asked);
     ASSIGN_OR_RETURN(ConvTimes times, AtLimits(kernel));
     result.kernels.push_back(std::move(times));
   }
@@ -216,9 +216,9 @@ absl::Status ConvBench::LeaveOut(const ConvKernel& kernel, const Configuration& 
   ASSIGN_OR_RETURN(const std::vector<EngineUse> failed, FindFailing(kernel, configuration));
   for (const EngineUse& use : failed) {
     left_out_.emplace(SignatureText(kernel.signature), use);
-    line_.Say(absl::StrFormat("neap: %s %s: left out '%s' on %d images%s: %s", kernel.name,
-                              Name(kernel.signature.phase), use.engine, use.batch,
-                              use.adds ? ", adding to gradients" : "", reason.message()));
+    line_->Say(absl::StrFormat("neap: %s %s: left out '%s' on %d images%s: %s", kernel.name,
+                               Name(kernel.signature.phase), use.engine, use.batch,
+                               use.adds ? ", adding to gradients" : "", reason.message()));
   }
   return absl::OkStatus();
 }

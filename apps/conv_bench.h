@@ -14,7 +14,8 @@
 // Without a device the database's times are all there is: nothing is executed then, and predictions
 // are compared.
 //
-//   ConvBench bench({.limits_bytes = {8 * kMiB, 64 * kMiB}}, timings, catalog, execute);
+//   ProgressLine line("execute", "kernels");
+//   ConvBench bench({.limits_bytes = {8 * kMiB, 64 * kMiB}}, timings, catalog, line, execute);
 //   ASSIGN_OR_RETURN(const ConvBenchResult result, bench.Run(kernels));
 #pragma once
 
@@ -120,19 +121,19 @@ struct ConvBenchOptions {
   int64_t MeasuredWorkspaceBytes(const std::vector<ConvKernel>& kernels) const;
 };
 
-// *Ownership*: borrows timings and catalog.
+// *Ownership*: borrows timings, catalog and line.
 class ConvBench {
  public:
   // Seconds that a configuration takes; null: nothing is executed. ABORTED, with the reason, where
   // it does not build or run.
   using Execute = std::function<absl::StatusOr<double>(const StepSignature&, const Configuration&)>;
   ConvBench(ConvBenchOptions options, const KernelTimings& timings, EngineCatalog& catalog,
-            Execute execute)
+            ProgressLine& line, Execute execute)
       : options_(std::move(options)),
         timings_(&timings),
         catalog_(&catalog),
-        execute_(std::move(execute)),
-        line_(execute_ ? "execute" : "choose", "kernels") {}
+        line_(&line),
+        execute_(std::move(execute)) {}
 
   // At least one kernel. On stderr its progress, and a line for each engine that is left out. After
   // Ctrl-C no more than what was done. Errors: of the catalog; of execution but ABORTED.
@@ -172,8 +173,8 @@ class ConvBench {
   ConvBenchOptions options_;
   const KernelTimings* timings_;
   EngineCatalog* catalog_;
+  ProgressLine* line_;
   Execute execute_;
-  ProgressLine line_;
   // By operation and batch.
   absl::flat_hash_set<std::pair<std::string, EngineUse>> left_out_;
   // By operation and configuration.

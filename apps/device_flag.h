@@ -29,6 +29,8 @@ struct PlanTarget {
   std::unique_ptr<Device> device = nullptr;          // null: known by description alone
   std::unique_ptr<EngineCatalog> catalog = nullptr;  // null: the device's own
   KernelOptions kernels = {};
+  // Of the library that is here, where `kernels` has times that were measured with another.
+  std::string other_versions = {};
 
   EngineCatalog& engines() const { return catalog != nullptr ? *catalog : device->backend(); }
 };

@@ -14,6 +14,8 @@
 #include "neap/layers/kernel.h"
 #include "neap/layers/kernel_timings.h"
 #include "neap/layers/profile_database.h"
+#include "neap/layers/profiled_timings.h"
+#include "neap/memory/planner.h"
 
 namespace neap::apps {
 
@@ -24,16 +26,25 @@ struct MeasuredDevice {
 };
 
 // `database`: empty for the default. `device`: as --device takes it, or the name that the database
-// has; empty for the one that was measured last. Of several versions of its libraries, those that
-// are here, else those that were measured last.
+// has; empty for the one that was measured last. Of several versions of its libraries, however it
+// is named, those that are here, else those that were measured last.
 // Errors: NOT_FOUND naming the devices that the database has; those of ProfileDatabase::OpenToRead
 // and OpenPlanTarget().
 absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
-                                                  const std::string& device);
+                                                  const std::string& device,
+                                                  ProfiledTimings::OnError on_unread = PrintUnread);
 
 // OpenPlanTarget(), to plan by what was measured. A device that is known by description alone has
-// the engines of layers/timed_catalog.h. Errors: its, and those of KernelFlags::Options.
+// the engines of layers/timed_catalog.h, of versions as above. Errors: its, and those of
+// KernelFlags::Options.
 absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
-                                            const std::string& peer);
+                                            const std::string& peer,
+                                            ProfiledTimings::OnError on_unread = PrintUnread);
+
+// The versions that a plan's times were measured with; empty where none was.
+std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats);
+// Says on stderr of a plan with measured times that they are not those of the library that is here,
+// if so.
+void PrintOtherVersions(const PlanTarget& target);
 
 }  // namespace neap::apps

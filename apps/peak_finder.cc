@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/measured_device.h"
 #include "apps/outcome.h"
 #include "neap/core/program.h"
 #include "neap/core/status_macros.h"
@@ -82,6 +83,7 @@ absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
   const int64_t n = result.search.largest;
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(result.planned, PlanAt(net, std::max<int64_t>(n, 1)));
+  result.measured_with = MeasuredWith(target_, result.planned.stats);
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   result.plan_ms = elapsed.count();

@@ -52,6 +52,7 @@ struct PeakRun {
 struct PeakResult {
   std::string what;  // Growth::what
   PlanResult planned;
+  std::string measured_with;  // versions of libraries; empty: planned by no measured times
   int64_t batch = 0;
   std::optional<int64_t> depth = {};
   PeakSearch search = {};

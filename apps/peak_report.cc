@@ -45,20 +45,30 @@ Json RunJson(const PeakRun& run) {
   return json;
 }
 
+// What the times of those that have measured ones were measured with: the same, on one device.
+std::string MeasuredWith(const std::vector<PeakResult>& results) {
+  for (const PeakResult& result : results) {
+    if (!result.measured_with.empty()) return result.measured_with;
+  }
+  return "";
+}
+
 Json ResultJson(const PeakResult& result) {
   const Plan& plan = result.planned.plan;
   Json json = {{"net", plan.net}, {"batch", result.batch}};
   if (result.depth.has_value()) json["depth"] = *result.depth;
-  json.update({{"limited_by", result.at_most_size ? "network" : "budget"},
-               {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
-               {"peak_bytes", plan.peak_bytes},
-               {"host_pool_bytes", result.planned.stats.host_pool_bytes},
-               {"peer_pool_bytes", result.planned.stats.peer_pool_bytes},
-               {"predicted_ms", plan.predicted_ms},
-               {"verified", true},
-               {"probes", result.search.probes},
-               {"search_ms", result.search.elapsed_ms},
-               {"plan_ms", result.plan_ms}});
+  json.update(
+      {{"limited_by", result.at_most_size ? "network" : "budget"},
+       {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
+       {"peak_bytes", plan.peak_bytes},
+       {"host_pool_bytes", result.planned.stats.host_pool_bytes},
+       {"peer_pool_bytes", result.planned.stats.peer_pool_bytes},
+       {"predicted_ms", plan.predicted_ms},
+       {"measured_with", result.measured_with.empty() ? Json() : Json(result.measured_with)},
+       {"verified", true},
+       {"probes", result.search.probes},
+       {"search_ms", result.search.elapsed_ms},
+       {"plan_ms", result.plan_ms}});
   if (result.run.has_value()) json["run"] = RunJson(*result.run);
   if (result.compared.has_value()) json["compared"] = RunJson(*result.compared);
   return json;
@@ -71,6 +81,8 @@ std::string ToText(const std::vector<PeakResult>& results) {
   std::string text =
       absl::StrFormat("largest %s in %s with policy %s on %s\n", results.front().what,
                       FormatBytes(first.budget_bytes), first.policy, first.device);
+  if (const std::string versions = MeasuredWith(results); !versions.empty())
+    absl::StrAppendFormat(&text, "  kernel times measured with %s\n", versions);
   absl::StrAppendFormat(&text, "  %-20s %8s %14s %14s %12s %7s %10s %9s\n", "net",
                         results.front().what, "peak", "host memory", "predicted", "probes",
                         "search", "plan");
@@ -113,6 +125,7 @@ absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::
     ASSIGN_OR_RETURN(PeakResult result, PeakFinder(flags, target, growth).Find(net));
     results.push_back(std::move(result));
   }
+  if (!MeasuredWith(results).empty()) PrintOtherVersions(target);
   flags.json ? PrintJson(ToJson(results)) : Print(ToText(results));
   return 0;
 }

@@ -79,6 +79,7 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   ASSIGN_OR_RETURN(const PlannerOptions options, OptionsFor(program, flags, target));
   PlanReport report = {.placement = options.placement, .accounting = flags.accounting};
   ASSIGN_OR_RETURN(report.result, MakePlan(program, options, target.description, target.engines()));
+  report.measured_with = MeasuredWith(target, report.result.stats);
   const auto start = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(Verify(report.result.plan));
   RETURN_IF_ERROR(MatchesProgram(report.result.plan, program));
@@ -161,6 +162,7 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
       OpenPlanTargetBy(given.planning.kernels, given.planning.device, given.planning.peer));
   ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given));
   ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
+  if (!report.measured_with.empty()) PrintOtherVersions(target);
   RETURN_IF_ERROR(WriteFiles(given, program, report.result, target));
   if (given.json) {
     PrintJson(ToJson(report, given.per_step));

@@ -103,6 +103,8 @@ std::string ToText(const PlanReport& report) {
                         stats.engines_ms, stats.planning_ms);
   absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %d of %d kernel times measured\n",
                         report.result.plan.predicted_ms, stats.measured_runs, stats.runs);
+  if (!report.measured_with.empty())
+    absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
   absl::StrAppendFormat(&text, "  batch's copy         %.3f ms before that\n", stats.batch_copy_ms);
   absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
   if (report.paper.has_value()) text += ToText(*report.paper);
@@ -139,6 +141,7 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["batch_copy_ms"] = stats.batch_copy_ms;
   json["measured_runs"] = stats.measured_runs;
   json["runs"] = stats.runs;
+  json["measured_with"] = report.measured_with.empty() ? Json() : Json(report.measured_with);
   json["engines_ms"] = stats.engines_ms;
   json["planning_ms"] = stats.planning_ms;
   json["verified"] = true;

@@ -14,6 +14,7 @@ struct PlanReport {
   PlanResult result = {};
   std::string placement;
   std::string accounting;
+  std::string measured_with;  // versions of libraries; empty: by no measured times
   double verify_ms = 0;
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only
 };

@@ -12,7 +12,6 @@
 #include "apps/outcome.h"
 #include "apps/output.h"
 #include "neap/core/status_macros.h"
-#include "neap/layers/profiled_timings.h"
 
 namespace neap::apps {
 namespace {
@@ -33,6 +32,10 @@ WorkspaceRule RuleOf(const std::string& name) {
   return name == "gain" ? WorkspaceRule::kGain : WorkspaceRule::kBest;
 }
 
+std::string UnreadText(const absl::Status& error) {
+  return absl::StrCat("neap: going on without some measured times: ", error.message());
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ProfilePath(const std::string& given) {
@@ -51,8 +54,10 @@ void NoticePrinter::Print() {
   while (printed_ < notices.size()) absl::FPrintF(stderr, "neap: %s\n", notices[printed_++]);
 }
 
-void PrintUnread(const absl::Status& error) {
-  absl::FPrintF(stderr, "neap: going on without some measured times: %s\n", error.message());
+void PrintUnread(const absl::Status& error) { absl::FPrintF(stderr, "%s\n", UnreadText(error)); }
+
+ProfiledTimings::OnError SayUnread(ProgressLine& line) {
+  return [&line](const absl::Status& error) { line.Say(UnreadText(error)); };
 }
 
 FlagValue ReadDivisions(DivisionPolicy* policy) {
@@ -91,10 +96,11 @@ void KernelFlags::AddTo(FlagSet& flags) {
       OneOf({"left-over", "gain", "best"}, &workspace_rule));
 }
 
+bool KernelFlags::reads_database() const { return database != kNone; }
+
 std::string KernelFlags::ProfileArguments() const {
   std::string text;
-  if (!database.empty() && database != kNone)
-    absl::StrAppend(&text, " --database ", ShellWord(database));
+  if (!database.empty()) absl::StrAppend(&text, " --database ", ShellWord(database));
   if (divisions != KernelFlags().divisions)
     absl::StrAppend(&text, " --divisions ", std::string(Name(divisions)));
   return text;
@@ -120,12 +126,13 @@ absl::StatusOr<std::optional<ProfileDatabase>> KernelFlags::OpenDatabase(
 }
 
 absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& device,
-                                                   const EngineCatalog& catalog) const {
+                                                   const EngineCatalog& catalog,
+                                                   ProfiledTimings::OnError on_unread) const {
   KernelOptions options = WithoutTimes();
   ASSIGN_OR_RETURN(std::optional<ProfileDatabase> opened,
                    OpenDatabase({.name = device.name, .versions = catalog.Versions()}));
   if (opened.has_value())
-    options.timings = std::make_shared<ProfiledTimings>(*std::move(opened), PrintUnread);
+    options.timings = std::make_shared<ProfiledTimings>(*std::move(opened), std::move(on_unread));
   return options;
 }
 

@@ -8,9 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "apps/flags.h"
+#include "apps/progress.h"
 #include "neap/core/device/device.h"
 #include "neap/layers/kernel.h"
 #include "neap/layers/profile_database.h"
+#include "neap/layers/profiled_timings.h"
 #include "neap/memory/kernel_options.h"
 
 namespace neap::apps {
@@ -40,8 +42,10 @@ class NoticePrinter {
   size_t printed_ = 0;
 };
 
-// Says on stderr that measured times could not be read while they were used. For ProfiledTimings.
+// Say on stderr that measured times could not be read while they were used; the other, which
+// borrows it, where there is a line of progress.
 void PrintUnread(const absl::Status& error);
+ProfiledTimings::OnError SayUnread(ProgressLine& line);
 
 // "undivided", "power-of-two", "all".
 FlagValue ReadDivisions(DivisionPolicy* policy);
@@ -56,8 +60,10 @@ struct KernelFlags {
 
   void AddTo(FlagSet& flags);
   void AddDatabaseTo(FlagSet& flags);  // and which of its times count; a part of them
-  // What a `neap profile` that measures for these plans is to be given, as it is typed:
-  // " --database h200.db".
+  // Whether measured times count at all.
+  bool reads_database() const;
+  // What a `neap profile` that measures for these plans is to be given, as it is typed, where they
+  // read a database: " --database h200.db".
   std::string ProfileArguments() const;
   KernelOptions WithoutTimes() const;
   // Empty where none is to be used. Errors: those of reading a database that was named. Of the
@@ -65,7 +71,8 @@ struct KernelFlags {
   absl::StatusOr<std::optional<ProfileDatabase>> OpenDatabase(ProfiledDevice device) const;
   // Both. Errors: those of OpenDatabase().
   absl::StatusOr<KernelOptions> Options(const DeviceDescription& device,
-                                        const EngineCatalog& catalog) const;
+                                        const EngineCatalog& catalog,
+                                        ProfiledTimings::OnError on_unread = PrintUnread) const;
 };
 
 }  // namespace neap::apps

@@ -80,6 +80,8 @@ std::string UnmeasuredText(const WorkspaceReport& report) {
     batches.insert(run.batch);
   }
   if (guessed == 0) return "";
+  if (report.profile.empty())
+    return "\nno measured times were read (--database none): predictions are the roofline's\n";
   std::string text = absl::StrFormat(
       "\nin %d of %d plans not all times of kernels were measured; on %s this measures them:\n",
       guessed, report.runs.size(), report.device);

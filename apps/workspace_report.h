@@ -16,7 +16,9 @@ struct WorkspaceReport {
   std::string policy;
   std::string device;
   std::string versions;
-  std::string profile;  // measures its kernels, but for --batch: "neap profile lenet --dtype tf32"
+  // Measures its kernels, but for --batch: "neap profile lenet --dtype tf32". Empty: no measured
+  // times were read.
+  std::string profile;
   std::vector<std::string> rules;
   std::vector<WorkspaceRun> runs;  // in order of budget, batch and rule
   int64_t plans = 0;               // asked for: more than `runs` after Ctrl-C

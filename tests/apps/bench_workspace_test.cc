@@ -20,6 +20,7 @@
 #include "neap/layers/signature_text.h"
 #include "neap/nets/registry.h"
 #include "tests/apps/command.h"
+#include "tests/environment.h"
 #include "tests/skip.h"
 
 namespace neap::testing {
@@ -123,8 +124,22 @@ TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's
   CHECK(begins("conv2 backward_params") == 1);
   CHECK(outcome.out.find("       4                     -                     -") !=
         std::string::npos);
-  CHECK(outcome.out.find("\n  neap profile lenet --device cpu --batch 4\n"
-                         "  neap profile lenet --device cpu --batch 8\n") != std::string::npos);
+}
+
+TEST_CASE("bench workspace that reads no database has none measured for") {
+  const Bench bench;
+  const std::string none = RunNeap(bench.Command({"--plan-only"})).out;
+  CHECK(none.find("neap profile") == std::string::npos);
+  CHECK(none.ends_with(
+      "\nno measured times were read (--database none): predictions are the roofline's\n"));
+  const std::string folder = bench.directory.path();
+  const Environment cache("XDG_CACHE_HOME", folder.c_str());
+  const std::string absent = RunNeap({"bench", "workspace", "lenet", "--plan-only", "--device",
+                                      "cpu", "--budgets", "256MiB", "--batches", "8,4"})
+                                 .out;
+  CHECK(
+      absent.ends_with(" measures them:\n  neap profile lenet --device cpu --batch 4\n"
+                       "  neap profile lenet --device cpu --batch 8\n"));
 }
 
 TEST_CASE("what bench workspace says to profile is what its plans lack") {

@@ -76,7 +76,10 @@ struct Executions {
 ConvBenchResult Run(const ConvBenchOptions& options, Executions& executions) {
   const MadeUpTimings timings;
   OneEngine catalog;
-  return ConvBench(options, timings, catalog, executions.Execute()).Run(SomeKernels()).value();
+  ProgressLine line("execute", "kernels");
+  return ConvBench(options, timings, catalog, line, executions.Execute())
+      .Run(SomeKernels())
+      .value();
 }
 
 TEST_CASE("under each limit the best undivided step stands beside the best division") {
@@ -197,7 +200,8 @@ struct FailingExecutions {
       }
       return 2 * configuration.seconds;
     };
-    return ConvBench(options, timings, catalog, execute).Run({SomeKernels()[0]}).value();
+    ProgressLine line("execute", "kernels");
+    return ConvBench(options, timings, catalog, line, execute).Run({SomeKernels()[0]}).value();
   }
 };
 
@@ -216,6 +220,17 @@ TEST_CASE("an engine that does not run is left out, and the choice made again wi
   CHECK(ToJson(report).at("engines_left_out") == 1);
 }
 
+TEST_CASE("a bench that was stopped when it divided one workspace says that this is not done") {
+  Executions executions;
+  ConvBenchReport report = {.subject = {}, .result = Run({.limits_bytes = {80}}, executions)};
+  CHECK(ToText(report).find("interrupted") == std::string::npos);
+  report.result.workspace.reset();
+  CHECK(ToText(report).find("\ninterrupted after 2 of 2 kernels, before one workspace was divided "
+                            "among them (WD); started again, it ") != std::string::npos);
+  report.result.kernels.pop_back();
+  CHECK(ToText(report).find("\ninterrupted after 1 of 2 kernels; ") != std::string::npos);
+}
+
 TEST_CASE("the division of one workspace is made again without an engine that does not run") {
   FailingExecutions executions = {.failing_images = 8};
   // Within the limit nobody takes the eight images at once; within the total all three do.
@@ -228,7 +243,8 @@ TEST_CASE("the division of one workspace is made again without an engine that do
 TEST_CASE("where every engine fails there is a dash, and the bench goes on") {
   const MadeUpTimings timings;
   OneEngine catalog;
-  ConvBench bench({.limits_bytes = {80}}, timings, catalog,
+  ProgressLine line("execute", "kernels");
+  ConvBench bench({.limits_bytes = {80}}, timings, catalog, line,
                   [](const StepSignature&, const Configuration&) -> absl::StatusOr<double> {
                     return absl::AbortedError("no such kernel");
                   });
@@ -258,7 +274,8 @@ TEST_CASE("of a configuration that fails, the engine that fails alone is left ou
     if (configurations.back().find('b') != std::string::npos) return absl::AbortedError("b");
     return configuration.seconds;
   };
-  ConvBench bench({.divisions = DivisionPolicy::kAll, .limits_bytes = {80}}, timings, catalog,
+  ProgressLine line("execute", "kernels");
+  ConvBench bench({.divisions = DivisionPolicy::kAll, .limits_bytes = {80}}, timings, catalog, line,
                   execute);
   bench.Run({SomeKernels()[0]}).value();
   CHECK(configurations == std::vector<std::string>{"6 a + 2 b", "a", "b", "6 a + 2 c"});
@@ -299,7 +316,8 @@ TEST_CASE("an engine that fails only where it adds is named, and stays as the fi
       catalog.has_withdrawn = withdraws;
       return absl::AbortedError("cannot add");
     };
-    ConvBench bench({.limits_bytes = {80}}, timings, catalog, execute);
+    ProgressLine line("execute", "kernels");
+    ConvBench bench({.limits_bytes = {80}}, timings, catalog, line, execute);
     const ConvKernel kernel = BackwardParamsKernel();
     const ConvBenchResult result = bench.Run({kernel}).value();
     // In the total, where scratch fits, it is the later part as well.
@@ -313,7 +331,8 @@ TEST_CASE("an engine that fails only where it adds is named, and stays as the fi
 TEST_CASE("an execution that fails for another reason ends the bench") {
   const MadeUpTimings timings;
   OneEngine catalog;
-  ConvBench bench({.limits_bytes = {80}}, timings, catalog,
+  ProgressLine line("execute", "kernels");
+  ConvBench bench({.limits_bytes = {80}}, timings, catalog, line,
                   [](const StepSignature&, const Configuration&) -> absl::StatusOr<double> {
                     return absl::InternalError("the device is lost");
                   });

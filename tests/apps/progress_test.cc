@@ -1,13 +1,17 @@
 #include "apps/progress.h"
 
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "neap/layers/sqlite.h"
 #include "tests/apps/command.h"
 
 namespace neap::testing {
@@ -75,6 +79,30 @@ TEST_CASE("progress never fills the terminal's line, from which it could not go 
   const std::vector<std::string> shown = absl::StrSplit(outcome.err, absl::ByAnyChar("\r\n"));
   CHECK(shown.size() == 1 + (12 + 1) + 1);
   for (const std::string& line : shown) CHECK(line.size() < kColumns);
+}
+
+TEST_CASE("what goes wrong while progress is shown is said in a line of its own") {
+  const ScratchDirectory directory;
+  const std::string database = directory.File("profile.db");
+  const std::vector<std::string> net = {"lenet", "--device", "cpu", "--database", database};
+  RunForJson(
+      Joined({"profile", "--batch", "64", "--samples", "1", "--divisions", "undivided"}, net));
+  std::vector<int> batches(64);
+  std::iota(batches.begin(), batches.end(), 1);
+  Process process = Process::StartOnTerminal(
+      Joined({"bench", "workspace", "--plan-only", "--budgets", "256MiB", "--limits", "1KiB",
+              "--batches", absl::StrJoin(batches, ",")},
+             net));
+  process.AwaitErrors("] 0/256 plans");
+  process.Signal(SIGSTOP);  // some operations, of pooling, are those of 64 images alone
+  REQUIRE(SqliteConnection::Open(database, SqliteAccess::kReadWrite)
+              ->RunScript("UPDATE measurements SET median_seconds = 1e-9")
+              .ok());
+  process.Signal(SIGCONT);
+  const Outcome outcome = process.Wait();
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err.find("\nneap: going on without some measured times: " + database) !=
+        std::string::npos);
 }
 
 }  // namespace
