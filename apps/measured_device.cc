@@ -116,8 +116,8 @@ std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
 void PrintOtherVersions(const PlanTarget& target) {
   if (target.other_versions.empty()) return;
   absl::FPrintF(stderr,
-                "neap: kernels of %s were measured with %s, but %s is here: what was not measured "
-                "has its engines\n",
+                "neap: kernels of %s were measured with %s, but %s are here: what was not measured "
+                "has their engines\n",
                 target.description.name, target.engines().Versions(), target.other_versions);
 }
 
