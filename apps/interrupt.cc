@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
+#include <chrono>
 #include <csignal>
-#include <ctime>
+#include <cstdio>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,56 +15,66 @@ namespace {
 
 constexpr char kAnswer[] = "\nneap: stopping after what is at hand; Ctrl-C again ends it at once\n";
 // timeout(1) sends a signal twice, to the process and to its group. Nobody types so fast.
-constexpr int64_t kOneSignalMs = 100;
+constexpr auto kOneSignal = std::chrono::milliseconds(100);
 
-// A signal handler can reach nothing but what is static.
-std::atomic<int64_t> first_ms = 0;
-std::atomic<int> first_signal = 0;
+std::atomic<bool> is_watched = false;
 std::atomic<bool> may_stand_in_line = false;  // the cursor: on a terminal there may be progress
-static_assert(std::atomic<int64_t>::is_always_lock_free);
-
-int64_t NowMs() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
+std::atomic<int> first_signal = 0;
 
 void Answer() {
-  const size_t skipped = may_stand_in_line ? 0 : 1;
-  [[maybe_unused]] const ssize_t written =
-      write(STDERR_FILENO, kAnswer + skipped, sizeof(kAnswer) - 1 - skipped);
+  std::fputs(kAnswer + (may_stand_in_line ? 0 : 1), stderr);
+  std::fflush(stderr);
 }
 
-// Nothing here that is not async-signal-safe.
-void OnSignal(int signal) {
-  const int error = errno;
-  int64_t never = 0;
-  if (first_ms.compare_exchange_strong(never, NowMs())) {
-    first_signal = signal;
-    Answer();
-  } else if (signal == SIGINT && NowMs() - first_ms > kOneSignalMs) {
-    std::signal(SIGINT, SIG_DFL);
-    raise(SIGINT);
+// As if nobody took it.
+void EndBy(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, signal);
+  pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+  raise(signal);
+}
+
+void Serve(sigset_t signals) {
+  std::chrono::steady_clock::time_point first;
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (!is_watched) {
+      EndBy(signal);
+    } else if (first_signal == 0) {
+      first = now;
+      first_signal = signal;
+      Answer();
+    } else if (signal == SIGINT && now - first > kOneSignal) {
+      EndBy(signal);
+    }
   }
-  errno = error;
 }
 
-void Watch(int signal) {
+bool IsIgnored(int signal) {
   struct sigaction action = {};
   sigaction(signal, nullptr, &action);
-  if (action.sa_handler == SIG_IGN) return;
-  action.sa_handler = OnSignal;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaction(signal, &action, nullptr);
+  return action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
+void TakeSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (!IsIgnored(signal)) sigaddset(&signals, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread(Serve, signals).detach();
+}
+
 void WatchForInterrupt() {
   may_stand_in_line = isatty(STDERR_FILENO) == 1;
-  Watch(SIGTERM);
-  Watch(SIGINT);
+  is_watched = true;
 }
 
 bool Interrupted() { return first_signal != 0; }

@@ -5,6 +5,12 @@
 // not want to wait; files are safe against that. A second SIGTERM changes nothing. A signal that is
 // ignored stays so: whoever started the process wants it left alone.
 //
+// Both are taken by a thread of their own and blocked in all others. For oneDNN's matrix products
+// use the stack pointer for something else while they run: a signal handler in their threads would
+// write its frame over whatever lies there.
+//
+//   TakeSignals();  // main() begins with it
+//   ...
 //   WatchForInterrupt();
 //   while (step < last && !Interrupted()) Take(step++);
 //   return step < last ? InterruptedExitCode() : 0;
@@ -15,6 +21,8 @@
 
 namespace neap::apps {
 
+// Before any other thread is started. Until somebody watches, signals end the process as always.
+void TakeSignals();
 void WatchForInterrupt();
 bool Interrupted();
 // 130 after Ctrl-C, 143 after SIGTERM: what a shell says of a process that the signal ended.

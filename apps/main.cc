@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/flags.h"
+#include "apps/interrupt.h"
 #include "apps/outcome.h"
 
 namespace neap::apps {
@@ -68,5 +69,6 @@ absl::StatusOr<int> Dispatch(const std::vector<std::string>& args) {
 }  // namespace neap::apps
 
 int main(int argc, char** argv) {
+  neap::apps::TakeSignals();
   return neap::apps::Finish(neap::apps::Dispatch({argv + 1, argv + argc}));
 }

@@ -44,6 +44,7 @@ class Process {
   static Process StartOnTerminal(const std::vector<std::string>& args, uint16_t columns = 0);
   // `neap` as it is started by who ignores the signal.
   static Process StartIgnoring(int signal, const std::vector<std::string>& args);
+  pid_t id() const { return pid_; }
   void Signal(int signal) const;
   bool Running();
   // What it has printed so far.
