@@ -9,10 +9,11 @@
 namespace neap {
 namespace {
 
-constexpr double kSampleSeconds = 400e-6;  // a sample is so long: clocks and launches are coarse
-constexpr int64_t kMostRuns = 100;         // of one sample
-constexpr double kSteady = 0.02;           // spread at which no more samples are taken
-constexpr int64_t kPatience = 3;           // so many times the samples, where it is not reached
+constexpr double kSampleSeconds = 400e-6;    // a sample is so long: clocks and launches are coarse
+constexpr int64_t kMostRuns = 100;           // of one sample
+constexpr double kLongestWarmUpSeconds = 5;  // libraries load their code in less
+constexpr double kSteady = 0.02;             // spread at which no more samples are taken
+constexpr int64_t kPatience = 3;             // so many times the samples, where it is not reached
 
 // Of sorted values, by linear interpolation.
 double Quantile(const std::vector<double>& sorted, double part) {
@@ -39,17 +40,20 @@ KernelTime TimeOf(std::vector<double> samples) {
 }  // namespace
 
 absl::StatusOr<KernelTime> KernelTimer::Time(Kernel& kernel, const KernelArgs& args,
-                                             double hopeless_seconds) {
-  ASSIGN_OR_RETURN(std::vector<double> samples, Samples(kernel, args, hopeless_seconds));
+                                             double hopeless_seconds,
+                                             const std::function<bool()>& go_on) {
+  ASSIGN_OR_RETURN(std::vector<double> samples, Samples({kernel, args, go_on}, hopeless_seconds));
   return TimeOf(std::move(samples));
 }
 
-absl::StatusOr<std::vector<double>> KernelTimer::Samples(Kernel& kernel, const KernelArgs& args,
+absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
                                                          double hopeless_seconds) {
-  RETURN_IF_ERROR(kernel.Run(args));
+  ASSIGN_OR_RETURN(const double warm_up, Sample(timed, 1));
+  if (warm_up >= std::max(hopeless_seconds, kLongestWarmUpSeconds))
+    return std::vector<double>{warm_up};
   // Twice, for a busy machine may disturb one: that makes it longer, never shorter.
-  ASSIGN_OR_RETURN(const double first, Seconds(kernel, args, 1));
-  ASSIGN_OR_RETURN(const double second, Seconds(kernel, args, std::max<int64_t>(2, RunsOf(first))));
+  ASSIGN_OR_RETURN(const double first, Sample(timed, 1));
+  ASSIGN_OR_RETURN(const double second, Sample(timed, std::max<int64_t>(2, RunsOf(first))));
   std::vector<double> samples = {first, second};
   if (std::min(first, second) >= hopeless_seconds) return samples;
   const int64_t runs = RunsOf(std::min(first, second));
@@ -57,15 +61,17 @@ absl::StatusOr<std::vector<double>> KernelTimer::Samples(Kernel& kernel, const K
   samples.resize(runs > 1 ? 0 : std::min(samples.size(), wanted));  // else they are too short
   while (samples.size() < wanted ||
          (samples.size() < wanted * kPatience && TimeOf(samples).spread > kSteady)) {
-    ASSIGN_OR_RETURN(const double sample, Seconds(kernel, args, runs));
+    ASSIGN_OR_RETURN(const double sample, Sample(timed, runs));
     samples.push_back(sample);
   }
   return samples;
 }
 
-absl::StatusOr<double> KernelTimer::Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs) {
+absl::StatusOr<double> KernelTimer::Sample(const Timed& timed, int64_t runs) {
+  if (timed.go_on != nullptr && !timed.go_on())
+    return absl::CancelledError("stopped between two samples");
   ASSIGN_OR_RETURN(const Event begin, device_->RecordTime(Stream::kCompute));
-  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(kernel.Run(args));
+  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(timed.kernel.Run(timed.args));
   ASSIGN_OR_RETURN(const Event end, device_->RecordTime(Stream::kCompute));
   RETURN_IF_ERROR(device_->Await(end));
   ASSIGN_OR_RETURN(const double elapsed_us, device_->ElapsedUs(begin, end));

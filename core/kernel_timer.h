@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -30,16 +31,22 @@ class KernelTimer {
   // `samples`: at least; up to three times as many where they disagree.
   KernelTimer(Device& device, int64_t samples) : device_(&device), samples_(samples) {}
 
-  // On the compute stream. Two samples and no more where both take `hopeless_seconds` or longer.
-  // Errors: the kernel's and the device's.
-  absl::StatusOr<KernelTime> Time(
-      Kernel& kernel, const KernelArgs& args,
-      double hopeless_seconds = std::numeric_limits<double>::infinity());
+  // On the compute stream. Two samples and no more where both take `hopeless_seconds` or longer;
+  // one, where that does and takes more than any warm-up. Errors: the kernel's and the device's;
+  // CANCELLED where `go_on`, asked before each sample, says no.
+  absl::StatusOr<KernelTime> Time(Kernel& kernel, const KernelArgs& args,
+                                  double hopeless_seconds = std::numeric_limits<double>::infinity(),
+                                  const std::function<bool()>& go_on = nullptr);
 
  private:
-  absl::StatusOr<std::vector<double>> Samples(Kernel& kernel, const KernelArgs& args,
-                                              double hopeless_seconds);
-  absl::StatusOr<double> Seconds(Kernel& kernel, const KernelArgs& args, int64_t runs);
+  struct Timed {
+    Kernel& kernel;
+    const KernelArgs& args;
+    const std::function<bool()>& go_on;
+  };
+  absl::StatusOr<std::vector<double>> Samples(const Timed& timed, double hopeless_seconds);
+  // Of one run, by a sample of several.
+  absl::StatusOr<double> Sample(const Timed& timed, int64_t runs);
 
   Device* device_;
   int64_t samples_;

@@ -20,8 +20,9 @@
 namespace neap {
 namespace {
 
-constexpr double kHopeless = 3;  // times as slow as an engine that would do instead
-constexpr double kNear = 1.15;   // times the fastest: worth measuring between
+constexpr double kHopeless = 3;     // times as slow as an engine that would do instead
+constexpr double kLastResort = 10;  // times as slow as any other engine
+constexpr double kNear = 1.15;      // times the fastest: worth measuring between
 constexpr int64_t kFillBytes = 16 * kMiB;
 
 // Null where the engine is not among `rows`.
@@ -134,10 +135,12 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
     }
     double hopeless_seconds = std::numeric_limits<double>::infinity();
     for (const Measurement& other : measurements) {
-      if (MayReplace(other, engine))
-        hopeless_seconds = std::min(hopeless_seconds, other.median_seconds * kHopeless);
+      if (other.failed()) continue;
+      const double times = MayReplace(other, engine) ? kHopeless : kLastResort;
+      hopeless_seconds = std::min(hopeless_seconds, times * other.median_seconds);
     }
-    ASSIGN_OR_RETURN(Measurement measurement, Measure(step, engine, operands, hopeless_seconds));
+    ASSIGN_OR_RETURN(Measurement measurement,
+                     Measure(step, engine, operands, hopeless_seconds, go_on));
     RETURN_IF_ERROR(database_->Record(operation, measurement));
     if (measurement.failed()) RETURN_IF_ERROR(device_->Synchronize());  // unless that is lost
     ++(measurement.failed() ? failed_ : measured_);
@@ -188,7 +191,8 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
 
 absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, const Engine& engine,
                                               absl::Span<void* const> operands,
-                                              double hopeless_seconds) {
+                                              double hopeless_seconds,
+                                              const std::function<bool()>& go_on) {
   Measurement measurement = {.batch = BatchOf(signature), .engine = engine};
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
       device_->backend().MakeKernel(signature, engine.id);
@@ -200,7 +204,8 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
   const KernelArgs args = {.operands = operands,
                            .workspace = arena_.data() + operand_bytes_,
                            .workspace_bytes = engine.workspace_bytes};
-  const absl::StatusOr<KernelTime> time = timer_.Time(**kernel, args, hopeless_seconds);
+  const absl::StatusOr<KernelTime> time = timer_.Time(**kernel, args, hopeless_seconds, go_on);
+  if (absl::IsCancelled(time.status())) return time.status();
   if (!time.ok()) {
     measurement.failure = std::string(time.status().message());
     return measurement;

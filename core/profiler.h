@@ -4,11 +4,12 @@
 // What a plan can choose from is worth knowing before it is made: every engine of every step and,
 // for convolutions, on parts of the batch too (core/profiled_steps.h). A kernel is measured by
 // itself on operands of its own (core/kernel_timer.h). An engine that twice is far slower than
-// another that would do in its place is timed no more: nobody will take it. And on parts of odd
-// sizes, which DivisionPolicy kAll has by the hundred, only engines are measured that come near the
-// fastest on the powers of two around; as engines that add their gradients to those of other parts,
-// only such as come near the fastest at writing them. What would do in an engine's place wants no
-// more workspace, and gives the same bits every time if that engine does.
+// another that would do in its place is timed no more: nobody will take it. Nor is a last resort,
+// ten times as slow as any other. And on parts of odd sizes, which DivisionPolicy kAll has by the
+// hundred, only engines are measured that come near the fastest on the powers of two around; as
+// engines that add their gradients to those of other parts, only such as come near the fastest at
+// writing them. What would do in an engine's place wants no more workspace, and gives the same bits
+// every time if that engine does.
 //
 //   ASSIGN_OR_RETURN(Profiler profiler,
 //                    Profiler::Create(KernelsOf(program), {}, device, database));
@@ -71,7 +72,8 @@ class Profiler {
   // Every engine of the next step. Errors: of the device and the database. An engine that does not
   // build or run is written down as such, and is no error unless the device is lost with it: the
   // next profile leaves it out. OUT_OF_RANGE when all are done. CANCELLED where `go_on`, asked
-  // before each engine, says no: the step is not done, and what was measured of it is kept.
+  // before each engine and each sample, says no: the step is not done, and the engines that were
+  // measured are kept.
   absl::Status MeasureNext(const std::function<bool()>& go_on = nullptr);
 
   // How long a configuration takes as it is executed, all parts and additions. Not kept. Errors:
@@ -92,7 +94,8 @@ class Profiler {
   absl::StatusOr<std::vector<void*>> PlaceOperands(const StepSignature& signature);
   // Of an engine that does not build or run, the reason.
   absl::StatusOr<Measurement> Measure(const StepSignature& signature, const Engine& engine,
-                                      absl::Span<void* const> operands, double hopeless_seconds);
+                                      absl::Span<void* const> operands, double hopeless_seconds,
+                                      const std::function<bool()>& go_on);
   absl::StatusOr<double> ExecutedSeconds(const StepSignature& signature,
                                          const Configuration& configuration);
   // The engines to measure: those within the limit and, on a part of an odd size, promising.

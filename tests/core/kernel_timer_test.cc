@@ -67,6 +67,22 @@ TEST_CASE("two hopeless samples are enough, and one of them is not") {
   CHECK(TimeOf({9000, 9000, 1000}, 9e-3).value().samples >= 7);
 }
 
+TEST_CASE("a warm-up longer than any library's start is enough of a hopeless kernel") {
+  CHECK(TimeOf({6e6}, 1).value().samples == 1);
+  CHECK(TimeOf({6e6, 1000}, 7).value().samples >= 7);  // not hopeless
+  CHECK(TimeOf({4e6, 1000}, 1).value().samples >= 7);  // the start of a library
+}
+
+TEST_CASE("timing can be stopped between two samples") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  ScriptedDevice device(*cpu, {{{.id = "engine"}, {1000}}});
+  const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), "engine").value();
+  int left = 3;
+  const auto time = KernelTimer(device, 7).Time(*kernel, {}, 1, [&] { return left-- > 0; });
+  CHECK(absl::IsCancelled(time.status()));
+  CHECK(left == -1);
+}
+
 TEST_CASE("a kernel that fails has no time") {
   CHECK(TimeOf({-1}).status().code() == absl::StatusCode::kInternal);
 }
