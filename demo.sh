@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds neap and trains a small ResNet on real handwritten digits, under a budget well below what it would take.
+# Builds neap and trains a small ResNet on real handwritten digits, under a budget well below what it would take unmanaged.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 NEAP_TARGET=neap_command scripts/build.sh release

@@ -148,7 +148,8 @@ absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const Measure
       std::count_if(kernels.begin(), kernels.end(), is_missing), " of ", kernels.size(),
       " kernels were not measured at their batch on ", measured.device.name, " (",
       measured.device.versions, "), first of all ", missing->name, " ",
-      std::string(Name(missing->signature.phase)), ", ", missing->Shapes()));
+      std::string(Name(missing->signature.phase)), ", ", missing->Shapes(),
+      "; the same command there without --plan-only measures them"));
 }
 
 // By a database alone.

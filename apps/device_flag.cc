@@ -63,7 +63,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
   if (const std::optional<int> index = GpuIndex(chosen)) return OpenGpu(*index, peer_index);
   const std::vector<std::string> described = DescribedDeviceNames();
   if (std::find(described.begin(), described.end(), chosen) != described.end()) {
-    return BadUsage(absl::StrCat("device '", chosen, "' can be planned for, not trained on"));
+    return BadUsage(absl::StrCat("device '", chosen,
+                                 "' is known by description: it can be planned for, not run on"));
   }
   return UnknownDevice(chosen, "");
 }

@@ -67,8 +67,8 @@ find_path(NEAP_CUBLAS_INCLUDE cublasLt.h HINTS ${neap_hints} PATHS ${neap_paths}
 find_path(NEAP_CUDNN_INCLUDE cudnn.h HINTS ${neap_hints} PATHS ${neap_paths}
           PATH_SUFFIXES include targets/x86_64-linux/include x86_64-linux-gnu)
 find_path(NEAP_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
-          HINTS ${NEAP_CUDNN_FRONTEND_DIR} ${CMAKE_BINARY_DIR}/../cudnn-frontend
-                ${CMAKE_SOURCE_DIR}/build/deps/cudnn-frontend
+          HINTS ${NEAP_CUDNN_FRONTEND_DIR} ${PROJECT_BINARY_DIR}/../cudnn-frontend
+                ${PROJECT_SOURCE_DIR}/build/deps/cudnn-frontend
           PATH_SUFFIXES include)
 mark_as_advanced(NEAP_CUDA_INCLUDE NEAP_CUBLAS_INCLUDE NEAP_CUDNN_INCLUDE NEAP_CUDNN_FRONTEND_INCLUDE)
 foreach(header CUDA:cuda_runtime_api.h CUBLAS:cublasLt.h CUDNN:cudnn.h)

@@ -25,7 +25,7 @@ TEST_CASE("a command line that makes no sense ends with 2 and one line that says
   CheckRefused({"plan", "lenet", "--placement", "x"}, 2, {"'x'", "offline"});
   CheckRefused({"plan", "lenet", "--device", "tpu"}, 2, {"'tpu'", "cpu, cuda:N, h200"});
   CheckRefused({"plan", "lenet", "--device", ""}, 2, {"--device"});
-  CheckRefused({"train", "lenet", "--device", "h200"}, 2, {"h200", "not trained on"});
+  CheckRefused({"train", "lenet", "--device", "h200"}, 2, {"h200", "not run on"});
   CheckRefused({"plan", "lenet", "--device", "h200", "--peer", "cuda:1"}, 2, {"--peer", "h200"});
   CheckRefused({"plan", "lenet", "--device", "cuda:1", "--peer", "cuda:1"}, 2, {"another GPU"});
   CheckRefused({"train", "lenet", "--device", "cuda:0", "--peer", "cpu"}, 2, {"--peer cpu"});

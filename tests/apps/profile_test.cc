@@ -312,7 +312,7 @@ TEST_CASE("a time that was changed in a file is planned by no more, and whoever 
 
 TEST_CASE("what profile cannot do is said in one line") {
   CheckRefused({"profile"}, 2, {"nothing to do"});
-  CheckRefused({"profile", "lenet", "--device", "h200"}, 2, {"h200", "not trained on"});
+  CheckRefused({"profile", "lenet", "--device", "h200"}, 2, {"h200", "not run on"});
   CheckRefused({"profile", "--list"}, 2, {"--list", "network"});
   CheckRefused({"profile", "lenet", "--list", "--merge", "other.db"}, 2, {"--list", "--merge"});
   CheckRefused({"profile", "lenet", "--divisions", "thirds"}, 2, {"divisions", "thirds"});
