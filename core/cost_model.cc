@@ -17,6 +17,10 @@ int64_t BytesTouched(const Program& program, const Step& step, bool rerun) {
   return rerun ? bytes : bytes + 2 * BytesOf(program, step.accumulates);  // read and written
 }
 
+double MemorySeconds(int64_t bytes, const DeviceDescription& device) {
+  return device.memory_bandwidth > 0 ? static_cast<double>(bytes) / device.memory_bandwidth : 0;
+}
+
 }  // namespace
 
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
@@ -24,9 +28,11 @@ double PredictSeconds(const Program& program, const Step& step, const DeviceDesc
   const int64_t bytes = BytesTouched(program, step, rerun);
   const double rate = program.net.dtype == DType::kFp32 ? device.fp32_flops : device.tensor_flops;
   const double arithmetic = rate > 0 ? step.flops / rate : 0;
-  const double memory =
-      device.memory_bandwidth > 0 ? static_cast<double>(bytes) / device.memory_bandwidth : 0;
-  return std::max(arithmetic, memory);
+  return std::max(arithmetic, MemorySeconds(bytes, device));
+}
+
+double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device) {
+  return MemorySeconds(3 * spec.size_bytes(), device);  // two are read, one is written
 }
 
 TimelineCosts TransferCosts(const DeviceDescription& device) {

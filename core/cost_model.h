@@ -13,6 +13,9 @@ namespace neap {
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun = false);
 
+// Of adding a gradient to a sum, both of this spec.
+double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device);
+
 // Of transfers alone, at the device's bandwidths to host and peer.
 TimelineCosts TransferCosts(const DeviceDescription& device);
 

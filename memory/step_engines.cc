@@ -1,6 +1,7 @@
 #include "neap/memory/step_engines.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,18 +39,23 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
   });
 }
 
-// Undivided, in the library's order: those that are deterministic and not among `failed`.
-std::vector<Configuration> Listed(const std::vector<Engine>& engines, int64_t batch,
-                                  const std::vector<std::string>& failed) {
+// Undivided, in the library's order: the deterministic ones, but for those that failed.
+std::vector<Configuration> Listed(const StepSignature& signature,
+                                  const std::vector<Engine>& engines,
+                                  const KernelTimings* timings) {
   std::vector<Configuration> configurations;
-  for (const Engine& engine : engines) {
-    const bool runs = std::find(failed.begin(), failed.end(), engine.id) == failed.end();
-    if (!engine.deterministic || !runs) continue;
-    configurations.push_back(
-        {.parts = {{engine.id, batch}}, .workspace_bytes = engine.workspace_bytes});
+  for (Engine& engine : UsableEngines(signature, engines, /*deterministic=*/true, timings)) {
+    configurations.push_back({.parts = {{std::move(engine.id), BatchOf(signature)}},
+                              .workspace_bytes = engine.workspace_bytes});
   }
   return configurations;
 }
+
+// Of a step's gradients that are added to sums.
+struct Sums {
+  double seconds = 0;
+  bool are_measured = true;
+};
 
 enum class Choice : uint8_t { kAll, kOneForAll };  // for every budget the same one
 
@@ -125,8 +131,7 @@ class Lister {
   // What was measured may lack the engine with which the least budget is planned.
   void KeepSmallest(const StepSignature& signature, const std::vector<Engine>& engines,
                     double predicted_seconds, std::vector<Configuration>& configurations) const {
-    std::vector<Configuration> listed =
-        Listed(engines, BatchOf(signature), options_.timings->FailedOn(signature));
+    std::vector<Configuration> listed = Listed(signature, engines, options_.timings.get());
     if (listed.empty()) return;
     Configuration smallest = SmallestOf(listed);
     if (smallest.workspace_bytes >= SmallestOf(configurations).workspace_bytes) return;
@@ -137,15 +142,10 @@ class Lister {
   absl::StatusOr<std::vector<Configuration>> InLibraryOrder(const StepSignature& signature,
                                                             const std::vector<Engine>& engines,
                                                             double predicted_seconds) const {
-    std::vector<TimedEngine> timed;
-    std::vector<std::string> failed;
-    if (options_.timings != nullptr) {
-      timed = options_.timings->Of(signature);
-      if (!strict_) failed = options_.timings->FailedOn(signature);
-    }
-    const int64_t batch = BatchOf(signature);
-    std::vector<Configuration> configurations = Listed(engines, batch, failed);
-    if (configurations.empty()) configurations = Listed(engines, batch, {});
+    const KernelTimings* const timings = options_.timings.get();
+    std::vector<Configuration> configurations =
+        Listed(signature, engines, strict_ ? nullptr : timings);
+    if (configurations.empty()) configurations = Listed(signature, engines, nullptr);
     if (configurations.empty())
       return absl::FailedPreconditionError("the library has no deterministic engine");
     if (choice_ == Choice::kOneForAll) {
@@ -153,9 +153,11 @@ class Lister {
     } else if (IsDivisible(signature)) {
       KeepWithin(options_.workspace_limit_bytes, configurations);
     }
+    std::vector<TimedEngine> timed;
+    if (timings != nullptr) timed = timings->Of(signature);
     for (Configuration& configuration : configurations) {
       const auto time = std::find_if(timed.begin(), timed.end(), [&](const TimedEngine& t) {
-        return t.engine == configuration.parts.front().engine && t.batch == batch;
+        return t.use() == configuration.parts.front();
       });
       configuration.is_measured = time != timed.end();
       configuration.seconds = configuration.is_measured ? time->seconds : predicted_seconds;
@@ -166,24 +168,32 @@ class Lister {
   // What the executor does besides the kernel: gradients that it must add to sums, and the scratch
   // space for those. The cost model's step has their time.
   void AddSums(const Step& step, StepConfigurations& list) const {
-    double seconds = 0;
-    for (const Use& use : step.reads) {
-      if (use.operand.slot == Slot::kAddend)
-        seconds += SumSeconds(program_.tensor(use.tensor).spec);
-    }
-    for (const Use& use : step.accumulates) {
-      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
-        seconds += SumSeconds(program_.tensor(use.tensor).spec);
-    }
+    const Sums sums = SumsOf(step);
     const int64_t scratch_bytes = program_.AccumulationScratchBytes(step);
     for (Configuration& configuration : list.configurations) {
       configuration.workspace_bytes += scratch_bytes;
-      if (configuration.is_measured) configuration.seconds += seconds;
+      if (!configuration.is_measured) continue;
+      configuration.seconds += sums.seconds;
+      configuration.is_measured = sums.are_measured;
     }
   }
 
-  double SumSeconds(const TensorSpec& spec) const {
-    return options_.timings == nullptr ? 0 : AdditionSeconds(spec, *options_.timings);
+  Sums SumsOf(const Step& step) const {
+    Sums sums;
+    const auto add = [&](const Use& use) {
+      const TensorSpec& spec = program_.tensor(use.tensor).spec;
+      std::optional<double> seconds;
+      if (options_.timings != nullptr) seconds = AdditionSeconds(spec, *options_.timings);
+      sums.seconds += seconds.value_or(PredictAdditionSeconds(spec, device_));
+      sums.are_measured = sums.are_measured && seconds.has_value();
+    };
+    for (const Use& use : step.reads) {
+      if (use.operand.slot == Slot::kAddend) add(use);
+    }
+    for (const Use& use : step.accumulates) {
+      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad) add(use);
+    }
+    return sums;
   }
 
   const Program& program_;

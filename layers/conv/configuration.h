@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,7 +49,7 @@ std::string ToString(absl::Span<const EngineUse> parts);
 // `backward_params` it writes to scratch in the workspace, and a kernel adds that to the sum.
 struct Addition {
   int64_t workspace_bytes = 0;
-  double seconds = 0;
+  std::optional<double> seconds = 0.0;  // none: not known, so the part can only be the first
 };
 
 // An engine on a part of `batch` images, measured or predicted.

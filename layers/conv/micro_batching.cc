@@ -99,8 +99,9 @@ DivisionTable::DivisionTable(absl::Span<const TimedEngine> engines, int64_t batc
     const auto images = static_cast<size_t>(engine.batch);
     const Part alone = {engine.workspace_bytes, Picoseconds(engine.seconds), &engine};
     if (!engine.adds) first_[images].push_back(alone);
+    if (!engine.addition.seconds.has_value()) continue;
     later_[images].push_back({alone.workspace_bytes + engine.addition.workspace_bytes,
-                              alone.picoseconds + Picoseconds(engine.addition.seconds), &engine});
+                              alone.picoseconds + Picoseconds(*engine.addition.seconds), &engine});
   }
   for (std::vector<Part>& parts : first_) KeepDesirable(parts);
   for (std::vector<Part>& parts : later_) KeepDesirable(parts);

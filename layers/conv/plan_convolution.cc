@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -46,13 +47,12 @@ absl::StatusOr<ByTime> FastestByTime(const StepSignature& step, const Convolutio
   return any.empty() ? ByTime{} : ByTime{.least_bytes = any.front().workspace_bytes};
 }
 
-// The first that fits, else the smallest.
-absl::StatusOr<Engine> FirstOf(std::vector<Engine> engines, bool deterministic,
-                               int64_t limit_bytes) {
-  if (deterministic)
-    std::erase_if(engines, [](const Engine& engine) { return !engine.deterministic; });
-  if (engines.empty())
-    return absl::FailedPreconditionError("the library has no deterministic engine");
+// Of those that are usable, the first that fits, else the smallest.
+std::optional<Engine> FirstOf(const StepSignature& signature, std::vector<Engine> listed,
+                              const ConvolutionOptions& options, int64_t limit_bytes) {
+  std::vector<Engine> engines =
+      UsableEngines(signature, std::move(listed), options.deterministic, options.timings);
+  if (engines.empty()) return std::nullopt;
   const auto fits = std::find_if(engines.begin(), engines.end(), [&](const Engine& engine) {
     return engine.workspace_bytes <= limit_bytes;
   });
@@ -64,14 +64,15 @@ absl::StatusOr<Engine> FirstOf(std::vector<Engine> engines, bool deterministic,
 
 // What a part's gradients are added to the sum by: its engine, if there is one that does so in the
 // limit, else scratch.
-absl::StatusOr<TimedEngine> LaterPart(const StepSignature& part, const ConvolutionOptions& options,
-                                      EngineCatalog& catalog) {
+absl::StatusOr<std::optional<TimedEngine>> LaterPart(const StepSignature& part,
+                                                     const ConvolutionOptions& options,
+                                                     EngineCatalog& catalog) {
   const int64_t limit_bytes = options.workspace_limit_bytes;
   if (SumsParts(part)) {
     ASSIGN_OR_RETURN(std::vector<Engine> adding, AddingEngines(part, catalog));
-    const absl::StatusOr<Engine> first =
-        FirstOf(std::move(adding), options.deterministic, limit_bytes);
-    if (first.ok() && first->workspace_bytes <= limit_bytes)
+    const std::optional<Engine> first =
+        FirstOf(AddingSignature(part), std::move(adding), options, limit_bytes);
+    if (first.has_value() && first->workspace_bytes <= limit_bytes)
       return TimedEngine{.engine = first->id,
                          .batch = BatchOf(part),
                          .workspace_bytes = first->workspace_bytes,
@@ -79,48 +80,56 @@ absl::StatusOr<TimedEngine> LaterPart(const StepSignature& part, const Convoluti
   }
   const int64_t scratch_bytes = DivisionScratchBytes(part);
   ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(part));
-  ASSIGN_OR_RETURN(const Engine engine,
-                   FirstOf(std::move(engines), options.deterministic, limit_bytes - scratch_bytes));
-  return TimedEngine{.engine = engine.id,
+  const std::optional<Engine> engine =
+      FirstOf(part, std::move(engines), options, limit_bytes - scratch_bytes);
+  if (!engine.has_value()) return std::nullopt;
+  return TimedEngine{.engine = engine->id,
                      .batch = BatchOf(part),
-                     .workspace_bytes = engine.workspace_bytes + scratch_bytes};
+                     .workspace_bytes = engine->workspace_bytes + scratch_bytes};
 }
 
-// Parts of `size` images, and one of what is left.
-absl::StatusOr<Configuration> InPartsOf(int64_t size, const StepSignature& step,
-                                        const ConvolutionOptions& options, EngineCatalog& catalog) {
+// Parts of `size` images, and one of what is left; none where one of them has no usable engine.
+absl::StatusOr<std::optional<Configuration>> InPartsOf(int64_t size, const StepSignature& step,
+                                                       const ConvolutionOptions& options,
+                                                       EngineCatalog& catalog) {
   const int64_t batch = BatchOf(step);
-  ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(WithBatch(step, size)));
-  ASSIGN_OR_RETURN(const Engine first, FirstOf(std::move(engines), options.deterministic,
-                                               options.workspace_limit_bytes));
-  Configuration configuration = {.parts = {{first.id, size}},
-                                 .workspace_bytes = first.workspace_bytes};
-  const auto append = [&](int64_t images, int64_t count) -> absl::Status {
-    if (images == 0 || count == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const TimedEngine part, LaterPart(WithBatch(step, images), options, catalog));
-    configuration.parts.insert(configuration.parts.end(), static_cast<size_t>(count), part.use());
-    configuration.workspace_bytes = std::max(configuration.workspace_bytes, part.workspace_bytes);
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(append(size, batch / size - 1));
-  RETURN_IF_ERROR(append(batch % size, 1));
+  const StepSignature part = WithBatch(step, size);
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(part));
+  const std::optional<Engine> first =
+      FirstOf(part, std::move(engines), options, options.workspace_limit_bytes);
+  if (!first.has_value()) return std::nullopt;
+  Configuration configuration = {.parts = {{first->id, size}},
+                                 .workspace_bytes = first->workspace_bytes};
+  const std::pair<int64_t, int64_t> later[] = {{size, batch / size - 1}, {batch % size, 1}};
+  for (const auto& [images, count] : later) {
+    if (images == 0 || count == 0) continue;
+    ASSIGN_OR_RETURN(const std::optional<TimedEngine> next,
+                     LaterPart(WithBatch(step, images), options, catalog));
+    if (!next.has_value()) return std::nullopt;
+    configuration.parts.insert(configuration.parts.end(), static_cast<size_t>(count), next->use());
+    configuration.workspace_bytes = std::max(configuration.workspace_bytes, next->workspace_bytes);
+  }
   return configuration;
 }
 
-// `least_bytes`: that are known to do.
-absl::StatusOr<Configuration> FirstInLibraryOrder(const StepSignature& step,
-                                                  const ConvolutionOptions& options,
-                                                  int64_t least_bytes, EngineCatalog& catalog) {
+// None where no engine is usable. `least_bytes`: that are known to do.
+absl::StatusOr<std::optional<Configuration>> FirstInLibraryOrder(const StepSignature& step,
+                                                                 const ConvolutionOptions& options,
+                                                                 int64_t least_bytes,
+                                                                 EngineCatalog& catalog) {
   const int64_t batch = BatchOf(step);
   const int64_t granularity = BatchGranularity(step);
   const std::vector<int64_t> sizes =
       MicroBatchSizes(std::min(options.divisions, DivisionPolicy::kPowerOfTwo), batch, granularity);
   for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
     if (*size < batch && *size % granularity != 0) continue;
-    ASSIGN_OR_RETURN(Configuration configuration, InPartsOf(*size, step, options, catalog));
-    if (configuration.workspace_bytes <= options.workspace_limit_bytes) return configuration;
-    least_bytes = std::min(least_bytes, configuration.workspace_bytes);
+    ASSIGN_OR_RETURN(std::optional<Configuration> configuration,
+                     InPartsOf(*size, step, options, catalog));
+    if (!configuration.has_value()) continue;
+    if (configuration->workspace_bytes <= options.workspace_limit_bytes) return configuration;
+    least_bytes = std::min(least_bytes, configuration->workspace_bytes);
   }
+  if (least_bytes == kUnlimited) return std::nullopt;
   return TooSmall(options.workspace_limit_bytes, least_bytes);
 }
 
@@ -138,7 +147,15 @@ absl::StatusOr<Configuration> PlanConvolution(const StepSignature& step,
     ASSIGN_OR_RETURN(by_time, FastestByTime(step, options, catalog));
   }
   if (by_time.fastest.has_value()) return *std::move(by_time.fastest);
-  return FirstInLibraryOrder(step, options, by_time.least_bytes, catalog);
+  ASSIGN_OR_RETURN(std::optional<Configuration> first,
+                   FirstInLibraryOrder(step, options, by_time.least_bytes, catalog));
+  if (!first.has_value()) {
+    ConvolutionOptions with_failed = options;
+    with_failed.timings = nullptr;
+    ASSIGN_OR_RETURN(first, FirstInLibraryOrder(step, with_failed, kUnlimited, catalog));
+  }
+  if (first.has_value()) return *std::move(first);
+  return absl::FailedPreconditionError("the library has no deterministic engine");
 }
 
 }  // namespace neap

@@ -41,7 +41,8 @@ struct ConvolutionOptions {
 // The fastest configuration within the limit, by the timings, of engines that the library still
 // has. Where the timings know of none that fits, by the library's order, in seconds 0: the first
 // engine that fits for the whole batch, else, where `divisions` allows parts, for parts of as large
-// a power of two as any fits, and a last one of what is left.
+// a power of two as any fits, and a last one of what is left. Engines that failed when they were
+// to be measured are left out, unless nothing can be run without them.
 // Errors: INVALID_ARGUMENT for a step that is not divisible; RESOURCE_EXHAUSTED where nothing fits,
 // naming the least workspace that would do; FAILED_PRECONDITION where deterministic engines are
 // asked for and there are none; the catalog's.

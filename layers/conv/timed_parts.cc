@@ -18,20 +18,23 @@ bool Lists(absl::Span<const Engine> engines, const std::string& id, int64_t work
   });
 }
 
-// Of adding by a kernel what a part wrote to scratch.
-Addition ScratchAddition(const StepSignature& signature, const KernelTimings& timings) {
-  Addition addition = {.workspace_bytes = DivisionScratchBytes(signature)};
+// Of adding by kernels what a part wrote to scratch; none unless all of them were measured.
+std::optional<double> ScratchSeconds(const StepSignature& signature, const KernelTimings& timings) {
+  double sum = 0;
   for (const OperandSpec& operand : signature.operands) {
-    if (operand.operand.slot == Slot::kParamGrad)
-      addition.seconds += AdditionSeconds(operand.tensor, timings);
+    if (operand.operand.slot != Slot::kParamGrad) continue;
+    const std::optional<double> seconds = AdditionSeconds(operand.tensor, timings);
+    if (!seconds.has_value()) return std::nullopt;
+    sum += *seconds;
   }
-  return addition;
+  return sum;
 }
 
 // How parts after the first come to the sum.
 void AddSums(const StepSignature& signature, const KernelTimings& timings,
              std::vector<TimedEngine>& engines) {
-  const Addition addition = ScratchAddition(signature, timings);
+  const Addition addition = {.workspace_bytes = DivisionScratchBytes(signature),
+                             .seconds = ScratchSeconds(signature, timings)};
   for (TimedEngine& engine : engines) engine.addition = addition;
   for (TimedEngine& engine : timings.Of(AddingSignature(signature))) {
     engine.adds = true;
@@ -112,12 +115,23 @@ absl::StatusOr<std::vector<Configuration>> ChooseListed(
   }
 }
 
-double AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings) {
+std::vector<Engine> UsableEngines(const StepSignature& signature, std::vector<Engine> listed,
+                                  bool deterministic, const KernelTimings* timings) {
+  std::vector<std::string> failed;
+  if (timings != nullptr) failed = timings->FailedOn(signature);
+  std::erase_if(listed, [&](const Engine& engine) {
+    return (deterministic && !engine.deterministic) ||
+           std::find(failed.begin(), failed.end(), engine.id) != failed.end();
+  });
+  return listed;
+}
+
+std::optional<double> AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings) {
   const StepSignature addition = AdditionSignature(spec);
   for (const TimedEngine& engine : timings.Of(addition)) {
     if (engine.batch == BatchOf(addition)) return engine.seconds;
   }
-  return 0;
+  return std::nullopt;
 }
 
 }  // namespace neap

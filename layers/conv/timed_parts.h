@@ -1,12 +1,13 @@
 // What measured times offer for a step: the engines for its batch and for the parts that it may be
-// run in, and what adding up the parts costs. It is what divisions are made from
-// (layers/conv/micro_batching.h).
+// run in, and what adding up the parts costs; and which engines it advises against. It is what
+// divisions are made from (layers/conv/micro_batching.h).
 //
 //   std::vector<TimedEngine> known =
 //       TimedPartsOf(step, engines, DivisionPolicy::kAll, /*deterministic=*/true, timings);
 //   FastestDivision(known, BatchOf(step), BatchGranularity(step), 64 * kMiB);
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -22,7 +23,8 @@ namespace neap {
 
 // Of a step that is not divisible, for its whole batch alone. `listed`: the engines that the
 // catalog has for the whole batch; measured ones that are not among them, or want more workspace by
-// now, are left out. With `deterministic` so are those that may give other bits every time.
+// now, are left out. With `deterministic` so are those that may give other bits every time. Where
+// the time of adding up is not known, parts by scratch can only be first.
 std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
                                       absl::Span<const Engine> listed, DivisionPolicy divisions,
                                       bool deterministic, const KernelTimings& timings);
@@ -40,7 +42,12 @@ absl::StatusOr<std::vector<Configuration>> ChooseListed(
     absl::FunctionRef<std::vector<Configuration>(const std::vector<TimedEngine>&)> choose,
     EngineCatalog& catalog, std::vector<TimedEngine>& known);
 
-// Of the kernel that adds a gradient to a sum (AdditionSignature); 0 where it was not measured.
-double AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings);
+// Those of `listed`, in order, that are not known to fail on the whole batch (`timings` null:
+// nothing is known), with `deterministic` only those that give the same bits every time.
+std::vector<Engine> UsableEngines(const StepSignature& signature, std::vector<Engine> listed,
+                                  bool deterministic, const KernelTimings* timings);
+
+// Of the kernel that adds a gradient to a sum (AdditionSignature); none where it was not measured.
+std::optional<double> AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings);
 
 }  // namespace neap

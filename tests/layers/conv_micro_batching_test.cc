@@ -26,8 +26,9 @@ constexpr DivisionPolicy kPolicies[] = {DivisionPolicy::kUndivided, DivisionPoli
 // Every second instance is one whose parts add up: by scratch, or by engines that add.
 Engines RandomEngines(std::mt19937& random, int64_t batch) {
   const bool sums = random() % 2 == 0;
-  const Addition by_scratch = {static_cast<int64_t>(random() % 30),
-                               0.001 * static_cast<double>(random() % 3)};
+  Addition by_scratch = {static_cast<int64_t>(random() % 30),
+                         0.001 * static_cast<double>(random() % 3)};
+  if (random() % 4 == 0) by_scratch.seconds.reset();
   Engines engines;
   for (int64_t size = 1; size <= batch; ++size) {
     const int count = static_cast<int>(random() % 4);
@@ -50,7 +51,7 @@ void Append(const TimedEngine& part, Configuration& configuration) {
   configuration.parts.push_back(part.use());
   configuration.workspace_bytes =
       std::max(configuration.workspace_bytes, part.workspace_bytes + addition.workspace_bytes);
-  configuration.seconds += part.seconds + addition.seconds;
+  configuration.seconds += part.seconds + addition.seconds.value();
 }
 
 // All divisions of `batch` images: any first part, then parts no larger than `largest`.
@@ -59,7 +60,7 @@ void Enumerate(const Engines& engines, int64_t batch, int64_t largest, const Con
   if (batch == 0) return all.push_back(begun);
   for (const TimedEngine& engine : engines) {
     if (engine.batch > std::min(batch, largest)) continue;
-    if (begun.parts.empty() && engine.adds) continue;
+    if (begun.parts.empty() ? engine.adds : !engine.addition.seconds.has_value()) continue;
     Configuration longer = begun;
     Append(engine, longer);
     Enumerate(engines, batch - engine.batch, begun.parts.empty() ? batch : engine.batch, longer,
@@ -223,6 +224,17 @@ TEST_CASE("the part that adds up dearly goes first") {
   CHECK(FastestDivision(engines, 4, 1, 20) ==
         Configuration{{{"by_scratch", 1}, {"by_itself", 3, true}}, 20, 3});
   CHECK(!FastestDivision(engines, 3, 1, 20).has_value());  // what adds is no first part
+}
+
+TEST_CASE("a part of which nobody knows what adding it up takes can only be the first") {
+  Engines engines = {{"by_scratch", 2, 20, 1}, {"by_itself", 2, 10, 2}, {"whole", 4, 10, 9}};
+  engines[0].addition.seconds.reset();
+  CHECK(FastestDivision(engines, 4, 1, 20)->parts == Parts{{"by_scratch", 2}, {"by_itself", 2}});
+  engines[1].adds = true;
+  CHECK(FastestDivision(engines, 4, 1, 20)->parts ==
+        Parts{{"by_scratch", 2}, {"by_itself", 2, true}});
+  engines.erase(engines.begin() + 1);
+  CHECK(FastestDivision(engines, 4, 1, 20)->parts == Parts{{"whole", 4}});
 }
 
 TEST_CASE("parts but the last are multiples of the granularity") {

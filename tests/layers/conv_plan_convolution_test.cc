@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "neap/core/device/cpu_device.h"
@@ -157,6 +159,23 @@ TEST_CASE("an engine that adds gradients by itself needs no scratch for them") {
   CHECK(PartsOf(plan(500 + DivisionScratchBytes(step))) == Parts{{"fast", 5}, {"fast", 5}});
 }
 
+TEST_CASE("what adding up takes is counted; where it is not known, nothing goes through scratch") {
+  GrowingCatalog catalog;
+  catalog.adds = true;
+  const StepSignature step = TenImages(Phase::kBackwardParams);
+  const std::vector<TimedEngine> engines = {{"fast", 5, 500, 0.6}, {"slow", 10, 300, 5}};
+  const auto plan = [&](std::optional<double> addition_seconds,
+                        std::vector<TimedEngine> adding = {}) {
+    MadeUpTimings timings(engines, std::move(adding));
+    timings.addition_seconds = addition_seconds;
+    return PlanConvolution(step, {.timings = &timings}, catalog);
+  };
+  CHECK(PartsOf(plan(0.1)) == Parts{{"fast", 5}, {"fast", 5}});
+  CHECK(plan(0.1)->seconds == doctest::Approx(2 * 0.6 + 2 * 0.1));  // weight and bias
+  CHECK(PartsOf(plan({})) == Parts{{"slow", 10}});
+  CHECK(PartsOf(plan({}, {{"fast", 5, 550, 0.7}})) == Parts{{"fast", 5}, {"fast", 5, true}});
+}
+
 TEST_CASE("without timings, too, what adds needs no scratch") {
   GrowingCatalog catalog;
   const StepSignature step = TenImages(Phase::kBackwardParams);
@@ -205,6 +224,26 @@ TEST_CASE("engines that give other bits every time are left out when asked for")
     CHECK(PartsOf(PlanConvolution(forward, {.timings = known, .deterministic = true}, catalog)) ==
           Parts{{"slow", 10}});
   }
+}
+
+TEST_CASE("an engine that failed is left alone, by itself, as a part and where it adds") {
+  GrowingCatalog catalog;
+  const StepSignature forward = TenImages(Phase::kForward);
+  MadeUpTimings timings({});
+  const auto plan = [&](const StepSignature& step, DivisionPolicy divisions) {
+    return PlanConvolution(step, {.divisions = divisions, .timings = &timings}, catalog);
+  };
+  timings.failed = {{"fast", 10}};
+  CHECK(PartsOf(plan(forward, DivisionPolicy::kAll)) == Parts{{"slow", 10}});
+  timings.failed = {{"fast", 10}, {"slow", 10}, {"fast", 2}};
+  CHECK(PartsOf(plan(forward, DivisionPolicy::kAll)) == Parts{{"fast", 8}, {"slow", 2}});
+  CHECK(PartsOf(plan(forward, DivisionPolicy::kUndivided)) == Parts{{"fast", 10}});  // all failed
+  const StepSignature gradients = TenImages(Phase::kBackwardParams);
+  catalog.adds = true;
+  timings.failed.pop_back();
+  CHECK(PartsOf(plan(gradients, DivisionPolicy::kAll)) == Parts{{"fast", 8}, {"fast", 2, true}});
+  timings.failed.push_back({"fast", 2, true});
+  CHECK(PartsOf(plan(gradients, DivisionPolicy::kAll)) == Parts{{"fast", 8}, {"fast", 2}});
 }
 
 TEST_CASE("a kernel can be made of the plan in the bytes that it names, for each of the steps") {

@@ -2,11 +2,15 @@
 // gradients by themselves.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "neap/layers/conv/divided_kernel.h"
+#include "neap/layers/join.h"
 #include "neap/layers/kernel_timings.h"
+#include "neap/layers/signature_text.h"
 
 namespace neap::testing {
 
@@ -15,9 +19,22 @@ class MadeUpTimings final : public KernelTimings {
   explicit MadeUpTimings(std::vector<TimedEngine> engines, std::vector<TimedEngine> adding = {})
       : engines_(std::move(engines)), adding_(std::move(adding)) {}
   std::vector<TimedEngine> Of(const StepSignature& signature) const override {
+    if (signature.layer.As<Add>() != nullptr && addition_seconds.has_value())
+      return {{.engine = "neap", .batch = BatchOf(signature), .seconds = *addition_seconds}};
     if (AddsToGradients(signature)) return adding_;
     return IsDivisible(signature) ? engines_ : std::vector<TimedEngine>{};
   }
+  std::vector<std::string> FailedOn(const StepSignature& signature) const override {
+    std::vector<std::string> engines;
+    for (const EngineUse& use : failed) {
+      if (use.batch == BatchOf(signature) && use.adds == AddsToGradients(signature))
+        engines.push_back(use.engine);
+    }
+    return engines;
+  }
+
+  std::optional<double> addition_seconds = 0.0;  // none: not measured
+  std::vector<EngineUse> failed;
 
  private:
   std::vector<TimedEngine> engines_, adding_;

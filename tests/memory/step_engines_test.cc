@@ -2,20 +2,28 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "neap/core/device/description.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
 #include "neap/memory/planner.h"
 #include "neap/recompute/recompute.h"
+#include "tests/layers/made_up_timings.h"
 #include "tests/memory/workspace_catalog.h"
 #include "tests/random_graph.h"
 
 namespace neap {
 namespace {
+
+using testing::MadeUpTimings;
 
 Program OneConvolution(int64_t out_channels = 3) {
   Graph net({.name = "one", .batch = 2});
@@ -33,25 +41,6 @@ class UnstableCatalog final : public EngineCatalog {
     return std::vector<Engine>{{.id = "unstable", .deterministic = false}};
   }
   std::string Versions() const override { return ""; }
-};
-
-// Times of its own making, by engine and batch, for convolutions alone.
-class MadeUpTimings final : public KernelTimings {
- public:
-  explicit MadeUpTimings(std::vector<TimedEngine> engines, std::vector<std::string> failed = {})
-      : engines_(std::move(engines)), failed_(std::move(failed)) {}
-  std::vector<TimedEngine> Of(const StepSignature& signature) const override {
-    if (signature.layer.type() != Convolution::kType || signature.phase == Phase::kUpdate)
-      return {};
-    return engines_;
-  }
-  std::vector<std::string> FailedOn(const StepSignature& /*signature*/) const override {
-    return failed_;
-  }
-
- private:
-  std::vector<TimedEngine> engines_;
-  std::vector<std::string> failed_;
 };
 
 absl::StatusOr<EngineTable> TableOf(const Program& program, EngineCatalog& catalog,
@@ -135,7 +124,8 @@ TEST_CASE("the smallest engine stays where it was not measured, and does not cou
   testing::WorkspaceCatalog catalog;
   const std::vector<TimedEngine> partly = {{"fast", 2, 9000, 1e-3}};
   const auto smallest = [&](std::vector<std::string> failed) {
-    const auto timings = std::make_shared<MadeUpTimings>(partly, std::move(failed));
+    const auto timings = std::make_shared<MadeUpTimings>(partly);
+    for (std::string& engine : failed) timings->failed.push_back({std::move(engine), 2});
     return TableOf(program, catalog, {.timings = timings}).value().Smallest(kConvolution);
   };
   CHECK(EngineOf(smallest({})) == "small");
@@ -182,6 +172,44 @@ TEST_CASE("in strict mode times change nothing but the prediction") {
   const EngineTable table = TableOf(program, catalog, {.timings = timings}, true).value();
   CHECK(EngineOf(table.FirstThatFits(kConvolution, kGiB)) == "fast");
   CHECK(table.FirstThatFits(kConvolution, kGiB).seconds == doctest::Approx(3e-3));
+}
+
+TEST_CASE("in strict mode the engine is the same where the database says that it failed") {
+  const Program program = OneConvolution();
+  testing::WorkspaceCatalog catalog;
+  const auto timings = std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{});
+  timings->failed = {{"fast", 2}};
+  const KernelOptions options = {.timings = timings};
+  const EngineTable strict = TableOf(program, catalog, options, /*strict=*/true).value();
+  CHECK(EngineOf(strict.FirstThatFits(kConvolution, kGiB)) == "fast");
+  const EngineTable table = TableOf(program, catalog, options).value();
+  CHECK(EngineOf(table.FirstThatFits(kConvolution, kGiB)) == "medium");
+}
+
+TEST_CASE("a gradient that is added to a sum takes time, and is measured if the addition is") {
+  Graph net({.name = "fork", .batch = 2});
+  const std::string stem =
+      net.Add("stem", FullyConnected{.out_features = 3}, {net.Input({1, 4, 4})});
+  const Convolution branch = {.out_channels = 3, .kernel = 1};
+  net.Loss(
+      net.Add("join", Add{}, {net.Add("left", branch, {stem}), net.Add("right", branch, {stem})}));
+  const Program program = BuildProgram(net, {}).value();
+  const auto sums = [](const Step& step) {
+    return step.phase == Phase::kBackwardData && !step.accumulates.empty();
+  };
+  const auto step = std::find_if(program.steps.begin(), program.steps.end(), sums);
+  REQUIRE(step != program.steps.end());
+  testing::WorkspaceCatalog catalog;
+  const auto first = [&](std::optional<double> addition_seconds) {
+    const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
+    timings->addition_seconds = addition_seconds;
+    const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
+    return table.Of({.step = step->id}).configurations.front();
+  };
+  CHECK(first(5e-3).is_measured);
+  CHECK(first(5e-3).seconds == doctest::Approx(first(0).seconds + 5e-3));
+  CHECK_FALSE(first({}).is_measured);
+  CHECK(first({}).seconds > first(0).seconds);  // the cost model's
 }
 
 TEST_CASE("a measured step that runs again has one deterministic configuration both times") {
