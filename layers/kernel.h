@@ -81,6 +81,9 @@ struct Engine {
   std::string notes = {};     // the library's, for people: "tensor-core winograd"
 };
 
+// The id of neap's own kernels, where a step has no other engine.
+inline constexpr std::string_view kOwnEngine = "neap";
+
 // Of a workspace, and of operands that a kernel keeps there.
 inline constexpr int64_t kWorkspaceAlignment = 256;
 

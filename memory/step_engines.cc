@@ -10,6 +10,7 @@
 #include "neap/core/status_macros.h"
 #include "neap/layers/conv/divided_kernel.h"
 #include "neap/layers/conv/timed_parts.h"
+#include "neap/layers/default_catalog.h"
 #include "neap/layers/signature_text.h"
 
 namespace neap {
@@ -49,6 +50,11 @@ std::vector<Configuration> Listed(const StepSignature& signature,
                               .workspace_bytes = engine.workspace_bytes});
   }
   return configurations;
+}
+
+// Neap's own kernel, or whatever runs a step on a device of which nothing is known.
+bool IsNameless(const Engine& engine) {
+  return engine.id.empty() || engine.id == kOwnEngine || engine.id == kDefaultEngine;
 }
 
 // Of a step's gradients that are added to sums.
@@ -101,8 +107,14 @@ class Lister {
       KeepSmallest(signature, engines, predicted_seconds, list.configurations);
     }
     if (choice_ == Choice::kOneForAll) KeepOne(list.configurations);
-    list.only_one = engines.size() == 1 && list.configurations.size() == 1 &&
+    list.only_one = engines.size() == 1 && IsNameless(engines.front()) &&
+                    list.configurations.size() == 1 &&
                     list.configurations.front().parts.size() == 1;
+    if (!IsDivisible(signature)) {
+      // As plans have it: what is not run in parts has the net's batch, also updates.
+      for (Configuration& configuration : list.configurations)
+        configuration.parts.front().batch = program_.net.batch;
+    }
     return known_.emplace(signature, std::move(list)).first->second;
   }
 

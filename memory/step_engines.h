@@ -30,7 +30,8 @@ inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 struct StepConfigurations {
   // In order of preference, never empty; workspaces include the scratch that the step itself needs.
   std::vector<Configuration> configurations;
-  bool only_one = false;  // the library offers no choice, so a plan names no engine
+  // There is but one way, by an engine without a name of its own, so a plan names none.
+  bool only_one = false;
 };
 
 // Where the bytes left decide: the first in order of preference that fits. A step that runs twice

@@ -19,7 +19,7 @@ class LoopKernel final : public Kernel {
 }  // namespace
 
 Candidates OwnLoop(const StepSignature& signature, Loop loop, int64_t workspace_bytes) {
-  return {{.engine = {.id = "neap", .workspace_bytes = workspace_bytes},
+  return {{.engine = {.id = std::string(kOwnEngine), .workspace_bytes = workspace_bytes},
            .make = [signature, loop]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
              return std::make_unique<LoopKernel>(signature, loop);
            }}};

@@ -189,7 +189,8 @@ Candidates OwnKernel(const StepSignature& signature, OwnLaunch launch, int64_t w
        launch](const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
     return std::make_unique<OwnStreamKernel>(runtime, signature, launch);
   };
-  return {{.engine = {.id = "neap", .workspace_bytes = workspace_bytes}, .make = make}};
+  return {{.engine = {.id = std::string(kOwnEngine), .workspace_bytes = workspace_bytes},
+           .make = make}};
 }
 
 kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor) {

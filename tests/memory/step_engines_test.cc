@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "neap/core/device/description.h"
+#include "neap/core/verifier.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/default_catalog.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/timed_catalog.h"
 #include "neap/memory/planner.h"
 #include "neap/recompute/recompute.h"
 #include "tests/layers/made_up_timings.h"
@@ -210,6 +213,75 @@ TEST_CASE("a gradient that is added to a sum takes time, and is measured if the 
   CHECK(first(5e-3).seconds == doctest::Approx(first(0).seconds + 5e-3));
   CHECK_FALSE(first({}).is_measured);
   CHECK(first({}).seconds > first(0).seconds);  // the cost model's
+}
+
+// Updates have two engines, one of them measured in all the workspace that it wants.
+class UpdateCatalog final : public EngineCatalog {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    if (signature.phase != Phase::kUpdate) return std::vector<Engine>{{.id = "only"}};
+    return std::vector<Engine>{{.id = "wide", .workspace_bytes = 8 * kKiB}, {.id = "narrow"}};
+  }
+  std::string Versions() const override { return ""; }
+};
+class UpdateTimings final : public KernelTimings {
+ public:
+  std::vector<TimedEngine> Of(const StepSignature& signature) const override {
+    if (signature.phase != Phase::kUpdate) return {};
+    return {{.engine = "wide", .batch = 1, .workspace_bytes = 8 * kKiB, .seconds = 1e-3}};
+  }
+};
+
+// By the name of the step.
+std::map<std::string, std::vector<EngineUse>> EnginesIn(const Plan& plan, const Program& program) {
+  std::map<std::string, std::vector<EngineUse>> engines;
+  for (const Action& action : plan.actions) {
+    if (const auto* compute = std::get_if<ComputeAction>(&action))
+      engines[program.StepName(program.steps[compute->step.index()])] = compute->engines;
+  }
+  return engines;
+}
+
+using Parts = std::vector<EngineUse>;
+
+TEST_CASE("of what has no batch, an update, a plan names the engine for the whole of the net's") {
+  Graph net({.name = "one", .batch = 16});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Input({1, 2, 2})}));
+  const Program program = BuildProgram(net, {}).value();
+  UpdateCatalog catalog;
+  const auto update = [&](const PlannerOptions& options) {
+    const absl::StatusOr<PlanResult> result =
+        MakePlan(program, options, DescribedDevice("h200").value(), catalog);
+    REQUIRE_MESSAGE(result.ok(), result.status());
+    CHECK(Verify(result->plan).ok());
+    return EnginesIn(result->plan, program).at("fc update");
+  };
+  const KernelOptions measured = {.timings = std::make_shared<UpdateTimings>()};
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  const int64_t least = MinimumBudget(program, {.kernels = measured}, h200, catalog).value();
+  CHECK(update({}) == Parts{{"wide", 16}});                     // the library's order
+  CHECK(update({.kernels = measured}) == Parts{{"wide", 16}});  // the fastest
+  CHECK(update({.budget_bytes = least, .kernels = measured}) == Parts{{"narrow", 16}});
+}
+
+TEST_CASE("a plan names the one engine that there is, unless that has no name of its own") {
+  const Program program = OneConvolution();
+  const auto timings =
+      std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{{"eng7", 2, 9000, 1e-3}});
+  TimedCatalog measured(*timings, "lib 1", /*library=*/nullptr);
+  const auto engines = [&](EngineCatalog& catalog, const KernelOptions& kernels) {
+    const absl::StatusOr<PlanResult> result =
+        MakePlan(program, {.kernels = kernels}, DescribedDevice("h200").value(), catalog);
+    REQUIRE_MESSAGE(result.ok(), result.status());
+    return EnginesIn(result->plan, program);
+  };
+  const auto by_measured = engines(measured, {.timings = timings});
+  CHECK(by_measured.at("conv forward") == Parts{{"eng7", 2}});
+  CHECK(by_measured.at("loss forward").empty());
+  DefaultCatalog unknown;
+  CHECK(engines(unknown, {}).at("conv forward").empty());
+  testing::WorkspaceCatalog own;
+  CHECK(engines(own, {}).at("loss forward").empty());
 }
 
 TEST_CASE("a measured step that runs again has one deterministic configuration both times") {

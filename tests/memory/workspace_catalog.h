@@ -1,6 +1,7 @@
 // A catalog whose engines differ in workspace, and their times, for tests of who gets which bytes.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "neap/layers/conv/divided_kernel.h"
@@ -17,7 +18,7 @@ class WorkspaceCatalog final : public EngineCatalog {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
     if (signature.layer.type() != Convolution::kType || signature.phase == Phase::kUpdate) {
-      return std::vector<Engine>{{.id = "only"}};
+      return std::vector<Engine>{{.id = std::string(kOwnEngine)}};
     }
     const int64_t bytes = signature.operands.back().tensor.size_bytes();
     return std::vector<Engine>{{.id = "unstable", .workspace_bytes = 0, .deterministic = false},
