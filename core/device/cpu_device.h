@@ -14,8 +14,8 @@
 // *Threads*: one thread at a time. *Signals*: oneDNN's matrix products use the stack pointer for
 // something else while they run, so that a handler in a thread that computes, or in OpenMP's, may
 // write its frame over the heap. Programs that handle signals block them there, before the threads
-// start, and take them in another (sigwait), as apps/interrupt.h does. *Ownership*: buffers may outlive the device; the destructor
-// finishes queued copies.
+// start, and take them in another (sigwait), as apps/interrupt.h does. *Ownership*: buffers may
+// outlive the device; the destructor finishes queued copies.
 #pragma once
 
 #include <cstdint>
