@@ -37,18 +37,17 @@ void EndBy(int signal) {
 }
 
 void Serve(sigset_t signals) {
-  std::chrono::steady_clock::time_point first;
+  std::chrono::steady_clock::time_point answered;
   for (;;) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) continue;
-    const auto now = std::chrono::steady_clock::now();
     if (!is_watched) {
       EndBy(signal);
     } else if (first_signal == 0) {
-      first = now;
+      Answer();  // first of all: when the others know, the process may end
+      answered = std::chrono::steady_clock::now();
       first_signal = signal;
-      Answer();
-    } else if (signal == SIGINT && now - first > kOneSignal) {
+    } else if (signal == SIGINT && std::chrono::steady_clock::now() - answered > kOneSignal) {
       EndBy(signal);
     }
   }

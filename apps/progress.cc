@@ -48,6 +48,7 @@ void ProgressLine::Show(int64_t done, int64_t total, const std::string& more) {
                                      total, unit_, more.empty() ? "" : absl::StrCat(", ", more));
   if (is_terminal_) {
     text.resize(std::min(text.size(), Columns()));
+    if (is_open_ && text == shown_) return;
     absl::FPrintF(stderr, "\r%-*s", static_cast<int>(shown_.size()), text);
     is_open_ = true;
   } else if (pace_.IsDue(done, total, std::chrono::steady_clock::now())) {

@@ -51,7 +51,7 @@ class ProgressLine {
 };
 
 // Measures what is missing, with a line that begins "profile WHAT", until all is done or, between
-// two engines, Ctrl-C.
+// two samples, Ctrl-C.
 absl::Status MeasureAll(Profiler& profiler, const std::string& what);
 
 }  // namespace neap::apps

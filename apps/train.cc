@@ -163,7 +163,8 @@ class Training {
     const PlanningStats& planning = session.planning();
     summary.predicted = {.seconds = (session.plan().predicted_ms + planning.batch_copy_ms) * 1e-3,
                          .runs = planning.runs,
-                         .measured_runs = planning.measured_runs};
+                         .measured_runs = planning.measured_runs,
+                         .reads_times = flags_.planning.kernels.reads_database()};
     summary.memory = session.memory();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));

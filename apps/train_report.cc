@@ -33,11 +33,11 @@ std::string PredictionText(int64_t batch, const TrainSummary& summary) {
   const PredictedStep& predicted = summary.predicted;
   if (predicted.seconds == 0) return "";
   const double measured_seconds = summary.end.times.MedianSeconds();
-  const bool is_whole = predicted.measured_runs == predicted.runs;
+  const bool has_more = predicted.reads_times && predicted.measured_runs < predicted.runs;
   return absl::StrFormat(
       "\n  predicted        %.1f images/s (%+.1f%%); %d of %d kernel times measured%s",
       PerSecond(batch, predicted.seconds), 100 * (measured_seconds / predicted.seconds - 1),
-      predicted.measured_runs, predicted.runs, is_whole ? "" : " (neap profile measures)");
+      predicted.measured_runs, predicted.runs, has_more ? " (neap profile measures)" : "");
 }
 
 std::string MemoryText(const TrainSummary& summary) {

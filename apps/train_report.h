@@ -29,6 +29,7 @@ struct PredictedStep {
   double seconds = 0;
   int64_t runs = 0;           // of kernels
   int64_t measured_runs = 0;  // of those, with a time from the profile database
+  bool reads_times = true;    // there
 };
 
 struct TrainSummary {

@@ -9,7 +9,8 @@
 namespace neap {
 namespace {
 
-constexpr double kSampleSeconds = 400e-6;    // a sample is so long: clocks and launches are coarse
+constexpr double kSampleSeconds =
+    400e-6;  // a sample is so long, of short kernels shorter: clocks and launches are coarse
 constexpr int64_t kMostRuns = 100;           // of one sample
 constexpr double kLongestWarmUpSeconds = 5;  // libraries load their code in less
 constexpr double kSteady = 0.02;             // spread at which no more samples are taken
@@ -48,15 +49,16 @@ absl::StatusOr<KernelTime> KernelTimer::Time(Kernel& kernel, const KernelArgs& a
 
 absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
                                                          double hopeless_seconds) {
+  // A busy machine may disturb one: that makes it longer, never shorter.
   ASSIGN_OR_RETURN(const double warm_up, Sample(timed, 1));
-  if (warm_up >= std::max(hopeless_seconds, kLongestWarmUpSeconds))
-    return std::vector<double>{warm_up};
-  // Twice, for a busy machine may disturb one: that makes it longer, never shorter.
   ASSIGN_OR_RETURN(const double first, Sample(timed, 1));
+  if (std::min(warm_up, first) >= std::max(hopeless_seconds, kLongestWarmUpSeconds))
+    return std::vector<double>{first};
   ASSIGN_OR_RETURN(const double second, Sample(timed, std::max<int64_t>(2, RunsOf(first))));
-  std::vector<double> samples = {first, second};
-  if (std::min(first, second) >= hopeless_seconds) return samples;
-  const int64_t runs = RunsOf(std::min(first, second));
+  const auto [shorter, longer] = std::minmax(first, second);
+  if (shorter >= hopeless_seconds) return std::vector<double>{shorter};
+  std::vector<double> samples = {shorter, longer};
+  const int64_t runs = RunsOf(shorter);
   const auto wanted = static_cast<size_t>(samples_);
   samples.resize(runs > 1 ? 0 : std::min(samples.size(), wanted));  // else they are too short
   while (samples.size() < wanted ||

@@ -31,9 +31,10 @@ class KernelTimer {
   // `samples`: at least; up to three times as many where they disagree.
   KernelTimer(Device& device, int64_t samples) : device_(&device), samples_(samples) {}
 
-  // On the compute stream. Two samples and no more where both take `hopeless_seconds` or longer;
-  // one, where that does and takes more than any warm-up. Errors: the kernel's and the device's;
-  // CANCELLED where `go_on`, asked before each sample, says no.
+  // On the compute stream. Of two samples the shorter, and no more, where both take
+  // `hopeless_seconds` or longer; one, where that and the warm-up do and are longer than any
+  // library takes to start. Errors: the kernel's and the device's; CANCELLED where `go_on`, asked
+  // before each sample, says no.
   absl::StatusOr<KernelTime> Time(Kernel& kernel, const KernelArgs& args,
                                   double hopeless_seconds = std::numeric_limits<double>::infinity(),
                                   const std::function<bool()>& go_on = nullptr);

@@ -141,7 +141,9 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
     }
     ASSIGN_OR_RETURN(Measurement measurement,
                      Measure(step, engine, operands, hopeless_seconds, go_on));
-    RETURN_IF_ERROR(database_->Record(operation, measurement));
+    // What was not known may be by now, from another process.
+    RETURN_IF_ERROR(database_->Record(operation, measurement,
+                                      again ? OnConflict::kReplace : OnConflict::kKeepBetter));
     if (measurement.failed()) RETURN_IF_ERROR(device_->Synchronize());  // unless that is lost
     ++(measurement.failed() ? failed_ : measured_);
     if (measurement.spread > kWideSpread) ++wide_spreads_;

@@ -54,9 +54,15 @@ std::string CsvLine(const ProfileRow& row) {
 absl::StatusOr<std::string> Canonical(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  // Beside the file itself, not beside a link to it, lies what SQLite keeps.
-  const std::filesystem::path canonical =
-      error ? absolute : std::filesystem::weakly_canonical(absolute, error);
+  // Beside the file itself, not beside a link to it, lies what SQLite keeps. A file need not be
+  // there; one that another process sets aside meanwhile makes an error.
+  constexpr int kTries = 20;
+  std::filesystem::path canonical;
+  for (int i = 0; i < kTries && !error; ++i) {
+    canonical = std::filesystem::weakly_canonical(absolute, error);
+    if (error != std::errc::no_such_file_or_directory) break;
+    if (i + 1 < kTries) error.clear();
+  }
   if (!error) return canonical.string();
   return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": resolve"));
 }
@@ -121,14 +127,13 @@ absl::Status ProfileDatabase::Do(Work work) {
   return absl::AbortedError(path_ + ": is damaged or replaced again and again");
 }
 
-absl::Status ProfileDatabase::Record(std::string_view operation, const Measurement& measurement) {
+absl::Status ProfileDatabase::Record(std::string_view operation, const Measurement& measurement,
+                                     OnConflict on_conflict) {
   RETURN_IF_ERROR(CheckPossible(measurement));
   ProfileRow row = {device_, std::string(operation), measurement};
   if (measurement.recorded_unix_ms == 0) row.measurement.recorded_unix_ms = NowUnixMs();
   return Do([&](SqliteConnection& connection) -> absl::Status {
     ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(connection));
-    const OnConflict on_conflict =
-        measurement.failed() ? OnConflict::kKeepBetter : OnConflict::kReplace;
     RETURN_IF_ERROR(WriteRow(connection, row, on_conflict).status());
     return transaction.Commit();
   });

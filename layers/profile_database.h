@@ -64,10 +64,11 @@ class ProfileDatabase {
   const std::vector<std::string>& notices() const { return notices_; }
 
   // Once it returns OK all processes see it, whatever becomes of this one, in place of what was
-  // there for the same operation, batch and engine; but a failure takes no time's place: another
-  // process may have measured that meanwhile. Errors: INVALID_ARGUMENT for a measurement that
+  // there for the same operation, batch and engine; by kKeepBetter only where that was worse: what
+  // another process has measured meanwhile, say. Errors: INVALID_ARGUMENT for a measurement that
   // cannot be (CheckPossible).
-  absl::Status Record(std::string_view operation, const Measurement& measurement);
+  absl::Status Record(std::string_view operation, const Measurement& measurement,
+                      OnConflict on_conflict = OnConflict::kReplace);
   // Whether this was measured, or found to fail: a resumed profile goes on to the next.
   absl::StatusOr<bool> Contains(std::string_view operation, int64_t batch, std::string_view engine);
   // By batch, then engine; failures too. Empty for an operation that was never profiled.

@@ -51,7 +51,7 @@ for name in lenet resnet20 alexnet; do
   check "train_$name" "${training[@]}"
   if [ "${SANITIZE:-yes}" != yes ] || [ -z "$sanitizer" ]; then continue; fi
   for tool in memcheck racecheck; do
-    check "sanitizer_${name}_$tool" timeout --foreground "$sanitizer_limit_s" \
+    check "sanitizer_${name}_$tool" timeout "$sanitizer_limit_s" \
       "$sanitizer" --tool "$tool" --error-exitcode 9 "${training[@]}"
   done
 done

@@ -149,12 +149,15 @@ TEST_CASE("a record takes the place of the one before it") {
   CHECK_FALSE(found[0].failed());
 }
 
-TEST_CASE("a failure takes no time's place") {
+TEST_CASE("a record that keeps what is better takes no better one's place") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));
   REQUIRE(database.Record("conv", Measured(1, "a", 10)).ok());
-  REQUIRE(database.Record("conv", {.engine = {"a"}, .failure = "busy"}).ok());
+  const Measurement failure = {.engine = {"a"}, .failure = "busy"};
+  REQUIRE(database.Record("conv", failure, OnConflict::kKeepBetter).ok());
   CHECK_FALSE(database.Measurements("conv")->front().failed());
+  REQUIRE(database.Record("conv", failure).ok());
+  CHECK(database.Measurements("conv")->front().failed());
 }
 
 TEST_CASE("devices and library versions do not see each other's measurements") {
