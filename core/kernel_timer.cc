@@ -9,8 +9,7 @@
 namespace neap {
 namespace {
 
-constexpr double kSampleSeconds =
-    400e-6;  // a sample is so long, of short kernels shorter: clocks and launches are coarse
+constexpr double kSampleSeconds = 400e-6;    // so long if kMostRuns take it: clocks are coarse
 constexpr int64_t kMostRuns = 100;           // of one sample
 constexpr double kLongestWarmUpSeconds = 5;  // libraries load their code in less
 constexpr double kSteady = 0.02;             // spread at which no more samples are taken
