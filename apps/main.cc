@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "apps/flags.h"
-#include "apps/interrupt.h"
-#include "apps/outcome.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/outcome.h"
 
 namespace neap::apps {
 namespace {

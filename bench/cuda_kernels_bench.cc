@@ -10,13 +10,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/device/cuda_device.h"
-#include "neap/core/program.h"
-#include "neap/core/status_macros.h"
-#include "neap/core/units.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/core/program/program.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/cuda/cuda_device.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/nets/resnet.h"

@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "neap/core/units.h"
-#include "neap/memory/heap.h"
+#include "neap/core/base/units.h"
+#include "neap/memory/placement/heap.h"
 
 namespace neap {
 namespace {

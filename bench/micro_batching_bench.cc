@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/units.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/conv/micro_batching.h"
 
 namespace neap {

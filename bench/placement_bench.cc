@@ -5,10 +5,10 @@
 #include <random>
 #include <vector>
 
-#include "neap/core/plan.h"
-#include "neap/core/units.h"
-#include "neap/memory/placement.h"
-#include "tests/memory/separate_stays.h"
+#include "neap/core/base/units.h"
+#include "neap/core/plan/plan.h"
+#include "neap/memory/placement/placement.h"
+#include "tests/memory/placement/separate_stays.h"
 
 namespace neap {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "neap/core/device/description.h"
-#include "neap/core/program.h"
-#include "neap/layers/default_catalog.h"
+#include "neap/core/device/device_description.h"
+#include "neap/core/program/program.h"
+#include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/resnet.h"
 

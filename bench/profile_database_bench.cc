@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/profile_database.h"
+#include "neap/layers/profile/profile_database.h"
 
 namespace neap {
 namespace {

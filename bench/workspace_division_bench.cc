@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "neap/core/units.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/conv/workspace_division.h"
 
 namespace neap {

@@ -1,8 +1,8 @@
 #include "neap/layers/activation.h"
 
-#include "neap/core/status_macros.h"
-#include "neap/layers/checks.h"
-#include "neap/layers/operands.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/operands.h"
+#include "neap/core/step/specify.h"
 
 namespace neap {
 namespace {

@@ -5,7 +5,7 @@
 //   backward_data  y, dy  dx       dx over dy
 #pragma once
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap {
 

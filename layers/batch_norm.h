@@ -13,7 +13,7 @@
 // apply that the rerun repeats.
 #pragma once
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap {
 

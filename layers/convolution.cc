@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
-#include "neap/layers/checks.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/operands.h"
+#include "neap/core/step/parameter_text.h"
+#include "neap/core/step/specify.h"
 #include "neap/layers/linear_steps.h"
-#include "neap/layers/operands.h"
-#include "neap/layers/parameter_text.h"
 
 namespace neap {
 namespace {

@@ -9,8 +9,8 @@
 // {out_channels}.
 #pragma once
 
-#include "neap/layers/layer.h"
-#include "neap/layers/window.h"
+#include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
 
 namespace neap {
 

@@ -6,8 +6,8 @@
 //   backward_data  dy     dx      0 around dy
 #pragma once
 
-#include "neap/layers/layer.h"
-#include "neap/layers/window.h"
+#include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
 
 namespace neap {
 

@@ -5,11 +5,11 @@
 //   backward_data  dy, iteration  dx      dx over dy
 //
 // The mask is no tensor: element i (in memory order) is dropped when a counter-based random number
-// of (session seed, layer seed, step, i) says so (core/philox.h, DropoutKeeps). So a rerun, another
-// device and a resumed run repeat it. In inference the layer copies its input.
+// of (session seed, layer seed, step, i) says so (core/base/philox.h, DropoutKeeps). So a rerun,
+// another device and a resumed run repeat it. In inference the layer copies its input.
 #pragma once
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap {
 

@@ -9,7 +9,7 @@
 // {out_features, C*H*W} in files; bias {out_features}.
 #pragma once
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap {
 

@@ -8,7 +8,7 @@
 // Both accumulate natively: a dx_i that already holds a sum is added to.
 #pragma once
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap {
 

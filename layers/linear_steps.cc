@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "neap/layers/operands.h"
+#include "neap/core/step/operands.h"
 
 namespace neap {
 

@@ -2,7 +2,7 @@
 // weight.
 #pragma once
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap {
 

@@ -6,7 +6,7 @@
 //   backward_data  x, dy  dx      dx over dy
 #pragma once
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap {
 

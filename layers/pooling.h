@@ -11,8 +11,8 @@
 // PyTorch.
 #pragma once
 
-#include "neap/layers/layer.h"
-#include "neap/layers/window.h"
+#include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
 
 namespace neap {
 

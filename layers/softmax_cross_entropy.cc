@@ -1,9 +1,9 @@
 #include "neap/layers/softmax_cross_entropy.h"
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
-#include "neap/layers/checks.h"
-#include "neap/layers/operands.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/operands.h"
+#include "neap/core/step/specify.h"
 
 namespace neap {
 namespace {

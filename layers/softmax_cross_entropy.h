@@ -10,7 +10,7 @@
 // largest probability is (exact up to 2^24). A label outside [0, C) makes the loss NaN.
 #pragma once
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap {
 

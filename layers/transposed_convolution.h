@@ -12,9 +12,9 @@
 // forward is that convolution's backward_data, its backward_data that one's forward.
 #pragma once
 
+#include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/layer.h"
-#include "neap/layers/window.h"
 
 namespace neap {
 

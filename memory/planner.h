@@ -1,16 +1,16 @@
 // The planner: decides what is where at every run of an iteration, and writes it down as a plan.
 //
 //   recomputation   the order of runs             recompute/recompute.h
-//   residency       who stays, leaves, returns    memory/residency.h, memory/overlap.h
-//   placement       at which address              memory/placement.h, memory/heap.h
-//   engines         with which workspace          memory/step_engines.h, memory/workspace_gain.h
-//   pools           host or peer                  memory/pool_choice.h
-//   waits           who waits for whom            memory/stream_order.h
+//   residency       who stays, leaves, returns    memory/transfer/residency.h,
+//   memory/transfer/overlap.h placement       at which address memory/placement/placement.h,
+//   memory/placement/heap.h engines         with which workspace memory/engines/engine_table.h,
+//   memory/engines/gain_rule.h pools           host or peer memory/transfer/pool_choice.h waits who
+//   waits for whom            memory/transfer/waits.h
 //
 // Tensors come first, workspaces get what remains, or more where that is worth a tensor's way out
 // and back; so a tight budget costs speed before it costs anything else. Residency counts bytes,
 // and placement may leave gaps, so several levels of memory are tried and the fastest that fits is
-// taken (memory/drafter.h).
+// taken (memory/plan_search.h).
 //
 //   ASSIGN_OR_RETURN(PlanResult result,
 //                    MakePlan(program, {.budget_bytes = 12 * kGiB, .policy = "superneurons"},
@@ -30,12 +30,12 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
-#include "neap/core/plan.h"
-#include "neap/core/program.h"
-#include "neap/core/timeline.h"
-#include "neap/layers/kernel.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/plan/timeline.h"
+#include "neap/core/program/program.h"
+#include "neap/core/step/kernel.h"
 #include "neap/memory/planner_options.h"
-#include "neap/recompute/layer_usage.h"
+#include "neap/recompute/layerwise_bound.h"
 
 namespace neap {
 

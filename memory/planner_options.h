@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
-#include "neap/core/units.h"
-#include "neap/memory/eviction_order.h"
-#include "neap/memory/kernel_options.h"
+#include "neap/core/base/units.h"
+#include "neap/memory/engines/kernel_options.h"
+#include "neap/memory/transfer/tensor_cache.h"
 
 namespace neap {
 
@@ -25,7 +25,7 @@ struct PlannerOptions {
   bool in_place = true;
   // One engine per convolution whatever the budget, so that every budget gives the same bits: the
   // first deterministic one whose workspace is at most kStrictWorkspaceBytes
-  // (memory/step_engines.h).
+  // (memory/engines/engine_table.h).
   bool strict = false;
   KernelOptions kernels = {};
   friend bool operator==(const PlannerOptions&, const PlannerOptions&) = default;

@@ -15,7 +15,7 @@
 #include <array>
 #include <cstdint>
 
-#include "neap/core/graph.h"
+#include "neap/core/graph/graph.h"
 
 namespace neap::nets {
 

@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "neap/core/graph.h"
+#include "neap/core/graph/graph.h"
 
 namespace neap::nets {
 

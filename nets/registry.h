@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "neap/core/graph.h"
+#include "neap/core/graph/graph.h"
 
 namespace neap::nets {
 

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "neap/core/graph.h"
+#include "neap/core/graph/graph.h"
 
 namespace neap::nets {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "neap/recompute/layer_usage.h"
+#include "neap/recompute/layerwise_bound.h"
 #include "neap/recompute/segments.h"
 
 namespace neap {

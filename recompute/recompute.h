@@ -23,9 +23,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "neap/core/lifetimes.h"
-#include "neap/core/program.h"
-#include "neap/recompute/layer_usage.h"
+#include "neap/core/program/lifetimes.h"
+#include "neap/core/program/program.h"
+#include "neap/recompute/layerwise_bound.h"
 
 namespace neap {
 

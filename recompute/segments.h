@@ -18,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "neap/core/program.h"
+#include "neap/core/program/program.h"
 
 namespace neap {
 

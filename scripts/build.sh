@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, configures and builds one preset into build/PRESET; further arguments go to CMake's configure step.
 #   scripts/build.sh release
-#   NEAP_TARGET=core_tests scripts/build.sh tsan     that target and what it needs, instead of everything
+#   NEAP_TARGET=core_tests scripts/build.sh tsan     those targets and what they need, instead of everything
 #   scripts/build.sh dev -DNEAP_CUDA=OFF
 set -euo pipefail
 preset="${1:?usage: scripts/build.sh dev|release|asan-ubsan|tsan [CMake arguments]}"
@@ -15,4 +15,4 @@ if ! log="$(cmake --preset "$preset" -DNEAP_FETCH=ON "$@" 2>&1)"; then
   echo "$log" >&2
   exit 1
 fi
-cmake --build "build/$preset" --target "${NEAP_TARGET:-all}" --parallel "$(build_jobs)" >&2
+cmake --build "build/$preset" --target ${NEAP_TARGET:-all} --parallel "$(build_jobs)" >&2

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "neap/core/device/cuda_device.h"
+#include "neap/layers/cuda/cuda_device.h"
 #include "tests/skip.h"
 
 namespace neap::testing {

@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "neap/layers/kernel.h"
+#include "neap/core/step/kernel.h"
 
 namespace neap {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "neap/core/philox.h"
+#include "neap/core/base/philox.h"
 
 namespace neap {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
+#include "neap/core/base/status_macros.h"
 
 namespace neap {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "neap/core/file.h"
+#include "neap/core/base/file.h"
 #include "neap/core/input/dataset.h"
 #include "neap/core/input/image.h"
 

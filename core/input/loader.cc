@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/core/input/augment.h"
 #include "neap/core/input/permutation.h"
-#include "neap/core/status_macros.h"
 
 namespace neap {
 namespace {

@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "neap/core/batch.h"
+#include "neap/core/input/batch.h"
 #include "neap/core/input/dataset.h"
 
 namespace neap {

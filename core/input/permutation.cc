@@ -1,6 +1,6 @@
 #include "neap/core/input/permutation.h"
 
-#include "neap/core/philox.h"
+#include "neap/core/base/philox.h"
 
 namespace neap {
 namespace {

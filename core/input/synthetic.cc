@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/philox.h"
+#include "neap/core/base/philox.h"
 
 namespace neap {
 namespace {

@@ -16,7 +16,7 @@
 //   +---------+------------------------> workspace
 //
 // Kernels may want their parts to begin at multiples of some number of images, the granularity
-// (layers/conv/divided_kernel.h). So all parts but the last are multiples of it, and the last has
+// (core/step/divided_kernel.h). So all parts but the last are multiples of it, and the last has
 // what then is left: of 150 images at a granularity of 4, say, 128 + 16 + 4 + 2.
 //
 // Times are added up in whole picoseconds: equal is equal whatever the order of the sum, and

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
-#include "neap/layers/conv/divided_kernel.h"
-#include "neap/layers/conv/timed_parts.h"
-#include "neap/layers/signature_text.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/signature_text.h"
+#include "neap/layers/conv/measured_parts.h"
 
 namespace neap {
 namespace {

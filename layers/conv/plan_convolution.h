@@ -17,17 +17,18 @@
 //   RETURN_IF_ERROR(kernel->Run({.operands = operands, .workspace = workspace,
 //                                .workspace_bytes = plan.workspace_bytes}));
 //
-// Times come from a Profiler (core/profiler.h). examples/micro_batched_conv.cc is a whole program.
+// Times come from a Profiler (layers/profile/profiler.h). examples/micro_batched_conv.cc is a whole
+// program.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "neap/core/units.h"
+#include "neap/core/base/units.h"
+#include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/kernel_timings.h"
 #include "neap/layers/conv/configuration.h"
 #include "neap/layers/conv/micro_batching.h"
-#include "neap/layers/kernel.h"
-#include "neap/layers/kernel_timings.h"
 
 namespace neap {
 

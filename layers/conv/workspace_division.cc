@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
-#include "neap/core/status_macros.h"
-#include "neap/core/units.h"
-#include "neap/layers/conv/choice_program.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/layers/conv/knapsack.h"
 
 namespace neap {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "neap/layers/kernel.h"
-#include "neap/layers/operands.h"
+#include "neap/core/step/kernel.h"
+#include "neap/core/step/operands.h"
 
 namespace neap::cpu {
 

@@ -5,14 +5,14 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/catalog/engine_cache.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
-#include "neap/layers/engine_cache.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"

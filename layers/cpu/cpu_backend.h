@@ -10,7 +10,7 @@
 
 #include <memory>
 
-#include "neap/layers/kernel.h"
+#include "neap/core/step/kernel.h"
 
 namespace neap {
 

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/units.h"
+#include "neap/core/base/units.h"
 
 namespace neap::cpu {
 namespace {

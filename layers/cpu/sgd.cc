@@ -1,4 +1,4 @@
-#include "neap/layers/sgd.h"
+#include "neap/core/step/sgd.h"
 
 #include "neap/layers/cpu/candidates.h"
 

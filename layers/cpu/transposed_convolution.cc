@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "neap/core/status_macros.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/layers/cpu/convolution.h"
 
 namespace neap::cpu {

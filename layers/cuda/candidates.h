@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "neap/core/step/kernel.h"
+#include "neap/core/step/operands.h"
 #include "neap/layers/cuda/cudnn_convolution.h"
-#include "neap/layers/cuda/kernels.h"
-#include "neap/layers/kernel.h"
-#include "neap/layers/operands.h"
+#include "neap/layers/cuda/kernels/kernels.h"
 
 namespace neap::cuda {
 

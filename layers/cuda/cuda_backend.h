@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "neap/layers/kernel.h"
+#include "neap/core/step/kernel.h"
 
 namespace neap {
 
@@ -29,8 +29,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream);
 absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
     std::string_view device_properties_json);
 
-// That description, for the devices of core/device/description.h. Errors: NOT_FOUND for one that
-// has none.
+// That description, for the devices of core/device/device_description.h. Errors: NOT_FOUND for one
+// that has none.
 absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view device);
 
 }  // namespace neap

@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "neap/core/status_macros.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/cuda_status.h"
 
 namespace neap {

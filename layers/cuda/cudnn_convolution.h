@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "neap/layers/kernel.h"
-#include "neap/layers/window.h"
+#include "neap/core/step/kernel.h"
+#include "neap/core/step/window.h"
 
 namespace neap {
 

@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
-#include "neap/core/units.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/matmul.h"

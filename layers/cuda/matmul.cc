@@ -1,7 +1,7 @@
 #include "neap/layers/cuda/matmul.h"
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
+#include "neap/core/base/status_macros.h"
 
 namespace neap::cuda {
 namespace {

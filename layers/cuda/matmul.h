@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "neap/core/tensor.h"
+#include "neap/core/base/tensor.h"
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/cuda/candidates.h"

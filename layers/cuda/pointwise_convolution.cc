@@ -1,7 +1,7 @@
 #include "neap/layers/cuda/pointwise_convolution.h"
 
-#include "neap/core/status_macros.h"
-#include "neap/core/units.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/image_parts.h"
 #include "neap/layers/cuda/matmul.h"

@@ -1,7 +1,7 @@
 // Pooling: from signature to launch.
 #include "neap/layers/pooling.h"
 
-#include "neap/core/status_macros.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {

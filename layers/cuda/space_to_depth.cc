@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
-#include "neap/core/units.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/cuda/cuda_status.h"
 
 namespace neap::cuda {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/core/scratch_directory.h"
+#include "tests/scratch_directory.h"
 #include "tests/source_tree.h"
 
 namespace neap::testing {

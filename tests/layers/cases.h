@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "neap/layers/layer.h"
+#include "neap/core/step/layer.h"
 
 namespace neap::testing {
 

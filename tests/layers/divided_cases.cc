@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
-#include "neap/layers/conv/divided_kernel.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/signature_text.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/signature_text.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 #include "tests/layers/conformance.h"

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/status_macros.h"
-#include "neap/core/units.h"
-#include "neap/layers/step_signature.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/core/step/step_signature.h"
 
 namespace neap::testing {
 namespace {

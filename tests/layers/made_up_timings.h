@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "neap/layers/conv/divided_kernel.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/signature_text.h"
+#include "neap/layers/catalog/kernel_timings.h"
 #include "neap/layers/join.h"
-#include "neap/layers/kernel_timings.h"
-#include "neap/layers/signature_text.h"
 
 namespace neap::testing {
 

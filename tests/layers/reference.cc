@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "neap/core/philox.h"
+#include "neap/core/base/philox.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/crop.h"

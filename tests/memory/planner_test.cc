@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/device/description.h"
-#include "neap/core/in_place.h"
-#include "neap/core/verifier.h"
+#include "neap/core/device/device_description.h"
+#include "neap/core/program/liveness.h"
+#include "neap/core/verifier/verifier.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/default_catalog.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
-#include "neap/memory/policy.h"
-#include "tests/memory/workspace_catalog.h"
+#include "neap/memory/policies/policies.h"
+#include "tests/memory/engines/workspace_catalog.h"
 #include "tests/random_graph.h"
 
 namespace neap {

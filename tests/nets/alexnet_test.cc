@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "neap/core/units.h"
+#include "neap/core/base/units.h"
 #include "neap/nets/registry.h"
 #include "tests/nets/resolved.h"
 

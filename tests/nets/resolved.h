@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "neap/core/graph.h"
+#include "neap/core/graph/graph.h"
 
 namespace neap {
 

@@ -15,7 +15,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/nets/registry.h"
-#include "neap/recompute/layer_usage.h"
+#include "neap/recompute/layerwise_bound.h"
 #include "neap/recompute/segments.h"
 #include "tests/random_graph.h"
 #include "tests/recompute/runs.h"

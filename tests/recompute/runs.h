@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/lifetimes.h"
+#include "neap/core/program/lifetimes.h"
 
 namespace neap::testing {
 

@@ -1,0 +1,36 @@
+// neap bench: measures something, by the name that comes first.
+#include "apps/bench/bench.h"
+
+#include "absl/strings/str_cat.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr char kHelp[] =
+    "usage: neap bench conv|workspace [flags]\n\n"
+    "Measures on a device:\n"
+    "  conv           convolutions, undivided and in micro-batches\n"
+    "  workspace NET  ways to choose workspaces, in training within budgets\n\n"
+    "neap bench conv --help and neap bench workspace --help list their flags.\n";
+
+}  // namespace
+
+absl::StatusOr<int> RunBench(const std::vector<std::string>& args) {
+  if (args.empty()) return BadUsage("what to bench is missing; see neap bench --help");
+  if (args[0] == "--help" || args[0] == "-h") {
+    Print(kHelp);
+    return 0;
+  }
+  const std::vector<std::string> rest(args.begin() + 1, args.end());
+  if (args[0] == "conv") return RunConvBench(rest);
+  if (args[0] == "workspace") return RunWorkspaceBench(rest);
+  const std::string closest = Closest(args[0], {"conv", "workspace"});
+  return BadUsage(absl::StrCat(
+      "nothing to bench is called '", args[0].substr(0, 64), "'",
+      closest.empty() ? "; see neap bench --help" : absl::StrCat("; did you mean ", closest, "?")));
+}
+
+}  // namespace neap::apps

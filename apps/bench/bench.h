@@ -1,0 +1,17 @@
+// The benchmarks of `neap bench`, each a command line of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace neap::apps {
+
+// u-cuDNN's comparison: apps/bench/conv_comparison.h. `args` follow its name.
+absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args);
+
+// Ways to choose workspaces, in pools of fixed sizes: apps/bench/workspace_comparison.h.
+absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args);
+
+}  // namespace neap::apps

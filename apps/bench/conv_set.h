@@ -1,0 +1,49 @@
+// The kernels that `neap bench conv` times: those of a network's convolutions, or of a list of
+// shapes.
+//
+//   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+//   const std::vector<ConvKernel> kernels = ConvolutionsOf(program);
+//   ASSIGN_OR_RETURN(const std::vector<ConvKernel> listed, DeepBenchConvolutions({.batch = 64}));
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/program/program.h"
+#include "neap/core/step/kernel.h"
+
+namespace neap::apps {
+
+// A step of a convolution.
+struct ConvKernel {
+  std::string name;  // of the first layer that has it; of a list of shapes "Vision 20", its row
+  StepSignature signature;
+  int64_t count = 1;  // how often the set has it
+
+  // Of input, weight and output: "16x64x27x27 * 192x64x5x5 -> 16x192x27x27".
+  std::string Shapes() const;
+};
+
+// By layer: forward, backward_data, backward_params. Equal kernels are counted, not repeated. No
+// backward_data of what reads the images: nobody runs it.
+std::vector<ConvKernel> ConvolutionsOf(const Program& program);
+
+struct ShapeListOptions {
+  std::optional<int64_t> batch = {};  // else each row's own, `batch_factor` times
+  int64_t batch_factor = 1;
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+// Of a table with the columns of bench/deepbench_conv_train.csv, all three steps of every row.
+// Errors: INVALID_ARGUMENT naming the row.
+absl::StatusOr<std::vector<ConvKernel>> ReadShapeList(std::string_view csv,
+                                                      const ShapeListOptions& options);
+// Of bench/deepbench_conv_train.csv.
+absl::StatusOr<std::vector<ConvKernel>> DeepBenchConvolutions(const ShapeListOptions& options);
+
+}  // namespace neap::apps

@@ -1,0 +1,90 @@
+#include "apps/cli/device_flag.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "apps/cli/outcome.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/device/device_description.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/cuda/cuda_device.h"
+#include "neap/layers/cuda/described_catalog.h"
+
+namespace neap::apps {
+namespace {
+
+bool HasGpu() {
+  const absl::StatusOr<std::vector<DeviceDescription>> gpus = ListCudaDevices();
+  return gpus.ok() && !gpus->empty();
+}
+
+absl::Status UnknownDevice(const std::string& name, const std::string& known) {
+  return BadUsage(
+      absl::StrCat("unknown device '", name.substr(0, 64), "'; there are cpu, cuda:N", known));
+}
+
+// The GPU that --peer names for the device.
+absl::StatusOr<std::optional<int>> PeerIndex(const std::string& device, const std::string& peer) {
+  if (peer.empty()) return std::nullopt;
+  const std::optional<int> index = GpuIndex(peer);
+  if (!index.has_value() || peer == device || !GpuIndex(device).has_value()) {
+    return BadUsage(absl::StrCat("--peer ", peer.substr(0, 64), " for device ", device,
+                                 ": a peer is another GPU (cuda:N) of a GPU"));
+  }
+  return index;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> peer) {
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(index, peer);
+  if (device.ok()) return std::unique_ptr<Device>(std::move(*device));
+  return absl::Status(device.status().code(),
+                      absl::StrCat("cannot open cuda:", index, ": ", device.status().message()));
+}
+
+}  // namespace
+
+std::optional<int> GpuIndex(const std::string& name) {
+  int index = 0;
+  const bool right = absl::StartsWith(name, "cuda:") && absl::SimpleAtoi(name.substr(5), &index);
+  return right && index >= 0 ? std::optional<int>(index) : std::nullopt;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
+                                                   const std::string& peer) {
+  const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "cpu";
+  ASSIGN_OR_RETURN(const std::optional<int> peer_index, PeerIndex(chosen, peer));
+  if (chosen == "cpu") return CpuDevice::Open();
+  if (const std::optional<int> index = GpuIndex(chosen)) return OpenGpu(*index, peer_index);
+  const std::vector<std::string> described = DescribedDeviceNames();
+  if (std::find(described.begin(), described.end(), chosen) != described.end()) {
+    return BadUsage(absl::StrCat("device '", chosen,
+                                 "' is known by description: it can be planned for, not run on"));
+  }
+  return UnknownDevice(chosen, "");
+}
+
+absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::string& peer) {
+  const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "h200";
+  RETURN_IF_ERROR(PeerIndex(chosen, peer).status());
+  PlanTarget target = {.name = chosen};
+  if (chosen == "cpu" || GpuIndex(chosen).has_value()) {
+    ASSIGN_OR_RETURN(target.device, OpenDevice(chosen, peer));
+    target.description = target.device->description();
+    return target;
+  }
+  const absl::StatusOr<DeviceDescription> description = DescribedDevice(chosen);
+  if (!description.ok()) {
+    return UnknownDevice(chosen, absl::StrCat(", ", absl::StrJoin(DescribedDeviceNames(), ", ")));
+  }
+  target.description = *description;
+  ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(chosen));
+  return target;
+}
+
+}  // namespace neap::apps

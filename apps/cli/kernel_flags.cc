@@ -1,0 +1,139 @@
+#include "apps/cli/kernel_flags.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr std::string_view kNone = "none";
+
+// Who names a file wants it read; the default may not be there.
+bool IsWanted(const std::string& given) {
+  if (given == kNone) return false;
+  if (!given.empty()) return true;
+  const absl::StatusOr<std::string> path = DefaultProfilePath();
+  std::error_code ignored;
+  return path.ok() && std::filesystem::exists(*path, ignored);
+}
+
+WorkspaceRule RuleOf(const std::string& name) {
+  if (name == "left-over") return WorkspaceRule::kLeftOver;
+  return name == "gain" ? WorkspaceRule::kGain : WorkspaceRule::kBest;
+}
+
+std::string UnreadText(const absl::Status& error) {
+  return absl::StrCat("neap: going on without some measured times: ", error.message());
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ProfilePath(const std::string& given) {
+  return given.empty() ? DefaultProfilePath() : absl::StatusOr<std::string>(given);
+}
+
+absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,
+                                            const DeviceDescription& device,
+                                            const EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const std::string file, ProfilePath(path));
+  return ProfileDatabase::Open(file, {.name = device.name, .versions = catalog.Versions()});
+}
+
+void NoticePrinter::Print() {
+  const std::vector<std::string>& notices = database_.notices();
+  while (printed_ < notices.size()) absl::FPrintF(stderr, "neap: %s\n", notices[printed_++]);
+}
+
+void PrintUnread(const absl::Status& error) { absl::FPrintF(stderr, "%s\n", UnreadText(error)); }
+
+ProfiledTimings::OnError SayUnread(ProgressLine& line) {
+  return [&line](const absl::Status& error) { line.Say(UnreadText(error)); };
+}
+
+FlagValue ReadDivisions(DivisionPolicy* policy) {
+  const auto read = [policy](const std::string& text) {
+    const absl::StatusOr<DivisionPolicy> parsed = ParseDivisionPolicy(text);
+    if (!parsed.ok()) return AsBadUsage(parsed.status());
+    *policy = *parsed;
+    return absl::OkStatus();
+  };
+  std::vector<std::string> choices;
+  for (DivisionPolicy known :
+       {DivisionPolicy::kUndivided, DivisionPolicy::kPowerOfTwo, DivisionPolicy::kAll})
+    choices.emplace_back(Name(known));
+  return {.read = read, .default_text = std::string(Name(*policy)), .choices = choices};
+}
+
+void KernelFlags::AddDatabaseTo(FlagSet& flags) {
+  flags.Add("database", "FILE",
+            "measured times to choose kernels by (profile.db in ~/.cache/neap, if it is there); "
+            "none: the library's choice",
+            Text(&database));
+  flags.Add("divisions", "POLICY", "parts of a batch that convolutions may run in, if measured",
+            ReadDivisions(&divisions));
+  flags.Add("nondeterministic", "also engines that give other bits every time, if measured",
+            &nondeterministic);
+}
+
+void KernelFlags::AddTo(FlagSet& flags) {
+  AddDatabaseTo(flags);
+  flags.Add("workspace-limit", "BYTES",
+            "of each convolution (else whatever is left in the arena at its step)",
+            ReadBytes(&workspace_limit_bytes));
+  flags.Add(
+      "workspace-rule", "RULE",
+      "who gives way: workspaces, tensors where measured times gain by it, or the faster of both",
+      OneOf({"left-over", "gain", "best"}, &workspace_rule));
+}
+
+bool KernelFlags::reads_database() const { return database != kNone; }
+
+std::string KernelFlags::ProfileArguments() const {
+  std::string text;
+  if (!database.empty()) absl::StrAppend(&text, " --database ", ShellWord(database));
+  if (divisions != KernelFlags().divisions)
+    absl::StrAppend(&text, " --divisions ", std::string(Name(divisions)));
+  return text;
+}
+
+KernelOptions KernelFlags::WithoutTimes() const {
+  return {.divisions = divisions,
+          .deterministic = !nondeterministic,
+          .workspace_limit_bytes = workspace_limit_bytes.value_or(kUnlimited),
+          .workspace_rule = RuleOf(workspace_rule)};
+}
+
+absl::StatusOr<std::optional<ProfileDatabase>> KernelFlags::OpenDatabase(
+    ProfiledDevice device) const {
+  if (!IsWanted(database)) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
+  absl::StatusOr<ProfileDatabase> opened = ProfileDatabase::OpenToRead(path, std::move(device));
+  if (opened.ok()) return *std::move(opened);
+  if (!database.empty()) return opened.status();
+  absl::FPrintF(stderr, "neap: planning without measured times: %s\n",
+                std::string(opened.status().message()));
+  return std::nullopt;
+}
+
+absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& device,
+                                                   const EngineCatalog& catalog,
+                                                   ProfiledTimings::OnError on_unread) const {
+  KernelOptions options = WithoutTimes();
+  ASSIGN_OR_RETURN(std::optional<ProfileDatabase> opened,
+                   OpenDatabase({.name = device.name, .versions = catalog.Versions()}));
+  if (opened.has_value())
+    options.timings = std::make_shared<ProfiledTimings>(*std::move(opened), std::move(on_unread));
+  return options;
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,124 @@
+#include "apps/cli/measured_device.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/device/device_description.h"
+#include "neap/layers/catalog/measured_catalog.h"
+#include "neap/layers/cpu/cpu_backend.h"
+#include "neap/layers/cuda/described_catalog.h"
+
+namespace neap::apps {
+namespace {
+
+// Of the libraries that are here. They are the same for every device that a library runs on.
+std::vector<std::string> VersionsHere() {
+  std::vector<std::string> versions = {MakeCpuBackend()->Versions()};
+  for (const std::string& name : DescribedDeviceNames()) {
+    const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog(name);
+    if (catalog.ok()) versions.push_back((*catalog)->Versions());
+  }
+  return versions;
+}
+
+// By the name that the database has; `measured` as it lists them, the last first.
+const ProfiledDevice* Find(const std::vector<ProfiledDevice>& measured, const std::string& name) {
+  const std::vector<std::string> here = VersionsHere();
+  const ProfiledDevice* found = nullptr;
+  for (const ProfiledDevice& known : measured) {
+    if (known.name != name) continue;
+    if (std::find(here.begin(), here.end(), known.versions) != here.end()) return &known;
+    if (found == nullptr) found = &known;
+  }
+  return found;
+}
+
+// As the database has it. Errors: those of OpenPlanTarget().
+absl::StatusOr<std::string> NameOf(const std::vector<ProfiledDevice>& measured,
+                                   const std::string& device) {
+  if (device.empty()) return measured.front().name;
+  const bool is_name =
+      std::any_of(measured.begin(), measured.end(),
+                  [&](const ProfiledDevice& known) { return known.name == device; });
+  if (is_name) return device;
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenPlanTarget(device, ""));
+  return target.description.name;
+}
+
+absl::StatusOr<ProfiledDevice> Choose(const std::vector<ProfiledDevice>& measured,
+                                      const std::string& device) {
+  if (measured.empty()) return absl::NotFoundError("nothing was measured");
+  ASSIGN_OR_RETURN(const std::string name, NameOf(measured, device));
+  if (const ProfiledDevice* const found = Find(measured, name)) return *found;
+  std::vector<std::string> names;
+  for (const ProfiledDevice& known : measured) names.push_back(known.name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return absl::NotFoundError(
+      absl::StrCat("nothing was measured on ", name, ", only on ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
+                                                  const std::string& device,
+                                                  ProfiledTimings::OnError on_unread) {
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
+  ASSIGN_OR_RETURN(ProfileDatabase opened, ProfileDatabase::OpenToRead(path, {}));
+  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, opened.Devices());
+  const absl::StatusOr<ProfiledDevice> chosen = Choose(measured, device);
+  if (absl::IsNotFound(chosen.status()))
+    return absl::NotFoundError(absl::StrCat(opened.path(), ": ", chosen.status().message()));
+  RETURN_IF_ERROR(chosen.status());
+  MeasuredDevice result = {.device = *chosen,
+                           .timings = std::make_shared<ProfiledTimings>(
+                               std::move(opened).For(*chosen), std::move(on_unread)),
+                           .catalog = nullptr};
+  result.catalog = std::make_unique<TimedCatalog>(*result.timings, chosen->versions, nullptr);
+  return result;
+}
+
+absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
+                                            const std::string& peer,
+                                            ProfiledTimings::OnError on_unread) {
+  ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTarget(device, peer));
+  if (target.device != nullptr) {
+    ASSIGN_OR_RETURN(target.kernels,
+                     kernels.Options(target.description, target.engines(), std::move(on_unread)));
+    return target;
+  }
+  target.kernels = kernels.WithoutTimes();
+  ASSIGN_OR_RETURN(std::optional<ProfileDatabase> database, kernels.OpenDatabase({}));
+  if (!database.has_value()) return target;
+  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, database->Devices());
+  const ProfiledDevice* const found = Find(measured, target.description.name);
+  if (found == nullptr) return target;
+  if (target.engines().Versions() != found->versions)
+    target.other_versions = target.engines().Versions();
+  target.kernels.timings =
+      std::make_shared<ProfiledTimings>(std::move(*database).For(*found), std::move(on_unread));
+  target.catalog = std::make_unique<TimedCatalog>(*target.kernels.timings, found->versions,
+                                                  std::move(target.catalog));
+  return target;
+}
+
+std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
+  return stats.measured_runs > 0 ? target.engines().Versions() : "";
+}
+
+void PrintOtherVersions(const PlanTarget& target) {
+  if (target.other_versions.empty()) return;
+  absl::FPrintF(stderr,
+                "neap: kernels of %s were measured with %s, but %s are here: what was not measured "
+                "has their engines\n",
+                target.description.name, target.engines().Versions(), target.other_versions);
+}
+
+}  // namespace neap::apps

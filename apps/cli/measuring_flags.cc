@@ -1,0 +1,20 @@
+#include "apps/cli/measuring_flags.h"
+
+#include "absl/strings/str_cat.h"
+#include "apps/cli/kernel_flags.h"
+
+namespace neap::apps {
+
+void MeasuringFlags::AddTo(FlagSet& flags, const std::string& other_devices) {
+  flags.Add("device", "DEVICE",
+            absl::StrCat("cpu or cuda:N (cuda:0 if there is one, else cpu); ", other_devices),
+            Text(&device));
+  flags.Add("database", "FILE", "where times are kept (profile.db in ~/.cache/neap)",
+            Text(&database));
+  flags.Add("divisions", "POLICY", "which parts of a batch convolutions are measured on",
+            ReadDivisions(&options.divisions));
+  flags.Add("samples", "N", "samples behind a median, at least",
+            Integer(1, 1000, &options.samples));
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,112 @@
+#include "apps/cli/net_flags.h"
+
+#include <array>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "apps/cli/outcome.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 24;
+
+FlagValue Blocks(std::optional<std::array<int64_t, 4>>* value) {
+  const auto read = [value](const std::string& text) {
+    const std::vector<std::string> parts = absl::StrSplit(text, ',');
+    std::array<int64_t, 4> blocks = {};
+    bool right = parts.size() == blocks.size();
+    for (size_t i = 0; right && i < blocks.size(); ++i)
+      right = absl::SimpleAtoi(parts[i], &blocks[i]);
+    if (!right) return BadUsage("four numbers are needed, as in 3,4,6,3");
+    *value = blocks;
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
+FlagValue Probability(std::optional<float>* value) {
+  const auto read = [value](const std::string& text) {
+    float probability = 0;
+    if (!absl::SimpleAtof(text, &probability) || !(probability >= 0 && probability < 1)) {
+      return BadUsage("a number from 0 up to but not 1 is needed");
+    }
+    *value = probability;
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
+}  // namespace
+
+void NetFlags::AddTo(FlagSet& flags) {
+  flags.Positional("NET", kNetHelp, &name);
+  AddSizesTo(flags);
+}
+
+void NetFlags::AddSizesTo(FlagSet& flags) {
+  AddBatchTo(flags);
+  AddShapesTo(flags);
+  AddDepthTo(flags);
+}
+
+void NetFlags::AddBatchTo(FlagSet& flags) {
+  flags.Add("batch", "N", "images in a batch", Integer(1, kMost, &options.batch));
+}
+
+void NetFlags::AddDepthTo(FlagSet& flags) {
+  flags.Add("depth", "N",
+            "layers of resnet (3n+134), resnet-cifar (6n+2), densenet-cifar (3n+4), "
+            "densenet-bc-cifar (6n+4)",
+            Integer(1, kMost, &options.depth));
+  flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet, layers per block of densenet",
+            Blocks(&options.blocks));
+}
+
+void NetFlags::AddFormatTo(FlagSet& flags) {
+  flags.Add("dtype", "TYPE", "element type", OneOf({"fp32", "tf32"}, &dtype));
+  flags.Add("layout", "ORDER", "order of the axes in memory", OneOf({"nchw", "nhwc"}, &layout));
+}
+
+void NetFlags::AddShapesTo(FlagSet& flags) {
+  AddFormatTo(flags);
+  flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
+  flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
+  flags.Add("classes", "N", "classes to tell apart", Integer(1, kMost, &options.classes));
+  flags.Add("growth-rate", "N", "maps that a layer of densenet adds",
+            Integer(1, kMost, &options.growth_rate));
+  flags.Add("dropout", "P", "probability of dropout in alexnet, vgg, inception_v4 and fcn8s",
+            Probability(&options.dropout));
+}
+
+std::string NetFlags::Arguments() const {
+  const NetFlags defaults;
+  std::string text;
+  const auto add = [&](const char* flag, const auto& value) {
+    absl::StrAppend(&text, " --", flag, " ", value);
+  };
+  if (dtype != defaults.dtype) add("dtype", dtype);
+  if (layout != defaults.layout) add("layout", layout);
+  if (options.image.has_value()) add("image", *options.image);
+  if (options.channels.has_value()) add("channels", *options.channels);
+  if (options.classes.has_value()) add("classes", *options.classes);
+  if (options.growth_rate.has_value()) add("growth-rate", *options.growth_rate);
+  if (options.dropout.has_value()) add("dropout", *options.dropout);
+  if (options.depth.has_value()) add("depth", *options.depth);
+  if (options.blocks.has_value()) add("blocks", absl::StrJoin(*options.blocks, ","));
+  return text;
+}
+
+absl::StatusOr<Graph> NetFlags::Build() {
+  ASSIGN_OR_RETURN(options.dtype, ParseDType(dtype));
+  ASSIGN_OR_RETURN(options.layout, ParseLayout(layout));
+  absl::StatusOr<Graph> graph = nets::Build(name, options);
+  if (!graph.ok()) return AsBadUsage(graph.status());
+  return graph;
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,38 @@
+#include "apps/cli/outcome.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/cord.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr char kUsagePayload[] = "neap/bad-usage";
+
+}  // namespace
+
+absl::Status BadUsage(const std::string& message) {
+  absl::Status status = absl::InvalidArgumentError(message);
+  status.SetPayload(kUsagePayload, absl::Cord());
+  return status;
+}
+
+absl::Status AsBadUsage(const absl::Status& status) {
+  return status.ok() ? status : BadUsage(std::string(status.message()));
+}
+
+int Finish(const absl::StatusOr<int>& outcome) {
+  absl::StatusOr<int> result = outcome;
+  if (std::fflush(stdout) != 0 && result.ok()) {
+    result = absl::DataLossError("cannot write to the standard output");
+  }
+  if (result.ok()) return *result;
+  std::string line(result.status().message());
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::fprintf(stderr, "neap: %s\n", line.c_str());
+  return result.status().GetPayload(kUsagePayload).has_value() ? 2 : 1;
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,44 @@
+#include "apps/cli/output.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "neap/core/base/file.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::apps {
+
+void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void PrintJson(const Json& object) {
+  Print(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::fflush(stdout);
+}
+
+std::string CsvField(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+std::string ShellWord(const std::string& text) {
+  const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           absl::string_view("_./:,+@%=-").find(c) != absl::string_view::npos;
+  });
+  if (is_plain && !text.empty()) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
+absl::Status WriteTextFile(const std::string& path, const std::string& text) {
+  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  RETURN_IF_ERROR(file.WriteAt(
+      0, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size())));
+  return file.Commit();
+}
+
+}  // namespace neap::apps

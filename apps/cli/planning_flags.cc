@@ -1,0 +1,101 @@
+#include "apps/cli/planning_flags.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "apps/cli/outcome.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/memory/policies/policies.h"
+
+namespace neap::apps {
+namespace {
+
+absl::Status ReadPercent(const std::string& text, Budget& budget) {
+  double percent = 0;
+  if (!absl::SimpleAtod(text.substr(0, text.size() - 1), &percent) ||
+      !(percent > 0 && percent <= 1000)) {
+    return BadUsage(absl::StrCat("'", text.substr(0, 64), "' is no percentage from 0 to 1000"));
+  }
+  budget = {.percent = percent};
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FlagValue ReadBudget(Budget* budget) {
+  const auto read = [budget](const std::string& text) {
+    if (!text.empty() && text.back() == '%') return ReadPercent(text, *budget);
+    const absl::StatusOr<int64_t> bytes = ParseBytes(text);
+    if (!bytes.ok()) return AsBadUsage(bytes.status());
+    *budget = {.bytes = *bytes};
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
+absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const PlannerOptions& options,
+                                              const DeviceDescription& device,
+                                              EngineCatalog& catalog) {
+  const PlannerOptions keep_all = {
+      .policy = "keep-all", .in_place = false, .strict = options.strict};
+  const PlannerOptions liveness = {.policy = "liveness", .strict = options.strict};
+  ASSIGN_OR_RETURN(const PlanResult all, MakePlan(program, keep_all, device, catalog));
+  ASSIGN_OR_RETURN(const PlanResult live, MakePlan(program, liveness, device, catalog));
+  return NaturalPeaks{.keep_all_bytes = all.plan.peak_bytes,
+                      .liveness_bytes = live.plan.peak_bytes};
+}
+
+void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
+  std::vector<std::string> policies;
+  for (const Policy& known : Policies()) policies.emplace_back(known.name);
+  std::vector<std::string> placements;
+  for (std::string_view known : PlacementNames()) placements.emplace_back(known);
+  flags.Add("budget", "BYTES",
+            "bytes of device memory for everything, as 12GiB (2^30) or 12GB (10^9); 60% is of the "
+            "natural peak",
+            ReadBudget(&budget));
+  flags.Add("host-budget", "BYTES", "bytes of pinned host memory for what leaves the arena",
+            ReadBytes(&host_budget_bytes));
+  flags.Add("peer-budget", "BYTES",
+            "bytes of a peer GPU's memory for what leaves the arena, before the host's (none)",
+            ReadBytes(&peer_budget_bytes));
+  flags.Add("policy", "NAME", "what stays in memory", OneOf(policies, &policy));
+  flags.Add("placement", "NAME", "how places in the arena are found",
+            OneOf(placements, &placement));
+  flags.Add("evict", "RULE", "who leaves: used least recently, or again the latest",
+            OneOf({"lru", "belady"}, &evict));
+  flags.Add("no-in-place", "no result takes over the bytes of an operand", &no_in_place);
+  flags.Add("offload-params",
+            "parameters and optimizer state are on the host but around their uses",
+            &offload_params);
+  flags.Add("strict", "the same bits under every budget; always so on the CPU", &strict);
+  flags.Add("device", "DEVICE", device_help, Text(&device));
+  flags.Add("peer", "DEVICE", "cuda:N, the GPU that lends --peer-budget (neap devices: which can)",
+            Text(&peer));
+  kernels.AddTo(flags);
+}
+
+PlannerOptions PlanningFlags::Options(const DeviceDescription& description,
+                                      const KernelOptions& chosen) const {
+  return {.host_budget_bytes = host_budget_bytes.value_or(kUnlimited),
+          .peer_budget_bytes = peer_budget_bytes.value_or(0),
+          .policy = policy,
+          .placement = placement,
+          .offload_params = offload_params,
+          .eviction = evict == "belady" ? EvictionRule::kBelady : EvictionRule::kLru,
+          .in_place = !no_in_place,
+          .strict = strict || description.kind == "cpu",
+          .kernels = chosen};
+}
+
+int64_t PlanningFlags::BudgetBytes(const NaturalPeaks& peaks) const {
+  if (budget.bytes.has_value()) return *budget.bytes;
+  if (!budget.percent.has_value()) return kUnlimited;
+  const double bytes = *budget.percent / 100 * static_cast<double>(peaks.keep_all_bytes);
+  return std::max<int64_t>(1, static_cast<int64_t>(bytes));
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,86 @@
+#include "apps/cli/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/cli/interrupt.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::apps {
+namespace {
+
+std::string Bar(int64_t done, int64_t total) {
+  constexpr int64_t kWidth = 32;
+  const auto filled = static_cast<size_t>(done * kWidth / std::max<int64_t>(total, 1));
+  return absl::StrCat("[", std::string(filled, '#'), std::string(kWidth - filled, '.'), "]");
+}
+
+// What fits a line of the terminal: no carriage return goes back further.
+size_t Columns() {
+  winsize size = {};
+  const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size_t{size.ws_col} - 1 : std::numeric_limits<size_t>::max();
+}
+
+}  // namespace
+
+bool LogPace::IsDue(int64_t done, int64_t total, Time now) {
+  constexpr auto kInterval = std::chrono::seconds(30);
+  const int64_t tenths = done * 10 / std::max<int64_t>(total, 1);
+  if (last_.has_value() && (tenths <= tenths_ || now - *last_ < kInterval)) return false;
+  last_ = now;
+  tenths_ = tenths;
+  return true;
+}
+
+ProgressLine::ProgressLine(std::string what, std::string unit)
+    : what_(std::move(what)), unit_(std::move(unit)), is_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+void ProgressLine::Show(int64_t done, int64_t total, const std::string& more) {
+  std::string text = absl::StrFormat("%s%s %d/%d %s%s", what_,
+                                     is_terminal_ ? absl::StrCat(" ", Bar(done, total)) : ":", done,
+                                     total, unit_, more.empty() ? "" : absl::StrCat(", ", more));
+  if (is_terminal_) {
+    text.resize(std::min(text.size(), Columns()));
+    if (is_open_ && text == shown_) return;
+    absl::FPrintF(stderr, "\r%-*s", static_cast<int>(shown_.size()), text);
+    is_open_ = true;
+  } else if (pace_.IsDue(done, total, std::chrono::steady_clock::now())) {
+    absl::FPrintF(stderr, "%s\n", text);
+    is_open_ = false;
+  } else if (text != shown_) {
+    is_open_ = true;
+  }
+  shown_ = std::move(text);
+}
+
+void ProgressLine::Say(const std::string& message) {
+  if (is_terminal_) End();
+  absl::FPrintF(stderr, "%s\n", message);
+}
+
+void ProgressLine::End() {
+  if (is_open_) absl::FPrintF(stderr, "%s\n", is_terminal_ ? "" : shown_);
+  is_open_ = false;
+}
+
+absl::Status MeasureAll(Profiler& profiler, const std::string& what) {
+  WatchForInterrupt();
+  ProgressLine line(absl::StrCat("profile ", what), "steps");
+  const auto show = [&] {
+    line.Show(profiler.done(), profiler.total(), absl::StrCat(profiler.measured(), " engines"));
+    return !Interrupted();
+  };
+  absl::Status status;
+  while (status.ok() && profiler.done() < profiler.total()) status = profiler.MeasureNext(show);
+  show();
+  return absl::IsCancelled(status) ? absl::OkStatus() : status;
+}
+
+}  // namespace neap::apps

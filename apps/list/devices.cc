@@ -1,0 +1,168 @@
+// neap devices: what there is to train on, and what can be planned for without being there.
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "apps/cli/device_flag.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
+#include "apps/list/copy_speed.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/core/device/device_description.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/cuda/cuda_device.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr char kIndent[] = "         ";  // as wide as the column of names
+
+struct Peer {
+  std::string name;                      // for --peer
+  std::optional<CopySpeed> copies = {};  // measured
+};
+
+struct Listed {
+  std::string name;  // for --device
+  bool trains = false;
+  DeviceDescription description;
+  std::optional<CopySpeed> copies = {};  // measured
+  std::vector<Peer> peers = {};
+};
+
+std::string GpuName(size_t index) { return absl::StrCat("cuda:", index); }
+
+absl::StatusOr<std::vector<Listed>> ListDevices() {
+  std::vector<Listed> listed;
+  ASSIGN_OR_RETURN(const std::unique_ptr<CpuDevice> cpu, CpuDevice::Open());
+  listed.push_back({"cpu", true, cpu->description()});
+  ASSIGN_OR_RETURN(const std::vector<DeviceDescription> gpus, ListCudaDevices());
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    listed.push_back({GpuName(i), true, gpus[i]});
+    ASSIGN_OR_RETURN(const std::vector<int> peers, CudaPeersOf(static_cast<int>(i)));
+    for (int peer : peers) listed.back().peers.push_back({GpuName(static_cast<size_t>(peer))});
+  }
+  for (const std::string& name : DescribedDeviceNames()) {
+    ASSIGN_OR_RETURN(DeviceDescription description, DescribedDevice(name));
+    listed.push_back({name, false, std::move(description)});
+  }
+  return listed;
+}
+
+Json ToJson(const CopySpeed& copies, const char* out) {
+  return {{out, copies.out}, {"to_device", copies.back}, {"both_ways", copies.both_ways}};
+}
+
+Json ToJson(const Peer& peer) {
+  Json json = {{"device", peer.name}};
+  if (peer.copies.has_value()) json["measured_copies"] = ToJson(*peer.copies, "to_peer");
+  return json;
+}
+
+Json ToJson(const Listed& device) {
+  const DeviceDescription& d = device.description;
+  Json json = {{"device", device.name},
+               {"kind", d.kind},
+               {"name", d.name},
+               {"trains", device.trains},
+               {"memory_bytes", d.memory_bytes},
+               {"fp32_flops", d.fp32_flops},
+               {"tensor_flops", d.tensor_flops},
+               {"memory_bandwidth", d.memory_bandwidth},
+               {"copy_bandwidth", d.copy_bandwidth},
+               {"peer_bandwidth", d.peer_bandwidth},
+               {"peers", Json::array()}};
+  if (device.copies.has_value()) json["measured_copies"] = ToJson(*device.copies, "to_host");
+  for (const Peer& peer : device.peers) json["peers"].push_back(ToJson(peer));
+  return json;
+}
+
+std::string ToText(const CopySpeed& copies, const std::string& there) {
+  return absl::StrFormat("%smeasured: %.1f GB/s to %s, %.1f GB/s back, %.1f GB/s both ways\n",
+                         kIndent, copies.out / 1e9, there, copies.back / 1e9,
+                         copies.both_ways / 1e9);
+}
+
+std::string PeersText(const std::vector<Peer>& peers) {
+  if (peers.empty()) return "";
+  std::string text = absl::StrCat(
+      kIndent, "can have as --peer: ",
+      absl::StrJoin(peers, ", ", [](std::string* out, const Peer& p) { out->append(p.name); }),
+      "\n");
+  for (const Peer& peer : peers) {
+    if (peer.copies.has_value()) text += ToText(*peer.copies, peer.name);
+  }
+  return text;
+}
+
+std::string FlopsText(double flops) {
+  return flops < 1e12 ? absl::StrFormat("%.3g GFLOP/s", flops / 1e9)
+                      : absl::StrFormat("%.3g TFLOP/s", flops / 1e12);
+}
+
+// Those that it has: no tensor cores on a CPU, and peers are GPUs.
+std::string RatesText(const DeviceDescription& d) {
+  std::string text = absl::StrCat("fp32 ", FlopsText(d.fp32_flops));
+  if (d.tensor_flops > d.fp32_flops)
+    absl::StrAppend(&text, ", tf32 tensor cores ", FlopsText(d.tensor_flops));
+  absl::StrAppendFormat(&text, ", memory %.4g GB/s, host copies %.3g GB/s",
+                        d.memory_bandwidth / 1e9, d.copy_bandwidth / 1e9);
+  if (d.kind == "cuda" && d.peer_bandwidth > 0)
+    absl::StrAppendFormat(&text, ", peer copies %.3g GB/s", d.peer_bandwidth / 1e9);
+  return text;
+}
+
+std::string ToText(const Listed& device) {
+  const DeviceDescription& d = device.description;
+  std::string text = absl::StrFormat(
+      "%-9s%s, %s%s\n%splanned with %s\n", device.name, d.name, FormatBytes(d.memory_bytes),
+      device.trains ? "" : " (by description: for planning)", kIndent, RatesText(d));
+  if (device.copies.has_value()) text += ToText(*device.copies, "the host");
+  return text + PeersText(device.peers);
+}
+
+// Each link between two GPUs once, from the one of the lower number.
+absl::Status MeasureCopies(Listed& device) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> opened, OpenDevice(device.name));
+  ASSIGN_OR_RETURN(device.copies, MeasureCopySpeed(*opened, MemoryKind::kPinnedHost));
+  for (Peer& peer : device.peers) {
+    if (GpuIndex(peer.name) < GpuIndex(device.name)) continue;
+    ASSIGN_OR_RETURN(opened, OpenDevice(device.name, peer.name));
+    ASSIGN_OR_RETURN(peer.copies, MeasureCopySpeed(*opened, MemoryKind::kPeer));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunDevices(const std::vector<std::string>& args) {
+  bool json = false;
+  bool measure = false;
+  FlagSet flags("neap devices [--measure-copies] [--json]",
+                "Lists the devices to train on, and those known by description, to plan for.");
+  flags.Add("measure-copies", "time copies to and from pinned host memory and peers", &measure);
+  flags.Add("json", "print one JSON object", &json);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  ASSIGN_OR_RETURN(std::vector<Listed> devices, ListDevices());
+  Json all = Json::array();
+  for (Listed& device : devices) {
+    if (measure && device.trains) RETURN_IF_ERROR(MeasureCopies(device));
+    if (json) all.push_back(ToJson(device));
+    if (!json) Print(ToText(device));
+  }
+  if (json) PrintJson({{"devices", all}});
+  return 0;
+}
+
+}  // namespace neap::apps

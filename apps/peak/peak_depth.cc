@@ -1,0 +1,53 @@
+// neap peak-depth: the deepest network that fits a byte budget.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
+#include "apps/peak/peak_finder.h"
+#include "apps/peak/peak_report.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/nets/registry.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr int64_t kPaperBatch = 16;  // of SuperNeurons' table of depths
+
+absl::StatusOr<Growth> DepthOf(const std::string& net) {
+  const absl::StatusOr<nets::Depths> depths = nets::DepthsOf(net);
+  if (!depths.ok()) return AsBadUsage(depths.status());
+  if (depths->step == 0) {
+    return BadUsage(absl::StrCat("network '", net, "' has one depth; resnet has any 3n+134"));
+  }
+  return Growth{.what = "depth",
+                .most = depths->most_n,
+                .apply = [depths = *depths](int64_t n, nets::NetOptions& options) {
+                  options.depth = depths.step * n + depths.offset;
+                }};
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args) {
+  PeakFlags given;
+  given.net.options.batch = kPaperBatch;
+  FlagSet flags("neap peak-depth NET [flags]",
+                "Finds the deepest resnet (depth 3n+134), resnet-cifar (6n+2), densenet-cifar "
+                "(3n+4) or\ndensenet-bc-cifar (6n+4) that can be trained in a budget (else in the "
+                "device's memory), by\nplanning. Needs no GPU without --run.");
+  flags.Positional("NET", kNetHelp, &given.net.name);
+  given.net.AddBatchTo(flags);
+  given.net.AddShapesTo(flags);
+  given.AddTo(flags);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  ASSIGN_OR_RETURN(const Growth depth, DepthOf(given.net.name));
+  return FindAndPrint(given, {given.net.name}, depth);
+}
+
+}  // namespace neap::apps

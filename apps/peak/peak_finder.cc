@@ -1,0 +1,122 @@
+#include "apps/peak/peak_finder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/cli/measured_device.h"
+#include "apps/cli/outcome.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/program/program.h"
+#include "neap/core/verifier/verifier.h"
+
+namespace neap::apps {
+
+void PeakFlags::AddTo(FlagSet& flags) {
+  planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
+  flags.Add("run", "prove it: train at that size on the device", &run);
+  flags.Add("steps", "N", "of training, with --run",
+            Integer(1, std::numeric_limits<int32_t>::max(), &steps));
+  flags.Add("json", "print one JSON object", &json);
+}
+
+absl::Status PeakFlags::Check() const {
+  if (planning.budget.percent.has_value()) {
+    return BadUsage("--budget takes bytes here: a percentage would change with every size");
+  }
+  if (compared_batch.has_value() && !run) return BadUsage("--compare-batch needs --run");
+  return absl::OkStatus();
+}
+
+NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
+  NetFlags sized = flags_.net;
+  sized.name = net;
+  growth_.apply(n, sized.options);
+  return sized;
+}
+
+// Without --budget the device's memory is it.
+PlannerOptions PeakFinder::Options() const {
+  PlannerOptions options = flags_.planning.Options(target_.description, target_.kernels);
+  options.budget_bytes = flags_.planning.budget.bytes.value_or(target_.description.memory_bytes);
+  return options;
+}
+
+absl::StatusOr<bool> PeakFinder::FitsIn(const Graph& graph) const {
+  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+  const PlannerOptions options = Options();
+  const absl::StatusOr<int64_t> minimum =
+      MinimumBudget(program, options, target_.description, target_.engines());
+  // Beyond what kernels count in, no memory helps.
+  if (program.net.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
+  RETURN_IF_ERROR(minimum.status());
+  if (*minimum > options.budget_bytes) return false;
+  if (options.host_budget_bytes == kUnlimited) return true;
+  const absl::Status planned =
+      MakePlan(program, options, target_.description, target_.engines()).status();
+  if (absl::IsResourceExhausted(planned)) return false;
+  RETURN_IF_ERROR(planned);
+  return true;
+}
+
+absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n) const {
+  ASSIGN_OR_RETURN(const Graph graph, Sized(net, n).Build());
+  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+  ASSIGN_OR_RETURN(PlanResult result,
+                   MakePlan(program, Options(), target_.description, target_.engines()));
+  RETURN_IF_ERROR(Verify(result.plan));
+  RETURN_IF_ERROR(MatchesProgram(result.plan, program));
+  return result;
+}
+
+absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
+  RETURN_IF_ERROR(Sized(net, 1).Build().status());
+  PeakResult result = {.what = growth_.what};
+  const auto fits = [&](int64_t n) -> absl::StatusOr<bool> {
+    const absl::StatusOr<Graph> graph = Sized(net, n).Build();
+    if (!graph.ok()) return false;  // the smallest could be built: this one is too large
+    return FitsIn(*graph);
+  };
+  ASSIGN_OR_RETURN(result.search, FindLargest(growth_.most, fits));
+  const int64_t n = result.search.largest;
+  const auto start = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(result.planned, PlanAt(net, std::max<int64_t>(n, 1)));
+  result.measured_with = MeasuredWith(target_, result.planned.stats);
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  result.plan_ms = elapsed.count();
+  result.at_most_size = n == growth_.most || !Sized(net, n + 1).Build().ok();
+  const NetFlags found = Sized(net, n);
+  result.batch = *found.options.batch;
+  result.depth = found.options.depth;
+  if (!flags_.run) return result;
+  ASSIGN_OR_RETURN(result.run, RunAtMost(net, n));
+  if (!flags_.compared_batch.has_value()) return result;
+  NetFlags compared = flags_.net;
+  compared.name = net;
+  compared.options.batch = flags_.compared_batch;
+  ASSIGN_OR_RETURN(result.compared, Run(std::move(compared)));
+  return result;
+}
+
+// The device may hold less than the budget, and evaluation has to fit as well: then a fiftieth
+// less, and again.
+absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n) const {
+  constexpr int64_t kPart = 50;
+  for (int64_t refused = 0;; ++refused) {
+    absl::StatusOr<PeakRun> run = Run(Sized(net, n));
+    if (run.ok()) run->refused = refused;
+    if (!absl::IsResourceExhausted(run.status()) || n == 1) return run;
+    n -= std::max<int64_t>(1, n / kPart);
+  }
+}
+
+absl::StatusOr<PeakRun> PeakFinder::Run(NetFlags net) const {
+  ASSIGN_OR_RETURN(const Graph graph, net.Build());
+  ASSIGN_OR_RETURN(const TrialRun trial, RunTrial(graph, *target_.device, Options(), flags_.steps));
+  return PeakRun{.trial = trial, .depth = net.options.depth};
+}
+
+}  // namespace neap::apps

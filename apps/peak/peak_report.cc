@@ -1,0 +1,133 @@
+#include "apps/peak/peak_report.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/cli/measured_device.h"
+#include "apps/cli/outcome.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+
+namespace neap::apps {
+namespace {
+
+bool PeaksAgree(const MemoryUse& memory) {
+  return memory.measured_peak_bytes == memory.predicted_peak_bytes;
+}
+
+int64_t Size(const std::string& what, int64_t batch, const std::optional<int64_t>& depth) {
+  return what == "depth" ? *depth : batch;
+}
+
+std::string RunText(const PeakResult& result, const PeakRun& run) {
+  const MemoryUse& memory = run.trial.memory;
+  std::string text = absl::StrFormat(
+      "  trained at %s %d: %.1f images/s (%d steps), predicted peak %d, measured %d bytes %s\n",
+      result.what, Size(result.what, run.trial.batch, run.depth), run.trial.images_per_second,
+      run.trial.steps, memory.predicted_peak_bytes, memory.measured_peak_bytes,
+      PeaksAgree(memory) ? "(equal)" : "(NOT EQUAL)");
+  if (run.refused > 0) {
+    absl::StrAppendFormat(&text, "    stepped down %d times: the device had no room for more\n",
+                          run.refused);
+  }
+  return text;
+}
+
+Json RunJson(const PeakRun& run) {
+  Json json = {{"batch", run.trial.batch}};
+  if (run.depth.has_value()) json["depth"] = *run.depth;
+  json.update({{"steps", run.trial.steps},
+               {"steps_down", run.refused},
+               {"images_per_second", run.trial.images_per_second},
+               {"predicted_peak_bytes", run.trial.memory.predicted_peak_bytes},
+               {"measured_peak_bytes", run.trial.memory.measured_peak_bytes},
+               {"arena_bytes", run.trial.memory.arena_bytes},
+               {"peaks_equal", PeaksAgree(run.trial.memory)}});
+  return json;
+}
+
+// What the times of those that have measured ones were measured with: the same, on one device.
+std::string MeasuredWith(const std::vector<PeakResult>& results) {
+  for (const PeakResult& result : results) {
+    if (!result.measured_with.empty()) return result.measured_with;
+  }
+  return "";
+}
+
+Json ResultJson(const PeakResult& result) {
+  const Plan& plan = result.planned.plan;
+  Json json = {{"net", plan.net}, {"batch", result.batch}};
+  if (result.depth.has_value()) json["depth"] = *result.depth;
+  json.update(
+      {{"limited_by", result.at_most_size ? "network" : "budget"},
+       {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
+       {"peak_bytes", plan.peak_bytes},
+       {"host_pool_bytes", result.planned.stats.host_pool_bytes},
+       {"peer_pool_bytes", result.planned.stats.peer_pool_bytes},
+       {"predicted_ms", plan.predicted_ms},
+       {"measured_with", result.measured_with.empty() ? Json() : Json(result.measured_with)},
+       {"verified", true},
+       {"probes", result.search.probes},
+       {"search_ms", result.search.elapsed_ms},
+       {"plan_ms", result.plan_ms}});
+  if (result.run.has_value()) json["run"] = RunJson(*result.run);
+  if (result.compared.has_value()) json["compared"] = RunJson(*result.compared);
+  return json;
+}
+
+}  // namespace
+
+std::string ToText(const std::vector<PeakResult>& results) {
+  const Plan& first = results.front().planned.plan;
+  std::string text =
+      absl::StrFormat("largest %s in %s with policy %s on %s\n", results.front().what,
+                      FormatBytes(first.budget_bytes), first.policy, first.device);
+  if (const std::string versions = MeasuredWith(results); !versions.empty())
+    absl::StrAppendFormat(&text, "  kernel times measured with %s\n", versions);
+  absl::StrAppendFormat(&text, "  %-20s %8s %14s %14s %12s %7s %10s %9s\n", "net",
+                        results.front().what, "peak", "host memory", "predicted", "probes",
+                        "search", "plan");
+  for (const PeakResult& result : results) {
+    const Plan& plan = result.planned.plan;
+    absl::StrAppendFormat(&text, "  %-20s %8d %14s %14s %9.1f ms %7d %7.0f ms %6.0f ms%s\n",
+                          plan.net, Size(result.what, result.batch, result.depth),
+                          FormatBytes(plan.peak_bytes),
+                          FormatBytes(result.planned.stats.host_pool_bytes), plan.predicted_ms,
+                          result.search.probes, result.search.elapsed_ms, result.plan_ms,
+                          result.at_most_size ? "  (the largest there is)" : "");
+    if (result.run.has_value()) absl::StrAppend(&text, RunText(result, *result.run));
+    if (result.compared.has_value()) absl::StrAppend(&text, RunText(result, *result.compared));
+  }
+  return text;
+}
+
+Json ToJson(const std::vector<PeakResult>& results) {
+  const Plan& first = results.front().planned.plan;
+  Json rows = Json::array();
+  for (const PeakResult& result : results) rows.push_back(ResultJson(result));
+  return {{"search", results.front().what},
+          {"policy", first.policy},
+          {"device", first.device},
+          {"budget_bytes", first.budget_bytes},
+          {"results", std::move(rows)}};
+}
+
+absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,
+                                 const Growth& growth) {
+  RETURN_IF_ERROR(flags.Check());
+  ASSIGN_OR_RETURN(
+      const PlanTarget target,
+      OpenPlanTargetBy(flags.planning.kernels, flags.planning.device, flags.planning.peer));
+  if (flags.run && target.device == nullptr) {
+    return BadUsage("--run needs a device to train on: --device cpu or cuda:N");
+  }
+  std::vector<PeakResult> results;
+  for (const std::string& net : nets) {
+    ASSIGN_OR_RETURN(PeakResult result, PeakFinder(flags, target, growth).Find(net));
+    results.push_back(std::move(result));
+  }
+  if (!MeasuredWith(results).empty()) PrintOtherVersions(target);
+  flags.json ? PrintJson(ToJson(results)) : Print(ToText(results));
+  return 0;
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,42 @@
+// How far exact accounting lies below the paper's, and why.
+//
+// SuperNeurons counts what cuDNN's legacy calls read. neap declares what its kernels read, and lets
+// results take over the bytes of dying operands. The difference is found by planning: the paper's
+// program, the exact one without in-place results, the exact one as asked.
+//
+//   paper  - reads that kernels do not need + saved tensors = exact without in-place results
+//          - bytes of in-place results                      = exact
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/program/program.h"
+#include "neap/memory/planner.h"
+
+namespace neap::apps {
+
+struct PaperComparison {
+  int64_t paper_bytes = 0;  // peak of activations and gradients
+  int paper_step = 0;       // from 1
+  int64_t exact_bytes = 0;
+  int64_t unread_bytes = 0;      // spared by reads that kernels do not need
+  std::string unread;            // "relu: x; max_pool: x, y": what backward does without
+  int64_t saved_bytes = 0;       // of saved tensors alive at the exact peak
+  int saved_tensors = 0;         //
+  int64_t in_place_bytes = 0;    // spared by in-place results
+  int64_t in_place_results = 0;  //
+};
+
+// `exact` is the plan of `program`, made with `options`.
+absl::StatusOr<PaperComparison> CompareWithPaper(const Graph& graph, const Program& program,
+                                                 const PlanResult& exact,
+                                                 const PlannerOptions& options,
+                                                 const DeviceDescription& device);
+
+std::string ToText(const PaperComparison& comparison);
+
+}  // namespace neap::apps

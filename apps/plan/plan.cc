@@ -1,0 +1,176 @@
+// neap plan: plans one training iteration, has the plan verified and says what it will take.
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "apps/cli/device_flag.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/measured_device.h"
+#include "apps/cli/net_flags.h"
+#include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
+#include "apps/cli/planning_flags.h"
+#include "apps/plan/html_report.h"
+#include "apps/plan/plan_report.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/plan/cost_model.h"
+#include "neap/core/plan/timeline.h"
+#include "neap/core/plan/trace.h"
+#include "neap/core/program/program.h"
+#include "neap/core/verifier/verifier.h"
+#include "neap/memory/planner.h"
+#include "neap/memory/policies/policies.h"
+
+namespace neap::apps {
+namespace {
+
+struct PlanFlags {
+  NetFlags net;
+  PlanningFlags planning;
+  std::string accounting = "exact";
+  std::string plan_out;
+  std::string trace_out;
+  std::string report;
+  bool per_step = false;
+  bool json = false;
+
+  void AddTo(FlagSet& flags) {
+    net.AddTo(flags);
+    planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
+    flags.Add("accounting", "NAME", "what counts: what kernels read, or what SuperNeurons counts",
+              OneOf({"exact", "paper"}, &accounting));
+    flags.Add("per-step", "also print time, memory and engine of every step", &per_step);
+    flags.Add("plan-out", "FILE", "write the plan as JSON", Text(&plan_out));
+    flags.Add("trace-out", "FILE", "write the predicted timeline as a Chrome trace",
+              Text(&trace_out));
+    flags.Add("report", "FILE",
+              "write a page for the browser: memory, time, and every tensor's fate", Text(&report));
+    flags.Add("json", "print one JSON object", &json);
+  }
+};
+
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  return std::chrono::duration<double, std::milli>(elapsed).count();
+}
+
+absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags) {
+  const Accounting accounting =
+      flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
+  return BuildProgram(graph, {.accounting = accounting});
+}
+
+absl::StatusOr<PlannerOptions> OptionsFor(const Program& program, const PlanFlags& flags,
+                                          const PlanTarget& target) {
+  PlannerOptions options = flags.planning.Options(target.description, target.kernels);
+  NaturalPeaks peaks;
+  if (flags.planning.budget.percent.has_value()) {
+    ASSIGN_OR_RETURN(peaks,
+                     FindNaturalPeaks(program, options, target.description, target.engines()));
+  }
+  options.budget_bytes = flags.planning.BudgetBytes(peaks);
+  return options;
+}
+
+absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program,
+                                      const PlanFlags& flags, const PlanTarget& target) {
+  ASSIGN_OR_RETURN(const PlannerOptions options, OptionsFor(program, flags, target));
+  PlanReport report = {.placement = options.placement, .accounting = flags.accounting};
+  ASSIGN_OR_RETURN(report.result, MakePlan(program, options, target.description, target.engines()));
+  report.measured_with = MeasuredWith(target, report.result.stats);
+  const auto start = std::chrono::steady_clock::now();
+  RETURN_IF_ERROR(Verify(report.result.plan));
+  RETURN_IF_ERROR(MatchesProgram(report.result.plan, program));
+  report.verify_ms = MillisecondsSince(start);
+  if (program.options.accounting == Accounting::kExact) {
+    ASSIGN_OR_RETURN(report.paper,
+                     CompareWithPaper(graph, program, report.result, options, target.description));
+  }
+  return report;
+}
+
+// Under the paper's accounting every policy, as in its Figure 10; else those that manage nothing or
+// little, beside the plan's own. Some take seconds.
+bool IsCompared(const PlanFlags& flags, std::string_view policy) {
+  return flags.accounting == "paper" || policy == "keep-all" || policy == "liveness";
+}
+
+// The program's plan under other policies, and among them `plan`. Without a budget where that is
+// too small.
+absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const PlanFlags& flags,
+                                                 const Plan& plan, const PlanTarget& target) {
+  PlannerOptions options = flags.planning.Options(target.description, target.kernels);
+  std::vector<Plan> plans;
+  for (const Policy& policy : Policies()) {
+    if (policy.name == plan.policy) {
+      plans.push_back(plan);
+      continue;
+    }
+    if (!IsCompared(flags, policy.name)) continue;
+    options.policy = policy.name;
+    options.budget_bytes = flags.planning.has_budget() ? plan.budget_bytes : kUnlimited;
+    absl::StatusOr<PlanResult> result =
+        MakePlan(program, options, target.description, target.engines());
+    if (absl::IsResourceExhausted(result.status())) {
+      options.budget_bytes = kUnlimited;
+      result = MakePlan(program, options, target.description, target.engines());
+    }
+    RETURN_IF_ERROR(result.status());
+    plans.push_back(std::move(result->plan));
+  }
+  return plans;
+}
+
+absl::Status WriteReport(const PlanFlags& flags, const Program& program, const Plan& plan,
+                         const Timeline& timeline, const PlanTarget& target) {
+  ReportOptions options = {.accounting = flags.accounting,
+                           .has_budget = flags.planning.has_budget()};
+  ASSIGN_OR_RETURN(options.compared, PlansToCompare(program, flags, plan, target));
+  return WriteTextFile(flags.report, HtmlReport(plan, timeline, options));
+}
+
+absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const PlanResult& result,
+                        const PlanTarget& target) {
+  const Plan& plan = result.plan;
+  if (!flags.plan_out.empty()) RETURN_IF_ERROR(WriteTextFile(flags.plan_out, plan.ToJson()));
+  const Timeline timeline = PredictTimeline(plan, result.costs);
+  if (!flags.trace_out.empty()) {
+    RETURN_IF_ERROR(WriteTextFile(flags.trace_out, TimelineTrace(plan, timeline)));
+  }
+  if (flags.report.empty()) return absl::OkStatus();
+  return WriteReport(flags, program, plan, timeline, target);
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
+  PlanFlags given;
+  FlagSet flags(
+      "neap plan NET [flags]",
+      "Plans one training iteration, proves the plan and says what it takes. Needs no GPU.");
+  given.AddTo(flags);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
+  ASSIGN_OR_RETURN(
+      const PlanTarget target,
+      OpenPlanTargetBy(given.planning.kernels, given.planning.device, given.planning.peer));
+  ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given));
+  ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
+  if (!report.measured_with.empty()) PrintOtherVersions(target);
+  RETURN_IF_ERROR(WriteFiles(given, program, report.result, target));
+  if (given.json) {
+    PrintJson(ToJson(report, given.per_step));
+  } else {
+    Print(ToText(report));
+    if (given.per_step) Print(PerStepTable(report.result));
+  }
+  return 0;
+}
+
+}  // namespace neap::apps

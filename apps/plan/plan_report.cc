@@ -1,0 +1,175 @@
+#include "apps/plan/plan_report.h"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/units.h"
+
+namespace neap::apps {
+namespace {
+
+// How far above the sum of live bytes the smallest feasible arena lies.
+double GapPercent(const PlanningStats& stats) {
+  if (stats.placement_lower_bound == 0) return 0;
+  return 100.0 * static_cast<double>(stats.minimum_budget_bytes - stats.placement_lower_bound) /
+         static_cast<double>(stats.placement_lower_bound);
+}
+
+double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
+
+// A compute action: its memory, and the time that the plan counts with.
+struct TimedStep {
+  StepMemory memory;
+  double predicted_ms = 0;
+  bool is_measured = false;
+};
+
+std::vector<TimedStep> TimedSteps(const PlanResult& result) {
+  std::vector<TimedStep> steps;
+  for (StepMemory& memory : MemoryPerStep(result.plan)) {
+    const size_t i = steps.size();
+    steps.push_back(
+        {std::move(memory), result.costs.compute_seconds[i] * 1e3, result.is_measured[i]});
+  }
+  return steps;
+}
+
+Json ToJson(const Plan& plan, const TimedStep& timed) {
+  const StepMemory& memory = timed.memory;
+  const PlanStep& step = plan.steps[memory.step.index()];
+  return {{"step", memory.step.value + 1},
+          {"layer", step.layer},
+          {"phase", Name(step.phase)},
+          {"recompute", memory.recompute},
+          {"predicted_ms", timed.predicted_ms},
+          {"measured", timed.is_measured},
+          {"live_bytes", memory.live_bytes},
+          {"live_activation_bytes", memory.live_activation_bytes},
+          {"live_tensors", memory.live_activations},
+          {"free_bytes", memory.free_bytes},
+          {"workspace_bytes", memory.workspace_bytes},
+          {"host_bytes", memory.host_bytes},
+          {"peer_bytes", memory.peer_bytes},
+          {"engine", memory.engine}};
+}
+
+Json ToJson(const PaperComparison& c) {
+  return {{"peak_activation_bytes", c.paper_bytes},
+          {"peak_step", c.paper_step},
+          {"lower_by_bytes", c.paper_bytes - c.exact_bytes},
+          {"unread_bytes", c.unread_bytes},
+          {"unread", c.unread},
+          {"saved_bytes", c.saved_bytes},
+          {"saved_tensors", c.saved_tensors},
+          {"in_place_bytes", c.in_place_bytes},
+          {"in_place_results", c.in_place_results}};
+}
+
+}  // namespace
+
+Json PlanTotals(const Plan& plan) {
+  return {{"net", plan.net},
+          {"batch", plan.batch},
+          {"dtype", Name(plan.dtype)},
+          {"layout", Name(plan.layout)},
+          {"policy", plan.policy},
+          {"device", plan.device},
+          {"budget_bytes", plan.budget_bytes},
+          {"arena_bytes", plan.arena_bytes},
+          {"peak_bytes", plan.peak_bytes},
+          {"host_peak_bytes", plan.host_peak_bytes},
+          {"peer_peak_bytes", plan.peer_peak_bytes},
+          {"peak_activation_bytes", plan.peak_activation_bytes},
+          {"peak_activation_mib", Mib(plan.peak_activation_bytes)}};
+}
+
+std::string ToText(const PlanReport& report) {
+  const PlanningStats& stats = report.result.stats;
+  std::string text = report.result.plan.Summary();
+  absl::StrAppendFormat(&text, "  minimum budget       %s (%d bytes)\n",
+                        FormatBytes(stats.minimum_budget_bytes), stats.minimum_budget_bytes);
+  absl::StrAppendFormat(&text, "  placement bound      %s; gap %.2f%% (%s)\n",
+                        FormatBytes(stats.placement_lower_bound), GapPercent(stats),
+                        report.placement);
+  absl::StrAppendFormat(&text, "  layer-wise bound     %.3f MiB at step %d; l_peak is %.3f MiB\n",
+                        Mib(stats.layerwise.bytes), stats.layerwise.step.value + 1,
+                        Mib(stats.layerwise.l_peak));
+  absl::StrAppendFormat(&text, "  in-place results     %d\n", stats.in_place_tensors);
+  absl::StrAppendFormat(&text,
+                        "  planning time        engines listed in %.1f ms, planned in %.1f ms\n",
+                        stats.engines_ms, stats.planning_ms);
+  absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %d of %d kernel times measured\n",
+                        report.result.plan.predicted_ms, stats.measured_runs, stats.runs);
+  if (!report.measured_with.empty())
+    absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
+  absl::StrAppendFormat(&text, "  batch's copy         %.3f ms before that\n", stats.batch_copy_ms);
+  absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
+  if (report.paper.has_value()) text += ToText(*report.paper);
+  return text;
+}
+
+Json ToJson(const PlanReport& report, bool per_step) {
+  const Plan& plan = report.result.plan;
+  const PlanningStats& stats = report.result.stats;
+  const std::vector<StepMemory> memory = MemoryPerStep(plan);
+  const StepMemory peak = ActivationPeak(memory).value_or(StepMemory{});
+  Json json = PlanTotals(plan);
+  json["placement"] = report.placement;
+  json["accounting"] = report.accounting;
+  json["peak_step"] = peak.serves.value + 1;
+  json["peak_layer"] = plan.steps.empty() ? "" : plan.steps[peak.serves.index()].layer;
+  json["live_tensors"] = peak.live_activations;
+  json["minimum_budget_bytes"] = stats.minimum_budget_bytes;
+  json["placement_lower_bound_bytes"] = stats.placement_lower_bound;
+  json["placement_gap_percent"] = GapPercent(stats);
+  json["l_peak_bytes"] = stats.layerwise.l_peak;
+  json["layerwise_bound_bytes"] = stats.layerwise.bytes;
+  const Movement movement = TotalMovement(plan);
+  json["extra_forwards"] = movement.extra_forwards;
+  json["offloaded_bytes"] = movement.offloaded_bytes;
+  json["prefetched_bytes"] = movement.prefetched_bytes;
+  json["peer_offloaded_bytes"] = movement.peer_offloaded_bytes;
+  json["peer_prefetched_bytes"] = movement.peer_prefetched_bytes;
+  json["host_pool_bytes"] = stats.host_pool_bytes;
+  json["peer_pool_bytes"] = stats.peer_pool_bytes;
+  json["in_place_results"] = stats.in_place_tensors;
+  json["steps"] = plan.steps.size();
+  json["predicted_ms"] = plan.predicted_ms;
+  json["batch_copy_ms"] = stats.batch_copy_ms;
+  json["measured_runs"] = stats.measured_runs;
+  json["runs"] = stats.runs;
+  json["measured_with"] = report.measured_with.empty() ? Json() : Json(report.measured_with);
+  json["engines_ms"] = stats.engines_ms;
+  json["planning_ms"] = stats.planning_ms;
+  json["verified"] = true;
+  json["verify_ms"] = report.verify_ms;
+  json["plan_hash"] = absl::StrFormat("%016x", plan.Hash());
+  if (report.paper.has_value()) json["paper"] = ToJson(*report.paper);
+  if (!per_step) return json;
+  for (const TimedStep& step : TimedSteps(report.result))
+    json["per_step"].push_back(ToJson(plan, step));
+  return json;
+}
+
+std::string PerStepTable(const PlanResult& result) {
+  std::string table = absl::StrFormat("%6s  %-28s %-15s %10s %-8s %14s %7s %14s %14s  %s\n", "step",
+                                      "layer", "phase", "ms", "by", "live bytes", "tensors",
+                                      "free bytes", "workspace", "engine");
+  for (const TimedStep& timed : TimedSteps(result)) {
+    const StepMemory& memory = timed.memory;
+    const PlanStep& step = result.plan.steps[memory.step.index()];
+    const std::string phase =
+        absl::StrCat(memory.recompute ? "again " : "", std::string(Name(step.phase)));
+    absl::StrAppendFormat(&table, "%6d  %-28s %-15s %10.4f %-8s %14d %7d %14d %14d  %s\n",
+                          memory.step.value + 1, step.layer, phase, timed.predicted_ms,
+                          timed.is_measured ? "measured" : "model", memory.live_bytes,
+                          memory.live_activations, memory.free_bytes, memory.workspace_bytes,
+                          memory.engine);
+  }
+  return table;
+}
+
+}  // namespace neap::apps

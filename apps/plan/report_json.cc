@@ -1,0 +1,158 @@
+#include "apps/plan/report_json.h"
+
+#include <algorithm>
+
+#include "apps/plan/plan_report.h"
+#include "neap/core/plan/tensor_fate.h"
+
+namespace neap::apps {
+namespace {
+
+Json Array() { return Json::array(); }
+
+Json RoleNames() {
+  Json names = Array();
+  for (int role = 0; role < kRoleCount; ++role) names.push_back(Name(static_cast<Role>(role)));
+  return names;
+}
+
+Json StepsJson(const Plan& plan) {
+  Json steps = Array();
+  for (const PlanStep& step : plan.steps) {
+    steps.push_back({{"layer", step.layer}, {"phase", Name(step.phase)}});
+  }
+  return steps;
+}
+
+// One entry per compute action.
+Json RunsJson(const Plan& plan, const Timeline& timeline) {
+  Json runs = Array();
+  const std::vector<StepMemory> memory = MemoryPerStep(plan);
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    if (!std::holds_alternative<ComputeAction>(plan.actions[i])) continue;
+    const StepMemory& run = memory[runs.size()];
+    runs.push_back({{"step", run.step.value},
+                    {"recompute", run.recompute},
+                    {"serves", run.serves.value},
+                    {"live_bytes", run.live_bytes},
+                    {"live_activation_bytes", run.live_activation_bytes},
+                    {"live_tensors", run.live_activations},
+                    {"free_bytes", run.free_bytes},
+                    {"workspace_bytes", run.workspace_bytes},
+                    {"host_bytes", run.host_bytes},
+                    {"peer_bytes", run.peer_bytes},
+                    {"role_bytes", run.role_bytes},
+                    {"engine", run.engine},
+                    {"begin_us", timeline.actions[i].begin_us},
+                    {"end_us", timeline.actions[i].end_us}});
+  }
+  return runs;
+}
+
+Json TransfersJson(const Plan& plan, const Timeline& timeline) {
+  Json transfers = Array();
+  const auto add = [&](const char* op, TensorId tensor, const ActionTime& time) {
+    transfers.push_back({{"op", op},
+                         {"tensor", tensor.value},
+                         {"begin_us", time.begin_us},
+                         {"end_us", time.end_us}});
+  };
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    if (const auto* out = std::get_if<OffloadAction>(&plan.actions[i])) {
+      add("offload", out->tensor, timeline.actions[i]);
+    } else if (const auto* in = std::get_if<PrefetchAction>(&plan.actions[i])) {
+      add("prefetch", in->tensor, timeline.actions[i]);
+    }
+  }
+  return transfers;
+}
+
+Json StallsJson(const Plan& plan, const Timeline& timeline) {
+  Json stalls = Array();
+  for (const Stall& stall : timeline.stalls) {
+    Json tensor = nullptr;
+    if (const auto* out = std::get_if<OffloadAction>(&plan.actions[stall.on])) {
+      tensor = out->tensor.value;
+    } else if (const auto* in = std::get_if<PrefetchAction>(&plan.actions[stall.on])) {
+      tensor = in->tensor.value;
+    }
+    stalls.push_back(
+        {{"begin_us", stall.begin_us}, {"end_us", stall.end_us}, {"tensor", std::move(tensor)}});
+  }
+  return stalls;
+}
+
+// The words that the page filters by.
+Json FateNames(const TensorFate& fate) {
+  Json names = Array();
+  if (!fate.trips.empty()) names.push_back("offloaded");
+  if (!fate.reruns.empty()) names.push_back("rebuilt");
+  if (fate.over) names.push_back("in place");
+  if (fate.trips.empty() && fate.reruns.empty()) names.push_back(fate.is_freed ? "freed" : "kept");
+  return names;
+}
+
+Json TensorJson(const Plan& plan, const TensorFate& fate) {
+  const PlanTensor& tensor = plan.tensors[fate.tensor.index()];
+  Json resident = Array();
+  for (const Interval& interval : fate.resident) {
+    resident.push_back({interval.begin, interval.end});
+  }
+  return {{"name", tensor.name},
+          {"role", Name(tensor.role)},
+          {"shape", tensor.shape.ToString()},
+          {"dtype", Name(tensor.dtype)},
+          {"bytes", tensor.bytes},
+          {"fates", FateNames(fate)},
+          {"story", Explain(plan, fate)},
+          {"resident", std::move(resident)},
+          {"reruns", fate.reruns.size()},
+          {"absent_steps", fate.absent_steps},
+          {"away_steps", fate.away_steps},
+          {"transfer_us", fate.transfer_us},
+          {"stall_us", fate.stall_us},
+          {"recompute_us", fate.recompute_us}};
+}
+
+// Step by step. What is run again counts for the step that it is run again for.
+Json LineJson(const Plan& plan, bool over_budget) {
+  std::vector<int64_t> live_bytes(plan.steps.size());
+  std::vector<int> live_tensors(plan.steps.size());
+  for (const StepMemory& run : MemoryPerStep(plan)) {
+    int64_t& bytes = live_bytes[run.serves.index()];
+    int& tensors = live_tensors[run.serves.index()];
+    bytes = std::max(bytes, run.live_activation_bytes);
+    tensors = std::max(tensors, run.live_activations);
+  }
+  return {{"policy", plan.policy},
+          {"over_budget", over_budget},
+          {"live_bytes", live_bytes},
+          {"live_tensors", live_tensors}};
+}
+
+}  // namespace
+
+Json ReportJson(const Plan& plan, const Timeline& timeline, const ReportOptions& options) {
+  Json header = PlanTotals(plan);
+  header["accounting"] = options.accounting;
+  Json tensors = Array();
+  for (const TensorFate& fate : TensorFates(plan, timeline)) {
+    tensors.push_back(TensorJson(plan, fate));
+  }
+  Json comparison = Array();
+  for (const Plan& compared : options.compared) {
+    const bool over = options.has_budget && compared.peak_bytes > plan.budget_bytes;
+    comparison.push_back(LineJson(compared, over));
+  }
+  return {{"plan", std::move(header)},
+          {"timeline", {{"total_us", timeline.total_us}, {"busy_us", timeline.busy_us}}},
+          {"roles", RoleNames()},
+          {"steps", StepsJson(plan)},
+          {"runs", RunsJson(plan, timeline)},
+          {"transfers", TransfersJson(plan, timeline)},
+          {"stalls", StallsJson(plan, timeline)},
+          {"tensors", std::move(tensors)},
+          {"comparison", std::move(comparison)}};
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,266 @@
+// neap profile: measures how long each engine of each of a network's steps takes, for plans to
+// choose by.
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "apps/cli/device_flag.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/kernel_flags.h"
+#include "apps/cli/measured_device.h"
+#include "apps/cli/measuring_flags.h"
+#include "apps/cli/net_flags.h"
+#include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
+#include "apps/cli/progress.h"
+#include "apps/profile/engine_list.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/program/program.h"
+#include "neap/layers/profile/profile_steps.h"
+#include "neap/layers/profile/profiler.h"
+
+namespace neap::apps {
+namespace {
+
+struct ProfileCommand {
+  NetFlags net;
+  MeasuringFlags measuring;
+  std::optional<int64_t> workspace_limit_bytes;
+  std::vector<std::string> merged;
+  std::string csv_path;
+  bool list = false;
+  bool json = false;
+};
+
+void AddFlags(ProfileCommand& command, FlagSet& flags) {
+  flags.OptionalPositional("NET", kNetHelp, &command.net.name);
+  command.net.AddSizesTo(flags);
+  command.measuring.AddTo(flags, "with --list also h200");
+  flags.Add("workspace-limit", "BYTES", "engines that want more are left out (2GiB)",
+            ReadBytes(&command.workspace_limit_bytes));
+  flags.Add("again",
+            "measure engines again that were measured before, on a busy machine say; the new times "
+            "take the place of the old",
+            &command.measuring.options.again);
+  flags.Add("retry-failed", "measure engines again that did not build or run before",
+            &command.measuring.options.retry_failed);
+  flags.Add("merge", "FILE", "first take over another database's measurements",
+            Texts(&command.merged));
+  flags.Add("list",
+            "measure and merge nothing: print the engines of each step, with the times that the "
+            "database has",
+            &command.list);
+  flags.Add("csv", "FILE", "at last write all measurements, or the list, as a table",
+            Text(&command.csv_path));
+  flags.Add("json", "print one JSON object", &command.json);
+}
+
+struct Result {
+  int64_t merged_rows = 0;
+  int64_t steps = 0, steps_done = 0;            // fewer after Ctrl-C
+  int64_t measured = 0, known = 0, failed = 0;  // engines
+  std::optional<int64_t> wide_spreads = {};     // absent where there is one sample of each
+
+  bool is_whole() const { return steps_done == steps; }
+};
+
+// Those of a session: of training, and of evaluation.
+absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command) {
+  ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
+  std::vector<Program> programs;
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    ASSIGN_OR_RETURN(Program program, BuildProgram(graph, {.mode = mode}));
+    programs.push_back(std::move(program));
+  }
+  return programs;
+}
+
+absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& database,
+                     Result& result) {
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command));
+  std::vector<StepSignature> kernels;
+  for (const Program& program : programs) {
+    const std::vector<StepSignature> more = KernelsOf(program);
+    kernels.insert(kernels.end(), more.begin(), more.end());
+  }
+  ProfileOptions options = command.measuring.options;
+  if (command.workspace_limit_bytes.has_value())
+    options.workspace_limit_bytes = *command.workspace_limit_bytes;
+  ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(kernels, options, device, database));
+  RETURN_IF_ERROR(MeasureAll(profiler, command.net.name));
+  result.steps = profiler.total();
+  result.steps_done = profiler.done();
+  result.measured = profiler.measured();
+  result.known = profiler.known();
+  result.failed = profiler.failed();
+  if (options.samples > 1) result.wide_spreads = profiler.wide_spreads();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlanTarget> OpenListed(const std::string& device) {
+  if (!device.empty()) return OpenPlanTarget(device, "");
+  PlanTarget target;
+  ASSIGN_OR_RETURN(target.device, OpenDevice(""));
+  target.description = target.device->description();
+  return target;
+}
+
+// Errors: NOT_FOUND where there is no such file, or no place where it could be.
+absl::StatusOr<ProfileDatabase> OpenListedTimes(const std::string& database,
+                                                const ProfiledDevice& device) {
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
+  return ProfileDatabase::OpenToRead(path, device);
+}
+
+// Of a device whose library is not here, the engines that were measured.
+absl::StatusOr<EngineList> List(ProfileCommand& command) {
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command));
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenListed(command.measuring.device));
+  EngineList list = {.net = command.net.name,
+                     .device = {target.description.name, target.engines().Versions()}};
+  EngineSource source = {.catalog = &target.engines()};
+  if (target.device == nullptr && list.device.versions.empty()) {
+    const absl::StatusOr<MeasuredDevice> measured =
+        OpenMeasuredDevice(command.measuring.database, target.name);
+    if (measured.ok()) {
+      list.device = measured->device;
+      source.catalog = nullptr;
+    } else if (!absl::IsNotFound(measured.status())) {
+      return measured.status();
+    }
+  }
+  absl::StatusOr<ProfileDatabase> database =
+      OpenListedTimes(command.measuring.database, list.device);
+  if (database.ok()) {
+    list.database = database->path();
+    source.database = &*database;
+  } else if (command.measuring.database.empty() && absl::IsNotFound(database.status())) {
+    absl::FPrintF(stderr, "neap: listing without times: %s\n",
+                  std::string(database.status().message()));
+  } else {
+    return database.status();
+  }
+  ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, source));
+  return list;
+}
+
+absl::StatusOr<int> RunList(ProfileCommand& command) {
+  if (command.net.name.empty()) return BadUsage("--list: of which network?");
+  if (!command.merged.empty()) return BadUsage("--list only reads: --merge without it first");
+  ASSIGN_OR_RETURN(const EngineList list, List(command));
+  command.json ? PrintJson(ToJson(list)) : Print(ToText(list));
+  if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(list)));
+  return 0;
+}
+
+// How far new measurements are to be trusted; empty where there is nothing to say.
+std::string SpreadText(const Result& result) {
+  if (result.measured == 0 || result.wide_spreads == 0) return "";
+  if (!result.wide_spreads.has_value())
+    return "the new ones are of one sample each, so their spread is not known\n";
+  return absl::StrFormat("%d of the new ones have a spread above %.0f%%; --again measures again\n",
+                         *result.wide_spreads, kWideSpread * 100);
+}
+
+void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
+                 const ProfileCounts& counts, const Result& result) {
+  if (command.json) {
+    return PrintJson(
+        {{"database", database.path()},
+         {"device", database.device().name},
+         {"versions", database.device().versions},
+         {"measured", result.measured},
+         {"known", result.known},
+         {"failed", result.failed},
+         {"wide_spreads", result.wide_spreads.has_value() ? Json(*result.wide_spreads) : Json()},
+         {"merged", result.merged_rows},
+         {"interrupted", !result.is_whole()},
+         {"steps", result.steps},
+         {"steps_done", result.steps_done},
+         {"operations", counts.operations},
+         {"rows", counts.rows}});
+  }
+  Print(absl::StrFormat("%s: %d measurements of %d operations on %s (%s); %d new, %d merged\n",
+                        database.path(), counts.measured, counts.operations, database.device().name,
+                        database.device().versions, result.measured, result.merged_rows));
+  Print(SpreadText(result));
+  if (result.failed > 0) {
+    Print(
+        absl::StrFormat("%d engines did not run; the database says why (--csv)\n", result.failed));
+  }
+  if (!result.is_whole()) {
+    Print(InterruptedText(result.steps_done, result.steps, "steps") +
+          "; started again, it goes on where it was\n");
+  }
+}
+
+absl::Status MergeAll(const ProfileCommand& command, ProfileDatabase& database, Result& result) {
+  for (const std::string& path : command.merged) {
+    ASSIGN_OR_RETURN(const int64_t rows, database.Merge(path));
+    result.merged_rows += rows;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> RunMeasuring(ProfileCommand& command) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
+  ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
+                                                         device->description(), device->backend()));
+  const NoticePrinter notices(database);
+  Result result;
+  RETURN_IF_ERROR(MergeAll(command, database, result));
+  RETURN_IF_ERROR(Profile(command, *device, database, result));
+  if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));
+  ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
+  PrintResult(command, database, counts, result);
+  return result.is_whole() ? 0 : InterruptedExitCode();
+}
+
+// What has to do with no device: merging, and writing a table.
+absl::StatusOr<int> RunOnFiles(const ProfileCommand& command) {
+  ASSIGN_OR_RETURN(const std::string path, ProfilePath(command.measuring.database));
+  ASSIGN_OR_RETURN(ProfileDatabase database, command.merged.empty()
+                                                 ? ProfileDatabase::OpenToRead(path, {})
+                                                 : ProfileDatabase::Open(path, {}));
+  const NoticePrinter notices(database);
+  Result result;
+  RETURN_IF_ERROR(MergeAll(command, database, result));
+  if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));
+  ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
+  if (command.json) {
+    PrintJson(
+        {{"database", database.path()}, {"merged", result.merged_rows}, {"rows", counts.rows}});
+  } else {
+    Print(absl::StrFormat("%s: %d rows of all devices; %d merged\n", database.path(), counts.rows,
+                          result.merged_rows));
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
+  ProfileCommand command;
+  FlagSet flags(
+      "neap profile [NET] [flags]",
+      "Measures how long each engine of each step of training and evaluating a network takes on a "
+      "device,\nfor plans to choose by. What was measured is kept and not measured again, so that "
+      "an interrupted profile\ngoes on where it was.");
+  AddFlags(command, flags);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  if (command.list) return RunList(command);
+  if (!command.net.name.empty()) return RunMeasuring(command);
+  if (!command.merged.empty() || !command.csv_path.empty()) return RunOnFiles(command);
+  return BadUsage("nothing to do: name a network, --merge or --csv");
+}
+
+}  // namespace neap::apps

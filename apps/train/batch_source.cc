@@ -1,0 +1,67 @@
+#include "apps/train/batch_source.h"
+
+#include <bit>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "neap/core/base/file.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::apps {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are read as they lie");
+
+template <typename T>
+absl::Status ReadArray(const ReadableFile& file, int64_t offset, std::vector<T>& values) {
+  return file.ReadAt(offset, absl::MakeSpan(reinterpret_cast<std::byte*>(values.data()),
+                                            values.size() * sizeof(T)));
+}
+
+}  // namespace
+
+NetInput InputOf(const Program& program) {
+  const Shape& images = program.tensor(program.images).spec.shape;
+  NetInput input = {.batch = images.n(),
+                    .image = {images.c(), images.h(), images.w()},
+                    .labels = program.tensor(program.labels).spec.elements() / images.n()};
+  for (const Step& step : program.steps) {  // the loss reads what the network puts out
+    if (step.phase != Phase::kForward) continue;
+    for (const Use& use : step.reads) {
+      if (use.tensor == program.labels)
+        input.classes = program.tensor(step.reads[0].tensor).spec.shape.c();
+    }
+  }
+  return input;
+}
+
+absl::StatusOr<const Batch*> LoadedBatches::Next() {
+  ASSIGN_OR_RETURN(batch_, loader_->Next());
+  return &batch_;
+}
+
+absl::StatusOr<Batch> ReadBatchFile(const std::string& path, int64_t size, const ImageShape& shape,
+                                    int64_t labels, int64_t classes) {
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
+  const int64_t image_bytes = 4 * size * shape.elements();
+  const int64_t label_bytes = 4 * size * labels;
+  if (file.size_bytes() != image_bytes + label_bytes) {
+    return file.Corrupt(file.size_bytes(), absl::StrCat("the file ends here; ", size, " images of ",
+                                                        ToString(shape), " and their labels take ",
+                                                        image_bytes + label_bytes, " bytes"));
+  }
+  Batch batch = {.images = std::vector<float>(static_cast<size_t>(size * shape.elements())),
+                 .labels = std::vector<int32_t>(static_cast<size_t>(size * labels)),
+                 .size = size};
+  RETURN_IF_ERROR(ReadArray(file, 0, batch.images));
+  RETURN_IF_ERROR(ReadArray(file, image_bytes, batch.labels));
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    if (batch.labels[i] >= 0 && batch.labels[i] < classes) continue;
+    return file.Corrupt(image_bytes + 4 * static_cast<int64_t>(i),
+                        absl::StrCat("label ", batch.labels[i], " of ", classes, " classes"));
+  }
+  return batch;
+}
+
+}  // namespace neap::apps

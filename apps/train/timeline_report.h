@@ -1,0 +1,34 @@
+// What two timelines of a plan have in common and what not: the one that was predicted, and that of
+// a step which was timed.
+//
+//   timed step 11         predicted      measured
+//     total                 205.3 ms      216.7 ms
+//     d2h runs              102.7 ms      103.2 ms   ...
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "apps/cli/output.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/plan/timeline.h"
+
+namespace neap::apps {
+
+struct TimelineTotals {
+  Timeline timeline = {};
+  Overlap overlap = {};
+};
+
+struct TimelineComparison {
+  int64_t step = 0;  // that was timed, from 1
+  TimelineTotals predicted = {}, measured = {};
+};
+
+TimelineComparison CompareTimelines(const Plan& plan, int64_t step, Timeline predicted,
+                                    Timeline measured);
+// Some lines for a person, without what did not happen.
+std::string ToText(const TimelineComparison& comparison);
+Json ToJson(const TimelineComparison& comparison);
+
+}  // namespace neap::apps

@@ -1,0 +1,221 @@
+// neap train: trains a network under a byte budget.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "apps/cli/device_flag.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
+#include "apps/train/batch_source.h"
+#include "apps/train/evaluation.h"
+#include "apps/train/timeline_report.h"
+#include "apps/train/train_flags.h"
+#include "apps/train/train_report.h"
+#include "apps/train/training_loop.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/plan/cost_model.h"
+#include "neap/core/plan/timeline.h"
+#include "neap/core/plan/trace.h"
+#include "neap/core/program/program.h"
+#include "neap/core/run/session.h"
+#include "neap/layers/cuda/cuda_device.h"
+
+namespace neap::apps {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const TrainFlags& flags, const NetInput& input,
+                                                   Split split) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                   OpenDataset(flags.batches.data, {.split = split,
+                                                    .shape = input.image,
+                                                    .label_pixels = input.labels > 1,
+                                                    .classes = input.classes}));
+  if (dataset->classes() <= input.classes) return dataset;
+  return absl::InvalidArgumentError(absl::StrCat(flags.batches.data, " has ", dataset->classes(),
+                                                 " classes, the network tells ", input.classes,
+                                                 " apart; use --classes ", dataset->classes()));
+}
+
+LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const NetInput& input,
+                               const Session& session) {
+  LoaderOptions options = {
+      .batch = input.batch, .seed = session.seed(), .first_step = session.step()};
+  if (flags.batches.augment) {
+    options.shift = std::max<int64_t>(1, std::min(input.image.h, input.image.w) / 8);
+    options.flip = absl::StartsWith(flags.batches.data, "cifar");
+  }
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags,
+                                                         const NetInput& input,
+                                                         const Dataset* dataset,
+                                                         const Session& session) {
+  if (dataset == nullptr) {
+    ASSIGN_OR_RETURN(Batch batch, ReadBatchFile(flags.batches.batch_file, input.batch, input.image,
+                                                input.labels, input.classes));
+    return std::make_unique<RepeatedBatch>(std::move(batch));
+  }
+  const LoaderOptions options = LoaderOptionsFor(flags, input, session);
+  if (flags.batches.repeat) {
+    ASSIGN_OR_RETURN(Batch batch, BatchOfStep(*dataset, options, 0));
+    return std::make_unique<RepeatedBatch>(std::move(batch));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader, Loader::Create(*dataset, options));
+  return std::make_unique<LoadedBatches>(std::move(loader));
+}
+
+absl::Status LoadState(const FileFlags& files, Session& session) {
+  if (!files.resume.empty()) {
+    RETURN_IF_ERROR(session.Load(files.resume));
+    if (session.step() > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(files.resume, " holds weights but no step to resume from; use --weights-in"));
+  }
+  if (files.weights_in.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(session.Load(files.weights_in));
+  if (session.step() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(files.weights_in, " is a checkpoint of step ",
+                                                 session.step(), "; use --resume"));
+}
+
+// What a GPU's driver sees of this process. The libraries load code when a kernel first runs, so
+// what is theirs is measured after the first step; whatever appears later is nobody's.
+class MemoryAccount {
+ public:
+  explicit MemoryAccount(Device& device) : cuda_(dynamic_cast<CudaDevice*>(&device)) {}
+
+  void AfterStep() {
+    if (cuda_ == nullptr || measured_) return;
+    measured_ = true;
+    status_ = cuda_->MeasureLibraryBytes();
+  }
+  // Null on other devices, and where nothing was trained.
+  absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory) const {
+    if (!measured_) return std::nullopt;
+    RETURN_IF_ERROR(status_);
+    ASSIGN_OR_RETURN(const int64_t used, cuda_->UsedBytes());
+    const int64_t arena = RoundUp(memory.arena_bytes, CudaDevice::kPageBytes);
+    return DeviceMemory{.library_bytes = cuda_->library_bytes(),
+                        .used_bytes = used,
+                        .unaccounted_bytes = used - arena - cuda_->library_bytes()};
+  }
+
+ private:
+  CudaDevice* cuda_;
+  bool measured_ = false;
+  absl::Status status_;
+};
+
+// One run, from the network to the summary.
+class Training {
+ public:
+  Training(const TrainFlags& flags, const Graph& graph, Device& device)
+      : flags_(flags), graph_(graph), device_(device) {}
+
+  absl::StatusOr<int> Run() {
+    ASSIGN_OR_RETURN(const Program program, BuildProgram(graph_, {.sgd = flags_.sgd}));
+    input_ = InputOf(program);
+    if (flags_.batches.batch_file.empty()) {
+      ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_, input_, Split::kTrain));
+    }
+    if (flags_.evaluate) {
+      ASSIGN_OR_RETURN(test_, OpenSplit(flags_, input_, Split::kTest));
+    }
+    last_step_ = flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), input_.batch);
+
+    ASSIGN_OR_RETURN(const KernelOptions kernels,
+                     flags_.planning.kernels.Options(device_.description(), device_.backend()));
+    PlannerOptions options = flags_.planning.Options(device_.description(), kernels);
+    ASSIGN_OR_RETURN(const NaturalPeaks peaks,
+                     FindNaturalPeaks(program, options, device_.description(), device_.backend()));
+    options.budget_bytes = flags_.planning.BudgetBytes(peaks);
+    ASSIGN_OR_RETURN(Session session,
+                     Session::Create(graph_, device_, options, flags_.Options(last_step_)));
+    RETURN_IF_ERROR(LoadState(flags_.files, session));
+    TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), last_step_);
+    report.Begin(peaks, options, session.plan());
+    return TrainAndReport(session, report);
+  }
+
+ private:
+  absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report) const {
+    ASSIGN_OR_RETURN(const std::optional<int64_t> timed_step,
+                     flags_.StepToTime(session.step(), last_step_));
+    ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
+                     OpenBatches(flags_, input_, dataset_.get(), session));
+    const TrainingLoopOptions options = {.last_step = last_step_,
+                                         .save = flags_.files.save,
+                                         .save_every = flags_.files.save_every.value_or(0),
+                                         .timed_step = timed_step};
+    TrainSummary summary;
+    MemoryAccount account(device_);
+    ASSIGN_OR_RETURN(summary.end, Train(session, *batches, options,
+                                        [&](const StepResult& result, const StepTimes& times) {
+                                          account.AfterStep();
+                                          report.Step(result, times);
+                                        }));
+    const PlanningStats& planning = session.planning();
+    summary.predicted = {.seconds = (session.plan().predicted_ms + planning.batch_copy_ms) * 1e-3,
+                         .runs = planning.runs,
+                         .measured_runs = planning.measured_runs,
+                         .reads_times = flags_.planning.kernels.reads_database()};
+    summary.memory = session.memory();
+    ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
+    ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
+    if (!flags_.files.weights_out.empty())
+      RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out));
+    if (test_ != nullptr && !summary.end.interrupted) {
+      ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch));
+      summary.end.interrupted = !summary.accuracy.has_value();
+    }
+    report.End(summary);
+    return summary.end.interrupted ? InterruptedExitCode() : 0;
+  }
+
+  // Nothing where no step was timed.
+  absl::StatusOr<std::optional<TimelineComparison>> TraceTimedStep(const Session& session,
+                                                                   const TrainingEnd& end) const {
+    if (!end.timed.has_value()) return std::nullopt;
+    const Plan& plan = session.plan();
+    const Timeline& measured = end.timed->timeline;
+    RETURN_IF_ERROR(WriteTextFile(flags_.files.trace_out, TimelineTrace(plan, measured)));
+    return CompareTimelines(plan, end.timed->result.step + 1, session.predicted(), measured);
+  }
+
+  const TrainFlags& flags_;
+  const Graph& graph_;
+  Device& device_;
+  NetInput input_;
+  std::unique_ptr<Dataset> dataset_;  // null: --batch-file
+  std::unique_ptr<Dataset> test_;     // null: no evaluation
+  int64_t last_step_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
+  TrainFlags given;
+  FlagSet flags(
+      "neap train NET [flags]",
+      "Trains a network inside one planned and verified arena of at most the budget's bytes.");
+  given.AddTo(flags);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  RETURN_IF_ERROR(given.Check());
+  ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                   OpenDevice(given.planning.device, given.planning.peer));
+  WatchForInterrupt();
+  return Training(given, graph, *device).Run();
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,123 @@
+#include "apps/train/train_flags.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "apps/cli/outcome.h"
+#include "apps/train/training_loop.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr int64_t kMostSteps = std::numeric_limits<int32_t>::max();
+constexpr int64_t kDefaultSteps = 100;
+
+void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
+  flags.Add("data", "SPEC", "synthetic, idx:DIR, cifar10:DIR or cifar100:DIR", Text(&batches.data));
+  flags.Add("batch-file", "FILE",
+            "train on this one batch: raw little-endian fp32 images (NCHW), then int32 labels",
+            Text(&batches.batch_file));
+  flags.Add("repeat-batch", "train on the first batch again and again, for timing",
+            &batches.repeat);
+  flags.Add("augment", "shift images by up to an eighth; mirror CIFAR's", &batches.augment);
+}
+
+void AddRateFlags(FlagSet& flags, RateFlags& rate, Sgd& sgd) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  flags.Add("lr", "X", "learning rate", Real(0, kMost, &rate.base));
+  flags.Add("lr-schedule", "NAME", "how it falls",
+            OneOf({"constant", "step", "cosine"}, &rate.schedule));
+  flags.Add("lr-period", "N",
+            "step: a tenth after every N steps (a third of all); cosine: to 0 in N steps (all)",
+            Integer(1, kMostSteps, &rate.period_steps));
+  flags.Add("warmup", "N", "steps over which the rate first rises",
+            Integer(0, kMostSteps, &rate.warmup_steps));
+  flags.Add("momentum", "X", "of stochastic gradient descent", Real(0, 1, &sgd.momentum));
+  flags.Add("weight-decay", "X", "of stochastic gradient descent", Real(0, 1, &sgd.weight_decay));
+}
+
+void AddFileFlags(FlagSet& flags, FileFlags& files) {
+  flags.Add("save", "FILE", "write a checkpoint at the end, and when interrupted",
+            Text(&files.save));
+  flags.Add("save-every", "N", "also every N steps", Integer(1, kMostSteps, &files.save_every));
+  flags.Add("resume", "FILE",
+            "continue from a checkpoint; bit for bit with the same flags and measured times",
+            Text(&files.resume));
+  flags.Add("weights-in", "FILE", "start from these weights (safetensors)",
+            Text(&files.weights_in));
+  flags.Add("weights-out", "FILE", "write the weights alone at the end", Text(&files.weights_out));
+  flags.Add("trace-out", "FILE",
+            absl::StrCat("time step ", StepTimes::kWarmupSteps + 1,
+                         " of this run (its last, if there are fewer) and write what each stream "
+                         "did as a Chrome trace"),
+            Text(&files.trace_out));
+}
+
+}  // namespace
+
+void TrainFlags::AddTo(FlagSet& flags) {
+  net.AddTo(flags);
+  planning.AddTo(flags, "cpu or cuda:N (cuda:0 if there is one, else cpu)");
+  AddBatchFlags(flags, batches);
+  flags.Add("steps", "N", "train until step N, steps before --resume included (100)",
+            Integer(1, kMostSteps, &steps));
+  flags.Add("epochs", "N", "train for N times the dataset instead",
+            Integer(1, kMostSteps, &epochs));
+  AddRateFlags(flags, rate, sgd);
+  flags.Add("seed", "N", "of first weights, order, augmentation and dropout",
+            Integer(0, std::numeric_limits<int64_t>::max(), &seed));
+  AddFileFlags(flags, files);
+  flags.Add("eval", "report the accuracy on the test split at the end", &evaluate);
+  flags.Add("log-every", "N", "steps from one line to the next (a twentieth of all)",
+            Integer(1, kMostSteps, &log_every));
+  flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);
+}
+
+absl::Status TrainFlags::Check() const {
+  if (steps.has_value() && epochs.has_value())
+    return BadUsage("--steps and --epochs exclude each other");
+  if (epochs.has_value() && !batches.batch_file.empty())
+    return BadUsage("--batch-file has no epochs; use --steps");
+  if (!files.resume.empty() && !files.weights_in.empty()) {
+    return BadUsage("--resume and --weights-in exclude each other");
+  }
+  if (files.save_every.has_value() && files.save.empty())
+    return BadUsage("--save-every needs --save FILE");
+  if (evaluate && !batches.batch_file.empty())
+    return BadUsage("--batch-file has no test split for --eval");
+  return absl::OkStatus();
+}
+
+int64_t TrainFlags::LastStep(int64_t images, int64_t batch) const {
+  if (!epochs.has_value()) return steps.value_or(kDefaultSteps);
+  const double exact =
+      static_cast<double>(*epochs) * static_cast<double>(images) / static_cast<double>(batch);
+  return std::clamp<int64_t>(static_cast<int64_t>(exact), 1, kMostSteps);
+}
+
+absl::StatusOr<std::optional<int64_t>> TrainFlags::StepToTime(int64_t first_step,
+                                                              int64_t last_step) const {
+  if (files.trace_out.empty()) return std::nullopt;
+  if (first_step < last_step) return std::min(first_step + StepTimes::kWarmupSteps, last_step - 1);
+  return BadUsage(absl::StrCat("--trace-out has no step to time: ", first_step, " of ", last_step,
+                               " steps are taken"));
+}
+
+LearningRate TrainFlags::Rate(int64_t last_step) const {
+  LearningRate result = {.base = rate.base, .warmup_steps = rate.warmup_steps};
+  if (rate.schedule == "step") {
+    result.decay = LearningRate::Decay::kStep;
+    result.period_steps = rate.period_steps.value_or(std::max<int64_t>(1, last_step / 3));
+  } else if (rate.schedule == "cosine") {
+    result.decay = LearningRate::Decay::kCosine;
+    result.period_steps = rate.period_steps.value_or(last_step);
+  }
+  return result;
+}
+
+TrainingOptions TrainFlags::Options(int64_t last_step) const {
+  return {.sgd = sgd, .learning_rate = Rate(last_step), .seed = static_cast<uint64_t>(seed)};
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,69 @@
+// The flags of `neap train`, and what they mean once the network is known.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/net_flags.h"
+#include "apps/cli/planning_flags.h"
+#include "neap/core/run/learning_rate.h"
+#include "neap/core/run/session.h"
+#include "neap/core/step/sgd.h"
+
+namespace neap::apps {
+
+struct BatchFlags {
+  std::string data = "synthetic";
+  std::string batch_file;  // instead of data
+  bool repeat = false;     // the first batch again and again
+  bool augment = false;
+};
+
+struct RateFlags {
+  float base = 0.01F;
+  std::string schedule = "constant";
+  int64_t warmup_steps = 0;
+  std::optional<int64_t> period_steps = {};
+};
+
+struct FileFlags {
+  std::string save;
+  std::optional<int64_t> save_every = {};
+  std::string resume;
+  std::string weights_in;
+  std::string weights_out;
+  std::string trace_out;
+};
+
+struct TrainFlags {
+  NetFlags net;
+  PlanningFlags planning;
+  BatchFlags batches;
+  RateFlags rate;
+  FileFlags files;
+  Sgd sgd;
+  std::optional<int64_t> steps = {};
+  std::optional<int64_t> epochs = {};
+  int64_t seed = 1;
+  std::optional<int64_t> log_every = {};
+  bool evaluate = false;
+  bool json = false;
+
+  // The flags refer to this object, which must stay where it is.
+  void AddTo(FlagSet& flags);
+  // Errors: BadUsage() for flags that contradict each other.
+  absl::Status Check() const;
+
+  // Steps in all: --steps, or --epochs of a dataset of `images`; 100 without either.
+  int64_t LastStep(int64_t images, int64_t batch) const;
+  // Of the steps from `first_step` on, the one after the warm-up, or the last if there are fewer.
+  // Nothing without --trace-out. Errors: BadUsage() if no step is left.
+  absl::StatusOr<std::optional<int64_t>> StepToTime(int64_t first_step, int64_t last_step) const;
+  LearningRate Rate(int64_t last_step) const;
+  TrainingOptions Options(int64_t last_step) const;
+};
+
+}  // namespace neap::apps

@@ -1,0 +1,203 @@
+#include "apps/train/train_report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/cli/output.h"
+#include "neap/core/base/units.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr int64_t kLines = 20;
+
+double PerSecond(int64_t images, double seconds) {
+  return seconds > 0 ? static_cast<double>(images) / seconds : 0;
+}
+
+// Nothing where nothing was trained, and so nothing measured.
+std::optional<bool> PeaksAgree(const TrainSummary& summary) {
+  if (summary.end.steps == 0) return std::nullopt;
+  return summary.memory.measured_peak_bytes == summary.memory.predicted_peak_bytes;
+}
+
+// How far the prediction was from the median step.
+std::string PredictionText(int64_t batch, const TrainSummary& summary) {
+  const PredictedStep& predicted = summary.predicted;
+  if (predicted.seconds == 0) return "";
+  const double measured_seconds = summary.end.times.MedianSeconds();
+  const bool has_more = predicted.reads_times && predicted.measured_runs < predicted.runs;
+  return absl::StrFormat(
+      "\n  predicted        %.1f images/s (%+.1f%%); %d of %d kernel times measured%s",
+      PerSecond(batch, predicted.seconds), 100 * (measured_seconds / predicted.seconds - 1),
+      predicted.measured_runs, predicted.runs, has_more ? " (neap profile measures)" : "");
+}
+
+std::string MemoryText(const TrainSummary& summary) {
+  const MemoryUse& memory = summary.memory;
+  std::string text =
+      absl::StrFormat("  predicted peak   %14d bytes\n", memory.predicted_peak_bytes);
+  if (const std::optional<bool> agree = PeaksAgree(summary)) {
+    absl::StrAppendFormat(&text, "  measured peak    %14d bytes  %s\n", memory.measured_peak_bytes,
+                          *agree ? "(equal)" : "(NOT EQUAL)");
+  }
+  absl::StrAppendFormat(&text, "  arena            %14d bytes\n", memory.arena_bytes);
+  if (!summary.device.has_value()) return text;
+  absl::StrAppendFormat(&text,
+                        "  libraries' own   %14d bytes\n  used, driver     %14d bytes\n"
+                        "  unaccounted      %14d bytes\n",
+                        summary.device->library_bytes, summary.device->used_bytes,
+                        summary.device->unaccounted_bytes);
+  return text;
+}
+
+}  // namespace
+
+TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every, int64_t last_step)
+    : batch_(plan.batch),
+      arena_bytes_(plan.arena_bytes),
+      json_(json),
+      terminal_(isatty(STDOUT_FILENO) == 1),
+      log_every_(log_every > 0 ? log_every : std::max<int64_t>(1, last_step / kLines)),
+      last_step_(last_step) {}
+
+void TrainReport::Begin(const NaturalPeaks& peaks, const PlannerOptions& options,
+                        const Plan& plan) const {
+  const bool limited = options.budget_bytes != kUnlimited;
+  if (json_) {
+    PrintJson({{"event", "begin"},
+               {"net", plan.net},
+               {"batch", plan.batch},
+               {"policy", plan.policy},
+               {"device", plan.device},
+               {"natural_peak_bytes", peaks.keep_all_bytes},
+               {"liveness_peak_bytes", peaks.liveness_bytes},
+               {"budget_bytes", limited ? Json(options.budget_bytes) : Json()},
+               {"predicted_peak_bytes", plan.peak_bytes}});
+    return;
+  }
+  std::string text = absl::StrFormat("%s, batch %d, policy %s, on %s\n", plan.net, plan.batch,
+                                     plan.policy, plan.device);
+  const auto line = [&text](const char* label, int64_t bytes, const std::string& note) {
+    absl::StrAppendFormat(&text, "  %-16s %14d bytes  %12s  %s\n", label, bytes, FormatBytes(bytes),
+                          note);
+  };
+  line("natural peak", peaks.keep_all_bytes, "(unmanaged: every tensor keeps its bytes)");
+  line("liveness peak", peaks.liveness_bytes, "(bytes are free after the last use)");
+  if (limited) {
+    const double percent = 100.0 * static_cast<double>(options.budget_bytes) /
+                           static_cast<double>(peaks.keep_all_bytes);
+    line("budget", options.budget_bytes, absl::StrFormat("(%.1f%% of the natural peak)", percent));
+  } else {
+    absl::StrAppendFormat(&text, "  %-16s %14s\n", "budget", "unlimited");
+  }
+  line("predicted peak", plan.peak_bytes, "");
+  Print(text);
+  std::fflush(stdout);
+}
+
+bool TrainReport::IsDue(int64_t step) const {
+  return step == 1 || step == last_step_ || step % log_every_ == 0;
+}
+
+void TrainReport::Line(const StepResult& result, double images_per_second) {
+  const bool overwrite = terminal_ && !json_;
+  Print(absl::StrFormat("%sstep %d/%d  loss %.9g  %.1f images/s  arena %s%s",
+                        overwrite ? "\r\x1b[K" : "", result.step + 1, last_step_, result.loss,
+                        images_per_second, FormatBytes(arena_bytes_), overwrite ? "" : "\n"));
+  std::fflush(stdout);
+  line_open_ = overwrite;
+}
+
+void TrainReport::Step(const StepResult& result, const StepTimes& times) {
+  constexpr auto kFrame = std::chrono::milliseconds(100);
+  const int64_t step = result.step + 1;
+  const auto now = std::chrono::steady_clock::now();
+  const bool due = terminal_ && !json_ ? now - drawn_ >= kFrame || step == last_step_ : IsDue(step);
+  if (!due) return;
+  drawn_ = now;
+  const double images_per_second = PerSecond(batch_, times.RecentSeconds());
+  if (!json_) return Line(result, images_per_second);
+  PrintJson({{"event", "step"},
+             {"step", step},
+             {"loss", result.loss},
+             {"loss_text", absl::StrFormat("%.9g", result.loss)},
+             {"correct", result.correct},
+             {"images_per_second", images_per_second},
+             {"arena_bytes", arena_bytes_}});
+}
+
+void TrainReport::EndLine() {
+  if (line_open_) Print("\n");
+  std::fflush(stdout);
+  line_open_ = false;
+}
+
+void TrainReport::End(const TrainSummary& summary) {
+  EndLine();
+  json_ ? EndJson(summary) : EndText(summary);
+}
+
+void TrainReport::EndJson(const TrainSummary& summary) const {
+  const TrainingEnd& end = summary.end;
+  Json json = {{"event", "end"},
+               {"steps", end.steps},
+               {"step", end.last.step + 1},
+               {"loss", end.last.loss},
+               {"loss_text", absl::StrFormat("%.9g", end.last.loss)},
+               {"interrupted", end.interrupted},
+               {"images_per_second", PerSecond(batch_, end.times.MedianSeconds())},
+               {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},
+               {"predicted_images_per_second", PerSecond(batch_, summary.predicted.seconds)},
+               {"runs", summary.predicted.runs},
+               {"measured_runs", summary.predicted.measured_runs},
+               {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
+               {"measured_peak_bytes", summary.memory.measured_peak_bytes},
+               {"arena_bytes", summary.memory.arena_bytes}};
+  if (const std::optional<bool> agree = PeaksAgree(summary)) json["peaks_equal"] = *agree;
+  if (summary.device.has_value()) {
+    json["library_bytes"] = summary.device->library_bytes;
+    json["used_bytes"] = summary.device->used_bytes;
+    json["unaccounted_bytes"] = summary.device->unaccounted_bytes;
+  }
+  if (summary.timed.has_value()) json["timed_step"] = ToJson(*summary.timed);
+  if (summary.accuracy.has_value()) {
+    json["accuracy"] = summary.accuracy->percent() / 100;
+    json["correct"] = summary.accuracy->correct;
+    json["test_images"] = summary.accuracy->images;
+    json["test_labels"] = summary.accuracy->labels;
+  }
+  PrintJson(json);
+}
+
+void TrainReport::EndText(const TrainSummary& summary) const {
+  const TrainingEnd& end = summary.end;
+  std::string text =
+      absl::StrFormat("%s after %d steps", end.interrupted ? "interrupted" : "done", end.steps);
+  if (end.steps > 0) absl::StrAppendFormat(&text, ", final loss %.9g", end.last.loss);
+  if (end.times.measured() > 0) {
+    absl::StrAppendFormat(&text,
+                          "\n  speed            %.1f images/s (median of %d steps; mean %.1f)",
+                          PerSecond(batch_, end.times.MedianSeconds()), end.times.measured(),
+                          PerSecond(batch_, end.times.MeanSeconds()));
+    absl::StrAppend(&text, PredictionText(batch_, summary));
+  }
+  absl::StrAppend(&text, "\n", MemoryText(summary));
+  if (summary.timed.has_value()) absl::StrAppend(&text, ToText(*summary.timed));
+  if (summary.accuracy.has_value()) {
+    absl::StrAppendFormat(
+        &text, "  test accuracy    %.2f%% (%d of %d %s)\n", summary.accuracy->percent(),
+        summary.accuracy->correct, summary.accuracy->labels,
+        summary.accuracy->labels > summary.accuracy->images ? "pixels" : "images");
+  }
+  Print(text);
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,72 @@
+// What `neap train` prints: before, while and after it trains.
+//
+// On a terminal progress is one line that is written over; elsewhere, and with --json, lines are
+// appended. Losses are printed with nine digits, so that equal lines mean equal bits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "apps/cli/planning_flags.h"
+#include "apps/train/evaluation.h"
+#include "apps/train/timeline_report.h"
+#include "apps/train/training_loop.h"
+#include "neap/core/device/device.h"
+#include "neap/core/run/session.h"
+
+namespace neap::apps {
+
+// What a GPU's driver sees of this process, after training.
+struct DeviceMemory {
+  int64_t library_bytes = 0;  // of context, cuDNN and cuBLAS, after the first step
+  int64_t used_bytes = 0;     // all
+  int64_t unaccounted_bytes =
+      0;  // besides the arena, rounded to the driver's pages, and the libraries'
+};
+
+// What the plan knew of an iteration's time, the batch's copy to the device included.
+struct PredictedStep {
+  double seconds = 0;
+  int64_t runs = 0;           // of kernels
+  int64_t measured_runs = 0;  // of those, with a time from the profile database
+  bool reads_times = true;    // there
+};
+
+struct TrainSummary {
+  TrainingEnd end = {};
+  PredictedStep predicted = {};
+  MemoryUse memory = {};
+  std::optional<Accuracy> accuracy = std::nullopt;
+  std::optional<DeviceMemory> device = std::nullopt;  // CUDA only
+  std::optional<TimelineComparison> timed = std::nullopt;
+};
+
+class TrainReport {
+ public:
+  TrainReport(const Plan& plan, bool json, int64_t log_every, int64_t last_step);
+  ~TrainReport() { EndLine(); }  // an error message begins a line of its own
+  TrainReport(const TrainReport&) = delete;
+  TrainReport& operator=(const TrainReport&) = delete;
+
+  void Begin(const NaturalPeaks& peaks, const PlannerOptions& options, const Plan& plan) const;
+  void Step(const StepResult& result, const StepTimes& times);
+  void End(const TrainSummary& summary);
+
+ private:
+  bool IsDue(int64_t step) const;
+  void EndLine();
+  void Line(const StepResult& result, double images_per_second);
+  void EndJson(const TrainSummary& summary) const;
+  void EndText(const TrainSummary& summary) const;
+
+  const int64_t batch_;
+  const int64_t arena_bytes_;
+  const bool json_;
+  const bool terminal_;
+  const int64_t log_every_;
+  const int64_t last_step_;
+  bool line_open_ = false;  // the cursor stands in a progress line
+  std::chrono::steady_clock::time_point drawn_ = {};
+};
+
+}  // namespace neap::apps

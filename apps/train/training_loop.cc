@@ -1,0 +1,148 @@
+#include "apps/train/training_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/cli/interrupt.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::apps {
+namespace {
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class TrainingLoop {
+ public:
+  TrainingLoop(Session& session, BatchSource& batches, const TrainingLoopOptions& options,
+               const OnStep& on_step)
+      : session_(session), batches_(batches), options_(options), on_step_(on_step) {}
+
+  absl::StatusOr<TrainingEnd> Run() {
+    while (session_.step() < options_.last_step && !Interrupted()) {
+      const int64_t save = NextSave();
+      const bool is_timed = session_.step() == options_.timed_step;
+      RETURN_IF_ERROR(is_timed ? TimeStep() : TrainUntil(NextPause(save)));
+      if (session_.step() == save) RETURN_IF_ERROR(Save());
+    }
+    end_.interrupted = Interrupted() && session_.step() < options_.last_step;
+    if (saved_step_ != session_.step()) RETURN_IF_ERROR(Save());
+    return end_;
+  }
+
+ private:
+  // The step count at which the next checkpoint is due.
+  int64_t NextSave() const {
+    const int64_t every = options_.save.empty() ? 0 : options_.save_every;
+    if (every == 0) return options_.last_step;
+    return std::min(options_.last_step, (session_.step() / every + 1) * every);
+  }
+
+  // Where no step may be in flight.
+  int64_t NextPause(int64_t save) const {
+    const bool is_timed_ahead = options_.timed_step > session_.step();
+    return is_timed_ahead ? std::min(save, *options_.timed_step) : save;
+  }
+
+  // Leaves no step in flight.
+  absl::Status TrainUntil(int64_t pause) {
+    constexpr int64_t kInFlight = 2;
+    int64_t in_flight = 0;
+    do {
+      while (in_flight < kInFlight && session_.step() < pause && !Interrupted()) {
+        ASSIGN_OR_RETURN(const Batch* batch, batches_.Next());
+        RETURN_IF_ERROR(session_.Begin(*batch));
+        ++in_flight;
+      }
+      if (in_flight == 0) break;
+      RETURN_IF_ERROR(FinishStep());
+      --in_flight;
+    } while (in_flight > 0);
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishStep() {
+    ASSIGN_OR_RETURN(const StepResult result, session_.Finish());
+    RETURN_IF_ERROR(Count(result));
+    end_.times.Step();
+    on_step_(end_.last, end_.times);
+    return absl::OkStatus();
+  }
+
+  absl::Status TimeStep() {
+    ASSIGN_OR_RETURN(const Batch* batch, batches_.Next());
+    ASSIGN_OR_RETURN(end_.timed, session_.TimeStep(*batch));
+    RETURN_IF_ERROR(Count(end_.timed->result));
+    end_.times.Start();
+    on_step_(end_.last, end_.times);
+    return absl::OkStatus();
+  }
+
+  absl::Status Count(const StepResult& result) {
+    end_.last = result;
+    if (!std::isfinite(end_.last.loss)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "the loss is %s at step %d: training has diverged; a lower --lr or a --warmup may help",
+          std::isnan(end_.last.loss) ? "nan" : "infinite", end_.last.step + 1));
+    }
+    ++end_.steps;
+    return absl::OkStatus();
+  }
+
+  absl::Status Save() {
+    if (options_.save.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(session_.Save(options_.save));
+    saved_step_ = session_.step();
+    end_.times.Start();
+    return absl::OkStatus();
+  }
+
+  Session& session_;
+  BatchSource& batches_;
+  const TrainingLoopOptions& options_;
+  const OnStep& on_step_;
+  TrainingEnd end_;
+  int64_t saved_step_ = -1;
+};
+
+}  // namespace
+
+void StepTimes::Step() {
+  const auto now = std::chrono::steady_clock::now();
+  seconds_.push_back(std::chrono::duration<double>(now - last_).count());
+  last_ = now;
+}
+
+std::vector<double> StepTimes::Settled() const {
+  constexpr auto kSkipped = static_cast<size_t>(kWarmupSteps);
+  const size_t skipped = seconds_.size() > kSkipped ? kSkipped : 0;
+  return {seconds_.begin() + static_cast<std::ptrdiff_t>(skipped), seconds_.end()};
+}
+
+double StepTimes::MedianSeconds() const { return Median(Settled()); }
+
+double StepTimes::RecentSeconds() const {
+  constexpr size_t kRecent = 9;
+  const size_t count = std::min(kRecent, seconds_.size());
+  return Median({seconds_.end() - static_cast<std::ptrdiff_t>(count), seconds_.end()});
+}
+
+double StepTimes::MeanSeconds() const {
+  const std::vector<double> settled = Settled();
+  if (settled.empty()) return 0;
+  return std::accumulate(settled.begin(), settled.end(), 0.0) / static_cast<double>(settled.size());
+}
+
+absl::StatusOr<TrainingEnd> Train(Session& session, BatchSource& batches,
+                                  const TrainingLoopOptions& options, const OnStep& on_step) {
+  return TrainingLoop(session, batches, options, on_step).Run();
+}
+
+}  // namespace neap::apps

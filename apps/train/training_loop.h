@@ -1,0 +1,69 @@
+// The loop of `neap train`: two steps in flight, checkpoints between steps, a clean end on Ctrl-C.
+//
+// A checkpoint needs the device idle and must never hold what a diverged step left behind. So no
+// step is begun past the next checkpoint, and every loss before it has been seen to be finite.
+//
+//   begin 0, begin 1, finish 0, begin 2, finish 1, ...   finish k-1, save, begin k, ...
+//
+// A step that is timed has the device to itself, and counts in no speed.
+//
+// *Errors*: those of session and batches; FAILED_PRECONDITION naming the step whose loss is not
+// finite.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "apps/train/batch_source.h"
+#include "neap/core/run/session.h"
+
+namespace neap::apps {
+
+// Time from one step's end to the next one's, without checkpoints.
+class StepTimes {
+ public:
+  static constexpr int64_t kWarmupSteps = 10;
+
+  // The next step is timed from now on.
+  void Start() { last_ = std::chrono::steady_clock::now(); }
+  void Step();
+  // Both after kWarmupSteps steps, where there are more; 0 without any.
+  double MedianSeconds() const;
+  double MeanSeconds() const;
+  // The median of the last few, which two steps in flight make uneven.
+  double RecentSeconds() const;
+  int64_t measured() const { return static_cast<int64_t>(Settled().size()); }
+
+ private:
+  std::vector<double> Settled() const;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::vector<double> seconds_;
+};
+
+struct TrainingLoopOptions {
+  int64_t last_step = 0;   // train until so many steps have been taken, earlier runs included
+  std::string save;        // checkpoint; empty: none
+  int64_t save_every = 0;  // steps; 0: only at the end
+  std::optional<int64_t> timed_step = {};  // from 0
+};
+
+struct TrainingEnd {
+  StepResult last = {};
+  int64_t steps = 0;  // taken by this loop
+  StepTimes times = {};
+  std::optional<TimedStep> timed = {};
+  bool interrupted = false;
+};
+
+using OnStep = std::function<void(const StepResult& result, const StepTimes& times)>;
+
+absl::StatusOr<TrainingEnd> Train(Session& session, BatchSource& batches,
+                                  const TrainingLoopOptions& options, const OnStep& on_step);
+
+}  // namespace neap::apps

@@ -1,0 +1,28 @@
+// A few steps of training with one synthetic batch: proof that a plan runs, and how fast.
+//
+//   ASSIGN_OR_RETURN(const TrialRun run, RunTrial(graph, *device, options, /*steps=*/20));
+//   run.images_per_second;
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/run/session.h"
+#include "neap/memory/planner_options.h"
+
+namespace neap::apps {
+
+struct TrialRun {
+  int64_t batch = 0;
+  int64_t steps = 0;             // fewer than asked for after Ctrl-C
+  double images_per_second = 0;  // by the median step (StepTimes); 0 without any
+  MemoryUse memory = {};
+};
+
+// Errors: those of Session; RESOURCE_EXHAUSTED where the budget or the device has no room.
+absl::StatusOr<TrialRun> RunTrial(const Graph& graph, Device& device, const PlannerOptions& options,
+                                  int64_t steps);
+
+}  // namespace neap::apps

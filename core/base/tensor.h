@@ -1,0 +1,99 @@
+// What a tensor is: its logical shape, element type, memory layout and the role it plays in
+// training.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "neap/core/base/ids.h"
+
+namespace neap {
+
+// Element type and the arithmetic done on it. kTf32 is stored as fp32 and multiplied on tensor
+// cores with a 10-bit mantissa (on devices without them: as fp32).
+enum class DType : uint8_t { kFp32, kTf32, kFp16, kBf16, kUInt8, kInt32 };
+
+// Order of the axes in memory, outermost first. Shapes are always given as N, C, H, W.
+enum class Layout : uint8_t { kNchw, kNhwc };
+
+enum class Role : uint8_t {
+  kInput,       // images of the batch, and the iteration's scalars
+  kLabel,       // class indices of the batch
+  kActivation,  // output of a layer
+  kSaved,       // what forward keeps for backward besides its output (batch mean, pooling index)
+  kGradient,    // of an activation
+  kParam,       // learned
+  kParamGrad,   //
+  kOptimizer,   // momentum
+  kState,       // running statistics, loss and accuracy: outlives the iteration, not learned
+};
+inline constexpr int kRoleCount = 9;
+
+int64_t SizeOf(DType dtype);
+// a * b, the largest integer where that overflows: absurd shapes stay absurd, and Resolve() refuses
+// them.
+int64_t SaturatingProduct(int64_t a, int64_t b);
+std::string_view Name(DType dtype);
+std::string_view Name(Layout layout);
+std::string_view Name(Role role);
+absl::StatusOr<DType> ParseDType(std::string_view text);
+absl::StatusOr<Layout> ParseLayout(std::string_view text);
+absl::StatusOr<Role> ParseRole(std::string_view text);
+
+// True for roles whose tensors hold a value before the iteration begins and keep it after it ends.
+constexpr bool IsPersistent(Role role) {
+  return role == Role::kParam || role == Role::kOptimizer || role == Role::kState;
+}
+// True for roles whose value is there when the iteration begins: persistent ones, and the batch.
+constexpr bool IsGiven(Role role) {
+  return IsPersistent(role) || role == Role::kInput || role == Role::kLabel;
+}
+// True for the roles that sums of activation bytes count: activations, what is saved beside them,
+// and their gradients.
+constexpr bool CountsAsActivation(Role role) {
+  return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
+}
+
+// Up to four extents. Images are {N, C, H, W}; fully connected outputs {N, C, 1, 1}; vectors {C}.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
+  explicit Shape(absl::InlinedVector<int64_t, 4> dims) : dims_(std::move(dims)) {}
+
+  int rank() const { return static_cast<int>(dims_.size()); }
+  int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis)]; }
+  const absl::InlinedVector<int64_t, 4>& dims() const { return dims_; }
+  int64_t elements() const;      // saturates
+  std::string ToString() const;  // "64x3x224x224"
+
+  // The axes of an image; 1 where the shape has none.
+  int64_t n() const { return at(0); }
+  int64_t c() const { return at(1); }
+  int64_t h() const { return at(2); }
+  int64_t w() const { return at(3); }
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  int64_t at(size_t axis) const { return axis < dims_.size() ? dims_[axis] : 1; }
+  absl::InlinedVector<int64_t, 4> dims_;
+};
+
+// Everything a kernel must know of a tensor besides its address. Dense: no gaps between elements.
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+
+  int64_t elements() const { return shape.elements(); }
+  int64_t size_bytes() const { return SaturatingProduct(elements(), SizeOf(dtype)); }
+  std::string ToString() const;  // "64x3x224x224 fp32 nchw"
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+}  // namespace neap

@@ -1,0 +1,127 @@
+#include "neap/core/checkpoint/checkpoint.h"
+
+#include <cstring>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/safetensors.h"
+
+namespace neap {
+namespace {
+
+constexpr const char* kStepKey = "neap.step";
+constexpr const char* kSeedKey = "neap.seed";
+constexpr const char* kRunningMean = ".running_mean";
+constexpr const char* kBatchesTracked = ".num_batches_tracked";
+
+bool IsSaved(const Tensor& tensor, CheckpointContents contents) {
+  if (!IsPersistent(tensor.role) || !tensor.in_checkpoint) return false;
+  return contents == CheckpointContents::kEverything || tensor.role != Role::kOptimizer;
+}
+
+const Shape& FileShape(const Tensor& tensor) {
+  return tensor.saved_shape.rank() > 0 ? tensor.saved_shape : tensor.spec.shape;
+}
+
+std::vector<int64_t> Dims(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
+
+absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
+                        const SafetensorsEntry& entry) {
+  if (entry.dtype == "F32" && entry.shape == Dims(FileShape(tensor))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": tensor '", tensor.name, "' is ", entry.dtype, " ", absl::StrJoin(entry.shape, "x"),
+      ", the network has F32 ", FileShape(tensor).ToString()));
+}
+
+// Nothing in the file may be left over: a name that the network does not know means that it is
+// another network's file.
+absl::Status CheckNothingElse(const std::string& path, const Program& program,
+                              const SafetensorsReader& reader) {
+  absl::flat_hash_set<std::string> known;
+  for (const Tensor& tensor : program.tensors) known.insert(tensor.name);
+  for (const SafetensorsEntry& entry : reader.entries()) {
+    if (known.contains(entry.name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
+    if (absl::EndsWith(entry.name, ".momentum")) continue;  // of a run with another optimizer
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": tensor '", entry.name, "' is none of this network's"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<TrainingPosition>> Position(const std::string& path,
+                                                         const SafetensorsMetadata& metadata) {
+  const auto step = metadata.find(kStepKey);
+  const auto seed = metadata.find(kSeedKey);
+  if (step == metadata.end() || seed == metadata.end()) return std::nullopt;
+  TrainingPosition position;
+  if (!absl::SimpleAtoi(step->second, &position.step) ||
+      !absl::SimpleAtoi(seed->second, &position.seed)) {
+    return absl::DataLossError(absl::StrCat(path, ": step or seed in the metadata is no number"));
+  }
+  return position;
+}
+
+}  // namespace
+
+absl::Status SaveCheckpoint(
+    const std::string& path, const Program& program, CheckpointContents contents,
+    const TrainingPosition& position,
+    const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read) {
+  std::vector<SafetensorsEntry> entries;
+  for (const Tensor& tensor : program.tensors) {
+    if (!IsSaved(tensor, contents)) continue;
+    entries.push_back({.name = tensor.name, .dtype = "F32", .shape = Dims(FileShape(tensor))});
+    if (!absl::EndsWith(tensor.name, kRunningMean)) continue;
+    const std::string layer = tensor.name.substr(0, tensor.name.size() - std::strlen(kRunningMean));
+    entries.push_back({.name = absl::StrCat(layer, kBatchesTracked), .dtype = "I64", .shape = {}});
+  }
+  SafetensorsMetadata metadata = {{"format", "pt"}};
+  if (contents == CheckpointContents::kEverything) {
+    metadata[kStepKey] = absl::StrCat(position.step);
+    metadata[kSeedKey] = absl::StrCat(position.seed);
+  }
+  ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, entries, metadata));
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.dtype != "I64") continue;
+    RETURN_IF_ERROR(writer.Append(
+        entry.name, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(&position.step),
+                                        sizeof(position.step))));
+  }
+  for (const Tensor& tensor : program.tensors) {
+    if (!IsSaved(tensor, contents)) continue;
+    ASSIGN_OR_RETURN(const std::vector<float> values, read(tensor));
+    RETURN_IF_ERROR(writer.Append(
+        tensor.name, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
+                                         values.size() * sizeof(float))));
+  }
+  return writer.Commit();
+}
+
+absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program) {
+  ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  RETURN_IF_ERROR(CheckNothingElse(path, program, reader));
+  LoadedCheckpoint loaded;
+  ASSIGN_OR_RETURN(loaded.position, Position(path, reader.metadata()));
+  const CheckpointContents contents =
+      loaded.position.has_value() ? CheckpointContents::kEverything : CheckpointContents::kWeights;
+  for (const Tensor& tensor : program.tensors) {
+    if (!IsSaved(tensor, contents)) continue;
+    const absl::StatusOr<SafetensorsEntry> entry = reader.Find(tensor.name);
+    if (!entry.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor '", tensor.name, "' is missing"));
+    }
+    RETURN_IF_ERROR(CheckEntry(path, tensor, *entry));
+    std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
+    RETURN_IF_ERROR(reader.Read(*entry, absl::MakeSpan(reinterpret_cast<std::byte*>(values.data()),
+                                                       values.size() * sizeof(float))));
+    loaded.tensors.emplace_back(tensor.id, std::move(values));
+  }
+  return loaded;
+}
+
+}  // namespace neap

@@ -1,0 +1,46 @@
+// Checkpoints: what a session must remember, as one safetensors file, written atomically.
+//
+// Parameters and running statistics carry torchvision's names, so that weights go to PyTorch and
+// back; "NAME.momentum" is the optimizer's, "NAME.num_batches_tracked" is there because PyTorch
+// insists on it. All values are F32 in N, C, H, W order whatever the network's layout. The metadata
+// hold "neap.step" and "neap.seed".
+//
+// Loading is all or nothing: every name and shape is checked and every byte read before anything is
+// handed out. *Errors*: INVALID_ARGUMENT for a tensor that is missing, unexpected or of another
+// shape or type; DATA_LOSS for a corrupt file, naming the offset; NOT_FOUND.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/program/program.h"
+
+namespace neap {
+
+struct TrainingPosition {
+  int64_t step = 0;
+  uint64_t seed = 0;
+};
+
+enum class CheckpointContents : uint8_t { kEverything, kWeights };
+
+// `read` gives a persistent tensor's values in N, C, H, W order.
+absl::Status SaveCheckpoint(
+    const std::string& path, const Program& program, CheckpointContents contents,
+    const TrainingPosition& position,
+    const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read);
+
+struct LoadedCheckpoint {
+  std::vector<std::pair<TensorId, std::vector<float>>> tensors;  // N, C, H, W
+  std::optional<TrainingPosition> position;                      // none in a file of weights
+};
+// A file without a position is taken as weights. One with it must have the optimizer's tensors too.
+absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program);
+
+}  // namespace neap

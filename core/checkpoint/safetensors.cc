@@ -1,0 +1,143 @@
+#include "neap/core/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/safetensors_header.h"
+
+namespace neap {
+namespace {
+
+// As the reference implementation's.
+constexpr int64_t kMaxHeaderBytes = 100'000'000;
+
+absl::Span<const std::byte> AsBytes(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+absl::StatusOr<std::string> ReadHeaderText(const ReadableFile& file) {
+  std::array<std::byte, kSafetensorsPrefixBytes> prefix = {};
+  if (file.size_bytes() < kSafetensorsPrefixBytes) {
+    return file.Corrupt(file.size_bytes(), "the file ends within the header's length");
+  }
+  RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(prefix)));
+  uint64_t length = 0;
+  for (size_t i = prefix.size(); i-- > 0;) length = length << 8 | static_cast<uint64_t>(prefix[i]);
+  if (length > kMaxHeaderBytes) {
+    return file.Corrupt(0, absl::StrCat("the header claims ", length, " bytes"));
+  }
+  if (static_cast<int64_t>(length) > file.size_bytes() - kSafetensorsPrefixBytes) {
+    return file.Corrupt(file.size_bytes(),
+                        absl::StrCat("the file ends within the header of ", length, " bytes"));
+  }
+  std::string text(length, ' ');
+  RETURN_IF_ERROR(file.ReadAt(kSafetensorsPrefixBytes,
+                              absl::MakeSpan(reinterpret_cast<std::byte*>(text.data()), length)));
+  return text;
+}
+
+// Sorts by offset, and checks that the tensors and nothing else fill the file from `data_begin` to
+// its end.
+absl::Status CheckCoverage(const ReadableFile& file, int64_t data_begin,
+                           std::vector<SafetensorsEntry>& entries) {
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.offset, a.size_bytes) < std::pair(b.offset, b.size_bytes);
+  });
+  int64_t end = data_begin;
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.offset != end) {
+      return file.Corrupt(std::min(end, entry.offset),
+                          absl::StrCat(entry.offset < end ? "overlap" : "hole", " before tensor '",
+                                       entry.name, "'"));
+    }
+    end += entry.size_bytes;
+    if (end > file.size_bytes()) {
+      return file.Corrupt(file.size_bytes(), absl::StrCat("the file ends within tensor '",
+                                                          entry.name, "', which ends at ", end));
+    }
+  }
+  if (end == file.size_bytes()) return absl::OkStatus();
+  return file.Corrupt(end, absl::StrCat(file.size_bytes() - end, " bytes after the last tensor"));
+}
+
+}  // namespace
+
+absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(std::string path) {
+  ASSIGN_OR_RETURN(ReadableFile file, ReadableFile::Open(std::move(path)));
+  SafetensorsReader reader(std::move(file));
+  ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(reader.file_));
+  SafetensorsHeader header;
+  if (std::optional<SafetensorsFault> fault = ParseSafetensorsHeader(text, header)) {
+    return reader.file_.Corrupt(kSafetensorsPrefixBytes + fault->position, fault->what);
+  }
+  const int64_t data_begin = kSafetensorsPrefixBytes + static_cast<int64_t>(text.size());
+  for (SafetensorsEntry& entry : header.entries) entry.offset += data_begin;
+  RETURN_IF_ERROR(CheckCoverage(reader.file_, data_begin, header.entries));
+  reader.entries_ = std::move(header.entries);
+  reader.metadata_ = std::move(header.metadata);
+  return reader;
+}
+
+absl::StatusOr<SafetensorsEntry> SafetensorsReader::Find(std::string_view name) const {
+  for (const SafetensorsEntry& entry : entries_) {
+    if (entry.name == name) return entry;
+  }
+  return absl::NotFoundError(absl::StrFormat("%s: no tensor '%s'", file_.path(), name));
+}
+
+absl::Status SafetensorsReader::Read(const SafetensorsEntry& entry,
+                                     absl::Span<std::byte> bytes) const {
+  if (static_cast<int64_t>(bytes.size()) != entry.size_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": tensor '", entry.name, "' has ",
+                                                   entry.size_bytes, " bytes, not ", bytes.size()));
+  }
+  return file_.ReadAt(entry.offset, bytes);
+}
+
+absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(std::string path,
+                                                            std::vector<SafetensorsEntry> entries,
+                                                            SafetensorsMetadata metadata) {
+  SafetensorsHeader header{.entries = std::move(entries), .metadata = std::move(metadata)};
+  ASSIGN_OR_RETURN(const std::string text, MakeSafetensorsHeader(path, header));
+  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(std::move(path)));
+  SafetensorsWriter writer(std::move(file));
+  const int64_t data_begin = static_cast<int64_t>(text.size());
+  for (SafetensorsEntry& entry : header.entries) {
+    const int64_t begin = data_begin + entry.offset;
+    writer.progress_[std::move(entry.name)] = {.next = begin, .end = begin + entry.size_bytes};
+  }
+  RETURN_IF_ERROR(writer.file_.WriteAt(0, AsBytes(text)));
+  return writer;
+}
+
+absl::Status SafetensorsWriter::Append(std::string_view name, absl::Span<const std::byte> bytes) {
+  const auto it = progress_.find(name);
+  if (it == progress_.end()) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s: no tensor '%s'", file_.path(), name));
+  }
+  Progress& progress = it->second;
+  if (static_cast<int64_t>(bytes.size()) > progress.end - progress.next) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: tensor '%s' has room for %d more bytes, not %d", file_.path(), name,
+                        progress.end - progress.next, bytes.size()));
+  }
+  RETURN_IF_ERROR(file_.WriteAt(progress.next, bytes));
+  progress.next += static_cast<int64_t>(bytes.size());
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsWriter::Commit() {
+  for (const auto& [name, progress] : progress_) {
+    if (progress.next != progress.end) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          file_.path(), ": tensor '", name, "' lacks ", progress.end - progress.next, " bytes"));
+    }
+  }
+  return file_.Commit();
+}
+
+}  // namespace neap

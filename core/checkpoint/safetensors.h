@@ -1,0 +1,90 @@
+// Files in the safetensors format: 8 bytes of header length (little-endian), a JSON header, then
+// the tensors' bytes.
+//
+// They are read back after crashes and come from elsewhere, so the reader believes nothing:
+// lengths, JSON, types, that the tensors cover the data without overlap or hole. What the format
+// cannot show, a changed name or number in the header, is caught by a checksum that the writer
+// keeps among the metadata (other programs ignore it). The writer streams: no tensor is held twice.
+//
+//   ASSIGN_OR_RETURN(SafetensorsWriter writer,
+//                    SafetensorsWriter::Create(path, {{"fc.weight", "F32", {10, 64}}}));
+//   RETURN_IF_ERROR(writer.Append("fc.weight", bytes));
+//   RETURN_IF_ERROR(writer.Commit());
+//
+//   ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(path));
+//   ASSIGN_OR_RETURN(SafetensorsEntry weight, reader.Find("fc.weight"));
+//   RETURN_IF_ERROR(reader.Read(weight, bytes));
+//
+// *Errors*: as core/base/file.h; DATA_LOSS "PATH: byte N: what" for whatever is wrong with a file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "neap/core/base/file.h"
+
+namespace neap {
+
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;           // "F32", "F16", "BF16", "I64", "I32", "U8", ...
+  std::vector<int64_t> shape;  // {} is a scalar
+  // Where the bytes are in the file. Set by reader and writer.
+  int64_t offset = 0;
+  int64_t size_bytes = 0;
+};
+
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+// Bytes of one element; 0 for a dtype that the format does not have.
+int64_t SafetensorsElementBytes(std::string_view dtype);
+
+class SafetensorsReader {
+ public:
+  static absl::StatusOr<SafetensorsReader> Open(std::string path);
+  // In the order of their bytes in the file.
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  const SafetensorsMetadata& metadata() const { return metadata_; }
+  // Errors: NOT_FOUND.
+  absl::StatusOr<SafetensorsEntry> Find(std::string_view name) const;
+  // Fills `bytes`, of entry.size_bytes.
+  absl::Status Read(const SafetensorsEntry& entry, absl::Span<std::byte> bytes) const;
+
+ private:
+  explicit SafetensorsReader(ReadableFile file) : file_(std::move(file)) {}
+  ReadableFile file_;
+  std::vector<SafetensorsEntry> entries_;
+  SafetensorsMetadata metadata_;
+};
+
+// Writes atomically (core/base/file.h): until Commit has succeeded, the old file stays.
+class SafetensorsWriter {
+ public:
+  // Errors: INVALID_ARGUMENT: a name twice, no UTF-8, or "__metadata__"; an unknown dtype; a
+  // negative or huge shape.
+  static absl::StatusOr<SafetensorsWriter> Create(std::string path,
+                                                  std::vector<SafetensorsEntry> entries,
+                                                  SafetensorsMetadata metadata = {});
+  // The next bytes of this tensor. Tensors may come in any order, and by turns.
+  // Errors: INVALID_ARGUMENT for an unknown tensor or more bytes than it has.
+  absl::Status Append(std::string_view name, absl::Span<const std::byte> bytes);
+  // Errors: FAILED_PRECONDITION when a tensor lacks bytes.
+  absl::Status Commit();
+
+ private:
+  struct Progress {
+    int64_t next = 0;
+    int64_t end = 0;
+  };
+  explicit SafetensorsWriter(AtomicFile file) : file_(std::move(file)) {}
+  AtomicFile file_;
+  std::map<std::string, Progress, std::less<>> progress_;
+};
+
+}  // namespace neap

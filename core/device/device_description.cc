@@ -1,0 +1,44 @@
+#include "neap/core/device/device_description.h"
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace neap {
+namespace {
+
+struct Described {
+  std::string name;
+  DeviceDescription description;
+};
+
+std::vector<Described> AllDescribed() {
+  return {{.name = "h200",
+           .description = {.name = "NVIDIA H200",
+                           .kind = "cuda",
+                           .memory_bytes = 150109880320,  // cudaDeviceProp::totalGlobalMem
+                           .fp32_flops = 60e12,           // nominal
+                           .tensor_flops = 400e12,        // nominal, dense tf32
+                           .memory_bandwidth = 4.3e12,    // measured: device to device copy
+                           .copy_bandwidth = 55.5e9,      // measured: pinned host to device
+                           // Nominal: 18 links of NVLink 4 at 25 GB/s each way, half of the 900
+                           // GB/s of both ways that NVIDIA's H200 data sheet gives.
+                           .peer_bandwidth = 450e9}}};
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceDescription> DescribedDevice(std::string_view name) {
+  for (const Described& device : AllDescribed()) {
+    if (device.name == name) return device.description;
+  }
+  return absl::NotFoundError(absl::StrFormat("no description of a device '%s'; there are: %s", name,
+                                             absl::StrJoin(DescribedDeviceNames(), ", ")));
+}
+
+std::vector<std::string> DescribedDeviceNames() {
+  std::vector<std::string> names;
+  for (const Described& device : AllDescribed()) names.push_back(device.name);
+  return names;
+}
+
+}  // namespace neap

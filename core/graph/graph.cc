@@ -1,0 +1,178 @@
+#include "neap/core/graph/graph.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/graph/order.h"
+#include "neap/core/graph/source.h"
+#include "neap/layers/softmax_cross_entropy.h"
+
+namespace neap {
+namespace {
+
+absl::Status LayerError(const std::string& name, std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrFormat("layer '%s': %s", name, what));
+}
+
+using Index = absl::flat_hash_map<std::string, size_t>;
+
+absl::StatusOr<Index> IndexNames(const Graph& graph) {
+  Index index;
+  for (size_t i = 0; i < graph.layers().size(); ++i) {
+    const std::string& name = graph.layers()[i].name;
+    if (name.empty())
+      return absl::InvalidArgumentError(absl::StrCat("layer number ", i, " has no name"));
+    if (!index.emplace(name, i).second) return LayerError(name, "two layers have this name");
+  }
+  return index;
+}
+
+absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& graph,
+                                                               const Index& index) {
+  std::vector<std::vector<size_t>> inputs(graph.layers().size());
+  std::vector<bool> read(graph.layers().size(), false);
+  for (size_t i = 0; i < graph.layers().size(); ++i) {
+    for (const std::string& input : graph.layers()[i].inputs) {
+      const auto found = index.find(input);
+      if (found == index.end()) {
+        return LayerError(graph.layers()[i].name,
+                          absl::StrCat("reads '", input, "', which is no layer"));
+      }
+      inputs[i].push_back(found->second);
+      read[found->second] = true;
+    }
+  }
+  for (size_t i = 0; i < read.size(); ++i) {
+    const GraphLayer& layer = graph.layers()[i];
+    if (!read[i] && layer.layer.type() != SoftmaxCrossEntropy::kType) {
+      return LayerError(layer.name, "nothing reads its output, and it is no loss");
+    }
+  }
+  return inputs;
+}
+
+absl::Status CheckEnds(const Graph& graph) {
+  int sources = 0;
+  int losses = 0;
+  for (const GraphLayer& layer : graph.layers()) {
+    sources += layer.layer.type() == Images::kType ? 1 : 0;
+    losses += layer.layer.type() == SoftmaxCrossEntropy::kType ? 1 : 0;
+  }
+  if (sources != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a network has one input, this has ", sources));
+  }
+  if (losses != 1)
+    return absl::InvalidArgumentError(absl::StrCat("a network has one loss, this has ", losses));
+  return absl::OkStatus();
+}
+
+// So much that no machine has it, and so little that the sums over a network's tensors cannot
+// overflow.
+constexpr int64_t kMaxTensorBytes = int64_t{1} << 44;
+
+absl::Status CheckSize(const std::string& layer, const TensorSpec& tensor) {
+  if (tensor.size_bytes() <= kMaxTensorBytes) return absl::OkStatus();
+  return LayerError(layer, absl::StrCat("a tensor ", tensor.ToString(), " is larger than 16 TiB"));
+}
+
+absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerContext& context) {
+  absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
+  if (!spec.ok()) return LayerError(layer.name, std::string(spec.status().message()));
+  const absl::flat_hash_set<std::string> distinct(layer.inputs.begin(), layer.inputs.end());
+  if (distinct.size() < layer.inputs.size() && !spec->passes_gradient) {
+    return LayerError(layer.name, "reads one input twice");
+  }
+  if (spec->output.elements() <= 0) {
+    return LayerError(layer.name,
+                      absl::StrCat("its output ", spec->output.ToString(), " has no elements"));
+  }
+  RETURN_IF_ERROR(CheckSize(layer.name, spec->output));
+  for (const ParamSpec& param : spec->params) RETURN_IF_ERROR(CheckSize(layer.name, param.tensor));
+  return spec;
+}
+
+// A layer of those that could not run which lies on a cycle: going back along unmet inputs ends up
+// in one.
+std::string OnCycle(const Graph& graph, const std::vector<std::vector<size_t>>& inputs,
+                    const std::vector<bool>& ran) {
+  size_t at = 0;
+  while (ran[at]) ++at;
+  for (size_t hop = 0; hop < inputs.size(); ++hop) {
+    for (size_t input : inputs[at]) {
+      if (!ran[input]) {
+        at = input;
+        break;
+      }
+    }
+  }
+  return graph.layers()[at].name;
+}
+
+Shape WithBatch(int64_t batch, const Shape& image) {
+  absl::InlinedVector<int64_t, 4> dims = {batch};
+  dims.insert(dims.end(), image.dims().begin(), image.dims().end());
+  return Shape(std::move(dims));
+}
+
+}  // namespace
+
+Role OutputRole(const ResolvedLayer& layer) {
+  if (layer.layer.type() == Images::kType) return Role::kInput;
+  if (layer.layer.type() == Labels::kType) return Role::kLabel;
+  return Role::kActivation;
+}
+
+std::string Graph::Input(Shape chw) {
+  const TensorSpec tensor = {WithBatch(options_.batch, chw), options_.dtype, options_.layout};
+  return Add("input", Images{.tensor = tensor}, {});
+}
+
+std::string Graph::Add(std::string name, Layer layer, std::vector<std::string> inputs) {
+  layers_.push_back({std::move(name), std::move(layer), std::move(inputs)});
+  return layers_.back().name;
+}
+
+std::string Graph::Loss(std::string logits) { return PixelLoss(std::move(logits), 1, 1); }
+
+std::string Graph::PixelLoss(std::string logits, int64_t height, int64_t width) {
+  const Shape labels = LabelShape({options_.batch, 1, height, width});
+  Add("labels", Labels{.tensor = {labels, DType::kInt32, Layout::kNchw}}, {});
+  return Add("loss", SoftmaxCrossEntropy{}, {std::move(logits), "labels"});
+}
+
+absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
+  ASSIGN_OR_RETURN(const Index index, IndexNames(graph));
+  ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> inputs, ConnectInputs(graph, index));
+  RETURN_IF_ERROR(CheckEnds(graph));
+  const std::vector<size_t> order = ExecutionOrder(inputs);
+  std::vector<bool> ran(inputs.size(), false);
+  for (size_t layer : order) ran[layer] = true;
+  if (order.size() < inputs.size())
+    return LayerError(OnCycle(graph, inputs, ran), "lies on a cycle");
+
+  ResolvedGraph resolved = {.options = graph.options(), .layers = {}};
+  std::vector<LayerId> position(inputs.size());
+  for (size_t source : order) {
+    const GraphLayer& layer = graph.layers()[source];
+    const LayerId id(resolved.layers.size());
+    position[source] = id;
+    ResolvedLayer out = {
+        .id = id, .name = layer.name, .layer = layer.layer, .inputs = {}, .spec = {}};
+    LayerContext context = {.inputs = {}, .mode = mode};
+    for (size_t input : inputs[source]) {
+      out.inputs.push_back(position[input]);
+      context.inputs.push_back(resolved.layers[position[input].index()].spec.output);
+    }
+    ASSIGN_OR_RETURN(out.spec, SpecifyChecked(layer, context));
+    resolved.layers.push_back(std::move(out));
+  }
+  return resolved;
+}
+
+}  // namespace neap

@@ -1,0 +1,27 @@
+// Where a batch enters the network. Sources have no steps: their tensors are there when the
+// iteration begins.
+#pragma once
+
+#include "neap/core/step/layer.h"
+
+namespace neap {
+
+// Images {N, C, H, W}.
+struct Images {
+  static constexpr std::string_view kType = "images";
+  TensorSpec tensor;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const { return tensor.ToString(); }
+  friend bool operator==(const Images&, const Images&) = default;
+};
+
+// Class indices, int32: {N}, or {N, H, W} for one per pixel.
+struct Labels {
+  static constexpr std::string_view kType = "labels";
+  TensorSpec tensor;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const { return tensor.ToString(); }
+  friend bool operator==(const Labels&, const Labels&) = default;
+};
+
+}  // namespace neap

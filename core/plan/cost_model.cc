@@ -1,0 +1,44 @@
+#include "neap/core/plan/cost_model.h"
+
+#include <algorithm>
+
+namespace neap {
+namespace {
+
+int64_t BytesOf(const Program& program, const std::vector<Use>& uses) {
+  int64_t bytes = 0;
+  for (const Use& use : uses) bytes += program.tensor(use.tensor).spec.size_bytes();
+  return bytes;
+}
+
+int64_t BytesTouched(const Program& program, const Step& step, bool rerun) {
+  const int64_t bytes =
+      BytesOf(program, ReadsOf(step, rerun)) + BytesOf(program, WritesOf(step, rerun));
+  return rerun ? bytes : bytes + 2 * BytesOf(program, step.accumulates);  // read and written
+}
+
+double MemorySeconds(int64_t bytes, const DeviceDescription& device) {
+  return device.memory_bandwidth > 0 ? static_cast<double>(bytes) / device.memory_bandwidth : 0;
+}
+
+}  // namespace
+
+double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
+                      bool rerun) {
+  const int64_t bytes = BytesTouched(program, step, rerun);
+  const double rate = program.net.dtype == DType::kFp32 ? device.fp32_flops : device.tensor_flops;
+  const double arithmetic = rate > 0 ? step.flops / rate : 0;
+  return std::max(arithmetic, MemorySeconds(bytes, device));
+}
+
+double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device) {
+  return MemorySeconds(3 * spec.size_bytes(), device);  // two are read, one is written
+}
+
+TimelineCosts TransferCosts(const DeviceDescription& device) {
+  return {.d2h_bytes_per_second = device.copy_bandwidth,
+          .h2d_bytes_per_second = device.copy_bandwidth,
+          .peer_bytes_per_second = device.peer_bandwidth};
+}
+
+}  // namespace neap

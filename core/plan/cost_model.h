@@ -1,0 +1,22 @@
+// How long a step takes where nothing was measured: the roofline, the larger of arithmetic and
+// memory time.
+#pragma once
+
+#include "neap/core/device/device.h"
+#include "neap/core/plan/timeline.h"
+#include "neap/core/program/program.h"
+
+namespace neap {
+
+// Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth). With `rerun`, of a
+// recomputation, which touches less (ReadsOf, WritesOf).
+double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
+                      bool rerun = false);
+
+// Of adding a gradient to a sum, both of this spec.
+double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device);
+
+// Of transfers alone, at the device's bandwidths to host and peer.
+TimelineCosts TransferCosts(const DeviceDescription& device);
+
+}  // namespace neap

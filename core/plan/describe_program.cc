@@ -1,0 +1,38 @@
+#include "neap/core/plan/describe_program.h"
+
+#include <string>
+
+namespace neap {
+namespace {
+
+std::vector<TensorId> Ids(const std::vector<Use>& uses) {
+  std::vector<TensorId> ids;
+  ids.reserve(uses.size());
+  for (const Use& use : uses) ids.push_back(use.tensor);
+  return ids;
+}
+
+}  // namespace
+
+Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
+                     const DeviceDescription& device) {
+  Plan plan = {.net = program.net.name,
+               .batch = program.net.batch,
+               .dtype = program.net.dtype,
+               .layout = program.net.layout,
+               .device = device.name};
+  for (const Tensor& tensor : program.tensors) {
+    plan.tensors.push_back({tensor.id, tensor.name, tensor.role, tensor.spec.shape,
+                            tensor.spec.dtype, tensor.spec.size_bytes(),
+                            !travels.empty() && travels[tensor.id.index()]});
+  }
+  for (const Step& step : program.steps) {
+    plan.steps.push_back({step.id, program.layers[step.layer.index()].name,
+                          std::string(program.StepType(step)), step.phase, Ids(step.reads),
+                          Ids(step.writes), Ids(step.accumulates), Ids(step.rerun_reads),
+                          step.in_place});
+  }
+  return plan;
+}
+
+}  // namespace neap

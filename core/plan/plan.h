@@ -1,0 +1,189 @@
+// A plan: what happens to every byte during one iteration, as a frozen list of actions.
+//
+// A plan is data. The planner makes it, the verifier proves it, the executor replays it, outside
+// tools read it (docs/plan-format.md); none of them shares anything else. Actions are in issue
+// order. `alloc` and `free` are bookkeeping in that order; each stream runs its own actions in
+// order and sees another stream's only through `wait`.
+//
+//   ^ offset
+//   |        +---conv1.out---------+
+//   |  +-ws--+----+                |        alloc conv1.out; compute 0 (with its workspace); ...
+//   |  |          |   +--dx--+     |
+//   +--+----------+---+------+-----+---> actions
+//
+//   ASSIGN_OR_RETURN(Plan plan, MakePlan(program, options, catalog));
+//   RETURN_IF_ERROR(Verify(plan));
+//   std::cout << plan.Summary();
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/base/ids.h"
+#include "neap/core/base/tensor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/step/layer.h"
+#include "neap/layers/conv/configuration.h"
+
+namespace neap {
+
+// Offsets and sizes of what the arena hands out are multiples of this: the heap's block
+// (SuperNeurons 3.2.1).
+inline constexpr int64_t kBlockBytes = 1024;
+
+// Bytes of the arena: [offset, offset + bytes).
+struct Region {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  int64_t end() const { return offset + bytes; }
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+// Memory outside the arena that copies of tensors are kept in (SuperNeurons 3.3, the unified tensor
+// pool): pinned memory of the host, memory of a peer GPU.
+enum class Pool : uint8_t { kHost, kPeer };
+inline constexpr int kPoolCount = 2;
+std::string_view Name(Pool pool);
+
+struct PlanTensor {
+  TensorId id;
+  std::string name;
+  Role role = Role::kActivation;
+  Shape shape;
+  DType dtype = DType::kFp32;
+  int64_t bytes = 0;     // exact; its region is rounded up to whole blocks
+  bool on_host = false;  // persistent only: its value is on the host between iterations
+  friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
+};
+
+struct PlanStep {
+  StepId id;
+  std::string layer;
+  std::string type;
+  Phase phase = Phase::kForward;
+  std::vector<TensorId> reads, writes, accumulates, rerun_reads;
+  std::vector<std::pair<TensorId, TensorId>> in_place;  // {written, read} that may share a region
+  friend bool operator==(const PlanStep&, const PlanStep&) = default;
+};
+
+struct AllocAction {
+  TensorId tensor;
+  Region region;
+  friend bool operator==(const AllocAction&, const AllocAction&) = default;
+};
+struct FreeAction {
+  TensorId tensor;
+  friend bool operator==(const FreeAction&, const FreeAction&) = default;
+};
+struct ComputeAction {
+  StepId step;
+  bool recompute = false;
+  std::vector<EngineUse> engines =
+      {};  // micro-batches in order; empty: the step has but one way to run
+  std::optional<Region> workspace = std::nullopt;
+  friend bool operator==(const ComputeAction&, const ComputeAction&) = default;
+};
+struct OffloadAction {  // d2h stream: device copy -> `pool`
+  TensorId tensor;
+  Pool pool = Pool::kHost;
+  friend bool operator==(const OffloadAction&, const OffloadAction&) = default;
+};
+struct PrefetchAction {  // h2d stream: the last offload's copy -> its already allocated region
+  TensorId tensor;
+  friend bool operator==(const PrefetchAction&, const PrefetchAction&) = default;
+};
+struct WaitAction {  // `stream` runs nothing further until the action at index `on` has finished
+  Stream stream = Stream::kCompute;
+  int64_t on = 0;
+  friend bool operator==(const WaitAction&, const WaitAction&) = default;
+};
+using Action =
+    std::variant<AllocAction, FreeAction, ComputeAction, OffloadAction, PrefetchAction, WaitAction>;
+
+// The stream that an action takes time on; nothing for bookkeeping and waits.
+std::optional<Stream> StreamOf(const Action& action);
+
+struct Plan {
+  std::string net;
+  int64_t batch = 0;
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+  std::string policy;
+  std::string device;
+  int64_t budget_bytes = 0;
+  int64_t arena_bytes = 0;  // to be reserved: everything has its place in it
+  int64_t peak_bytes = 0;   // highest address in use at any time
+  int64_t peak_activation_bytes =
+      0;  // largest sum of live activations, saved tensors and gradients
+  int64_t host_peak_bytes = 0;
+  int64_t peer_peak_bytes = 0;
+  double predicted_ms = 0;
+  std::vector<PlanTensor> tensors;
+  std::vector<PlanStep> steps;
+  std::vector<Action> actions;
+
+  // The JSON of docs/plan-format.md.
+  std::string ToJson() const;
+  // Errors: INVALID_ARGUMENT saying where the text is no plan. Accepts nothing that ToJson() cannot
+  // write.
+  static absl::StatusOr<Plan> FromJson(std::string_view text);
+
+  // Equal plans have equal hashes, on every machine.
+  uint64_t Hash() const;
+  // For a person: what stays, what moves, what is rebuilt, the exact peak and the step that makes
+  // it.
+  std::string Summary() const;
+
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// What a compute action reads, also what it adds to; and what it defines. As in a program
+// (core/program/lifetimes.h).
+std::vector<TensorId> RunReads(const Plan& plan, const ComputeAction& compute);
+std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute);
+
+// "conv1 backward_data"
+std::string StepName(const PlanStep& step);
+
+// Memory while one step runs: after its tensors and workspace are placed, before anything is freed.
+struct StepMemory {
+  StepId step;
+  bool recompute = false;
+  StepId serves;                      // the step that a recomputation is for: the next in order
+  int64_t live_bytes = 0;             // in use: whole blocks, workspace included
+  int64_t live_activation_bytes = 0;  // exact bytes of activations, saved tensors and gradients
+  int live_activations = 0;           // their number
+  int64_t workspace_bytes = 0;
+  int64_t free_bytes = 0;  // budget - live
+  int64_t host_bytes = 0;  // of copies on the host, whole blocks
+  int64_t peer_bytes = 0;  // of copies on the peer, likewise
+  // By Role: live bytes without the workspace. Shared in place, they count for the tensor that had
+  // them first.
+  std::array<int64_t, kRoleCount> role_bytes = {};
+  std::string engine;  // empty where there is no choice; "3 x 64 eng3 + 32 eng7" in micro-batches
+};
+
+// Replays the plan's bookkeeping. One entry per compute action.
+std::vector<StepMemory> MemoryPerStep(const Plan& plan);
+
+// The entry with the largest sum of live activations, the first of equals; empty if there is none.
+std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory);
+
+// What an iteration does besides its steps.
+struct Movement {
+  int64_t extra_forwards = 0;         // steps run again
+  int64_t offloaded_bytes = 0;        // to the host and to the peer
+  int64_t prefetched_bytes = 0;       // and back
+  int64_t peer_offloaded_bytes = 0;   // of those, to the peer
+  int64_t peer_prefetched_bytes = 0;  // and back
+};
+Movement TotalMovement(const Plan& plan);
+
+}  // namespace neap

@@ -1,0 +1,403 @@
+// The plan file: Plan::ToJson and Plan::FromJson.
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/plan/plan.h"
+
+namespace neap {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Ids(const std::vector<TensorId>& ids) {
+  Json out = Json::array();
+  for (TensorId id : ids) out.push_back(id.value);
+  return out;
+}
+
+Json ToJson(const PlanTensor& tensor) {
+  Json shape = Json::array();
+  for (int64_t dim : tensor.shape.dims()) shape.push_back(dim);
+  Json out = {{"id", tensor.id.value}, {"name", tensor.name},         {"role", Name(tensor.role)},
+              {"shape", shape},        {"dtype", Name(tensor.dtype)}, {"bytes", tensor.bytes}};
+  if (tensor.on_host) out["on_host"] = true;
+  return out;
+}
+
+Json ToJson(const PlanStep& step) {
+  Json in_place = Json::array();
+  for (const auto& [written, read] : step.in_place) in_place.push_back({written.value, read.value});
+  return {{"id", step.id.value},
+          {"layer", step.layer},
+          {"type", step.type},
+          {"phase", Name(step.phase)},
+          {"reads", Ids(step.reads)},
+          {"writes", Ids(step.writes)},
+          {"accumulates", Ids(step.accumulates)},
+          {"rerun_reads", Ids(step.rerun_reads)},
+          {"in_place", in_place}};
+}
+
+Json ToJson(const AllocAction& action) {
+  return {{"op", "alloc"},
+          {"tensor", action.tensor.value},
+          {"offset", action.region.offset},
+          {"bytes", action.region.bytes}};
+}
+Json ToJson(const FreeAction& action) { return {{"op", "free"}, {"tensor", action.tensor.value}}; }
+Json ToJson(const OffloadAction& action) {
+  Json out = {{"op", "offload"}, {"tensor", action.tensor.value}};
+  if (action.pool != Pool::kHost) out["pool"] = Name(action.pool);
+  return out;
+}
+Json ToJson(const PrefetchAction& action) {
+  return {{"op", "prefetch"}, {"tensor", action.tensor.value}};
+}
+Json ToJson(const WaitAction& action) {
+  return {{"op", "wait"}, {"stream", Name(action.stream)}, {"on", action.on}};
+}
+Json ToJson(const ComputeAction& action) {
+  Json out = {{"op", "compute"},
+              {"step", action.step.value},
+              {"recompute", action.recompute},
+              {"engines", nullptr},
+              {"workspace", nullptr}};
+  for (const EngineUse& use : action.engines) {
+    Json engine = {{"engine", use.engine}, {"batch", use.batch}};
+    if (use.adds) engine["adds"] = true;
+    out["engines"].push_back(std::move(engine));
+  }
+  if (action.workspace.has_value()) {
+    out["workspace"] = {{"offset", action.workspace->offset}, {"bytes", action.workspace->bytes}};
+  }
+  return out;
+}
+
+Json ToJson(const Action& action) {
+  return std::visit([](const auto& a) { return ToJson(a); }, action);
+}
+
+template <typename T>
+Json Array(const std::vector<T>& items) {
+  Json out = Json::array();
+  for (const T& item : items) out.push_back(ToJson(item));
+  return out;
+}
+
+// Reads fields of one JSON object and remembers the first fault, so that callers need not check
+// each.
+class Reader {
+ public:
+  Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) Fail("is no object");
+  }
+
+  int64_t Integer(const char* key) {
+    const Json* value = Find(key);
+    if (value == nullptr || !IsInteger(*value)) return Fail(absl::StrCat(key, " is no integer")), 0;
+    return value->get<int64_t>();
+  }
+  int32_t Index(const char* key) { return ToIndex(Integer(key), key); }
+  double Number(const char* key) {
+    const Json* value = Find(key);
+    if (value == nullptr || !value->is_number())
+      return Fail(absl::StrCat(key, " is no number")), 0.0;
+    return value->get<double>();
+  }
+  bool Boolean(const char* key) {
+    const Json* value = Find(key);
+    if (value == nullptr || !value->is_boolean())
+      return Fail(absl::StrCat(key, " is no boolean")), false;
+    return value->get<bool>();
+  }
+  std::string Text(const char* key) {
+    const Json* value = Find(key);
+    if (value == nullptr || !value->is_string())
+      return Fail(absl::StrCat(key, " is no string")), "";
+    return value->get<std::string>();
+  }
+  template <typename Enum>
+  Enum Named(const char* key, absl::StatusOr<Enum> (*parse)(std::string_view)) {
+    const absl::StatusOr<Enum> value = parse(Text(key));
+    if (!value.ok()) return Fail(std::string(value.status().message())), Enum{};
+    return *value;
+  }
+  const Json& Array(const char* key) {
+    static const Json empty = Json::array();
+    const Json* value = Find(key);
+    if (value == nullptr || !value->is_array())
+      return Fail(absl::StrCat(key, " is no array")), empty;
+    return *value;
+  }
+  // The value, null where it is null or at fault.
+  const Json& NullOr(const char* key, bool (Json::*is_right)() const noexcept, const Json& null) {
+    const Json* value = Find(key);
+    if (value != nullptr && (value->is_null() || (value->*is_right)())) return *value;
+    Fail(absl::StrCat(key, " is missing or of the wrong type"));
+    return null;
+  }
+  std::vector<int64_t> Integers(const char* key) {
+    std::vector<int64_t> out;
+    for (const Json& item : Array(key)) {
+      if (!IsInteger(item)) Fail(absl::StrCat(key, " holds something else than integers"));
+      out.push_back(IsInteger(item) ? item.get<int64_t>() : 0);
+    }
+    return out;
+  }
+  std::vector<TensorId> Ids(const char* key) {
+    std::vector<TensorId> out;
+    for (int64_t value : Integers(key)) out.emplace_back(ToIndex(value, key));
+    return out;
+  }
+  std::vector<std::pair<TensorId, TensorId>> Pairs(const char* key) {
+    std::vector<std::pair<TensorId, TensorId>> out;
+    for (const Json& pair : Array(key)) {
+      if (!pair.is_array() || pair.size() != 2 || !IsInteger(pair[0]) || !IsInteger(pair[1])) {
+        return Fail(absl::StrCat(key, " holds something else than pairs of integers")), out;
+      }
+      out.emplace_back(ToIndex(pair[0].get<int64_t>(), key), ToIndex(pair[1].get<int64_t>(), key));
+    }
+    return out;
+  }
+  // There and `value`, or absent.
+  bool Has(const char* key, const Json& value) {
+    const Json* found = Find(key);
+    if (found != nullptr && *found != value) Fail(absl::StrCat(key, " is not ", value.dump()));
+    return found != nullptr;
+  }
+  // Absent where it is 0.
+  int64_t NonZero(const char* key) {
+    if (!object_.is_object() || !object_.contains(key)) return 0;
+    const int64_t value = Integer(key);
+    if (value == 0) Fail(absl::StrCat(key, " is 0, but there"));
+    return value;
+  }
+  // Each key is asked for once.
+  const Json* Find(const char* key) {
+    if (!object_.is_object()) return nullptr;
+    const auto found = object_.find(key);
+    if (found == object_.end()) return nullptr;
+    ++found_;
+    return &*found;
+  }
+
+  void Fail(std::string_view what) {
+    if (status_.ok())
+      status_ = absl::InvalidArgumentError(absl::StrFormat("plan: %s: %s", where_, what));
+  }
+  const absl::Status& status() const { return status_; }
+  // To be called once everything has been read: what nobody asked for is a fault as well.
+  absl::Status Finish() {
+    if (object_.is_object() && found_ < object_.size()) Fail("has fields that no plan has");
+    return status_;
+  }
+
+ private:
+  static bool IsInteger(const Json& value) {
+    if (!value.is_number_integer()) return false;
+    return !value.is_number_unsigned() ||
+           value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  }
+  int32_t ToIndex(int64_t value, const char* key) {
+    if (value >= 0 && value <= std::numeric_limits<int32_t>::max())
+      return static_cast<int32_t>(value);
+    Fail(absl::StrCat(key, ": ", value, " is no id"));
+    return 0;
+  }
+
+  const Json& object_;
+  std::string where_;
+  size_t found_ = 0;
+  absl::Status status_;
+};
+
+absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where) {
+  Reader reader(json, where);
+  const std::vector<int64_t> dims = reader.Integers("shape");
+  PlanTensor tensor = {.id = TensorId(reader.Index("id")),
+                       .name = reader.Text("name"),
+                       .role = reader.Named("role", ParseRole),
+                       .shape = Shape({dims.begin(), dims.end()}),
+                       .dtype = reader.Named("dtype", ParseDType),
+                       .bytes = reader.Integer("bytes"),
+                       .on_host = reader.Has("on_host", true)};
+  RETURN_IF_ERROR(reader.Finish());
+  return tensor;
+}
+
+absl::StatusOr<PlanStep> ReadStep(const Json& json, const std::string& where) {
+  Reader reader(json, where);
+  PlanStep step = {.id = StepId(reader.Index("id")),
+                   .layer = reader.Text("layer"),
+                   .type = reader.Text("type"),
+                   .phase = reader.Named("phase", ParsePhase),
+                   .reads = reader.Ids("reads"),
+                   .writes = reader.Ids("writes"),
+                   .accumulates = reader.Ids("accumulates"),
+                   .rerun_reads = reader.Ids("rerun_reads"),
+                   .in_place = reader.Pairs("in_place")};
+  RETURN_IF_ERROR(reader.Finish());
+  return step;
+}
+
+absl::StatusOr<ComputeAction> ReadCompute(Reader& reader, const std::string& where) {
+  ComputeAction action = {.step = StepId(reader.Index("step")),
+                          .recompute = reader.Boolean("recompute")};
+  static const Json none = nullptr;
+  const Json& engines = reader.NullOr("engines", &Json::is_array, none);
+  for (const Json& json : engines.is_array() ? engines : Json::array()) {
+    Reader engine(json, absl::StrCat(where, ".engines"));
+    action.engines.push_back(
+        {engine.Text("engine"), engine.Integer("batch"), engine.Has("adds", true)});
+    RETURN_IF_ERROR(engine.Finish());
+  }
+  const Json& workspace = reader.NullOr("workspace", &Json::is_object, none);
+  if (workspace.is_object()) {
+    Reader region(workspace, absl::StrCat(where, ".workspace"));
+    action.workspace = Region{region.Integer("offset"), region.Integer("bytes")};
+    RETURN_IF_ERROR(region.Finish());
+  }
+  RETURN_IF_ERROR(reader.Finish());
+  return action;
+}
+
+absl::StatusOr<Action> ReadAction(const Json& json, const std::string& where) {
+  Reader reader(json, where);
+  const std::string op = reader.Text("op");
+  if (op == "compute") return ReadCompute(reader, where);
+  Action action;
+  if (op == "wait") {
+    action = WaitAction{reader.Named("stream", ParseStream), reader.Integer("on")};
+  } else {
+    const TensorId tensor(reader.Index("tensor"));
+    if (op == "alloc") {
+      action = AllocAction{tensor, {reader.Integer("offset"), reader.Integer("bytes")}};
+    } else if (op == "free") {
+      action = FreeAction{tensor};
+    } else if (op == "offload") {
+      action = OffloadAction{tensor, reader.Has("pool", "peer") ? Pool::kPeer : Pool::kHost};
+    } else if (op == "prefetch") {
+      action = PrefetchAction{tensor};
+    } else {
+      reader.Fail(absl::StrCat("unknown op '", op, "'"));
+    }
+  }
+  RETURN_IF_ERROR(reader.Finish());
+  return action;
+}
+
+// So that whoever reads the plan can use its ids as indices.
+class IdCheck {
+ public:
+  explicit IdCheck(const Plan& plan) : plan_(plan) {}
+
+  absl::Status Run() {
+    for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+      if (plan_.tensors[i].id.index() != i) Fail("tensors", i);
+    }
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      const PlanStep& step = plan_.steps[i];
+      if (step.id.index() != i) Fail("steps", i);
+      for (const auto* ids : {&step.reads, &step.writes, &step.accumulates, &step.rerun_reads}) {
+        for (TensorId id : *ids) Check(id, "steps", i);
+      }
+      for (const auto& [written, read] : step.in_place) {
+        Check(written, "steps", i);
+        Check(read, "steps", i);
+      }
+    }
+    for (size_t i = 0; i < plan_.actions.size(); ++i) {
+      std::visit([&](const auto& action) { CheckAction(action, i); }, plan_.actions[i]);
+    }
+    return status_;
+  }
+
+ private:
+  template <typename T>
+  void CheckAction(const T& action, size_t i) {
+    Check(action.tensor, "actions", i);
+  }
+  void CheckAction(const ComputeAction& action, size_t i) {
+    if (action.step.index() >= plan_.steps.size()) Fail("actions", i);
+  }
+  void CheckAction(const WaitAction& /*wait*/, size_t /*i*/) {}
+  void Check(TensorId id, const char* where, size_t i) {
+    if (id.index() >= plan_.tensors.size()) Fail(where, i);
+  }
+  void Fail(const char* where, size_t i) {
+    if (!status_.ok()) return;
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat("plan: ", where, "[", i, "]: an id is not the position of what it names"));
+  }
+
+  const Plan& plan_;
+  absl::Status status_;
+};
+
+template <typename T>
+absl::Status ReadAll(Reader& reader, const char* key,
+                     absl::StatusOr<T> (*read)(const Json&, const std::string&),
+                     std::vector<T>& out) {
+  for (const Json& json : reader.Array(key)) {
+    ASSIGN_OR_RETURN(T item, read(json, absl::StrCat(key, "[", out.size(), "]")));
+    out.push_back(std::move(item));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Plan::ToJson() const {
+  Json json = {{"neap_plan", 1},
+               {"net", net},
+               {"batch", batch},
+               {"dtype", Name(dtype)},
+               {"layout", Name(layout)},
+               {"policy", policy},
+               {"device", device},
+               {"budget_bytes", budget_bytes},
+               {"arena_bytes", arena_bytes},
+               {"peak_bytes", peak_bytes},
+               {"peak_activation_bytes", peak_activation_bytes},
+               {"host_peak_bytes", host_peak_bytes},
+               {"predicted_ms", predicted_ms}};
+  if (peer_peak_bytes != 0) json["peer_peak_bytes"] = peer_peak_bytes;
+  json["tensors"] = Array(tensors);
+  json["steps"] = Array(steps);
+  json["actions"] = Array(actions);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
+  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError("plan: the text is no JSON");
+  Reader reader(json, "the plan");
+  if (reader.Integer("neap_plan") != 1)
+    reader.Fail("neap_plan is not 1, the version this program reads");
+  Plan plan = {.net = reader.Text("net"),
+               .batch = reader.Integer("batch"),
+               .dtype = reader.Named("dtype", ParseDType),
+               .layout = reader.Named("layout", ParseLayout),
+               .policy = reader.Text("policy"),
+               .device = reader.Text("device"),
+               .budget_bytes = reader.Integer("budget_bytes"),
+               .arena_bytes = reader.Integer("arena_bytes"),
+               .peak_bytes = reader.Integer("peak_bytes"),
+               .peak_activation_bytes = reader.Integer("peak_activation_bytes"),
+               .host_peak_bytes = reader.Integer("host_peak_bytes"),
+               .peer_peak_bytes = reader.NonZero("peer_peak_bytes"),
+               .predicted_ms = reader.Number("predicted_ms")};
+  RETURN_IF_ERROR(reader.status());
+  RETURN_IF_ERROR(ReadAll(reader, "tensors", ReadTensor, plan.tensors));
+  RETURN_IF_ERROR(ReadAll(reader, "steps", ReadStep, plan.steps));
+  RETURN_IF_ERROR(ReadAll(reader, "actions", ReadAction, plan.actions));
+  RETURN_IF_ERROR(reader.Finish());
+  RETURN_IF_ERROR(IdCheck(plan).Run());
+  return plan;
+}
+
+}  // namespace neap

@@ -1,0 +1,157 @@
+#include "neap/core/plan/timeline.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace neap {
+namespace {
+
+constexpr double kMicrosecondsPerSecond = 1e6;
+
+// Plays a plan's streams through. `TimeOf(index, clock_us)` says when the action at `index`, which
+// takes time, runs on a stream that has got to `clock_us`.
+template <typename TimeOf>
+class Player {
+ public:
+  Player(const Plan& plan, const TimeOf& time_of) : plan_(plan), time_of_(time_of) {}
+
+  Timeline Play() {
+    timeline_.actions.reserve(plan_.actions.size());
+    for (const Action& action : plan_.actions) timeline_.actions.push_back(Do(action));
+    timeline_.total_us = *std::max_element(clock_us_.begin(), clock_us_.end());
+    return std::move(timeline_);
+  }
+
+ private:
+  double& Clock(Stream stream) { return clock_us_[static_cast<size_t>(stream)]; }
+  ActionTime Now(Stream stream) { return {.begin_us = Clock(stream), .end_us = Clock(stream)}; }
+
+  ActionTime Do(const Action& action) {
+    if (const auto* wait = std::get_if<WaitAction>(&action)) return Wait(*wait);
+    const std::optional<Stream> stream = StreamOf(action);
+    return stream.has_value() ? Run(*stream) : Now(Stream::kCompute);
+  }
+
+  ActionTime Run(Stream stream) {
+    const ActionTime time = time_of_(timeline_.actions.size(), Clock(stream));
+    Clock(stream) = time.end_us;
+    timeline_.busy_us[static_cast<size_t>(stream)] += time.elapsed_us();
+    return time;
+  }
+
+  ActionTime Wait(const WaitAction& wait) {
+    const size_t on = static_cast<size_t>(wait.on);
+    const double until_us = timeline_.actions[on].end_us;
+    double& clock_us = Clock(wait.stream);
+    if (until_us <= clock_us) return Now(wait.stream);
+    if (wait.stream == Stream::kCompute) {
+      timeline_.stalls.push_back({timeline_.actions.size(), on, clock_us, until_us});
+    }
+    clock_us = until_us;
+    return Now(wait.stream);
+  }
+
+  const Plan& plan_;
+  const TimeOf& time_of_;
+  std::array<double, kStreamCount> clock_us_ = {};
+  Timeline timeline_;
+};
+
+// How long each action takes by `costs`; to be asked of one after another, in issue order.
+class PredictedSeconds {
+ public:
+  PredictedSeconds(const Plan& plan, const TimelineCosts& costs)
+      : plan_(plan), costs_(costs), copy_in_(plan.tensors.size(), Pool::kHost) {}
+
+  double Next(const Action& action) {
+    if (const auto* offload = std::get_if<OffloadAction>(&action)) {
+      copy_in_[offload->tensor.index()] = offload->pool;
+      return Transfer(offload->tensor, costs_.d2h_bytes_per_second);
+    }
+    if (const auto* prefetch = std::get_if<PrefetchAction>(&action))
+      return Transfer(prefetch->tensor, costs_.h2d_bytes_per_second);
+    return costs_.compute_seconds[computed_++];
+  }
+
+ private:
+  double Transfer(TensorId tensor, double host_bytes_per_second) const {
+    const bool to_peer = copy_in_[tensor.index()] == Pool::kPeer;
+    const double bytes_per_second = to_peer ? costs_.peer_bytes_per_second : host_bytes_per_second;
+    if (bytes_per_second == 0) return costs_.transfer_latency_seconds;
+    return costs_.transfer_latency_seconds +
+           static_cast<double>(plan_.tensors[tensor.index()].bytes) / bytes_per_second;
+  }
+
+  const Plan& plan_;
+  const TimelineCosts& costs_;
+  std::vector<Pool> copy_in_;  // by TensorId
+  size_t computed_ = 0;        // compute actions so far
+};
+
+// A stream begins an action or has ended one.
+struct Edge {
+  double time_us = 0;
+  Stream stream = Stream::kCompute;
+};
+
+// Actions of a stream do not overlap, so an edge is a beginning if the stream was idle.
+std::vector<Edge> EdgesInOrder(const Plan& plan, const Timeline& timeline) {
+  std::vector<Edge> edges;
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    const std::optional<Stream> stream = StreamOf(plan.actions[i]);
+    const ActionTime& time = timeline.actions[i];
+    if (!stream.has_value() || time.elapsed_us() <= 0) continue;
+    edges.push_back({time.begin_us, *stream});
+    edges.push_back({time.end_us, *stream});
+  }
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const Edge& a, const Edge& b) { return a.time_us < b.time_us; });
+  return edges;
+}
+
+}  // namespace
+
+Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
+  PredictedSeconds predicted(plan, costs);
+  const auto time_of = [&](size_t index, double clock_us) {
+    const double seconds = predicted.Next(plan.actions[index]);
+    return ActionTime{.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
+  };
+  return Player(plan, time_of).Play();
+}
+
+double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs) {
+  double seconds = 0;
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (tensor.role != Role::kInput && tensor.role != Role::kLabel) continue;
+    seconds += costs.transfer_latency_seconds;
+    if (costs.h2d_bytes_per_second > 0)
+      seconds += static_cast<double>(tensor.bytes) / costs.h2d_bytes_per_second;
+  }
+  return seconds;
+}
+
+Timeline MeasuredTimeline(const Plan& plan, const std::vector<ActionTime>& ran) {
+  const auto time_of = [&](size_t index, double /*clock_us*/) { return ran[index]; };
+  return Player(plan, time_of).Play();
+}
+
+Overlap FindOverlap(const Plan& plan, const Timeline& timeline) {
+  Overlap overlap;
+  std::array<bool, kStreamCount> runs = {};  // by Stream
+  double since_us = 0;
+  for (const Edge& edge : EdgesInOrder(plan, timeline)) {
+    const auto [compute, d2h, h2d] = runs;
+    const double elapsed_us = edge.time_us - since_us;
+    if (d2h || h2d) overlap.copying_us += elapsed_us;
+    if (compute && (d2h || h2d)) overlap.hidden_us += elapsed_us;
+    if (d2h && h2d) overlap.both_ways_us += elapsed_us;
+    if (compute && d2h && h2d) overlap.hidden_both_ways_us += elapsed_us;
+    bool& run = runs[static_cast<size_t>(edge.stream)];
+    run = !run;
+    since_us = edge.time_us;
+  }
+  return overlap;
+}
+
+}  // namespace neap

@@ -1,0 +1,81 @@
+#include "neap/core/program/liveness.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace neap {
+namespace {
+
+class Prover {
+ public:
+  Prover(const Program& program, const ComputeSequence& runs, const std::vector<Lifetime>& lives)
+      : program_(program),
+        runs_(runs),
+        lives_(lives),
+        replaces_(lives.size()),
+        latest_(program.tensors.size()),
+        taken_(lives.size(), false) {}
+
+  Replacements Prove() {
+    size_t next = 0;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      const int position = static_cast<int>(i);
+      for (; next < lives_.size() && lives_[next].begin == position; ++next)
+        latest_[lives_[next].tensor.index()] = next;
+      for (const auto& [written, read] : program_.steps[runs_[i].step.index()].in_place)
+        Consider(position, written, read);
+    }
+    return std::move(replaces_);
+  }
+
+ private:
+  void Consider(int position, TensorId written, TensorId read) {
+    const std::optional<size_t> to = latest_[written.index()];
+    const std::optional<size_t> from = latest_[read.index()];
+    if (!to.has_value() || !from.has_value() || replaces_[*to].has_value() || taken_[*from] ||
+        lives_[*to].begin != position || !MayReplace(position, *to, *from)) {
+      return;
+    }
+    replaces_[*to] = from;
+    taken_[*from] = true;
+  }
+
+  bool MayReplace(int position, size_t to, size_t from) const {
+    const Tensor& written = program_.tensor(lives_[to].tensor);
+    const Tensor& read = program_.tensor(lives_[from].tensor);
+    return lives_[from].end == position + 1 && lives_[from].begin < position &&
+           !IsGiven(read.role) && !IsGiven(written.role) &&
+           read.spec.size_bytes() == written.spec.size_bytes() && ReadOnce(position, read.id);
+  }
+
+  // A kernel may take the result over this operand, but not over another operand that is the same
+  // tensor (x + y + x).
+  bool ReadOnce(int position, TensorId tensor) const {
+    const std::vector<TensorId> reads = RunReads(program_, runs_[static_cast<size_t>(position)]);
+    return std::count(reads.begin(), reads.end(), tensor) == 1;
+  }
+
+  const Program& program_;
+  const ComputeSequence& runs_;
+  const std::vector<Lifetime>& lives_;
+  Replacements replaces_;
+  std::vector<std::optional<size_t>> latest_;  // by TensorId: its life at the run at hand
+  std::vector<bool> taken_;                    // by life
+};
+
+}  // namespace
+
+Replacements ProveInPlace(const Program& program, const ComputeSequence& runs,
+                          const std::vector<Lifetime>& lives) {
+  return Prover(program, runs, lives).Prove();
+}
+
+Liveness FindLiveness(const Program& program, ComputeSequence runs, bool in_place) {
+  Liveness liveness = {.runs = std::move(runs)};
+  liveness.lives = Lifetimes(program, liveness.runs);
+  liveness.replaces = in_place ? ProveInPlace(program, liveness.runs, liveness.lives)
+                               : Replacements(liveness.lives.size());
+  return liveness;
+}
+
+}  // namespace neap

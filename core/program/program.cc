@@ -1,0 +1,67 @@
+#include "neap/core/program/program.h"
+
+#include "absl/strings/str_format.h"
+#include "neap/core/base/units.h"
+
+namespace neap {
+namespace {
+
+void AddOperand(const Program& program, const Use& use, Access access, StepSignature& signature) {
+  if (use.operand.slot == Slot::kAddend) return;
+  signature.operands.push_back({use.operand, program.tensor(use.tensor).spec, access});
+}
+
+}  // namespace
+
+const std::vector<Use>& ReadsOf(const Step& step, bool rerun) {
+  return rerun && !step.rerun_reads.empty() ? step.rerun_reads : step.reads;
+}
+
+std::vector<Use> WritesOf(const Step& step, bool rerun) {
+  std::vector<Use> writes = step.writes;
+  if (rerun && !step.rerun_reads.empty())
+    std::erase_if(writes, [](const Use& use) { return use.operand.slot == Slot::kSaved; });
+  return writes;
+}
+
+std::string_view Program::StepType(const Step& step) const {
+  if (step.phase == Phase::kUpdate) return "sgd";
+  return layers[step.layer.index()].layer.type();
+}
+
+std::string Program::StepName(const Step& step) const {
+  return absl::StrFormat("%s %s", layers[step.layer.index()].name, Name(step.phase));
+}
+
+StepSignature Program::Signature(const Step& step, bool rerun) const {
+  const ProgramLayer& layer = layers[step.layer.index()];
+  StepSignature signature = {.layer = layer.layer,
+                             .phase = step.phase,
+                             .mode = options.mode,
+                             .rerun = rerun,
+                             .sgd = options.sgd,
+                             .operands = {}};
+  for (const Use& use : ReadsOf(step, rerun)) AddOperand(*this, use, Access::kRead, signature);
+  for (const Use& use : WritesOf(step, rerun)) AddOperand(*this, use, Access::kWrite, signature);
+  // Random numbers come from the layer's seed and the iteration's scalars together.
+  if (step.phase != Phase::kUpdate && signature.Has({Slot::kIteration, 0}))
+    signature.layer_seed = layer.seed;
+  if (rerun) return signature;
+  for (const Use& use : step.accumulates) {
+    const bool scratch = use.operand.slot == Slot::kInputGrad && !step.accumulates_natively;
+    AddOperand(*this, use, scratch ? Access::kWrite : Access::kAccumulate, signature);
+  }
+  return signature;
+}
+
+int64_t Program::AccumulationScratchBytes(const Step& step) const {
+  if (step.accumulates_natively) return 0;
+  int64_t bytes = 0;
+  for (const Use& use : step.accumulates) {
+    if (use.operand.slot != Slot::kInputGrad) continue;
+    bytes += RoundUp(tensor(use.tensor).spec.size_bytes(), kScratchAlignment);
+  }
+  return bytes;
+}
+
+}  // namespace neap

@@ -1,0 +1,36 @@
+// A program with its plan, and the executor that replays it in a session's arena. Private to the
+// session.
+//
+//   RETURN_IF_ERROR(runtime.Bind(device, arena.data(), homes.data()));
+//   RETURN_IF_ERROR(staging.Send(batch, scalars, runtime.program, *runtime.executor));
+//   RETURN_IF_ERROR(runtime.Iterate(staging));  // then staging.Await()
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/plan/timeline.h"
+#include "neap/core/program/program.h"
+#include "neap/core/run/executor.h"
+#include "neap/core/run/staging.h"
+#include "neap/memory/planner.h"
+
+namespace neap {
+
+struct Runtime {
+  Program program;
+  PlanResult planned;
+  std::optional<Executor> executor;
+
+  // The old executor goes first: its pinned memory counts against the host budget.
+  absl::Status Bind(Device& device, std::byte* arena, std::byte* homes);
+  // Enqueues all of an iteration that follows the batch.
+  absl::Status Iterate(Staging& staging);
+  // The same, and waits for it: when everything ran.
+  absl::StatusOr<Timeline> IterateTimed(Staging& staging);
+};
+
+}  // namespace neap

@@ -1,0 +1,398 @@
+#include "neap/core/run/session.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/layout.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/program/program.h"
+#include "neap/core/run/initialize.h"
+#include "neap/core/run/runtime.h"
+#include "neap/core/run/session_planner.h"
+#include "neap/core/run/staging.h"
+#include "neap/memory/transfer/pools.h"
+
+namespace neap {
+namespace {
+
+constexpr int kMaxInFlight = 2;
+
+// What takes the place of a session's own when its budget or its graph changes.
+struct Setup {
+  Program training;
+  SessionPlans plans;
+};
+
+}  // namespace
+
+class Session::Impl {
+ public:
+  Impl(Device& device, PlannerOptions planning, TrainingOptions options)
+      : device_(device), planning_(std::move(planning)), options_(options), planner_(device) {}
+  ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
+
+  absl::Status Create(const Graph& graph) {
+    ASSIGN_OR_RETURN(training_.program,
+                     BuildProgram(graph, {.mode = Mode::kTraining, .sgd = options_.sgd}));
+    ASSIGN_OR_RETURN(inference_.program,
+                     BuildProgram(graph, {.mode = Mode::kInference, .sgd = options_.sgd}));
+    whole_ = training_.program;
+    for (int i = 0; i < kMaxInFlight; ++i) {
+      ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));
+      staging_.push_back(std::move(staging));
+    }
+    RETURN_IF_ERROR(PlanAndReserve());
+    for (const Tensor& tensor : whole_.tensors) {
+      if (!IsPersistent(tensor.role)) continue;
+      std::vector<std::pair<TensorId, Buffer>> images(1);
+      images[0].first = tensor.id;
+      ASSIGN_OR_RETURN(images[0].second, Image(tensor, InitialValues(tensor, options_.seed)));
+      RETURN_IF_ERROR(WriteImages(images));
+    }
+    return absl::OkStatus();
+  }
+
+  const PlanResult& planned() const { return training_.planned; }
+  int64_t step() const { return step_; }
+  uint64_t seed() const { return options_.seed; }
+  MemoryUse memory() const {
+    return {.predicted_peak_bytes = training_.planned.plan.peak_bytes,
+            .measured_peak_bytes =
+                training_.executor.has_value() ? training_.executor->measured_peak_bytes() : 0,
+            .arena_bytes = arena_.size_bytes()};
+  }
+
+  const PlanCacheStats& plan_cache() const { return planner_.cache_stats(); }
+
+  absl::Status Begin(const Batch& batch) {
+    return Begin(batch, [this](Staging& staging) { return training_.Iterate(staging); });
+  }
+
+  absl::StatusOr<TimedStep> Time(const Batch& batch) {
+    RETURN_IF_ERROR(CheckIdle());
+    TimedStep timed;
+    RETURN_IF_ERROR(Begin(batch, [&](Staging& staging) -> absl::Status {
+      ASSIGN_OR_RETURN(timed.timeline, training_.IterateTimed(staging));
+      return absl::OkStatus();
+    }));
+    ASSIGN_OR_RETURN(timed.result, Finish());
+    return timed;
+  }
+
+  absl::StatusOr<StepResult> Finish() {
+    if (in_flight_ == 0) return absl::FailedPreconditionError("no step is in flight");
+    const int64_t step = step_ - in_flight_;
+    --in_flight_;
+    absl::StatusOr<StepResult> result = staging_[static_cast<size_t>(step % kMaxInFlight)].Await();
+    RETURN_IF_ERROR(Damages("step", result.status()));
+    result->step = step;
+    return result;
+  }
+
+  absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
+    RETURN_IF_ERROR(CheckReady());
+    Staging& staging = staging_[0];
+    RETURN_IF_ERROR(staging.Send(batch, {}, inference_.program, *inference_.executor));
+    RETURN_IF_ERROR(Settle(inference_.Iterate(staging)));
+    absl::StatusOr<StepResult> result = staging.Await();
+    RETURN_IF_ERROR(Settle(result.status()));
+    return result;
+  }
+
+  absl::Status Save(const std::string& path, CheckpointContents contents) {
+    RETURN_IF_ERROR(CheckReady());
+    return SaveCheckpoint(path, training_.program, contents, {.step = step_, .seed = options_.seed},
+                          [this](const Tensor& tensor) { return ReadTensor(tensor); });
+  }
+
+  absl::Status Load(const std::string& path) {
+    RETURN_IF_ERROR(CheckIdle());
+    RETURN_IF_ERROR(CheckArena());
+    ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, training_.program));
+    std::vector<std::pair<TensorId, Buffer>> images;  // all of them, before anything is overwritten
+    for (const Tensor& tensor : training_.program.tensors) {
+      if (tensor.role != Role::kOptimizer) continue;
+      ASSIGN_OR_RETURN(Buffer image, Image(tensor, InitialValues(tensor, 0)));
+      images.emplace_back(tensor.id, std::move(image));
+    }
+    for (const auto& [id, values] : loaded.tensors) {
+      ASSIGN_OR_RETURN(Buffer image, Image(training_.program.tensor(id), values));
+      images.emplace_back(id, std::move(image));
+    }
+    RETURN_IF_ERROR(device_.Synchronize());  // what a failed step may have left
+    RETURN_IF_ERROR(Damages("Load()", WriteImages(images)));
+    damage_ = absl::OkStatus();
+    step_ = loaded.position.has_value() ? loaded.position->step : 0;
+    if (loaded.position.has_value()) options_.seed = loaded.position->seed;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<float>> Values(std::string_view name) {
+    RETURN_IF_ERROR(CheckReady());
+    for (const Tensor& tensor : training_.program.tensors) {
+      if (tensor.name == name && IsPersistent(tensor.role)) return ReadTensor(tensor);
+    }
+    return absl::NotFoundError(absl::StrFormat("the network has no persistent tensor '%s'", name));
+  }
+
+  absl::Status SetBudget(int64_t budget_bytes) {
+    RETURN_IF_ERROR(CheckIdle());
+    PlannerOptions planning = planning_;
+    planning.budget_bytes = budget_bytes;
+    ASSIGN_OR_RETURN(SessionPlans plans,
+                     planner_.PlanBoth(training_.program, inference_.program, planning));
+    Setup next = {training_.program, std::move(plans)};
+    const absl::Status refused = Adopt(next, /*keep_arena=*/false);
+    if (absl::IsAborted(refused)) return SetBudget(budget_bytes);
+    if (refused.ok()) planning_ = std::move(planning);
+    return refused;
+  }
+
+  absl::Status SetTrainingGraph(const Graph& graph) {
+    RETURN_IF_ERROR(CheckReady());
+    ASSIGN_OR_RETURN(Program part, BuildPart(graph, whole_));
+    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, planning_));
+    int64_t& minimum = planned.stats.minimum_budget_bytes;
+    minimum = std::max(minimum, inference_.planned.stats.minimum_budget_bytes);
+    const bool fits = planned.plan.arena_bytes <= arena_.size_bytes();
+    Setup next = {std::move(part), {std::move(planned), inference_.planned}};
+    const absl::Status refused = Adopt(next, fits);
+    return absl::IsAborted(refused) ? SetTrainingGraph(graph) : refused;
+  }
+
+ private:
+  // `iterate` enqueues what follows the batch.
+  template <typename Iterate>
+  absl::Status Begin(const Batch& batch, const Iterate& iterate) {
+    RETURN_IF_ERROR(CheckArena());
+    RETURN_IF_ERROR(damage_);
+    if (in_flight_ == kMaxInFlight)
+      return absl::FailedPreconditionError("two steps are in flight; Finish() one");
+    const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
+                                      .step = static_cast<uint32_t>(step_),
+                                      .seed = options_.seed};
+    Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
+    RETURN_IF_ERROR(staging.Send(batch, scalars, training_.program, *training_.executor));
+    RETURN_IF_ERROR(Damages("step", iterate(staging)));
+    ++step_;
+    ++in_flight_;
+    return absl::OkStatus();
+  }
+
+  // What a failed iteration has queued must not run beside the next.
+  absl::Status Settle(absl::Status status) {
+    if (!status.ok()) device_.Synchronize().IgnoreError();  // the first error is the one to tell
+    return status;
+  }
+  absl::Status CheckIdle() const {
+    if (in_flight_ == 0) return absl::OkStatus();
+    return absl::FailedPreconditionError("a step is in flight; Finish() it first");
+  }
+  absl::Status CheckArena() const {
+    const bool bound = training_.executor.has_value() && inference_.executor.has_value();
+    if (bound && !evacuated_.has_value()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "the device has refused memory or a copy; the parameters are kept until SetBudget() finds "
+        "room");
+  }
+  absl::Status CheckReady() const {
+    RETURN_IF_ERROR(CheckIdle());
+    RETURN_IF_ERROR(CheckArena());
+    return damage_;
+  }
+
+  // What has changed some persistent tensors and then failed leaves none that can be used.
+  absl::Status Damages(std::string_view what, absl::Status status) {
+    if (status.ok()) return status;
+    damage_ = absl::FailedPreconditionError(
+        absl::StrCat("a ", std::string(what),
+                     " has failed half way, and left parameters that are neither old nor "
+                     "new; Load() a checkpoint: ",
+                     status.message()));
+    return status;
+  }
+
+  absl::StatusOr<Buffer> Pinned(int64_t bytes) {
+    return device_.Allocate(MemoryKind::kPinnedHost, bytes);
+  }
+
+  // Persistent tensors lie at the bottom of the arena, the same in every plan, but for those that
+  // are on the host.
+  int64_t PersistentBytes() const {
+    int64_t bytes = 0;
+    for (const PlanTensor& tensor : training_.planned.plan.tensors) {
+      if (IsPersistent(tensor.role) && !tensor.on_host) bytes += RoundUp(tensor.bytes, kBlockBytes);
+    }
+    return bytes;
+  }
+
+  // Persistent tensors to the host, where they stay until Return(). Nothing to do if they are
+  // there.
+  absl::Status Evacuate() {
+    if (evacuated_.has_value()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(Buffer snapshot, Pinned(PersistentBytes()));
+    RETURN_IF_ERROR(
+        device_.Copy(Stream::kCompute, snapshot.data(), arena_.data(), snapshot.size_bytes()));
+    RETURN_IF_ERROR(device_.Synchronize());
+    evacuated_ = std::move(snapshot);
+    return absl::OkStatus();
+  }
+  absl::Status Return() {
+    RETURN_IF_ERROR(device_.Copy(Stream::kCompute, arena_.data(), evacuated_->data(),
+                                 evacuated_->size_bytes()));
+    RETURN_IF_ERROR(device_.Synchronize());
+    evacuated_.reset();
+    return absl::OkStatus();
+  }
+  void Swap(Setup& other) {
+    std::swap(training_.program, other.training);
+    std::swap(training_.planned, other.plans.training);
+    std::swap(inference_.planned, other.plans.inference);
+  }
+
+  // Goes over to another setup, or stays with what there is. Only if the device refuses even what
+  // it gave before is there neither, until a SetBudget() that succeeds.
+  absl::Status Adopt(Setup& next, bool keep_arena) {
+    if (!keep_arena) RETURN_IF_ERROR(Evacuate());
+    const auto prepare = [&] { return keep_arena ? BindTraining() : ReserveArena(); };
+    Swap(next);
+    const absl::Status refused = prepare();
+    if (absl::IsAborted(refused)) planner_.Forget();
+    if (!refused.ok()) {
+      Swap(next);
+      RETURN_IF_ERROR(prepare());
+    }
+    if (!keep_arena) RETURN_IF_ERROR(Return());
+    return refused;
+  }
+
+  // Plans anew while an engine turns out not to build: it is listed no more then.
+  absl::Status PlanAndReserve() {
+    absl::Status reserved;
+    do {
+      planner_.Forget();
+      ASSIGN_OR_RETURN(SessionPlans plans,
+                       planner_.PlanBoth(training_.program, inference_.program, planning_));
+      training_.planned = std::move(plans.training);
+      inference_.planned = std::move(plans.inference);
+      reserved = ReserveArena();
+    } while (absl::IsAborted(reserved));
+    return reserved;
+  }
+
+  absl::Status ReserveArena() {
+    training_.executor.reset();
+    inference_.executor.reset();
+    arena_ = Buffer();
+    const int64_t homes_bytes = LayOutHostHomes(training_.planned.plan).bytes;
+    if (homes_.size_bytes() < homes_bytes) {
+      ASSIGN_OR_RETURN(homes_, device_.Allocate(MemoryKind::kPinnedHost, homes_bytes));
+    }
+    const int64_t bytes =
+        std::max(training_.planned.plan.arena_bytes, inference_.planned.plan.arena_bytes);
+    ASSIGN_OR_RETURN(arena_, device_.Allocate(MemoryKind::kDevice, bytes));
+    RETURN_IF_ERROR(Bind(training_));
+    return Bind(inference_);
+  }
+  absl::Status Bind(Runtime& runtime) {
+    return runtime.Bind(device_, arena_.data(), homes_.data());
+  }
+  absl::Status BindTraining() { return Bind(training_); }
+
+  absl::StatusOr<std::vector<float>> ReadTensor(const Tensor& tensor) {
+    ASSIGN_OR_RETURN(const Buffer buffer, Pinned(tensor.spec.size_bytes()));
+    RETURN_IF_ERROR(device_.Copy(Stream::kCompute, buffer.data(),
+                                 training_.executor->Address(tensor.id), buffer.size_bytes()));
+    RETURN_IF_ERROR(device_.Synchronize());
+    std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
+    ToNchw(absl::MakeConstSpan(reinterpret_cast<const float*>(buffer.data()), values.size()),
+           tensor.spec, absl::MakeSpan(values));
+    return values;
+  }
+
+  // The tensor's bytes as the device has them.
+  absl::StatusOr<Buffer> Image(const Tensor& tensor, const std::vector<float>& values) {
+    ASSIGN_OR_RETURN(Buffer image, Pinned(tensor.spec.size_bytes()));
+    FromNchw(values, tensor.spec,
+             absl::MakeSpan(reinterpret_cast<float*>(image.data()), values.size()));
+    return image;
+  }
+  absl::Status WriteImages(const std::vector<std::pair<TensorId, Buffer>>& images) {
+    absl::Status status;
+    for (const auto& [id, image] : images) {
+      status.Update(device_.Copy(Stream::kCompute, training_.executor->Address(id), image.data(),
+                                 image.size_bytes()));
+    }
+    status.Update(device_.Synchronize());  // the images go after this, failure or not
+    return status;
+  }
+
+  Device& device_;
+  PlannerOptions planning_;
+  TrainingOptions options_;
+  SessionPlanner planner_;
+  Program whole_;  // for training, as given to Create()
+  Buffer arena_;
+  Buffer homes_;  // of the persistent tensors that are on the host between iterations
+  std::optional<Buffer> evacuated_;  // persistent tensors, while there is no arena for them
+  Runtime training_;
+  Runtime inference_;
+  std::vector<Staging> staging_;  // as many as there may be steps in flight
+  int64_t step_ = 0;              // the next to begin
+  int64_t in_flight_ = 0;
+  absl::Status damage_;  // not OK: persistent tensors are of no use until a Load()
+};
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+absl::StatusOr<Session> Session::Create(const Graph& graph, Device& device, PlannerOptions planning,
+                                        TrainingOptions training) {
+  auto impl = std::make_unique<Impl>(device, std::move(planning), training);
+  RETURN_IF_ERROR(impl->Create(graph));
+  return Session(std::move(impl));
+}
+
+const Plan& Session::plan() const { return impl_->planned().plan; }
+const PlanningStats& Session::planning() const { return impl_->planned().stats; }
+Timeline Session::predicted() const {
+  const PlanResult& planned = impl_->planned();
+  return PredictTimeline(planned.plan, planned.costs);
+}
+MemoryUse Session::memory() const { return impl_->memory(); }
+int64_t Session::step() const { return impl_->step(); }
+uint64_t Session::seed() const { return impl_->seed(); }
+const PlanCacheStats& Session::plan_cache() const { return impl_->plan_cache(); }
+
+absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
+  RETURN_IF_ERROR(impl_->Begin(batch));
+  ASSIGN_OR_RETURN(const StepResult result, impl_->Finish());
+  return result.loss;
+}
+absl::StatusOr<TimedStep> Session::TimeStep(const Batch& batch) { return impl_->Time(batch); }
+absl::Status Session::Begin(const Batch& batch) { return impl_->Begin(batch); }
+absl::StatusOr<StepResult> Session::Finish() { return impl_->Finish(); }
+absl::StatusOr<StepResult> Session::Evaluate(const Batch& batch) { return impl_->Evaluate(batch); }
+
+absl::Status Session::Save(const std::string& path) {
+  return impl_->Save(path, CheckpointContents::kEverything);
+}
+absl::Status Session::SaveWeights(const std::string& path) {
+  return impl_->Save(path, CheckpointContents::kWeights);
+}
+absl::Status Session::Load(const std::string& path) { return impl_->Load(path); }
+absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {
+  return impl_->Values(tensor);
+}
+absl::Status Session::SetBudget(int64_t budget_bytes) { return impl_->SetBudget(budget_bytes); }
+absl::Status Session::SetTrainingGraph(const Graph& graph) {
+  return impl_->SetTrainingGraph(graph);
+}
+
+}  // namespace neap

@@ -1,0 +1,70 @@
+#include "neap/core/run/staging.h"
+
+#include <array>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/layout.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap {
+namespace {
+
+absl::Status CheckBatch(const Batch& batch, const Program& program) {
+  const TensorSpec& images = program.tensor(program.images).spec;
+  const TensorSpec& labels = program.tensor(program.labels).spec;
+  const bool fits = static_cast<int64_t>(batch.images.size()) == images.elements() &&
+                    static_cast<int64_t>(batch.labels.size()) == labels.elements();
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the batch has ", batch.labels.size(), " labels and ", batch.images.size(),
+                   " image values; the network's input is ", images.shape.ToString(),
+                   ", its labels ", labels.shape.ToString()));
+}
+
+}  // namespace
+
+absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) {
+  Staging staging(device);
+  for (const auto& [buffer, bytes] :
+       {std::pair(&staging.images_, program.tensor(program.images).spec.size_bytes()),
+        std::pair(&staging.labels_, program.tensor(program.labels).spec.size_bytes()),
+        std::pair(&staging.iteration_, kIterationScalarsBytes),
+        std::pair(&staging.metrics_, program.tensor(program.metrics).spec.size_bytes())}) {
+    ASSIGN_OR_RETURN(*buffer, device.Allocate(MemoryKind::kPinnedHost, bytes));
+  }
+  return staging;
+}
+
+absl::Status Staging::Send(const Batch& batch, const IterationScalars& scalars,
+                           const Program& program, const Executor& executor) {
+  RETURN_IF_ERROR(CheckBatch(batch, program));
+  FromNchw(batch.images, program.tensor(program.images).spec,
+           absl::MakeSpan(reinterpret_cast<float*>(images_.data()), batch.images.size()));
+  std::memcpy(labels_.data(), batch.labels.data(), batch.labels.size() * sizeof(int32_t));
+  std::memcpy(iteration_.data(), &scalars, sizeof(scalars));
+  RETURN_IF_ERROR(CopyIn(executor.Address(program.images), images_));
+  RETURN_IF_ERROR(CopyIn(executor.Address(program.labels), labels_));
+  return CopyIn(executor.Address(program.iteration), iteration_);
+}
+
+absl::Status Staging::CopyIn(std::byte* destination, const Buffer& source) {
+  if (destination == nullptr) return absl::OkStatus();  // the plan has no use for it
+  return device_->Copy(Stream::kCompute, destination, source.data(), source.size_bytes());
+}
+
+absl::Status Staging::Receive(const Program& program, const Executor& executor) {
+  RETURN_IF_ERROR(device_->Copy(Stream::kCompute, metrics_.data(),
+                                executor.Address(program.metrics), metrics_.size_bytes()));
+  ASSIGN_OR_RETURN(done_, device_->Record(Stream::kCompute));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepResult> Staging::Await() {
+  RETURN_IF_ERROR(device_->Await(done_));
+  std::array<float, 2> metrics = {};
+  std::memcpy(metrics.data(), metrics_.data(), sizeof(metrics));
+  return StepResult{.loss = metrics[0], .correct = static_cast<int64_t>(metrics[1])};
+}
+
+}  // namespace neap

@@ -1,0 +1,46 @@
+// Host memory for what one iteration sends and receives, and the way there and back. Private to the
+// session.
+//
+//   ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
+//   RETURN_IF_ERROR(staging.Send(batch, scalars, program, executor));  // then executor.Run()
+//   RETURN_IF_ERROR(staging.Receive(program, executor));
+//   ASSIGN_OR_RETURN(StepResult result, staging.Await());
+//
+// It may be filled again once it has been awaited. *Ownership*: borrows the device. *Streams*:
+// compute.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/input/batch.h"
+#include "neap/core/program/program.h"
+#include "neap/core/run/executor.h"
+#include "neap/core/run/session.h"
+#include "neap/core/step/layer.h"
+
+namespace neap {
+
+class Staging {
+ public:
+  static absl::StatusOr<Staging> Create(const Program& program, Device& device);
+
+  // Enqueues the batch's way to the device; nothing that outlasts an iteration is touched. Errors:
+  // INVALID_ARGUMENT for a batch of the wrong size; those of the device.
+  absl::Status Send(const Batch& batch, const IterationScalars& scalars, const Program& program,
+                    const Executor& executor);
+  // Enqueues the way back of the iteration's loss.
+  absl::Status Receive(const Program& program, const Executor& executor);
+  // Blocks until it is there. `step` is 0.
+  absl::StatusOr<StepResult> Await();
+
+ private:
+  explicit Staging(Device& device) : device_(&device) {}
+  absl::Status CopyIn(std::byte* destination, const Buffer& source);
+
+  Device* device_;
+  Buffer images_, labels_, iteration_, metrics_;
+  Event done_;
+};
+
+}  // namespace neap

@@ -1,0 +1,191 @@
+// A layer as the graph, the planner and the kernels see it: plain values that say what they compute
+// and, exactly, what each of their steps touches.
+//
+// The memory plan is only as good as these declarations: a step that claims to read a tensor it
+// does not need keeps that tensor alive for half an iteration; one that forgets a read is a silent
+// wrong gradient. So a definition lists its operands per step, and every backend's kernel is held
+// to exactly that list.
+//
+//   struct Relu {                                       // a definition is a plain struct ...
+//     static constexpr std::string_view kType = "relu";
+//     absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+//     friend bool operator==(const Relu&, const Relu&) = default;
+//   };
+//   One with fields also spells them: std::string Parameters() const (core/step/parameter_text.h).
+//   Layer layer = Relu{};                               // ... held by value
+//   ASSIGN_OR_RETURN(LayerSpec spec, layer.Specify({.inputs = {input_spec}}));
+//   spec.steps[1].reads;                                // backward: {output 0, output_grad 0}
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/base/tensor.h"
+
+namespace neap {
+
+enum class Mode : uint8_t { kTraining, kInference };
+enum class Phase : uint8_t { kForward, kBackwardData, kBackwardParams, kUpdate };
+std::string_view Name(Phase phase);
+absl::StatusOr<Phase> ParsePhase(std::string_view text);
+
+// What an operand of a step is to its layer.
+enum class Slot : uint8_t {
+  kInput,       // x_i, the i-th input
+  kOutput,      // y
+  kInputGrad,   // dx_i
+  kOutputGrad,  // dy
+  kAddend,      // a gradient to be added to dx_i once it is computed; never seen by kernels
+  kParam,
+  kParamGrad,
+  kSaved,
+  kState,
+  kOptimizer,
+  kIteration,  // the iteration's scalars: struct IterationScalars
+};
+struct Operand {
+  Slot slot = Slot::kInput;
+  int index = 0;
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+std::string ToString(Operand operand);  // "input_grad[1]"
+
+// Per-iteration values that kernels read from device memory, so that an iteration can be recorded
+// once and replayed.
+struct IterationScalars {
+  float learning_rate = 0;
+  uint32_t step = 0;  // counts training steps from 0
+  uint64_t seed = 0;  // of the session; dropout masks depend on (seed, layer, step, element) alone
+};
+inline constexpr int64_t kIterationScalarsBytes = 16;
+static_assert(sizeof(IterationScalars) == kIterationScalarsBytes);
+
+// How a tensor is filled before the first step.
+struct Init {
+  // kBilinear: of a transposed convolution, each channel interpolated by itself.
+  enum class Kind : uint8_t { kConstant, kNormal, kUniform, kBilinear };
+  Kind kind = Kind::kConstant;
+  float scale = 0;  // the constant; the standard deviation; the half-width around 0
+  friend bool operator==(const Init&, const Init&) = default;
+};
+
+struct ParamSpec {
+  std::string name;  // "weight": the tensor is called LAYER.weight, here and in safetensors files
+  TensorSpec tensor;
+  Init init;
+  Shape saved_shape = {};  // shape in safetensors files where it differs (fully connected: 2-d)
+};
+struct StateSpec {
+  std::string name;
+  TensorSpec tensor;
+  Init init;
+  bool in_checkpoint = true;
+};
+struct SavedSpec {
+  std::string name;
+  TensorSpec tensor;
+};
+
+// One step and all that it touches.
+struct StepSpec {
+  Phase phase = Phase::kForward;
+  std::vector<Operand> reads;
+  std::vector<Operand> writes;
+  std::vector<Operand> accumulates = {};  // read, added to, written
+  std::vector<Operand> rerun_reads =
+      {};  // forward only: what a recomputation reads, where that is not `reads`
+  // {written, read} pairs that may share bytes: the kernel reads no element after its result is
+  // written.
+  std::vector<std::pair<Operand, Operand>> in_place = {};
+  // The kernels can add to input gradients that already hold a sum. Otherwise they overwrite, and
+  // whoever runs them gives them scratch space and adds the result.
+  bool accumulates_natively = false;
+  double flops = 0;  // multiply-adds count two
+};
+
+struct LayerSpec {
+  TensorSpec output;
+  std::vector<ParamSpec> params = {};
+  std::vector<StateSpec> states = {};
+  std::vector<SavedSpec> saved = {};
+  std::vector<StepSpec> steps;  // forward, then the backward steps in the order in which they run
+  // The gradient of every input is the gradient of the output, unchanged: no backward step runs,
+  // both names mean the same tensor. (Where that cannot be because the sum over several readers is
+  // wanted, backward_data runs.)
+  bool passes_gradient = false;
+};
+
+struct LayerContext {
+  std::vector<TensorSpec> inputs;
+  Mode mode = Mode::kTraining;
+};
+
+// Any layer definition, by value. Cheap to copy; immutable; equal when type and definition are.
+// *Threads*: safe to share.
+class Layer {
+ public:
+  template <typename Definition>
+  requires(!std::is_same_v<std::remove_cvref_t<Definition>, Layer>) Layer(
+      Definition definition)  // NOLINT(google-explicit-constructor): Add("relu1", Relu{}, ...)
+      : model_(std::make_shared<const Model<Definition>>(std::move(definition))) {}
+
+  std::string_view type() const { return model_->type(); }
+
+  // Errors: INVALID_ARGUMENT when the inputs do not suit the layer (count, rank, a window larger
+  // than the image).
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const {
+    return model_->Specify(context);
+  }
+
+  // Every field of the definition by name: "out_features=10 bias=true"; empty if it has none.
+  // Layers of one type are equal when this is.
+  std::string Parameters() const { return model_->Parameters(); }
+
+  // The definition, if it is a `Definition`; null otherwise.
+  template <typename Definition>
+  const Definition* As() const {
+    if (type() != Definition::kType) return nullptr;
+    return &static_cast<const Model<Definition>&>(*model_).definition;
+  }
+
+  friend bool operator==(const Layer& a, const Layer& b) {
+    return a.model_ == b.model_ || (a.type() == b.type() && a.model_->Equals(*b.model_));
+  }
+
+ private:
+  struct Concept {
+    virtual ~Concept() = default;
+    virtual std::string_view type() const = 0;
+    virtual absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const = 0;
+    virtual std::string Parameters() const = 0;
+    virtual bool Equals(const Concept& same_type) const = 0;
+  };
+  template <typename Definition>
+  struct Model final : Concept {
+    explicit Model(Definition d) : definition(std::move(d)) {}
+    std::string_view type() const override { return Definition::kType; }
+    absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const override {
+      return definition.Specify(context);
+    }
+    std::string Parameters() const override {
+      if constexpr (std::is_empty_v<Definition>) {
+        return {};
+      } else {
+        return definition.Parameters();
+      }
+    }
+    bool Equals(const Concept& same_type) const override {
+      return definition == static_cast<const Model&>(same_type).definition;
+    }
+    Definition definition;
+  };
+  std::shared_ptr<const Concept> model_;
+};
+
+}  // namespace neap

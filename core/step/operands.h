@@ -1,0 +1,20 @@
+// Short names for the operands that Specify() and the kernels speak of, as the layers' tables have
+// them.
+#pragma once
+
+#include "neap/core/step/layer.h"
+
+namespace neap::operands {
+
+constexpr Operand X(int i = 0) { return {Slot::kInput, i}; }
+constexpr Operand Y() { return {Slot::kOutput, 0}; }
+constexpr Operand Dx(int i = 0) { return {Slot::kInputGrad, i}; }
+constexpr Operand Dy() { return {Slot::kOutputGrad, 0}; }
+constexpr Operand Param(int i) { return {Slot::kParam, i}; }
+constexpr Operand ParamGrad(int i) { return {Slot::kParamGrad, i}; }
+constexpr Operand Saved(int i) { return {Slot::kSaved, i}; }
+constexpr Operand State(int i) { return {Slot::kState, i}; }
+constexpr Operand Optimizer(int i) { return {Slot::kOptimizer, i}; }
+constexpr Operand Iteration() { return {Slot::kIteration, 0}; }
+
+}  // namespace neap::operands

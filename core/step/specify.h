@@ -1,0 +1,33 @@
+// The checks that every layer's Specify() makes of its inputs. Each returns INVALID_ARGUMENT saying
+// what is wrong with which input; the caller puts the layer's name in front.
+#pragma once
+
+#include "absl/status/status.h"
+#include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
+
+namespace neap {
+
+// Exactly `count` inputs, each a float image {N, C, H, W} with at least one element.
+absl::Status CheckImageInputs(const LayerContext& context, size_t count);
+// At least `count` of them.
+absl::Status CheckImageInputsAtLeast(const LayerContext& context, size_t count);
+
+struct Window {
+  Extent2d kernel = 1;
+  Extent2d stride = 1;
+  Extent2d padding = 0;
+  Extent2d dilation = 1;
+};
+// Positive extents, padding >= 0.
+absl::Status CheckWindow(const Window& window);
+// Height and width of what `window` makes of `input`; an error when it is larger than the padded
+// image.
+absl::StatusOr<Extent2d> WindowOutput(const TensorSpec& input, const Window& window);
+
+// `input` with another shape.
+TensorSpec WithShape(const TensorSpec& input, Shape shape);
+// A vector of `size` fp32 values: biases, statistics.
+TensorSpec VectorSpec(int64_t size);
+
+}  // namespace neap

@@ -1,0 +1,54 @@
+// Values that come from outside, and where they are put. Private to the verifier.
+//
+// The batch and all persistent tensors but those on the host are in memory before the first action,
+// each at the place of its first alloc. So no two of them may want the same bytes there, nothing
+// may write there before that alloc, and persistent ones must be back there at the end: the next
+// iteration begins with them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/verifier/site.h"
+
+namespace neap::verifier {
+
+// A set of bytes, as disjoint intervals.
+class ByteSet {
+ public:
+  void Add(const Region& region);
+  bool Overlaps(const Region& region) const;
+
+ private:
+  std::map<int64_t, int64_t> ends_;  // by begin
+};
+
+class Given {
+ public:
+  Given(const Plan& plan, const Site& site);
+
+  // Whether the tensor holds its value from outside now. `shared`: its bytes are another tensor's
+  // until that is replaced.
+  absl::StatusOr<bool> Alloc(const AllocAction& alloc, bool shared);
+  void Compute() { has_computed_ = true; }
+  void Prefetch(const Region& region);
+
+  // The tensor's first place.
+  const std::optional<Region>& home(TensorId tensor) const { return homes_[tensor.index()]; }
+
+ private:
+  absl::StatusOr<bool> FirstAlloc(const AllocAction& alloc, bool shared);
+
+  const Plan& plan_;
+  const Site& site_;
+  std::vector<std::optional<Region>> homes_;  // by TensorId
+  std::vector<bool> is_used_;                 // by TensorId: some step touches it
+  ByteSet filled_;                            // before the first compute action
+  bool has_computed_ = false;
+};
+
+}  // namespace neap::verifier

@@ -1,0 +1,70 @@
+// MatchesProgram: whether a plan is one of this program.
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/verifier/site.h"
+#include "neap/core/verifier/verifier.h"
+
+namespace neap {
+namespace {
+
+bool Same(const std::vector<TensorId>& ids, const std::vector<Use>& uses) {
+  return std::equal(ids.begin(), ids.end(), uses.begin(), uses.end(),
+                    [](TensorId id, const Use& use) { return id == use.tensor; });
+}
+
+bool Same(const PlanTensor& planned, const Tensor& tensor) {
+  return planned.id == tensor.id && planned.name == tensor.name && planned.role == tensor.role &&
+         planned.shape == tensor.spec.shape && planned.dtype == tensor.spec.dtype &&
+         planned.bytes == tensor.spec.size_bytes();
+}
+
+bool Same(const PlanStep& planned, const Program& program, const Step& step) {
+  return planned.id == step.id && planned.layer == program.layers[step.layer.index()].name &&
+         planned.type == program.StepType(step) && planned.phase == step.phase &&
+         Same(planned.reads, step.reads) && Same(planned.writes, step.writes) &&
+         Same(planned.accumulates, step.accumulates) &&
+         Same(planned.rerun_reads, step.rerun_reads) && planned.in_place == step.in_place;
+}
+
+absl::Status CheckNet(const Plan& plan, const Program& program, const verifier::Site& site) {
+  if (plan.batch != program.net.batch) {
+    return site.Fault(PlanFault::kProgram, absl::StrFormat("its batch is %d, the program's %d",
+                                                           plan.batch, program.net.batch));
+  }
+  if (plan.dtype != program.net.dtype || plan.layout != program.net.layout) {
+    return site.Fault(PlanFault::kProgram, "its dtype or layout is not the program's");
+  }
+  if (plan.tensors.size() != program.tensors.size() || plan.steps.size() != program.steps.size()) {
+    return site.Fault(PlanFault::kProgram,
+                      absl::StrFormat("it has %d tensors and %d steps, the program %d and %d",
+                                      plan.tensors.size(), plan.steps.size(),
+                                      program.tensors.size(), program.steps.size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status MatchesProgram(const Plan& plan, const Program& program) {
+  const verifier::Site site(plan);
+  RETURN_IF_ERROR(CheckNet(plan, program, site));
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    if (Same(plan.tensors[i], program.tensors[i])) continue;
+    return site.Fault(PlanFault::kProgram,
+                      absl::StrFormat("its tensor %d, '%s', is not the program's, '%s'", i,
+                                      plan.tensors[i].name, program.tensors[i].name));
+  }
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    if (Same(plan.steps[i], program, step)) continue;
+    return site.Fault(
+        PlanFault::kProgram,
+        absl::StrFormat("its step %d, '%s %s', is not the program's, '%s'", i, plan.steps[i].layer,
+                        std::string(Name(plan.steps[i].phase)), program.StepName(step)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace neap

@@ -1,0 +1,132 @@
+#include "neap/core/verifier/order.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::verifier {
+namespace {
+
+constexpr size_t Index(Stream stream) { return static_cast<size_t>(stream); }
+
+bool RunsOnStream(const Action& action) {
+  return std::holds_alternative<ComputeAction>(action) ||
+         std::holds_alternative<OffloadAction>(action) ||
+         std::holds_alternative<PrefetchAction>(action);
+}
+
+}  // namespace
+
+Order::Order(const Plan& plan, const Site& site)
+    : plan_(plan), site_(site), done_(plan.actions.size()), host_(plan.tensors.size()) {
+  concurrent_ = std::any_of(plan.actions.begin(), plan.actions.end(), [](const Action& action) {
+    return RunsOnStream(action) && !std::holds_alternative<ComputeAction>(action);
+  });
+  pieces_.emplace(0, Touches{});
+}
+
+void Order::Begin(Stream stream) {
+  stream_ = stream;
+  std::vector<size_t>& issued = actions_[Index(stream)];
+  issued.push_back(*site_.action());
+  Clock& clock = clocks_[Index(stream)];
+  clock[Index(stream)] = static_cast<int32_t>(issued.size());
+  done_[*site_.action()] = clock;
+}
+
+absl::Status Order::Wait(const WaitAction& wait) {
+  if (wait.on < 0 || wait.on >= static_cast<int64_t>(*site_.action())) {
+    return site_.Fault(PlanFault::kWait, "it waits for what is no earlier action");
+  }
+  const size_t on = static_cast<size_t>(wait.on);
+  if (!RunsOnStream(plan_.actions[on])) {
+    return site_.Fault(PlanFault::kWait, absl::StrCat(site_.Describe(on), " runs on no stream"));
+  }
+  Clock& clock = clocks_[Index(wait.stream)];
+  for (size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], done_[on][s]);
+  return absl::OkStatus();
+}
+
+bool Order::Knows(Stream stream, int32_t count) const {
+  return stream == stream_ || clocks_[Index(stream_)][Index(stream)] >= count;
+}
+
+absl::Status Order::Race(std::string_view what, Stream other, int32_t count) const {
+  const size_t action = actions_[Index(other)][static_cast<size_t>(count) - 1];
+  return site_.Fault(
+      PlanFault::kRace,
+      absl::StrFormat("%s before %s is known to have finished: stream %s has to wait", what,
+                      site_.Describe(action), Name(stream_)));
+}
+
+absl::Status Order::CheckAfterWrite(const Touches& touches, std::string_view what) const {
+  if (!touches.writer.has_value() || Knows(*touches.writer, touches.write)) return absl::OkStatus();
+  return Race(what, *touches.writer, touches.write);
+}
+
+absl::Status Order::CheckAfterReads(const Touches& touches, std::string_view what) const {
+  for (Stream stream : {Stream::kCompute, Stream::kD2h, Stream::kH2d}) {
+    const int32_t count = touches.reads[Index(stream)];
+    if (!Knows(stream, count)) return Race(what, stream, count);
+  }
+  return absl::OkStatus();
+}
+
+void Order::NoteRead(Touches& touches) const {
+  touches.reads[Index(stream_)] = clocks_[Index(stream_)][Index(stream_)];
+}
+
+Order::Touches Order::Written() const {
+  return {.writer = stream_, .write = clocks_[Index(stream_)][Index(stream_)]};
+}
+
+// The piece that begins at `at`.
+Order::Pieces::iterator Order::Split(int64_t at) {
+  const auto after = pieces_.lower_bound(at);
+  if (after != pieces_.end() && after->first == at) return after;
+  return pieces_.emplace_hint(after, at, std::prev(after)->second);
+}
+
+absl::Status Order::Read(const Region& region) {
+  if (!concurrent_) return absl::OkStatus();
+  const auto begin = Split(region.offset);
+  const auto end = Split(region.end());
+  for (auto piece = begin; piece != end; ++piece) {
+    RETURN_IF_ERROR(CheckAfterWrite(piece->second, "it reads bytes"));
+    NoteRead(piece->second);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Order::Write(const Region& region) {
+  if (!concurrent_) return absl::OkStatus();
+  const auto begin = Split(region.offset);
+  const auto end = Split(region.end());
+  for (auto piece = begin; piece != end; ++piece) {
+    RETURN_IF_ERROR(CheckAfterWrite(piece->second, "it writes bytes"));
+    RETURN_IF_ERROR(CheckAfterReads(piece->second, "it writes bytes"));
+  }
+  begin->second = Written();
+  pieces_.erase(std::next(begin), end);
+  return absl::OkStatus();
+}
+
+absl::Status Order::ReadHostCopy(TensorId tensor) {
+  Touches& touches = host_[tensor.index()];
+  RETURN_IF_ERROR(CheckAfterWrite(touches, "it reads the host copy"));
+  NoteRead(touches);
+  return absl::OkStatus();
+}
+
+absl::Status Order::WriteHostCopy(TensorId tensor) {
+  Touches& touches = host_[tensor.index()];
+  RETURN_IF_ERROR(CheckAfterWrite(touches, "it writes the host copy"));
+  RETURN_IF_ERROR(CheckAfterReads(touches, "it writes the host copy"));
+  touches = Written();
+  return absl::OkStatus();
+}
+
+}  // namespace neap::verifier

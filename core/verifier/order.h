@@ -1,0 +1,67 @@
+// Which accesses of the three streams are ordered: vector clocks, and who touched which bytes last.
+// Private to the verifier.
+//
+// Each stream counts its actions; a stream's clock says how far into the others it has waited. An
+// access (stream s, count n) is ordered before what stream t does now if t is s, or t's clock for s
+// is at least n. For every stretch of the arena it is enough to remember the last write and each
+// stream's last read since: whoever is ordered after those is ordered after all before them,
+// because they were ordered themselves. A write makes its stretch one piece again, so the number of
+// pieces stays near the number of regions.
+//
+// *Complexity*: O(log(pieces)) per access, amortised.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/verifier/site.h"
+
+namespace neap::verifier {
+
+class Order {
+ public:
+  Order(const Plan& plan, const Site& site);
+
+  // The action being checked runs on `stream`: the accesses that follow are its.
+  void Begin(Stream stream);
+  absl::Status Wait(const WaitAction& wait);
+
+  absl::Status Read(const Region& region);
+  absl::Status Write(const Region& region);
+  absl::Status ReadHostCopy(TensorId tensor);
+  absl::Status WriteHostCopy(TensorId tensor);
+
+ private:
+  using Clock = std::array<int32_t, kStreamCount>;  // actions of each stream known to have finished
+  struct Touches {
+    std::optional<Stream> writer;
+    int32_t write = 0;  // the writer's count
+    Clock reads = {};   // each stream's count at its last read since; 0: none
+  };
+  using Pieces = std::map<int64_t, Touches>;  // by first byte; each reaches to the next
+
+  bool Knows(Stream stream, int32_t count) const;
+  absl::Status CheckAfterWrite(const Touches& touches, std::string_view what) const;
+  absl::Status CheckAfterReads(const Touches& touches, std::string_view what) const;
+  absl::Status Race(std::string_view what, Stream other, int32_t count) const;
+  void NoteRead(Touches& touches) const;
+  Touches Written() const;
+  Pieces::iterator Split(int64_t at);
+
+  const Plan& plan_;
+  const Site& site_;
+  bool concurrent_ = false;           // whether anything runs besides the compute stream
+  Stream stream_ = Stream::kCompute;  // of the action being checked
+  std::array<Clock, kStreamCount> clocks_ = {};
+  std::vector<Clock> done_;  // by action: what whoever waits for it knows then
+  std::array<std::vector<size_t>, kStreamCount> actions_;  // the stream's actions, by count - 1
+  Pieces pieces_;
+  std::vector<Touches> host_;  // by TensorId
+};
+
+}  // namespace neap::verifier

@@ -1,0 +1,89 @@
+// Who owns which bytes of the arena at the action being checked. Private to the verifier.
+//
+// Regions in use are disjoint, but for one case: a tensor may be allocated exactly over another
+// that the next compute action reads and replaces in place. From that action on the bytes are the
+// new tensor's; the old one is a mere name that still has to be freed, and the region is in use
+// until all that share it are.
+//
+//   alloc x   alloc y   compute {y, x}   free x   alloc z   compute {z, y}   free y   free z
+//   x holds   x holds   y holds          y holds  y holds   z holds          z holds  -
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/verifier/site.h"
+
+namespace neap::verifier {
+
+// What a compute action reads and writes: of a recomputation that may be other than of the first
+// run.
+struct PlannedRun {
+  const PlanStep* step = nullptr;
+  const std::vector<TensorId>* reads = nullptr;
+};
+
+class Places {
+ public:
+  Places(const Plan& plan, const Site& site)
+      : plan_(plan), site_(site), tensors_(plan.tensors.size()) {}
+
+  // `next` is the next compute action's run, absent where none follows or its step is unknown.
+  absl::Status Alloc(const AllocAction& alloc, const std::optional<PlannedRun>& next);
+  absl::Status Free(TensorId tensor);
+  // The compute action's scratch, in use during that action alone.
+  absl::Status Workspace(const Region& region);
+
+  // Whether the tensor's bytes are there and its own.
+  absl::Status CheckHeld(TensorId tensor) const;
+  // The compute action begins to write: results in place take over their bytes. Returns the tensors
+  // that lost theirs.
+  std::vector<TensorId> TakeOver();
+  // The compute action runs with what is allocated now.
+  void CountActivations();
+
+  bool is_allocated(TensorId tensor) const { return tensors_[tensor.index()].region.has_value(); }
+  bool is_shared(TensorId tensor) const;
+  // Of an allocated tensor.
+  const Region& region(TensorId tensor) const { return *tensors_[tensor.index()].region; }
+  int64_t peak_bytes() const { return peak_bytes_; }
+  int64_t peak_activation_bytes() const { return peak_activation_bytes_; }
+
+ private:
+  enum class Hold : uint8_t { kYes, kPending, kLost };
+  struct TensorPlace {
+    std::optional<Region> region;
+    Hold hold = Hold::kYes;
+  };
+  // Bytes in use, by one tensor or by several that replace each other.
+  struct Block {
+    Region region;
+    int sharers = 1;
+    TensorId latest;  // allocated last
+    int64_t activation_bytes =
+        0;  // of the tensor that had the bytes first, if it is of the counted roles
+  };
+  using Blocks = std::map<int64_t, Block>;  // by offset
+
+  absl::Status CheckRegion(const Region& region) const;
+  Blocks::iterator FirstOverlap(const Region& region);
+  absl::Status Share(const AllocAction& alloc, Block& block, const std::optional<PlannedRun>& next);
+
+  const Plan& plan_;
+  const Site& site_;
+  std::vector<TensorPlace> tensors_;  // by TensorId
+  Blocks blocks_;
+  struct Replacement {
+    TensorId written, read;
+  };
+  std::vector<Replacement> pending_;  // until the next compute action
+  int64_t peak_bytes_ = 0;
+  int64_t activation_bytes_ = 0;
+  int64_t peak_activation_bytes_ = 0;
+};
+
+}  // namespace neap::verifier

@@ -1,0 +1,41 @@
+// Where in a plan the verifier is, and how it words what it finds there. Private to the verifier.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/verifier/verifier.h"
+
+namespace neap::verifier {
+
+// The parts of the verifier share one Site, so that a fault found by any of them names the action
+// being checked. *Ownership*: refers to the plan.
+class Site {
+ public:
+  explicit Site(const Plan& plan) : plan_(plan) {}
+
+  void MoveTo(size_t action) { action_ = action; }
+  void LeaveActions() { action_ = std::nullopt; }
+  std::optional<size_t> action() const { return action_; }
+
+  // INVALID_ARGUMENT "plan fault [NAME]: action 17 (compute step 5 'conv1 backward_data'): WHAT".
+  absl::Status Fault(PlanFault fault, std::string_view what) const;
+
+  std::string Describe(size_t action) const;  // "action 17 (compute step 5 'conv1 backward_data')"
+  std::string Describe(TensorId tensor) const;        // "tensor 3 'conv1.grad'"
+  std::string Describe(StepId step) const;            // "step 5 'conv1 backward_data'"
+  static std::string Describe(const Region& region);  // "2048 bytes at 1024"
+
+ private:
+  const Plan& plan_;
+  std::optional<size_t> action_;
+};
+
+// Faults of the plan's header, tensors and steps, before any action is looked at.
+absl::Status CheckTables(const Plan& plan, const Site& site);
+
+}  // namespace neap::verifier

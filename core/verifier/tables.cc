@@ -1,0 +1,122 @@
+// What must hold of a plan's header, tensors and steps whatever its actions are.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/verifier/site.h"
+
+namespace neap::verifier {
+namespace {
+
+using Ids = std::vector<TensorId>;
+
+bool Has(const Ids& ids, TensorId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+
+absl::Status CheckHeader(const Plan& plan, const Site& site) {
+  if (plan.batch < 1) {
+    return site.Fault(PlanFault::kHeader, absl::StrFormat("its batch is %d", plan.batch));
+  }
+  for (int64_t bytes : {plan.budget_bytes, plan.arena_bytes, plan.peak_bytes,
+                        plan.peak_activation_bytes, plan.host_peak_bytes, plan.peer_peak_bytes}) {
+    if (bytes >= 0) continue;
+    return site.Fault(PlanFault::kHeader, absl::StrFormat("it holds a total of %d bytes", bytes));
+  }
+  if (!std::isfinite(plan.predicted_ms) || plan.predicted_ms < 0) {
+    return site.Fault(PlanFault::kHeader, "its predicted time is no time");
+  }
+  if (plan.arena_bytes > plan.budget_bytes) {
+    return site.Fault(PlanFault::kOverBudget,
+                      absl::StrFormat("an arena of %d bytes exceeds the budget of %d bytes",
+                                      plan.arena_bytes, plan.budget_bytes));
+  }
+  return absl::OkStatus();
+}
+
+// Shape x dtype; absent where that overflows or there is nothing to hold.
+std::optional<int64_t> SizeBytes(const PlanTensor& tensor) {
+  int64_t bytes = SizeOf(tensor.dtype);
+  for (int64_t extent : tensor.shape.dims()) {
+    if (extent < 1 || extent > std::numeric_limits<int64_t>::max() / bytes) return std::nullopt;
+    bytes *= extent;
+  }
+  return bytes;
+}
+
+absl::Status CheckTensors(const Plan& plan, const Site& site) {
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const PlanTensor& tensor = plan.tensors[i];
+    if (tensor.id != TensorId(i)) {
+      return site.Fault(PlanFault::kId,
+                        absl::StrFormat("the tensor at %d has id %d", i, tensor.id.value));
+    }
+    if (tensor.on_host && !IsPersistent(tensor.role)) {
+      return site.Fault(PlanFault::kTensor, absl::StrCat(site.Describe(tensor.id),
+                                                         " is on the host, but not persistent"));
+    }
+    const std::optional<int64_t> bytes = SizeBytes(tensor);
+    if (bytes.has_value() && *bytes == tensor.bytes) continue;
+    return site.Fault(
+        PlanFault::kTensor,
+        absl::StrFormat("%s has %d bytes, but its shape is %s of %s", site.Describe(tensor.id),
+                        tensor.bytes, tensor.shape.ToString(), std::string(Name(tensor.dtype))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKnown(const Plan& plan, const Site& site, const PlanStep& step, const Ids& ids) {
+  for (TensorId id : ids) {
+    if (id.value >= 0 && id.index() < plan.tensors.size()) continue;
+    return site.Fault(PlanFault::kId, absl::StrFormat("%s names the unknown tensor %d",
+                                                      site.Describe(step.id), id.value));
+  }
+  return absl::OkStatus();
+}
+
+// Bytes can only be handed on inside a step that reads the old tensor, writes the new one, and
+// touches neither twice.
+bool MayShare(const PlanStep& step, TensorId written, TensorId read) {
+  return Has(step.writes, written) && Has(step.reads, read) && !Has(step.reads, written) &&
+         !Has(step.accumulates, written) && !Has(step.writes, read) && !Has(step.accumulates, read);
+}
+
+absl::Status CheckStep(const Plan& plan, const Site& site, const PlanStep& step) {
+  for (const Ids* ids : {&step.reads, &step.writes, &step.accumulates, &step.rerun_reads}) {
+    RETURN_IF_ERROR(CheckKnown(plan, site, step, *ids));
+  }
+  const auto fault = [&](std::string_view what) {
+    return site.Fault(PlanFault::kStep, absl::StrFormat("%s %s", site.Describe(step.id), what));
+  };
+  Ids writes = step.writes;
+  std::sort(writes.begin(), writes.end());
+  if (std::adjacent_find(writes.begin(), writes.end()) != writes.end()) {
+    return fault("writes a tensor twice");
+  }
+  if (!step.rerun_reads.empty() && step.phase != Phase::kForward) {
+    return fault("is no forward step, but says what a recomputation of it reads");
+  }
+  for (const auto& [written, read] : step.in_place) {
+    if (!MayShare(step, written, read)) return fault("cannot work in place as it says");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckTables(const Plan& plan, const Site& site) {
+  RETURN_IF_ERROR(CheckHeader(plan, site));
+  RETURN_IF_ERROR(CheckTensors(plan, site));
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const PlanStep& step = plan.steps[i];
+    if (step.id != StepId(i)) {
+      return site.Fault(PlanFault::kId,
+                        absl::StrFormat("the step at %d has id %d", i, step.id.value));
+    }
+    RETURN_IF_ERROR(CheckStep(plan, site, step));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace neap::verifier

@@ -1,0 +1,62 @@
+// Which version of each tensor lies in device memory and in its host copy. Private to the verifier.
+//
+// A tensor's version counts the writes that the program, run step by step, has made to it; a value
+// from outside is version 0. The first run of a step makes the next versions; a recomputation makes
+// again those that the first run made, and for that must read again those that the first run read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/verifier/site.h"
+
+namespace neap::verifier {
+
+class Values {
+ public:
+  Values(const Plan& plan, const Site& site);
+
+  void Give(TensorId tensor) { tensors_[tensor.index()].device = 0; }
+  void Lose(TensorId tensor) { tensors_[tensor.index()].device = std::nullopt; }
+
+  // Whether the tensor's value in device memory is the current one.
+  absl::Status CheckCurrent(TensorId tensor) const;
+  // Whether RerunReads(step)[index] holds what the step's first run read.
+  absl::Status CheckRerunRead(const PlanStep& step, size_t index) const;
+  void Run(const PlanStep& step);
+  void Rerun(const PlanStep& step);
+
+  // Whether the tensor's host copy is of the current version.
+  absl::Status CheckHostCopy(TensorId tensor) const;
+  absl::Status Offload(TensorId tensor);
+  absl::Status Prefetch(TensorId tensor);
+
+ private:
+  using Version = int32_t;
+  struct TensorVersions {
+    Version current = 0;  // of the program
+    std::optional<Version> device, host;
+  };
+  struct FirstRun {
+    std::vector<Version> read;     // by position in RerunReads(step)
+    std::vector<Version> written;  // by position in step.writes
+  };
+
+  absl::Status CheckVersion(TensorId tensor, Version wanted) const;
+
+  const Plan& plan_;
+  const Site& site_;
+  std::vector<TensorVersions> tensors_;  // by TensorId
+  std::vector<FirstRun> first_runs_;     // by StepId; only of forward steps
+};
+
+// What a recomputation of the step reads.
+const std::vector<TensorId>& RerunReads(const PlanStep& step);
+// Whether a recomputation of the step writes `tensor`, one of its writes. One with reads of its own
+// reads what the step saved, and does not save it again.
+bool RerunWrites(const Plan& plan, const PlanStep& step, TensorId tensor);
+
+}  // namespace neap::verifier

@@ -1,0 +1,297 @@
+#include "neap/core/verifier/verifier.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/verifier/given.h"
+#include "neap/core/verifier/order.h"
+#include "neap/core/verifier/places.h"
+#include "neap/core/verifier/pools.h"
+#include "neap/core/verifier/site.h"
+#include "neap/core/verifier/values.h"
+
+namespace neap {
+namespace verifier {
+namespace {
+
+// Goes through the actions in issue order. Places and values may be followed in that order although
+// the streams run apart, because Order proves that every pair of conflicting accesses happens in
+// it.
+class Checker {
+ public:
+  // The tables must have been checked.
+  Checker(const Plan& plan, Site& site)
+      : plan_(plan),
+        site_(site),
+        first_engines_(plan.steps.size()),
+        places_(plan, site),
+        values_(plan, site),
+        order_(plan, site),
+        given_(plan, site),
+        pools_(plan, site) {}
+
+  absl::Status Check() {
+    for (size_t i = 0; i < plan_.actions.size(); ++i) {
+      site_.MoveTo(i);
+      RETURN_IF_ERROR(
+          std::visit([this](const auto& action) { return Apply(action); }, plan_.actions[i]));
+    }
+    site_.LeaveActions();
+    RETURN_IF_ERROR(CheckEnd());
+    return CheckTotals();
+  }
+
+ private:
+  absl::Status CheckId(TensorId tensor) const {
+    if (tensor.value >= 0 && tensor.index() < plan_.tensors.size()) return absl::OkStatus();
+    return site_.Fault(PlanFault::kId, "there is no such tensor");
+  }
+  bool IsStep(StepId step) const { return step.value >= 0 && step.index() < plan_.steps.size(); }
+
+  absl::Status Apply(const AllocAction& alloc) {
+    RETURN_IF_ERROR(CheckId(alloc.tensor));
+    RETURN_IF_ERROR(places_.Alloc(alloc, NextRun()));
+    ASSIGN_OR_RETURN(const bool has_value, given_.Alloc(alloc, places_.is_shared(alloc.tensor)));
+    if (has_value) values_.Give(alloc.tensor);
+    return absl::OkStatus();
+  }
+
+  absl::Status Apply(const FreeAction& free) {
+    RETURN_IF_ERROR(CheckId(free.tensor));
+    RETURN_IF_ERROR(places_.Free(free.tensor));
+    values_.Lose(free.tensor);
+    return absl::OkStatus();
+  }
+
+  absl::Status Apply(const ComputeAction& compute) {
+    RETURN_IF_ERROR(CheckTurn(compute));
+    RETURN_IF_ERROR(CheckEngines(compute));
+    given_.Compute();
+    order_.Begin(Stream::kCompute);
+    if (compute.workspace.has_value()) {
+      RETURN_IF_ERROR(places_.Workspace(*compute.workspace));
+      RETURN_IF_ERROR(order_.Write(*compute.workspace));
+    }
+    const PlanStep& step = plan_.steps[compute.step.index()];
+    RETURN_IF_ERROR(compute.recompute ? Rerun(step) : Run(step));
+    places_.CountActivations();
+    return absl::OkStatus();
+  }
+
+  absl::Status Apply(const OffloadAction& offload) {
+    RETURN_IF_ERROR(CheckId(offload.tensor));
+    RETURN_IF_ERROR(places_.CheckHeld(offload.tensor));
+    RETURN_IF_ERROR(values_.Offload(offload.tensor));
+    order_.Begin(Stream::kD2h);
+    RETURN_IF_ERROR(order_.Read(places_.region(offload.tensor)));
+    RETURN_IF_ERROR(order_.WriteHostCopy(offload.tensor));
+    return pools_.Offload(offload);
+  }
+
+  absl::Status Apply(const PrefetchAction& prefetch) {
+    RETURN_IF_ERROR(CheckId(prefetch.tensor));
+    RETURN_IF_ERROR(places_.CheckHeld(prefetch.tensor));
+    RETURN_IF_ERROR(values_.Prefetch(prefetch.tensor));
+    order_.Begin(Stream::kH2d);
+    RETURN_IF_ERROR(order_.ReadHostCopy(prefetch.tensor));
+    RETURN_IF_ERROR(order_.Write(places_.region(prefetch.tensor)));
+    given_.Prefetch(places_.region(prefetch.tensor));
+    pools_.Prefetch(prefetch.tensor);
+    return absl::OkStatus();
+  }
+
+  absl::Status Apply(const WaitAction& wait) { return order_.Wait(wait); }
+
+  absl::Status CheckTurn(const ComputeAction& compute) {
+    if (!IsStep(compute.step)) return site_.Fault(PlanFault::kId, "there is no such step");
+    if (compute.recompute) return CheckRecompute(compute.step);
+    if (compute.step == next_step_) {
+      ++next_step_.value;
+      return absl::OkStatus();
+    }
+    if (compute.step < next_step_) {
+      return site_.Fault(PlanFault::kStepOrder, "the step has run already");
+    }
+    return site_.Fault(PlanFault::kStepOrder,
+                       absl::StrCat("it is the turn of ", site_.Describe(next_step_)));
+  }
+
+  absl::Status CheckRecompute(StepId step) const {
+    if (plan_.steps[step.index()].phase != Phase::kForward) {
+      return site_.Fault(PlanFault::kRecompute, "only forward steps can be run again");
+    }
+    if (step < next_step_) return absl::OkStatus();
+    return site_.Fault(PlanFault::kRecompute, "the step has not run yet");
+  }
+
+  absl::Status CheckEngines(const ComputeAction& compute) {
+    if (!compute.recompute) {
+      first_engines_[compute.step.index()] = &compute.engines;
+    } else if (plan_.steps[compute.step.index()].rerun_reads.empty() &&
+               compute.engines != *first_engines_[compute.step.index()]) {
+      return site_.Fault(PlanFault::kEngines, "it is run again by other engines: other bits");
+    }
+    if (compute.engines.empty()) return absl::OkStatus();
+    int64_t left = plan_.batch;
+    for (const EngineUse& use : compute.engines) {
+      if (use.batch < 1 || use.batch > left) {
+        return site_.Fault(
+            PlanFault::kEngines,
+            absl::StrFormat("a micro-batch of %d where %d of the batch are left", use.batch, left));
+      }
+      if (use.adds && (left == plan_.batch ||
+                       plan_.steps[compute.step.index()].phase != Phase::kBackwardParams)) {
+        return site_.Fault(PlanFault::kEngines, "a micro-batch adds where there is nothing yet");
+      }
+      left -= use.batch;
+    }
+    if (left == 0) return absl::OkStatus();
+    return site_.Fault(
+        PlanFault::kEngines,
+        absl::StrFormat("its micro-batches leave out %d of the batch of %d", left, plan_.batch));
+  }
+
+  absl::Status Run(const PlanStep& step) {
+    for (TensorId tensor : step.reads) {
+      RETURN_IF_ERROR(places_.CheckHeld(tensor));
+      RETURN_IF_ERROR(values_.CheckCurrent(tensor));
+      RETURN_IF_ERROR(order_.Read(places_.region(tensor)));
+    }
+    for (TensorId tensor : step.accumulates) {
+      // What the step also writes, it writes before it adds.
+      if (Has(step.writes, tensor)) continue;
+      RETURN_IF_ERROR(places_.CheckHeld(tensor));
+      RETURN_IF_ERROR(values_.CheckCurrent(tensor));
+      RETURN_IF_ERROR(order_.Write(places_.region(tensor)));
+    }
+    TakeOver();
+    for (TensorId tensor : step.writes) RETURN_IF_ERROR(Write(tensor));
+    values_.Run(step);
+    return absl::OkStatus();
+  }
+
+  absl::Status Rerun(const PlanStep& step) {
+    const std::vector<TensorId>& reads = RerunReads(step);
+    for (size_t i = 0; i < reads.size(); ++i) {
+      RETURN_IF_ERROR(places_.CheckHeld(reads[i]));
+      RETURN_IF_ERROR(values_.CheckRerunRead(step, i));
+      RETURN_IF_ERROR(order_.Read(places_.region(reads[i])));
+    }
+    TakeOver();
+    for (TensorId tensor : step.writes) {
+      if (RerunWrites(plan_, step, tensor)) RETURN_IF_ERROR(Write(tensor));
+    }
+    values_.Rerun(step);
+    return absl::OkStatus();
+  }
+
+  void TakeOver() {
+    for (TensorId lost : places_.TakeOver()) values_.Lose(lost);
+  }
+  absl::Status Write(TensorId tensor) {
+    RETURN_IF_ERROR(places_.CheckHeld(tensor));
+    return order_.Write(places_.region(tensor));
+  }
+  static bool Has(const std::vector<TensorId>& ids, TensorId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  }
+
+  // What the next compute action runs.
+  std::optional<PlannedRun> NextRun() {
+    next_compute_ = std::max(next_compute_, *site_.action());
+    while (next_compute_ < plan_.actions.size()) {
+      const auto* compute = std::get_if<ComputeAction>(&plan_.actions[next_compute_]);
+      if (compute == nullptr) {
+        ++next_compute_;
+        continue;
+      }
+      if (!IsStep(compute->step)) return std::nullopt;
+      const PlanStep& step = plan_.steps[compute->step.index()];
+      return PlannedRun{&step, compute->recompute ? &RerunReads(step) : &step.reads};
+    }
+    return std::nullopt;
+  }
+
+  absl::Status CheckEnd() const {
+    if (next_step_.index() < plan_.steps.size()) {
+      return site_.Fault(PlanFault::kMissingStep,
+                         absl::StrCat(site_.Describe(next_step_), " is never run"));
+    }
+    for (const PlanTensor& tensor : plan_.tensors) {
+      if (IsPersistent(tensor.role)) {
+        RETURN_IF_ERROR(CheckKept(tensor.id));
+      } else if (places_.is_allocated(tensor.id)) {
+        return site_.Fault(PlanFault::kLeak,
+                           absl::StrCat(site_.Describe(tensor.id), " is never freed"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckKept(TensorId tensor) const {
+    const auto fault = [&](std::string_view what) {
+      return site_.Fault(PlanFault::kEndState,
+                         absl::StrFormat("%s ends %s", site_.Describe(tensor), what));
+    };
+    if (plan_.tensors[tensor.index()].on_host) {
+      if (places_.is_allocated(tensor)) return fault("in the arena, but began on the host");
+      if (!values_.CheckHostCopy(tensor).ok())
+        return fault("without its current value on the host");
+      return absl::OkStatus();
+    }
+    if (!places_.is_allocated(tensor)) return fault("outside the arena");
+    if (places_.region(tensor) != *given_.home(tensor)) {
+      return fault(absl::StrCat("with ", Site::Describe(places_.region(tensor)),
+                                ", but began with ", Site::Describe(*given_.home(tensor))));
+    }
+    if (!places_.CheckHeld(tensor).ok() || !values_.CheckCurrent(tensor).ok()) {
+      return fault("without its current value");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTotals() const {
+    struct Total {
+      const char* name;
+      int64_t stated, found;
+    };
+    for (const Total& total :
+         {Total{"peak_bytes", plan_.peak_bytes, places_.peak_bytes()},
+          Total{"peak_activation_bytes", plan_.peak_activation_bytes,
+                places_.peak_activation_bytes()},
+          Total{"host_peak_bytes", plan_.host_peak_bytes, pools_.peak_bytes(Pool::kHost)},
+          Total{"peer_peak_bytes", plan_.peer_peak_bytes, pools_.peak_bytes(Pool::kPeer)}}) {
+      if (total.stated == total.found) continue;
+      return site_.Fault(PlanFault::kTotals,
+                         absl::StrFormat("%s is %d, but its actions reach %d", total.name,
+                                         total.stated, total.found));
+    }
+    return absl::OkStatus();
+  }
+
+  const Plan& plan_;
+  Site& site_;
+  std::vector<const std::vector<EngineUse>*> first_engines_;  // by StepId, of what has run
+  Places places_;
+  Values values_;
+  Order order_;
+  Given given_;
+  PoolCopies pools_;
+  StepId next_step_;         // the first that has not run
+  size_t next_compute_ = 0;  // NextRun()'s action, as far as it has looked
+};
+
+}  // namespace
+}  // namespace verifier
+
+absl::Status Verify(const Plan& plan) {
+  verifier::Site site(plan);
+  RETURN_IF_ERROR(verifier::CheckTables(plan, site));
+  return verifier::Checker(plan, site).Check();
+}
+
+}  // namespace neap

@@ -1,0 +1,137 @@
+#include "neap/layers/conv/measured_parts.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/signature_text.h"
+
+namespace neap {
+namespace {
+
+bool Lists(absl::Span<const Engine> engines, const std::string& id, int64_t workspace_bytes) {
+  return std::any_of(engines.begin(), engines.end(), [&](const Engine& engine) {
+    return engine.id == id && engine.workspace_bytes <= workspace_bytes;
+  });
+}
+
+// Of adding by kernels what a part wrote to scratch; none unless all of them were measured.
+std::optional<double> ScratchSeconds(const StepSignature& signature, const KernelTimings& timings) {
+  double sum = 0;
+  for (const OperandSpec& operand : signature.operands) {
+    if (operand.operand.slot != Slot::kParamGrad) continue;
+    const std::optional<double> seconds = AdditionSeconds(operand.tensor, timings);
+    if (!seconds.has_value()) return std::nullopt;
+    sum += *seconds;
+  }
+  return sum;
+}
+
+// How parts after the first come to the sum.
+void AddSums(const StepSignature& signature, const KernelTimings& timings,
+             std::vector<TimedEngine>& engines) {
+  const Addition addition = {.workspace_bytes = DivisionScratchBytes(signature),
+                             .seconds = ScratchSeconds(signature, timings)};
+  for (TimedEngine& engine : engines) engine.addition = addition;
+  for (TimedEngine& engine : timings.Of(AddingSignature(signature))) {
+    engine.adds = true;
+    engines.push_back(std::move(engine));
+  }
+}
+
+// A part of the configuration that the library has no more, or only in more workspace.
+absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
+                                                      const Configuration& configuration,
+                                                      EngineCatalog& catalog) {
+  const EngineUse* last = nullptr;  // after the first
+  for (const EngineUse& part : configuration.parts) {
+    const bool is_first = &part == &configuration.parts.front();
+    if (last != nullptr && part == *last) continue;
+    if (!is_first) last = &part;
+    const StepSignature like = WithBatch(signature, part.batch);
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines,
+                     part.adds ? AddingEngines(like, catalog) : catalog.Engines(like));
+    const bool by_scratch = !is_first && !part.adds;
+    const int64_t bytes =
+        configuration.workspace_bytes - (by_scratch ? DivisionScratchBytes(signature) : 0);
+    if (!Lists(engines, part.engine, bytes)) return part;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
+                                                      absl::Span<const Configuration> chosen,
+                                                      EngineCatalog& catalog) {
+  for (const Configuration& configuration : chosen) {
+    ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted,
+                     FindUnlisted(signature, configuration, catalog));
+    if (unlisted.has_value()) return unlisted;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
+                                      absl::Span<const Engine> listed, DivisionPolicy divisions,
+                                      bool deterministic, const KernelTimings& timings) {
+  std::vector<TimedEngine> known = timings.Of(signature);
+  if (SumsParts(signature)) AddSums(signature, timings, known);
+  const int64_t batch = BatchOf(signature);
+  const std::vector<int64_t> sizes =
+      IsDivisible(signature) ? MicroBatchSizes(divisions, batch, BatchGranularity(signature))
+                             : std::vector{batch};
+  std::erase_if(known, [&](const TimedEngine& engine) {
+    if (deterministic && !engine.deterministic) return true;
+    if (engine.batch == batch)
+      return engine.adds || !Lists(listed, engine.engine, engine.workspace_bytes);
+    return !std::binary_search(sizes.begin(), sizes.end(), engine.batch);
+  });
+  return known;
+}
+
+bool KnowsWhole(absl::Span<const TimedEngine> known, const StepSignature& signature) {
+  return std::any_of(known.begin(), known.end(),
+                     [&](const TimedEngine& engine) { return engine.batch == BatchOf(signature); });
+}
+
+absl::StatusOr<std::vector<Configuration>> ChooseListed(
+    const StepSignature& signature,
+    absl::FunctionRef<std::vector<Configuration>(const std::vector<TimedEngine>&)> choose,
+    EngineCatalog& catalog, std::vector<TimedEngine>& known) {
+  for (;;) {
+    std::vector<Configuration> chosen = choose(known);
+    ASSIGN_OR_RETURN(const std::optional<EngineUse> unlisted,
+                     FindUnlisted(signature, chosen, catalog));
+    if (!unlisted.has_value()) return chosen;
+    std::erase_if(known, [&](const TimedEngine& timed) {
+      const bool is_part = timed.batch < BatchOf(signature) && unlisted->batch < BatchOf(signature);
+      return timed.engine == unlisted->engine && timed.adds == unlisted->adds &&
+             (is_part || timed.batch == unlisted->batch);
+    });
+  }
+}
+
+std::vector<Engine> UsableEngines(const StepSignature& signature, std::vector<Engine> listed,
+                                  bool deterministic, const KernelTimings* timings) {
+  std::vector<std::string> failed;
+  if (timings != nullptr) failed = timings->FailedOn(signature);
+  std::erase_if(listed, [&](const Engine& engine) {
+    return (deterministic && !engine.deterministic) ||
+           std::find(failed.begin(), failed.end(), engine.id) != failed.end();
+  });
+  return listed;
+}
+
+std::optional<double> AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings) {
+  const StepSignature addition = AdditionSignature(spec);
+  for (const TimedEngine& engine : timings.Of(addition)) {
+    if (engine.batch == BatchOf(addition)) return engine.seconds;
+  }
+  return std::nullopt;
+}
+
+}  // namespace neap

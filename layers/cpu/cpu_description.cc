@@ -1,0 +1,83 @@
+#include "neap/layers/cpu/cpu_description.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace neap {
+namespace {
+
+constexpr double kNominalHertz = 2.5e9;
+constexpr double kFlopsPerCycle = 16;
+constexpr double kNominalMemoryBandwidth = 20e9;
+constexpr double kNominalCopyBandwidth = 8e9;
+constexpr double kNominalPeerBandwidth = 16e9;
+
+std::string Contents(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int64_t MemoryBytes() {
+  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  int64_t limit = 0;  // "max" is no number, and means none
+  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(Contents("/sys/fs/cgroup/memory.max")), &limit) &&
+      limit > 0) {
+    bytes = std::min(bytes, limit);
+  }
+  return bytes;
+}
+
+int ProcessorCount() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
+  return std::max(1, CPU_COUNT(&allowed));
+}
+
+}  // namespace
+
+DeviceDescription DescribeCpu() {
+  const double flops = ProcessorCount() * kNominalHertz * kFlopsPerCycle;
+  return {.name = CpuModelName(Contents("/proc/cpuinfo")),
+          .kind = "cpu",
+          .memory_bytes = MemoryBytes(),
+          .fp32_flops = flops,
+          .tensor_flops = flops,
+          .memory_bandwidth = kNominalMemoryBandwidth,
+          .copy_bandwidth = kNominalCopyBandwidth,
+          .peer_bandwidth = kNominalPeerBandwidth};
+}
+
+std::string CpuModelName(std::string_view cpuinfo) {
+  const absl::string_view text(cpuinfo.data(), cpuinfo.size());
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> field =
+        absl::StrSplit(line, absl::MaxSplits(':', 1));
+    const absl::string_view value = absl::StripAsciiWhitespace(field.second);
+    if (absl::StripAsciiWhitespace(field.first) == "model name" && !value.empty()) {
+      return std::string(value);
+    }
+  }
+  return "CPU";
+}
+
+absl::StatusOr<int64_t> ResidentBytes() {
+  int64_t total_pages = 0;
+  int64_t resident_pages = 0;
+  std::ifstream statm("/proc/self/statm");
+  if (!(statm >> total_pages >> resident_pages)) {
+    return absl::InternalError("cannot read /proc/self/statm");
+  }
+  return resident_pages * sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace neap

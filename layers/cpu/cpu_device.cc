@@ -1,0 +1,144 @@
+#include "neap/layers/cpu/cpu_device.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/cpu/copy_queue.h"
+#include "neap/layers/cpu/cpu_backend.h"
+#include "neap/layers/cpu/cpu_description.h"
+
+namespace neap {
+namespace {
+
+absl::Status Refused(int64_t size_bytes, const std::string& reason) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cpu device: cannot allocate ", size_bytes, " bytes: ", reason));
+}
+
+absl::StatusOr<std::chrono::steady_clock::time_point> TimeOf(const Event& event) {
+  const auto cpu_event = std::static_pointer_cast<CpuEvent>(event);
+  if (cpu_event == nullptr || cpu_event->timing() != Timing::kTimed)
+    return absl::InvalidArgumentError("cpu device: ElapsedUs(an event without time)");
+  if (!cpu_event->happened())
+    return absl::FailedPreconditionError("cpu device: ElapsedUs(an event that is yet to happen)");
+  return cpu_event->time();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Open() {
+  std::unique_ptr<CpuDevice> device(new CpuDevice(DescribeCpu(), MakeCpuBackend()));
+  try {
+    device->d2h_ = std::make_unique<CopyQueue>();
+    device->h2d_ = std::make_unique<CopyQueue>();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cpu device: cannot start its copy threads: ", error.what()));
+  }
+  return device;
+}
+
+CpuDevice::CpuDevice(DeviceDescription description, std::unique_ptr<Backend> backend)
+    : description_(std::move(description)), backend_(std::move(backend)) {}
+
+CpuDevice::~CpuDevice() {
+  if (d2h_) d2h_->Finish();
+  if (h2d_) h2d_->Finish();
+}
+
+absl::StatusOr<Buffer> CpuDevice::Allocate(MemoryKind /*kind*/, int64_t size_bytes) {
+  if (!status_.ok()) return status_;
+  if (size_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("cpu device: Allocate(", size_bytes, " bytes)"));
+  }
+  if (size_bytes > description_.memory_bytes) {
+    return Refused(size_bytes, absl::StrCat("the machine has ", description_.memory_bytes));
+  }
+  if (size_bytes == 0) return Buffer();
+  const size_t length = static_cast<size_t>(size_bytes);
+  void* data =
+      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, 0);
+  if (data == MAP_FAILED) return Refused(size_bytes, std::strerror(errno));
+  return Buffer(data, size_bytes, [length](void* p) { munmap(p, length); });
+}
+
+absl::StatusOr<int64_t> CpuDevice::UsedBytes() {
+  if (!status_.ok()) return status_;
+  return ResidentBytes();
+}
+
+absl::Status CpuDevice::Copy(Stream stream, void* destination, const void* source,
+                             int64_t size_bytes) {
+  if (!status_.ok()) return status_;
+  if (size_bytes < 0 || (size_bytes > 0 && (destination == nullptr || source == nullptr))) {
+    return Fail(absl::InternalError(absl::StrFormat(
+        "cpu device: Copy(%s, %s, %s, %d bytes)", Name(stream),
+        destination == nullptr ? "null" : "to", source == nullptr ? "null" : "from", size_bytes)));
+  }
+  if (stream != Stream::kCompute) {
+    QueueOf(stream).Copy(destination, source, size_bytes);
+  } else if (size_bytes > 0) {
+    std::memmove(destination, source, static_cast<size_t>(size_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Event> CpuDevice::Record(Stream stream) { return Record(stream, Timing::kNone); }
+absl::StatusOr<Event> CpuDevice::RecordTime(Stream stream) {
+  return Record(stream, Timing::kTimed);
+}
+
+absl::StatusOr<Event> CpuDevice::Record(Stream stream, Timing timing) {
+  if (!status_.ok()) return status_;
+  if (stream != Stream::kCompute) return Event(QueueOf(stream).Record(timing));
+  auto event = std::make_shared<CpuEvent>(timing);
+  event->Signal();
+  return Event(std::move(event));
+}
+
+absl::StatusOr<double> CpuDevice::ElapsedUs(const Event& earlier, const Event& later) {
+  if (!status_.ok()) return status_;
+  ASSIGN_OR_RETURN(const auto begin, TimeOf(earlier));
+  ASSIGN_OR_RETURN(const auto end, TimeOf(later));
+  return std::chrono::duration<double, std::micro>(end - begin).count();
+}
+
+absl::Status CpuDevice::Wait(Stream stream, const Event& event) {
+  if (!status_.ok()) return status_;
+  if (event == nullptr) {
+    return Fail(
+        absl::InternalError(absl::StrFormat("cpu device: Wait(%s, no event)", Name(stream))));
+  }
+  auto cpu_event = std::static_pointer_cast<CpuEvent>(event);
+  if (stream == Stream::kCompute) {
+    cpu_event->Wait();
+  } else {
+    QueueOf(stream).Wait(std::move(cpu_event));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuDevice::Synchronize() {
+  const std::shared_ptr<CpuEvent> d2h_done = d2h_->Record();
+  const std::shared_ptr<CpuEvent> h2d_done = h2d_->Record();
+  d2h_done->Wait();
+  h2d_done->Wait();
+  return status_;
+}
+
+CopyQueue& CpuDevice::QueueOf(Stream stream) { return stream == Stream::kD2h ? *d2h_ : *h2d_; }
+
+absl::Status CpuDevice::Fail(absl::Status error) {
+  status_ = std::move(error);
+  return status_;
+}
+
+}  // namespace neap

@@ -1,0 +1,75 @@
+// The CPU as a device: what every plan can run on, everywhere.
+//
+// It has the same three streams as a GPU and may not be kinder than one: a plan that forgets a wait
+// must show it here, under ThreadSanitizer, before it corrupts a training run there. So the copy
+// streams are threads with in-order queues, and a copy is visible to the caller only after a wait.
+// The compute stream is the caller's thread itself: kernels run when they are enqueued, and a wait
+// on it blocks.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<CpuDevice> device, CpuDevice::Open());
+//   ASSIGN_OR_RETURN(Buffer arena, device->Allocate(MemoryKind::kDevice, 64 * kMiB));
+//   RETURN_IF_ERROR(device->Copy(Stream::kD2h, host.data(), arena.data(), bytes));
+//   RETURN_IF_ERROR(device->Synchronize());
+//
+// *Threads*: one thread at a time. *Signals*: oneDNN's matrix products use the stack pointer for
+// something else while they run, so that a handler in a thread that computes, or in OpenMP's, may
+// write its frame over the heap. Programs that handle signals block them there, before the threads
+// start, and take them in another (sigwait), as apps/cli/interrupt.h does. *Ownership*: buffers may
+// outlive the device; the destructor finishes queued copies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+
+namespace neap {
+
+class CopyQueue;
+enum class Timing : uint8_t;
+
+class CpuDevice final : public Device {
+ public:
+  // Errors: RESOURCE_EXHAUSTED when the operating system refuses the two threads.
+  static absl::StatusOr<std::unique_ptr<CpuDevice>> Open();
+  ~CpuDevice() override;
+  CpuDevice(const CpuDevice&) = delete;
+  CpuDevice& operator=(const CpuDevice&) = delete;
+
+  // Rates are nominal (layers/cpu/cpu_description.h).
+  const DeviceDescription& description() const override { return description_; }
+  // All kinds, a peer's too, are ordinary memory, zeroed, page-aligned, and given real pages when
+  // first touched.
+  // Errors: RESOURCE_EXHAUSTED for more than description().memory_bytes, or when the operating
+  // system refuses; INVALID_ARGUMENT for a negative size.
+  absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;
+  // The resident set of this process.
+  absl::StatusOr<int64_t> UsedBytes() override;
+  Backend& backend() override { return *backend_; }
+
+  absl::Status Copy(Stream stream, void* destination, const void* source,
+                    int64_t size_bytes) override;
+  absl::StatusOr<Event> Record(Stream stream) override;
+  absl::StatusOr<Event> RecordTime(Stream stream) override;
+  absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override;
+  absl::Status Wait(Stream stream, const Event& event) override;
+  absl::Status Await(const Event& event) override { return Wait(Stream::kCompute, event); }
+  absl::Status Synchronize() override;
+
+ private:
+  CpuDevice(DeviceDescription description, std::unique_ptr<Backend> backend);
+  CopyQueue& QueueOf(Stream stream);
+  absl::StatusOr<Event> Record(Stream stream, Timing timing);
+  // Remembers the first error, which every later call returns.
+  absl::Status Fail(absl::Status error);
+
+  DeviceDescription description_;
+  std::unique_ptr<Backend> backend_;
+  absl::Status status_;
+  std::unique_ptr<CopyQueue> d2h_;
+  std::unique_ptr<CopyQueue> h2d_;
+};
+
+}  // namespace neap

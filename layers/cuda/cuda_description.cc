@@ -1,0 +1,77 @@
+#include "neap/layers/cuda/cuda_description.h"
+
+#include <cuda_runtime_api.h>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/cuda/cuda_device.h"
+#include "neap/layers/cuda/cuda_status.h"
+
+namespace neap {
+namespace {
+
+constexpr double kFp32FlopsPerClock =
+    256;  // 128 multiply-adds on a multiprocessor of compute capability 8.6 and later
+constexpr double kNominalCopyBandwidth = 25e9;
+
+// Per multiprocessor and clock, dense tf32.
+double TensorFlopsPerClock(int major) {
+  if (major >= 9) return 2048;
+  return major == 8 ? 1024 : kFp32FlopsPerClock;
+}
+
+absl::StatusOr<double> Attribute(cudaDeviceAttr attribute, int index) {
+  int value = 0;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaDeviceGetAttribute(&value, attribute, index), "cudaDeviceGetAttribute"));
+  return static_cast<double>(value);
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index) {
+  cudaDeviceProp properties = {};
+  RETURN_IF_ERROR(
+      CudaStatus(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties"));
+  ASSIGN_OR_RETURN(const double clock_khz, Attribute(cudaDevAttrClockRate, index));
+  ASSIGN_OR_RETURN(const double memory_khz, Attribute(cudaDevAttrMemoryClockRate, index));
+  ASSIGN_OR_RETURN(const double bus_bits, Attribute(cudaDevAttrGlobalMemoryBusWidth, index));
+  const double clocks = clock_khz * 1e3 * properties.multiProcessorCount;
+  // The A100's multiprocessors have half as many fp32 units.
+  const bool half = properties.major == 8 && properties.minor == 0;
+  return DeviceDescription{.name = properties.name,
+                           .kind = "cuda",
+                           .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+                           .fp32_flops = clocks * kFp32FlopsPerClock / (half ? 2 : 1),
+                           .tensor_flops = clocks * TensorFlopsPerClock(properties.major),
+                           .memory_bandwidth = 2 * memory_khz * 1e3 * bus_bits / 8,
+                           .copy_bandwidth = kNominalCopyBandwidth};
+}
+
+absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
+  int count = 0;
+  // No driver, or one that is too old, is no error: there is nothing to list.
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+  std::vector<DeviceDescription> devices;
+  for (int i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(DeviceDescription device, DescribeCudaDevice(i));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+absl::StatusOr<std::vector<int>> CudaPeersOf(int index) {
+  int count = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&count), "cudaGetDeviceCount"));
+  std::vector<int> peers;
+  for (int peer = 0; peer < count; ++peer) {
+    int can_access = 0;
+    if (peer == index) continue;
+    RETURN_IF_ERROR(CudaStatus(cudaDeviceCanAccessPeer(&can_access, index, peer),
+                               absl::StrCat("cudaDeviceCanAccessPeer(", index, ", ", peer, ")")));
+    if (can_access != 0) peers.push_back(peer);
+  }
+  return peers;
+}
+
+}  // namespace neap

@@ -1,0 +1,319 @@
+#include "neap/layers/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/cuda/cuda_description.h"
+#include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/event_pool.h"
+
+namespace neap {
+namespace {
+
+struct StreamDeleter {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+using OwnedStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, StreamDeleter>;
+
+absl::StatusOr<OwnedStream> NewStream() {
+  cudaStream_t stream = nullptr;
+  RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                             "cudaStreamCreateWithFlags"));
+  return OwnedStream(stream);
+}
+
+constexpr int64_t kAlignment = 4096;
+
+std::byte* AlignUp(void* p) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+  const uintptr_t aligned = (address + kAlignment - 1) / kAlignment * kAlignment;
+  return static_cast<std::byte*>(p) + (aligned - address);
+}
+
+absl::StatusOr<int64_t> UsedNow() {
+  size_t free = 0, total = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+  return static_cast<int64_t>(total - free);
+}
+
+// What an allocation returned. A refusal leaves the device usable: kernels launched later must not
+// report it.
+absl::Status Granted(cudaError_t error, const std::string& call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();
+  const absl::Status status = CudaStatus(error, call);
+  return error == cudaErrorInvalidValue ? absl::ResourceExhaustedError(status.message()) : status;
+}
+
+}  // namespace
+
+class CudaDevice::Impl {
+ public:
+  Impl(int index, std::optional<int> peer) : index_(index), peer_(peer) {}
+  ~Impl() {
+    // Work in flight may still use streams and kernels; an error here has nowhere to go.
+    if (cudaSetDevice(index_) == cudaSuccess) cudaDeviceSynchronize();
+  }
+
+  absl::Status Open();
+  absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes);
+  absl::Status MeasureLibraryBytes();
+
+  // Makes the device current, unless an earlier call failed for good.
+  absl::Status Enter() {
+    if (!failed_.ok()) return failed_;
+    return Keep(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
+  }
+  // Remembers the first error.
+  absl::Status Keep(absl::Status status) {
+    if (!status.ok() && failed_.ok()) failed_ = status;
+    return status;
+  }
+  cudaStream_t stream(Stream which) const { return streams_[static_cast<size_t>(which)].get(); }
+
+  DeviceDescription description;
+  int64_t library_bytes = 0;
+  absl::StatusOr<Event> Record(Stream on, EventPool& from);
+  // Events with time cost more to record, so that they are kept apart.
+  std::shared_ptr<EventPool> events = std::make_shared<EventPool>(cudaEventDisableTiming);
+  std::shared_ptr<EventPool> timed_events = std::make_shared<EventPool>(cudaEventDefault);
+  std::array<OwnedStream, kStreamCount> streams_;
+  std::unique_ptr<Backend> backend;  // after the streams that it runs on, so that it goes first
+
+ private:
+  absl::Status EnablePeer();
+  // Bytes per second from memory of that kind to the device.
+  absl::StatusOr<double> MeasureCopies(MemoryKind from);
+  absl::StatusOr<void*> TakeHost(int64_t bytes, const std::string& call);
+  absl::StatusOr<void*> TakeDevice(int gpu, int64_t bytes, const std::string& call);
+
+  int index_;
+  std::optional<int> peer_;
+  absl::Status failed_;
+  // Bytes that Allocate() took, as the driver counts them. Shared with buffers, which may outlive
+  // the device.
+  std::shared_ptr<int64_t> allocated_ = std::make_shared<int64_t>(0);
+};
+
+absl::Status CudaDevice::Impl::Open() {
+  RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), absl::StrCat("cudaSetDevice(", index_, ")")));
+  ASSIGN_OR_RETURN(description, DescribeCudaDevice(index_));
+  for (OwnedStream& stream : streams_) {
+    ASSIGN_OR_RETURN(stream, NewStream());
+  }
+  ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute)));
+  ASSIGN_OR_RETURN(description.copy_bandwidth, MeasureCopies(MemoryKind::kPinnedHost));
+  if (peer_.has_value()) {
+    RETURN_IF_ERROR(EnablePeer());
+    ASSIGN_OR_RETURN(description.peer_bandwidth, MeasureCopies(MemoryKind::kPeer));
+  }
+  return MeasureLibraryBytes();
+}
+
+// Copies then go from GPU to GPU, without a stop on the host.
+absl::Status CudaDevice::Impl::EnablePeer() {
+  ASSIGN_OR_RETURN(const std::vector<int> peers, CudaPeersOf(index_));
+  if (std::find(peers.begin(), peers.end(), *peer_) == peers.end()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GPU ", index_, " cannot reach the memory of GPU ", *peer_, " (cudaDeviceCanAccessPeer)"));
+  }
+  const cudaError_t error = cudaDeviceEnablePeerAccess(*peer_, 0);
+  if (error != cudaErrorPeerAccessAlreadyEnabled)
+    return CudaStatus(error, absl::StrCat("cudaDeviceEnablePeerAccess(", *peer_, ")"));
+  cudaGetLastError();  // another device of this process has the same peer
+  return absl::OkStatus();
+}
+
+// The better of a few copies, so that the first one's start-up does not count.
+absl::StatusOr<double> CudaDevice::Impl::MeasureCopies(MemoryKind from) {
+  constexpr int64_t kBytes = 32 * kMiB;
+  ASSIGN_OR_RETURN(const Buffer source, Allocate(from, kBytes));
+  ASSIGN_OR_RETURN(const Buffer device, Allocate(MemoryKind::kDevice, kBytes));
+  const cudaStream_t on = stream(Stream::kH2d);
+  cudaEvent_t begin = nullptr, end = nullptr;
+  RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&begin), "cudaEventCreate"));
+  const std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cudaError_t (*)(cudaEvent_t)> own_begin(
+      begin, cudaEventDestroy);
+  RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&end), "cudaEventCreate"));
+  const std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cudaError_t (*)(cudaEvent_t)> own_end(
+      end, cudaEventDestroy);
+  float best_ms = std::numeric_limits<float>::max();
+  for (int i = 0; i < 4; ++i) {
+    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(begin, on), "cudaEventRecord"));
+    RETURN_IF_ERROR(
+        CudaStatus(cudaMemcpyAsync(device.data(), source.data(), kBytes, cudaMemcpyDefault, on),
+                   "cudaMemcpyAsync"));
+    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(end, on), "cudaEventRecord"));
+    RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(end), "cudaEventSynchronize"));
+    float ms = 0;
+    RETURN_IF_ERROR(CudaStatus(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime"));
+    best_ms = std::min(best_ms, ms);
+  }
+  return static_cast<double>(kBytes) / (static_cast<double>(best_ms) * 1e-3);
+}
+
+absl::StatusOr<Buffer> CudaDevice::Impl::Allocate(MemoryKind kind, int64_t size_bytes) {
+  RETURN_IF_ERROR(Enter());
+  if (kind == MemoryKind::kPeer && !peer_.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("GPU ", index_, " was opened without a peer to allocate memory on"));
+  }
+  const int gpu = kind == MemoryKind::kPeer ? *peer_ : index_;
+  const bool on_host = kind == MemoryKind::kPinnedHost;
+  const std::string call = on_host
+                               ? absl::StrCat("cudaHostAlloc(", size_bytes, " bytes)")
+                               : absl::StrCat("cudaMalloc(", size_bytes, " bytes) on GPU ", gpu);
+  if (size_bytes < 0) return absl::InvalidArgumentError(call);
+  if (size_bytes > std::numeric_limits<int64_t>::max() - CudaDevice::kPageBytes)
+    return absl::ResourceExhaustedError(call);
+  // Whole pages are what the driver takes, and begin at one. Host memory gets room to be aligned.
+  const int64_t taken = on_host ? size_bytes + kAlignment
+                                : RoundUp(std::max<int64_t>(size_bytes, 1), CudaDevice::kPageBytes);
+  ASSIGN_OR_RETURN(void* const base,
+                   on_host ? TakeHost(taken, call) : TakeDevice(gpu, taken, call));
+  std::byte* const data = AlignUp(base);
+  if (on_host) return Buffer(data, size_bytes, [base](void*) { cudaFreeHost(base); });
+  // The device's own bytes are counted; those of its peer are not its.
+  const std::shared_ptr<int64_t> counted =
+      gpu == index_ ? allocated_ : std::make_shared<int64_t>(0);
+  *counted += taken;
+  Buffer buffer(data, size_bytes, [base, counted, taken](void*) {
+    cudaFree(base);  // whichever GPU has them, and whichever is current
+    *counted -= taken;
+  });
+  if (data == base) return buffer;
+  return absl::InternalError(absl::StrCat(call, ": not aligned to ", kAlignment, " bytes"));
+}
+
+absl::StatusOr<Event> CudaDevice::Impl::Record(Stream on, EventPool& from) {
+  RETURN_IF_ERROR(Enter());
+  ASSIGN_OR_RETURN(Event event, from.Take());
+  RETURN_IF_ERROR(Keep(CudaStatus(
+      cudaEventRecord(static_cast<cudaEvent_t>(event.get()), stream(on)), "cudaEventRecord")));
+  return event;
+}
+
+absl::StatusOr<void*> CudaDevice::Impl::TakeHost(int64_t bytes, const std::string& call) {
+  void* base = nullptr;
+  const cudaError_t error = cudaHostAlloc(&base, static_cast<size_t>(bytes), cudaHostAllocDefault);
+  RETURN_IF_ERROR(Granted(error, call));
+  return base;
+}
+
+// The GPU is current only for as long as that takes.
+absl::StatusOr<void*> CudaDevice::Impl::TakeDevice(int gpu, int64_t bytes,
+                                                   const std::string& call) {
+  void* base = nullptr;
+  RETURN_IF_ERROR(Keep(CudaStatus(cudaSetDevice(gpu), absl::StrCat("cudaSetDevice(", gpu, ")"))));
+  const absl::Status granted = Granted(cudaMalloc(&base, static_cast<size_t>(bytes)), call);
+  RETURN_IF_ERROR(Enter());
+  RETURN_IF_ERROR(granted);
+  return base;
+}
+
+absl::Status CudaDevice::Impl::MeasureLibraryBytes() {
+  RETURN_IF_ERROR(Enter());
+  ASSIGN_OR_RETURN(const int64_t used, UsedNow());
+  library_bytes = used - *allocated_;
+  return absl::OkStatus();
+}
+
+CudaDevice::CudaDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CudaDevice::~CudaDevice() = default;
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, std::optional<int> peer) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess)
+    return absl::NotFoundError(CudaStatus(error, "cudaGetDeviceCount").message());
+  if (index < 0 || index >= count) {
+    return absl::NotFoundError(absl::StrCat("no CUDA device ", index, ": there are ", count));
+  }
+  if (peer.has_value() && (*peer < 0 || *peer >= count)) {
+    return absl::NotFoundError(absl::StrCat("no CUDA device ", *peer, ": there are ", count));
+  }
+  auto impl = std::make_unique<Impl>(index, peer);
+  RETURN_IF_ERROR(impl->Open());
+  return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(impl)));
+}
+
+const DeviceDescription& CudaDevice::description() const { return impl_->description; }
+Backend& CudaDevice::backend() { return *impl_->backend; }
+int64_t CudaDevice::library_bytes() const { return impl_->library_bytes; }
+absl::Status CudaDevice::MeasureLibraryBytes() { return impl_->MeasureLibraryBytes(); }
+
+absl::StatusOr<Buffer> CudaDevice::Allocate(MemoryKind kind, int64_t size_bytes) {
+  return impl_->Allocate(kind, size_bytes);
+}
+
+absl::StatusOr<int64_t> CudaDevice::UsedBytes() {
+  RETURN_IF_ERROR(impl_->Enter());
+  return UsedNow();
+}
+
+absl::Status CudaDevice::Copy(Stream stream, void* destination, const void* source,
+                              int64_t size_bytes) {
+  RETURN_IF_ERROR(impl_->Enter());
+  if (size_bytes == 0) return absl::OkStatus();
+  const cudaError_t error = cudaMemcpyAsync(destination, source, static_cast<size_t>(size_bytes),
+                                            cudaMemcpyDefault, impl_->stream(stream));
+  if (error == cudaSuccess) return absl::OkStatus();
+  return impl_->Keep(CudaStatus(error, absl::StrCat("cudaMemcpyAsync(", std::string(Name(stream)),
+                                                    ", ", size_bytes, " bytes)")));
+}
+
+absl::StatusOr<Event> CudaDevice::Record(Stream stream) {
+  return impl_->Record(stream, *impl_->events);
+}
+absl::StatusOr<Event> CudaDevice::RecordTime(Stream stream) {
+  return impl_->Record(stream, *impl_->timed_events);
+}
+
+absl::StatusOr<double> CudaDevice::ElapsedUs(const Event& earlier, const Event& later) {
+  RETURN_IF_ERROR(impl_->Enter());
+  if (earlier == nullptr || later == nullptr)
+    return absl::InvalidArgumentError("ElapsedUs: no event");
+  float ms = 0;
+  const cudaError_t error = cudaEventElapsedTime(&ms, static_cast<cudaEvent_t>(earlier.get()),
+                                                 static_cast<cudaEvent_t>(later.get()));
+  if (error == cudaSuccess) return 1e3 * static_cast<double>(ms);
+  if (error != cudaErrorNotReady && error != cudaErrorInvalidResourceHandle)
+    return impl_->Keep(CudaStatus(error, "cudaEventElapsedTime"));
+  cudaGetLastError();  // a wrong question leaves the device usable
+  if (error == cudaErrorNotReady)
+    return absl::FailedPreconditionError("ElapsedUs: an event is yet to happen");
+  return absl::InvalidArgumentError("ElapsedUs: an event without time");
+}
+
+absl::Status CudaDevice::Wait(Stream stream, const Event& event) {
+  RETURN_IF_ERROR(impl_->Enter());
+  if (event == nullptr) return absl::InvalidArgumentError("Wait: no event");
+  return impl_->Keep(CudaStatus(
+      cudaStreamWaitEvent(impl_->stream(stream), static_cast<cudaEvent_t>(event.get()), 0),
+      "cudaStreamWaitEvent"));
+}
+
+absl::Status CudaDevice::Await(const Event& event) {
+  RETURN_IF_ERROR(impl_->Enter());
+  if (event == nullptr) return absl::InvalidArgumentError("Await: no event");
+  return impl_->Keep(CudaStatus(cudaEventSynchronize(static_cast<cudaEvent_t>(event.get())),
+                                "cudaEventSynchronize"));
+}
+
+absl::Status CudaDevice::Synchronize() {
+  RETURN_IF_ERROR(impl_->Enter());
+  for (int i = 0; i < kStreamCount; ++i) {
+    RETURN_IF_ERROR(impl_->Keep(CudaStatus(
+        cudaStreamSynchronize(impl_->stream(static_cast<Stream>(i))), "cudaStreamSynchronize")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace neap

@@ -1,0 +1,27 @@
+// The engines of a device that is not here, so that a program can plan for an H200 without one, as
+// `neap plan --device h200` does.
+//
+// What engines a GPU has is known to cuDNN's heuristics alone, which ask for no GPU but for a
+// description of it. A build without cuDNN has nobody to ask: there every step has one engine,
+// without workspace (layers/catalog/default_catalog.h), and a plan shows the tensors but no
+// workspaces.
+//
+//   ASSIGN_OR_RETURN(const DeviceDescription h200, DescribedDevice("h200"));
+//   ASSIGN_OR_RETURN(const std::unique_ptr<EngineCatalog> catalog, DescribedCatalog("h200"));
+//   ASSIGN_OR_RETURN(const PlanResult result, MakePlan(program, options, h200, *catalog));
+//
+// The catalog of a device that is here is its backend: MakePlan(..., device.backend()).
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "neap/core/step/kernel.h"
+
+namespace neap {
+
+// For the names of DescribedDeviceNames(). Errors: NOT_FOUND for any other.
+absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(std::string_view device);
+
+}  // namespace neap

@@ -1,0 +1,116 @@
+// What the kernels share: vectors of floats that load in one access, division by a constant that
+// costs a multiplication, and maps over flat tensors with enough loads in flight to fill the memory
+// bus.
+//
+//   struct Twice {                                      // an operation on vectors of kVec floats
+//     const float* x; float* y;
+//     template <int kVec> using Registers = Vec<kVec>;
+//     template <int kVec> __device__ Vec<kVec> Load(size_t i) const { return At<kVec>(x, i); }
+//     template <int kVec> __device__ void Store(size_t i, Vec<kVec> v) const { ... At<kVec>(y, i) =
+//     v; }
+//   };
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "neap/layers/cuda/kernels/kernels.h"
+
+namespace neap::kernels {
+
+inline constexpr int kThreads = 256;
+inline constexpr int kUnroll = 4;  // independent loads per thread
+
+template <int kVec>
+struct alignas(sizeof(float) * kVec) Vec {
+  float v[kVec];
+};
+
+// The i-th vector of an array.
+template <int kVec>
+__device__ __forceinline__ Vec<kVec>& At(float* p, size_t i) {
+  return reinterpret_cast<Vec<kVec>*>(p)[i];
+}
+template <int kVec>
+__device__ __forceinline__ const Vec<kVec>& At(const float* p, size_t i) {
+  return reinterpret_cast<const Vec<kVec>*>(p)[i];
+}
+
+inline bool Aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+template <typename... Pointers>
+bool AllAligned16(Pointers... p) {
+  return (Aligned16(p) && ...);
+}
+
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Division by a fixed number. 32 bits: Granlund and Montgomery's multiplication, right for
+// numerators below 2^31.
+template <typename Index>
+struct Divider;
+
+template <>
+struct Divider<uint32_t> {
+  explicit Divider(int64_t d) : divisor(static_cast<uint32_t>(d)) {
+    while ((uint64_t{1} << shift) < divisor) ++shift;
+    multiplier = static_cast<uint32_t>((((uint64_t{1} << shift) - divisor) << 32) / divisor + 1);
+  }
+  __device__ __forceinline__ uint32_t Quotient(uint32_t n) const {
+    return (__umulhi(n, multiplier) + n) >> shift;
+  }
+  __device__ __forceinline__ uint32_t Split(uint32_t n, uint32_t& remainder) const {
+    const uint32_t q = Quotient(n);
+    remainder = n - q * divisor;
+    return q;
+  }
+  uint32_t divisor = 1;
+  uint32_t multiplier = 1;
+  uint32_t shift = 0;
+};
+
+template <>
+struct Divider<uint64_t> {
+  explicit Divider(int64_t d) : divisor(static_cast<uint64_t>(d)) {}
+  __device__ __forceinline__ uint64_t Split(uint64_t n, uint64_t& remainder) const {
+    const uint64_t q = n / divisor;
+    remainder = n - q * divisor;
+    return q;
+  }
+  uint64_t divisor = 1;
+};
+
+template <typename Op, int kVec>
+__global__ void __launch_bounds__(kThreads) MapKernel(Op op, size_t vectors) {
+  const size_t first = static_cast<size_t>(blockIdx.x) * kThreads * kUnroll + threadIdx.x;
+  typename Op::template Registers<kVec> loaded[kUnroll];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const size_t i = first + static_cast<size_t>(u) * kThreads;
+    if (i < vectors) loaded[u] = op.template Load<kVec>(i);
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const size_t i = first + static_cast<size_t>(u) * kThreads;
+    if (i < vectors) op.template Store<kVec>(i, loaded[u]);
+  }
+}
+
+inline unsigned MapBlocks(int64_t vectors) {
+  return static_cast<unsigned>(CeilDiv(vectors, kThreads * kUnroll));
+}
+
+// Runs op over n floats. `aligned`: every array of the op begins at a multiple of 16 bytes.
+template <typename Op>
+cudaError_t Map(const Op& op, int64_t n, bool aligned, cudaStream_t stream) {
+  if (n == 0) return cudaSuccess;
+  if (aligned && n % 4 == 0) {
+    MapKernel<Op, 4><<<MapBlocks(n / 4), kThreads, 0, stream>>>(op, static_cast<size_t>(n / 4));
+  } else {
+    MapKernel<Op, 1><<<MapBlocks(n), kThreads, 0, stream>>>(op, static_cast<size_t>(n));
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace neap::kernels

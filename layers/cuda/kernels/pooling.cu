@@ -1,0 +1,337 @@
+// Pooling. Images are {outer, h, w, channels}; NCHW is the case of one channel and N * C images, so
+// there is one kernel for both layouts. Gradients are gathered: a thread owns elements of dx and
+// asks each window over them, so nothing is added twice in an uncertain order.
+#include <algorithm>
+
+#include "neap/layers/cuda/kernels/device_math.cuh"
+#include "neap/layers/cuda/kernels/kernels.h"
+
+namespace neap::kernels {
+namespace {
+
+// Where a vector of an {outer, h, w, channels} image is.
+template <typename Index>
+struct Position {
+  Index outer, row, column, channel;  // channel in vectors
+};
+
+template <typename Index>
+struct Decoder {
+  Decoder(int64_t h, int64_t w, int64_t channel_vectors)
+      : rows(h), columns(w), channels(channel_vectors) {}
+  __device__ __forceinline__ Position<Index> operator()(Index i) const {
+    Position<Index> p;
+    p.outer = rows.Split(columns.Split(channels.Split(i, p.channel), p.column), p.row);
+    return p;
+  }
+  Divider<Index> rows, columns, channels;
+};
+
+template <int kVec, typename T>
+struct alignas(sizeof(T) * kVec) Indices {
+  T v[kVec];
+};
+
+// Vectors from one image row, or one pixel, to the next; one image.
+struct Strides {
+  size_t image, row, pixel;
+};
+__device__ __forceinline__ Strides VectorStrides(int h, int w, size_t channel_vectors) {
+  return {static_cast<size_t>(h) * w * channel_vectors, w * channel_vectors, channel_vectors};
+}
+
+template <int kVec, typename Index, typename T>
+__global__ void __launch_bounds__(kThreads)
+    MaxPoolKernel(PoolShape s, Decoder<Index> decode, Index outputs, const float* __restrict__ x,
+                  float* __restrict__ y, T* __restrict__ index) {
+  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= outputs) return;
+  const Position<Index> p = decode(i);
+  const Strides in = VectorStrides(s.h, s.w, static_cast<size_t>(s.channels / kVec));
+  const int top = static_cast<int>(p.row) * s.stride_h - s.padding_h;
+  const int left = static_cast<int>(p.column) * s.stride_w - s.padding_w;
+  const int first_h = max(0, -top), last_h = min(s.kernel_h, s.h - top);
+  const int first_w = max(0, -left), last_w = min(s.kernel_w, s.w - left);
+  const size_t base = p.outer * in.image + p.channel;
+  Vec<kVec> best;
+  Indices<kVec, T> where;
+  bool none = true;
+  for (int kh = first_h; kh < last_h; ++kh) {
+    for (int kw = first_w; kw < last_w; ++kw) {
+      const Vec<kVec> v = At<kVec>(x, base + static_cast<size_t>(top + kh) * in.row +
+                                          static_cast<size_t>(left + kw) * in.pixel);
+      const T here = static_cast<T>(kh * s.kernel_w + kw);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        // The first NaN stays: nothing is larger, and no second NaN replaces it.
+        if (none || v.v[k] > best.v[k] || (isnan(v.v[k]) && !isnan(best.v[k]))) {
+          best.v[k] = v.v[k];
+          where.v[k] = here;
+        }
+      }
+      none = false;
+    }
+  }
+  At<kVec>(y, i) = best;
+  if (index != nullptr) reinterpret_cast<Indices<kVec, T>*>(index)[i] = where;
+}
+
+// The windows that cover position `at`: [first, last).
+struct Windows {
+  int first, last;
+};
+__device__ __forceinline__ Windows Covering(int at, int kernel, const Divider<uint32_t>& stride,
+                                            int padding, int out) {
+  const int end = at + padding;
+  const int first =
+      end < kernel ? 0 : static_cast<int>(stride.Quotient(static_cast<uint32_t>(end - kernel))) + 1;
+  return {first, min(static_cast<int>(stride.Quotient(static_cast<uint32_t>(end))) + 1, out)};
+}
+struct StrideDividers {
+  explicit StrideDividers(const PoolShape& s) : h(s.stride_h), w(s.stride_w) {}
+  Divider<uint32_t> h, w;
+};
+
+template <int kVec, typename Index, typename T>
+__global__ void __launch_bounds__(kThreads)
+    MaxPoolBackwardKernel(PoolShape s, StrideDividers stride, Decoder<Index> decode, Index inputs,
+                          const float* __restrict__ dy, const T* __restrict__ index,
+                          float* __restrict__ dx) {
+  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= inputs) return;
+  const Position<Index> p = decode(i);
+  const Strides out = VectorStrides(s.out_h, s.out_w, static_cast<size_t>(s.channels / kVec));
+  const int row = static_cast<int>(p.row), column = static_cast<int>(p.column);
+  const Windows rows = Covering(row, s.kernel_h, stride.h, s.padding_h, s.out_h);
+  const Windows columns = Covering(column, s.kernel_w, stride.w, s.padding_w, s.out_w);
+  const size_t base = p.outer * out.image + p.channel;
+  Vec<kVec> sum = {};
+  for (int oh = rows.first; oh < rows.last; ++oh) {
+    for (int ow = columns.first; ow < columns.last; ++ow) {
+      const size_t at =
+          base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel;
+      const int within = (row + s.padding_h - oh * s.stride_h) * s.kernel_w + column + s.padding_w -
+                         ow * s.stride_w;
+      const Indices<kVec, T> winner = reinterpret_cast<const Indices<kVec, T>*>(index)[at];
+      const Vec<kVec> g = At<kVec>(dy, at);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        if (static_cast<int>(winner.v[k]) == within) sum.v[k] += g.v[k];
+      }
+    }
+  }
+  At<kVec>(dx, i) = sum;
+}
+
+// Elements that the window whose first element is at (top, left) takes the mean of.
+__device__ __forceinline__ float WindowSize(const PoolShape& s, int top, int left) {
+  if (s.count_padding) return static_cast<float>(s.kernel_h * s.kernel_w);
+  const int height = min(s.h, top + s.kernel_h) - max(0, top);
+  const int width = min(s.w, left + s.kernel_w) - max(0, left);
+  return static_cast<float>(height * width);
+}
+
+template <int kVec, typename Index>
+__global__ void __launch_bounds__(kThreads)
+    AveragePoolKernel(PoolShape s, Decoder<Index> decode, Index outputs,
+                      const float* __restrict__ x, float* __restrict__ y) {
+  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= outputs) return;
+  const Position<Index> p = decode(i);
+  const Strides in = VectorStrides(s.h, s.w, static_cast<size_t>(s.channels / kVec));
+  const int top = static_cast<int>(p.row) * s.stride_h - s.padding_h;
+  const int left = static_cast<int>(p.column) * s.stride_w - s.padding_w;
+  const size_t base = p.outer * in.image + p.channel;
+  Vec<kVec> sum = {};
+  for (int h = max(0, top); h < min(s.h, top + s.kernel_h); ++h) {
+    for (int w = max(0, left); w < min(s.w, left + s.kernel_w); ++w) {
+      const Vec<kVec> v =
+          At<kVec>(x, base + static_cast<size_t>(h) * in.row + static_cast<size_t>(w) * in.pixel);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) sum.v[k] += v.v[k];
+    }
+  }
+  const float size = WindowSize(s, top, left);
+#pragma unroll
+  for (float& f : sum.v) f /= size;
+  At<kVec>(y, i) = sum;
+}
+
+template <int kVec, typename Index>
+__global__ void __launch_bounds__(kThreads)
+    AveragePoolBackwardKernel(PoolShape s, StrideDividers stride, Decoder<Index> decode,
+                              Index inputs, const float* __restrict__ dy, float* __restrict__ dx) {
+  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= inputs) return;
+  const Position<Index> p = decode(i);
+  const Strides out = VectorStrides(s.out_h, s.out_w, static_cast<size_t>(s.channels / kVec));
+  const Windows rows =
+      Covering(static_cast<int>(p.row), s.kernel_h, stride.h, s.padding_h, s.out_h);
+  const Windows columns =
+      Covering(static_cast<int>(p.column), s.kernel_w, stride.w, s.padding_w, s.out_w);
+  const size_t base = p.outer * out.image + p.channel;
+  Vec<kVec> sum = {};
+  for (int oh = rows.first; oh < rows.last; ++oh) {
+    for (int ow = columns.first; ow < columns.last; ++ow) {
+      const Vec<kVec> g = At<kVec>(
+          dy, base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel);
+      const float size =
+          WindowSize(s, oh * s.stride_h - s.padding_h, ow * s.stride_w - s.padding_w);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) sum.v[k] += g.v[k] / size;
+    }
+  }
+  At<kVec>(dx, i) = sum;
+}
+
+// Chooses vector width and index type: launch.template operator()<kVec, Index>(decoder, count,
+// blocks).
+template <typename Launch>
+cudaError_t ForEach(int64_t outer, int64_t h, int64_t w, int64_t channels, bool aligned,
+                    const Launch& launch) {
+  const int vec = aligned && channels % 4 == 0 ? 4 : 1;
+  const int64_t count = outer * h * w * (channels / vec);
+  if (count == 0) return cudaSuccess;
+  const unsigned blocks = static_cast<unsigned>(CeilDiv(count, kThreads));
+  const auto run = [&]<typename Index>() {
+    const Decoder<Index> decode(h, w, channels / vec);
+    const Index n = static_cast<Index>(count);
+    vec == 4 ? launch.template operator()<4, Index>(decode, n, blocks)
+             : launch.template operator()<1, Index>(decode, n, blocks);
+  };
+  Fits32(count) ? run.template operator()<uint32_t>() : run.template operator()<uint64_t>();
+  return cudaGetLastError();
+}
+
+template <typename T>
+cudaError_t LaunchMaxPool(const PoolShape& s, const float* x, float* y, T* index,
+                          cudaStream_t stream) {
+  return ForEach(
+      s.outer, s.out_h, s.out_w, s.channels, AllAligned16(x, y, index),
+      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+        MaxPoolKernel<kVec, Index, T><<<blocks, kThreads, 0, stream>>>(s, decode, n, x, y, index);
+      });
+}
+
+template <typename T>
+cudaError_t LaunchMaxPoolBackward(const PoolShape& s, const float* dy, const T* index, float* dx,
+                                  cudaStream_t stream) {
+  return ForEach(
+      s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx, index),
+      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+        MaxPoolBackwardKernel<kVec, Index, T>
+            <<<blocks, kThreads, 0, stream>>>(s, StrideDividers(s), decode, n, dy, index, dx);
+      });
+}
+
+// A warp per plane.
+__global__ void __launch_bounds__(kThreads)
+    GlobalAveragePlanes(const float* __restrict__ x, float* __restrict__ y, size_t planes,
+                        int inner) {
+  const size_t plane = static_cast<size_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  if (plane >= planes) return;
+  float sum = 0;
+  for (int i = static_cast<int>(threadIdx.x % 32); i < inner; i += 32) sum += x[plane * inner + i];
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(~0U, sum, offset);
+  if (threadIdx.x % 32 == 0) y[plane] = sum / static_cast<float>(inner);
+}
+
+// A thread per channel and image; neighbours read neighbours.
+__global__ void __launch_bounds__(kThreads)
+    GlobalAverageRows(const float* __restrict__ x, float* __restrict__ y, size_t outputs,
+                      Divider<uint32_t> channels, int inner) {
+  const size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= outputs) return;
+  uint32_t c = 0;
+  const size_t image = channels.Split(static_cast<uint32_t>(i), c);
+  const float* const from = x + image * inner * channels.divisor + c;
+  float sum = 0;
+#pragma unroll 8
+  for (int p = 0; p < inner; ++p) sum += from[static_cast<size_t>(p) * channels.divisor];
+  y[i] = sum / static_cast<float>(inner);
+}
+
+template <typename Index>
+__global__ void __launch_bounds__(kThreads)
+    GlobalAverageBackward(const float* __restrict__ dy, float* __restrict__ dx, Index n,
+                          Divider<Index> block, Divider<Index> channels, bool channels_last,
+                          float scale) {
+  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= n) return;
+  // NCHW: block = inner. NHWC: block = inner * channels, one image.
+  Index within = 0, c = 0;
+  Index from = block.Split(i, within);
+  if (channels_last) {
+    channels.Split(i, c);
+    from = from * static_cast<Index>(channels.divisor) + c;
+  }
+  dx[i] = dy[from] * scale;
+}
+
+}  // namespace
+
+cudaError_t MaxPool(const PoolShape& s, const float* x, float* y, void* index, bool wide_index,
+                    cudaStream_t stream) {
+  return wide_index ? LaunchMaxPool(s, x, y, static_cast<int32_t*>(index), stream)
+                    : LaunchMaxPool(s, x, y, static_cast<uint8_t*>(index), stream);
+}
+
+cudaError_t MaxPoolBackward(const PoolShape& s, const float* dy, const void* index, bool wide_index,
+                            float* dx, cudaStream_t stream) {
+  return wide_index ? LaunchMaxPoolBackward(s, dy, static_cast<const int32_t*>(index), dx, stream)
+                    : LaunchMaxPoolBackward(s, dy, static_cast<const uint8_t*>(index), dx, stream);
+}
+
+cudaError_t AveragePool(const PoolShape& s, const float* x, float* y, cudaStream_t stream) {
+  return ForEach(
+      s.outer, s.out_h, s.out_w, s.channels, AllAligned16(x, y),
+      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+        AveragePoolKernel<kVec, Index><<<blocks, kThreads, 0, stream>>>(s, decode, n, x, y);
+      });
+}
+
+cudaError_t AveragePoolBackward(const PoolShape& s, const float* dy, float* dx,
+                                cudaStream_t stream) {
+  return ForEach(
+      s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx),
+      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+        AveragePoolBackwardKernel<kVec, Index>
+            <<<blocks, kThreads, 0, stream>>>(s, StrideDividers(s), decode, n, dy, dx);
+      });
+}
+
+cudaError_t GlobalAveragePool(const ChannelShape& s, const float* x, float* y,
+                              cudaStream_t stream) {
+  const int64_t outputs = s.outer * s.channels;
+  if (!Fits32(outputs) || !Fits32(s.inner)) return cudaErrorInvalidValue;
+  const int inner = static_cast<int>(s.inner);
+  if (s.channels_last) {
+    GlobalAverageRows<<<static_cast<unsigned>(CeilDiv(outputs, kThreads)), kThreads, 0, stream>>>(
+        x, y, static_cast<size_t>(outputs), Divider<uint32_t>(s.channels), inner);
+  } else {
+    GlobalAveragePlanes<<<static_cast<unsigned>(CeilDiv(outputs, kThreads / 32)), kThreads, 0,
+                          stream>>>(x, y, static_cast<size_t>(outputs), inner);
+  }
+  return cudaGetLastError();
+}
+
+cudaError_t GlobalAveragePoolBackward(const ChannelShape& s, const float* dy, float* dx,
+                                      cudaStream_t stream) {
+  const int64_t n = s.outer * s.channels * s.inner;
+  const int64_t block = s.channels_last ? s.inner * s.channels : s.inner;
+  const unsigned blocks = static_cast<unsigned>(CeilDiv(n, kThreads));
+  const float scale = 1.0F / static_cast<float>(s.inner);
+  if (Fits32(n)) {
+    GlobalAverageBackward<uint32_t><<<blocks, kThreads, 0, stream>>>(
+        dy, dx, static_cast<uint32_t>(n), Divider<uint32_t>(block), Divider<uint32_t>(s.channels),
+        s.channels_last, scale);
+  } else {
+    GlobalAverageBackward<uint64_t><<<blocks, kThreads, 0, stream>>>(
+        dy, dx, static_cast<uint64_t>(n), Divider<uint64_t>(block), Divider<uint64_t>(s.channels),
+        s.channels_last, scale);
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace neap::kernels

@@ -1,0 +1,213 @@
+// Softmax and cross-entropy: a block per image, or a thread per pixel where each has a label, then
+// one small block for the means. Each row is read three times, from cache.
+#include <cfloat>
+#include <cmath>
+
+#include "neap/layers/cuda/kernels/device_math.cuh"
+#include "neap/layers/cuda/kernels/kernels.h"
+
+namespace neap::kernels {
+namespace {
+
+constexpr int kWarps = kThreads / 32;
+
+// All threads get the result. kMax: largest, else sum. In a fixed order.
+template <bool kMax>
+__device__ float BlockReduce(float value) {
+  __shared__ float warps[kWarps];
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const float other = __shfl_xor_sync(~0U, value, offset);
+    value = kMax ? fmaxf(value, other) : value + other;
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = warps[0];
+  for (int w = 1; w < kWarps; ++w) value = kMax ? fmaxf(value, warps[w]) : value + warps[w];
+  return value;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    SoftmaxRows(int classes, const float* logits, const int32_t* labels, float* y,
+                float2* per_image) {
+  const float* const row = logits + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
+  float* const out = y + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
+  float largest = -FLT_MAX;
+  for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
+    largest = fmaxf(largest, row[c]);
+  largest = BlockReduce<true>(largest);
+  float sum = 0;
+  for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
+    sum += expf(row[c] - largest);
+  sum = BlockReduce<false>(sum);
+
+  if (labels != nullptr && threadIdx.x == 0) {
+    const int32_t label = labels[blockIdx.x];
+    const bool valid = label >= 0 && label < classes;
+    const float logit = valid ? row[label] : 0.0F;
+    per_image[blockIdx.x].x = valid ? logf(sum) + largest - logit : nanf("");
+  }
+  // Right when every class before the label is smaller and none after is larger: the first of
+  // equals wins, and what is beside a NaN does not.
+  if (labels != nullptr) {
+    const int32_t label = labels[blockIdx.x];
+    const float logit = label >= 0 && label < classes ? row[label] : nanf("");
+    float beaten = 0;
+    for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads) {
+      const bool below = c < label ? row[c] < logit : row[c] <= logit;
+      beaten += below ? 0.0F : 1.0F;
+    }
+    beaten = BlockReduce<false>(beaten);
+    if (threadIdx.x == 0) per_image[blockIdx.x].y = beaten == 0.0F ? 1.0F : 0.0F;
+  }
+  // The output may lie over the logits: all of them have been read by everyone who needs more than
+  // its own.
+  __syncthreads();
+  for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
+    out[c] = expf(row[c] - largest) / sum;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    Metrics(int count, const float2* parts, float labels, float* metrics) {
+  float loss = 0, correct = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    loss += parts[i].x;
+    correct += parts[i].y;
+  }
+  loss = BlockReduce<false>(loss);
+  correct = BlockReduce<false>(correct);
+  if (threadIdx.x != 0) return;
+  metrics[0] = loss / labels;
+  metrics[1] = correct;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    SoftmaxBackward(size_t n, Divider<uint32_t> classes, float images, const float* y,
+                    const int32_t* labels, float* dx) {
+  const size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= n) return;
+  uint32_t c = 0;
+  const uint32_t image = classes.Split(static_cast<uint32_t>(i), c);
+  const float target = static_cast<uint32_t>(labels[image]) == c ? 1.0F : 0.0F;
+  dx[i] = (y[i] - target) / images;
+}
+
+// The classes of each pixel: `apart` elements from one to the next.
+struct Pixels {
+  explicit Pixels(const ChannelShape& s)
+      : labels(static_cast<uint32_t>(s.outer * s.inner)),
+        classes(static_cast<int>(s.channels)),
+        inner(s.inner),
+        last(s.channels_last) {}
+  __device__ __forceinline__ size_t First(uint32_t i) const {
+    if (last) return static_cast<size_t>(i) * classes;
+    uint32_t pixel = 0;
+    const size_t image = inner.Split(i, pixel);
+    return image * classes * inner.divisor + pixel;
+  }
+  __device__ __forceinline__ size_t Apart() const { return last ? 1 : inner.divisor; }
+  uint32_t labels;
+  int classes;
+  Divider<uint32_t> inner;
+  bool last;
+};
+
+// Loss, and 1 if the label is the first of the largest. The logits are read before y, which may lie
+// over them, is written.
+__device__ float2 Score(const Pixels& p, const float* column, int32_t label, float largest,
+                        float sum) {
+  if (label < 0 || label >= p.classes) return {nanf(""), 0.0F};
+  const float own = column[label * p.Apart()];
+  bool beaten = false;
+  for (int c = 0; c < p.classes; ++c) {
+    const float other = column[c * p.Apart()];
+    beaten |= !(c < label ? other < own : other <= own);
+  }
+  return {logf(sum) + largest - own, beaten ? 0.0F : 1.0F};
+}
+
+__global__ void __launch_bounds__(kThreads)
+    SoftmaxPixels(Pixels p, const float* logits, const int32_t* labels, float* y,
+                  float2* per_block) {
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  float2 score = {0.0F, 0.0F};
+  if (i < p.labels) {
+    const size_t first = p.First(i), apart = p.Apart();
+    const float* const column = logits + first;
+    float largest = -FLT_MAX;
+    for (int c = 0; c < p.classes; ++c) largest = fmaxf(largest, column[c * apart]);
+    float sum = 0;
+    for (int c = 0; c < p.classes; ++c) sum += expf(column[c * apart] - largest);
+    if (labels != nullptr) score = Score(p, column, labels[i], largest, sum);
+    for (int c = 0; c < p.classes; ++c)
+      y[first + c * apart] = expf(column[c * apart] - largest) / sum;
+  }
+  if (labels == nullptr) return;
+  score.x = BlockReduce<false>(score.x);
+  score.y = BlockReduce<false>(score.y);
+  if (threadIdx.x == 0) per_block[blockIdx.x] = score;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    SoftmaxPixelsBackward(Pixels p, const float* y, const int32_t* labels, float* dx) {
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= p.labels) return;
+  const size_t first = p.First(i), apart = p.Apart();
+  const int32_t label = labels[i];
+  for (int c = 0; c < p.classes; ++c) {
+    const size_t at = first + c * apart;
+    dx[at] = (y[at] - (c == label ? 1.0F : 0.0F)) / static_cast<float>(p.labels);
+  }
+}
+
+// Sums of scores before the last: per image, or per block of pixels.
+int64_t Parts(const ChannelShape& s) {
+  return s.inner == 1 ? s.outer : CeilDiv(s.outer * s.inner, kThreads);
+}
+
+// What a thread counts in 32 bits: elements, or, one pixel at a time, labels.
+bool Countable(const ChannelShape& s) {
+  return Fits32(s.inner == 1 ? s.outer * s.channels : s.outer * s.inner);
+}
+
+}  // namespace
+
+int64_t SoftmaxScratchBytes(const ChannelShape& s) {
+  return Parts(s) * static_cast<int64_t>(sizeof(float2));
+}
+
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, const float* logits, const int32_t* labels,
+                                float* y, float* metrics, void* scratch, cudaStream_t stream) {
+  if (!Countable(s)) return cudaErrorInvalidValue;
+  float2* const parts = static_cast<float2*>(scratch);
+  const unsigned blocks = static_cast<unsigned>(Parts(s));
+  if (s.inner == 1) {
+    SoftmaxRows<<<blocks, kThreads, 0, stream>>>(static_cast<int>(s.channels), logits, labels, y,
+                                                 parts);
+  } else {
+    SoftmaxPixels<<<blocks, kThreads, 0, stream>>>(Pixels(s), logits, labels, y, parts);
+  }
+  if (labels != nullptr) {
+    Metrics<<<1, kThreads, 0, stream>>>(static_cast<int>(blocks), parts,
+                                        static_cast<float>(s.outer * s.inner), metrics);
+  }
+  return cudaGetLastError();
+}
+
+cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, const float* y,
+                                        const int32_t* labels, float* dx, cudaStream_t stream) {
+  if (!Countable(s)) return cudaErrorInvalidValue;
+  if (s.inner != 1) {
+    SoftmaxPixelsBackward<<<static_cast<unsigned>(Parts(s)), kThreads, 0, stream>>>(Pixels(s), y,
+                                                                                    labels, dx);
+    return cudaGetLastError();
+  }
+  const int64_t n = s.outer * s.channels;
+  SoftmaxBackward<<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
+      static_cast<size_t>(n), Divider<uint32_t>(s.channels), static_cast<float>(s.outer), y, labels,
+      dx);
+  return cudaGetLastError();
+}
+
+}  // namespace neap::kernels

@@ -1,0 +1,82 @@
+#include "neap/layers/profile/kernel_timer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+
+namespace neap {
+namespace {
+
+constexpr double kSampleSeconds = 400e-6;    // so long if kMostRuns take it: clocks are coarse
+constexpr int64_t kMostRuns = 100;           // of one sample
+constexpr double kLongestWarmUpSeconds = 5;  // libraries load their code in less
+constexpr double kSteady = 0.02;             // spread at which no more samples are taken
+constexpr int64_t kPatience = 3;             // so many times the samples, where it is not reached
+
+// Of sorted values, by linear interpolation.
+double Quantile(const std::vector<double>& sorted, double part) {
+  const double at = part * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
+}
+
+// Runs of `seconds` that make a sample.
+int64_t RunsOf(double seconds) {
+  return static_cast<int64_t>(
+      std::clamp(kSampleSeconds / std::max(seconds, 1e-9), 1.0, double{kMostRuns}));
+}
+
+KernelTime TimeOf(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const double median = Quantile(samples, 0.5);
+  return {.median_seconds = median,
+          .spread = (Quantile(samples, 0.75) - Quantile(samples, 0.25)) / median,
+          .samples = static_cast<int64_t>(samples.size())};
+}
+
+}  // namespace
+
+absl::StatusOr<KernelTime> KernelTimer::Time(Kernel& kernel, const KernelArgs& args,
+                                             double hopeless_seconds,
+                                             const std::function<bool()>& go_on) {
+  ASSIGN_OR_RETURN(std::vector<double> samples, Samples({kernel, args, go_on}, hopeless_seconds));
+  return TimeOf(std::move(samples));
+}
+
+absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
+                                                         double hopeless_seconds) {
+  // A busy machine may disturb one: that makes it longer, never shorter.
+  ASSIGN_OR_RETURN(const double warm_up, Sample(timed, 1));
+  ASSIGN_OR_RETURN(const double first, Sample(timed, 1));
+  if (std::min(warm_up, first) >= std::max(hopeless_seconds, kLongestWarmUpSeconds))
+    return std::vector<double>{first};
+  ASSIGN_OR_RETURN(const double second, Sample(timed, std::max<int64_t>(2, RunsOf(first))));
+  const auto [shorter, longer] = std::minmax(first, second);
+  if (shorter >= hopeless_seconds) return std::vector<double>{shorter};
+  std::vector<double> samples = {shorter, longer};
+  const int64_t runs = RunsOf(shorter);
+  const auto wanted = static_cast<size_t>(samples_);
+  samples.resize(runs > 1 ? 0 : std::min(samples.size(), wanted));  // else they are too short
+  while (samples.size() < wanted ||
+         (samples.size() < wanted * kPatience && TimeOf(samples).spread > kSteady)) {
+    ASSIGN_OR_RETURN(const double sample, Sample(timed, runs));
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+absl::StatusOr<double> KernelTimer::Sample(const Timed& timed, int64_t runs) {
+  if (timed.go_on != nullptr && !timed.go_on())
+    return absl::CancelledError("stopped between two samples");
+  ASSIGN_OR_RETURN(const Event begin, device_->RecordTime(Stream::kCompute));
+  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(timed.kernel.Run(timed.args));
+  ASSIGN_OR_RETURN(const Event end, device_->RecordTime(Stream::kCompute));
+  RETURN_IF_ERROR(device_->Await(end));
+  ASSIGN_OR_RETURN(const double elapsed_us, device_->ElapsedUs(begin, end));
+  return std::max(elapsed_us, 1e-3) * 1e-6 / static_cast<double>(runs);
+}
+
+}  // namespace neap

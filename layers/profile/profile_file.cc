@@ -1,0 +1,200 @@
+#include "neap/layers/profile/profile_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/file.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/profile/profile_row.h"
+
+namespace neap {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status SystemError(const std::error_code& error, const std::string& path,
+                         const std::string& call) {
+  return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": ", call));
+}
+
+// Held until it goes out of scope.
+absl::StatusOr<FileDescriptor> Lock(const std::string& path) {
+  FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": open"));
+  while (flock(fd.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": flock"));
+  }
+  return fd;
+}
+
+absl::StatusOr<int64_t> Pragma(SqliteConnection& connection, const std::string& name) {
+  int64_t value = 0;
+  RETURN_IF_ERROR(
+      connection.Run("PRAGMA " + name, {}, [&](const SqliteRow& row) { value = row.Integer(0); }));
+  return value;
+}
+
+// All that CREATE has made, as it was written.
+absl::StatusOr<std::string> SchemaText(SqliteConnection& connection) {
+  std::string text;
+  RETURN_IF_ERROR(connection.Run(
+      "SELECT sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name", {},
+      [&](const SqliteRow& row) { absl::StrAppend(&text, row.Text(0), ";\n"); }));
+  return text;
+}
+
+absl::Status CheckSchema(SqliteConnection& connection) {
+  ASSIGN_OR_RETURN(SqliteConnection model,
+                   SqliteConnection::Open(":memory:", SqliteAccess::kReadWrite));
+  RETURN_IF_ERROR(model.RunScript(kProfileSchema));
+  ASSIGN_OR_RETURN(const std::string expected, SchemaText(model));
+  ASSIGN_OR_RETURN(const std::string text, SchemaText(connection));
+  if (text == expected) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      connection.path(), ": its tables are not those of schema version ", kProfileSchemaVersion));
+}
+
+absl::Status CheckPages(SqliteConnection& connection) {
+  std::string found;
+  RETURN_IF_ERROR(connection.Run("PRAGMA quick_check(1)", {},
+                                 [&](const SqliteRow& row) { found = row.Text(0); }));
+  if (found == "ok") return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(connection.path(), ": corrupt: ", found));
+}
+
+// Whether nothing was ever written: a new file, or one whose maker was killed at once.
+absl::StatusOr<bool> IsBlank(SqliteConnection& connection) {
+  ASSIGN_OR_RETURN(const int64_t application, Pragma(connection, "application_id"));
+  ASSIGN_OR_RETURN(const int64_t version, Pragma(connection, "user_version"));
+  ASSIGN_OR_RETURN(const std::string schema, SchemaText(connection));
+  return application == 0 && version == 0 && schema.empty();
+}
+
+absl::Status Check(SqliteConnection& connection) {
+  ASSIGN_OR_RETURN(const int64_t application, Pragma(connection, "application_id"));
+  if (application != kProfileApplicationId) {
+    return absl::DataLossError(connection.path() + ": not a database of measurements");
+  }
+  ASSIGN_OR_RETURN(const int64_t version, Pragma(connection, "user_version"));
+  if (version != kProfileSchemaVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(connection.path(), ": has schema version ",
+                                                      version, ", not ", kProfileSchemaVersion));
+  }
+  RETURN_IF_ERROR(CheckSchema(connection));
+  RETURN_IF_ERROR(CheckPages(connection));
+  return CheckRows(connection);
+}
+
+absl::Status Begin(SqliteConnection& connection) {
+  ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(connection));
+  RETURN_IF_ERROR(connection.RunScript(kProfileSchema));
+  RETURN_IF_ERROR(
+      connection.RunScript(absl::StrCat("PRAGMA application_id = ", kProfileApplicationId,
+                                        "; PRAGMA user_version = ", kProfileSchemaVersion)));
+  return transaction.Commit();
+}
+
+absl::StatusOr<SqliteConnection> OpenChecked(const std::string& path) {
+  ASSIGN_OR_RETURN(SqliteConnection connection,
+                   SqliteConnection::Open(path, SqliteAccess::kReadWrite));
+  ASSIGN_OR_RETURN(const bool blank, IsBlank(connection));
+  if (!connection.CanWrite()) return absl::PermissionDeniedError(path + ": cannot be written");
+  if (!blank) RETURN_IF_ERROR(Check(connection));
+  // NORMAL: a killed process loses nothing that was recorded, a power cut perhaps the last seconds;
+  // neither harms the file.
+  RETURN_IF_ERROR(connection.RunScript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
+  if (blank) RETURN_IF_ERROR(Begin(connection));
+  return connection;
+}
+
+// What SQLite keeps beside a database goes first: a killed process must not leave a log that the
+// next database would take for its own.
+constexpr std::array<const char*, 4> kSuffixes = {"-wal", "-shm", "-journal", ""};
+
+bool IsTaken(const std::string& name) {
+  std::error_code ignored;
+  for (const char* const suffix : kSuffixes) {
+    if (fs::exists(fs::symlink_status(name + suffix, ignored))) return true;
+  }
+  return false;
+}
+
+// The new name.
+absl::StatusOr<std::string> SetAside(const std::string& path) {
+  int number = 1;
+  while (IsTaken(absl::StrCat(path, ".set-aside-", number))) ++number;
+  const std::string name = absl::StrCat(path, ".set-aside-", number);
+  for (const char* const suffix : kSuffixes) {
+    std::error_code error;
+    fs::rename(path + suffix, name + suffix, error);
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return SystemError(error, path + suffix, "set aside");
+    }
+  }
+  return name;
+}
+
+absl::Status CheckRegular(const std::string& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status) || fs::is_regular_file(status)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+}
+
+absl::StatusOr<ProfileFile> BeginAnew(const std::string& path, const absl::Status& reason) {
+  ASSIGN_OR_RETURN(const std::string name, SetAside(path));
+  ASSIGN_OR_RETURN(SqliteConnection fresh, OpenChecked(path));
+  return ProfileFile{std::move(fresh), absl::StrCat(std::string(reason.message()),
+                                                    ": set aside as ", name, ", begun anew")};
+}
+
+absl::StatusOr<ProfileFile> OpenLocked(const std::string& path, OtherVersion other_version) {
+  absl::StatusOr<SqliteConnection> connection = OpenChecked(path);
+  const absl::Status& status = connection.status();
+  if (status.ok()) return ProfileFile{*std::move(connection), ""};
+  const bool other = absl::IsFailedPrecondition(status) && other_version == OtherVersion::kSetAside;
+  return absl::IsDataLoss(status) || other ? BeginAnew(path, status) : status;
+}
+
+}  // namespace
+
+absl::StatusOr<ProfileFile> OpenProfileFile(const std::string& path, OtherVersion other_version) {
+  RETURN_IF_ERROR(CheckRegular(path));
+  const fs::path folder = fs::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) fs::create_directories(folder, error);
+  if (error) return SystemError(error, path, "create its folder");
+  ASSIGN_OR_RETURN(const FileDescriptor lock, Lock(path + ".lock"));
+  return OpenLocked(path, other_version);
+}
+
+absl::StatusOr<ProfileFile> ReplaceProfileFile(SqliteConnection damaged,
+                                               const absl::Status& reason) {
+  const std::string path = damaged.path();
+  ASSIGN_OR_RETURN(const FileDescriptor lock, Lock(path + ".lock"));
+  const bool replaced = damaged.HasMoved();
+  { const SqliteConnection closed = std::move(damaged); }
+  return replaced ? OpenLocked(path, OtherVersion::kRefuse) : BeginAnew(path, reason);
+}
+
+absl::StatusOr<SqliteConnection> OpenProfileToRead(const std::string& path) {
+  RETURN_IF_ERROR(CheckRegular(path));
+  ASSIGN_OR_RETURN(SqliteConnection connection, SqliteConnection::Open(path, SqliteAccess::kRead));
+  absl::Status status = Check(connection);
+  // SQLite cannot make what it keeps beside a database on read-only media. Where there is no log,
+  // nobody has the file open, and it can be read as it is.
+  if (!status.ok() && !fs::exists(path + "-wal")) {
+    ASSIGN_OR_RETURN(connection, SqliteConnection::Open(path, SqliteAccess::kReadUnlocked));
+    status = Check(connection);
+  }
+  if (!status.ok()) return status;
+  return connection;
+}
+
+}  // namespace neap

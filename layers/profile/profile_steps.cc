@@ -1,0 +1,86 @@
+#include "neap/layers/profile/profile_steps.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/divisible_step.h"
+#include "neap/core/step/signature_text.h"
+
+namespace neap {
+namespace {
+
+// Signatures, each once.
+class SignatureSet {
+ public:
+  void Add(const StepSignature& signature) {
+    if (seen_.emplace(SignatureText(signature), BatchOf(signature)).second)
+      signatures_.push_back(signature);
+  }
+  std::vector<StepSignature> Take() { return std::move(signatures_); }
+
+ private:
+  std::vector<StepSignature> signatures_;
+  absl::flat_hash_set<std::pair<std::string, int64_t>> seen_;
+};
+
+// The largest of its parts first.
+absl::Status AddWithParts(const StepSignature& signature, DivisionPolicy divisions,
+                          EngineCatalog& catalog, SignatureSet& set) {
+  set.Add(signature);
+  if (!IsDivisible(signature)) return absl::OkStatus();
+  std::vector<int64_t> sizes =
+      MicroBatchSizes(divisions, BatchOf(signature), BatchGranularity(signature));
+  sizes.pop_back();  // the whole
+  std::reverse(sizes.begin(), sizes.end());
+  std::stable_partition(sizes.begin(), sizes.end(), IsPowerOfTwo);
+  for (int64_t size : sizes) set.Add(WithBatch(signature, size));
+  if (sizes.empty() || !SumsParts(signature)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<Engine> adding, AddingEngines(signature, catalog));
+  for (int64_t size : sizes) {
+    if (!adding.empty()) set.Add(AddingSignature(WithBatch(signature, size)));
+  }
+  for (const OperandSpec& operand : signature.operands) {
+    if (operand.operand.slot == Slot::kParamGrad) set.Add(AdditionSignature(operand.tensor));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<StepSignature> KernelsOf(const Program& program) {
+  const bool is_training = program.options.mode == Mode::kTraining;
+  SignatureSet set;
+  for (const Step& step : program.steps) {
+    const StepSignature signature = program.Signature(step);
+    set.Add(signature);
+    // A convolution that runs again is the same one; in inference nothing runs again.
+    if (is_training && step.phase == Phase::kForward && !IsDivisible(signature))
+      set.Add(program.Signature(step, /*rerun=*/true));
+    for (const Use& use : step.accumulates) {
+      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
+        set.Add(AdditionSignature(program.tensor(use.tensor).spec));
+    }
+    for (const Use& use : step.reads) {
+      if (use.operand.slot == Slot::kAddend)
+        set.Add(AdditionSignature(program.tensor(use.tensor).spec));
+    }
+  }
+  return set.Take();
+}
+
+absl::StatusOr<std::vector<StepSignature>> WithParts(const std::vector<StepSignature>& steps,
+                                                     DivisionPolicy divisions,
+                                                     EngineCatalog& catalog) {
+  SignatureSet set;
+  for (const StepSignature& step : steps)
+    RETURN_IF_ERROR(AddWithParts(step, divisions, catalog, set));
+  return set.Take();
+}
+
+}  // namespace neap

@@ -1,0 +1,52 @@
+#include "neap/layers/profile/profiled_timings.h"
+
+#include <utility>
+
+#include "neap/core/step/signature_text.h"
+
+namespace neap {
+
+const ProfiledTimings::Known* ProfiledTimings::Find(const StepSignature& signature) const {
+  const std::string operation = SignatureText(signature);
+  const std::lock_guard lock(mutex_);
+  if (const auto known = known_.find(operation); known != known_.end()) return &known->second;
+  const absl::StatusOr<std::vector<Measurement>> rows = database_.Measurements(operation);
+  if (!rows.ok()) {
+    if (const OnError on_error = std::exchange(on_error_, nullptr)) on_error(rows.status());
+    return nullptr;
+  }
+  Known known;
+  for (const Measurement& row : *rows) {
+    if (row.failed()) {
+      known.failed.push_back({row.engine.id, row.batch});
+      continue;
+    }
+    known.engines.push_back({.engine = row.engine.id,
+                             .batch = row.batch,
+                             .workspace_bytes = row.engine.workspace_bytes,
+                             .seconds = row.median_seconds,
+                             .deterministic = row.engine.deterministic});
+  }
+  return &known_.emplace(operation, std::move(known)).first->second;
+}
+
+std::vector<TimedEngine> ProfiledTimings::Of(const StepSignature& signature) const {
+  const Known* const known = Find(signature);
+  if (known == nullptr) return {};
+  std::vector<TimedEngine> engines = known->engines;
+  const int64_t batch = BatchOf(signature);
+  std::erase_if(engines, [batch](const TimedEngine& engine) { return engine.batch > batch; });
+  return engines;
+}
+
+std::vector<std::string> ProfiledTimings::FailedOn(const StepSignature& signature) const {
+  std::vector<std::string> failed;
+  const Known* const known = Find(signature);
+  if (known == nullptr) return failed;
+  for (const EngineUse& use : known->failed) {
+    if (use.batch == BatchOf(signature)) failed.push_back(use.engine);
+  }
+  return failed;
+}
+
+}  // namespace neap

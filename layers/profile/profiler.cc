@@ -1,0 +1,250 @@
+#include "neap/layers/profile/profiler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/divisible_step.h"
+#include "neap/core/step/signature_text.h"
+#include "neap/layers/profile/profile_steps.h"
+
+namespace neap {
+namespace {
+
+constexpr double kHopeless = 3;     // times as slow as an engine that would do instead
+constexpr double kLastResort = 10;  // times as slow as any other engine
+constexpr double kNear = 1.15;      // times the fastest: worth measuring between
+constexpr int64_t kFillBytes = 16 * kMiB;
+
+// Null where the engine is not among `rows`.
+const Measurement* FindMeasured(const std::vector<Measurement>& rows, const std::string& engine) {
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&](const Measurement& row) { return row.engine.id == engine; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+// Whether what `row` has measured would do wherever `engine` does.
+bool MayReplace(const Measurement& row, const Engine& engine) {
+  return !row.failed() && row.engine.workspace_bytes <= engine.workspace_bytes &&
+         (row.engine.deterministic || !engine.deterministic);
+}
+
+// Whether it runs and no engine in its place is clearly faster. `rows`: of its batch.
+bool IsNearFastest(const std::vector<Measurement>& rows, const Measurement& own) {
+  return !own.failed() && std::none_of(rows.begin(), rows.end(), [&](const Measurement& row) {
+    return MayReplace(row, own.engine) && row.median_seconds * kNear < own.median_seconds;
+  });
+}
+
+int64_t OperandBytes(const StepSignature& signature) {
+  int64_t bytes = 0;
+  for (const OperandSpec& operand : signature.operands)
+    bytes += RoundUp(operand.tensor.size_bytes(), kBlockBytes);
+  return bytes;
+}
+
+bool IsInteger(const TensorSpec& tensor) {
+  return tensor.dtype == DType::kUInt8 || tensor.dtype == DType::kInt32;
+}
+
+}  // namespace
+
+absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& steps,
+                                          const ProfileOptions& options, Device& device,
+                                          ProfileDatabase& database) {
+  Profiler profiler(options, device, database);
+  for (const StepSignature& step : steps)
+    profiler.wholes_.emplace(SignatureText(step), BatchOf(step));
+  ASSIGN_OR_RETURN(profiler.steps_, WithParts(steps, options.divisions, device.backend()));
+  RETURN_IF_ERROR(profiler.Reserve());
+  return profiler;
+}
+
+absl::Status Profiler::Reserve() {
+  for (const StepSignature& step : steps_)
+    operand_bytes_ = std::max(operand_bytes_, OperandBytes(step));
+  const absl::StatusOr<int64_t> used = device_->UsedBytes();
+  const int64_t free_bytes = device_->description().memory_bytes - (used.ok() ? *used : 0);
+  // Libraries load code as they go: not all of what is free is ours.
+  const int64_t most = free_bytes - free_bytes / 10 - operand_bytes_;
+  if (most < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the largest step's operands are ", operand_bytes_, " bytes, and of the device's ",
+        device_->description().memory_bytes, " bytes ", free_bytes, " are free"));
+  }
+  options_.workspace_limit_bytes = std::min(options_.workspace_limit_bytes, most);
+  ASSIGN_OR_RETURN(arena_, device_->Allocate(MemoryKind::kDevice,
+                                             operand_bytes_ + options_.workspace_limit_bytes));
+  ASSIGN_OR_RETURN(numbers_, device_->Allocate(MemoryKind::kPinnedHost, kFillBytes));
+  ASSIGN_OR_RETURN(zeros_, device_->Allocate(MemoryKind::kPinnedHost, kFillBytes));
+  std::memset(zeros_.data(), 0, static_cast<size_t>(kFillBytes));
+  std::mt19937 random(1);
+  auto* const numbers = reinterpret_cast<float*>(numbers_.data());
+  for (int64_t i = 0; i < kFillBytes / int64_t{sizeof(float)}; ++i)
+    numbers[i] = static_cast<float>(random()) * 0x1p-31F - 1.0F;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<void*>> Profiler::PlaceOperands(const StepSignature& signature) {
+  std::vector<void*> operands;
+  std::byte* place = arena_.data();
+  for (const OperandSpec& operand : signature.operands) {
+    const Buffer& source = IsInteger(operand.tensor) ? zeros_ : numbers_;
+    const int64_t bytes = operand.tensor.size_bytes();
+    for (int64_t at = 0; at < bytes; at += kFillBytes) {
+      RETURN_IF_ERROR(device_->Copy(Stream::kCompute, place + at, source.data(),
+                                    std::min(kFillBytes, bytes - at)));
+    }
+    operands.push_back(place);
+    place += RoundUp(bytes, kBlockBytes);
+  }
+  return operands;
+}
+
+absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
+  if (done_ == total()) return absl::OutOfRangeError("every step was measured");
+  const StepSignature& step = steps_[static_cast<size_t>(done_)];
+  const std::string operation = SignatureText(step);
+  ASSIGN_OR_RETURN(const std::vector<Engine> engines, EnginesFor(step, operation));
+  ASSIGN_OR_RETURN(const std::vector<Measurement> known,
+                   database_->Measurements(operation, BatchOf(step)));
+  std::vector<void*> operands;            // placed when the first engine is to be measured
+  std::vector<Measurement> measurements;  // to judge others by
+  if (!options_.again) measurements = known;
+  for (const Engine& engine : engines) {
+    if (go_on != nullptr && !go_on()) return absl::CancelledError("stopped between two engines");
+    const Measurement* const before = FindMeasured(known, engine.id);
+    const bool again =
+        before != nullptr && (before->failed() ? options_.retry_failed : options_.again);
+    ASSIGN_OR_RETURN(const bool is_known, database_->Contains(operation, BatchOf(step), engine.id));
+    if (is_known && !again) {
+      ++known_;
+      continue;
+    }
+    if (operands.empty()) {
+      ASSIGN_OR_RETURN(operands, PlaceOperands(step));
+    }
+    double hopeless_seconds = std::numeric_limits<double>::infinity();
+    for (const Measurement& other : measurements) {
+      if (other.failed()) continue;
+      const double times = MayReplace(other, engine) ? kHopeless : kLastResort;
+      hopeless_seconds = std::min(hopeless_seconds, times * other.median_seconds);
+    }
+    ASSIGN_OR_RETURN(Measurement measurement,
+                     Measure(step, engine, operands, hopeless_seconds, go_on));
+    // What was not known may be by now, from another process.
+    RETURN_IF_ERROR(database_->Record(operation, measurement,
+                                      again ? OnConflict::kReplace : OnConflict::kKeepBetter));
+    if (measurement.failed()) RETURN_IF_ERROR(device_->Synchronize());  // unless that is lost
+    ++(measurement.failed() ? failed_ : measured_);
+    if (measurement.spread > kWideSpread) ++wide_spreads_;
+    measurements.push_back(std::move(measurement));
+  }
+  ++done_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& step,
+                                                         const std::string& operation) {
+  const bool adds = AddsToGradients(step);
+  EngineCatalog& catalog = device_->backend();
+  ASSIGN_OR_RETURN(std::vector<Engine> engines,
+                   adds ? AddingEngines(step, catalog) : catalog.Engines(step));
+  std::erase_if(engines, [&](const Engine& engine) {
+    return engine.workspace_bytes > options_.workspace_limit_bytes;
+  });
+  const int64_t batch = BatchOf(step);
+  if (adds) {
+    ASSIGN_OR_RETURN(const std::vector<Measurement> written,
+                     database_->Measurements(SignatureText(WritingSignature(step)), batch));
+    std::erase_if(engines, [&](const Engine& engine) {
+      const Measurement* const row = FindMeasured(written, engine.id);
+      return row == nullptr || !IsNearFastest(written, *row);
+    });
+    return engines;
+  }
+  const bool is_odd_part =
+      IsDivisible(step) && !IsPowerOfTwo(batch) && !wholes_.contains(std::pair(operation, batch));
+  if (!is_odd_part) return engines;
+  const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(batch)));
+  std::vector<std::vector<Measurement>> around;
+  for (const int64_t near : {below, 2 * below}) {
+    ASSIGN_OR_RETURN(std::vector<Measurement> rows, database_->Measurements(operation, near));
+    if (!rows.empty()) around.push_back(std::move(rows));
+  }
+  if (around.empty()) return engines;
+  std::erase_if(engines, [&](const Engine& engine) {
+    return std::none_of(around.begin(), around.end(), [&](const std::vector<Measurement>& rows) {
+      const Measurement* const row = FindMeasured(rows, engine.id);
+      return row == nullptr || IsNearFastest(rows, *row);
+    });
+  });
+  return engines;
+}
+
+absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, const Engine& engine,
+                                              absl::Span<void* const> operands,
+                                              double hopeless_seconds,
+                                              const std::function<bool()>& go_on) {
+  Measurement measurement = {.batch = BatchOf(signature), .engine = engine};
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+      device_->backend().MakeKernel(signature, engine.id);
+  if (!kernel.ok()) {
+    if (absl::IsResourceExhausted(kernel.status())) return kernel.status();
+    measurement.failure = std::string(kernel.status().message());
+    return measurement;
+  }
+  const KernelArgs args = {.operands = operands,
+                           .workspace = arena_.data() + operand_bytes_,
+                           .workspace_bytes = engine.workspace_bytes};
+  const absl::StatusOr<KernelTime> time = timer_.Time(**kernel, args, hopeless_seconds, go_on);
+  if (absl::IsCancelled(time.status())) return time.status();
+  if (!time.ok()) {
+    measurement.failure = std::string(time.status().message());
+    return measurement;
+  }
+  measurement.median_seconds = time->median_seconds;
+  measurement.spread = time->spread;
+  measurement.repeats = time->samples;
+  return measurement;
+}
+
+absl::StatusOr<double> Profiler::MedianSeconds(const StepSignature& signature,
+                                               const Configuration& configuration) {
+  if (OperandBytes(signature) > operand_bytes_)
+    return absl::InvalidArgumentError("larger than any step that is profiled");
+  if (configuration.workspace_bytes > arena_.size_bytes() - operand_bytes_) {
+    return absl::AbortedError(absl::StrCat("wants ", configuration.workspace_bytes,
+                                           " bytes of workspace, and there are ",
+                                           arena_.size_bytes() - operand_bytes_));
+  }
+  const absl::StatusOr<double> seconds = ExecutedSeconds(signature, configuration);
+  if (seconds.ok()) return seconds;
+  // An engine's failure is the engine's, a device's stays: then this fails, too.
+  RETURN_IF_ERROR(device_->Synchronize());
+  return absl::AbortedError(seconds.status().message());
+}
+
+absl::StatusOr<double> Profiler::ExecutedSeconds(const StepSignature& signature,
+                                                 const Configuration& configuration) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
+                   MakeDividedKernel(device_->backend(), signature, configuration.parts,
+                                     configuration.workspace_bytes));
+  ASSIGN_OR_RETURN(const std::vector<void*> operands, PlaceOperands(signature));
+  const KernelArgs args = {.operands = operands,
+                           .workspace = arena_.data() + operand_bytes_,
+                           .workspace_bytes = configuration.workspace_bytes};
+  ASSIGN_OR_RETURN(const KernelTime time, timer_.Time(*kernel, args));
+  return time.median_seconds;
+}
+
+}  // namespace neap

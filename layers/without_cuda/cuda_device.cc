@@ -1,0 +1,51 @@
+// What layers/cuda/cuda_device.h and layers/cuda/cuda_backend.h promise, in a build without CUDA.
+#include "neap/layers/cuda/cuda_device.h"
+
+#include "neap/layers/cuda/cuda_backend.h"
+
+namespace neap {
+namespace {
+
+absl::Status WithoutCuda() { return absl::UnimplementedError("built without CUDA"); }
+
+}  // namespace
+
+class CudaDevice::Impl {
+ public:
+  DeviceDescription description;
+  std::unique_ptr<Backend> backend;
+};
+
+CudaDevice::CudaDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CudaDevice::~CudaDevice() = default;
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int, std::optional<int>) {
+  return WithoutCuda();
+}
+const DeviceDescription& CudaDevice::description() const { return impl_->description; }
+absl::StatusOr<Buffer> CudaDevice::Allocate(MemoryKind, int64_t) { return WithoutCuda(); }
+absl::StatusOr<int64_t> CudaDevice::UsedBytes() { return WithoutCuda(); }
+Backend& CudaDevice::backend() { return *impl_->backend; }
+absl::Status CudaDevice::Copy(Stream, void*, const void*, int64_t) { return WithoutCuda(); }
+absl::StatusOr<Event> CudaDevice::Record(Stream) { return WithoutCuda(); }
+absl::StatusOr<Event> CudaDevice::RecordTime(Stream) { return WithoutCuda(); }
+absl::StatusOr<double> CudaDevice::ElapsedUs(const Event&, const Event&) { return WithoutCuda(); }
+absl::Status CudaDevice::Wait(Stream, const Event&) { return WithoutCuda(); }
+absl::Status CudaDevice::Await(const Event&) { return WithoutCuda(); }
+absl::Status CudaDevice::Synchronize() { return WithoutCuda(); }
+int64_t CudaDevice::library_bytes() const { return 0; }
+absl::Status CudaDevice::MeasureLibraryBytes() { return WithoutCuda(); }
+
+absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
+  return std::vector<DeviceDescription>{};
+}
+
+absl::StatusOr<std::vector<int>> CudaPeersOf(int) { return std::vector<int>{}; }
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void*) { return WithoutCuda(); }
+absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(std::string_view) {
+  return WithoutCuda();
+}
+absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view) { return WithoutCuda(); }
+
+}  // namespace neap

@@ -1,0 +1,185 @@
+#include "neap/memory/action_writer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+
+namespace neap {
+namespace {
+
+bool HasFixedPlace(const Tensor& tensor, const std::vector<bool>& travels) {
+  return IsPersistent(tensor.role) && (travels.empty() || !travels[tensor.id.index()]);
+}
+
+class Walker {
+ public:
+  Walker(const Program& program, const ComputeSequence& runs, const Residency& residency,
+         Allocator& allocator)
+      : program_(program),
+        runs_(runs),
+        residency_(residency),
+        allocator_(allocator),
+        buffers_(FindBuffers(residency)),
+        regions_(residency.stays.size()),
+        ending_(runs.size() + 1),
+        leaving_(runs.size() + 1) {
+    for (size_t i = 0; i < residency.stays.size(); ++i) {
+      const Stay& stay = residency.stays[i];
+      ending_[static_cast<size_t>(stay.end)].push_back(i);
+      if (stay.offload_after.has_value())
+        leaving_[static_cast<size_t>(*stay.offload_after + 1)].push_back(i);
+    }
+  }
+
+  absl::StatusOr<WalkResult> Walk(const EngineTable& engines,
+                                  const std::vector<int64_t>& workspaces) {
+    PlacePersistent();
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      RETURN_IF_ERROR(BeginStays(static_cast<int>(i)));
+      if (i == 0) Offload(0);
+      const int64_t free_bytes = workspaces.empty() ? allocator_.LargestFreeBytes() : workspaces[i];
+      RETURN_IF_ERROR(Compute(static_cast<int>(i), engines, free_bytes));
+      Offload(i + 1);
+      for (size_t stay : ending_[i + 1]) RETURN_IF_ERROR(End(stay));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void PlacePersistent() {
+    int64_t offset = 0;
+    for (const Tensor& tensor : program_.tensors) {
+      if (!HasFixedPlace(tensor, residency_.travels)) continue;
+      const Region region = {offset, RoundUp(tensor.spec.size_bytes(), kBlockBytes)};
+      Alloc(tensor.id, region);
+      offset = region.end();
+    }
+    persistent_bytes_ = live_bytes_ = offset;
+  }
+
+  void Alloc(TensorId tensor, const Region& region) {
+    Raise(region);
+    result_.actions.emplace_back(AllocAction{tensor, region});
+  }
+  void Raise(const Region& region) {
+    result_.peak_bytes = std::max(result_.peak_bytes, region.end());
+  }
+
+  absl::StatusOr<Region> Take(AllocationId id, int64_t bytes) {
+    ASSIGN_OR_RETURN(Region region, allocator_.Allocate(id, bytes));
+    region.offset += persistent_bytes_;
+    return region;
+  }
+
+  absl::Status BeginStays(int position) {
+    const size_t first = next_stay_;
+    for (; next_stay_ < residency_.stays.size() && residency_.stays[next_stay_].begin == position;
+         ++next_stay_) {
+      RETURN_IF_ERROR(Begin(next_stay_));
+    }
+    for (size_t i = first; i < next_stay_; ++i) {
+      const Stay& stay = residency_.stays[i];
+      if (stay.fetched) result_.actions.emplace_back(PrefetchAction{stay.tensor});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Begin(size_t i) {
+    const Stay& stay = residency_.stays[i];
+    if (stay.replaces.has_value()) {
+      regions_[i] = regions_[*stay.replaces];
+    } else {
+      ASSIGN_OR_RETURN(regions_[i], Take(static_cast<AllocationId>(i),
+                                         program_.tensor(stay.tensor).spec.size_bytes()));
+      live_bytes_ += regions_[i].bytes;
+    }
+    Alloc(stay.tensor, regions_[i]);
+    return absl::OkStatus();
+  }
+
+  absl::Status Compute(int position, const EngineTable& engines, int64_t free_bytes) {
+    const Run& run = runs_[static_cast<size_t>(position)];
+    ComputeAction action = {.step = run.step, .recompute = run.recompute};
+    const Configuration& configuration = engines.FirstThatFits(run, free_bytes);
+    const int64_t bytes = configuration.workspace_bytes;
+    if (!engines.Of(run).only_one) action.engines = configuration.parts;
+    result_.compute_seconds.push_back(configuration.seconds);
+    result_.is_measured.push_back(configuration.is_measured);
+    if (bytes > 0) {
+      ASSIGN_OR_RETURN(action.workspace, Take(WorkspaceId(position), bytes));
+      Raise(*action.workspace);
+      RETURN_IF_ERROR(allocator_.Free(WorkspaceId(position)));
+    }
+    const int64_t used = live_bytes_ + RoundUp(bytes, kBlockBytes);
+    if (used > result_.busiest_bytes) {
+      result_.busiest_bytes = used;
+      result_.busiest_step = run.step;
+    }
+    result_.actions.emplace_back(std::move(action));
+    return absl::OkStatus();
+  }
+
+  // What leaves once the run before `position` is done.
+  void Offload(size_t position) {
+    for (size_t i : leaving_[position])
+      result_.actions.emplace_back(OffloadAction{residency_.stays[i].tensor});
+  }
+
+  // A stay whose bytes were taken over leaves them to the one that did.
+  absl::Status End(size_t i) {
+    result_.actions.emplace_back(FreeAction{residency_.stays[i].tensor});
+    if (buffers_.is_replaced[i]) return absl::OkStatus();
+    live_bytes_ -= regions_[i].bytes;
+    return allocator_.Free(static_cast<AllocationId>(buffers_.first[i]));
+  }
+
+  const Program& program_;
+  const ComputeSequence& runs_;
+  const Residency& residency_;
+  Allocator& allocator_;
+  Buffers buffers_;
+  WalkResult result_;
+  int64_t persistent_bytes_ = 0;
+  int64_t live_bytes_ = 0;                    // without workspaces
+  size_t next_stay_ = 0;                      // the first that has not begun
+  std::vector<Region> regions_;               // by stay
+  std::vector<std::vector<size_t>> ending_;   // by the position at which they are gone
+  std::vector<std::vector<size_t>> leaving_;  // by the position before which they are offloaded
+};
+
+}  // namespace
+
+Buffers FindBuffers(const Residency& residency) {
+  const size_t count = residency.stays.size();
+  Buffers buffers = {std::vector<size_t>(count), std::vector<bool>(count, false),
+                     std::vector<int>(count)};
+  std::iota(buffers.first.begin(), buffers.first.end(), size_t{0});
+  for (size_t i = 0; i < count; ++i) {  // in order of begin: chains unfold front to back
+    const Stay& stay = residency.stays[i];
+    if (stay.replaces.has_value()) {
+      buffers.first[i] = buffers.first[*stay.replaces];
+      buffers.is_replaced[*stay.replaces] = true;
+    }
+    buffers.end[buffers.first[i]] = stay.end;
+  }
+  return buffers;
+}
+
+int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : program.tensors) {
+    if (HasFixedPlace(tensor, travels)) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+  }
+  return bytes;
+}
+
+absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequence& runs,
+                                    const Residency& residency, const EngineTable& engines,
+                                    const std::vector<int64_t>& workspaces, Allocator& allocator) {
+  return Walker(program, runs, residency, allocator).Walk(engines, workspaces);
+}
+
+}  // namespace neap

@@ -1,0 +1,267 @@
+#include "neap/memory/engines/engine_table.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/plan/cost_model.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/signature_text.h"
+#include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/conv/measured_parts.h"
+
+namespace neap {
+namespace {
+
+const Configuration& SmallestOf(const std::vector<Configuration>& configurations) {
+  return *std::min_element(configurations.begin(), configurations.end(),
+                           [](const Configuration& a, const Configuration& b) {
+                             return a.workspace_bytes < b.workspace_bytes;
+                           });
+}
+
+// Leaves the one that strict mode uses.
+void KeepOne(std::vector<Configuration>& configurations) {
+  const auto fixed = std::find_if(
+      configurations.begin(), configurations.end(),
+      [](const Configuration& c) { return c.workspace_bytes <= kStrictWorkspaceBytes; });
+  Configuration keep = fixed == configurations.end() ? SmallestOf(configurations) : *fixed;
+  configurations = {std::move(keep)};
+}
+
+// Leaves those within the limit, and the smallest whatever the limit.
+void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations) {
+  const int64_t least = SmallestOf(configurations).workspace_bytes;
+  std::erase_if(configurations, [&](const Configuration& configuration) {
+    return configuration.workspace_bytes > std::max(limit_bytes, least);
+  });
+}
+
+// Undivided, in the library's order: the deterministic ones, but for those that failed.
+std::vector<Configuration> Listed(const StepSignature& signature,
+                                  const std::vector<Engine>& engines,
+                                  const KernelTimings* timings) {
+  std::vector<Configuration> configurations;
+  for (Engine& engine : UsableEngines(signature, engines, /*deterministic=*/true, timings)) {
+    configurations.push_back({.parts = {{std::move(engine.id), BatchOf(signature)}},
+                              .workspace_bytes = engine.workspace_bytes});
+  }
+  return configurations;
+}
+
+// Neap's own kernel, or whatever runs a step on a device of which nothing is known.
+bool IsNameless(const Engine& engine) {
+  return engine.id.empty() || engine.id == kOwnEngine || engine.id == kDefaultEngine;
+}
+
+// Of a step's gradients that are added to sums.
+struct Sums {
+  double seconds = 0;
+  bool are_measured = true;
+};
+
+enum class Choice : uint8_t { kAll, kOneForAll };  // for every budget the same one
+
+// Lists the configurations of steps, each signature once.
+class Lister {
+ public:
+  Lister(const Program& program, const KernelOptions& options, bool strict, Choice choice,
+         const DeviceDescription& device, EngineCatalog& catalog)
+      : program_(program),
+        options_(options),
+        strict_(strict),
+        choice_(choice),
+        device_(device),
+        catalog_(catalog) {}
+
+  absl::StatusOr<StepConfigurations> List(const Run& run) {
+    const Step& step = program_.steps[run.step.index()];
+    const double predicted = PredictSeconds(program_, step, device_, run.recompute);
+    if (program_.options.accounting == Accounting::kPaper)
+      return StepConfigurations{{{.seconds = predicted}}, /*only_one=*/true};
+    absl::StatusOr<StepConfigurations> list =
+        OfSignature(program_.Signature(step, run.recompute), predicted);
+    if (!list.ok()) {
+      return absl::Status(list.status().code(),
+                          absl::StrCat(program_.StepName(step), ": ", list.status().message()));
+    }
+    if (!run.recompute) AddSums(step, *list);
+    return list;
+  }
+
+ private:
+  absl::StatusOr<StepConfigurations> OfSignature(const StepSignature& signature,
+                                                 double predicted_seconds) {
+    if (const auto known = known_.find(signature); known != known_.end()) return known->second;
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
+    StepConfigurations list;
+    if (!strict_) {
+      ASSIGN_OR_RETURN(list.configurations, Fastest(signature, engines));
+    }
+    if (list.configurations.empty()) {
+      ASSIGN_OR_RETURN(list.configurations, InLibraryOrder(signature, engines, predicted_seconds));
+    } else {
+      KeepSmallest(signature, engines, predicted_seconds, list.configurations);
+    }
+    if (choice_ == Choice::kOneForAll) KeepOne(list.configurations);
+    list.only_one = engines.size() == 1 && IsNameless(engines.front()) &&
+                    list.configurations.size() == 1 &&
+                    list.configurations.front().parts.size() == 1;
+    if (!IsDivisible(signature)) {
+      // As plans have it: what is not run in parts has the net's batch, also updates.
+      for (Configuration& configuration : list.configurations)
+        configuration.parts.front().batch = program_.net.batch;
+    }
+    return known_.emplace(signature, std::move(list)).first->second;
+  }
+
+  // By measured times, the fastest first. Empty unless the whole batch was measured.
+  absl::StatusOr<std::vector<Configuration>> Fastest(const StepSignature& signature,
+                                                     const std::vector<Engine>& engines) {
+    if (options_.timings == nullptr) return std::vector<Configuration>{};
+    const int64_t batch = BatchOf(signature);
+    const bool deterministic = options_.deterministic || choice_ == Choice::kOneForAll;
+    std::vector<TimedEngine> known =
+        TimedPartsOf(signature, engines, options_.divisions, deterministic, *options_.timings);
+    if (!KnowsWhole(known, signature)) return std::vector<Configuration>{};
+    const bool is_divisible = IsDivisible(signature);
+    const int64_t granularity = is_divisible ? BatchGranularity(signature) : 1;
+    const int64_t limit = is_divisible ? options_.workspace_limit_bytes : kUnlimited;
+    const auto front_of = [&](const std::vector<TimedEngine>& parts) {
+      return DesirableConfigurations(parts, batch, granularity, limit);
+    };
+    ASSIGN_OR_RETURN(std::vector<Configuration> front,
+                     ChooseListed(signature, front_of, catalog_, known));
+    std::reverse(front.begin(), front.end());
+    for (Configuration& configuration : front) configuration.is_measured = true;
+    return front;
+  }
+
+  // What was measured may lack the engine with which the least budget is planned.
+  void KeepSmallest(const StepSignature& signature, const std::vector<Engine>& engines,
+                    double predicted_seconds, std::vector<Configuration>& configurations) const {
+    std::vector<Configuration> listed = Listed(signature, engines, options_.timings.get());
+    if (listed.empty()) return;
+    Configuration smallest = SmallestOf(listed);
+    if (smallest.workspace_bytes >= SmallestOf(configurations).workspace_bytes) return;
+    smallest.seconds = std::max(predicted_seconds, configurations.back().seconds);
+    configurations.push_back(std::move(smallest));
+  }
+
+  absl::StatusOr<std::vector<Configuration>> InLibraryOrder(const StepSignature& signature,
+                                                            const std::vector<Engine>& engines,
+                                                            double predicted_seconds) const {
+    const KernelTimings* const timings = options_.timings.get();
+    std::vector<Configuration> configurations =
+        Listed(signature, engines, strict_ ? nullptr : timings);
+    if (configurations.empty()) configurations = Listed(signature, engines, nullptr);
+    if (configurations.empty())
+      return absl::FailedPreconditionError("the library has no deterministic engine");
+    if (choice_ == Choice::kOneForAll) {
+      KeepOne(configurations);
+    } else if (IsDivisible(signature)) {
+      KeepWithin(options_.workspace_limit_bytes, configurations);
+    }
+    std::vector<TimedEngine> timed;
+    if (timings != nullptr) timed = timings->Of(signature);
+    for (Configuration& configuration : configurations) {
+      const auto time = std::find_if(timed.begin(), timed.end(), [&](const TimedEngine& t) {
+        return t.use() == configuration.parts.front();
+      });
+      configuration.is_measured = time != timed.end();
+      configuration.seconds = configuration.is_measured ? time->seconds : predicted_seconds;
+    }
+    return configurations;
+  }
+
+  // What the executor does besides the kernel: gradients that it must add to sums, and the scratch
+  // space for those. The cost model's step has their time.
+  void AddSums(const Step& step, StepConfigurations& list) const {
+    const Sums sums = SumsOf(step);
+    const int64_t scratch_bytes = program_.AccumulationScratchBytes(step);
+    for (Configuration& configuration : list.configurations) {
+      configuration.workspace_bytes += scratch_bytes;
+      if (!configuration.is_measured) continue;
+      configuration.seconds += sums.seconds;
+      configuration.is_measured = sums.are_measured;
+    }
+  }
+
+  Sums SumsOf(const Step& step) const {
+    Sums sums;
+    const auto add = [&](const Use& use) {
+      const TensorSpec& spec = program_.tensor(use.tensor).spec;
+      std::optional<double> seconds;
+      if (options_.timings != nullptr) seconds = AdditionSeconds(spec, *options_.timings);
+      sums.seconds += seconds.value_or(PredictAdditionSeconds(spec, device_));
+      sums.are_measured = sums.are_measured && seconds.has_value();
+    };
+    for (const Use& use : step.reads) {
+      if (use.operand.slot == Slot::kAddend) add(use);
+    }
+    for (const Use& use : step.accumulates) {
+      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad) add(use);
+    }
+    return sums;
+  }
+
+  const Program& program_;
+  const KernelOptions& options_;
+  bool strict_;
+  Choice choice_;
+  const DeviceDescription& device_;
+  EngineCatalog& catalog_;
+  absl::flat_hash_map<StepSignature, StepConfigurations> known_;
+};
+
+}  // namespace
+
+absl::StatusOr<EngineTable> EngineTable::List(const Program& program, const KernelOptions& options,
+                                              bool strict, const DeviceDescription& device,
+                                              EngineCatalog& catalog) {
+  EngineTable table;
+  table.options_ = options;
+  table.strict_ = strict;
+  table.device_ = device;
+  table.again_.resize(program.steps.size());
+  table.runs_again_.resize(program.steps.size(), false);
+  const Choice choice = strict ? Choice::kOneForAll : Choice::kAll;
+  Lister lister(program, options, strict, choice, device, catalog);
+  for (const Step& step : program.steps) {
+    ASSIGN_OR_RETURN(StepConfigurations list, lister.List({step.id}));
+    table.first_.push_back(std::move(list));
+  }
+  return table;
+}
+
+absl::Status EngineTable::AddReruns(const Program& program, const ComputeSequence& runs,
+                                    EngineCatalog& catalog) {
+  Lister lister(program, options_, strict_, Choice::kOneForAll, device_, catalog);
+  for (const Run& run : runs) {
+    const size_t step = run.step.index();
+    if (!run.recompute || runs_again_[step]) continue;
+    ASSIGN_OR_RETURN(first_[step], lister.List({run.step}));
+    again_[step] = first_[step];
+    if (!program.steps[step].rerun_reads.empty()) {
+      ASSIGN_OR_RETURN(again_[step], lister.List(run));
+    }
+    runs_again_[step] = true;
+  }
+  return absl::OkStatus();
+}
+
+const Configuration& EngineTable::Smallest(const Run& run) const {
+  return SmallestOf(Of(run).configurations);
+}
+
+const Configuration& EngineTable::FirstThatFits(const Run& run, int64_t free_bytes) const {
+  for (const Configuration& configuration : Of(run).configurations) {
+    if (configuration.workspace_bytes <= free_bytes) return configuration;
+  }
+  return Smallest(run);
+}
+
+}  // namespace neap

@@ -1,0 +1,90 @@
+// Ejection search: makes blocks fit below a limit by pushing others out of their places.
+//
+// Placing in order only ever adds, so one large block that comes too late ruins an order. Here a
+// block that finds no hole takes the place of those that are easiest to place again:
+//
+//   limit -----      -----      -----
+//         . . .      . . .      b b .
+//         b b .  ->  . c c  ->  . c c    c needs two rows and takes the place of b, which goes
+//         d . .      d c c      d c c    on top
+//
+// A block weighs the square root of its bytes times steps, times one more than how often it had to
+// push: what is hard to place becomes too heavy to be pushed out, so that the search cannot go in
+// circles for long. This is guided ejection search (Nagata and Braysy, 2009, for vehicle routes).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "neap/memory/placement/placement.h"
+
+namespace neap {
+
+class EjectionSearch {
+ public:
+  // *Ownership*: keeps a reference to `blocks`. Those not in `some` are left out of account.
+  EjectionSearch(const std::vector<PlacementBlock>& blocks, std::vector<size_t> some);
+  EjectionSearch(const EjectionSearch&) = delete;
+  EjectionSearch& operator=(const EjectionSearch&) = delete;
+
+  // Changes `offsets` to a placement that ends at or below `limit_bytes`. Where they end by the
+  // limit, they must not overlap. False, and nothing changed, when it takes more than
+  // `most_comparisons` or a block is larger than the limit.
+  // *Complexity*: a move takes at most four times as many comparisons as there are blocks.
+  bool Fit(int64_t limit_bytes, int64_t most_comparisons, std::vector<int64_t>& offsets);
+
+  int64_t comparisons() const { return comparisons_; }
+
+ private:
+  // The lower or upper end of a block.
+  struct Edge {
+    int64_t at = 0;
+    int begin = 0;
+    int end = 0;
+    size_t block = 0;
+  };
+  struct Place {
+    int64_t offset = 0;
+    int64_t weight = 0;  // of those in the way
+  };
+  using Edges = std::vector<Edge>;  // in order of `at`
+  class Lightest;
+  static bool Before(const Edge& a, const Edge& b) {
+    return a.at != b.at ? a.at < b.at : a.block < b.block;
+  }
+
+  // Only the weight of a block that is taken out changes, so that the heap stays one.
+  auto Lighter() const {
+    return [this](size_t a, size_t b) { return weights_[a] < weights_[b]; };
+  }
+
+  void Start(int64_t limit_bytes, const std::vector<int64_t>& offsets);
+  size_t TakeHeaviest();
+  static std::span<const Edge> Near(const PlacementBlock& block, const Edges& all, Edges& buffer);
+  Place FindPlace(const PlacementBlock& block);
+  void TryOnTop(int64_t bytes, Lightest& lightest) const;
+  void TryBelow(int64_t bytes, Lightest& lightest) const;
+  void PushOut(const Place& place, int64_t bytes);
+  void Put(size_t block, int64_t offset);
+
+  const std::vector<PlacementBlock>& blocks_;
+  std::vector<size_t> some_;
+  std::vector<int64_t> base_weights_;  // by block, as the next two
+  std::vector<int64_t> weights_;
+  std::vector<int64_t> offsets_;
+  int64_t limit_bytes_ = 0;
+  std::vector<size_t> unplaced_;  // a heap, the heaviest first
+  Edges lows_;                    // of the placed ones
+  Edges highs_;
+  std::span<const Edge> near_lows_;  // of those that share a step with the block to be placed
+  std::span<const Edge> near_highs_;
+  Edges near_lows_buffer_;
+  Edges near_highs_buffer_;
+  int64_t comparisons_ = 0;
+  std::minstd_rand random_{1};
+};
+
+}  // namespace neap

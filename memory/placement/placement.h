@@ -1,0 +1,53 @@
+// Offline placement: offsets for blocks whose lifetimes are all known, so that the arena is as
+// small as possible.
+//
+// This is dynamic storage allocation, NP-hard in general; the sum of live bytes at the busiest time
+// is a lower bound. On the stack-like lifetimes of training, a heap that knows the future and a few
+// greedy orders come within a percent of it:
+//
+//   as they come: a's bytes        the longest-lived first:
+//   are too few for d
+//   3 |   d d
+//   2 |   d d                        2 |   d d
+//   1 | b b b                        1 | a d d
+//   0 | a . .                        0 | b b b
+//     +-------> steps                  +-------> steps
+//
+// Several orders are tried, the best kept, and then squeezed while that pays
+// (memory/placement/placement_search.h, memory/placement/ejection_search.h). Deterministic.
+// *Complexity*: O(n log n) for what a heap would do, and a bounded number of comparisons after it.
+//
+//   const PlacementResult tight = PlaceOffline(blocks);
+//   const bool fits = PlaceOffline(blocks, {.target_bytes = most}).extent_bytes <= most;
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace neap {
+
+// Bytes needed during steps [begin, end).
+struct PlacementBlock {
+  int64_t bytes = 0;  // whole blocks
+  int begin = 0;
+  int end = 0;
+};
+
+struct PlacementResult {
+  std::vector<int64_t> offsets;  // parallel to the blocks
+  int64_t extent_bytes = 0;      // highest end
+};
+
+// The largest sum of live bytes at any step: no placement is smaller.
+int64_t PlacementLowerBound(const std::vector<PlacementBlock>& blocks);
+
+struct PlacementGoal {
+  // The search stops as soon as the extent is at most this: the larger it is, the sooner. Below the
+  // lower bound it cannot be met, and counts as none: then the search stops close to the bound.
+  int64_t target_bytes = 0;
+  int64_t most_comparisons = 80'000'000;  // of two blocks: some 150 ms
+};
+PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks,
+                             const PlacementGoal& goal = {});
+
+}  // namespace neap

@@ -1,0 +1,64 @@
+// What happened last to which bytes: a value for every byte of an address range, kept as pieces
+// that all have the same one.
+//
+//   value   nothing | a a a a | b b | a | nothing      Set(region of b, b) has cut a in two
+//   offset  0       4         8    10   11
+//
+//   ByteHistory<int64_t> last_use(kNever);
+//   last_use.Set(region, action);
+//   last_use.ForEach(region, [&](int64_t action) { wait_for = std::max(wait_for, action); });
+//
+// *Complexity*: O((1 + pieces cut or visited) log pieces); a Set() leaves at most two pieces more.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "neap/core/plan/plan.h"
+
+namespace neap {
+
+template <typename Value>
+class ByteHistory {
+ public:
+  // `nothing`: of bytes to which nothing has happened; may be visited too.
+  explicit ByteHistory(Value nothing) : nothing_(std::move(nothing)) {}
+
+  // Visits the values of all of the region's bytes, in order, each piece once.
+  template <typename Visit>
+  void ForEach(const Region& region, const Visit& visit) const {
+    auto piece = pieces_.upper_bound(region.offset);
+    if (piece != pieces_.begin()) --piece;
+    for (; piece != pieces_.end() && piece->first < region.end(); ++piece) {
+      if (EndOf(piece) > region.offset) visit(piece->second);
+    }
+  }
+
+  void Set(const Region& region, const Value& value) {
+    Split(region.offset);
+    Split(region.end());
+    pieces_.erase(pieces_.lower_bound(region.offset), pieces_.lower_bound(region.end()));
+    pieces_.emplace(region.offset, value);
+  }
+
+ private:
+  using Pieces = std::map<int64_t, Value>;  // by first byte; each reaches to the next
+
+  int64_t EndOf(typename Pieces::const_iterator piece) const {
+    const auto next = std::next(piece);
+    return next == pieces_.end() ? std::numeric_limits<int64_t>::max() : next->first;
+  }
+  void Split(int64_t at) {
+    auto after = pieces_.upper_bound(at);
+    const Value value = after == pieces_.begin() ? nothing_ : std::prev(after)->second;
+    pieces_.emplace(at, value);
+  }
+
+  Value nothing_;
+  Pieces pieces_;
+};
+
+}  // namespace neap

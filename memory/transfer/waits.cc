@@ -1,0 +1,175 @@
+#include "neap/memory/transfer/waits.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "neap/memory/transfer/byte_history.h"
+
+namespace neap {
+namespace {
+
+constexpr int64_t kNever = -1;
+
+// By stream: the index of an action on it, kNever for none.
+using PerStream = std::array<int64_t, kStreamCount>;
+constexpr PerStream kNone = {kNever, kNever, kNever};
+
+void Merge(PerStream& into, const PerStream& other) {
+  for (size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], other[s]);
+}
+
+size_t Index(Stream stream) { return static_cast<size_t>(stream); }
+
+class WaitWriter {
+ public:
+  explicit WaitWriter(const Plan& plan)
+      : plan_(plan), tensors_(plan.tensors.size()), history_(kNone) {
+    known_.fill(kNone);
+  }
+
+  std::vector<Action> Write() {
+    for (const Action& action : plan_.actions)
+      std::visit([this](const auto& a) { Apply(a); }, action);
+    return std::move(actions_);
+  }
+
+ private:
+  struct State {
+    Region region;
+    PerStream touches = kNone;  // last access, also to its bytes before it had them
+    PerStream written = kNone;  // last write; one stream at most
+    PerStream host = kNone;     // last access to the host copy
+  };
+  State& At(TensorId tensor) { return tensors_[tensor.index()]; }
+
+  PerStream LastTouches(const Region& region) const {
+    PerStream last = kNone;
+    history_.ForEach(region, [&](const PerStream& touches) { Merge(last, touches); });
+    return last;
+  }
+
+  // `stream` goes on when all of `actions` are done.
+  void Require(Stream stream, const PerStream& actions) {
+    PerStream& known = known_[Index(stream)];
+    const PerStream before = known;
+    for (size_t other = 0; other < actions.size(); ++other) {
+      if (other == Index(stream) || actions[other] <= before[other]) continue;
+      if (IsImplied(other, stream, actions)) continue;
+      actions_.emplace_back(WaitAction{stream, actions[other]});
+      learned_.emplace_back();
+      Merge(known, learned_[static_cast<size_t>(actions[other])]);
+      known[other] = std::max(known[other], actions[other]);
+    }
+  }
+
+  // Whoever waits for the actions of the other streams learns of `actions[stream]`. No two can
+  // imply each other: an action knows only earlier ones.
+  bool IsImplied(size_t stream, Stream waiting, const PerStream& actions) const {
+    for (size_t other = 0; other < actions.size(); ++other) {
+      if (other == stream || other == Index(waiting) || actions[other] == kNever) continue;
+      if (learned_[static_cast<size_t>(actions[other])][stream] >= actions[stream]) return true;
+    }
+    return false;
+  }
+
+  // Records an action of `stream`; its index.
+  int64_t Issue(Stream stream, Action action) {
+    const auto index = static_cast<int64_t>(actions_.size());
+    actions_.push_back(std::move(action));
+    learned_.push_back(known_[Index(stream)]);
+    return index;
+  }
+  void Keep(Action action) {
+    actions_.push_back(std::move(action));
+    learned_.emplace_back(kNone);
+  }
+
+  void Apply(const AllocAction& alloc) {
+    State& state = At(alloc.tensor);
+    const auto sharer = at_.find(alloc.region.offset);
+    state.touches = sharer == at_.end() ? LastTouches(alloc.region) : At(sharer->second).touches;
+    state.written = kNone;
+    state.region = alloc.region;
+    at_.insert_or_assign(alloc.region.offset, alloc.tensor);
+    Keep(alloc);
+  }
+
+  void Apply(const FreeAction& free) {
+    const State& state = At(free.tensor);
+    const auto holder = at_.find(state.region.offset);
+    if (holder != at_.end() && holder->second == free.tensor) {
+      history_.Set(state.region, state.touches);
+      at_.erase(holder);
+    }
+    Keep(free);
+  }
+
+  void Apply(const ComputeAction& compute) {
+    const std::vector<TensorId> reads = RunReads(plan_, compute);
+    std::vector<TensorId> writes = RunWrites(plan_, compute);
+    if (!compute.recompute) {
+      const std::vector<TensorId>& sums = plan_.steps[compute.step.index()].accumulates;
+      writes.insert(writes.end(), sums.begin(), sums.end());
+    }
+    PerStream needs = kNone;  // together: waiting for the last of a stream is enough
+    for (TensorId tensor : reads) Merge(needs, At(tensor).written);
+    for (TensorId tensor : writes) Merge(needs, At(tensor).touches);
+    if (compute.workspace.has_value()) Merge(needs, LastTouches(*compute.workspace));
+    Require(Stream::kCompute, needs);
+    const int64_t index = Issue(Stream::kCompute, compute);
+    PerStream now = kNone;
+    now[Index(Stream::kCompute)] = index;
+    for (TensorId tensor : reads) Merge(At(tensor).touches, now);
+    for (TensorId tensor : writes) {
+      Merge(At(tensor).touches, now);
+      At(tensor).written = now;
+    }
+    if (compute.workspace.has_value()) history_.Set(*compute.workspace, now);
+  }
+
+  void Apply(const OffloadAction& offload) {
+    State& state = At(offload.tensor);
+    PerStream needs = state.written;
+    Merge(needs, state.host);
+    Require(Stream::kD2h, needs);
+    const int64_t index = Issue(Stream::kD2h, offload);
+    state.touches[Index(Stream::kD2h)] = index;
+    state.host[Index(Stream::kD2h)] = index;
+  }
+
+  void Apply(const PrefetchAction& prefetch) {
+    State& state = At(prefetch.tensor);
+    PerStream needs = state.host;
+    Merge(needs, state.touches);
+    Require(Stream::kH2d, needs);
+    const int64_t index = Issue(Stream::kH2d, prefetch);
+    state.touches[Index(Stream::kH2d)] = index;
+    state.host[Index(Stream::kH2d)] = index;
+    state.written = kNone;
+    state.written[Index(Stream::kH2d)] = index;
+  }
+
+  void Apply(const WaitAction& /*wait*/) {}  // there are none
+
+  const Plan& plan_;
+  std::vector<Action> actions_;
+  std::vector<PerStream> learned_;               // by action: what whoever waits for it learns
+  std::array<PerStream, kStreamCount> known_{};  // by stream: what it has waited for
+  std::vector<State> tensors_;                   // by TensorId
+  std::map<int64_t, TensorId> at_;               // by offset: the last to be given these bytes
+  ByteHistory<PerStream> history_;  // by byte: who touched it, where no tensor lies now
+};
+
+}  // namespace
+
+std::vector<Action> WithWaits(const Plan& plan) {
+  const bool alone = std::none_of(plan.actions.begin(), plan.actions.end(), [](const Action& a) {
+    return std::holds_alternative<OffloadAction>(a) || std::holds_alternative<PrefetchAction>(a);
+  });
+  return alone ? plan.actions : WaitWriter(plan).Write();
+}
+
+}  // namespace neap

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Checks that every #include goes down the floors of scripts/floors.txt, and prints one line for each that does not.
+
+    scripts/check_floors.py [ROOT]      exit code 1 if there are faults; --count prints the totals
+"""
+import fnmatch
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
+SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
+
+
+def read_floors(path):
+    """Returns {room: floor} and [(room, header patterns)]."""
+    floors, owners, floor = {}, [], 0
+    for line in path.read_text().splitlines():
+        line = line.split("#")[0].strip()
+        if line.startswith("only "):
+            room, patterns = line[len("only "):].split(":")
+            owners.append((room.strip(), patterns.split()))
+        elif line:
+            floors.update(dict.fromkeys(line.split(), floor))
+            floor += 1
+    return floors, owners
+
+
+def room_of(file, floors):
+    """The room that a file is in: the innermost listed folder, or the file itself."""
+    for place in [file, *file.parents]:
+        if place.as_posix() in floors:
+            return place.as_posix()
+    return None
+
+
+def faults_of(file, root, floors, owners):
+    here = room_of(file, floors)
+    if here is None:
+        yield f"{file}: in no room of scripts/floors.txt"
+        return
+    for number, line in enumerate((root / file).read_text().splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        header = match.group(1).removeprefix("neap/")
+        if header == "neap.h":
+            header = "core/neap.h"
+        ours = pathlib.PurePosixPath(header)
+        there = room_of(ours, floors) if ours.suffix in SUFFIXES else None
+        if there is not None and there != here and floors[there] >= floors[here]:
+            yield f"{file}:{number}: {here} includes {header}, which is not below it"
+        for room, patterns in owners:
+            if any(fnmatch.fnmatch(header, pattern) for pattern in patterns) and there is None:
+                if here != room and not here.startswith(room + "/"):
+                    yield f"{file}:{number}: {here} includes {header}, which only {room} may"
+
+
+def main():
+    arguments = [argument for argument in sys.argv[1:] if argument != "--count"]
+    root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).resolve().parent.parent)
+    floors, owners = read_floors(root / "scripts/floors.txt")
+    files = 0
+    faults = []
+    for top in sorted({room.split("/")[0] for room in floors}):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in SUFFIXES:
+                files += 1
+                faults += faults_of(path.relative_to(root), root, floors, owners)
+    print("\n".join(faults), end="\n" if faults else "")
+    if "--count" in sys.argv:
+        print(f"{files} files, {len(faults)} includes that do not go down")
+    return 1 if faults else 0
+
+
+sys.exit(main())

@@ -1,0 +1,163 @@
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/peak/peak_search.h"
+#include "neap/core/base/units.h"
+#include "neap/core/device/device_description.h"
+#include "neap/core/program/program.h"
+#include "neap/layers/cuda/described_catalog.h"
+#include "neap/memory/planner.h"
+#include "neap/nets/registry.h"
+#include "tests/apps/command.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+// Whether a plan is made for the H200, by the planner alone.
+absl::Status Planned(const std::string& net, const nets::NetOptions& size,
+                     const PlannerOptions& options) {
+  const absl::StatusOr<Graph> graph = nets::Build(net, size);
+  REQUIRE(graph.ok());
+  const absl::StatusOr<Program> program = BuildProgram(*graph, {});
+  const absl::StatusOr<DeviceDescription> h200 = DescribedDevice("h200");
+  const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
+  REQUIRE((program.ok() && h200.ok() && catalog.ok()));
+  const absl::StatusOr<PlanResult> result = MakePlan(*program, options, *h200, **catalog);
+  if (result.ok()) {
+    CHECK(MinimumBudget(*program, options, *h200, **catalog).value() ==
+          result->stats.minimum_budget_bytes);
+    CHECK(result->plan.peak_bytes <= options.budget_bytes);
+  }
+  return result.status();
+}
+
+TEST_CASE("the largest size that fits is found, wherever it is, in few probes") {
+  for (int64_t most : {1, 2, 3, 7, 8, 100}) {
+    for (int64_t largest = 0; largest <= most; ++largest) {
+      const auto fits = [&](int64_t size) -> absl::StatusOr<bool> {
+        CHECK((size >= 1 && size <= most));
+        return size <= largest;
+      };
+      const apps::PeakSearch found = apps::FindLargest(most, fits).value();
+      CHECK(found.largest == largest);
+      CHECK(found.probes <= 15);
+    }
+  }
+}
+
+TEST_CASE("the peak batch fits and one image more does not, under every kind of policy") {
+  for (const char* policy : {"keep-all", "liveness", "offload", "superneurons", "cost-aware"}) {
+    CAPTURE(policy);
+    const Json row = RunForJson({"peak-batch", "resnet-cifar", "--device", "h200", "--policy",
+                                 policy, "--budget", "64MiB"})
+                         .at(0)
+                         .at("results")
+                         .at(0);
+    const int64_t batch = row.at("batch");
+    const PlannerOptions options = {.budget_bytes = 64 * kMiB, .policy = policy};
+    CHECK(batch > 1);
+    CHECK(Planned("resnet-cifar", {.batch = batch}, options).ok());
+    CHECK(absl::IsResourceExhausted(Planned("resnet-cifar", {.batch = batch + 1}, options)));
+  }
+}
+
+TEST_CASE("the peak depth fits and the next does not") {
+  for (const char* policy : {"liveness", "superneurons"}) {
+    CAPTURE(policy);
+    const Json row = RunForJson({"peak-depth", "resnet", "--batch", "2", "--image", "32",
+                                 "--device", "h200", "--policy", policy, "--budget", "640MiB"})
+                         .at(0)
+                         .at("results")
+                         .at(0);
+    const int64_t depth = row.at("depth");
+    const PlannerOptions options = {.budget_bytes = 640 * kMiB, .policy = policy};
+    CHECK((depth - 134) % 3 == 0);
+    const auto planned = [&](int64_t d) {
+      return Planned("resnet", {.batch = 2, .image = 32, .depth = d}, options);
+    };
+    CHECK(planned(depth).ok());
+    CHECK(absl::IsResourceExhausted(planned(depth + 3)));
+  }
+}
+
+TEST_CASE("a host budget bounds the batch as well") {
+  const std::vector<std::string> search = {"peak-batch", "resnet-cifar", "--device",
+                                           "h200",       "--budget",     "32MiB"};
+  const Json free = RunForJson(search).at(0).at("results").at(0);
+  const Json bound =
+      RunForJson(Joined(search, {"--host-budget", "1MiB"})).at(0).at("results").at(0);
+  CHECK(free.at("host_pool_bytes") > kMiB);
+  CHECK(bound.at("host_pool_bytes") <= kMiB);
+  CHECK(bound.at("batch") < free.at("batch"));
+}
+
+TEST_CASE("both ways to choose who leaves are planned") {
+  for (const char* rule : {"lru", "belady"}) {
+    const Json found = RunForJson({"peak-batch", "lenet", "--device", "h200", "--budget", "32MiB",
+                                   "--evict", rule})
+                           .at(0);
+    CHECK(found.at("results").at(0).at("batch") > 1);
+  }
+}
+
+TEST_CASE("--run trains at what was found, and the measured peak is the predicted one") {
+  const Json found = RunForJson({"peak-batch", "lenet", "--device", "cpu", "--budget", "8MiB",
+                                 "--run", "--steps", "2", "--compare-batch", "1"})
+                         .at(0);
+  CHECK(found.at("search") == "batch");
+  CHECK(found.at("budget_bytes") == 8 * kMiB);
+  const Json& row = found.at("results").at(0);
+  CHECK(row.at("limited_by") == "budget");
+  CHECK(row.at("verified") == true);
+  CHECK(row.at("run").at("batch") == row.at("batch"));
+  CHECK(row.at("run").at("steps") == 2);
+  CHECK(row.at("run").at("steps_down") == 0);
+  CHECK(row.at("run").at("images_per_second") > 0);
+  CHECK(row.at("run").at("measured_peak_bytes") == row.at("run").at("predicted_peak_bytes"));
+  CHECK(row.at("run").at("peaks_equal") == true);
+  CHECK(row.at("compared").at("batch") == 1);
+  CHECK(row.at("compared").at("peaks_equal") == true);
+}
+
+TEST_CASE("--run trains the deepest network") {
+  const Json row = RunForJson({"peak-depth", "resnet-cifar", "--device", "cpu", "--batch", "2",
+                               "--budget", "6MiB", "--run"})
+                       .at(0)
+                       .at("results")
+                       .at(0);
+  CHECK((row.at("depth").get<int64_t>() - 2) % 6 == 0);
+  CHECK(row.at("run").at("depth") == row.at("depth"));
+  CHECK(row.at("run").at("peaks_equal") == true);
+}
+
+TEST_CASE("several networks give one row each") {
+  const std::vector<std::string> search = {"peak-batch", "lenet", "resnet20",
+                                           "--device",   "h200",  "--budget=32MiB"};
+  CHECK(RunForJson(search).at(0).at("results").size() == 2);
+  const std::string table = RunNeap(search).out;
+  CHECK(table.find("\n  lenet ") != std::string::npos);
+  CHECK(table.find("\n  resnet20 ") != std::string::npos);
+}
+
+TEST_CASE("a search that makes no sense is refused in one line") {
+  CheckRefused({"peak-batch"}, 2, {"NET is missing"});
+  CheckRefused({"peak-batch", "lenet", "vgg61", "--device", "h200"}, 2, {"vgg61", "vgg16"});
+  CheckRefused({"peak-batch", "lenet", "--batch", "3"}, 2, {"--batch"});
+  CheckRefused({"peak-batch", "lenet", "--budget", "60%"}, 2, {"--budget", "bytes"});
+  CheckRefused({"peak-batch", "lenet", "--host-budget", "60%"}, 2, {"--host-budget", "60%"});
+  CheckRefused({"peak-batch", "lenet", "--evict", "fifo"}, 2, {"'fifo'", "belady"});
+  CheckRefused({"peak-batch", "lenet", "--compare-batch", "3"}, 2, {"--compare-batch", "--run"});
+  CheckRefused({"peak-batch", "lenet", "--device", "h200", "--run"}, 2, {"--run", "cpu"});
+  CheckRefused({"peak-depth", "vgg16", "--device", "h200"}, 2, {"'vgg16'", "depth"});
+  CheckRefused({"peak-depth", "resnet", "--depth", "137"}, 2, {"--depth"});
+  CheckRefused({"peak-batch", "lenet", "--device", "h200", "--budget", "1"}, 1,
+               {"1 bytes", "smallest feasible budget"});
+}
+
+}  // namespace
+}  // namespace neap::testing

@@ -1,0 +1,197 @@
+#include "neap/core/plan/plan.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "neap/core/device/device_description.h"
+#include "neap/core/program/program.h"
+#include "neap/core/verifier/verifier.h"
+#include "neap/layers/cuda/described_catalog.h"
+#include "neap/memory/planner.h"
+#include "neap/nets/registry.h"
+#include "tests/apps/command.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+TEST_CASE("AlexNet under the paper's accounting has the paper's peak") {
+  const Json plan = RunForJson({"plan", "alexnet", "--batch", "200", "--policy", "liveness",
+                                "--accounting", "paper", "--device", "h200"})
+                        .at(0);
+  CHECK(plan.at("peak_activation_bytes") == 1561702400);
+  CHECK(std::abs(plan.at("peak_activation_mib").get<double>() - 1489.355) <= 0.001);
+  CHECK(plan.at("peak_step") == 32);
+  CHECK(plan.at("peak_layer") == "pool5");
+  CHECK(plan.at("live_tensors") == 17);
+  CHECK(plan.at("verified") == true);
+}
+
+TEST_CASE("exact accounting lies below the paper's, and the parts of the difference add up") {
+  const Json plan = RunForJson({"plan", "alexnet", "--batch", "200", "--device", "h200"}).at(0);
+  const Json& paper = plan.at("paper");
+  CHECK(paper.at("peak_activation_bytes") == 1561702400);
+  const int64_t exact = plan.at("peak_activation_bytes");
+  CHECK(exact < 1561702400);
+  const int64_t parts = paper.at("unread_bytes").get<int64_t>() -
+                        paper.at("saved_bytes").get<int64_t>() +
+                        paper.at("in_place_bytes").get<int64_t>();
+  CHECK(exact + parts == 1561702400);
+  CHECK(paper.at("in_place_results") > 0);
+  const Json apart =
+      RunForJson({"plan", "alexnet", "--batch", "200", "--device", "h200", "--no-in-place"}).at(0);
+  CHECK(apart.at("in_place_results") == 0);
+  CHECK(apart.at("peak_activation_bytes").get<int64_t>() ==
+        exact + paper.at("in_place_bytes").get<int64_t>());
+}
+
+TEST_CASE("a program can plan for an absent GPU as the command does") {
+  const Json printed = RunForJson({"plan", "resnet50", "--batch", "32", "--device", "h200"}).at(0);
+  const absl::StatusOr<Graph> net = nets::Build("resnet50", {.batch = 32});
+  REQUIRE(net.ok());
+  const absl::StatusOr<Program> program = BuildProgram(*net, {});
+  const absl::StatusOr<DeviceDescription> h200 = DescribedDevice("h200");
+  const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
+  REQUIRE((program.ok() && h200.ok() && catalog.ok()));
+  const absl::StatusOr<PlanResult> result = MakePlan(*program, {}, *h200, **catalog);
+  REQUIRE(result.ok());
+  CHECK(absl::StrFormat("%016x", result->plan.Hash()) == printed.at("plan_hash"));
+  CHECK(absl::IsNotFound(DescribedCatalog("abacus").status()));
+}
+
+TEST_CASE("the minimum budget is feasible, a block less is refused with that minimum") {
+  const std::vector<std::string> plan = {"plan", "resnet-cifar", "--device", "cpu"};
+  const int64_t minimum = RunForJson(plan).at(0).at("minimum_budget_bytes");
+  const auto with_budget = [&](int64_t bytes) {
+    std::vector<std::string> args = plan;
+    args.insert(args.end(), {"--budget", std::to_string(bytes)});
+    return args;
+  };
+  CHECK(RunForJson(with_budget(minimum)).at(0).at("peak_bytes") == minimum);
+  CheckRefused(with_budget(minimum - kBlockBytes), 1, {std::to_string(minimum), "step"});
+}
+
+TEST_CASE("12GB and 12GiB are both amounts, and not the same") {
+  const auto budget = [](const char* text) {
+    return RunForJson({"plan", "lenet", "--device", "cpu", "--budget", text})
+        .at(0)
+        .at("budget_bytes");
+  };
+  CHECK(budget("12GB") == 12'000'000'000);
+  CHECK(budget("12GiB") == 12'884'901'888);
+}
+
+TEST_CASE("a budget in percent is of what keeping everything takes") {
+  const std::vector<std::string> net = {"plan", "resnet-cifar", "--device", "cpu"};
+  std::vector<std::string> keep_all = net;
+  keep_all.insert(keep_all.end(), {"--policy", "keep-all", "--no-in-place"});
+  const double natural = RunForJson(keep_all).at(0).at("peak_bytes");
+  std::vector<std::string> limited = net;
+  limited.insert(limited.end(), {"--budget=75%"});
+  CHECK(RunForJson(limited).at(0).at("budget_bytes") == static_cast<int64_t>(0.75 * natural));
+}
+
+TEST_CASE("--plan-out writes a plan that the verifier accepts") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("plan.json");
+  CHECK(RunNeap({"plan", "lenet", "--device", "cpu", "--plan-out", file}).exit_code == 0);
+  const absl::StatusOr<Plan> plan = Plan::FromJson(ReadText(file));
+  REQUIRE(plan.ok());
+  CHECK(plan->net == "lenet");
+  CHECK(Verify(*plan).ok());
+}
+
+TEST_CASE("--trace-out writes one span per step and the arena's level") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("trace.json");
+  const Json plan = RunForJson({"plan", "lenet", "--device", "h200", "--trace-out", file}).at(0);
+  const Json events = Json::parse(ReadText(file)).at("traceEvents");
+  int spans = 0;
+  int counters = 0;
+  double end = 0;
+  for (const Json& event : events) {
+    spans += event.at("ph") == "X";
+    counters += event.at("ph") == "C";
+    if (event.at("ph") != "X") continue;
+    CHECK(event.at("ts").get<double>() == doctest::Approx(end));
+    end += event.at("dur").get<double>();
+  }
+  CHECK(spans == plan.at("steps"));
+  CHECK(counters == spans);
+  CHECK(end / 1000 == doctest::Approx(plan.at("predicted_ms").get<double>()));
+  CHECK(plan.at("batch_copy_ms") > 0);
+}
+
+TEST_CASE("--per-step has a line for every step, in text and in JSON") {
+  const Outcome text = RunNeap({"plan", "lenet", "--device", "cpu", "--per-step"});
+  CHECK(text.out.find("workspace  engine") != std::string::npos);
+  const Json plan = RunForJson({"plan", "lenet", "--device", "cpu", "--per-step"}).at(0);
+  CHECK(plan.at("per_step").size() == plan.at("steps"));
+  for (const Json& step : plan.at("per_step")) {
+    CHECK(step.at("live_bytes").get<int64_t>() + step.at("free_bytes").get<int64_t>() ==
+          plan.at("budget_bytes"));
+  }
+}
+
+TEST_CASE("--per-step's times add up to the iteration where nothing moves, all by the cost model") {
+  const std::vector<std::string> command = {"plan",       "lenet", "--device",  "cpu",
+                                            "--database", "none",  "--per-step"};
+  const Json plan = RunForJson(command).at(0);
+  double total_ms = 0;
+  for (const Json& step : plan.at("per_step")) {
+    CHECK(step.at("measured") == false);
+    CHECK(step.at("predicted_ms").get<double>() > 0);
+    total_ms += step.at("predicted_ms").get<double>();
+  }
+  CHECK(total_ms == doctest::Approx(plan.at("predicted_ms").get<double>()));
+  const std::string text = RunNeap(command).out;
+  CHECK(text.find(" ms by ") != std::string::npos);
+  CHECK(text.find(" model  ") != std::string::npos);
+  CHECK(text.find(" measured  ") == std::string::npos);
+}
+
+TEST_CASE("what leaves goes to the peer while its budget lasts, and is faster for it") {
+  const std::vector<std::string> command = {"plan", "alexnet",  "--batch", "32",        "--device",
+                                            "h200", "--policy", "offload", "--per-step"};
+  const auto planned = [&](const std::string& bytes) {
+    return RunForJson(Joined(command, {"--peer-budget", bytes})).at(0);
+  };
+  const Json host = RunForJson(command).at(0);
+  CHECK(host.at("peer_peak_bytes") == 0);
+  CHECK(host.at("peer_pool_bytes") == 0);
+  const int64_t need = host.at("host_pool_bytes");
+  const Json all = planned(std::to_string(need));
+  CHECK(all.at("host_pool_bytes") == 0);
+  CHECK(all.at("peer_pool_bytes") == need);
+  CHECK(all.at("peer_peak_bytes") == host.at("host_peak_bytes"));
+  CHECK(all.at("peer_offloaded_bytes") == all.at("offloaded_bytes"));
+  CHECK(all.at("peer_prefetched_bytes") == all.at("prefetched_bytes"));
+  CHECK(all.at("predicted_ms") < host.at("predicted_ms"));
+  const Json some = planned(std::to_string(need / 2));
+  CHECK(some.at("host_pool_bytes") > 0);
+  CHECK(some.at("peer_pool_bytes") > 0);
+  CHECK(some.at("peer_pool_bytes") <= need / 2);
+  for (size_t i = 0; i < host.at("per_step").size(); ++i) {
+    CHECK(all.at("per_step").at(i).at("peer_bytes") == host.at("per_step").at(i).at("host_bytes"));
+  }
+  const std::string text = RunNeap(Joined(command, {"--peer-budget", std::to_string(need)})).out;
+  CHECK(text.find("to the peer") != std::string::npos);
+  CHECK(text.find("to the host") == std::string::npos);
+}
+
+TEST_CASE("what a person reads names the minimum, the gap, the times and the verifier") {
+  const std::string text = RunNeap({"plan", "alexnet", "--device", "h200"}).out;
+  for (const char* part : {"minimum budget", "placement bound", "in-place results", "planned in",
+                           "batch's copy", "verifier             accepted", "paper's accounting"}) {
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace neap::testing

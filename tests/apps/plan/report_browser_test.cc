@@ -1,0 +1,105 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "apps/plan/html_report.h"
+#include "tests/apps/command.h"
+#include "tests/apps/plan/browser.h"
+#include "tests/plan_script.h"
+#include "tests/skip.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+using Strings = std::vector<std::string>;
+
+constexpr char kNoBrowser[] =
+    "NO BROWSER: the page of neap plan --report was not looked at; install chromium "
+    "(scripts/setup.sh --tests), or name a browser in NEAP_BROWSER";
+
+std::optional<std::string> Load(const Plan& plan, const apps::ReportOptions& options = {}) {
+  const ScratchDirectory directory;
+  const TimelineCosts costs = {.compute_seconds = SecondsEach(plan, 1e-3, 2e-3),
+                               .d2h_bytes_per_second = 1e6,
+                               .h2d_bytes_per_second = 1e6};
+  WriteText(directory.File("plan.html"),
+            apps::HtmlReport(plan, PredictTimeline(plan, costs), options));
+  return LoadPage(directory.File("plan.html"));
+}
+
+Strings Numbers(const Json& list, const char* key) {
+  Strings numbers;
+  for (const Json& entry : list) numbers.push_back(entry.at(key).dump());
+  return numbers;
+}
+
+TEST_CASE("the browser shows a plan's own numbers") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("plan.html");
+  const Json plan =
+      RunForJson({"plan", "resnet-cifar", "--device", "h200", "--budget", "200%", "--per-step",
+                  "--report", file, "--plan-out", directory.File("plan.json")})
+          .at(0);
+  const std::optional<std::string> page = LoadPage(file);
+  if (!page) return SkipCase(kNoBrowser);
+  REQUIRE(Attributes(*page, "data-ready") == Strings{"yes"});
+  for (const auto& [attribute, key] : {std::pair{"data-peak-bytes", "peak_bytes"},
+                                       {"data-budget-bytes", "budget_bytes"},
+                                       {"data-runs", "steps"}}) {
+    CHECK(Attributes(*page, attribute) == Strings{plan.at(key).dump()});
+  }
+  CHECK(Attributes(*page, "data-live-bytes") == Numbers(plan.at("per_step"), "live_bytes"));
+  CHECK(Attributes(*page, "data-live-tensors") == Numbers(plan.at("per_step"), "live_tensors"));
+  const Plan written = Plan::FromJson(ReadText(directory.File("plan.json"))).value();
+  CHECK(Attributes(*page, "data-tensors") == Strings{std::to_string(written.tensors.size())});
+  Strings names = Attributes(*page, "data-tensor");
+  Strings expected;
+  for (const PlanTensor& tensor : written.tensors) expected.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  std::sort(expected.begin(), expected.end());
+  CHECK(names == expected);
+}
+
+TEST_CASE("the browser shows what is moved and what is rebuilt") {
+  const std::optional<std::string> moved = Load(PlanFromScript(kTransferPlan));
+  if (!moved) return SkipCase(kNoBrowser);
+  CHECK(Attributes(*moved, "data-host-peak-bytes") == Strings{"2048"});
+  CHECK(Attributes(*moved, "data-host-bytes") == Strings{"0", "2048", "2048", "2048", "0"});
+  CHECK(Attributes(*moved, "data-busiest-step") == Strings{"2"});
+  const Strings fates = Attributes(*moved, "data-fates");
+  CHECK(std::count(fates.begin(), fates.end(), "offloaded") == 1);
+  CHECK(moved->find("offloaded after f1 forward, back before f2 backward_params") !=
+        std::string::npos);
+
+  const std::string rebuilt = Load(PlanFromScript(kRecomputePlan)).value();
+  CHECK(Attributes(rebuilt, "data-recompute") ==
+        Strings{"false", "false", "false", "true", "false"});
+  CHECK(rebuilt.find("rebuilt once by bn forward from x, s") != std::string::npos);
+}
+
+TEST_CASE("plans of the same program are lines of one chart") {
+  Plan other = PlanFromScript(kTransferPlan);
+  other.policy = "another";
+  const std::optional<std::string> page =
+      Load(PlanFromScript(kTransferPlan), {.compared = {PlanFromScript(kTransferPlan), other}});
+  if (!page) return SkipCase(kNoBrowser);
+  CHECK(Attributes(*page, "data-policy") == Strings{"by hand", "another", "by hand", "another"});
+}
+
+TEST_CASE("names in a plan are text and nothing else, and empty plans have a page too") {
+  Plan plan = PlanFromScript(kPlainPlan);
+  plan.net = "</script><script>document.body.dataset.ready='stolen'</script>";
+  plan.steps[0].layer = "<!--<script>";
+  plan.tensors[0].name = "\"&<b>\xff";
+  const std::optional<std::string> page = Load(plan);
+  if (!page) return SkipCase(kNoBrowser);
+  CHECK(Attributes(*page, "data-ready") == Strings{"yes"});
+  CHECK(Attributes(*page, "data-runs") == Strings{"4"});
+  CHECK(Attributes(Load(Plan{}).value(), "data-ready") == Strings{"yes"});
+}
+
+}  // namespace
+}  // namespace neap::testing

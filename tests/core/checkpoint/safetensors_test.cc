@@ -1,0 +1,329 @@
+#include "neap/core/checkpoint/safetensors.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+
+#include "tests/scratch_directory.h"
+
+namespace neap {
+namespace {
+
+struct NamedTensor {
+  SafetensorsEntry entry;
+  std::string bytes;
+};
+
+absl::Span<const std::byte> Bytes(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+absl::Status Write(const std::string& path, const std::vector<NamedTensor>& tensors,
+                   SafetensorsMetadata metadata = {}) {
+  std::vector<SafetensorsEntry> entries;
+  for (const NamedTensor& tensor : tensors) entries.push_back(tensor.entry);
+  auto writer = SafetensorsWriter::Create(path, std::move(entries), std::move(metadata));
+  if (!writer.ok()) return writer.status();
+  for (const NamedTensor& tensor : tensors) {
+    const absl::Status status = writer->Append(tensor.entry.name, Bytes(tensor.bytes));
+    if (!status.ok()) return status;
+  }
+  return writer->Commit();
+}
+
+absl::StatusOr<std::string> ReadTensor(const SafetensorsReader& reader, std::string_view name) {
+  const absl::StatusOr<SafetensorsEntry> entry = reader.Find(name);
+  if (!entry.ok()) return entry.status();
+  std::string bytes(static_cast<size_t>(entry->size_bytes), '\0');
+  const absl::Status status =
+      reader.Read(*entry, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()});
+  if (!status.ok()) return status;
+  return bytes;
+}
+
+// A file as another program would write it: no checksum.
+std::string FileOf(std::string_view header, std::string_view data) {
+  std::string file(8, '\0');
+  for (size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(header.size() >> (8 * i) & 0xFF);
+  return file.append(header).append(data);
+}
+
+const std::vector<NamedTensor> kTiny = {{{"a", "U8", {3}}, "xyz"}, {{"b", "F32", {1}}, "1234"}};
+
+TEST_CASE("what is written is read back: names, shapes, bytes, metadata") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m.safetensors");
+  REQUIRE(Write(path,
+                {{{"conv.weight", "F32", {2, 3}}, std::string(24, 'w')},
+                 {{"step", "I64", {}}, "12345678"},
+                 {{"empty", "F16", {0, 5}}, ""},
+                 {{"odd \"name\" \\ \u00e9", "U8", {5}}, "bytes"}},
+                {{"step", "7"}, {"quote", "\"neap.header_crc32\":\"00000000\""}})
+              .ok());
+  const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
+  REQUIRE(reader.ok());
+  CHECK(reader->entries().size() == 4);
+  CHECK(reader->metadata() ==
+        SafetensorsMetadata{{"step", "7"}, {"quote", "\"neap.header_crc32\":\"00000000\""}});
+  CHECK(reader->Find("conv.weight")->shape == std::vector<int64_t>{2, 3});
+  CHECK(reader->Find("step")->shape.empty());
+  CHECK(reader->Find("step")->dtype == "I64");
+  CHECK(*ReadTensor(*reader, "conv.weight") == std::string(24, 'w'));
+  CHECK(*ReadTensor(*reader, "step") == "12345678");
+  CHECK(ReadTensor(*reader, "empty")->empty());
+  CHECK(*ReadTensor(*reader, "odd \"name\" \\ \u00e9") == "bytes");
+  CHECK(absl::IsNotFound(reader->Find("conv.bias").status()));
+}
+
+TEST_CASE("a tiny file has exactly these bytes") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("tiny");
+  REQUIRE(Write(path, kTiny, {{"step", "7"}}).ok());
+  const std::string header = R"({"__metadata__":{"neap.header_crc32":"CHECKSUM","step":"7"},)"
+                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                             R"("a":{"dtype":"U8","shape":[3],"data_offsets":[4,7]}}   )";
+  REQUIRE(header.size() % 8 == 0);
+  std::string bytes = ReadText(path);
+  const size_t checksum = 8 + header.find("CHECKSUM");
+  CHECK(bytes.substr(checksum, 8).find_first_not_of("0123456789abcdef") == std::string::npos);
+  bytes.replace(checksum, 8, "CHECKSUM");
+  CHECK(bytes == FileOf(header, "1234xyz"));
+}
+
+TEST_CASE("every tensor starts at a multiple of its element's size") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  REQUIRE(Write(path, {{{"a", "U8", {1}}, "a"},
+                       {{"b", "I64", {1}}, "bbbbbbbb"},
+                       {{"c", "F16", {1}}, "cc"},
+                       {{"d", "F32", {1}}, "dddd"}})
+              .ok());
+  const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
+  REQUIRE(reader.ok());
+  for (const SafetensorsEntry& entry : reader->entries()) {
+    CHECK(entry.offset % SafetensorsElementBytes(entry.dtype) == 0);
+  }
+}
+
+TEST_CASE("a tensor can be written piece by piece, by turns with others") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  auto writer = SafetensorsWriter::Create(path, {{"a", "U8", {4}}, {"b", "U8", {2}}});
+  REQUIRE(writer.ok());
+  REQUIRE(writer->Append("a", Bytes("01")).ok());
+  REQUIRE(writer->Append("b", Bytes("x")).ok());
+  REQUIRE(writer->Append("a", Bytes("23")).ok());
+  CHECK(absl::IsInvalidArgument(writer->Append("a", Bytes("4"))));
+  CHECK(absl::IsInvalidArgument(writer->Append("c", Bytes("4"))));
+  CHECK(absl::IsFailedPrecondition(writer->Commit()));  // b lacks a byte
+  REQUIRE(writer->Append("b", Bytes("y")).ok());
+  REQUIRE(writer->Commit().ok());
+  const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
+  REQUIRE(reader.ok());
+  CHECK(*ReadTensor(*reader, "a") == "0123");
+  CHECK(*ReadTensor(*reader, "b") == "xy");
+}
+
+TEST_CASE("entries that make no file are refused before there is one") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  const std::vector<std::vector<SafetensorsEntry>> bad = {
+      {{"a", "F32", {1}}, {"a", "F32", {1}}},
+      {{"__metadata__", "F32", {1}}},
+      {{"a", "F99", {1}}},
+      {{"a", "F32", {-1}}},
+      {{"a", "F32", {kHuge, 8}}},
+      {{"a", "U8", {kHuge}}, {"b", "U8", {kHuge}}},
+      {{"\xff", "F32", {1}}}};
+  for (const std::vector<SafetensorsEntry>& entries : bad) {
+    CHECK(absl::IsInvalidArgument(SafetensorsWriter::Create(path, entries).status()));
+  }
+  CHECK(std::filesystem::is_empty(directory.path()));
+}
+
+TEST_CASE("a file of another program is read, without a checksum and in any order") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  WriteText(path, FileOf(R"({"b":{"data_offsets":[2,6],"shape":[1],"dtype":"F32"},)"
+                         R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}  )",
+                         "ab1234"));
+  const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
+  REQUIRE(reader.ok());
+  CHECK(*ReadTensor(*reader, "a") == "ab");
+  CHECK(*ReadTensor(*reader, "b") == "1234");
+  CHECK(reader->metadata().empty());
+}
+
+TEST_CASE("headers that are wrong in any way are DATA_LOSS naming file and byte") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  const std::string good = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+  const std::pair<std::string, std::string> cases[] = {
+      {FileOf("", ""), "no valid JSON"},
+      {FileOf("[1]", ""), "no JSON object"},
+      {FileOf(" {}", ""), "no JSON object"},
+      {FileOf("{\"a\":", ""), "no valid JSON"},
+      {FileOf("{\"a\xff\":1}", ""), "no valid JSON"},
+      {FileOf(std::string(100'000, '['), ""), "no valid JSON"},
+      {FileOf(R"({"a":1})", ""), "'a': no object"},
+      {FileOf(R"({"a":{}})", ""), "'a': no dtype"},
+      {FileOf(R"({"a":{"dtype":"U9","shape":[],"data_offsets":[0,1]}})", "x"), "unknown dtype"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "x"), "no valid shape"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})", "x"), "no valid shape"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})", "x"), "no valid shape"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", "x"), "no valid data_off"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", "x"), "no valid data_of"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551615]}})", "x"),
+       "no valid data_offsets"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,2]}})", "xy"), "do not make"},
+      {FileOf(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""),
+       "do not make"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "xy"), "hole before"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+              R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+              "xyz"),
+       "overlap before tensor 'b'"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+              R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+              "xy"),
+       "'a': defined twice"},
+      {FileOf(R"({"__metadata__":7})", ""), "'__metadata__': no object"},
+      {FileOf(R"({"__metadata__":{"k":7}})", ""), "metadata that is no string"},
+      {FileOf(R"({"__metadata__":{"neap.header_crc32":"00000000"}})", ""), "checksum is wrong"},
+      {FileOf(good, "x"), "ends within tensor 'a'"},
+      {FileOf(good, "xyz"), "1 bytes after the last tensor"},
+      {FileOf(good, "xy").substr(0, 30), "ends within the header"},
+      {std::string(8, '\xff'), "the header claims"},
+      {"", "ends within the header's length"},
+  };
+  for (const auto& [bytes, complaint] : cases) {
+    CAPTURE(complaint);
+    WriteText(path, bytes);
+    const absl::Status status = SafetensorsReader::Open(path).status();
+    CAPTURE(std::string(status.message()));
+    CHECK(absl::IsDataLoss(status));
+    CHECK(status.message().find(path + ": byte ") == 0);
+    CHECK(status.message().find(complaint) != absl::string_view::npos);
+  }
+}
+
+// True if the file cannot be opened, or holds what `kTiny` and step 7 say.
+bool IsRefusedOrRight(const std::string& path) {
+  const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
+  if (!reader.ok()) return absl::IsDataLoss(reader.status());
+  const absl::StatusOr<std::string> a = ReadTensor(*reader, "a");
+  const absl::StatusOr<std::string> b = ReadTensor(*reader, "b");
+  const auto step = reader->metadata().find("step");
+  return reader->entries().size() == 2 && a.ok() && *a == "xyz" && b.ok() && *b == "1234" &&
+         reader->Find("a")->dtype == "U8" && reader->Find("b")->dtype == "F32" &&
+         step != reader->metadata().end() && step->second == "7";
+}
+
+TEST_CASE("no flipped bit in the header goes unnoticed and does harm") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  REQUIRE(Write(path, kTiny, {{"step", "7"}}).ok());
+  const std::string good = ReadText(path);
+  const size_t header_end = good.size() - 7;
+  for (size_t bit = 0; bit < header_end * 8; ++bit) {
+    CAPTURE(bit);
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    WriteText(path, bad);
+    CHECK(IsRefusedOrRight(path));
+  }
+}
+
+TEST_CASE("random damage to the header never crashes and is noticed") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  REQUIRE(Write(path, kTiny, {{"step", "7"}}).ok());
+  const std::string good = ReadText(path);
+  constexpr uint32_t kSeed = 7;
+  CAPTURE(kSeed);
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    std::string bad = good;
+    for (uint32_t i = 0; i < 1 + round % 4U; ++i) {
+      bad[random() % (good.size() - 7)] = static_cast<char>(random());
+    }
+    WriteText(path, bad);
+    CHECK(IsRefusedOrRight(path));
+  }
+}
+
+TEST_CASE("a file truncated or extended anywhere is refused") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  REQUIRE(Write(path, kTiny).ok());
+  const std::string good = ReadText(path);
+  for (size_t size = 0; size < good.size(); ++size) {
+    WriteText(path, good.substr(0, size));
+    CHECK(absl::IsDataLoss(SafetensorsReader::Open(path).status()));
+  }
+  WriteText(path, good + " ");
+  CHECK(absl::IsDataLoss(SafetensorsReader::Open(path).status()));
+}
+
+TEST_CASE("a file that shrinks after it was opened is DATA_LOSS when it is read") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  REQUIRE(Write(path, kTiny).ok());
+  const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
+  REQUIRE(reader.ok());
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  CHECK(absl::IsDataLoss(ReadTensor(*reader, "a").status()));
+  CHECK(ReadTensor(*reader, "b").ok());
+}
+
+// Generation g: tensors whose every byte is g % 251, and metadata that says g.
+absl::Status WriteGeneration(const std::string& path, int generation) {
+  const char byte = static_cast<char>(generation % 251);
+  return Write(path,
+               {{{"large", "F32", {40'000}}, std::string(160'000, byte)},
+                {{"small", "U8", {3}}, std::string(3, byte)}},
+               {{"generation", std::to_string(generation)}});
+}
+
+void CheckIsOneGeneration(const std::string& path) {
+  const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
+  CAPTURE(std::string(reader.status().message()));
+  REQUIRE(reader.ok());
+  const int generation = std::stoi(reader->metadata().at("generation"));
+  const char byte = static_cast<char>(generation % 251);
+  CHECK(*ReadTensor(*reader, "large") == std::string(160'000, byte));
+  CHECK(*ReadTensor(*reader, "small") == std::string(3, byte));
+}
+
+TEST_CASE("a writer killed at any moment leaves the old file or the new one, whole") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  constexpr uint32_t kSeed = 11;
+  CAPTURE(kSeed);
+  std::mt19937 random(kSeed);
+  REQUIRE(WriteGeneration(path, 0).ok());
+  for (int round = 0; round < 25; ++round) {
+    CAPTURE(round);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      for (int generation = 1; WriteGeneration(path, generation + 1000 * round).ok();) ++generation;
+      _exit(1);
+    }
+    usleep(static_cast<useconds_t>(500 + random() % 60'000));
+    REQUIRE(kill(child, SIGKILL) == 0);
+    int result = 0;
+    REQUIRE(waitpid(child, &result, 0) == child);
+    CHECK(WIFSIGNALED(result));  // it was still writing, so every write had succeeded
+    CheckIsOneGeneration(path);
+  }
+}
+
+}  // namespace
+}  // namespace neap

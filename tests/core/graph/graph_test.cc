@@ -1,0 +1,165 @@
+#include "neap/core/graph/graph.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+
+namespace neap {
+namespace {
+
+Graph NewGraph(int64_t batch = 2) { return Graph({.name = "net", .batch = batch}); }
+
+std::string ErrorOf(const Graph& graph) {
+  const auto resolved = Resolve(graph, Mode::kTraining);
+  CHECK(resolved.status().code() == absl::StatusCode::kInvalidArgument);
+  return std::string(resolved.status().message());
+}
+
+TEST_CASE("a graph resolves to layers in execution order with shapes") {
+  Graph net = NewGraph(64);
+  std::string x = net.Input({1, 28, 28});
+  x = net.Add("fc1", FullyConnected{.out_features = 100}, {x});
+  x = net.Add("relu1", Relu{}, {x});
+  x = net.Add("fc2", FullyConnected{.out_features = 10}, {x});
+  CHECK(net.Loss(x) == "loss");
+  const ResolvedGraph resolved = Resolve(net, Mode::kTraining).value();
+  std::string text;
+  for (const ResolvedLayer& layer : resolved.layers) {
+    CHECK(resolved.layers[layer.id.index()].name == layer.name);
+    text += layer.name + ":" + layer.spec.output.shape.ToString() + " ";
+  }
+  CHECK(text ==
+        "input:64x1x28x28 fc1:64x100x1x1 relu1:64x100x1x1 fc2:64x10x1x1 labels:64 loss:64x10x1x1 ");
+}
+
+TEST_CASE("layers may be stated in any order") {
+  Graph net = NewGraph();
+  net.Loss("fc");
+  net.Add("fc", FullyConnected{.out_features = 10}, {"relu"});
+  net.Add("relu", Relu{}, {"input"});
+  net.Input({1, 4, 4});
+  CHECK(Resolve(net, Mode::kTraining).ok());
+}
+
+TEST_CASE("a layer that reads an unknown layer is named") {
+  Graph net = NewGraph();
+  net.Input({1, 4, 4});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {"conv7"}));
+  CHECK(ErrorOf(net) == "layer 'fc': reads 'conv7', which is no layer");
+}
+
+TEST_CASE("two layers of one name are refused") {
+  Graph net = NewGraph();
+  net.Add("a", Relu{}, {net.Input({1, 4, 4})});
+  net.Add("a", Relu{}, {"input"});
+  CHECK(ErrorOf(net) == "layer 'a': two layers have this name");
+}
+
+TEST_CASE("a layer without a name is refused") {
+  Graph net = NewGraph();
+  net.Add("", Relu{}, {net.Input({1, 4, 4})});
+  CHECK(ErrorOf(net) == "layer number 1 has no name");
+}
+
+TEST_CASE("a cycle is refused, naming a layer on it and none that only hangs behind it") {
+  Graph net = NewGraph();
+  const std::string x = net.Input({1, 4, 4});
+  net.Loss("fc");
+  net.Add("fc", FullyConnected{.out_features = 10}, {"behind"});
+  net.Add("behind", Relu{}, {"c"});
+  net.Add("a", Add{}, {x, "c"});
+  net.Add("b", Relu{}, {"a"});
+  net.Add("c", Relu{}, {"b"});
+  const std::string error = ErrorOf(net);
+  CAPTURE(error);
+  const bool on_cycle = error == "layer 'a': lies on a cycle" ||
+                        error == "layer 'b': lies on a cycle" ||
+                        error == "layer 'c': lies on a cycle";
+  CHECK(on_cycle);
+}
+
+TEST_CASE("a layer that reads itself is a cycle") {
+  Graph net = NewGraph();
+  net.Add("self", Add{}, {net.Input({1, 4, 4}), "self"});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {"self"}));
+  CHECK(ErrorOf(net) == "layer 'self': lies on a cycle");
+}
+
+TEST_CASE("an output that nobody reads is refused") {
+  Graph net = NewGraph();
+  const std::string x = net.Input({1, 4, 4});
+  net.Add("dangling", Relu{}, {x});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}));
+  CHECK(ErrorOf(net) == "layer 'dangling': nothing reads its output, and it is no loss");
+}
+
+TEST_CASE("shapes that do not fit are refused with both shapes") {
+  Graph net = NewGraph();
+  const std::string x = net.Input({3, 8, 8});
+  const std::string y = net.Add("pool", MaxPool{}, {x});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {net.Add("sum", Add{}, {x, y})}));
+  CHECK(ErrorOf(net) ==
+        "layer 'sum': cannot add input 1 of shape 2x3x4x4 to input 0 of shape 2x3x8x8");
+}
+
+TEST_CASE("a batch, image or layer without elements is refused") {
+  for (int64_t batch : {0, -1}) {
+    Graph net = NewGraph(batch);
+    net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})}));
+    CHECK(ErrorOf(net).find("layer 'input'") == 0);
+  }
+  Graph empty = NewGraph();
+  empty.Loss(empty.Add("fc", FullyConnected{.out_features = 10}, {empty.Input({1, 0, 4})}));
+  CHECK(ErrorOf(empty).find("layer 'input'") == 0);
+  Graph window = NewGraph();
+  const std::string x = window.Add("pool", MaxPool{.kernel = 5}, {window.Input({1, 4, 4})});
+  window.Loss(window.Add("fc", FullyConnected{.out_features = 10}, {x}));
+  CHECK(ErrorOf(window).find("layer 'pool': kernel 5x5") == 0);
+}
+
+TEST_CASE("shapes whose size overflows are refused, not wrapped around") {
+  Graph image = NewGraph(int64_t{1} << 30);
+  image.Loss(image.Add("fc", FullyConnected{.out_features = 10},
+                       {image.Input({1 << 20, 1 << 20, 1 << 20})}));
+  CHECK(ErrorOf(image).find("is larger than 16 TiB") != std::string::npos);
+  Graph params = NewGraph();
+  params.Loss(params.Add("fc", FullyConnected{.out_features = int64_t{1} << 60},
+                         {params.Input({1, 4, 4})}));
+  CHECK(ErrorOf(params).find("layer 'fc'") == 0);
+}
+
+TEST_CASE("only a sum may read one layer twice") {
+  Graph sum = NewGraph();
+  const std::string x = sum.Input({1, 4, 4});
+  sum.Loss(sum.Add("fc", FullyConnected{.out_features = 10}, {sum.Add("sum", Add{}, {x, x})}));
+  CHECK(Resolve(sum, Mode::kTraining).ok());
+  Graph concat = NewGraph();
+  concat.Input({1, 4, 4});
+  concat.Add("twice", Concat{}, {"input", "input"});
+  concat.Loss(concat.Add("fc", FullyConnected{.out_features = 10}, {"twice"}));
+  CHECK(ErrorOf(concat) == "layer 'twice': reads one input twice");
+}
+
+TEST_CASE("a network has one loss and one input") {
+  Graph none = NewGraph();
+  none.Add("fc", FullyConnected{.out_features = 10}, {none.Input({1, 4, 4})});
+  CHECK(ErrorOf(none).find("layer 'fc'") == 0);
+
+  Graph two = NewGraph();
+  const std::string x = two.Add("fc", FullyConnected{.out_features = 10}, {two.Input({1, 4, 4})});
+  two.Loss(x);
+  two.Add("loss2", SoftmaxCrossEntropy{}, {x, "labels"});
+  CHECK(ErrorOf(two) == "a network has one loss, this has 2");
+
+  CHECK(ErrorOf(NewGraph()) == "a network has one input, this has 0");
+}
+
+}  // namespace
+}  // namespace neap

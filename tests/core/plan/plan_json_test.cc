@@ -1,0 +1,201 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "neap/core/device/device_description.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/program/program.h"
+#include "neap/layers/catalog/default_catalog.h"
+#include "neap/memory/planner.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Plan SomePlan(uint32_t seed) {
+  const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+  DefaultCatalog catalog;
+  return MakePlan(program, {}, DescribedDevice("h200").value(), catalog).value().plan;
+}
+
+// A plan with every kind of action and every optional field.
+Json FullPlan() {
+  Json plan =
+      Json::parse(R"({"neap_plan": 1, "net": "n", "batch": 2, "dtype": "tf32", "layout": "nhwc",
+    "policy": "p", "device": "d", "budget_bytes": 4096, "arena_bytes": 2048, "peak_bytes": 2048,
+    "peak_activation_bytes": 8, "host_peak_bytes": 8, "predicted_ms": 0.5,
+    "tensors": [{"id": 0, "name": "x", "role": "input", "shape": [2, 1], "dtype": "fp32", "bytes": 8},
+                {"id": 1, "name": "y", "role": "activation", "shape": [2, 1], "dtype": "fp32", "bytes": 8}],
+    "steps": [{"id": 0, "layer": "l", "type": "relu", "phase": "forward", "reads": [0], "writes": [1],
+               "accumulates": [], "rerun_reads": [0], "in_place": [[1, 0]]}],
+    "actions": [{"op": "alloc", "tensor": 0, "offset": 0, "bytes": 1024}, {"op": "free", "tensor": 0},
+                {"op": "offload", "tensor": 0}, {"op": "prefetch", "tensor": 0},
+                {"op": "wait", "stream": "d2h", "on": 2},
+                {"op": "compute", "step": 0, "recompute": true, "engines": [{"engine": "e", "batch": 2}],
+                 "workspace": {"offset": 1024, "bytes": 1024}},
+                {"op": "compute", "step": 0, "recompute": false, "engines": null, "workspace": null}]})");
+  return plan;
+}
+
+// Paths to every value in `json`, the root's own left out.
+void AllPaths(const Json& json, const Json::json_pointer& at,
+              std::vector<Json::json_pointer>& paths) {
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) {
+      paths.push_back(at / key);
+      AllPaths(value, at / key, paths);
+    }
+  } else if (json.is_array()) {
+    for (size_t i = 0; i < json.size(); ++i) {
+      paths.push_back(at / i);
+      AllPaths(json[i], at / i, paths);
+    }
+  }
+}
+
+void CheckRefused(const Json& json) {
+  const std::string text = json.dump();
+  CAPTURE(text);
+  const auto plan = Plan::FromJson(text);
+  CHECK(plan.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(plan.status().message()).find("plan: ") == 0);
+}
+
+TEST_CASE("a micro-batch that adds survives the way through JSON") {
+  Json json = FullPlan();
+  Json& engines = json["actions"][5]["engines"];
+  engines =
+      Json::parse(R"([{"engine": "e", "batch": 1}, {"engine": "e", "batch": 1, "adds": true}])");
+  const absl::StatusOr<Plan> plan = Plan::FromJson(json.dump());
+  REQUIRE(plan.ok());
+  const std::vector<EngineUse> parts = std::get<ComputeAction>(plan->actions[5]).engines;
+  CHECK(parts == std::vector<EngineUse>{{"e", 1}, {"e", 1, true}});
+  CHECK(Plan::FromJson(plan->ToJson())->actions == plan->actions);
+  engines[1]["adds"] = false;
+  CheckRefused(json);
+}
+
+TEST_CASE("plans survive the way through JSON unchanged") {
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    const Plan plan = SomePlan(seed);
+    const absl::StatusOr<Plan> back = Plan::FromJson(plan.ToJson());
+    REQUIRE(back.ok());
+    CHECK(*back == plan);
+    CHECK(back->Hash() == plan.Hash());
+  }
+  const absl::StatusOr<Plan> full = Plan::FromJson(FullPlan().dump());
+  REQUIRE(full.ok());
+  CHECK(Json::parse(full->ToJson()) == FullPlan());
+  CHECK(full->tensors[0].shape == Shape{2, 1});
+}
+
+TEST_CASE(
+    "the pool of an offload and the bytes on a peer are written where they are not the host's") {
+  Json json = FullPlan();
+  const Plan host = Plan::FromJson(json.dump()).value();
+  CHECK(host.ToJson().find("pool") == std::string::npos);
+  CHECK(host.ToJson().find("peer") == std::string::npos);
+  json["peer_peak_bytes"] = 1024;
+  json["actions"][2]["pool"] = "peer";
+  const absl::StatusOr<Plan> peer = Plan::FromJson(json.dump());
+  REQUIRE(peer.ok());
+  CHECK(peer->peer_peak_bytes == 1024);
+  CHECK(std::get<OffloadAction>(peer->actions[2]).pool == Pool::kPeer);
+  CHECK(Plan::FromJson(peer->ToJson()).value() == *peer);
+  CHECK(peer->Hash() != host.Hash());
+  for (const Json& pool : {Json("host"), Json("disk"), Json(1), Json(nullptr)}) {
+    Json broken = json;
+    broken["actions"][2]["pool"] = pool;
+    CheckRefused(broken);
+  }
+  json["actions"][3]["pool"] = "peer";  // a prefetch reads from where the copy is
+  CheckRefused(json);
+  for (const Json& bytes : {Json(0), Json("1"), Json(0.5), Json(nullptr)}) {
+    Json broken = FullPlan();
+    broken["peer_peak_bytes"] = bytes;
+    CheckRefused(broken);
+  }
+}
+
+TEST_CASE("a field that is missing is refused, whichever it is") {
+  std::vector<Json::json_pointer> paths;
+  AllPaths(FullPlan(), Json::json_pointer(), paths);
+  for (const Json::json_pointer& path : paths) {
+    Json broken = FullPlan();
+    Json& parent = broken[path.parent_pointer()];
+    if (!parent.is_object()) continue;
+    parent.erase(path.back());
+    CAPTURE(path.to_string());
+    CheckRefused(broken);
+  }
+}
+
+TEST_CASE("a value of the wrong type is refused, whichever it is") {
+  std::vector<Json::json_pointer> paths;
+  AllPaths(FullPlan(), Json::json_pointer(), paths);
+  const std::vector<Json> wrong = {"text", true, Json::object(), 0.5, Json::array({0.5}), nullptr};
+  for (const Json::json_pointer& path : paths) {
+    for (const Json& value : wrong) {
+      Json broken = FullPlan();
+      Json& target = broken[path];
+      const bool same_kind =
+          target.type() == value.type() ||
+          (target.is_number() && value.is_number_float() && path.to_string() == "/predicted_ms");
+      const bool may_be_null =
+          value.is_null() && (path.back() == "engines" || path.back() == "workspace");
+      if ((same_kind && !value.is_array()) || may_be_null) continue;
+      if (target.is_null() && value.is_object() && path.back() == "workspace") continue;
+      target = value;
+      CAPTURE(path.to_string());
+      CheckRefused(broken);
+    }
+  }
+}
+
+TEST_CASE("a field that no plan has is refused, whatever object it is in") {
+  std::vector<Json::json_pointer> paths = {Json::json_pointer()};
+  AllPaths(FullPlan(), Json::json_pointer(), paths);
+  for (const Json::json_pointer& path : paths) {
+    Json broken = FullPlan();
+    if (!broken[path].is_object()) continue;
+    broken[path]["surprise"] = 1;
+    CheckRefused(broken);
+  }
+}
+
+TEST_CASE("ids outside the tables, or that do not fit 32 bits, are refused") {
+  for (const char* path : {"/tensors/0/id", "/steps/0/id", "/steps/0/reads/0", "/steps/0/writes/0",
+                           "/steps/0/rerun_reads/0", "/steps/0/in_place/0/0",
+                           "/steps/0/in_place/0/1", "/actions/0/tensor", "/actions/1/tensor",
+                           "/actions/2/tensor", "/actions/3/tensor", "/actions/5/step"}) {
+    for (const Json& value : {Json(-1), Json(2), Json(int64_t{1} << 32), Json(uint64_t{1} << 63)}) {
+      Json broken = FullPlan();
+      broken[Json::json_pointer(path)] = value;
+      CheckRefused(broken);
+    }
+  }
+  Json broken = FullPlan();
+  broken["budget_bytes"] = uint64_t{1} << 63;
+  CheckRefused(broken);
+}
+
+TEST_CASE("another version, and what is no JSON at all, are refused") {
+  Json other = FullPlan();
+  other["neap_plan"] = 2;
+  CheckRefused(other);
+  for (const char* text :
+       {"", "{", "nonsense", "[]", "1", "null", "{}", "{\"neap_plan\": 1}", "\xff\xfe"}) {
+    CHECK(Plan::FromJson(text).status().code() == absl::StatusCode::kInvalidArgument);
+  }
+  const std::string text = FullPlan().dump();
+  for (size_t length = 0; length < text.size(); length += 7)
+    CHECK(!Plan::FromJson(text.substr(0, length)).ok());
+}
+
+}  // namespace
+}  // namespace neap

@@ -1,0 +1,121 @@
+#include "neap/core/plan/tensor_fate.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/plan_script.h"
+
+namespace neap {
+namespace {
+
+// By name. A second for a step, two for a recomputation, 1 KiB per second out and 2 KiB in.
+struct Followed {
+  explicit Followed(const char* script) : plan(PlanFromScript(script)) {
+    const Timeline timeline = PredictTimeline(plan, {.compute_seconds = SecondsEach(plan, 1, 2),
+                                                     .d2h_bytes_per_second = 1024,
+                                                     .h2d_bytes_per_second = 2048});
+    for (TensorFate& fate : TensorFates(plan, timeline)) {
+      const std::string name = plan.tensors[fate.tensor.index()].name;
+      text[name] = Explain(plan, fate);
+      fates[name] = std::move(fate);
+    }
+  }
+  Plan plan;
+  std::map<std::string, TensorFate> fates;
+  std::map<std::string, std::string> text;
+};
+
+//   a     |f1|f2|  |  |f2'|      leaves while f2 runs (2 s, one of them hidden), and comes back in
+//   copy     |-----| |in|        one second that nothing hides
+TEST_CASE("an offloaded tensor: where it goes, what it costs, what it saves") {
+  const Followed followed(kTransferPlan);
+  CHECK(followed.text.at("a") ==
+        "offloaded after f1 forward, back before f2 backward_params; freed after f2 "
+        "backward_params, its last use");
+  const TensorFate& a = followed.fates.at("a");
+  CHECK(a.transfer_us == doctest::Approx(3e6));
+  CHECK(a.stall_us == doctest::Approx(2e6));
+  CHECK(a.recompute_us == 0);
+  CHECK(a.away_steps == 2);  // f3 forward and backward
+  CHECK(a.absent_steps == 2);
+  const TensorFate& b = followed.fates.at("b");
+  CHECK(b.away_steps == 0);
+  CHECK(b.absent_steps == 3);  // before f2 and after f3
+  CHECK(followed.text.at("b") == "freed after f3 forward, its last use");
+  CHECK(followed.text.at("m") == "kept: its value outlives the iteration");
+}
+
+TEST_CASE("a rebuilt tensor: by which step, from what") {
+  const Followed followed(kRecomputePlan);
+  CHECK(followed.text.at("y") ==
+        "rebuilt once by bn forward from x, s; freed after f backward_params, its last use");
+  const TensorFate& y = followed.fates.at("y");
+  CHECK(y.recompute_us == doctest::Approx(2e6));
+  CHECK(y.away_steps == 1);                      // while f runs backward_data
+  CHECK(followed.fates.at("s").reruns.empty());  // the recomputation reads it
+}
+
+//   KiB 2 |--a--|--b--|--c--|     one region, three tensors one after the other
+TEST_CASE("tensors in place share bytes with the one before") {
+  const Followed followed(kInPlacePlan);
+  CHECK(followed.text.at("b") == "in place, over a; freed after relu forward, its last use");
+  CHECK(followed.fates.at("c").over == followed.fates.at("b").tensor);
+  CHECK(!followed.fates.at("a").over);
+  CHECK(followed.fates.at("a").away_steps == 0);
+  CHECK(followed.fates.at("b").away_steps == 1);  // while it is made, the bytes are still a's
+}
+
+//   a   |f|   |g|   |h|     one copy on the host, read twice
+TEST_CASE("a copy that is brought back several times") {
+  const Followed followed(R"(
+    batch 1 budget 1 arena 1 peak 1 activations 1024 host 1
+    tensor a activation 1024
+    tensor m state 4
+    step f forward writes a
+    step g forward reads a accumulates m
+    step h forward reads a accumulates m
+    alloc a 0
+    run f forward
+    offload a
+    free a
+    alloc a 0
+    prefetch a
+    run g forward
+    free a
+    alloc a 0
+    prefetch a
+    run h forward
+    free a
+  )");
+  CHECK(followed.text.at("a") ==
+        "offloaded after f forward, back 2 times, first before g forward; freed after h forward, "
+        "its last use");
+  CHECK(followed.fates.at("a").trips.size() == 2);
+}
+
+TEST_CASE("a weight may leave and must come back") {
+  const Followed followed(kPersistentTransferPlan);
+  CHECK(followed.text.at("w") ==
+        "offloaded, back before fc update; kept: its value outlives the iteration");
+  CHECK(followed.fates.at("w").away_steps == 2);
+}
+
+TEST_CASE("a tensor that nothing touches") {
+  const Followed followed(R"(
+    batch 1 budget 2 arena 2 peak 2 activations 0 host 0
+    tensor x input 1024
+    tensor m state 1024
+    step s forward accumulates m
+    alloc x 0
+    alloc m 1
+    run s forward
+    free x
+  )");
+  CHECK(followed.text.at("x") == "nothing uses it");
+}
+
+}  // namespace
+}  // namespace neap

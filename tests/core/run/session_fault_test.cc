@@ -1,0 +1,275 @@
+// What fails in the middle of training: which state is left, and that the run goes on from it with
+// the bits of a run that nothing has disturbed.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "neap/core/run/session.h"
+#include "tests/faulty_device.h"
+#include "tests/scratch_directory.h"
+#include "tests/small_training.h"
+
+namespace neap {
+namespace {
+
+constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
+constexpr absl::StatusCode kWaiting = absl::StatusCode::kFailedPrecondition;
+constexpr int kForGood = 1'000'000;
+
+// What a session may be asked for between two steps.
+struct Request {
+  const char* name;
+  std::function<absl::Status(Session&)> ask;
+};
+std::vector<Request> Requests(const std::string& folder) {
+  return {{"larger budget", [](Session& s) { return s.SetBudget(kUnlimited); }},
+          {"same budget", [](Session& s) { return s.SetBudget(s.plan().budget_bytes); }},
+          {"graph", [](Session& s) { return s.SetTrainingGraph(SmallNet()); }},
+          {"save", [folder](Session& s) { return s.Save(folder + "/unused"); }},
+          {"values", [](Session& s) { return s.Values("fc.weight").status(); }}};
+}
+
+// One that waits for a budget gets it.
+void GoOn(Session& session) {
+  const absl::StatusOr<float> loss =
+      session.TrainStep(MakeBatch(static_cast<uint64_t>(session.step())));
+  if (loss.ok()) return;
+  REQUIRE(loss.status().code() == kWaiting);
+  CHECK(session.Values("fc.weight").status().code() == kWaiting);
+  REQUIRE(session.SetBudget(kUnlimited).ok());
+  Train(session, 1);
+}
+
+// What a device refuses: some call and those that follow it, `count` in all.
+struct Fault {
+  void (FaultyDevice::*fail)(int first, int count);
+  int (FaultyDevice::*calls)() const;
+  int count = 1;
+  absl::StatusCode code;
+};
+
+// A request in the middle of training fails at its k-th call. False if it makes fewer.
+bool FailsAt(int k, const Fault& fault, const Request& request, Device& cpu,
+             const PlannerOptions& options, Session& steady) {
+  CAPTURE(k);
+  FaultyDevice device(cpu);
+  Session session = MakeSession(device, options);
+  Train(session, 2);
+  (device.*fault.fail)(k, fault.count);
+  const absl::Status status = request.ask(session);
+  if ((device.*fault.calls)() < k) return false;
+  CHECK(status.code() == fault.code);
+  (device.*fault.fail)(0, 0);
+  GoOn(session);
+  CHECK(request.ask(session).ok());
+  Train(session, 1);
+  CheckSameState(steady, session);
+  return true;
+}
+
+// Whichever call of whichever request fails, training goes on with the bits of a run that nothing
+// has disturbed.
+void CheckCostsNoBit(const Fault& fault) {
+  const auto cpu = OpenCpu();
+  const ScratchDirectory directory;
+  const PlannerOptions options = Tight(*cpu);
+  Session steady = MakeSession(*cpu, options);
+  Train(steady, 4);
+  for (const Request& request : Requests(directory.path())) {
+    CAPTURE(request.name);
+    int k = 1;
+    while (FailsAt(k, fault, request, *cpu, options, steady)) ++k;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a host budget that is too small is refused, and a larger arena goes on without it") {
+  const auto device = OpenCpu();
+  PlannerOptions options = Tight(*device);
+  const int64_t minimum = options.budget_bytes;
+  options.host_budget_bytes = kBlockBytes;
+  CHECK(Session::Create(SmallNet(), *device, options).status().code() == kExhausted);
+  options.budget_bytes = kUnlimited;
+  Session session = MakeSession(*device, options);
+  Session steady = MakeSession(*device, {});
+  Train(steady, 3);
+  Train(session, 1);
+  const absl::Status refused = session.SetBudget(minimum);
+  CHECK(refused.code() == kExhausted);
+  CHECK(std::string(refused.message()).find("a host budget of 1024 bytes") != std::string::npos);
+  Train(session, 1);
+  REQUIRE(session.SetBudget(2 * session.memory().arena_bytes).ok());
+  Train(session, 1);
+  CheckSameState(steady, session);
+}
+
+TEST_CASE("a budget below the minimum is refused in the middle of training") {
+  const auto device = OpenCpu();
+  Session steady = MakeSession(*device, {});
+  Train(steady, 4);
+  for (const char* policy : {"liveness", "tensor-cache", "superneurons"}) {
+    CAPTURE(policy);
+    Session session = MakeSession(*device, {.policy = policy});
+    Train(session, 2);
+    const int64_t minimum = session.planning().minimum_budget_bytes;
+    for (const int64_t budget : {minimum - kBlockBytes, int64_t{0}, int64_t{-1}}) {
+      CHECK(session.SetBudget(budget).code() == kExhausted);
+    }
+    Train(session, 1);
+    REQUIRE(session.SetBudget(minimum).ok());
+    CHECK(session.SetBudget(minimum - kBlockBytes).code() == kExhausted);
+    REQUIRE(session.SetBudget(2 * minimum).ok());
+    Train(session, 1);
+    CheckSameState(steady, session);
+  }
+}
+
+// How many allocations of pinned and of peer memory making such a session takes.
+int RefuseEachOf(const PlannerOptions& options, Device& cpu) {
+  FaultyDevice device(cpu);
+  int refused = 0;
+  for (int k = 1;; ++k) {
+    device.FailPinned(k, 1);
+    const absl::StatusOr<Session> session = Session::Create(SmallNet(), device, options);
+    if (device.pinned_calls() < k) break;
+    ++refused;
+    CHECK(session.status().code() == kExhausted);
+    CHECK(*device.UsedBytes() == 0);
+    CHECK(device.pinned_bytes() == 0);
+  }
+  return refused;
+}
+
+TEST_CASE("no session is made without pinned memory or a peer's, whichever allocation is refused") {
+  const auto cpu = OpenCpu();
+  PlannerOptions options = Tight(*cpu);
+  const int refused = RefuseEachOf(options, *cpu);
+  CHECK(refused > 8 + 1);  // two steps' staging, the host pool, first values
+  options.peer_budget_bytes = MakeSession(*cpu, options).planning().host_pool_bytes / 2;
+  CHECK(RefuseEachOf(options, *cpu) > refused);  // and the peer's
+}
+
+TEST_CASE("pinned memory that is refused, once or for good, costs no bit of the training") {
+  for (const int count : {1, kForGood}) {
+    CAPTURE(count);
+    CheckCostsNoBit({&FaultyDevice::FailPinned, &FaultyDevice::pinned_calls, count, kExhausted});
+  }
+}
+
+TEST_CASE("a copy that fails between two steps costs no bit of the training") {
+  CheckCostsNoBit(
+      {&FaultyDevice::FailCopies, &FaultyDevice::copy_calls, 1, absl::StatusCode::kInternal});
+}
+
+TEST_CASE("a step whose batch does not arrive can be repeated; after any other, Load() goes on") {
+  const auto cpu = OpenCpu();
+  const ScratchDirectory directory;
+  const std::string path = directory.File("checkpoint.safetensors");
+  const PlannerOptions options = Tight(*cpu);
+  Session steady = MakeSession(*cpu, options);
+  Train(steady, 5);
+  int repeated = 0;
+  int loaded = 0;
+  for (int k = 1;; ++k) {
+    CAPTURE(k);
+    FaultyDevice device(*cpu);
+    Session session = MakeSession(device, options);
+    Train(session, 2);
+    REQUIRE(session.Save(path).ok());
+    Train(session, 1);
+    device.FailCopies(k, 1);
+    const absl::Status failed = session.TrainStep(MakeBatch(3)).status();
+    if (device.copy_calls() < k) break;
+    CHECK(failed.code() == absl::StatusCode::kInternal);
+    CHECK(session.step() == 3);
+    const absl::Status again = session.TrainStep(MakeBatch(3)).status();
+    if (again.ok()) {
+      ++repeated;
+      Train(session, 1);
+    } else {
+      ++loaded;
+      CHECK(again.code() == kWaiting);
+      CHECK(std::string(again.message()).find("copy failed by the test") != std::string::npos);
+      CHECK(session.Save(path).code() == kWaiting);  // the good one is not overwritten
+      CHECK(session.Evaluate(MakeBatch(3)).status().code() == kWaiting);
+      CHECK(session.SetTrainingGraph(SmallNet()).code() == kWaiting);
+      REQUIRE(session.Load(path).ok());
+      CHECK(session.step() == 2);
+      Train(session, 3);
+    }
+    CheckSameState(steady, session);
+  }
+  CHECK(repeated == 3);  // images, labels, the iteration's scalars
+  CHECK(loaded > 2);     // offloads, prefetches, the loss
+}
+
+TEST_CASE("a step in flight is finished when the next one fails") {
+  const auto cpu = OpenCpu();
+  FaultyDevice device(*cpu);
+  Session steady = MakeSession(*cpu, {});
+  Session session = MakeSession(device, {});
+  REQUIRE(session.Begin(MakeBatch(0)).ok());
+  device.FailCopies(4, 1);  // after the batch: the loss
+  CHECK(session.Begin(MakeBatch(1)).code() == absl::StatusCode::kInternal);
+  const absl::StatusOr<StepResult> first = session.Finish();
+  REQUIRE(first.ok());
+  CHECK(first->loss == Train(steady, 1));
+  CHECK(session.Begin(MakeBatch(1)).code() == kWaiting);
+}
+
+TEST_CASE("an evaluation that fails leaves the training as it was") {
+  const auto cpu = OpenCpu();
+  FaultyDevice device(*cpu);
+  const PlannerOptions options = Tight(*cpu);
+  Session session = MakeSession(device, options);
+  Session steady = MakeSession(*cpu, options);
+  Train(session, 1);
+  Train(steady, 2);
+  for (int k = 1;; ++k) {
+    device.FailCopies(k, 1);
+    const absl::Status status = session.Evaluate(MakeBatch(5)).status();
+    if (device.copy_calls() < k) break;
+    CHECK(status.code() == absl::StatusCode::kInternal);
+  }
+  device.FailCopies(0, 0);
+  Train(session, 1);
+  CheckSameState(steady, session);
+}
+
+TEST_CASE("a checkpoint that is half way in is no state to train from, until one is in") {
+  const auto cpu = OpenCpu();
+  const ScratchDirectory directory;
+  const std::string path = directory.File("checkpoint.safetensors");
+  FaultyDevice device(*cpu);
+  Session session = MakeSession(device, {});
+  Session steady = MakeSession(*cpu, {});
+  Train(session, 1);
+  REQUIRE(session.Save(path).ok());
+  Train(session, 2);
+  Train(steady, 4);
+  for (int k = 1;; ++k) {  // refused before anything is overwritten
+    device.FailPinned(k, 1);
+    const absl::Status status = session.Load(path);
+    if (device.pinned_calls() < k) break;
+    CHECK(status.code() == kExhausted);
+    CHECK(session.step() == 3);
+    device.FailPinned(0, 0);
+    CHECK(session.Values("fc.weight").ok());
+  }
+  device.FailPinned(0, 0);
+  Train(session, 2);
+  for (const int k : {1, 5}) {
+    device.FailCopies(k, 1);
+    CHECK(session.Load(path).code() == absl::StatusCode::kInternal);
+    CHECK(session.TrainStep(MakeBatch(3)).status().code() == kWaiting);
+  }
+  device.FailCopies(0, 0);
+  REQUIRE(session.Load(path).ok());
+  Train(session, 3);
+  CheckSameState(steady, session);
+}
+
+}  // namespace neap

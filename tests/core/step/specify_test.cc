@@ -1,0 +1,289 @@
+// What layers declare: shapes, the exact operands of each step, and what they refuse.
+#include <doctest/doctest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/graph/source.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
+
+namespace neap {
+namespace {
+
+TensorSpec Image(Shape shape, Layout layout = Layout::kNchw) {
+  return {.shape = std::move(shape), .layout = layout};
+}
+
+std::string Text(const std::vector<Operand>& operands) {
+  return absl::StrJoin(operands, " ", [](std::string* out, Operand operand) {
+    absl::StrAppend(out, ToString(operand));
+  });
+}
+
+// "reads -> writes (+ accumulates) [rerun reads] in place", one line per step.
+std::string StepsText(const LayerSpec& spec) {
+  std::string text;
+  for (const StepSpec& step : spec.steps) {
+    absl::StrAppend(&text, std::string(Name(step.phase)), ": ", Text(step.reads), " -> ",
+                    Text(step.writes));
+    if (!step.accumulates.empty()) absl::StrAppend(&text, " + ", Text(step.accumulates));
+    if (!step.rerun_reads.empty()) absl::StrAppend(&text, " rerun ", Text(step.rerun_reads));
+    for (const auto& [written, read] : step.in_place) {
+      absl::StrAppend(&text, " ", ToString(written), " over ", ToString(read));
+    }
+    absl::StrAppend(&text, step.accumulates_natively ? " native\n" : "\n");
+  }
+  return text;
+}
+
+LayerSpec Specified(const Layer& layer, const std::vector<TensorSpec>& inputs,
+                    Mode mode = Mode::kTraining) {
+  absl::StatusOr<LayerSpec> spec = layer.Specify({.inputs = inputs, .mode = mode});
+  REQUIRE(spec.ok());
+  return *std::move(spec);
+}
+
+void CheckRefused(const Layer& layer, const std::vector<TensorSpec>& inputs,
+                  const std::string& reason) {
+  const absl::StatusOr<LayerSpec> spec = layer.Specify({.inputs = inputs});
+  CAPTURE(reason);
+  CHECK(absl::IsInvalidArgument(spec.status()));
+  CHECK(std::string(spec.status().message()) == reason);
+}
+
+TEST_CASE("convolution declares x and dy for its parameters, dy and weight for its input") {
+  const LayerSpec spec =
+      Specified(Convolution{.out_channels = 8, .kernel = 3, .stride = 2, .groups = 2},
+                {Image({4, 6, 9, 8}, Layout::kNhwc)});
+  CHECK(spec.output.ToString() == "4x8x4x3 fp32 nhwc");
+  CHECK(spec.params[0].name == "weight");
+  CHECK(spec.params[0].tensor.ToString() == "8x3x3x3 fp32 nhwc");
+  CHECK(spec.params[0].init.kind == Init::Kind::kNormal);
+  CHECK(spec.params[0].init.scale == doctest::Approx(std::sqrt(2.0 / (8 * 9 / 2))));
+  CHECK(spec.params[1].tensor.ToString() == "8 fp32 nchw");
+  CHECK(StepsText(spec) ==
+        "forward: input[0] param[0] param[1] -> output[0]\n"
+        "backward_params: input[0] output_grad[0] -> param_grad[0] param_grad[1]\n"
+        "backward_data: output_grad[0] param[0] -> input_grad[0]\n");
+  CHECK(spec.steps[0].flops == 2.0 * 4 * 8 * 4 * 3 * 3 * 3 * 3);
+}
+
+TEST_CASE("convolution without bias neither reads nor writes one") {
+  const LayerSpec spec =
+      Specified(Convolution{.out_channels = 8, .bias = false}, {Image({4, 6, 9, 8})});
+  CHECK(spec.params.size() == 1);
+  CHECK(StepsText(spec) ==
+        "forward: input[0] param[0] -> output[0]\n"
+        "backward_params: input[0] output_grad[0] -> param_grad[0]\n"
+        "backward_data: output_grad[0] param[0] -> input_grad[0]\n");
+}
+
+TEST_CASE("relu needs y, not x, and is in place both ways") {
+  CHECK(StepsText(Specified(Relu{}, {Image({2, 3, 4, 4})})) ==
+        "forward: input[0] -> output[0] output[0] over input[0]\n"
+        "backward_data: output[0] output_grad[0] -> input_grad[0]"
+        " input_grad[0] over output_grad[0]\n");
+}
+
+TEST_CASE("batch norm reruns from its saved statistics and needs no y") {
+  const LayerSpec spec = Specified(BatchNorm{}, {Image({2, 3, 4, 4})});
+  CHECK(StepsText(spec) ==
+        "forward: input[0] param[0] param[1] -> output[0] saved[0] saved[1] + state[0] state[1]"
+        " rerun input[0] param[0] param[1] saved[0] saved[1]\n"
+        "backward_data: input[0] output_grad[0] param[0] saved[0] saved[1] ->"
+        " input_grad[0] param_grad[0] param_grad[1] input_grad[0] over output_grad[0]\n");
+  CHECK(spec.params[0].init.scale == 1);
+  CHECK(spec.params[1].init.scale == 0);
+  CHECK(spec.states[0].name == "running_mean");
+  CHECK(spec.saved[1].tensor.ToString() == "3 fp32 nchw");
+}
+
+TEST_CASE("in inference only forward runs, and batch norm reads its running statistics") {
+  const LayerSpec norm = Specified(BatchNorm{}, {Image({2, 3, 4, 4})}, Mode::kInference);
+  CHECK(StepsText(norm) == "forward: input[0] param[0] param[1] state[0] state[1] -> output[0]\n");
+  CHECK(norm.saved.empty());
+  const LayerSpec pool = Specified(MaxPool{}, {Image({2, 3, 4, 4})}, Mode::kInference);
+  CHECK(StepsText(pool) == "forward: input[0] -> output[0]\n");
+  const LayerSpec dropout = Specified(Dropout{}, {Image({2, 3, 4, 4})}, Mode::kInference);
+  CHECK(StepsText(dropout) == "forward: input[0] -> output[0] output[0] over input[0]\n");
+}
+
+TEST_CASE("the other layers declare what their headers say") {
+  const TensorSpec x = Image({2, 3, 4, 4});
+  CHECK(StepsText(Specified(Dropout{}, {x})) ==
+        "forward: input[0] iteration[0] -> output[0] output[0] over input[0]\n"
+        "backward_data: output_grad[0] iteration[0] -> input_grad[0]"
+        " input_grad[0] over output_grad[0]\n");
+  CHECK(StepsText(Specified(MaxPool{}, {x})) ==
+        "forward: input[0] -> output[0] saved[0]\n"
+        "backward_data: output_grad[0] saved[0] -> input_grad[0]\n");
+  CHECK(StepsText(Specified(GlobalAveragePool{}, {x})) ==
+        "forward: input[0] -> output[0]\nbackward_data: output_grad[0] -> input_grad[0]\n");
+  CHECK(StepsText(Specified(LocalResponseNorm{}, {x})) ==
+        "forward: input[0] -> output[0]\n"
+        "backward_data: input[0] output_grad[0] -> input_grad[0]"
+        " input_grad[0] over output_grad[0]\n");
+  const LayerSpec add = Specified(Add{}, {x, x});
+  CHECK(add.passes_gradient);
+  CHECK(StepsText(add) ==
+        "forward: input[0] input[1] -> output[0] output[0] over input[0]\n"
+        "backward_data: output_grad[0] -> input_grad[0] input_grad[1] native\n");
+  const LayerSpec concat = Specified(Concat{}, {x, Image({2, 5, 4, 4})});
+  CHECK(concat.output.shape == Shape{2, 8, 4, 4});
+  CHECK_FALSE(concat.passes_gradient);
+  CHECK(StepsText(concat) ==
+        "forward: input[0] input[1] -> output[0]\n"
+        "backward_data: output_grad[0] -> input_grad[0] input_grad[1] native\n");
+  const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
+  const LayerSpec loss = Specified(SoftmaxCrossEntropy{}, {Image({2, 10, 1, 1}), labels});
+  CHECK_FALSE(loss.states[0].in_checkpoint);
+  CHECK(StepsText(loss) ==
+        "forward: input[0] input[1] -> output[0] state[0] output[0] over input[0]\n"
+        "backward_data: output[0] input[1] -> input_grad[0] input_grad[0] over output[0]\n");
+}
+
+TEST_CASE("a pooling index takes one byte up to 256 window elements") {
+  const TensorSpec x = Image({1, 1, 20, 20});
+  CHECK(Specified(MaxPool{.kernel = 16}, {x}).saved[0].tensor.dtype == DType::kUInt8);
+  CHECK(Specified(MaxPool{.kernel = 17}, {x}).saved[0].tensor.dtype == DType::kInt32);
+}
+
+TEST_CASE("a fully connected weight has the image's axes here and two axes in files") {
+  const LayerSpec spec = Specified(FullyConnected{.out_features = 10}, {Image({2, 3, 4, 5})});
+  CHECK(spec.output.shape == Shape{2, 10, 1, 1});
+  CHECK(spec.params[0].tensor.shape == Shape{10, 3, 4, 5});
+  CHECK(spec.params[0].saved_shape == Shape{10, 60});
+}
+
+TEST_CASE("windows that do not fit are refused") {
+  const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
+  CheckRefused(Convolution{.out_channels = 4, .kernel = 7}, x,
+               "kernel 7x7 with dilation 1x1 is larger than the image 5x5 with padding 0x0");
+  CheckRefused(Convolution{.out_channels = 4, .kernel = 3, .dilation = 3}, x,
+               "kernel 3x3 with dilation 3x3 is larger than the image 5x5 with padding 0x0");
+  CheckRefused(Convolution{.out_channels = 4, .kernel = {0, 1}}, x, "kernel 0x1 must be positive");
+  CheckRefused(Convolution{.out_channels = 4, .stride = 0}, x, "stride 0x0 must be positive");
+  CheckRefused(Convolution{.out_channels = 4, .dilation = 0}, x, "dilation 0x0 must be positive");
+  CheckRefused(Convolution{.out_channels = 4, .padding = -1}, x,
+               "padding -1x-1 must not be negative");
+  CheckRefused(MaxPool{.kernel = 3, .padding = 2}, x,
+               "padding 2x2 is more than half the kernel 3x3");
+  CheckRefused(AveragePool{.kernel = 6}, x,
+               "kernel 6x6 with dilation 1x1 is larger than the image 5x5 with padding 0x0");
+}
+
+TEST_CASE("a transposed convolution undoes what a convolution does to the size") {
+  const TensorSpec x = Image({2, 6, 5, 4});
+  const LayerSpec spec =
+      Specified(TransposedConvolution{.out_channels = 3, .kernel = 4, .stride = 2}, {x});
+  CHECK(spec.output.shape == Shape{2, 3, 12, 10});
+  CHECK(spec.params[0].tensor.shape == Shape{6, 3, 4, 4});
+  CHECK(Specified(Convolution{.out_channels = 6, .kernel = 4, .stride = 2}, {spec.output})
+            .output.shape == x.shape);
+  CHECK(StepsText(spec) ==
+        "forward: input[0] param[0] param[1] -> output[0]\n"
+        "backward_params: input[0] output_grad[0] -> param_grad[0] param_grad[1]\n"
+        "backward_data: output_grad[0] param[0] -> input_grad[0]\n");
+  CheckRefused(TransposedConvolution{}, {x}, "out_channels 0 must be positive");
+  CheckRefused(TransposedConvolution{.out_channels = 1, .stride = 0}, {x},
+               "stride 0x0 must be positive");
+  CheckRefused(TransposedConvolution{.out_channels = 1, .padding = 2}, {x},
+               "padding 2x2 leaves nothing of an output of the image 5x4");
+}
+
+TEST_CASE("a crop lies within its image") {
+  const TensorSpec x = Image({2, 6, 5, 4});
+  const LayerSpec spec = Specified(Crop{.size = {3, 2}, .offset = {2, 2}}, {x});
+  CHECK(spec.output.shape == Shape{2, 6, 3, 2});
+  CHECK(StepsText(spec) ==
+        "forward: input[0] -> output[0]\nbackward_data: output_grad[0] -> input_grad[0]\n");
+  CheckRefused(Crop{.size = {3, 3}, .offset = {2, 2}}, {x},
+               "cannot cut 3x3 at 2,2 out of the image 5x4");
+  CheckRefused(Crop{.size = 0}, {x}, "cannot cut 0x0 at 0,0 out of the image 5x4");
+  CheckRefused(Crop{.size = 1, .offset = -1}, {x}, "cannot cut 1x1 at -1,-1 out of the image 5x4");
+}
+
+TEST_CASE("channels and features that cannot be are refused") {
+  const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
+  CheckRefused(Convolution{}, x, "out_channels 0 must be positive");
+  CheckRefused(Convolution{.out_channels = 4, .groups = 0}, x, "groups 0 must be positive");
+  CheckRefused(Convolution{.out_channels = 4, .groups = 4}, x,
+               "6 channels are not divisible by 4 groups");
+  CheckRefused(Convolution{.out_channels = 4, .groups = 3}, x,
+               "4 channels are not divisible by 3 groups");
+  CheckRefused(FullyConnected{}, x, "out_features 0 must be positive");
+}
+
+TEST_CASE("options outside their range are refused") {
+  const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
+  CheckRefused(Dropout{1.0F}, x, "probability 1 is outside [0, 1)");
+  CheckRefused(Dropout{-0.5F}, x, "probability -0.5 is outside [0, 1)");
+  CheckRefused(LocalResponseNorm{.size = 4}, x, "size 4 must be odd and positive");
+  CheckRefused(BatchNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
+}
+
+TEST_CASE("wrong inputs are refused") {
+  const TensorSpec x = Image({2, 6, 5, 5});
+  CheckRefused(Relu{}, {}, "takes 1 input, got 0");
+  CheckRefused(Relu{}, {x, x}, "takes 1 input, got 2");
+  CheckRefused(Add{}, {x}, "takes at least 2 inputs, got 1");
+  CheckRefused(Relu{}, {{.shape = {5}}}, "input 0 is 5 fp32 nchw, expected an image {N, C, H, W}");
+  CheckRefused(Relu{}, {Image({2, 0, 5, 5})}, "input 0 is 2x0x5x5 fp32 nchw: it has no elements");
+  CheckRefused(Relu{}, {{.shape = {1, 1, 1, 1}, .dtype = DType::kInt32}},
+               "input 0 is 1x1x1x1 int32 nchw, expected a floating-point tensor");
+  CheckRefused(Add{}, {x, Image({2, 6, 5, 4})},
+               "cannot add input 1 of shape 2x6x5x4 to input 0 of shape 2x6x5x5");
+  CheckRefused(Concat{}, {x, Image({2, 6, 5, 4})},
+               "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: N, H"
+               " and W must agree");
+  CheckRefused(Concat{}, {x, Image({2, 6, 5, 5}, Layout::kNhwc)},
+               "input 1 is 2x6x5x5 fp32 nhwc, input 0 is 2x6x5x5 fp32 nchw: dtype and layout must"
+               " agree");
+}
+
+TEST_CASE("a loss wants one int32 label per image, or per pixel") {
+  const TensorSpec logits = Image({2, 10, 1, 1});
+  const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
+  CheckRefused(SoftmaxCrossEntropy{}, {logits}, "takes 2 inputs, logits and labels, got 1");
+  CheckRefused(SoftmaxCrossEntropy{}, {Image({2, 10, 2, 1}), labels},
+               "labels are 2 int32 nchw, expected int32 2x2x1 for logits of 2x10x2x1");
+  const TensorSpec pixels = {.shape = {2, 2, 1}, .dtype = DType::kInt32};
+  CHECK(Specified(SoftmaxCrossEntropy{}, {Image({2, 10, 2, 1}), pixels}).output.shape ==
+        Shape{2, 10, 2, 1});
+  CheckRefused(SoftmaxCrossEntropy{}, {logits, {.shape = {2}}},
+               "labels are 2 fp32 nchw, expected int32 2 for logits of 2x10x1x1");
+  CheckRefused(SoftmaxCrossEntropy{}, {logits, {.shape = {3}, .dtype = DType::kInt32}},
+               "labels are 3 int32 nchw, expected int32 2 for logits of 2x10x1x1");
+}
+
+TEST_CASE("sources take no inputs and give what they are told") {
+  const TensorSpec x = Image({2, 6, 5, 5});
+  CHECK(Specified(Images{x}, {}).output == x);
+  CHECK(Specified(Images{x}, {}).steps.empty());
+  CheckRefused(Images{x}, {x}, "is a source: takes no inputs, got 1");
+  CheckRefused(Images{{.shape = {2, 6}}}, {},
+               "the image batch as input 0 is 2x6 fp32 nchw, expected an image {N, C, H, W}");
+  CheckRefused(Labels{x}, {}, "labels are 2x6x5x5 fp32 nchw, expected int32 {N} or {N, H, W}");
+}
+
+TEST_CASE("phases and operands have names") {
+  for (Phase phase :
+       {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams, Phase::kUpdate}) {
+    CHECK(ParsePhase(Name(phase)).value() == phase);
+  }
+  CHECK(absl::IsInvalidArgument(ParsePhase("sideways").status()));
+  CHECK(ToString({Slot::kInputGrad, 1}) == "input_grad[1]");
+  CHECK(ToString({Slot::kIteration}) == "iteration[0]");
+}
+
+}  // namespace
+}  // namespace neap

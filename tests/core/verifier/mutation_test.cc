@@ -1,0 +1,150 @@
+// Plans changed at random: whatever the verifier still accepts must carry out right, in whatever
+// order the streams run.
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "neap/core/verifier/verifier.h"
+#include "tests/core/verifier/plan_interpreter.h"
+#include "tests/plan_script.h"
+
+namespace neap {
+namespace {
+
+constexpr uint64_t kSeed = 20261121;
+constexpr int kMutants = 6000;
+constexpr uint64_t kOrders = 8;
+
+class Mutator {
+ public:
+  Mutator(const Plan& plan, std::mt19937_64& random) : plan_(plan), random_(random) {
+    for (size_t i = 0; i < plan.actions.size(); ++i) actions_.push_back({i, plan.actions[i]});
+  }
+
+  Plan Mutate() {
+    for (uint64_t left = 1 + Below(3); left > 0; --left) ChangeOne();
+    plan_.actions.clear();
+    for (const Numbered& numbered : actions_) plan_.actions.push_back(numbered.action);
+    for (Action& action : plan_.actions) Renumber(action);
+    return plan_;
+  }
+
+ private:
+  struct Numbered {
+    size_t original;
+    Action action;
+  };
+
+  uint64_t Below(uint64_t limit) { return random_() % limit; }
+  std::vector<Numbered>::iterator Any() {
+    return actions_.begin() + static_cast<std::ptrdiff_t>(Below(actions_.size()));
+  }
+
+  void ChangeOne() {
+    const auto at = Any();
+    switch (Below(6)) {
+      case 0:
+        return std::swap(*at, *Any());
+      case 1:
+        return std::swap(*at, at == actions_.begin() ? *at : *(at - 1));
+      case 2:
+        if (actions_.size() > 1) actions_.erase(at);
+        return;
+      case 3: {
+        const Numbered copy = *at;
+        actions_.insert(Any(), copy);
+        return;
+      }
+      case 4: {
+        const Numbered moved = *at;
+        actions_.erase(at);
+        actions_.insert(actions_.begin() + static_cast<std::ptrdiff_t>(Below(actions_.size() + 1)),
+                        moved);
+        return;
+      }
+      default:
+        return ChangeFields(at->action);
+    }
+  }
+
+  // An offset, a region's size, a tensor, what is waited for.
+  void ChangeFields(Action& action) {
+    const int64_t shift = (static_cast<int64_t>(Below(5)) - 2) * kBlockBytes;
+    if (auto* alloc = std::get_if<AllocAction>(&action)) {
+      (Below(4) == 0 ? alloc->region.bytes : alloc->region.offset) += shift;
+    } else if (auto* compute = std::get_if<ComputeAction>(&action)) {
+      if (compute->workspace.has_value()) compute->workspace->offset += shift;
+      if (Below(3) == 0) compute->recompute = !compute->recompute;
+    } else if (auto* wait = std::get_if<WaitAction>(&action)) {
+      wait->on = static_cast<int64_t>(Any()->original);
+    } else {
+      const TensorId tensor(Below(plan_.tensors.size()));
+      if (auto* free = std::get_if<FreeAction>(&action)) free->tensor = tensor;
+      if (auto* offload = std::get_if<OffloadAction>(&action)) offload->tensor = tensor;
+      if (auto* prefetch = std::get_if<PrefetchAction>(&action)) prefetch->tensor = tensor;
+    }
+  }
+
+  // Waits mean actions, not positions.
+  void Renumber(Action& action) const {
+    auto* wait = std::get_if<WaitAction>(&action);
+    if (wait == nullptr) return;
+    for (size_t i = 0; i < actions_.size(); ++i) {
+      if (actions_[i].original != static_cast<size_t>(wait->on)) continue;
+      wait->on = static_cast<int64_t>(i);
+      return;
+    }
+    wait->on = -1;
+  }
+
+  Plan plan_;
+  std::mt19937_64& random_;
+  std::vector<Numbered> actions_;
+};
+
+struct Verdicts {
+  int accepted = 0, refused = 0, wrong = 0;  // wrong: and refused
+};
+
+Verdicts JudgeMutants(const char* script) {
+  std::mt19937_64 random(kSeed);
+  const Plan plan = PlanFromScript(script);
+  Verdicts verdicts;
+  for (int i = 0; i < kMutants; ++i) {
+    Plan mutant = Mutator(plan, random).Mutate();
+    RecomputeTotals(mutant);
+    const bool accepted = Verify(mutant).ok();
+    bool wrong = false;
+    for (uint64_t order = 0; order < kOrders && !wrong; ++order) {
+      const std::optional<std::string> fault = Interpret(mutant, order);
+      wrong = fault.has_value();
+      if (accepted && wrong)
+        FAIL_CHECK("accepted, but it ", *fault, ": mutant ", i, " ", mutant.ToJson());
+    }
+    ++(accepted ? verdicts.accepted : verdicts.refused);
+    verdicts.wrong += wrong ? 1 : 0;
+  }
+  return verdicts;
+}
+
+TEST_CASE("whatever changed plan is accepted carries out right in any order of the streams") {
+  for (const char* script :
+       {kPlainPlan, kInPlacePlan, kTransferPlan, kRecomputePlan, kPersistentTransferPlan}) {
+    const Plan plan = PlanFromScript(script);
+    Plan totals = plan;
+    RecomputeTotals(totals);
+    CHECK(totals == plan);
+    for (uint64_t order = 0; order < kOrders; ++order)
+      CHECK(Interpret(plan, order).value_or("") == "");
+    const Verdicts verdicts = JudgeMutants(script);
+    MESSAGE("seed ", kSeed, ": ", verdicts.accepted, " changed plans accepted, ", verdicts.refused,
+            " refused, of which ", verdicts.wrong, " go wrong");
+    CHECK(verdicts.accepted > kMutants / 100);
+    CHECK(verdicts.wrong > kMutants / 4);
+  }
+}
+
+}  // namespace
+}  // namespace neap

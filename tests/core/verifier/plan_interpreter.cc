@@ -1,0 +1,288 @@
+#include "tests/core/verifier/plan_interpreter.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace neap {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+Bytes Pattern(const Plan& plan, TensorId tensor, int version) {
+  Bytes bytes(static_cast<size_t>(plan.tensors[tensor.index()].bytes));
+  std::minstd_rand random(static_cast<uint32_t>(tensor.value * 1000 + version + 1));
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random() >> 8);
+  return bytes;
+}
+
+// Which versions each step of the program reads and makes.
+struct StepVersions {
+  std::vector<std::pair<TensorId, int>> reads, rerun_reads, writes, accumulates;
+};
+struct ProgramVersions {
+  std::vector<StepVersions> steps;
+  std::map<TensorId, int> last;
+};
+ProgramVersions RunProgram(const Plan& plan) {
+  ProgramVersions result;
+  std::map<TensorId, int>& now = result.last;
+  for (const PlanStep& step : plan.steps) {
+    StepVersions versions;
+    for (TensorId t : step.reads) versions.reads.emplace_back(t, now[t]);
+    for (TensorId t : step.accumulates) versions.reads.emplace_back(t, now[t]);
+    const std::map<TensorId, int> before = now;
+    for (TensorId t : step.writes) versions.writes.emplace_back(t, ++now[t]);
+    for (TensorId t : step.accumulates) versions.accumulates.emplace_back(t, ++now[t]);
+    for (TensorId t : step.rerun_reads.empty() ? step.reads : step.rerun_reads) {
+      const bool read = std::count(step.reads.begin(), step.reads.end(), t) > 0;
+      versions.rerun_reads.emplace_back(t, read ? before.at(t) : now[t]);
+    }
+    result.steps.push_back(std::move(versions));
+  }
+  return result;
+}
+
+struct Task {
+  std::function<void()> run;
+  std::vector<size_t> after;  // tasks
+};
+
+class Interpreter {
+ public:
+  explicit Interpreter(const Plan& plan)
+      : plan_(plan),
+        program_(RunProgram(plan)),
+        arena_(static_cast<size_t>(plan.arena_bytes), 0xEE) {}
+
+  std::optional<std::string> Run(uint64_t seed) {
+    for (size_t i = 0; i < plan_.actions.size() && !fault_; ++i) Issue(i);
+    if (!fault_) RunStreams(seed);
+    if (!fault_) CheckEnd();
+    return fault_;
+  }
+
+ private:
+  void Fail(const std::string& what) {
+    if (!fault_) fault_ = what;
+  }
+
+  void Issue(size_t index) {
+    const Action& action = plan_.actions[index];
+    if (const auto* alloc = std::get_if<AllocAction>(&action)) {
+      IssueAlloc(*alloc);
+    } else if (const auto* free = std::get_if<FreeAction>(&action)) {
+      if (places_.erase(free->tensor) == 0) Fail("frees what is not allocated");
+    } else if (const auto* wait = std::get_if<WaitAction>(&action)) {
+      const auto task = task_of_.find(static_cast<size_t>(wait->on));
+      if (task == task_of_.end()) return Fail("waits for nothing");
+      waits_[static_cast<size_t>(wait->stream)].push_back(task->second);
+    } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
+      Enqueue(Stream::kCompute, index, [this, c = *compute, at = places_] { Compute(c, at); });
+    } else if (const auto* offload = std::get_if<OffloadAction>(&action)) {
+      Enqueue(Stream::kD2h, index,
+              [this, t = offload->tensor, at = places_] { host_[t] = Read(t, at); });
+    } else if (const auto* prefetch = std::get_if<PrefetchAction>(&action)) {
+      Enqueue(Stream::kH2d, index, [this, t = prefetch->tensor, at = places_] {
+        if (host_.count(t) == 0) return Fail("prefetches nothing");
+        Write(t, host_[t], at);
+      });
+    }
+  }
+
+  void IssueAlloc(const AllocAction& alloc) {
+    const PlanTensor& tensor = plan_.tensors[alloc.tensor.index()];
+    if (alloc.region.offset < 0 || alloc.region.end() > plan_.arena_bytes ||
+        alloc.region.bytes < tensor.bytes) {
+      return Fail("a bad region");
+    }
+    if (!places_.emplace(alloc.tensor, alloc.region).second) return Fail("allocates twice");
+    if (!homes_.emplace(alloc.tensor, alloc.region).second || !IsGiven(tensor.role)) return;
+    Write(alloc.tensor, Pattern(plan_, alloc.tensor, 0), places_);
+  }
+
+  void Enqueue(Stream stream, size_t index, std::function<void()> run) {
+    const size_t s = static_cast<size_t>(stream);
+    Task task = {std::move(run), std::move(waits_[s])};
+    waits_[s] = {tasks_.size()};
+    task_of_[index] = tasks_.size();
+    queues_[s].push_back(tasks_.size());
+    tasks_.push_back(std::move(task));
+  }
+
+  using Places = std::map<TensorId, Region>;
+
+  Bytes Read(TensorId tensor, const Places& places) {
+    const auto place = places.find(tensor);
+    if (place == places.end()) return Fail("reads what is not allocated"), Bytes{};
+    const auto begin = arena_.begin() + place->second.offset;
+    return Bytes(begin, begin + plan_.tensors[tensor.index()].bytes);
+  }
+  void Write(TensorId tensor, const Bytes& bytes, const Places& places) {
+    const auto place = places.find(tensor);
+    if (place == places.end()) return Fail("writes what is not allocated");
+    std::copy(bytes.begin(), bytes.end(), arena_.begin() + place->second.offset);
+  }
+  void Scribble(const Region& region) {
+    if (region.offset < 0 || region.end() > plan_.arena_bytes) return Fail("a bad workspace");
+    std::fill_n(arena_.begin() + region.offset, region.bytes, uint8_t{0xDD});
+  }
+
+  void Compute(const ComputeAction& compute, const Places& places) {
+    const StepVersions& step = program_.steps[compute.step.index()];
+    const PlanStep& planned = plan_.steps[compute.step.index()];
+    if (compute.recompute && planned.phase != Phase::kForward)
+      Fail("reruns what is no forward step");
+    if (compute.recompute != (runs_[compute.step] > 0)) Fail("runs twice or reruns too early");
+    ++runs_[compute.step];
+    if (compute.workspace.has_value()) Scribble(*compute.workspace);
+    for (const auto& [tensor, version] : compute.recompute ? step.rerun_reads : step.reads) {
+      const auto made = std::find_if(step.writes.begin(), step.writes.end(),
+                                     [t = tensor](const auto& write) { return write.first == t; });
+      if (!compute.recompute && made != step.writes.end()) continue;
+      if (Read(tensor, places) != Pattern(plan_, tensor, version)) Fail("reads wrong bytes");
+    }
+    const bool saves = !compute.recompute || planned.rerun_reads.empty();
+    for (const auto& [tensor, version] : step.writes) {
+      if (!saves && plan_.tensors[tensor.index()].role == Role::kSaved) continue;
+      Write(tensor, Pattern(plan_, tensor, version), places);
+    }
+    if (!compute.recompute) {
+      for (const auto& [tensor, version] : step.accumulates)
+        Write(tensor, Pattern(plan_, tensor, version), places);
+    }
+    if (compute.workspace.has_value()) Scribble(*compute.workspace);
+  }
+
+  // Even seeds prefer one stream over the others, so that transfers come as late or as early as
+  // they can.
+  void RunStreams(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<bool> done(tasks_.size());
+    std::array<size_t, kStreamCount> next = {};
+    for (size_t left = tasks_.size(); left > 0 && !fault_;) {
+      const size_t s = random() % (seed % 2 == 0 ? 17 : 3);
+      const size_t stream = s < 3 ? s : seed / 2 % 3;
+      if (next[stream] == queues_[stream].size()) continue;
+      const size_t task = queues_[stream][next[stream]];
+      const auto& after = tasks_[task].after;
+      if (!std::all_of(after.begin(), after.end(), [&](size_t t) { return done[t]; })) continue;
+      tasks_[task].run();
+      done[task] = true;
+      ++next[stream];
+      --left;
+    }
+  }
+
+  void CheckEnd() {
+    for (const PlanTensor& tensor : plan_.tensors) {
+      const auto place = places_.find(tensor.id);
+      if (!IsPersistent(tensor.role)) {
+        if (place != places_.end()) Fail("leaks");
+      } else if (place == places_.end() || !(place->second == homes_[tensor.id])) {
+        Fail("a persistent tensor is not at home");
+      } else if (Read(tensor.id, places_) != Pattern(plan_, tensor.id, program_.last[tensor.id])) {
+        Fail("a persistent tensor ends with wrong bytes");
+      }
+    }
+    if (std::any_of(plan_.steps.begin(), plan_.steps.end(),
+                    [this](const PlanStep& step) { return runs_[step.id] == 0; })) {
+      Fail("leaves out a step");
+    }
+  }
+
+  const Plan& plan_;
+  ProgramVersions program_;
+  Bytes arena_;
+  std::map<TensorId, Bytes> host_;
+  Places places_, homes_;
+  std::map<StepId, int> runs_;
+  std::vector<Task> tasks_;
+  std::map<size_t, size_t> task_of_;  // by action
+  std::array<std::vector<size_t>, kStreamCount> queues_, waits_;
+  std::optional<std::string> fault_;
+};
+
+// A tensor shares its bytes with one allocated before it: the bytes count once, as the first's.
+struct Shared {
+  Region region;
+  int64_t counted;
+  std::vector<TensorId> names;
+};
+
+int64_t PeakActivations(const Plan& plan) {
+  std::vector<Shared> live;
+  int64_t peak = 0;
+  for (const Action& action : plan.actions) {
+    if (const auto* alloc = std::get_if<AllocAction>(&action)) {
+      const PlanTensor& tensor = plan.tensors[alloc->tensor.index()];
+      const auto same = std::find_if(live.begin(), live.end(),
+                                     [&](const Shared& s) { return s.region == alloc->region; });
+      const bool counts = tensor.role == Role::kActivation || tensor.role == Role::kSaved ||
+                          tensor.role == Role::kGradient;
+      if (same != live.end())
+        same->names.push_back(alloc->tensor);
+      else
+        live.push_back({alloc->region, counts ? tensor.bytes : 0, {alloc->tensor}});
+    } else if (const auto* free = std::get_if<FreeAction>(&action)) {
+      for (Shared& shared : live) std::erase(shared.names, free->tensor);
+      std::erase_if(live, [](const Shared& shared) { return shared.names.empty(); });
+    } else if (std::holds_alternative<ComputeAction>(action)) {
+      int64_t sum = 0;
+      for (const Shared& shared : live) sum += shared.counted;
+      peak = std::max(peak, sum);
+    }
+  }
+  return peak;
+}
+
+// Whether a copy of the tensor is on the host just after action `now`.
+bool OnHost(const Plan& plan, TensorId tensor, size_t now) {
+  bool copied = false, read_before = false;
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    const auto* offload = std::get_if<OffloadAction>(&plan.actions[i]);
+    const auto* prefetch = std::get_if<PrefetchAction>(&plan.actions[i]);
+    if (offload != nullptr && offload->tensor == tensor) {
+      if (i > now) break;
+      copied = true;
+      read_before = false;
+    }
+    if (prefetch == nullptr || prefetch->tensor != tensor) continue;
+    if (i > now) return copied;  // it is still wanted
+    read_before = true;
+  }
+  return copied && !read_before;
+}
+
+}  // namespace
+
+std::optional<std::string> Interpret(const Plan& plan, uint64_t seed) {
+  return Interpreter(plan).Run(seed);
+}
+
+void RecomputeTotals(Plan& plan) {
+  plan.peak_bytes = 0;
+  plan.host_peak_bytes = 0;
+  plan.peak_activation_bytes = PeakActivations(plan);
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    const Action& action = plan.actions[i];
+    if (const auto* alloc = std::get_if<AllocAction>(&action)) {
+      plan.peak_bytes = std::max(plan.peak_bytes, alloc->region.end());
+    } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
+      if (compute->workspace.has_value())
+        plan.peak_bytes = std::max(plan.peak_bytes, compute->workspace->end());
+    } else if (std::holds_alternative<OffloadAction>(action)) {
+      int64_t sum = 0;
+      for (const PlanTensor& tensor : plan.tensors) {
+        if (OnHost(plan, tensor.id, i))
+          sum += (tensor.bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+      }
+      plan.host_peak_bytes = std::max(plan.host_peak_bytes, sum);
+    }
+  }
+}
+
+}  // namespace neap

@@ -1,0 +1,46 @@
+// Plans that move and rebuild tensors, made from plans that keep them: for tests of what carries
+// plans out.
+//
+// Policies decide what is worth moving; here everything that is told to leaves as soon as forward
+// is done with it and returns right before backward wants it. Three passes, each plain: what leaves
+// and returns (Evict), where everything lies (Place), who waits for whom (AddWaits).
+//
+//   Plan plan = Evict(liveness, {.offload = [](const PlanTensor& t) { return ...; }});
+//   Place(plan, Reuse::kNone);
+//   AddWaits(plan);
+//   RecomputeTotals(plan);   // tests/core/verifier/plan_interpreter.h
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "neap/core/plan/plan.h"
+
+namespace neap {
+
+using TensorFilter = std::function<bool(const PlanTensor&)>;
+struct Eviction {
+  TensorFilter offload = [](const PlanTensor&) { return false; };
+  TensorFilter drop = [](const PlanTensor&) { return false; };  // and recompute
+};
+
+// The filters are asked about tensors that both forward and backward steps touch. Regions and
+// waits are left to the other passes. `plan` keeps everything from first to last use in a region of
+// its own (no results in place).
+Plan Evict(const Plan& plan, const Eviction& eviction);
+
+enum class Reuse : uint8_t {
+  kNone,      // every allocation and workspace has bytes that no other ever has
+  kFirstFit,  // the lowest free bytes
+};
+// Sets all regions, the arena and the budget.
+void Place(Plan& plan, Reuse reuse);
+
+// Before each action, waits for the last conflicting action of every other stream.
+void AddWaits(Plan& plan);
+
+// The plan with waits taken out.
+std::vector<Action> WithoutWaits(const std::vector<Action>& actions);
+
+}  // namespace neap

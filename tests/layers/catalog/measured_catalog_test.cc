@@ -1,0 +1,64 @@
+#include "neap/layers/catalog/measured_catalog.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/step/step_signature.h"
+#include "neap/layers/convolution.h"
+#include "tests/layers/made_up_timings.h"
+
+namespace neap {
+namespace {
+
+using testing::MadeUpTimings;
+
+class Library final : public EngineCatalog {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    if (AddsToGradients(signature)) return absl::UnimplementedError("none adds");
+    return std::vector<Engine>{{.id = "first", .workspace_bytes = 8}, {.id = "second"}};
+  }
+  std::string Versions() const override { return "lib 1"; }
+};
+
+std::string Text(const absl::StatusOr<std::vector<Engine>>& engines) {
+  REQUIRE(engines.ok());
+  std::string text;
+  for (const Engine& engine : *engines)
+    absl::StrAppend(&text, engine.id, ":", engine.workspace_bytes, " ");
+  return text;
+}
+
+StepSignature Images(int64_t batch, Phase phase = Phase::kForward) {
+  return SignatureOf(Convolution{.out_channels = 4, .kernel = 3}, phase, {{{batch, 4, 6, 6}}})
+      .value();
+}
+
+const MadeUpTimings kTimings({{"only there", 4, 16, 2}, {"fast", 4, 32, 1}, {"first", 4, 9, 3}});
+
+TEST_CASE("a library of the versions that were measured comes first, then what it does not list") {
+  TimedCatalog catalog(kTimings, "lib 1", std::make_unique<Library>());
+  CHECK(Text(catalog.Engines(Images(4))) == "first:9 second:0 fast:32 only there:16 ");
+  CHECK(Text(catalog.Engines(Images(5))) == "first:8 second:0 ");
+  CHECK(catalog.Versions() == "lib 1");
+  CHECK(absl::IsUnimplemented(
+      catalog.Engines(AddingSignature(Images(4, Phase::kBackwardParams))).status()));
+}
+
+TEST_CASE("of a library of other versions, engines where nothing was measured") {
+  TimedCatalog catalog(kTimings, "lib 2", std::make_unique<Library>());
+  CHECK(Text(catalog.Engines(Images(4))) == "fast:32 only there:16 first:9 ");
+  CHECK(Text(catalog.Engines(Images(5))) == "first:8 second:0 ");
+}
+
+TEST_CASE("without a library, one engine where nothing was measured, and none that adds") {
+  TimedCatalog catalog(kTimings, "lib 1", nullptr);
+  CHECK(Text(catalog.Engines(Images(4))) == "fast:32 only there:16 first:9 ");
+  CHECK(Text(catalog.Engines(Images(5))) == "default:0 ");
+  CHECK(Text(catalog.Engines(AddingSignature(Images(4, Phase::kBackwardParams)))).empty());
+}
+
+}  // namespace
+}  // namespace neap

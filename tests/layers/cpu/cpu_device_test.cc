@@ -1,0 +1,113 @@
+#include "neap/layers/cpu/cpu_device.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "neap/layers/cpu/copy_queue.h"
+#include "neap/layers/cpu/cpu_description.h"
+#include "tests/layers/device_conformance.h"
+
+namespace neap {
+namespace {
+
+std::unique_ptr<CpuDevice> OpenCpu() {
+  absl::StatusOr<std::unique_ptr<CpuDevice>> device = CpuDevice::Open();
+  REQUIRE(device.ok());
+  return *std::move(device);
+}
+
+TEST_CASE("the cpu device does what every device must") {
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  CheckDeviceConformance(*device);
+}
+
+TEST_CASE("an error in a stream is returned by every later call") {
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  const absl::Status error = device->Copy(Stream::kH2d, nullptr, nullptr, 16);
+  CHECK(error.code() == absl::StatusCode::kInternal);
+  CHECK(error.message() == "cpu device: Copy(h2d, null, null, 16 bytes)");
+  std::byte bytes[16] = {};
+  CHECK(device->Copy(Stream::kD2h, bytes, bytes, 16) == error);
+  CHECK(device->Record(Stream::kCompute).status() == error);
+  CHECK(device->RecordTime(Stream::kCompute).status() == error);
+  CHECK(device->ElapsedUs(nullptr, nullptr).status() == error);
+  CHECK(device->Wait(Stream::kCompute, nullptr) == error);
+  CHECK(device->Allocate(MemoryKind::kDevice, 16).status() == error);
+  CHECK(device->UsedBytes().status() == error);
+  CHECK(device->Synchronize() == error);
+}
+
+TEST_CASE("waiting on no event is an error that names the stream") {
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  CHECK(device->Wait(Stream::kD2h, nullptr).message() == "cpu device: Wait(d2h, no event)");
+}
+
+TEST_CASE("a refused allocation names the bytes asked for") {
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  const absl::Status refused = device->Allocate(MemoryKind::kDevice, int64_t{1} << 60).status();
+  CHECK(refused.message().find("1152921504606846976 bytes") != absl::string_view::npos);
+}
+
+TEST_CASE("a queued copy really runs beside its caller") {
+  CopyQueue queue;
+  auto gate = std::make_shared<CpuEvent>();
+  std::vector<char> from(kMiB, 'x');
+  std::vector<char> to(kMiB, '-');
+  queue.Wait(gate);
+  queue.Copy(to.data(), from.data(), kMiB);
+  const std::shared_ptr<CpuEvent> done = queue.Record();
+  CHECK(to.back() == '-');  // the queue stands at the gate, and this thread does not
+  gate->Signal();
+  done->Wait();
+  CHECK(to == from);
+}
+
+TEST_CASE("an event that is yet to happen has no time, and then one after its gate's") {
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  auto gate = std::make_shared<CpuEvent>(Timing::kTimed);
+  REQUIRE(device->Wait(Stream::kD2h, gate).ok());
+  const Event before = device->RecordTime(Stream::kCompute).value();
+  const Event behind = device->RecordTime(Stream::kD2h).value();
+  CHECK(device->ElapsedUs(before, behind).status().code() == absl::StatusCode::kFailedPrecondition);
+  gate->Signal();
+  REQUIRE(device->Await(behind).ok());
+  CHECK(device->ElapsedUs(before, gate).value() >= 0);
+  CHECK(device->ElapsedUs(gate, behind).value() >= 0);
+}
+
+TEST_CASE("destroying the device finishes queued copies, and buffers outlive it") {
+  std::unique_ptr<CpuDevice> device = OpenCpu();
+  absl::StatusOr<Buffer> from = device->Allocate(MemoryKind::kDevice, 16 * kMiB);
+  absl::StatusOr<Buffer> to = device->Allocate(MemoryKind::kPinnedHost, 16 * kMiB);
+  REQUIRE(from.ok());
+  REQUIRE(to.ok());
+  std::memset(from->data(), 5, static_cast<size_t>(from->size_bytes()));
+  REQUIRE(device->Copy(Stream::kD2h, to->data(), from->data(), 16 * kMiB).ok());
+  absl::StatusOr<Event> copied = device->Record(Stream::kD2h);
+  REQUIRE(copied.ok());
+  REQUIRE(device->Wait(Stream::kH2d, *copied).ok());
+  device.reset();
+  CHECK(std::memcmp(to->data(), from->data(), 16 * kMiB) == 0);
+}
+
+TEST_CASE("used bytes grow by the pages that an allocation touches") {
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  const absl::StatusOr<int64_t> before = device->UsedBytes();
+  absl::StatusOr<Buffer> arena = device->Allocate(MemoryKind::kDevice, 64 * kMiB);
+  REQUIRE(arena.ok());
+  std::memset(arena->data(), 1, static_cast<size_t>(arena->size_bytes()));
+  const absl::StatusOr<int64_t> after = device->UsedBytes();
+  REQUIRE(before.ok());
+  REQUIRE(after.ok());
+  CHECK(*after - *before > 32 * kMiB);
+}
+
+TEST_CASE("the model name is taken from /proc/cpuinfo") {
+  CHECK(CpuModelName("processor\t: 0\nmodel name\t: Fast CPU: v2\nflags: a\n") == "Fast CPU: v2");
+  CHECK(CpuModelName("processor\t: 0\nBogoMIPS\t: 48.00\n") == "CPU");
+  CHECK(CpuModelName("") == "CPU");
+}
+
+}  // namespace
+}  // namespace neap

@@ -1,0 +1,202 @@
+// The CPU's kernels against the float64 reference, over all cases.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <dnnl.hpp>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "neap/core/step/step_signature.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cpu/cpu_backend.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "tests/layers/conformance.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+// |got - want| <= kTolerance * max(1, largest |want|): fp32 sums of up to some thousand terms.
+// Winograd's F(4x4, 3x3) is within it: it adds up more rounding than a direct sum (Lavin and Gray,
+// "Fast Algorithms for Convolutional Neural Networks", 2015), but on these cases some 4 times, to
+// 1.8e-6 at most in 20 seeds.
+constexpr double kTolerance = 2e-5;
+
+void CheckAllCases(uint32_t seed) {
+  CAPTURE(seed);
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  const DeviceAccess access = HostAccess();
+  for (const LayerCase& layer_case : AllLayerCases(seed)) {
+    const ConformanceOptions options = {.tolerance = kTolerance, .seed = seed};
+    for (const std::string& failure : ConformanceFailures(*backend, access, layer_case, options)) {
+      FAIL_CHECK(failure);
+    }
+  }
+}
+
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+
+absl::StatusOr<Values> Forward(const Layer& layer, const std::vector<TensorSpec>& inputs,
+                               const Values& given, uint64_t layer_seed = 1) {
+  const absl::StatusOr<LayerSpec> spec = layer.Specify({.inputs = inputs});
+  if (!spec.ok()) return spec.status();
+  const StepSignature signature = SignatureOf(
+      spec->steps[0], {.layer = layer, .spec = *spec, .inputs = inputs, .layer_seed = layer_seed});
+  return RunStep(*MakeCpuBackend(), HostAccess(), signature, given);
+}
+
+TEST_CASE("CPU kernels agree with the reference in every engine, in place and rerun") {
+  CheckAllCases(1);
+}
+
+TEST_CASE("CPU kernels agree with the reference on shapes of a new seed") {
+  const uint32_t seed = std::random_device{}();
+  MESSAGE("seed ", seed);
+  CheckAllCases(seed);
+}
+
+TEST_CASE("a NaN wins over every number in a max pool, and passes through activations") {
+  const TensorSpec x = {.shape = {1, 1, 2, 8}};
+  std::vector<double> values(16, 1.0);
+  values[3] = kNan;
+  const auto pooled = Forward(MaxPool{}, {x}, {{X(), values}});
+  REQUIRE(pooled.ok());
+  CHECK(pooled->at(Y())[0] == 1);
+  CHECK(std::isnan(pooled->at(Y())[1]));
+  CHECK(pooled->at(Saved(0))[1] == 1);
+  for (const Layer& layer : {Layer(Relu{}), Layer(Sigmoid{}), Layer(Tanh{})}) {
+    CAPTURE(std::string(layer.type()));
+    const auto y = Forward(layer, {x}, {{X(), values}});
+    REQUIRE(y.ok());
+    CHECK(std::isnan(y->at(Y())[3]));
+    CHECK_FALSE(std::isnan(y->at(Y())[4]));
+  }
+}
+
+TEST_CASE("a max pool takes the first of equals") {
+  const TensorSpec x = {.shape = {1, 1, 3, 3}};
+  const auto y = Forward(MaxPool{.kernel = 3, .stride = 3, .padding = 0}, {x},
+                         {{X(), {0, 1, 1, 0, 1, 0, 0, 0, 1}}});
+  REQUIRE(y.ok());
+  CHECK(y->at(Saved(0))[0] == 1);
+}
+
+TEST_CASE("dropout repeats its mask, and another step, layer or session has another") {
+  const TensorSpec x = {.shape = {2, 4, 8, 8}};
+  const std::vector<double> ones(512, 1.0);
+  const auto mask = [&](double step, double seed, uint64_t layer_seed) {
+    return Forward(Dropout{0.5F}, {x}, {{X(), ones}, {Iteration(), {0.1, step, seed}}}, layer_seed)
+        .value()
+        .at(Y());
+  };
+  const std::vector<double> first = mask(1, 2, 3);
+  CHECK(first == mask(1, 2, 3));
+  CHECK(first != mask(2, 2, 3));
+  CHECK(first != mask(1, 3, 3));
+  CHECK(first != mask(1, 2, 4));
+  const auto kept = std::count(first.begin(), first.end(), 2.0);
+  CHECK(kept > 200);
+  CHECK(kept < 312);
+  CHECK(kept + std::count(first.begin(), first.end(), 0.0) == 512);
+}
+
+TEST_CASE("a label outside the classes makes the loss NaN") {
+  const TensorSpec logits = {.shape = {2, 3, 1, 1}};
+  const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
+  for (double label : {-1.0, 3.0}) {
+    const auto y = Forward(SoftmaxCrossEntropy{}, {logits, labels},
+                           {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {2, label}}});
+    REQUIRE(y.ok());
+    CHECK(std::isnan(y->at(State(0))[0]));
+    CHECK(y->at(State(0))[1] == 1);
+  }
+}
+
+TEST_CASE("the CPU says which layer and dtype it has no kernel for") {
+  const std::vector<TensorSpec> inputs = {{.shape = {1, 1, 4, 4}, .dtype = DType::kBf16}};
+  const LayerSpec spec = Layer(Relu{}).Specify({.inputs = inputs}).value();
+  const auto engines = MakeCpuBackend()->Engines(
+      SignatureOf(spec.steps[0], {.layer = Relu{}, .spec = spec, .inputs = inputs}));
+  CHECK(absl::IsUnimplemented(engines.status()));
+  CHECK(engines.status().message() == "the CPU has no kernel for relu forward with bf16 tensors");
+}
+
+std::vector<std::string> EngineIds(Backend& backend, const StepSignature& signature) {
+  const absl::StatusOr<std::vector<Engine>> engines = backend.Engines(signature);
+  REQUIRE(engines.ok());
+  std::vector<std::string> ids;
+  for (const Engine& engine : *engines) ids.push_back(engine.id);
+  return ids;
+}
+
+TEST_CASE("the CPU refuses a step that would overwrite a sum") {
+  const TensorSpec x = {{2, 3, 4, 4}};
+  const LayerSpec spec = Relu{}.Specify({.inputs = {x}}).value();
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  for (const StepSpec& step : spec.steps) {
+    StepSignature signature = SignatureOf(step, {.layer = Relu{}, .spec = spec, .inputs = {x}});
+    CHECK(backend->Engines(signature).ok());
+    signature.operands.back().access = Access::kAccumulate;
+    CHECK(absl::IsUnimplemented(backend->Engines(signature).status()));
+  }
+}
+
+TEST_CASE("convolution lists unique engines, the same ones each time, and refuses others") {
+  const Layer layer = Convolution{.out_channels = 8, .kernel = 3, .padding = 1};
+  const std::vector<TensorSpec> inputs = {{.shape = {2, 8, 8, 8}}};
+  const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  for (const StepSpec& step : spec.steps) {
+    const StepSignature signature =
+        SignatureOf(step, {.layer = layer, .spec = spec, .inputs = inputs});
+    std::vector<std::string> ids = EngineIds(*backend, signature);
+    const std::vector<std::string> again = EngineIds(*backend, signature);
+    CHECK(ids == again);
+    CHECK(ids.size() >= 2);
+    std::sort(ids.begin(), ids.end());
+    CHECK(std::adjacent_find(ids.begin(), ids.end()) == ids.end());
+    CHECK(absl::IsNotFound(backend->MakeKernel(signature, "no such engine").status()));
+    for (const std::string& id : ids) CHECK(backend->MakeKernel(signature, id).ok());
+    CHECK(EngineIds(*MakeCpuBackend(), signature) == again);  // whatever oneDNN has in its caches
+  }
+}
+
+// How many of the listed engines are Winograd's; all of them must stand at the end.
+int64_t CountWinograd(const StepSignature& signature) {
+  const std::vector<Engine> engines = MakeCpuBackend()->Engines(signature).value();
+  const auto is_winograd = [](const Engine& engine) { return engine.notes == "winograd"; };
+  CHECK(std::is_partitioned(engines.begin(), engines.end(), std::not_fn(is_winograd)));
+  return std::count_if(engines.begin(), engines.end(), is_winograd);
+}
+
+TEST_CASE("Winograd is listed last for 3x3 kernels with stride 1, where the CPU has AVX-512") {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  const int64_t expected = (isa & avx512) == avx512 ? 1 : 0;
+  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    const TensorSpec x = {{2, 16, 8, 8}, DType::kFp32, layout};
+    const auto count = [&x](const Convolution& layer, Phase phase) {
+      return CountWinograd(neap::SignatureOf(layer, phase, {x}).value());
+    };
+    for (Phase phase : {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams}) {
+      CAPTURE(std::string(Name(phase)));
+      CHECK(count({.out_channels = 8, .kernel = 3, .padding = 1}, phase) == expected);
+      CHECK(count({.out_channels = 8, .kernel = 3, .stride = 2}, phase) == 0);
+      CHECK(count({.out_channels = 8, .kernel = 5}, phase) == 0);
+    }
+    StepSignature inference =
+        neap::SignatureOf(Convolution{.out_channels = 8, .kernel = 3}, Phase::kForward, {x})
+            .value();
+    inference.mode = Mode::kInference;
+    CHECK(CountWinograd(inference) == expected);
+  }
+}
+
+}  // namespace
+}  // namespace neap::testing

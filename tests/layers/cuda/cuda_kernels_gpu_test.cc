@@ -1,0 +1,340 @@
+// The CUDA kernels against the float64 reference over all cases, in fp32 and tf32, and against
+// themselves at sizes that the reference is too slow for.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "neap/core/base/units.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cpu/cpu_backend.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "tests/gpu_test.h"
+#include "tests/layers/conformance.h"
+#include "tests/layers/divided_cases.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+// |got - want| <= tolerance * max(1, largest |want|). tf32 keeps 10 bits of a factor: 2^-11 of each
+// product at most.
+constexpr double kFp32Tolerance = 2e-5;
+constexpr double kTf32Tolerance = 2e-3;
+// Convolutions at sizes of real networks, whose sums are that much longer.
+constexpr double kRealSizeTolerance = 5e-5;
+
+// Memory for the harness from one allocation, which is reused once all of it has been released.
+class Arena {
+ public:
+  explicit Arena(CudaDevice& device, int64_t size_bytes = kGiB) : device_(device) {
+    absl::StatusOr<Buffer> buffer = device.Allocate(MemoryKind::kDevice, size_bytes);
+    REQUIRE(buffer.ok());
+    buffer_ = *std::move(buffer);
+  }
+  DeviceAccess Access() {
+    return {
+        .allocate = [this](int64_t bytes) { return Take(bytes); },
+        .release =
+            [this](void*) {
+              if (--live_ == 0) used_ = 0;
+            },
+        .copy_in = [this](void* to, const void* from, int64_t bytes) { Copy(to, from, bytes); },
+        .copy_out = [this](void* to, const void* from, int64_t bytes) { Copy(to, from, bytes); }};
+  }
+
+ private:
+  void* Take(int64_t bytes) {
+    void* const at = buffer_.data() + used_;
+    used_ += RoundUp(bytes, 256);
+    REQUIRE(used_ <= buffer_.size_bytes());
+    ++live_;
+    return at;
+  }
+  void Copy(void* to, const void* from, int64_t bytes) {
+    const absl::Status copied = device_.Copy(Stream::kCompute, to, from, bytes);
+    REQUIRE_MESSAGE(copied.ok(), std::string(copied.message()));
+    const absl::Status done = device_.Synchronize();
+    REQUIRE_MESSAGE(done.ok(), std::string(done.message()));
+  }
+
+  CudaDevice& device_;
+  Buffer buffer_;
+  int64_t used_ = 0;
+  int live_ = 0;
+};
+
+LayerCase As(LayerCase layer_case, DType dtype) {
+  for (TensorSpec& input : layer_case.inputs) {
+    if (input.dtype == DType::kFp32) input.dtype = dtype;
+  }
+  layer_case.name += " " + std::string(Name(dtype));
+  return layer_case;
+}
+
+void CheckAllCases(DType dtype, uint32_t seed, size_t most_engines) {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  MESSAGE("seed ", seed);
+  Arena arena(*gpu);
+  const DeviceAccess access = arena.Access();
+  const double tolerance = dtype == DType::kTf32 ? kTf32Tolerance : kFp32Tolerance;
+  for (const LayerCase& layer_case : AllLayerCases(seed)) {
+    const ConformanceOptions options = {
+        .tolerance = tolerance, .most_engines = most_engines, .seed = seed};
+    for (const std::string& failure :
+         ConformanceFailures(gpu->backend(), access, As(layer_case, dtype), options)) {
+      FAIL_CHECK(failure);
+    }
+  }
+}
+
+TEST_CASE("fp32 CUDA kernels agree with the reference in every engine, in place and rerun") {
+  CheckAllCases(DType::kFp32, 1, 128);
+}
+
+TEST_CASE("tf32 CUDA kernels agree with the reference in every engine, in place and rerun") {
+  CheckAllCases(DType::kTf32, 1, 128);
+}
+
+TEST_CASE("CUDA kernels agree with the reference on shapes of a new seed") {
+  CheckAllCases(DType::kFp32, std::random_device{}(), 3);
+}
+
+// Not so: FFTs, which transform two images at once; and engines that choose their tiles, or the
+// parts of a sum, by the size of the whole problem.
+bool TreatsImagesAlike(const Engine& engine) {
+  for (std::string_view by_size : {"eng58_", "eng63_", "cublaslt-1x1"}) {
+    if (engine.id.find(by_size) != std::string::npos) return false;
+  }
+  return engine.notes.find("fft") == std::string::npos;
+}
+
+TEST_CASE("convolutions in micro-batches on a GPU have the undivided bits, and their gradients") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  const DeviceAccess access = arena.Access();
+  for (DType dtype : {DType::kFp32, DType::kTf32}) {
+    const DividedResult result =
+        RunDividedConvolutions(gpu->backend(), access,
+                               {.cases = 60,
+                                .seed = 3,
+                                .dtype = dtype,
+                                .most_engines = 128,
+                                .tolerance = dtype == DType::kTf32 ? kTf32Tolerance : 1e-5,
+                                .treats_images_alike = TreatsImagesAlike});
+    for (const std::string& failure : result.failures) FAIL_CHECK(failure);
+    CHECK(result.writing > 0);
+    CHECK(result.adding > 0);
+  }
+}
+
+struct StepCase {
+  Layer layer;
+  std::vector<Shape> shapes;
+};
+
+// The first deterministic engine, and those that are neap's own in part, which may come later: of a
+// 1x1 convolution, and the first by space to depth.
+std::vector<std::string> EnginesToCompare(Backend& backend, const StepSignature& signature) {
+  const absl::StatusOr<std::vector<Engine>> engines = backend.Engines(signature);
+  REQUIRE(engines.ok());
+  std::vector<std::string> ids;
+  bool has_deep = false;
+  for (const Engine& engine : *engines) {
+    const bool deep = engine.deterministic && engine.id.rfind("s2d", 0) == 0;
+    const bool own = engine.id == "cublaslt-1x1" || (deep && !has_deep);
+    has_deep = has_deep || deep;
+    if (own || (ids.empty() && engine.deterministic)) ids.push_back(engine.id);
+  }
+  REQUIRE(!ids.empty());
+  return ids;
+}
+
+double ToleranceOf(const Layer& layer, DType dtype) {
+  const bool convolves = layer.type() == Convolution::kType;
+  const bool multiplies = convolves || layer.type() == FullyConnected::kType;
+  if (multiplies && dtype == DType::kTf32) return kTf32Tolerance;
+  return convolves ? kRealSizeTolerance : kFp32Tolerance;
+}
+
+// Every step on both devices with the same values, sizes at which blocks, splits and vectors are
+// all in use.
+void CompareWithCpu(CudaDevice& gpu, const StepCase& c, DType dtype, Layout layout) {
+  const double tolerance = ToleranceOf(c.layer, dtype);
+  LayerCase layer_case = {.name = std::string(c.layer.type()), .layer = c.layer};
+  for (const Shape& shape : c.shapes) layer_case.inputs.push_back({shape, dtype, layout});
+  CAPTURE(layer_case.name);
+  CAPTURE(layer_case.inputs[0].ToString());
+  const absl::StatusOr<LayerSpec> spec = c.layer.Specify({.inputs = layer_case.inputs});
+  REQUIRE(spec.ok());
+  const std::unique_ptr<Backend> cpu = MakeCpuBackend();
+  Arena arena(gpu);
+  Values values = RandomValues(layer_case, *spec, 5);
+  for (const StepSpec& step : spec->steps) {
+    const StepSignature signature =
+        SignatureOf(step, {.layer = c.layer, .spec = *spec, .inputs = layer_case.inputs});
+    const absl::StatusOr<Values> want = RunStep(*cpu, HostAccess(), signature, values);
+    REQUIRE(want.ok());
+    for (const std::string& engine : EnginesToCompare(gpu.backend(), signature)) {
+      CAPTURE(engine);
+      const auto run = [&] {
+        return RunStep(gpu.backend(), arena.Access(), signature, values, {.engine = engine});
+      };
+      const absl::StatusOr<Values> got = run(), again = run();
+      REQUIRE_MESSAGE(got.ok(), std::string(got.status().message()));
+      REQUIRE(again.ok());
+      CHECK(*got == *again);
+      for (const auto& [operand, vector] : *want) {
+        const std::string difference = Difference(got->at(operand), vector, tolerance);
+        CHECK_MESSAGE(difference.empty(), std::string(Name(step.phase)), " ", ToString(operand),
+                      ": ", difference);
+      }
+    }
+    for (const auto& [operand, vector] : *want) values[operand] = vector;
+  }
+}
+
+TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  const std::vector<StepCase> cases = {
+      {BatchNorm{}, {{16, 64, 56, 56}}},
+      {BatchNorm{}, {{32, 512, 7, 7}}},
+      {Relu{}, {{16, 64, 56, 56}}},
+      {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
+      {GlobalAveragePool{}, {{32, 2048, 7, 7}}},
+      {FullyConnected{.out_features = 1000}, {{64, 2048, 1, 1}}},
+      {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 64, 28, 28}}},
+      {Convolution{.out_channels = 64, .kernel = 7, .stride = 2, .padding = 3, .bias = false},
+       {{4, 3, 112, 112}}},
+      {Convolution{.out_channels = 64, .kernel = 11, .stride = 4, .padding = 2},
+       {{4, 3, 224, 224}}},
+      {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 3, 56, 56}}}};
+  for (const StepCase& c : cases) {
+    for (DType dtype : {DType::kFp32, DType::kTf32}) {
+      for (Layout layout : {Layout::kNchw, Layout::kNhwc}) CompareWithCpu(*gpu, c, dtype, layout);
+    }
+  }
+}
+
+// Images enough that the weight's gradient is a sum of several products; with 33 of them and an odd
+// number of channels and pixels, the later ones begin at odd addresses.
+TEST_CASE("1x1 convolutions of many images agree with the CPU's") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  const std::vector<StepCase> cases = {
+      {Convolution{.out_channels = 2048, .kernel = 1, .bias = false}, {{128, 512, 7, 7}}},
+      {Convolution{.out_channels = 513, .kernel = 1, .bias = false}, {{33, 513, 13, 13}}},
+      {Convolution{.out_channels = 512, .kernel = 1, .stride = 2, .bias = false},
+       {{32, 256, 28, 28}}}};
+  for (const StepCase& c : cases) {
+    for (DType dtype : {DType::kFp32, DType::kTf32}) {
+      for (Layout layout : {Layout::kNchw, Layout::kNhwc}) CompareWithCpu(*gpu, c, dtype, layout);
+    }
+  }
+}
+
+TEST_CASE("batch-norm keeps the variance of numbers far from zero") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    const TensorSpec x = {{8, 4, 16, 16}, DType::kFp32, layout};
+    const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
+    const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
+    Values values = RandomValues(layer_case, spec, 3);
+    for (double& value : values[X()]) value = static_cast<float>(1000 + 0.01 * value);
+    const StepSignature signature = SignatureOf(
+        spec.steps[0], {.layer = BatchNorm{.epsilon = 1e-12F}, .spec = spec, .inputs = {x}});
+    const Values want = RunStep(*MakeCpuBackend(), HostAccess(), signature, values).value();
+    const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
+    const std::string difference = Difference(got.at(Saved(1)), want.at(Saved(1)), 1e-3);
+    CHECK_MESSAGE(difference.empty(), difference);
+  }
+}
+
+TEST_CASE("batch-norm keeps the variance when the first number is an outlier") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    const TensorSpec x = {{64, 8, 64, 64}, DType::kFp32, layout};
+    const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
+    const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
+    Values values = RandomValues(layer_case, spec, 4);
+    const size_t pixels = 64 * 64;
+    for (size_t c = 0; c < 8; ++c) values[X()][c * pixels] = c % 2 == 0 ? 1000 : -3e4;
+    const StepSignature signature =
+        SignatureOf(spec.steps[0], {.layer = BatchNorm{}, .spec = spec, .inputs = {x}});
+    const Values want = RunStep(*MakeCpuBackend(), HostAccess(), signature, values).value();
+    const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
+    for (size_t c = 0; c < 8; ++c) {
+      CAPTURE(c);
+      CHECK(got.at(Saved(0))[c] == doctest::Approx(want.at(Saved(0))[c]).epsilon(1e-5));
+      CHECK(got.at(Saved(1))[c] == doctest::Approx(want.at(Saved(1))[c]).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("batch-norm of a NaN has NaN statistics") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  const TensorSpec x = {{2, 2, 8, 8}};
+  const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
+  const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
+  Values values = RandomValues(layer_case, spec, 4);
+  values[X()][5] = std::nan("");
+  const StepSignature signature =
+      SignatureOf(spec.steps[0], {.layer = BatchNorm{}, .spec = spec, .inputs = {x}});
+  const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
+  for (int k : {0, 1}) {
+    CHECK(std::isnan(got.at(Saved(k))[0]));
+    CHECK(!std::isnan(got.at(Saved(k))[1]));
+  }
+}
+
+TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  const std::vector<TensorSpec> inputs = {{.shape = {2, 3, 1, 1}},
+                                          {.shape = {2}, .dtype = DType::kInt32}};
+  const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
+  const StepSignature signature =
+      SignatureOf(spec.steps[0], {.layer = SoftmaxCrossEntropy{}, .spec = spec, .inputs = inputs});
+  for (double label : {-1.0, 3.0}) {
+    const absl::StatusOr<Values> y = RunStep(gpu->backend(), arena.Access(), signature,
+                                             {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {2, label}}});
+    REQUIRE(y.ok());
+    CHECK(std::isnan(y->at(State(0))[0]));
+    CHECK(y->at(State(0))[1] == 1);
+  }
+}
+
+TEST_CASE("beside a NaN no class is the largest on the GPU either") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  const std::vector<TensorSpec> inputs = {{.shape = {3, 3, 1, 1}},
+                                          {.shape = {3}, .dtype = DType::kInt32}};
+  const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
+  const StepSignature signature =
+      SignatureOf(spec.steps[0], {.layer = SoftmaxCrossEntropy{}, .spec = spec, .inputs = inputs});
+  const double nan = std::nan("");
+  const absl::StatusOr<Values> y =
+      RunStep(gpu->backend(), arena.Access(), signature,
+              {{X(0), {nan, 2, 3, 1, 2, nan, 1, 2, 3}}, {X(1), {2, 1, 2}}});
+  REQUIRE(y.ok());
+  CHECK(y->at(State(0))[1] == 1);
+}
+
+}  // namespace
+}  // namespace neap::testing

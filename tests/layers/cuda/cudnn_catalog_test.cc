@@ -1,0 +1,223 @@
+// Planning for a GPU that is not here: needs cuDNN, but neither a GPU nor a driver.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "neap/core/base/units.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/step_signature.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/pooling.h"
+#include "tests/gpu_test.h"
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+namespace {
+
+// Null in a build without CUDA, with a message.
+std::unique_ptr<EngineCatalog> CatalogOrSkip() {
+  const absl::StatusOr<std::string> h200 = CudnnDeviceProperties("h200");
+  if (absl::IsUnimplemented(h200.status())) {
+    MESSAGE("SKIPPED: ", std::string(h200.status().message()));
+    ++SkippedCases();
+    return nullptr;
+  }
+  REQUIRE(h200.ok());
+  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*h200);
+  REQUIRE_MESSAGE(catalog.ok(), std::string(catalog.status().message()));
+  return *std::move(catalog);
+}
+
+std::vector<StepSignature> Signatures(const Layer& layer, const TensorSpec& x) {
+  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+  std::vector<StepSignature> signatures;
+  for (const StepSpec& step : spec.steps) {
+    signatures.push_back(SignatureOf(step, {.layer = layer, .spec = spec, .inputs = {x}}));
+  }
+  return signatures;
+}
+
+TEST_CASE("engines of a ResNet-50 convolution on an H200 are listed without one") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer conv =
+      Convolution{.out_channels = 128, .kernel = 3, .stride = 2, .padding = 1, .bias = false};
+  for (DType dtype : {DType::kFp32, DType::kTf32}) {
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (const StepSignature& signature : Signatures(conv, {{128, 128, 56, 56}, dtype, layout})) {
+        const absl::StatusOr<std::vector<Engine>> engines = catalog->Engines(signature);
+        REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
+        CHECK(engines->size() >= 3);
+        std::set<std::string> ids;
+        bool deterministic = false;
+        for (const Engine& engine : *engines) {
+          CHECK(ids.insert(engine.id).second);
+          CHECK(engine.id.rfind("eng", 0) == 0);
+          CHECK(engine.workspace_bytes >= 0);
+          deterministic = deterministic || engine.deterministic;
+        }
+        CHECK(deterministic);
+      }
+    }
+  }
+}
+
+TEST_CASE("tf32 has engines that fp32 leaves out") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer conv = Convolution{.out_channels = 64, .kernel = 1};
+  const auto count = [&](DType dtype) {
+    return catalog->Engines(Signatures(conv, {{64, 64, 56, 56}, dtype, Layout::kNhwc})[0])
+        .value()
+        .size();
+  };
+  CHECK(count(DType::kTf32) > count(DType::kFp32));
+}
+
+TEST_CASE("weight gradients of AlexNet's third convolution have engines that add") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer conv3 = Convolution{.out_channels = 384, .kernel = 3, .padding = 1};
+  for (DType dtype : {DType::kFp32, DType::kTf32}) {
+    const TensorSpec x = {{128, 192, 13, 13}, dtype, Layout::kNchw};
+    const StepSignature step = SignatureOf(conv3, Phase::kBackwardParams, {x}).value();
+    const absl::StatusOr<std::vector<Engine>> adding = AddingEngines(step, *catalog);
+    REQUIRE_MESSAGE(adding.ok(), std::string(adding.status().message()));
+    CHECK(!adding->empty());
+  }
+}
+
+TEST_CASE("gradients of an fp32 1x1 convolution are matrix products by recommendation") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const auto first = [&](const Convolution& layer, DType dtype, Layout layout) {
+    const TensorSpec x = {{16, 64, 28, 28}, dtype, layout};
+    return catalog->Engines(Signatures(layer, x)[1]).value().front().id;
+  };
+  const Convolution pointwise = {.out_channels = 64, .kernel = 1};
+  CHECK(first(pointwise, DType::kFp32, Layout::kNchw) == "cublaslt-1x1");
+  CHECK(first(pointwise, DType::kFp32, Layout::kNhwc) != "cublaslt-1x1");
+  CHECK(first(pointwise, DType::kTf32, Layout::kNchw) != "cublaslt-1x1");
+  const Convolution grouped = {.out_channels = 64, .kernel = 1, .groups = 2};
+  CHECK(first(grouped, DType::kFp32, Layout::kNchw) != "cublaslt-1x1");
+}
+
+TEST_CASE("a first layer has engines by space to depth besides") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  struct Expected {
+    Convolution layer;
+    std::string prefix;
+    int64_t x_bytes, weight_bytes;  // rearranged
+  };
+  const auto filters = [](int64_t kernel, int64_t stride, int64_t padding) {
+    return Convolution{
+        .out_channels = 64, .kernel = kernel, .stride = stride, .padding = padding, .bias = false};
+  };
+  for (const auto& [layer, prefix, x_bytes, weight_bytes] :
+       {Expected{filters(11, 4, 2), "s2d4x4+eng", 8 * 48 * 57 * 57 * 4, 64 * 48 * 3 * 3 * 4},
+        Expected{filters(7, 2, 3), "s2d2x2+eng", 8 * 12 * 115 * 115 * 4, 64 * 12 * 4 * 4 * 4},
+        Expected{filters(3, 2, 0), "s2d2x2+eng", 8 * 12 * 112 * 112 * 4, 64 * 12 * 2 * 2 * 4}}) {
+    const bool few_zeros = layer.kernel.h > 3;
+    CAPTURE(prefix);
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      const std::vector<StepSignature> steps =
+          Signatures(layer, {{8, 3, 224, 224}, DType::kTf32, layout});
+      for (const StepSignature& step : steps) {
+        const std::vector<Engine> engines = catalog->Engines(step).value();
+        const bool is_first = engines.front().id.rfind("s2d", 0) == 0;
+        CHECK(is_first ==
+              (few_zeros && layout == Layout::kNhwc && step.phase != Phase::kBackwardData));
+        int64_t least_bytes = kGiB;
+        for (const Engine& engine : engines) {
+          if (engine.id.rfind(prefix, 0) != 0) continue;
+          least_bytes = std::min(least_bytes, engine.workspace_bytes);
+          CHECK(engine.notes.rfind("space-to-depth", 0) == 0);
+        }
+        if (step.phase == Phase::kBackwardData) {
+          CHECK(least_bytes == kGiB);
+        } else {
+          CHECK(least_bytes >= RoundUp(x_bytes, 256) + weight_bytes);
+          CHECK(least_bytes <= RoundUp(x_bytes, 256) + weight_bytes + 256);
+        }
+      }
+    }
+  }
+  const Convolution padded = filters(3, 1, 1), sparse = filters(1, 2, 0),
+                    strided = filters(3, 2, 1);
+  for (const auto& [layer, channels] : {std::pair(padded, 3), std::pair(sparse, 3),
+                                        std::pair(strided, 64), std::pair(strided, 4)}) {
+    for (const StepSignature& step : Signatures(layer, {{8, channels, 28, 28}})) {
+      const std::vector<Engine> engines = catalog->Engines(step).value();
+      for (const Engine& engine : engines) CHECK(engine.id.rfind("s2d", 0) != 0);
+    }
+  }
+}
+
+TEST_CASE("engines of layers that are not convolutions need no GPU either") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const std::vector<Engine> relu = catalog->Engines(Signatures(Relu{}, {{8, 8, 8, 8}})[0]).value();
+  REQUIRE(relu.size() == 1);
+  CHECK(relu[0].id == "neap");
+  CHECK(relu[0].workspace_bytes == 0);
+  const std::vector<Engine> large =
+      catalog->Engines(Signatures(FullyConnected{.out_features = 4096}, {{256, 256, 6, 6}})[0])
+          .value();
+  CHECK(large.size() == 2);
+  CHECK(large.front().workspace_bytes > large.back().workspace_bytes);
+}
+
+TEST_CASE("steps that would overwrite a sum are refused for CUDA too") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  StepSignature forward = Signatures(Relu{}, {{8, 8, 8, 8}})[0];
+  forward.operands.back().access = Access::kAccumulate;
+  CHECK(absl::IsUnimplemented(catalog->Engines(forward).status()));
+}
+
+TEST_CASE("shapes that a kernel cannot count are refused when its engines are listed") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const TensorSpec many = {{int64_t{1} << 20, 2, 64, 64}};  // 2^32 per channel
+  const TensorSpec fewer = {{int64_t{1} << 18, 2, 64, 64}};
+  for (const Layer& layer : {Layer(BatchNorm{}), Layer(LocalResponseNorm{})}) {
+    const std::vector<StepSignature> too_many = Signatures(layer, many);
+    const std::vector<StepSignature> some = Signatures(layer, fewer);
+    for (const StepSignature& signature : too_many)
+      CHECK(absl::IsUnimplemented(catalog->Engines(signature).status()));
+    for (const StepSignature& signature : some) CHECK(catalog->Engines(signature).ok());
+  }
+  CHECK(catalog->Engines(Signatures(Relu{}, many)[0]).ok());
+  const TensorSpec plane = {{1, 1, 65536, 65536}};
+  CHECK(
+      absl::IsUnimplemented(catalog->Engines(Signatures(GlobalAveragePool{}, plane)[0]).status()));
+}
+
+TEST_CASE("a convolution without an engine is unimplemented, and none adds to its gradients") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer large = Convolution{.out_channels = 8, .kernel = 200, .padding = 100, .bias = false};
+  const TensorSpec x = {{1, 65536, 512, 512}};
+  const StepSignature step = SignatureOf(large, Phase::kBackwardParams, {x}).value();
+  CHECK(absl::IsUnimplemented(catalog->Engines(step).status()));
+  const absl::StatusOr<std::vector<Engine>> adding = AddingEngines(step, *catalog);
+  REQUIRE_MESSAGE(adding.ok(), std::string(adding.status().message()));
+  CHECK(adding->empty());
+}
+
+TEST_CASE("a description that cuDNN does not understand is refused") {
+  if (!CatalogOrSkip()) return;
+  CHECK(absl::IsInvalidArgument(MakeCudnnCatalog("{}").status()));
+  CHECK(absl::IsInvalidArgument(MakeCudnnCatalog("not json").status()));
+  CHECK(absl::IsNotFound(CudnnDeviceProperties("h201").status()));
+}
+
+}  // namespace
+}  // namespace neap::testing

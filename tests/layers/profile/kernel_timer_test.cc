@@ -1,0 +1,92 @@
+#include "neap/layers/profile/kernel_timer.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "tests/layers/profile/scripted_device.h"
+
+namespace neap {
+namespace {
+
+// By at least 7 samples, of a kernel whose runs take `run_us`, the warm-up first and the last again
+// and again.
+absl::StatusOr<KernelTime> TimeOf(std::vector<double> run_us, double hopeless_seconds = 1) {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  ScriptedDevice device(*cpu, {{{.id = "engine"}, std::move(run_us)}});
+  const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), "engine").value();
+  return KernelTimer(device, 7).Time(*kernel, {}, hopeless_seconds);
+}
+
+TEST_CASE("a kernel's time is the median of samples, and the warm-up is none of them") {
+  const KernelTime time = TimeOf({50e3, 1000}).value();
+  CHECK(time.median_seconds == doctest::Approx(1e-3));
+  CHECK(time.spread == 0);
+  CHECK(time.samples == 7);
+}
+
+TEST_CASE("a short kernel runs so often that a sample takes 400 us") {
+  // Warm-up and a first run, then samples of 40 runs, every second of which takes three times as
+  // long.
+  std::vector<double> run_us = {10, 10};
+  for (int i = 0; i < 8 * 40; ++i) run_us.push_back(i % 2 == 0 ? 5 : 15);
+  const KernelTime time = TimeOf(run_us).value();
+  CHECK(time.median_seconds == doctest::Approx(10e-6));
+  CHECK(time.spread < 1e-9);
+  CHECK(time.samples == 7);
+}
+
+TEST_CASE("one long wait at first changes nothing") {
+  CHECK(TimeOf({100, 12e3, 100}).value().median_seconds == doctest::Approx(100e-6));
+  CHECK(TimeOf({2e3, 12e3, 2e3}).value().median_seconds == doctest::Approx(2e-3));
+}
+
+TEST_CASE("samples that disagree are followed by more, up to three times as many") {
+  // After the warm-up samples of 1, 2, 1, 1, ... runs.
+  const KernelTime settled = TimeOf({1000, 1000, 1500, 1500, 1000, 1500, 1000, 1500, 1000}).value();
+  CHECK(settled.median_seconds == doctest::Approx(1e-3));
+  CHECK(settled.spread <= 0.02);
+  CHECK(settled.samples > 7);
+  CHECK(settled.samples < 21);
+  std::vector<double> never = {1000, 1000, 1500, 1500};
+  for (int i = 0; i < 30; ++i) never.push_back(i % 2 == 0 ? 1000 : 1500);
+  const KernelTime unsettled = TimeOf(never).value();
+  CHECK(unsettled.samples == 21);
+  CHECK(unsettled.median_seconds == doctest::Approx(1e-3));  // of 11 short, 10 long ones
+  CHECK(unsettled.spread == doctest::Approx(0.5));
+}
+
+TEST_CASE("two hopeless samples are enough, and one of them is not") {
+  CHECK(TimeOf({9000}, 9e-3).value().samples == 1);
+  CHECK(TimeOf({9000, 12000, 9000}, 9e-3).value().median_seconds == doctest::Approx(9e-3));
+  CHECK(TimeOf({9000}, 9e-3).value().median_seconds == doctest::Approx(9e-3));
+  CHECK(TimeOf({9000, 9000, 1000}, 9e-3).value().samples >= 7);
+}
+
+TEST_CASE("a warm-up longer than any library's start is enough of a hopeless kernel") {
+  CHECK(TimeOf({6e6, 6e6, 1000}, 1).value().samples == 1);
+  CHECK(TimeOf({6e6, 1000}, 1).value().samples >= 7);  // it was the start of a library
+  CHECK(TimeOf({6e6, 1000}, 7).value().samples >= 7);  // not hopeless
+}
+
+TEST_CASE("timing can be stopped between two samples") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  ScriptedDevice device(*cpu, {{{.id = "engine"}, {1000}}});
+  const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), "engine").value();
+  int left = 3;
+  const auto time = KernelTimer(device, 7).Time(*kernel, {}, 1, [&] { return left-- > 0; });
+  CHECK(absl::IsCancelled(time.status()));
+  CHECK(left == -1);
+}
+
+TEST_CASE("a kernel that fails has no time") {
+  CHECK(TimeOf({-1}).status().code() == absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace neap

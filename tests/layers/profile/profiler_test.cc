@@ -1,0 +1,324 @@
+#include "neap/layers/profile/profiler.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "neap/core/run/session.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/signature_text.h"
+#include "neap/core/step/step_signature.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/profile/profile_steps.h"
+#include "neap/layers/profile/profiled_timings.h"
+#include "tests/layers/profile/scripted_device.h"
+#include "tests/scratch_directory.h"
+
+namespace neap {
+namespace {
+
+Graph SmallNet() {
+  Graph net({.name = "small", .batch = 4});
+  std::string x = net.Input({4, 8, 8});
+  x = net.Add("conv", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
+  x = net.Add("relu", Relu{}, {x});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}));
+  return net;
+}
+
+struct Bench {
+  std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  Program program = BuildProgram(SmallNet(), {}).value();
+  ScratchDirectory directory;
+
+  ProfileDatabase Database() {
+    return ProfileDatabase::Open(directory.File("profile.db"),
+                                 {device->description().name, device->backend().Versions()})
+        .value();
+  }
+};
+
+TEST_CASE("every engine of every step has a time, convolutions on parts of the batch too") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  Profiler profiler =
+      Profiler::Create(KernelsOf(bench.program), {.samples = 3}, *bench.device, database).value();
+  while (profiler.done() < profiler.total()) REQUIRE(profiler.MeasureNext().ok());
+  CHECK(profiler.known() == 0);
+  CHECK(profiler.measured() > profiler.total());
+  for (const Step& step : bench.program.steps) {
+    const StepSignature signature = bench.program.Signature(step);
+    CAPTURE(bench.program.StepName(step));
+    std::map<int64_t, size_t> engines;  // by batch
+    const std::vector<Measurement> rows = database.Measurements(SignatureText(signature)).value();
+    for (const Measurement& row : rows) {
+      CHECK(!row.failed());
+      CHECK(row.median_seconds > 0);
+      ++engines[row.batch];
+    }
+    const int64_t batch = BatchOf(signature);
+    CHECK(engines[batch] == bench.device->backend().Engines(signature)->size());
+    const bool in_parts = signature.layer.type() == "convolution" && step.phase != Phase::kUpdate;
+    CHECK(engines.size() == (in_parts ? 3 : 1));  // 1, 2 and 4 images
+  }
+}
+
+// Whose streams can be made to have failed.
+class LosableDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  bool lost = false;
+  absl::Status Synchronize() override {
+    return lost ? absl::InternalError("the device is lost") : ForwardingDevice::Synchronize();
+  }
+};
+
+TEST_CASE("a configuration that does not run is told from a device that is lost") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  LosableDevice device(*bench.device);
+  const std::vector<StepSignature> steps = KernelsOf(bench.program);
+  Profiler profiler = Profiler::Create(steps, {.samples = 1}, device, database).value();
+  const auto step = std::find_if(steps.begin(), steps.end(), IsDivisible);
+  REQUIRE(step != steps.end());
+  const Engine engine = device.backend().Engines(*step).value().front();
+  const Configuration runs = {.parts = {{engine.id, BatchOf(*step)}},
+                              .workspace_bytes = engine.workspace_bytes};
+  const Configuration unknown = {.parts = {{"no such engine", BatchOf(*step)}}};
+  const Configuration too_large = {.parts = runs.parts, .workspace_bytes = int64_t{1} << 50};
+  CHECK(profiler.MedianSeconds(*step, runs).value() > 0);
+  const absl::Status failed = profiler.MedianSeconds(*step, unknown).status();
+  CHECK(absl::IsAborted(failed));
+  CHECK(failed.message().find("'no such engine'") != std::string::npos);
+  CHECK(absl::IsAborted(profiler.MedianSeconds(*step, too_large).status()));
+  CHECK(profiler.MedianSeconds(*step, runs).ok());
+  device.lost = true;
+  CHECK(profiler.MedianSeconds(*step, unknown).status() ==
+        absl::InternalError("the device is lost"));
+}
+
+TEST_CASE("a profile that was stopped goes on where it was") {
+  Bench bench;
+  int64_t measured = 0;
+  {
+    ProfileDatabase database = bench.Database();
+    Profiler profiler =
+        Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database).value();
+    for (int i = 0; i < 3; ++i) REQUIRE(profiler.MeasureNext().ok());
+    measured = profiler.measured();
+    CHECK(measured > 0);
+  }
+  ProfileDatabase database = bench.Database();
+  Profiler again =
+      Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database).value();
+  for (int i = 0; i < 3; ++i) REQUIRE(again.MeasureNext().ok());
+  CHECK(again.measured() == 0);
+  CHECK(again.known() == measured);
+}
+
+TEST_CASE("between two engines of a step it can be stopped, and keeps those before") {
+  Bench bench;
+  const auto open = [&](ProfileDatabase& database) {
+    return Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database)
+        .value();
+  };
+  ProfileDatabase database = bench.Database();
+  Profiler stopped = open(database);
+  while (stopped.MeasureNext([&] { return stopped.measured() < 2; }).ok()) {
+  }
+  CHECK(stopped.measured() == 2);
+  const int64_t done = stopped.done();
+  CHECK(absl::IsCancelled(stopped.MeasureNext([] { return false; })));
+  CHECK(stopped.done() == done);
+  Profiler again = open(database);
+  while (again.done() <= done) REQUIRE(again.MeasureNext().ok());
+  CHECK(again.known() == 2);
+  CHECK(again.measured() > 0);
+}
+
+// A step of a convolution of 6 images.
+StepSignature SixImages(Phase phase = Phase::kForward) {
+  return SignatureOf(Convolution{.out_channels = 4, .kernel = 8}, phase, {{{6, 4, 8, 8}}}).value();
+}
+
+// Profiles it, and returns its measurements, or those of its parts of `batch`, by engine.
+std::map<std::string, Measurement> Profiled(ScriptedDevice& device, ProfileDatabase& database,
+                                            const ProfileOptions& options, int64_t batch) {
+  Profiler profiler = Profiler::Create({SixImages()}, options, device, database).value();
+  while (profiler.done() < profiler.total() && profiler.MeasureNext().ok()) {
+  }
+  std::map<std::string, Measurement> rows;
+  const auto found = database.Measurements(SignatureText(SixImages()), batch);
+  for (const Measurement& row : *found) rows[row.engine.id] = row;
+  return rows;
+}
+
+TEST_CASE("parts of odd sizes are measured by engines that come near the fastest around them") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(*bench.device, {{{.id = "fast"}, {1000}},
+                                        {{.id = "near"}, {1100}},
+                                        {{.id = "far"}, {1200}},
+                                        {{.id = "small"}, {5000}},
+                                        {{.id = "large", .workspace_bytes = 8}, {900}}});
+  const ProfileOptions options = {.divisions = DivisionPolicy::kAll, .samples = 1};
+  CHECK(Profiled(device, database, options, 4).size() == 5);
+  CHECK(Profiled(device, database, options, 6).size() == 5);  // the whole
+  const auto part = Profiled(device, database, options, 3);
+  CHECK(part.size() == 3);
+  for (const char* engine : {"fast", "near", "large"}) CHECK(part.contains(engine));
+  // As a whole, 3 images are measured by all.
+  Profiler whole = Profiler::Create({WithBatch(SixImages(), 3)},
+                                    {.divisions = DivisionPolicy::kUndivided}, device, database)
+                       .value();
+  REQUIRE(whole.MeasureNext().ok());
+  CHECK(whole.measured() == 2);
+  CHECK(whole.known() == 3);
+}
+
+TEST_CASE("one slow sample condemns no engine, two do") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  // The warm-up comes first.
+  ScriptedDevice device(*bench.device, {{{.id = "fast"}, {1000}},
+                                        {{.id = "disturbed"}, {1000, 90000, 1010}},
+                                        {{.id = "slow"}, {90000}}});
+  auto rows = Profiled(device, database, {.divisions = DivisionPolicy::kUndivided}, 6);
+  CHECK(rows.at("fast").repeats >= 7);
+  CHECK(rows.at("disturbed").median_seconds == doctest::Approx(1.01e-3));
+  CHECK(rows.at("disturbed").repeats >= 7);
+  CHECK(rows.at("slow").repeats == 1);
+  CHECK(rows.at("slow").median_seconds == doctest::Approx(90e-3));
+}
+
+TEST_CASE("what was measured on a busy machine can be measured again") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ProfileOptions options = {.divisions = DivisionPolicy::kUndivided};
+  ScriptedDevice busy(*bench.device, {{{.id = "a"}, {9000}}, {{.id = "b"}, {90000}}});
+  REQUIRE(Profiled(busy, database, options, 6).at("b").repeats == 1);  // hopeless
+  ScriptedDevice quiet(*bench.device, {{{.id = "a"}, {1200}}, {{.id = "b"}, {1000}}});
+  CHECK(Profiled(quiet, database, options, 6).at("a").median_seconds == doctest::Approx(9e-3));
+  options.again = true;
+  const auto rows = Profiled(quiet, database, options, 6);
+  CHECK(rows.at("a").median_seconds == doctest::Approx(1.2e-3));
+  CHECK(rows.at("b").median_seconds == doctest::Approx(1e-3));
+  CHECK(rows.at("b").repeats >= 7);
+  // What ran and does so no more.
+  ScriptedDevice failing(*bench.device, {{{.id = "a"}, {-1}}, {{.id = "b"}, {1000}}});
+  CHECK(Profiled(failing, database, options, 6).at("a").failed());
+}
+
+TEST_CASE("a last resort has a time, but not at any price") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(*bench.device, {{{.id = "large", .workspace_bytes = 8}, {1000}},
+                                        {{.id = "small"}, {5000}},
+                                        {{.id = "last resort"}, {20000}},
+                                        {{.id = "for ever"}, {6e6}}});
+  const auto rows = Profiled(device, database, {.divisions = DivisionPolicy::kUndivided}, 6);
+  CHECK(rows.at("small").repeats >= 7);
+  CHECK(rows.at("last resort").repeats == 1);
+  CHECK(rows.at("last resort").median_seconds == doctest::Approx(20e-3));
+  CHECK(rows.at("for ever").repeats == 1);
+}
+
+TEST_CASE("an engine that may give other bits stands in no deterministic one's way") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(*bench.device,
+                        {{{.id = "any bits", .deterministic = false}, {1000}},
+                         {{.id = "same bits"}, {5000}},
+                         {{.id = "slow, any bits", .deterministic = false}, {5000}}});
+  const ProfileOptions options = {.divisions = DivisionPolicy::kAll};
+  auto whole = Profiled(device, database, options, 6);
+  CHECK(whole.at("same bits").repeats >= 7);
+  CHECK(whole.at("slow, any bits").repeats == 1);
+  const auto part = Profiled(device, database, options, 3);
+  CHECK(part.contains("same bits"));
+  CHECK_FALSE(part.contains("slow, any bits"));
+}
+
+TEST_CASE("as adding to gradients, parts are measured by engines that are near the fastest") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(
+      *bench.device, {{{.id = "fast"}, {1000}}, {{.id = "near"}, {1100}}, {{.id = "far"}, {1200}}});
+  const StepSignature step = SixImages(Phase::kBackwardParams);
+  const std::string adding = SignatureText(AddingSignature(step));
+  const std::string addition = SignatureText(AdditionSignature({{4, 4, 8, 8}}));
+  const auto engines_of = [&](const std::string& operation) {
+    std::map<int64_t, std::vector<std::string>> engines;  // by batch
+    const auto found = database.Measurements(operation);
+    for (const Measurement& row : *found) engines[row.batch].push_back(row.engine.id);
+    return engines;
+  };
+  const auto profile = [&] {
+    Profiler profiler = Profiler::Create({step}, {.samples = 1}, device, database).value();
+    while (profiler.done() < profiler.total()) REQUIRE(profiler.MeasureNext().ok());
+  };
+  profile();
+  CHECK(engines_of(adding).empty());
+  CHECK(engines_of(addition).size() == 1);
+  device.adds = true;
+  profile();
+  const std::vector<std::string> near = {"fast", "near"};
+  CHECK(engines_of(adding) ==
+        std::map<int64_t, std::vector<std::string>>{{1, near}, {2, near}, {4, near}});
+}
+
+TEST_CASE("the engine that the device is lost with is left out from then on, unless asked for") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  const ProfileOptions once = {.divisions = DivisionPolicy::kUndivided};
+  const Engine harmless = {.id = "harmless"}, harmful = {.id = "harmful"};
+  ScriptedDevice lost(*bench.device, {{harmful, {-1}}, {harmless, {1000}}});
+  const auto first = Profiled(lost, database, once, 6);
+  REQUIRE(first.size() == 1);
+  CHECK(first.at("harmful").failure == "an illegal address");
+  ScriptedDevice next(*bench.device, {{harmful, {1000}}, {harmless, {1000}}});
+  const auto second = Profiled(next, database, once, 6);
+  CHECK(second.at("harmful").failed());
+  CHECK(second.at("harmless").repeats >= 7);
+  const auto third =
+      Profiled(next, database, {.divisions = DivisionPolicy::kUndivided, .retry_failed = true}, 6);
+  CHECK_FALSE(third.at("harmful").failed());
+}
+
+TEST_CASE("a session plans with the times that were measured, and says so") {
+  Bench bench;
+  auto timings = [&] {
+    ProfileDatabase database = bench.Database();
+    Profiler profiler =
+        Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database).value();
+    while (profiler.done() < profiler.total()) REQUIRE(profiler.MeasureNext().ok());
+    return std::make_shared<ProfiledTimings>(std::move(database));
+  }();
+  const absl::StatusOr<Session> measured =
+      Session::Create(SmallNet(), *bench.device, {.kernels = {.timings = timings}});
+  REQUIRE(measured.ok());
+  CHECK(measured->planning().measured_runs == static_cast<int64_t>(bench.program.steps.size()));
+  CHECK(measured->predicted().total_us / 1e3 == doctest::Approx(measured->plan().predicted_ms));
+  const absl::StatusOr<Session> plain = Session::Create(SmallNet(), *bench.device, {});
+  CHECK(plain->planning().measured_runs == 0);
+  CHECK(plain->plan().predicted_ms != measured->plan().predicted_ms);
+}
+
+TEST_CASE("a device too small for the largest step says so") {
+  Bench bench;
+  Graph net({.name = "large", .batch = 1 << 20});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 2}, {net.Input({512, 64, 64})}));
+  const Program large = BuildProgram(net, {}).value();
+  ProfileDatabase database = bench.Database();
+  CHECK(Profiler::Create(KernelsOf(large), {}, *bench.device, database).status().code() ==
+        absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace neap

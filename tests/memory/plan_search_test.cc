@@ -1,0 +1,107 @@
+#include "neap/memory/plan_search.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "neap/core/device/device_description.h"
+#include "neap/core/verifier/verifier.h"
+#include "neap/layers/catalog/default_catalog.h"
+#include "neap/memory/planner.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+DeviceDescription H200() { return DescribedDevice("h200").value(); }
+
+TEST_CASE("a policy acts on need if tensors may leave at will, and on nothing else") {
+  for (const Policy& policy : Policies()) {
+    CAPTURE(std::string(policy.name));
+    CHECK(policy.needs_based() == (policy.name == "tensor-cache" || policy.name == "superneurons"));
+  }
+}
+
+TEST_CASE("random networks with room for all: acting on need does what liveness does, no more") {
+  DefaultCatalog catalog;
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    CAPTURE(seed);
+    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Plan liveness = MakePlan(program, {}, H200(), catalog)->plan;
+    const int64_t natural = liveness.peak_bytes;
+    for (const int64_t budget : {natural, natural + kBlockBytes, 2 * natural, kUnlimited}) {
+      CAPTURE(budget);
+      const Plan reference = MakePlan(program, {.budget_bytes = budget}, H200(), catalog)->plan;
+      for (const char* policy : {"tensor-cache", "superneurons"}) {
+        CAPTURE(policy);
+        const Plan plan =
+            MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog)->plan;
+        REQUIRE(plan.actions == reference.actions);
+      }
+    }
+  }
+}
+
+TEST_CASE("random networks short of a block: something moves or is rebuilt, and the rest stays") {
+  DefaultCatalog catalog;
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    CAPTURE(seed);
+    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const PlanResult liveness = MakePlan(program, {}, H200(), catalog).value();
+    const int64_t budget = liveness.stats.placement_lower_bound - kBlockBytes;
+    for (const char* policy : {"tensor-cache", "superneurons"}) {
+      CAPTURE(policy);
+      const auto short_of_it =
+          MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog);
+      if (!short_of_it.ok()) continue;  // all of it is one step's working set
+      REQUIRE(Verify(short_of_it->plan).ok());
+      const Movement movement = TotalMovement(short_of_it->plan);
+      CHECK(movement.prefetched_bytes + movement.extra_forwards > 0);
+    }
+  }
+}
+
+TEST_CASE("superneurons needs no more than the tensor cache, which is one of its choices") {
+  DefaultCatalog catalog;
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    CAPTURE(seed);
+    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const auto plan = [&](const char* policy, int64_t budget) {
+      return MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog).value();
+    };
+    const PlanResult cache = plan("tensor-cache", kUnlimited);
+    const PlanResult both = plan("superneurons", kUnlimited);
+    REQUIRE(both.stats.minimum_budget_bytes <= cache.stats.minimum_budget_bytes);
+    // Where both can, it is as fast.
+    const int64_t tight = cache.stats.minimum_budget_bytes;
+    CHECK(plan("superneurons", tight).plan.predicted_ms <=
+          plan("tensor-cache", tight).plan.predicted_ms * 1.000001);
+  }
+}
+
+TEST_CASE("random networks: the farther the budget from the natural peak, the more moves") {
+  DefaultCatalog catalog;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const PlanResult roomy = MakePlan(program, {.policy = "tensor-cache"}, H200(), catalog).value();
+    const int64_t minimum = roomy.stats.minimum_budget_bytes;
+    const int64_t natural = roomy.plan.peak_bytes;
+    int64_t moved = -1;
+    for (int64_t quarter = 4; quarter >= 0; --quarter) {
+      const int64_t budget = minimum + (natural - minimum) * quarter / 4;
+      const Plan plan =
+          MakePlan(program, {.budget_bytes = budget, .policy = "tensor-cache"}, H200(), catalog)
+              ->plan;
+      const Movement movement = TotalMovement(plan);
+      CAPTURE(quarter);
+      CHECK(movement.offloaded_bytes >= moved);
+      moved = movement.offloaded_bytes;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace neap

@@ -1,0 +1,362 @@
+#include "tests/plan_script.h"
+
+#include <charconv>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+
+namespace neap {
+namespace {
+
+class Script {
+ public:
+  Plan Read(std::string_view text) {
+    plan_ = {.net = "script", .batch = 1, .policy = "by hand", .device = "none"};
+    std::istringstream lines{std::string(text)};
+    for (std::string line; std::getline(lines, line);) {
+      words_ = std::istringstream(line.substr(0, line.find('#')));
+      std::string word;
+      if (!(words_ >> word)) continue;
+      if (word.back() == ':') {
+        labels_[word.substr(0, word.size() - 1)] = static_cast<int64_t>(plan_.actions.size());
+        word = Word();
+      }
+      ReadLine(word);
+    }
+    return plan_;
+  }
+
+ private:
+  [[noreturn]] static void Fail(const std::string& what) {
+    throw std::runtime_error("script: " + what);
+  }
+
+  std::string Word() {
+    std::string word;
+    if (!(words_ >> word)) Fail("a line ends early");
+    return word;
+  }
+  static int64_t ToNumber(const std::string& word) {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc() || end != word.data() + word.size()) Fail(word + " is no number");
+    return number;
+  }
+  int64_t Number() { return ToNumber(Word()); }
+  int64_t Blocks() { return Number() * kBlockBytes; }
+  TensorId ToTensor(const std::string& name) const {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) Fail("there is no tensor " + name);
+    return found->second;
+  }
+  TensorId Tensor() { return ToTensor(Word()); }
+  StepId Step(const std::string& name) const {
+    const auto found = steps_.find(name);
+    if (found == steps_.end()) Fail("there is no step " + name);
+    return found->second;
+  }
+
+  void ReadLine(const std::string& word) {
+    if (word == "batch") return ReadHeader(word);
+    if (word == "tensor") return ReadTensor();
+    if (word == "step") return ReadStep();
+    plan_.actions.push_back(ReadAction(word));
+  }
+
+  void ReadHeader(std::string key) {
+    do {
+      if (key == "batch")
+        plan_.batch = Number();
+      else if (key == "budget")
+        plan_.budget_bytes = Blocks();
+      else if (key == "arena")
+        plan_.arena_bytes = Blocks();
+      else if (key == "peak")
+        plan_.peak_bytes = Blocks();
+      else if (key == "activations")
+        plan_.peak_activation_bytes = Number();
+      else if (key == "host")
+        plan_.host_peak_bytes = Blocks();
+      else if (key == "peer")
+        plan_.peer_peak_bytes = Blocks();
+      else
+        Fail("there is no total " + key);
+    } while (words_ >> key);
+  }
+
+  void ReadTensor() {
+    const std::string name = Word();
+    const Role role = ParseRole(Word()).value();
+    const int64_t bytes = Number();
+    const TensorId id(plan_.tensors.size());
+    tensors_[name] = id;
+    plan_.tensors.push_back({id, name, role, Shape{bytes / 4}, DType::kFp32, bytes});
+  }
+
+  void ReadStep() {
+    PlanStep step = {.id = StepId(plan_.steps.size()), .layer = Word(), .type = "test"};
+    const std::string phase = Word();
+    step.phase = ParsePhase(phase).value();
+    steps_[step.layer + " " + phase] = step.id;
+    std::vector<TensorId>* list = nullptr;
+    for (std::string word; words_ >> word;) {
+      if (word == "reads")
+        list = &step.reads;
+      else if (word == "writes")
+        list = &step.writes;
+      else if (word == "accumulates")
+        list = &step.accumulates;
+      else if (word == "rerun")
+        list = &step.rerun_reads;
+      else if (word == "in_place")
+        list = nullptr;
+      else if (list != nullptr)
+        list->push_back(ToTensor(word));
+      else
+        step.in_place.emplace_back(ToTensor(word.substr(0, word.find('/'))),
+                                   ToTensor(word.substr(word.find('/') + 1)));
+    }
+    plan_.steps.push_back(std::move(step));
+  }
+
+  Action ReadAction(const std::string& op) {
+    if (op == "free") return FreeAction{Tensor()};
+    if (op == "offload") return ReadOffload();
+    if (op == "prefetch") return PrefetchAction{Tensor()};
+    if (op == "alloc") return ReadAlloc();
+    if (op == "wait") return ReadWait();
+    if (op == "rerun") return ReadCompute(Step(Word() + " forward"), true);
+    if (op != "run") Fail("there is no action " + op);
+    const std::string layer = Word();
+    return ReadCompute(Step(layer + " " + Word()), false);
+  }
+  Action ReadOffload() {
+    OffloadAction offload = {.tensor = Tensor()};
+    std::string pool;
+    if (words_ >> pool && pool != "peer") Fail("there is no pool " + pool);
+    if (pool == "peer") offload.pool = Pool::kPeer;
+    return offload;
+  }
+  Action ReadAlloc() {
+    AllocAction alloc = {.tensor = Tensor(), .region = {.offset = Blocks()}};
+    const int64_t bytes = plan_.tensors[alloc.tensor.index()].bytes;
+    alloc.region.bytes = (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+    if (std::string blocks; words_ >> blocks) alloc.region.bytes = ToNumber(blocks) * kBlockBytes;
+    return alloc;
+  }
+  Action ReadWait() {
+    const Stream stream = ParseStream(Word()).value();
+    const std::string on = Word();
+    const auto label = labels_.find(on);
+    return WaitAction{stream, label == labels_.end() ? ToNumber(on) : label->second};
+  }
+  Action ReadCompute(StepId step, bool recompute) {
+    ComputeAction compute = {.step = step, .recompute = recompute};
+    for (std::string word; words_ >> word;) {
+      if (word == "engines") continue;
+      if (word == "workspace") {
+        const int64_t offset = Blocks();
+        compute.workspace = Region{offset, Blocks()};
+      } else {
+        const bool adds = word.back() == '+';
+        if (adds) word.pop_back();
+        const size_t colon = word.find(':');
+        compute.engines.push_back({word.substr(0, colon), ToNumber(word.substr(colon + 1)), adds});
+      }
+    }
+    return compute;
+  }
+
+  Plan plan_;
+  std::istringstream words_;
+  std::map<std::string, TensorId> tensors_;
+  std::map<std::string, StepId> steps_;  // by "layer phase"
+  std::map<std::string, int64_t> labels_;
+};
+
+}  // namespace
+
+Plan PlanFromScript(std::string_view script) { return Script().Read(script); }
+
+std::string Edited(std::string_view script, std::string_view from, std::string_view to) {
+  std::string text(script);
+  const size_t at = text.find(from);
+  if (at == std::string::npos || text.find(from, at + 1) != std::string::npos) {
+    throw std::runtime_error("script: not exactly one '" + std::string(from) + "'");
+  }
+  return text.replace(at, from.size(), to);
+}
+
+const char* const kPlainPlan = R"(
+  batch 4 budget 9 arena 9 peak 8 activations 3000 host 0
+  tensor w param 1024
+  tensor m state 1000
+  tensor x input 2048
+  tensor y activation 1500
+  tensor g gradient 1500
+  tensor dw param_grad 1024
+  step conv forward reads x w writes y accumulates m
+  step loss forward reads y writes g
+  step conv backward_params reads x g writes dw
+  step conv update reads dw accumulates w
+
+  alloc w 0
+  alloc m 1
+  alloc x 2
+  alloc y 4
+  run conv forward workspace 6 2 engines a:3 b:1
+  alloc g 6
+  run loss forward
+  free y
+  alloc dw 4
+  run conv backward_params workspace 5 1
+  free x
+  free g
+  run conv update
+  free dw
+)";
+
+const char* const kInPlacePlan = R"(
+  batch 1 budget 6 arena 6 peak 6 activations 4000 host 0
+  tensor m state 4
+  tensor x input 1024
+  tensor a activation 4000
+  tensor b activation 4000
+  tensor c activation 4000
+  step conv forward reads x writes a
+  step bn forward reads a writes b in_place b/a
+  step relu forward reads b writes c in_place c/b
+  step loss forward reads c accumulates m
+
+  alloc m 0
+  alloc x 1
+  alloc a 2
+  run conv forward
+  free x
+  alloc b 2
+  run bn forward
+  free a
+  alloc c 2
+  run relu forward
+  free b
+  run loss forward
+  free c
+)";
+
+const char* const kTransferPlan = R"(
+  batch 1 budget 6 arena 6 peak 6 activations 4096 host 2
+  tensor m state 4
+  tensor x input 1024
+  tensor a activation 2048
+  tensor b activation 2048
+  tensor c activation 2048
+  tensor g gradient 2048
+  step f1 forward reads x writes a
+  step f2 forward reads a writes b
+  step f3 forward reads b writes c
+  step f3 backward_data reads c writes g
+  step f2 backward_params reads a g accumulates m
+
+  alloc m 0
+  alloc x 1
+  alloc a 2
+  made: run f1 forward
+  wait d2h made
+  out: offload a
+  alloc b 4
+  run f2 forward
+  free a
+  wait compute out         # c takes the bytes that the offload reads
+  alloc c 2
+  run f3 forward
+  free b
+  alloc g 4
+  read: run f3 backward_data
+  free c
+  alloc a 2
+  wait h2d read            # and a takes them back; that the offload is over follows
+  in: prefetch a
+  wait compute in
+  run f2 backward_params
+  free a
+  free g
+  free x
+)";
+
+const char* const kRecomputePlan = R"(
+  batch 1 budget 8 arena 8 peak 8 activations 4104 host 0
+  tensor r state 8
+  tensor x input 2048
+  tensor y activation 2048
+  tensor s saved 8
+  tensor z activation 2048
+  tensor g gradient 2048
+  step bn forward reads x writes y s accumulates r rerun x s
+  step f forward reads y writes z
+  step f backward_data reads z writes g
+  step f backward_params reads g y accumulates r
+
+  alloc r 0
+  alloc x 1
+  alloc s 3
+  alloc y 4
+  run bn forward
+  alloc z 6
+  run f forward
+  free y
+  alloc g 4
+  run f backward_data
+  free z
+  alloc y 6
+  rerun bn
+  run f backward_params
+  free y
+  free g
+  free s
+  free x
+)";
+
+const char* const kPersistentTransferPlan = R"(
+  batch 1 budget 5 arena 5 peak 5 activations 4096 host 1
+  tensor w param 1024
+  tensor x input 1024
+  tensor y activation 1024
+  tensor z activation 3072
+  tensor dw param_grad 1024
+  step fc forward reads x w writes y
+  step big forward reads y writes z
+  step fc backward_params reads x z writes dw
+  step fc update reads dw accumulates w
+
+  alloc w 2
+  alloc x 0
+  out: offload w
+  alloc y 1
+  run fc forward
+  free w
+  wait compute out
+  alloc z 2                # over the place of w
+  run big forward
+  free y
+  alloc dw 1
+  last: run fc backward_params
+  free z
+  alloc w 2
+  wait h2d last
+  in: prefetch w
+  wait compute in
+  run fc update
+  free x
+  free dw
+)";
+
+std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation) {
+  std::vector<double> seconds;
+  for (const Action& action : plan.actions) {
+    if (const auto* compute = std::get_if<ComputeAction>(&action))
+      seconds.push_back(compute->recompute ? recomputation : step);
+  }
+  return seconds;
+}
+
+}  // namespace neap

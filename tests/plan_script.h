@@ -1,0 +1,38 @@
+// Plans written by hand, one line per tensor, step and action.
+//
+//   batch 4 budget 9 arena 9 peak 8 activations 3000 host 2  # blocks of 1 KiB, activations: bytes
+//   tensor y activation 1500      # name, role, bytes (a multiple of 4)
+//   step conv forward reads x w writes y accumulates m rerun x s in_place y/x
+//
+//   alloc y 4                     # at block 4; as many blocks as it needs, or: alloc y 4 3
+//   first: run conv forward workspace 6 2 engines a:3 b:1   # "first" names it for a wait
+//   rerun conv
+//   wait d2h first
+//   offload y                     # or: offload y peer, with "peer 2" among the totals
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "neap/core/plan/plan.h"
+
+namespace neap {
+
+// A script that cannot be read is a mistake in the test: it throws std::runtime_error.
+Plan PlanFromScript(std::string_view script);
+
+// `script` with its one occurrence of `from` replaced.
+std::string Edited(std::string_view script, std::string_view from, std::string_view to);
+
+// Hand-written plans that are right.
+extern const char* const kPlainPlan;     // four steps, a workspace, two engines
+extern const char* const kInPlacePlan;   // c over b over a
+extern const char* const kTransferPlan;  // a leaves while f2 runs, comes back for its backward step
+extern const char* const kRecomputePlan;  // y is dropped and made again from x and what bn saved
+extern const char* const
+    kPersistentTransferPlan;  // the weight w gives its bytes away and is back at the end
+
+// For TimelineCosts: as long for each step, and for each recomputation.
+std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation);
+
+}  // namespace neap
