@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -48,6 +49,7 @@ class Bench {
   }
 
   Backend& backend() { return gpu_->backend(); }
+  const DeviceDescription& description() const { return gpu_->description(); }
 
   // Seconds per run.
   absl::StatusOr<double> Time(const StepSignature& signature, const Engine& engine) {
@@ -195,7 +197,7 @@ void ResNet50Steps(benchmark::State& state, DType dtype, Layout layout, int most
   absl::StatusOr<Bench>& bench = SharedBench();
   if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());
   const Graph graph = nets::ResNet({.batch = kBatch, .dtype = dtype, .layout = layout});
-  const Program program = BuildProgram(graph, {}).value();
+  const Program program = Lower(graph, {}, bench->description()).value();
   std::map<std::string, double> seconds_of, by_kind;
   for (auto _ : state) {
     double total = 0;

@@ -1,10 +1,10 @@
-// Planning time: from a program to a plan (`MakePlan`), and from a graph to a program
-// (`BuildProgram`).
+// Planning time: from a program to a plan (`MakePlan`), and from a graph to a program (`Lower`).
 #include <benchmark/benchmark.h>
 
 #include <string>
 
 #include "neap/core/device/device_description.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
@@ -23,8 +23,8 @@ struct Net {
 };
 
 void Plans(benchmark::State& state, const Net& net, const PlannerOptions& options) {
-  const Program program = BuildProgram(net.make(), {}).value();
   const DeviceDescription device = DescribedDevice("h200").value();
+  const Program program = Lower(net.make(), {}, device).value();
   DefaultCatalog catalog;
   PlanResult result;
   for (auto _ : state) result = MakePlan(program, options, device, catalog).value();
@@ -36,7 +36,8 @@ void Plans(benchmark::State& state, const Net& net, const PlannerOptions& option
 
 void Programs(benchmark::State& state, const Net& net) {
   const Graph graph = net.make();
-  for (auto _ : state) benchmark::DoNotOptimize(BuildProgram(graph, {}).value());
+  const DeviceDescription device = DescribedDevice("h200").value();
+  for (auto _ : state) benchmark::DoNotOptimize(Lower(graph, {}, device).value());
 }
 
 void RegisterPlans(const Net& net, const std::string& policy, bool in_place) {

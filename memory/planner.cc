@@ -48,9 +48,13 @@ void FillTotals(const Draft& draft, PlanResult& result) {
     stats.in_place_tensors += stay.replaces.has_value() ? 1 : 0;
 }
 
-class Planner {
+// The policy with the smallest budget: it moves and rebuilds whatever the paper's parts can.
+constexpr std::string_view kSmallestPolicy = "superneurons";
+
+// One plan in the making.
+class Planning {
  public:
-  Planner(const Program& program, const PlannerOptions& options, const DeviceDescription& device)
+  Planning(const Program& program, const PlannerOptions& options, const DeviceDescription& device)
       : program_(program), options_(options), device_(device) {}
 
   absl::StatusOr<PlanResult> Make(EngineCatalog& catalog) {
@@ -59,7 +63,7 @@ class Planner {
     ASSIGN_OR_RETURN(const Drafter drafter,
                      Drafter::Create(program_, policy, options_, device_, catalog));
     ASSIGN_OR_RETURN(const Draft smallest, drafter.Smallest());
-    if (options_.budget_bytes < smallest.arena_bytes) return TooSmall(smallest);
+    if (options_.budget_bytes < smallest.arena_bytes) return TooSmall(smallest, catalog);
     ASSIGN_OR_RETURN(const Draft draft, drafter.Best(smallest));
     ASSIGN_OR_RETURN(PlanResult result, Finish(draft, policy, drafter.engines()));
     result.stats.minimum_budget_bytes = smallest.arena_bytes;
@@ -101,14 +105,25 @@ class Planner {
 
   bool IsExact() const { return program_.options.accounting == Accounting::kExact; }
 
-  absl::Status TooSmall(const Draft& smallest) const {
+  absl::Status TooSmall(const Draft& smallest, EngineCatalog& catalog) const {
     const std::string step = program_.StepName(program_.steps[smallest.busiest_step.index()]);
     return absl::ResourceExhaustedError(absl::StrCat(
         "a budget of ", options_.budget_bytes, " bytes (", FormatBytes(options_.budget_bytes),
         ") is too small for ", program_.net.name, " at batch ", program_.net.batch, " with policy ",
         options_.policy, ": step ", smallest.busiest_step.value + 1, " (", step, ") needs ",
         smallest.busiest_bytes, " bytes; the smallest feasible budget is ", smallest.arena_bytes,
-        " bytes (", FormatBytes(smallest.arena_bytes), ")"));
+        " bytes (", FormatBytes(smallest.arena_bytes), ")", PolicyThatFits(catalog)));
+  }
+
+  // What the refusal of a policy ends with where another one fits the budget.
+  std::string PolicyThatFits(EngineCatalog& catalog) const {
+    if (options_.policy == kSmallestPolicy) return "";
+    PlannerOptions options = options_;
+    options.policy = kSmallestPolicy;
+    const absl::StatusOr<int64_t> minimum = Planning(program_, options, device_).Minimum(catalog);
+    if (!minimum.ok() || *minimum > options.budget_bytes) return "";
+    return absl::StrCat("; policy ", options.policy, " fits: its smallest is ", *minimum,
+                        " bytes (", FormatBytes(*minimum), ")");
   }
 
   absl::StatusOr<PlanResult> Finish(const Draft& draft, const Policy& policy,
@@ -154,18 +169,49 @@ class Planner {
   const DeviceDescription& device_;
 };
 
+class OptionsPlanner final : public Planner {
+ public:
+  explicit OptionsPlanner(PlannerOptions options) : options_(std::move(options)) {}
+
+  int64_t budget_bytes() const override { return options_.budget_bytes; }
+  absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
+                                  const DeviceDescription& device,
+                                  EngineCatalog& catalog) const override {
+    return MakePlan(program, OptionsFor(request), device, catalog);
+  }
+  absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
+                                        const DeviceDescription& device,
+                                        EngineCatalog& catalog) const override {
+    return neap::MinimumBudget(program, OptionsFor(request), device, catalog);
+  }
+
+ private:
+  PlannerOptions OptionsFor(const PlanRequest& request) const {
+    PlannerOptions options = options_;
+    options.budget_bytes = request.budget_bytes;
+    options.strict = options_.strict || request.strict;
+    return options;
+  }
+
+  const PlannerOptions options_;
+};
+
 }  // namespace
 
 std::vector<std::string_view> PlacementNames() { return {kPlacements.begin(), kPlacements.end()}; }
 
+std::shared_ptr<const Planner> PlannerFor(PlannerOptions options) {
+  return std::make_shared<OptionsPlanner>(std::move(options));
+}
+
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog) {
-  return Planner(program, options, device).Make(catalog);
+  return Planning(program, options, device).Make(catalog);
 }
 
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,
                                       const DeviceDescription& device, EngineCatalog& catalog) {
-  return Planner(program, options, device).Minimum(catalog);
+  return Planning(program, options, device).Minimum(catalog);
 }
 
 }  // namespace neap

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "neap/core/plan/planner.h"
 #include "neap/core/program/liveness.h"
 #include "neap/core/program/program.h"
 
@@ -22,15 +23,6 @@ struct RunUsage {
 // By position.
 std::vector<RunUsage> UsagePerRun(const Program& program, const Liveness& liveness);
 
-// What no layer-wise schedule can do without, in bytes of activations, saved tensors and gradients:
-// at each step its working set, and the gradients that are open there (begun, but waiting: at the
-// fans and joins of the network) with the saved tensors. SuperNeurons' l_peak is the largest
-// working set; paper accounting counts x, y, dy and dx there, also where dx takes dy's bytes.
-struct LayerwiseBound {
-  int64_t bytes = 0;   // the largest sum over steps
-  StepId step;         // where
-  int64_t l_peak = 0;  // the largest working set alone
-};
 LayerwiseBound BoundLayerwise(const Program& program, bool in_place);
 
 }  // namespace neap

@@ -14,6 +14,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/memory/create_session.h"
 
 namespace neap {
 
@@ -61,7 +62,7 @@ std::unique_ptr<CpuDevice> OpenCpu() {
 Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions training,
                     Layout layout) {
   absl::StatusOr<Session> session =
-      Session::Create(SmallNet(layout), device, std::move(planning), training);
+      CreateSession(SmallNet(layout), device, std::move(planning), training);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }

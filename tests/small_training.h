@@ -9,6 +9,7 @@
 
 #include "neap/core/run/session.h"
 #include "neap/layers/cpu/cpu_device.h"
+#include "neap/memory/planner_options.h"
 
 namespace neap {
 

@@ -81,6 +81,7 @@ absl::StatusOr<std::vector<ConvKernel>> KernelsOf(ConvBenchCommand& command) {
   if (command.batch_factor != 1) return BadUsage("--batch-factor is for --set deepbench");
   options.batch = options.batch.value_or(kDefaultBatch);
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
+  // Not Lower(): the set is the network's convolutions as they are written, on every device alike.
   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
   std::vector<ConvKernel> kernels = ConvolutionsOf(program);
   if (kernels.empty()) return BadUsage(absl::StrCat(command.net.name, " has no convolution"));

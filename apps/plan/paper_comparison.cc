@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/program/passes.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/transposed_convolution.h"
@@ -92,7 +93,7 @@ absl::StatusOr<PaperComparison> CompareWithPaper(const Graph& graph, const Progr
                                                  const PlannerOptions& options,
                                                  const DeviceDescription& device) {
   ASSIGN_OR_RETURN(const Program paper_program,
-                   BuildProgram(graph, {.accounting = Accounting::kPaper}));
+                   Lower(graph, {.accounting = Accounting::kPaper}, device));
   ASSIGN_OR_RETURN(const Plan paper, PlanQuickly(paper_program, options.policy, false, device));
   ASSIGN_OR_RETURN(const Plan apart, PlanQuickly(program, options.policy, false, device));
   const Saved saved = SavedAt(apart, PeakStep(apart));

@@ -20,6 +20,7 @@
 #include "apps/cli/progress.h"
 #include "apps/profile/engine_list.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/profile/profile_steps.h"
 #include "neap/layers/profile/profiler.h"
@@ -70,11 +71,12 @@ struct Result {
 };
 
 // Those of a session: of training, and of evaluation.
-absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command) {
+absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command,
+                                                const DeviceDescription& device) {
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
   std::vector<Program> programs;
   for (Mode mode : {Mode::kTraining, Mode::kInference}) {
-    ASSIGN_OR_RETURN(Program program, BuildProgram(graph, {.mode = mode}));
+    ASSIGN_OR_RETURN(Program program, Lower(graph, {.mode = mode}, device));
     programs.push_back(std::move(program));
   }
   return programs;
@@ -82,7 +84,7 @@ absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command) {
 
 absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& database,
                      Result& result) {
-  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command));
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command, device.description()));
   std::vector<StepSignature> kernels;
   for (const Program& program : programs) {
     const std::vector<StepSignature> more = KernelsOf(program);
@@ -119,8 +121,8 @@ absl::StatusOr<ProfileDatabase> OpenListedTimes(const std::string& database,
 
 // Of a device whose library is not here, the engines that were measured.
 absl::StatusOr<EngineList> List(ProfileCommand& command) {
-  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command));
   ASSIGN_OR_RETURN(const PlanTarget target, OpenListed(command.measuring.device));
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command, target.description));
   EngineList list = {.net = command.net.name,
                      .device = {target.description.name, target.engines().Versions()}};
   EngineSource source = {.catalog = &target.engines()};

@@ -6,7 +6,9 @@
 #include "apps/train/batch_source.h"
 #include "apps/train/training_loop.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
+#include "neap/memory/create_session.h"
 
 namespace neap::apps {
 namespace {
@@ -25,9 +27,9 @@ absl::StatusOr<Batch> SyntheticBatch(const Program& program) {
 
 absl::StatusOr<TrialRun> RunTrial(const Graph& graph, Device& device, const PlannerOptions& options,
                                   int64_t steps) {
-  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+  ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
   const TrainingOptions steady = {.learning_rate = {.base = 0}};  // any other may diverge
-  ASSIGN_OR_RETURN(Session session, Session::Create(graph, device, options, steady));
+  ASSIGN_OR_RETURN(Session session, CreateSession(graph, device, options, steady));
   ASSIGN_OR_RETURN(Batch batch, SyntheticBatch(program));
   RepeatedBatch batches(std::move(batch));
   ASSIGN_OR_RETURN(const TrainingEnd end,

@@ -20,7 +20,8 @@ Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
                .batch = program.net.batch,
                .dtype = program.net.dtype,
                .layout = program.net.layout,
-               .device = device.name};
+               .device = device.name,
+               .device_kind = device.kind};
   for (const Tensor& tensor : program.tensors) {
     plan.tensors.push_back({tensor.id, tensor.name, tensor.role, tensor.spec.shape,
                             tensor.spec.dtype, tensor.spec.size_bytes(),

@@ -116,7 +116,8 @@ struct Plan {
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
   std::string policy;
-  std::string device;
+  std::string device;            // its name, for people
+  std::string device_kind = {};  // DeviceDescription::kind; empty: the plan does not say
   int64_t budget_bytes = 0;
   int64_t arena_bytes = 0;  // to be reserved: everything has its place in it
   int64_t peak_bytes = 0;   // highest address in use at any time

@@ -169,6 +169,13 @@ class Reader {
     if (found != nullptr && *found != value) Fail(absl::StrCat(key, " is not ", value.dump()));
     return found != nullptr;
   }
+  // Absent where it is empty.
+  std::string TextUnlessEmpty(const char* key) {
+    if (!object_.is_object() || !object_.contains(key)) return "";
+    std::string text = Text(key);
+    if (text.empty()) Fail(absl::StrCat(key, " is empty, but there"));
+    return text;
+  }
   // Absent where it is 0.
   int64_t NonZero(const char* key) {
     if (!object_.is_object() || !object_.contains(key)) return 0;
@@ -365,6 +372,7 @@ std::string Plan::ToJson() const {
                {"peak_activation_bytes", peak_activation_bytes},
                {"host_peak_bytes", host_peak_bytes},
                {"predicted_ms", predicted_ms}};
+  if (!device_kind.empty()) json["device_kind"] = device_kind;
   if (peer_peak_bytes != 0) json["peer_peak_bytes"] = peer_peak_bytes;
   json["tensors"] = Array(tensors);
   json["steps"] = Array(steps);
@@ -384,6 +392,7 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
                .layout = reader.Named("layout", ParseLayout),
                .policy = reader.Text("policy"),
                .device = reader.Text("device"),
+               .device_kind = reader.TextUnlessEmpty("device_kind"),
                .budget_bytes = reader.Integer("budget_bytes"),
                .arena_bytes = reader.Integer("arena_bytes"),
                .peak_bytes = reader.Integer("peak_bytes"),

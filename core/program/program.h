@@ -11,6 +11,9 @@
 // Parameters are updated as soon as their layer's backward is done, so that their gradients die
 // young.
 //
+// What is planned and run comes from Lower() (core/program/passes.h), which begins with
+// BuildProgram().
+//
 //   ASSIGN_OR_RETURN(Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
 //   for (const Step& step : program.steps) Print(step.id, program.StepName(step), step.reads);
 //

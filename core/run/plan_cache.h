@@ -1,19 +1,19 @@
-// A cache of plans: what was planned once for a program, a budget and a policy is not planned
-// again.
+// A cache of plans: what was planned once for a program and a budget is not planned again.
 //
-// Planning is the runtime (memory/planner.h): a graph that differs from iteration to iteration, or
-// a budget that goes up and down, asks for a plan each time, and often for one that was there
-// before. What must not happen is that two programs pass for one another, as a convolution with
-// another stride or dilation would run with the wrong workspace: a hash only says where to look,
-// and a plan is handed out where program, options and device are *equal* to those it was made for.
+// A graph that differs from iteration to iteration, or a budget that goes up and down, asks for a
+// plan each time, and often for one that was there before. What must not happen is that two
+// programs pass for one another, as a convolution with another stride or dilation would run with
+// the wrong workspace: a hash only says where to look, and a plan is handed out where program,
+// request and device are *equal* to those it was made for, by the same planner. Equal means the
+// same object for planners, which never change (core/plan/planner.h); the key keeps it alive.
 //
 //   most recently used                      least
 //   [resnet20 without 1.2] [resnet20] ... [resnet20 without 3.1]  ->  forgotten when one more comes
 //
 //   PlanCache cache(/*capacity=*/64);
-//   ASSIGN_OR_RETURN(PlanResult planned, cache.FindOrMake({program, options, description}, [&] {
-//     return MakePlan(program, options, description, catalog);
-//   }));
+//   const auto make = [&] { return planner->Plan(program, request, description, catalog); };
+//   ASSIGN_OR_RETURN(PlanResult planned,
+//                    cache.FindOrMake({program, planner, request, description}, make));
 //   cache.stats().hits;
 //
 // A plan may hold engines that turn out not to build (ABORTED, core/step/kernel.h): Clear() then,
@@ -24,12 +24,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
+#include "neap/core/plan/planner.h"
 #include "neap/core/program/program.h"
-#include "neap/memory/planner.h"
 
 namespace neap {
 
@@ -41,7 +42,8 @@ struct PlanCacheStats {
 // All that decides a plan, but for the catalog of engines.
 struct PlanKey {
   Program program;
-  PlannerOptions options;
+  std::shared_ptr<const Planner> planner;
+  PlanRequest request;
   DeviceDescription device;
 
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
@@ -50,7 +52,7 @@ struct PlanKey {
   friend H AbslHashValue(H h, const PlanKey& key) {
     for (const ProgramLayer& layer : key.program.layers) h = H::combine(std::move(h), layer.name);
     return H::combine(std::move(h), key.program.net.batch, key.program.options.mode,
-                      key.program.steps.size(), key.options.budget_bytes, key.options.policy);
+                      key.program.steps.size(), key.planner.get(), key.request.budget_bytes);
   }
 };
 

@@ -12,11 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
+#include "neap/core/plan/planner.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/staging.h"
-#include "neap/memory/planner.h"
 
 namespace neap {
 

@@ -1,19 +1,20 @@
 #include "neap/core/run/session.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
+#include "neap/core/run/arena.h"
 #include "neap/core/run/initialize.h"
 #include "neap/core/run/runtime.h"
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
+#include "neap/core/run/tensor_values.h"
 #include "neap/memory/transfer/pools.h"
 
 namespace neap {
@@ -31,15 +32,20 @@ struct Setup {
 
 class Session::Impl {
  public:
-  Impl(Device& device, PlannerOptions planning, TrainingOptions options)
-      : device_(device), planning_(std::move(planning)), options_(options), planner_(device) {}
+  Impl(Device& device, std::shared_ptr<const Planner> planner, TrainingOptions options)
+      : device_(device),
+        options_(options),
+        budget_bytes_(planner->budget_bytes()),
+        planner_(std::move(planner), device),
+        arena_(device) {}
   ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
 
   absl::Status Create(const Graph& graph) {
+    const DeviceDescription& device = device_.description();
     ASSIGN_OR_RETURN(training_.program,
-                     BuildProgram(graph, {.mode = Mode::kTraining, .sgd = options_.sgd}));
+                     Lower(graph, {.mode = Mode::kTraining, .sgd = options_.sgd}, device));
     ASSIGN_OR_RETURN(inference_.program,
-                     BuildProgram(graph, {.mode = Mode::kInference, .sgd = options_.sgd}));
+                     Lower(graph, {.mode = Mode::kInference, .sgd = options_.sgd}, device));
     whole_ = training_.program;
     for (int i = 0; i < kMaxInFlight; ++i) {
       ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));
@@ -48,10 +54,9 @@ class Session::Impl {
     RETURN_IF_ERROR(PlanAndReserve());
     for (const Tensor& tensor : whole_.tensors) {
       if (!IsPersistent(tensor.role)) continue;
-      std::vector<std::pair<TensorId, Buffer>> images(1);
-      images[0].first = tensor.id;
-      ASSIGN_OR_RETURN(images[0].second, Image(tensor, InitialValues(tensor, options_.seed)));
-      RETURN_IF_ERROR(WriteImages(images));
+      std::vector<TensorImage> images(1);
+      ASSIGN_OR_RETURN(images[0], Image(tensor, InitialValues(tensor, options_.seed)));
+      RETURN_IF_ERROR(Write(images));
     }
     return absl::OkStatus();
   }
@@ -106,25 +111,23 @@ class Session::Impl {
   absl::Status Save(const std::string& path, CheckpointContents contents) {
     RETURN_IF_ERROR(CheckReady());
     return SaveCheckpoint(path, training_.program, contents, {.step = step_, .seed = options_.seed},
-                          [this](const Tensor& tensor) { return ReadTensor(tensor); });
+                          [this](const Tensor& tensor) { return Read(tensor); });
   }
 
   absl::Status Load(const std::string& path) {
     RETURN_IF_ERROR(CheckIdle());
     RETURN_IF_ERROR(CheckArena());
     ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, training_.program));
-    std::vector<std::pair<TensorId, Buffer>> images;  // all of them, before anything is overwritten
+    std::vector<TensorImage> images;  // all of them, before anything is overwritten
     for (const Tensor& tensor : training_.program.tensors) {
       if (tensor.role != Role::kOptimizer) continue;
-      ASSIGN_OR_RETURN(Buffer image, Image(tensor, InitialValues(tensor, 0)));
-      images.emplace_back(tensor.id, std::move(image));
+      ASSIGN_OR_RETURN(images.emplace_back(), Image(tensor, InitialValues(tensor, 0)));
     }
     for (const auto& [id, values] : loaded.tensors) {
-      ASSIGN_OR_RETURN(Buffer image, Image(training_.program.tensor(id), values));
-      images.emplace_back(id, std::move(image));
+      ASSIGN_OR_RETURN(images.emplace_back(), Image(training_.program.tensor(id), values));
     }
     RETURN_IF_ERROR(device_.Synchronize());  // what a failed step may have left
-    RETURN_IF_ERROR(Damages("Load()", WriteImages(images)));
+    RETURN_IF_ERROR(Damages("Load()", Write(images)));
     damage_ = absl::OkStatus();
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
     if (loaded.position.has_value()) options_.seed = loaded.position->seed;
@@ -134,28 +137,26 @@ class Session::Impl {
   absl::StatusOr<std::vector<float>> Values(std::string_view name) {
     RETURN_IF_ERROR(CheckReady());
     for (const Tensor& tensor : training_.program.tensors) {
-      if (tensor.name == name && IsPersistent(tensor.role)) return ReadTensor(tensor);
+      if (tensor.name == name && IsPersistent(tensor.role)) return Read(tensor);
     }
     return absl::NotFoundError(absl::StrFormat("the network has no persistent tensor '%s'", name));
   }
 
   absl::Status SetBudget(int64_t budget_bytes) {
     RETURN_IF_ERROR(CheckIdle());
-    PlannerOptions planning = planning_;
-    planning.budget_bytes = budget_bytes;
     ASSIGN_OR_RETURN(SessionPlans plans,
-                     planner_.PlanBoth(training_.program, inference_.program, planning));
+                     planner_.PlanBoth(training_.program, inference_.program, budget_bytes));
     Setup next = {training_.program, std::move(plans)};
     const absl::Status refused = Adopt(next, /*keep_arena=*/false);
     if (absl::IsAborted(refused)) return SetBudget(budget_bytes);
-    if (refused.ok()) planning_ = std::move(planning);
+    if (refused.ok()) budget_bytes_ = budget_bytes;
     return refused;
   }
 
   absl::Status SetTrainingGraph(const Graph& graph) {
     RETURN_IF_ERROR(CheckReady());
-    ASSIGN_OR_RETURN(Program part, BuildPart(graph, whole_));
-    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, planning_));
+    ASSIGN_OR_RETURN(Program part, LowerPart(graph, whole_, device_.description()));
+    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, budget_bytes_));
     int64_t& minimum = planned.stats.minimum_budget_bytes;
     minimum = std::max(minimum, inference_.planned.stats.minimum_budget_bytes);
     const bool fits = planned.plan.arena_bytes <= arena_.size_bytes();
@@ -194,7 +195,7 @@ class Session::Impl {
   }
   absl::Status CheckArena() const {
     const bool bound = training_.executor.has_value() && inference_.executor.has_value();
-    if (bound && !evacuated_.has_value()) return absl::OkStatus();
+    if (bound && !arena_.is_evacuated()) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "the device has refused memory or a copy; the parameters are kept until SetBudget() finds "
         "room");
@@ -216,10 +217,6 @@ class Session::Impl {
     return status;
   }
 
-  absl::StatusOr<Buffer> Pinned(int64_t bytes) {
-    return device_.Allocate(MemoryKind::kPinnedHost, bytes);
-  }
-
   // Persistent tensors lie at the bottom of the arena, the same in every plan, but for those that
   // are on the host.
   int64_t PersistentBytes() const {
@@ -230,24 +227,6 @@ class Session::Impl {
     return bytes;
   }
 
-  // Persistent tensors to the host, where they stay until Return(). Nothing to do if they are
-  // there.
-  absl::Status Evacuate() {
-    if (evacuated_.has_value()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Buffer snapshot, Pinned(PersistentBytes()));
-    RETURN_IF_ERROR(
-        device_.Copy(Stream::kCompute, snapshot.data(), arena_.data(), snapshot.size_bytes()));
-    RETURN_IF_ERROR(device_.Synchronize());
-    evacuated_ = std::move(snapshot);
-    return absl::OkStatus();
-  }
-  absl::Status Return() {
-    RETURN_IF_ERROR(device_.Copy(Stream::kCompute, arena_.data(), evacuated_->data(),
-                                 evacuated_->size_bytes()));
-    RETURN_IF_ERROR(device_.Synchronize());
-    evacuated_.reset();
-    return absl::OkStatus();
-  }
   void Swap(Setup& other) {
     std::swap(training_.program, other.training);
     std::swap(training_.planned, other.plans.training);
@@ -257,7 +236,7 @@ class Session::Impl {
   // Goes over to another setup, or stays with what there is. Only if the device refuses even what
   // it gave before is there neither, until a SetBudget() that succeeds.
   absl::Status Adopt(Setup& next, bool keep_arena) {
-    if (!keep_arena) RETURN_IF_ERROR(Evacuate());
+    if (!keep_arena) RETURN_IF_ERROR(arena_.Evacuate(PersistentBytes()));
     const auto prepare = [&] { return keep_arena ? BindTraining() : ReserveArena(); };
     Swap(next);
     const absl::Status refused = prepare();
@@ -266,7 +245,7 @@ class Session::Impl {
       Swap(next);
       RETURN_IF_ERROR(prepare());
     }
-    if (!keep_arena) RETURN_IF_ERROR(Return());
+    if (!keep_arena) RETURN_IF_ERROR(arena_.Return());
     return refused;
   }
 
@@ -276,7 +255,7 @@ class Session::Impl {
     do {
       planner_.Forget();
       ASSIGN_OR_RETURN(SessionPlans plans,
-                       planner_.PlanBoth(training_.program, inference_.program, planning_));
+                       planner_.PlanBoth(training_.program, inference_.program, budget_bytes_));
       training_.planned = std::move(plans.training);
       inference_.planned = std::move(plans.inference);
       reserved = ReserveArena();
@@ -287,58 +266,33 @@ class Session::Impl {
   absl::Status ReserveArena() {
     training_.executor.reset();
     inference_.executor.reset();
-    arena_ = Buffer();
-    const int64_t homes_bytes = LayOutHostHomes(training_.planned.plan).bytes;
-    if (homes_.size_bytes() < homes_bytes) {
-      ASSIGN_OR_RETURN(homes_, device_.Allocate(MemoryKind::kPinnedHost, homes_bytes));
-    }
     const int64_t bytes =
         std::max(training_.planned.plan.arena_bytes, inference_.planned.plan.arena_bytes);
-    ASSIGN_OR_RETURN(arena_, device_.Allocate(MemoryKind::kDevice, bytes));
+    RETURN_IF_ERROR(arena_.Reserve(bytes, LayOutHostHomes(training_.planned.plan).bytes));
     RETURN_IF_ERROR(Bind(training_));
     return Bind(inference_);
   }
   absl::Status Bind(Runtime& runtime) {
-    return runtime.Bind(device_, arena_.data(), homes_.data());
+    return runtime.Bind(device_, arena_.data(), arena_.homes());
   }
   absl::Status BindTraining() { return Bind(training_); }
 
-  absl::StatusOr<std::vector<float>> ReadTensor(const Tensor& tensor) {
-    ASSIGN_OR_RETURN(const Buffer buffer, Pinned(tensor.spec.size_bytes()));
-    RETURN_IF_ERROR(device_.Copy(Stream::kCompute, buffer.data(),
-                                 training_.executor->Address(tensor.id), buffer.size_bytes()));
-    RETURN_IF_ERROR(device_.Synchronize());
-    std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
-    ToNchw(absl::MakeConstSpan(reinterpret_cast<const float*>(buffer.data()), values.size()),
-           tensor.spec, absl::MakeSpan(values));
-    return values;
+  absl::StatusOr<std::vector<float>> Read(const Tensor& tensor) {
+    return ReadValues(tensor, *training_.executor, device_);
   }
-
-  // The tensor's bytes as the device has them.
-  absl::StatusOr<Buffer> Image(const Tensor& tensor, const std::vector<float>& values) {
-    ASSIGN_OR_RETURN(Buffer image, Pinned(tensor.spec.size_bytes()));
-    FromNchw(values, tensor.spec,
-             absl::MakeSpan(reinterpret_cast<float*>(image.data()), values.size()));
-    return image;
+  absl::StatusOr<TensorImage> Image(const Tensor& tensor, const std::vector<float>& values) {
+    return MakeImage(tensor, values, device_);
   }
-  absl::Status WriteImages(const std::vector<std::pair<TensorId, Buffer>>& images) {
-    absl::Status status;
-    for (const auto& [id, image] : images) {
-      status.Update(device_.Copy(Stream::kCompute, training_.executor->Address(id), image.data(),
-                                 image.size_bytes()));
-    }
-    status.Update(device_.Synchronize());  // the images go after this, failure or not
-    return status;
+  absl::Status Write(const std::vector<TensorImage>& images) {
+    return WriteImages(images, *training_.executor, device_);
   }
 
   Device& device_;
-  PlannerOptions planning_;
   TrainingOptions options_;
+  int64_t budget_bytes_;
   SessionPlanner planner_;
   Program whole_;  // for training, as given to Create()
-  Buffer arena_;
-  Buffer homes_;  // of the persistent tensors that are on the host between iterations
-  std::optional<Buffer> evacuated_;  // persistent tensors, while there is no arena for them
+  Arena arena_;
   Runtime training_;
   Runtime inference_;
   std::vector<Staging> staging_;  // as many as there may be steps in flight
@@ -352,9 +306,11 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-absl::StatusOr<Session> Session::Create(const Graph& graph, Device& device, PlannerOptions planning,
+absl::StatusOr<Session> Session::Create(const Graph& graph, Device& device,
+                                        std::shared_ptr<const Planner> planner,
                                         TrainingOptions training) {
-  auto impl = std::make_unique<Impl>(device, std::move(planning), training);
+  if (planner == nullptr) return absl::InvalidArgumentError("a session needs a planner");
+  auto impl = std::make_unique<Impl>(device, std::move(planner), training);
   RETURN_IF_ERROR(impl->Create(graph));
   return Session(std::move(impl));
 }

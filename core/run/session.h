@@ -4,7 +4,8 @@
 // first parameters. From then on nothing is allocated: every step replays the plan. Training and
 // evaluation have a plan each, in the same arena, with the parameters in the same place.
 //
-//   ASSIGN_OR_RETURN(Session session, Session::Create(net, *device, {.budget_bytes = 12 * kGiB}));
+//   ASSIGN_OR_RETURN(Session session,
+//                    Session::Create(net, *device, PlannerFor({.budget_bytes = 12 * kGiB})));
 //   std::cout << session.plan().Summary();
 //   for (const Batch& batch : loader) {
 //     ASSIGN_OR_RETURN(float loss, session.TrainStep(batch));
@@ -21,7 +22,7 @@
 //
 // *Ownership*: borrows the device, which must outlive it. *Threads*: one at a time.
 // *Errors*: INVALID_ARGUMENT for a bad graph or a batch of the wrong size; RESOURCE_EXHAUSTED when
-// the budget is too small (memory/planner.h) or the device refuses memory. Then:
+// the budget is too small (core/plan/planner.h) or the device refuses memory. Then:
 //   * what was refused before anything changed (a batch, a budget, a graph, memory, a file) leaves
 //     the session as it was;
 //   * where a SetBudget or SetTrainingGraph fails and the device refuses even what it gave before,
@@ -45,16 +46,15 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/batch.h"
 #include "neap/core/plan/plan.h"
+#include "neap/core/plan/planner.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/step/sgd.h"
-#include "neap/memory/planner.h"
 
 namespace neap {
 
-// How parameters begin and change. What memory they take there is the planner's matter
-// (PlannerOptions).
+// How parameters begin and change. What memory that takes is the planner's matter.
 struct TrainingOptions {
   Sgd sgd = {};
   LearningRate learning_rate = {};
@@ -80,8 +80,12 @@ struct MemoryUse {
 
 class Session {
  public:
-  // On the CPU planning is strict whatever `planning` says.
-  static absl::StatusOr<Session> Create(const Graph& graph, Device& device, PlannerOptions planning,
+  // The planner makes every plan of the session: PlannerFor() of memory/planner.h searches for the
+  // fastest, PlannerFromFile() of core/run/file_planner.h has one. Its budget is the session's
+  // until SetBudget(). On the CPU planning is strict (core/run/session_planner.h).
+  // CreateSession() of memory/create_session.h is the same in one call.
+  static absl::StatusOr<Session> Create(const Graph& graph, Device& device,
+                                        std::shared_ptr<const Planner> planner,
                                         TrainingOptions training = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;

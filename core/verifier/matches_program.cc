@@ -1,5 +1,6 @@
 // MatchesProgram: whether a plan is one of this program.
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
@@ -28,6 +29,21 @@ bool Same(const PlanStep& planned, const Program& program, const Step& step) {
          Same(planned.rerun_reads, step.rerun_reads) && planned.in_place == step.in_place;
 }
 
+std::string Describe(Role role, const Shape& shape, DType dtype) {
+  return absl::StrFormat("%s %s %s", Name(role), shape.ToString(), Name(dtype));
+}
+
+// By their names, or where those are equal, by the rest.
+std::string Difference(const PlanTensor& planned, const Tensor& tensor) {
+  if (planned.name != tensor.name) {
+    return absl::StrFormat("its tensor %d, '%s', is not the program's, '%s'", tensor.id.value,
+                           planned.name, tensor.name);
+  }
+  return absl::StrFormat("its tensor %d, '%s', is %s, the program's %s", tensor.id.value,
+                         planned.name, Describe(planned.role, planned.shape, planned.dtype),
+                         Describe(tensor.role, tensor.spec.shape, tensor.spec.dtype));
+}
+
 absl::Status CheckNet(const Plan& plan, const Program& program, const verifier::Site& site) {
   if (plan.batch != program.net.batch) {
     return site.Fault(PlanFault::kProgram, absl::StrFormat("its batch is %d, the program's %d",
@@ -52,9 +68,7 @@ absl::Status MatchesProgram(const Plan& plan, const Program& program) {
   RETURN_IF_ERROR(CheckNet(plan, program, site));
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     if (Same(plan.tensors[i], program.tensors[i])) continue;
-    return site.Fault(PlanFault::kProgram,
-                      absl::StrFormat("its tensor %d, '%s', is not the program's, '%s'", i,
-                                      plan.tensors[i].name, program.tensors[i].name));
+    return site.Fault(PlanFault::kProgram, Difference(plan.tensors[i], program.tensors[i]));
   }
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = program.steps[i];

@@ -24,8 +24,8 @@ neap::Graph Mlp() {
 
 // The bytes that training takes on an H200.
 absl::StatusOr<int64_t> BytesOnH200(const neap::Graph& net) {
-  ASSIGN_OR_RETURN(const neap::Program program, BuildProgram(net, {}));
   ASSIGN_OR_RETURN(const neap::DeviceDescription h200, neap::DescribedDevice("h200"));
+  ASSIGN_OR_RETURN(const neap::Program program, Lower(net, {}, h200));
   ASSIGN_OR_RETURN(const std::unique_ptr<neap::EngineCatalog> catalog,
                    neap::DescribedCatalog("h200"));
   ASSIGN_OR_RETURN(const neap::PlanResult result, MakePlan(program, {}, h200, *catalog));
@@ -37,7 +37,7 @@ absl::Status Run() {
   const neap::Graph net = Mlp();
   ASSIGN_OR_RETURN(const neap::ResolvedGraph resolved, Resolve(net, neap::Mode::kTraining));
   ASSIGN_OR_RETURN(const std::unique_ptr<neap::CpuDevice> device, neap::CpuDevice::Open());
-  ASSIGN_OR_RETURN(neap::Session session, neap::Session::Create(net, *device, {}));
+  ASSIGN_OR_RETURN(neap::Session session, neap::CreateSession(net, *device, {}));
   const neap::Batch batch = {
       .images = std::vector<float>(kBatch * 28 * 28, 0.5F), .labels = {0, 1, 2, 3}, .size = kBatch};
   ASSIGN_OR_RETURN(const float loss, session.TrainStep(batch));

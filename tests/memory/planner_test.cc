@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,57 @@ TEST_CASE("a budget of one byte names the step that binds, what it needs and the
     CHECK(message.find(absl::StrCat(") needs ", busiest->live_bytes, " bytes")) !=
           std::string::npos);
   }
+}
+
+TEST_CASE("a policy that is refused names superneurons where the budget is enough for that") {
+  const Program program = BuildProgram(testing::RandomGraph(1), {}).value();
+  DefaultCatalog catalog;
+  const int64_t least = MinimumBudget(program, {.policy = "superneurons"}, H200(), catalog).value();
+  REQUIRE(least < MinimumBudget(program, {}, H200(), catalog).value());
+  const auto refusal = [&](int64_t budget, const std::string& policy) {
+    const absl::Status refused =
+        MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog).status();
+    CHECK(refused.code() == absl::StatusCode::kResourceExhausted);
+    return std::string(refused.message());
+  };
+  const std::string way_out =
+      absl::StrCat("; policy superneurons fits: its smallest is ", least, " bytes (");
+  CHECK(refusal(least, "liveness").find(way_out) != std::string::npos);
+  CHECK(refusal(least - kBlockBytes, "liveness").find("superneurons") == std::string::npos);
+  CHECK(refusal(least - kBlockBytes, "superneurons").find("; policy") == std::string::npos);
+}
+
+TEST_CASE("a planner plans by its options, in the budget of the request") {
+  const Program program = BuildProgram(testing::RandomGraph(1), {}).value();
+  DefaultCatalog catalog;
+  const PlannerOptions options = {.budget_bytes = 64 * kMiB, .policy = "superneurons"};
+  const std::shared_ptr<const Planner> planner = PlannerFor(options);
+  CHECK(planner->budget_bytes() == 64 * kMiB);
+  const int64_t least = planner->MinimumBudget(program, {}, H200(), catalog).value();
+  CHECK(least == MinimumBudget(program, options, H200(), catalog).value());
+  const PlanResult tight = planner->Plan(program, {.budget_bytes = least}, H200(), catalog).value();
+  CHECK(
+      tight.plan ==
+      MakePlan(program, {.budget_bytes = least, .policy = "superneurons"}, H200(), catalog)->plan);
+  CHECK(tight.stats.minimum_budget_bytes == least);
+}
+
+TEST_CASE("a planner is strict where its options or the request are") {
+  const Program program = BuildProgram(testing::RandomGraph(9, {.image = 16}), {}).value();
+  testing::WorkspaceCatalog catalog;
+  // Strict, a tight budget does not make do with engines of less workspace.
+  const auto least = [&](bool options, bool request) {
+    return PlannerFor({.strict = options})
+        ->MinimumBudget(program, {.strict = request}, H200(), catalog)
+        .value();
+  };
+  CHECK(least(false, false) < least(true, false));
+  CHECK(least(false, true) == least(true, false));
+  CHECK(least(true, true) == least(true, false));
+  const PlanRequest request = {.budget_bytes = least(true, false), .strict = true};
+  CHECK(PlannerFor({})->Plan(program, request, H200(), catalog)->plan ==
+        MakePlan(program, {.budget_bytes = request.budget_bytes, .strict = true}, H200(), catalog)
+            ->plan);
 }
 
 TEST_CASE("a sum of a tensor with itself is not computed in place") {

@@ -13,6 +13,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/memory/create_session.h"
 
 namespace neap {
 namespace {
@@ -49,8 +50,8 @@ std::unique_ptr<Dataset> Fields(Split split = Split::kTrain) {
 }
 
 Session MakeSession(Device& device, PlannerOptions planning, Layout layout = Layout::kNchw) {
-  absl::StatusOr<Session> session = Session::Create(SmallNet(layout), device, std::move(planning),
-                                                    {.learning_rate = {.base = 0.1F}});
+  absl::StatusOr<Session> session = CreateSession(SmallNet(layout), device, std::move(planning),
+                                                  {.learning_rate = {.base = 0.1F}});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }

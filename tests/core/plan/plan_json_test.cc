@@ -94,6 +94,22 @@ TEST_CASE("plans survive the way through JSON unchanged") {
   CHECK(full->tensors[0].shape == Shape{2, 1});
 }
 
+TEST_CASE("the kind of device is written where a plan has one, and read back") {
+  const Plan silent = Plan::FromJson(FullPlan().dump()).value();
+  CHECK(silent.device_kind.empty());
+  CHECK(silent.ToJson().find("device_kind") == std::string::npos);
+  Json json = FullPlan();
+  json["device_kind"] = "cuda";
+  const Plan plan = Plan::FromJson(json.dump()).value();
+  CHECK(plan.device_kind == "cuda");
+  CHECK(Plan::FromJson(plan.ToJson()).value() == plan);
+  CHECK(SomePlan(1).device_kind == "cuda");  // of the H200
+  for (const Json& kind : {Json(""), Json(1), Json(nullptr)}) {
+    json["device_kind"] = kind;
+    CheckRefused(json);
+  }
+}
+
 TEST_CASE(
     "the pool of an offload and the bytes on a peer are written where they are not the host's") {
   Json json = FullPlan();

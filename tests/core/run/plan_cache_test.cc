@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <string>
 
 #include "neap/core/graph/graph.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/memory/planner.h"
 
 namespace neap {
 namespace {
@@ -26,7 +28,11 @@ constexpr Convolution Conv(int64_t dilation = 1) {
 }
 
 PlanKey Key(int64_t budget_bytes) {
-  return {.program = Net(Conv()), .options = {.budget_bytes = budget_bytes}, .device = {}};
+  static const std::shared_ptr<const Planner> planner = PlannerFor({});
+  return {.program = Net(Conv()),
+          .planner = planner,
+          .request = {.budget_bytes = budget_bytes},
+          .device = {}};
 }
 
 // A plan that can be told from others.
@@ -46,7 +52,7 @@ int64_t Get(PlanCache& cache, PlanKey key, int64_t number) {
 
 }  // namespace
 
-TEST_CASE("a plan is made once for a program, a budget and a policy") {
+TEST_CASE("a plan is made once for a program, a budget and a planner") {
   PlanCache cache(8);
   CHECK(Get(cache, Key(100), 1) == 1);
   CHECK(Get(cache, Key(100), 2) == 1);
@@ -63,20 +69,21 @@ TEST_CASE("whatever may change a plan is told apart") {
   const auto differs = [&](PlanKey other, int64_t number) {
     return Get(cache, std::move(other), number) == number;
   };
-  CHECK(differs({Net(Conv(2)), key.options, key.device}, 1));  // the same shapes
-  CHECK(differs({Net(Conv(), Mode::kInference), key.options, key.device}, 2));
-  CHECK(differs({key.program, key.options, {.name = "another"}}, 3));
+  CHECK(differs({Net(Conv(2)), key.planner, key.request, key.device}, 1));  // the same shapes
+  CHECK(differs({Net(Conv(), Mode::kInference), key.planner, key.request, key.device}, 2));
+  CHECK(differs({key.program, key.planner, key.request, {.name = "another"}}, 3));
   PlanKey other = key;
-  other.options.policy = "superneurons";
+  other.planner = PlannerFor({.policy = "superneurons"});
   CHECK(differs(other, 4));
-  other = key;
-  other.options.host_budget_bytes = 1;
+  other.planner = PlannerFor({.host_budget_bytes = 1});
   CHECK(differs(other, 5));
-  other = key;
-  other.options.in_place = false;
+  other.planner = PlannerFor({.in_place = false});
   CHECK(differs(other, 6));
+  other = key;
+  other.request.strict = true;
+  CHECK(differs(other, 7));
   CHECK(cache.stats().hits == 0);
-  CHECK(Get(cache, key, 7) == 0);
+  CHECK(Get(cache, key, 8) == 0);
 }
 
 TEST_CASE("the least recently used plan goes when there are too many") {

@@ -9,6 +9,7 @@
 #include "neap/core/base/philox.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/cpu/cpu_device.h"
+#include "neap/memory/create_session.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/random_graph.h"
 
@@ -42,7 +43,7 @@ Batch RandomBatch(const Plan& plan, int64_t classes, uint64_t seed) {
 // Losses and every persistent tensor after a few steps.
 State Train(const Graph& graph, Device& device, const PlannerOptions& options,
             int64_t* minimum_budget) {
-  absl::StatusOr<Session> session = Session::Create(graph, device, options, kTraining);
+  absl::StatusOr<Session> session = CreateSession(graph, device, options, kTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   if (minimum_budget != nullptr) *minimum_budget = session->planning().minimum_budget_bytes;
   State state(1);
@@ -82,7 +83,7 @@ std::vector<std::string> PoliciesThatMoveOrRebuild() {
 void CheckPolicy(const Graph& graph, Device& device, PlannerOptions options, bool tight,
                  const State& reference) {
   CAPTURE(options.policy);
-  const absl::StatusOr<Session> session = Session::Create(graph, device, options, kTraining);
+  const absl::StatusOr<Session> session = CreateSession(graph, device, options, kTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const int64_t minimum = session->planning().minimum_budget_bytes;
   // Evaluation can need more than training takes.
@@ -121,7 +122,7 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
     options = {.budget_bytes = minimum - kBlockBytes,
                .placement = kPlacements[seed % 3],
                .in_place = seed % 2 == 0};
-    const absl::StatusOr<Session> refused = Session::Create(graph, device, options, kTraining);
+    const absl::StatusOr<Session> refused = CreateSession(graph, device, options, kTraining);
     REQUIRE(!refused.ok());
     CHECK(refused.status().code() == absl::StatusCode::kResourceExhausted);
     CHECK(std::string(refused.status().message()).find(std::to_string(minimum)) !=

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "neap/core/run/session.h"
+#include "neap/memory/create_session.h"
 #include "tests/faulty_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -91,7 +92,7 @@ TEST_CASE("a host budget that is too small is refused, and a larger arena goes o
   PlannerOptions options = Tight(*device);
   const int64_t minimum = options.budget_bytes;
   options.host_budget_bytes = kBlockBytes;
-  CHECK(Session::Create(SmallNet(), *device, options).status().code() == kExhausted);
+  CHECK(CreateSession(SmallNet(), *device, options).status().code() == kExhausted);
   options.budget_bytes = kUnlimited;
   Session session = MakeSession(*device, options);
   Session steady = MakeSession(*device, {});
@@ -133,7 +134,7 @@ int RefuseEachOf(const PlannerOptions& options, Device& cpu) {
   int refused = 0;
   for (int k = 1;; ++k) {
     device.FailPinned(k, 1);
-    const absl::StatusOr<Session> session = Session::Create(SmallNet(), device, options);
+    const absl::StatusOr<Session> session = CreateSession(SmallNet(), device, options);
     if (device.pinned_calls() < k) break;
     ++refused;
     CHECK(session.status().code() == kExhausted);

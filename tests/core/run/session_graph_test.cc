@@ -7,6 +7,7 @@
 
 #include "neap/core/run/session.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/memory/create_session.h"
 #include "tests/faulty_device.h"
 #include "tests/guarded_device.h"
 #include "tests/scratch_directory.h"
@@ -40,7 +41,7 @@ void TrainVaried(Session& session, int steps, WithBlock with_block) {
 
 TEST_CASE("a part of a network trains as it would by itself") {
   const auto device = OpenCpu();
-  absl::StatusOr<Session> alone = Session::Create(WithoutBlock(), *device, {});
+  absl::StatusOr<Session> alone = CreateSession(WithoutBlock(), *device, {});
   REQUIRE(alone.ok());
   Session part = MakeSession(*device, {});
   REQUIRE(part.SetTrainingGraph(WithoutBlock()).ok());
@@ -98,9 +99,9 @@ TEST_CASE("parameters that live on the host keep their values there while they a
     return net;
   };
   const auto device = OpenCpu();
-  absl::StatusOr<Session> in_arena = Session::Create(wide(true), *device, {});
+  absl::StatusOr<Session> in_arena = CreateSession(wide(true), *device, {});
   absl::StatusOr<Session> on_host =
-      Session::Create(wide(true), *device, {.policy = "superneurons", .offload_params = true});
+      CreateSession(wide(true), *device, {.policy = "superneurons", .offload_params = true});
   REQUIRE(in_arena.ok());
   REQUIRE_MESSAGE(on_host.ok(), on_host.status().ToString());
   REQUIRE(on_host->SetBudget(on_host->planning().minimum_budget_bytes).ok());

@@ -10,6 +10,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/memory/create_session.h"
 #include "tests/faulty_device.h"
 #include "tests/small_training.h"
 
@@ -55,7 +56,7 @@ float TrainOnce(Session& session) {
 }
 
 Session Open(Device& device, PlannerOptions planning) {
-  absl::StatusOr<Session> session = Session::Create(Chain(), device, std::move(planning));
+  absl::StatusOr<Session> session = CreateSession(Chain(), device, std::move(planning));
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }

@@ -8,6 +8,7 @@
 #include "neap/layers/catalog/engine_cache.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/memory/create_session.h"
 #include "tests/guarded_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -61,7 +62,7 @@ TEST_CASE("engines that cannot be built are planned around, and equal steps shar
   GuardedDevice device(*cpu);
   FaultyBackend backend(cpu->backend());
   device.Replace(backend);
-  absl::StatusOr<Session> session = Session::Create(net, device, {});
+  absl::StatusOr<Session> session = CreateSession(net, device, {});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   CHECK(backend.refused() == 2);   // training's signature, then that of inference
   CHECK(backend.made() == 2 + 1);  // training's again, as inference's was refused
@@ -208,7 +209,7 @@ TEST_CASE("a checkpoint of another network is refused and the session left as it
   const std::string path = directory.File("other.safetensors");
   Graph other({.name = "other", .batch = 8});
   other.Loss(other.Add("fc", FullyConnected{.out_features = 5}, {other.Input({3, 8, 8})}));
-  absl::StatusOr<Session> other_session = Session::Create(other, *device, {});
+  absl::StatusOr<Session> other_session = CreateSession(other, *device, {});
   REQUIRE(other_session.ok());
   REQUIRE(other_session->Save(path).ok());
   Session session = MakeSession(*device, {});
@@ -264,6 +265,12 @@ TEST_CASE("a session that has lost its arena waits for a budget that finds room,
   REQUIRE(session.SetBudget(session.planning().minimum_budget_bytes).ok());
   Train(session, 1);
   CheckSameState(steady, session);
+}
+
+TEST_CASE("a session without a planner is refused") {
+  const auto device = OpenCpu();
+  CHECK(Session::Create(SmallNet(), *device, nullptr).status().code() ==
+        absl::StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("a batch of the wrong size is refused") {

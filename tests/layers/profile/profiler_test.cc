@@ -17,6 +17,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/profile/profile_steps.h"
 #include "neap/layers/profile/profiled_timings.h"
+#include "neap/memory/create_session.h"
 #include "tests/layers/profile/scripted_device.h"
 #include "tests/scratch_directory.h"
 
@@ -301,11 +302,11 @@ TEST_CASE("a session plans with the times that were measured, and says so") {
     return std::make_shared<ProfiledTimings>(std::move(database));
   }();
   const absl::StatusOr<Session> measured =
-      Session::Create(SmallNet(), *bench.device, {.kernels = {.timings = timings}});
+      CreateSession(SmallNet(), *bench.device, {.kernels = {.timings = timings}});
   REQUIRE(measured.ok());
   CHECK(measured->planning().measured_runs == static_cast<int64_t>(bench.program.steps.size()));
   CHECK(measured->predicted().total_us / 1e3 == doctest::Approx(measured->plan().predicted_ms));
-  const absl::StatusOr<Session> plain = Session::Create(SmallNet(), *bench.device, {});
+  const absl::StatusOr<Session> plain = CreateSession(SmallNet(), *bench.device, {});
   CHECK(plain->planning().measured_runs == 0);
   CHECK(plain->plan().predicted_ms != measured->plan().predicted_ms);
 }

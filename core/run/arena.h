@@ -1,0 +1,48 @@
+// The memory that a session trains in: a block of the device, and pinned memory of the host for the
+// persistent tensors that are there between iterations. Private to the session.
+//
+// A budget that changes needs a block of another size, and the device may not have room for two. So
+// the persistent tensors, which lie at the bottom of the block, wait on the host meanwhile:
+//
+//   RETURN_IF_ERROR(arena.Evacuate(persistent_bytes));
+//   RETURN_IF_ERROR(arena.Reserve(arena_bytes, homes_bytes));  // may be tried again
+//   RETURN_IF_ERROR(arena.Return());
+//
+// *Errors*: those of the device. A failed Reserve() leaves no block; what was evacuated is kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "neap/core/device/device.h"
+
+namespace neap {
+
+class Arena {
+ public:
+  explicit Arena(Device& device) : device_(device) {}
+
+  // Gives the old block back first. `homes_bytes` of pinned memory are there afterwards; what lies
+  // there already stays where it is.
+  absl::Status Reserve(int64_t bytes, int64_t homes_bytes);
+
+  // Copies the lowest `bytes` to the host, where they stay until Return(). Nothing happens if they
+  // are there.
+  absl::Status Evacuate(int64_t bytes);
+  absl::Status Return();
+  bool is_evacuated() const { return evacuated_.has_value(); }
+
+  std::byte* data() const { return block_.data(); }
+  int64_t size_bytes() const { return block_.size_bytes(); }
+  std::byte* homes() const { return homes_.data(); }
+
+ private:
+  Device& device_;
+  Buffer block_;
+  Buffer homes_;
+  std::optional<Buffer> evacuated_;
+};
+
+}  // namespace neap
