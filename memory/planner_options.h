@@ -14,8 +14,12 @@ namespace neap {
 
 struct PlannerOptions {
   int64_t budget_bytes = kUnlimited;
-  int64_t host_budget_bytes = kUnlimited;  // pinned host memory for what leaves the arena
-  int64_t peer_budget_bytes = 0;           // memory of the device's peer, taken first
+  // Pinned host memory for what leaves the arena. A plan that wants more is refused. Unlimited
+  // unless given, so that a plan does not depend on the machine that it is made on; the command
+  // gives three quarters of the host's memory (apps/cli/planning_flags.h).
+  int64_t host_budget_bytes = kUnlimited;
+  int64_t peer_budget_bytes = 0;  // memory of the device's peer, taken first
+  // The command's default is superneurons where a budget is given.
   std::string policy = "liveness";
   std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
   // Parameters and optimizer state are on the host between iterations, in the arena around their

@@ -32,15 +32,16 @@ enum class MemoryKind : uint8_t { kDevice, kPinnedHost, kPeer };
 // What the cost model and the user know of a device. Rates are measured where possible, nominal
 // otherwise.
 struct DeviceDescription {
-  std::string name;             // "NVIDIA H200"
-  std::string kind;             // "cuda", "cpu"
-  int64_t memory_bytes = 0;     // all of it
-  double fp32_flops = 0;        // per second
-  double tensor_flops = 0;      // per second, tf32; equal to fp32_flops without tensor cores
-  double memory_bandwidth = 0;  // bytes per second, read plus written
+  std::string name;               // "NVIDIA H200"
+  std::string kind;               // "cuda", "cpu"
+  int64_t memory_bytes = 0;       // all of it
+  int64_t host_memory_bytes = 0;  // of the machine that it is in; 0: not known
+  double fp32_flops = 0;          // per second
+  double tensor_flops = 0;        // per second, tf32; equal to fp32_flops without tensor cores
+  double memory_bandwidth = 0;    // bytes per second, read plus written
   double copy_bandwidth =
       0;  // bytes per second between pinned host and device memory, one direction
-  double peer_bandwidth = 0;  // likewise between a peer's memory and its own; 0: there is no peer
+  double peer_bandwidth = 0;  // the same between a peer's memory and its own; 0: there is no peer
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };
 

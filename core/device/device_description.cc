@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "neap/core/base/units.h"
 
 namespace neap {
 namespace {
@@ -16,10 +17,12 @@ std::vector<Described> AllDescribed() {
            .description = {.name = "NVIDIA H200",
                            .kind = "cuda",
                            .memory_bytes = 150109880320,  // cudaDeviceProp::totalGlobalMem
-                           .fp32_flops = 60e12,           // nominal
-                           .tensor_flops = 400e12,        // nominal, dense tf32
-                           .memory_bandwidth = 4.3e12,    // measured: device to device copy
-                           .copy_bandwidth = 55.5e9,      // measured: pinned host to device
+                           // Nominal: an eighth of the 2 TiB of a DGX H200, which has eight GPUs.
+                           .host_memory_bytes = 256 * kGiB,
+                           .fp32_flops = 60e12,         // nominal
+                           .tensor_flops = 400e12,      // nominal, dense tf32
+                           .memory_bandwidth = 4.3e12,  // measured: device to device copy
+                           .copy_bandwidth = 55.5e9,    // measured: pinned host to device
                            // Nominal: 18 links of NVLink 4 at 25 GB/s each way, half of the 900
                            // GB/s of both ways that NVIDIA's H200 data sheet gives.
                            .peer_bandwidth = 450e9}}};

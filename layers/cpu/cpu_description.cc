@@ -8,9 +8,9 @@
 #include <iterator>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "neap/core/device/host_memory.h"
 
 namespace neap {
 namespace {
@@ -26,16 +26,6 @@ std::string Contents(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-int64_t MemoryBytes() {
-  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  int64_t limit = 0;  // "max" is no number, and means none
-  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(Contents("/sys/fs/cgroup/memory.max")), &limit) &&
-      limit > 0) {
-    bytes = std::min(bytes, limit);
-  }
-  return bytes;
-}
-
 int ProcessorCount() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -49,7 +39,8 @@ DeviceDescription DescribeCpu() {
   const double flops = ProcessorCount() * kNominalHertz * kFlopsPerCycle;
   return {.name = CpuModelName(Contents("/proc/cpuinfo")),
           .kind = "cpu",
-          .memory_bytes = MemoryBytes(),
+          .memory_bytes = HostMemoryBytes(),
+          .host_memory_bytes = HostMemoryBytes(),
           .fp32_flops = flops,
           .tensor_flops = flops,
           .memory_bandwidth = kNominalMemoryBandwidth,

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/device/host_memory.h"
 #include "neap/layers/cuda/cuda_device.h"
 #include "neap/layers/cuda/cuda_status.h"
 
@@ -42,6 +43,7 @@ absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index) {
   return DeviceDescription{.name = properties.name,
                            .kind = "cuda",
                            .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+                           .host_memory_bytes = HostMemoryBytes(),
                            .fp32_flops = clocks * kFp32FlopsPerClock / (half ? 2 : 1),
                            .tensor_flops = clocks * TensorFlopsPerClock(properties.major),
                            .memory_bandwidth = 2 * memory_khz * 1e3 * bus_bits / 8,

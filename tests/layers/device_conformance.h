@@ -15,6 +15,7 @@
 
 #include "neap/core/base/units.h"
 #include "neap/core/device/device.h"
+#include "neap/core/device/host_memory.h"
 
 namespace neap {
 
@@ -90,6 +91,7 @@ inline void DeviceConformance::Describes() {
   CHECK(!description.name.empty());
   CHECK(!description.kind.empty());
   CHECK(description.memory_bytes > 0);
+  CHECK(description.host_memory_bytes == HostMemoryBytes());
   CHECK(description.fp32_flops > 0);
   CHECK(description.tensor_flops >= description.fp32_flops);
   CHECK(description.memory_bandwidth > 0);

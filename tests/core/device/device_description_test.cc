@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "neap/core/base/units.h"
+
 namespace neap {
 namespace {
 
@@ -11,6 +13,7 @@ TEST_CASE("an H200 can be planned for without one") {
   CHECK(h200->name == "NVIDIA H200");
   CHECK(h200->kind == "cuda");
   CHECK(h200->memory_bytes == 150109880320);
+  CHECK(h200->host_memory_bytes == 256 * kGiB);
   CHECK(h200->copy_bandwidth == 55.5e9);
 }
 
@@ -20,6 +23,7 @@ TEST_CASE("every described device is found by its name and has all its rates") {
     const absl::StatusOr<DeviceDescription> device = DescribedDevice(name);
     REQUIRE(device.ok());
     CHECK(device->memory_bytes > 0);
+    CHECK(device->host_memory_bytes > 0);
     CHECK(device->fp32_flops > 0);
     CHECK(device->tensor_flops >= device->fp32_flops);
     CHECK(device->memory_bandwidth > 0);
