@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "apps/cli/planning_flags.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/transposed_convolution.h"
@@ -82,8 +84,9 @@ absl::StatusOr<std::vector<WorkspaceRun>> WorkspaceBench::Run(
 absl::StatusOr<WorkspaceRun> WorkspaceBench::RunBy(const Rule& rule, WorkspaceRun run,
                                                    const Graph& graph,
                                                    std::vector<Trained>& trained) const {
-  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+  ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, target_.description));
   const PlannerOptions options = {.budget_bytes = run.budget_bytes,
+                                  .host_budget_bytes = DefaultHostBudget(target_.description).bytes,
                                   .policy = options_.policy,
                                   .strict = target_.description.kind == "cpu",
                                   .kernels = rule.kernels};

@@ -202,6 +202,10 @@ const FlagSet::Flag* FlagSet::Find(const std::string& name) const {
   return flag == flags_.end() ? nullptr : &*flag;
 }
 
+bool FlagSet::Given(const std::string& name) const {
+  return std::find(given_.begin(), given_.end(), name) != given_.end();
+}
+
 absl::Status FlagSet::Unknown(const std::string& name) const {
   std::vector<std::string> known = {"help"};
   for (const Flag& flag : flags_) known.push_back(flag.name);
@@ -227,6 +231,7 @@ absl::Status FlagSet::ParseFlag(const std::vector<std::string>& args, size_t& i)
   } else {
     return BadUsage(absl::StrCat("--", name, " needs a value: --", name, " ", flag->placeholder));
   }
+  given_.push_back(name);
   const absl::Status status = flag->value.read(text);
   return status.ok() ? status : BadUsage(absl::StrCat("--", name, ": ", status.message()));
 }

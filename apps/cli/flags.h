@@ -67,6 +67,8 @@ class FlagSet {
   // With --help anywhere, nothing else is looked at.
   absl::Status Parse(const std::vector<std::string>& args);
   bool help() const { return help_; }
+  // Whether the flag was among the arguments.
+  bool Given(const std::string& name) const;
   std::string HelpText() const;
 
  private:
@@ -90,6 +92,7 @@ class FlagSet {
   bool positional_repeats_ = false;
   bool positional_is_optional_ = false;
   bool positional_given_ = false;
+  std::vector<std::string> given_;
   bool help_ = false;
 };
 

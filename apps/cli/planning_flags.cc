@@ -1,6 +1,7 @@
 #include "apps/cli/planning_flags.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -12,6 +13,8 @@
 
 namespace neap::apps {
 namespace {
+
+constexpr int64_t kHostPercent = 75;
 
 absl::Status ReadPercent(const std::string& text, Budget& budget) {
   double percent = 0;
@@ -36,6 +39,20 @@ FlagValue ReadBudget(Budget* budget) {
   return {.read = read};
 }
 
+std::string HostBudget::ToText() const {
+  if (bytes == kUnlimited) return "unlimited";
+  return absl::StrCat(
+      FormatBytes(bytes),
+      is_default ? absl::StrCat(" (", kHostPercent, "% of the host's memory)") : "");
+}
+
+Json HostBudget::ToJson() const { return bytes == kUnlimited ? Json() : Json(bytes); }
+
+HostBudget DefaultHostBudget(const DeviceDescription& device) {
+  if (device.host_memory_bytes == 0) return {};
+  return {.bytes = device.host_memory_bytes / 100 * kHostPercent, .is_default = true};
+}
+
 absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const PlannerOptions& options,
                                               const DeviceDescription& device,
                                               EngineCatalog& catalog) {
@@ -57,12 +74,16 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
             "bytes of device memory for everything, as 12GiB (2^30) or 12GB (10^9); 60% is of the "
             "natural peak",
             ReadBudget(&budget));
-  flags.Add("host-budget", "BYTES", "bytes of pinned host memory for what leaves the arena",
+  flags.Add("host-budget", "BYTES",
+            absl::StrCat("bytes of pinned host memory for what leaves the arena (", kHostPercent,
+                         "% of the host's memory)"),
             ReadBytes(&host_budget_bytes));
   flags.Add("peer-budget", "BYTES",
             "bytes of a peer GPU's memory for what leaves the arena, before the host's (none)",
             ReadBytes(&peer_budget_bytes));
-  flags.Add("policy", "NAME", "what stays in memory", OneOf(policies, &policy));
+  FlagValue one_policy = OneOf(policies, &policy);
+  if (policy.empty()) one_policy.default_text = "superneurons with --budget, else liveness";
+  flags.Add("policy", "NAME", "what stays in memory", std::move(one_policy));
   flags.Add("placement", "NAME", "how places in the arena are found",
             OneOf(placements, &placement));
   flags.Add("evict", "RULE", "who leaves: used least recently, or again the latest",
@@ -80,15 +101,25 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
 
 PlannerOptions PlanningFlags::Options(const DeviceDescription& description,
                                       const KernelOptions& chosen) const {
-  return {.host_budget_bytes = host_budget_bytes.value_or(kUnlimited),
+  return {.host_budget_bytes = HostBudgetFor(description).bytes,
           .peer_budget_bytes = peer_budget_bytes.value_or(0),
-          .policy = policy,
+          .policy = PolicyName(),
           .placement = placement,
           .offload_params = offload_params,
           .eviction = evict == "belady" ? EvictionRule::kBelady : EvictionRule::kLru,
           .in_place = !no_in_place,
           .strict = strict || description.kind == "cpu",
           .kernels = chosen};
+}
+
+HostBudget PlanningFlags::HostBudgetFor(const DeviceDescription& device) const {
+  if (host_budget_bytes.has_value()) return {.bytes = *host_budget_bytes};
+  return DefaultHostBudget(device);
+}
+
+std::string PlanningFlags::PolicyName() const {
+  if (!policy.empty()) return policy;
+  return has_budget() ? "superneurons" : "liveness";
 }
 
 int64_t PlanningFlags::BudgetBytes(const NaturalPeaks& peaks) const {

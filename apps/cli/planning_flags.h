@@ -1,7 +1,14 @@
-// How to plan: the flags that all subcommands share, and the peaks that a budget in percent refers
-// to.
+// How to plan: the flags that all subcommands share, what they mean where they are not given, and
+// the peaks that a budget in percent refers to.
+//
+//   policy        superneurons where there is a budget to keep, else liveness
+//   host budget   three quarters of the host's memory: as much may be pinned
+//
+// What one subcommand finds by these defaults another one can do with them: `neap train` trains the
+// batch that `neap peak-batch` has found in the same budget.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/kernel_flags.h"
+#include "apps/cli/output.h"
 #include "neap/core/device/device.h"
 #include "neap/core/program/program.h"
 #include "neap/memory/planner.h"
@@ -31,11 +39,29 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
                                               const DeviceDescription& device,
                                               EngineCatalog& catalog);
 
+// Bytes of pinned host memory that a plan may take.
+struct HostBudget {
+  int64_t bytes = kUnlimited;
+  bool is_default = false;  // a part of the host's memory, as nothing else was said
+
+  // "192.000 GiB (75% of the host's memory)"
+  std::string ToText() const;
+  Json ToJson() const;  // null: unlimited
+};
+// Where --host-budget is not given. Unlimited on a host whose memory is not known.
+HostBudget DefaultHostBudget(const DeviceDescription& device);
+
+// The flags that say how to plan. Who runs a plan that is there already has no use for them.
+inline constexpr std::array<const char*, 14> kPlanningChoices = {
+    "budget",    "host-budget",      "peer-budget",     "policy",        "placement",
+    "evict",     "no-in-place",      "offload-params",  "strict",        "database",
+    "divisions", "nondeterministic", "workspace-limit", "workspace-rule"};
+
 struct PlanningFlags {
   Budget budget;
   std::optional<int64_t> host_budget_bytes = {};
   std::optional<int64_t> peer_budget_bytes = {};
-  std::string policy = "liveness";
+  std::string policy;  // empty: PolicyName() chooses
   std::string placement = "offline";
   std::string evict = "lru";
   bool no_in_place = false;
@@ -49,6 +75,8 @@ struct PlanningFlags {
   // With an unlimited budget; `chosen` is what `kernels` gave for the device.
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
+  HostBudget HostBudgetFor(const DeviceDescription& device) const;
+  std::string PolicyName() const;
   bool has_budget() const { return budget.bytes.has_value() || budget.percent.has_value(); }
 };
 

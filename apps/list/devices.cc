@@ -73,6 +73,7 @@ Json ToJson(const Listed& device) {
                {"name", d.name},
                {"trains", device.trains},
                {"memory_bytes", d.memory_bytes},
+               {"host_memory_bytes", d.host_memory_bytes},
                {"fp32_flops", d.fp32_flops},
                {"tensor_flops", d.tensor_flops},
                {"memory_bandwidth", d.memory_bandwidth},
@@ -124,6 +125,8 @@ std::string ToText(const Listed& device) {
   std::string text = absl::StrFormat(
       "%-9s%s, %s%s\n%splanned with %s\n", device.name, d.name, FormatBytes(d.memory_bytes),
       device.trains ? "" : " (by description: for planning)", kIndent, RatesText(d));
+  if (d.host_memory_bytes != d.memory_bytes)  // a CPU's memory is the host's
+    absl::StrAppend(&text, kIndent, "host memory ", FormatBytes(d.host_memory_bytes), "\n");
   if (device.copies.has_value()) text += ToText(*device.copies, "the host");
   return text + PeersText(device.peers);
 }

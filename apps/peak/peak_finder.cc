@@ -9,6 +9,7 @@
 #include "apps/cli/measured_device.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
 
@@ -44,18 +45,23 @@ PlannerOptions PeakFinder::Options() const {
   return options;
 }
 
-absl::StatusOr<bool> PeakFinder::FitsIn(const Graph& graph) const {
-  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) const {
+  const absl::StatusOr<Graph> graph = Sized(net, n).Build();
+  if (!graph.ok()) return false;  // the smallest could be built: this one is too large
+  ASSIGN_OR_RETURN(const Program program, Lower(*graph, {}, target_.description));
   const PlannerOptions options = Options();
   const absl::StatusOr<int64_t> minimum =
       MinimumBudget(program, options, target_.description, target_.engines());
   // Beyond what kernels count in, no memory helps.
   if (program.net.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
   RETURN_IF_ERROR(minimum.status());
-  if (*minimum > options.budget_bytes) return false;
-  if (options.host_budget_bytes == kUnlimited) return true;
-  const absl::Status planned =
-      MakePlan(program, options, target_.description, target_.engines()).status();
+  return *minimum <= options.budget_bytes;
+}
+
+absl::StatusOr<bool> PeakFinder::FitsBoth(const std::string& net, int64_t n) const {
+  ASSIGN_OR_RETURN(const bool fits, FitsBudget(net, n));
+  if (!fits) return false;
+  const absl::Status planned = PlanAt(net, n).status();
   if (absl::IsResourceExhausted(planned)) return false;
   RETURN_IF_ERROR(planned);
   return true;
@@ -63,7 +69,7 @@ absl::StatusOr<bool> PeakFinder::FitsIn(const Graph& graph) const {
 
 absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n) const {
   ASSIGN_OR_RETURN(const Graph graph, Sized(net, n).Build());
-  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+  ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, target_.description));
   ASSIGN_OR_RETURN(PlanResult result,
                    MakePlan(program, Options(), target_.description, target_.engines()));
   RETURN_IF_ERROR(Verify(result.plan));
@@ -71,22 +77,37 @@ absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n)
   return result;
 }
 
+absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net) const {
+  PeakResult result = {.what = growth_.what};
+  ASSIGN_OR_RETURN(result.search,
+                   FindLargest(growth_.most, [&](int64_t n) { return FitsBudget(net, n); }));
+  const auto plan = [&] {
+    const auto start = std::chrono::steady_clock::now();
+    absl::StatusOr<PlanResult> planned = PlanAt(net, std::max<int64_t>(result.search.largest, 1));
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - start;
+    result.plan_ms = elapsed.count();
+    return planned;
+  };
+  absl::StatusOr<PlanResult> planned = plan();
+  if (absl::IsResourceExhausted(planned.status()) && result.search.largest > 1) {
+    ASSIGN_OR_RETURN(PeakSearch again, FindLargest(result.search.largest - 1,
+                                                   [&](int64_t n) { return FitsBoth(net, n); }));
+    again.probes += result.search.probes;
+    again.elapsed_ms += result.search.elapsed_ms + result.plan_ms;
+    result.search = again;
+    result.by_host = true;
+    planned = plan();
+  }
+  ASSIGN_OR_RETURN(result.planned, std::move(planned));
+  return result;
+}
+
 absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
   RETURN_IF_ERROR(Sized(net, 1).Build().status());
-  PeakResult result = {.what = growth_.what};
-  const auto fits = [&](int64_t n) -> absl::StatusOr<bool> {
-    const absl::StatusOr<Graph> graph = Sized(net, n).Build();
-    if (!graph.ok()) return false;  // the smallest could be built: this one is too large
-    return FitsIn(*graph);
-  };
-  ASSIGN_OR_RETURN(result.search, FindLargest(growth_.most, fits));
+  ASSIGN_OR_RETURN(PeakResult result, Search(net));
   const int64_t n = result.search.largest;
-  const auto start = std::chrono::steady_clock::now();
-  ASSIGN_OR_RETURN(result.planned, PlanAt(net, std::max<int64_t>(n, 1)));
   result.measured_with = MeasuredWith(target_, result.planned.stats);
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start;
-  result.plan_ms = elapsed.count();
   result.at_most_size = n == growth_.most || !Sized(net, n + 1).Build().ok();
   const NetFlags found = Sized(net, n);
   result.batch = *found.options.batch;

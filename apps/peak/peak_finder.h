@@ -2,7 +2,9 @@
 // `neap peak-depth` share.
 //
 // A probe asks only for the smallest budget that a size can do with. What is found is planned in
-// full and verified, and with --run trained at that size on the device.
+// full and verified, and with --run trained at that size on the device. Where the plan takes more
+// pinned memory than the host budget, the search begins anew with probes that plan in full: the
+// pinned memory of a size is known from nothing less.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +60,7 @@ struct PeakResult {
   PeakSearch search = {};
   double plan_ms = 0;         // planning and verifying what was found
   bool at_most_size = false;  // larger networks than this are refused whatever the budget
+  bool by_host = false;       // larger ones fit the budget, but not the host's
   std::optional<PeakRun> run = {};
   std::optional<PeakRun> compared = {};
 };
@@ -75,7 +78,12 @@ class PeakFinder {
  private:
   NetFlags Sized(const std::string& net, int64_t n) const;
   PlannerOptions Options() const;
-  absl::StatusOr<bool> FitsIn(const Graph& graph) const;
+  // Whether the smallest plan fits the budget.
+  absl::StatusOr<bool> FitsBudget(const std::string& net, int64_t n) const;
+  // Whether the plan fits the budget and the host's.
+  absl::StatusOr<bool> FitsBoth(const std::string& net, int64_t n) const;
+  // The largest, planned.
+  absl::StatusOr<PeakResult> Search(const std::string& net) const;
   absl::StatusOr<PlanResult> PlanAt(const std::string& net, int64_t n) const;
   absl::StatusOr<PeakRun> RunAtMost(const std::string& net, int64_t n) const;
   absl::StatusOr<PeakRun> Run(NetFlags net) const;

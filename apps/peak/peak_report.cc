@@ -53,12 +53,17 @@ std::string MeasuredWith(const std::vector<PeakResult>& results) {
   return "";
 }
 
+const char* LimitedBy(const PeakResult& result) {
+  if (result.at_most_size) return "network";
+  return result.by_host ? "host budget" : "budget";
+}
+
 Json ResultJson(const PeakResult& result) {
   const Plan& plan = result.planned.plan;
   Json json = {{"net", plan.net}, {"batch", result.batch}};
   if (result.depth.has_value()) json["depth"] = *result.depth;
   json.update(
-      {{"limited_by", result.at_most_size ? "network" : "budget"},
+      {{"limited_by", LimitedBy(result)},
        {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
        {"peak_bytes", plan.peak_bytes},
        {"host_pool_bytes", result.planned.stats.host_pool_bytes},
@@ -76,11 +81,12 @@ Json ResultJson(const PeakResult& result) {
 
 }  // namespace
 
-std::string ToText(const std::vector<PeakResult>& results) {
+std::string ToText(const std::vector<PeakResult>& results, const HostBudget& host_budget) {
   const Plan& first = results.front().planned.plan;
   std::string text =
       absl::StrFormat("largest %s in %s with policy %s on %s\n", results.front().what,
                       FormatBytes(first.budget_bytes), first.policy, first.device);
+  absl::StrAppendFormat(&text, "  host budget %s\n", host_budget.ToText());
   if (const std::string versions = MeasuredWith(results); !versions.empty())
     absl::StrAppendFormat(&text, "  kernel times measured with %s\n", versions);
   absl::StrAppendFormat(&text, "  %-20s %8s %14s %14s %12s %7s %10s %9s\n", "net",
@@ -93,14 +99,16 @@ std::string ToText(const std::vector<PeakResult>& results) {
                           FormatBytes(plan.peak_bytes),
                           FormatBytes(result.planned.stats.host_pool_bytes), plan.predicted_ms,
                           result.search.probes, result.search.elapsed_ms, result.plan_ms,
-                          result.at_most_size ? "  (the largest there is)" : "");
+                          result.at_most_size ? "  (the largest there is)"
+                          : result.by_host    ? "  (the host budget's limit)"
+                                              : "");
     if (result.run.has_value()) absl::StrAppend(&text, RunText(result, *result.run));
     if (result.compared.has_value()) absl::StrAppend(&text, RunText(result, *result.compared));
   }
   return text;
 }
 
-Json ToJson(const std::vector<PeakResult>& results) {
+Json ToJson(const std::vector<PeakResult>& results, const HostBudget& host_budget) {
   const Plan& first = results.front().planned.plan;
   Json rows = Json::array();
   for (const PeakResult& result : results) rows.push_back(ResultJson(result));
@@ -108,6 +116,7 @@ Json ToJson(const std::vector<PeakResult>& results) {
           {"policy", first.policy},
           {"device", first.device},
           {"budget_bytes", first.budget_bytes},
+          {"host_budget_bytes", host_budget.ToJson()},
           {"results", std::move(rows)}};
 }
 
@@ -126,7 +135,8 @@ absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::
     results.push_back(std::move(result));
   }
   if (!MeasuredWith(results).empty()) PrintOtherVersions(target);
-  flags.json ? PrintJson(ToJson(results)) : Print(ToText(results));
+  const HostBudget host_budget = flags.planning.HostBudgetFor(target.description);
+  flags.json ? PrintJson(ToJson(results, host_budget)) : Print(ToText(results, host_budget));
   return 0;
 }
 

@@ -10,8 +10,8 @@
 namespace neap::apps {
 
 // One row for each; at least one.
-std::string ToText(const std::vector<PeakResult>& results);
-Json ToJson(const std::vector<PeakResult>& results);
+std::string ToText(const std::vector<PeakResult>& results, const HostBudget& host_budget);
+Json ToJson(const std::vector<PeakResult>& results, const HostBudget& host_budget);
 
 // The rest of a subcommand whose flags have been read: opens the device, finds, prints.
 absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,

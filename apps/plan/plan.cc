@@ -18,6 +18,7 @@
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/plan/trace.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/memory/planner.h"
@@ -42,7 +43,7 @@ struct PlanFlags {
     flags.Add("accounting", "NAME", "what counts: what kernels read, or what SuperNeurons counts",
               OneOf({"exact", "paper"}, &accounting));
     flags.Add("per-step", "also print time, memory and engine of every step", &per_step);
-    flags.Add("plan-out", "FILE", "write the plan as JSON", Text(&plan_out));
+    flags.Add("plan-out", "FILE", "write the plan as JSON, for neap train --plan", Text(&plan_out));
     flags.Add("trace-out", "FILE", "write the predicted timeline as a Chrome trace",
               Text(&trace_out));
     flags.Add("report", "FILE",
@@ -56,10 +57,11 @@ double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(elapsed).count();
 }
 
-absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags) {
+absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
+                                   const DeviceDescription& device) {
   const Accounting accounting =
       flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
-  return BuildProgram(graph, {.accounting = accounting});
+  return Lower(graph, {.accounting = accounting}, device);
 }
 
 absl::StatusOr<PlannerOptions> OptionsFor(const Program& program, const PlanFlags& flags,
@@ -77,7 +79,9 @@ absl::StatusOr<PlannerOptions> OptionsFor(const Program& program, const PlanFlag
 absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program,
                                       const PlanFlags& flags, const PlanTarget& target) {
   ASSIGN_OR_RETURN(const PlannerOptions options, OptionsFor(program, flags, target));
-  PlanReport report = {.placement = options.placement, .accounting = flags.accounting};
+  PlanReport report = {.placement = options.placement,
+                       .accounting = flags.accounting,
+                       .host_budget = flags.planning.HostBudgetFor(target.description)};
   ASSIGN_OR_RETURN(report.result, MakePlan(program, options, target.description, target.engines()));
   report.measured_with = MeasuredWith(target, report.result.stats);
   const auto start = std::chrono::steady_clock::now();
@@ -160,7 +164,7 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
   ASSIGN_OR_RETURN(
       const PlanTarget target,
       OpenPlanTargetBy(given.planning.kernels, given.planning.device, given.planning.peer));
-  ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given));
+  ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given, target.description));
   ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
   if (!report.measured_with.empty()) PrintOtherVersions(target);
   RETURN_IF_ERROR(WriteFiles(given, program, report.result, target));

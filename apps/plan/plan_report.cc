@@ -91,6 +91,8 @@ std::string ToText(const PlanReport& report) {
   std::string text = report.result.plan.Summary();
   absl::StrAppendFormat(&text, "  minimum budget       %s (%d bytes)\n",
                         FormatBytes(stats.minimum_budget_bytes), stats.minimum_budget_bytes);
+  absl::StrAppendFormat(&text, "  host memory          %s pinned; the budget is %s\n",
+                        FormatBytes(stats.host_pool_bytes), report.host_budget.ToText());
   absl::StrAppendFormat(&text, "  placement bound      %s; gap %.2f%% (%s)\n",
                         FormatBytes(stats.placement_lower_bound), GapPercent(stats),
                         report.placement);
@@ -133,6 +135,7 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["prefetched_bytes"] = movement.prefetched_bytes;
   json["peer_offloaded_bytes"] = movement.peer_offloaded_bytes;
   json["peer_prefetched_bytes"] = movement.peer_prefetched_bytes;
+  json["host_budget_bytes"] = report.host_budget.ToJson();
   json["host_pool_bytes"] = stats.host_pool_bytes;
   json["peer_pool_bytes"] = stats.peer_pool_bytes;
   json["in_place_results"] = stats.in_place_tensors;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/cli/output.h"
+#include "apps/cli/planning_flags.h"
 #include "apps/plan/paper_comparison.h"
 #include "neap/memory/planner.h"
 
@@ -14,6 +15,7 @@ struct PlanReport {
   PlanResult result = {};
   std::string placement;
   std::string accounting;
+  HostBudget host_budget = {};
   std::string measured_with;  // versions of libraries; empty: by no measured times
   double verify_ms = 0;
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only

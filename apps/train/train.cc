@@ -21,12 +21,18 @@
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/plan/trace.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
+#include "neap/core/run/file_planner.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/cuda/cuda_device.h"
+#include "neap/memory/planner.h"
 
 namespace neap::apps {
 namespace {
+
+// Beside a plan from a file: of all policies the one with the smallest budget.
+constexpr char kEvaluationPolicy[] = "superneurons";
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const TrainFlags& flags, const NetInput& input,
                                                    Split split) {
@@ -119,7 +125,8 @@ class Training {
       : flags_(flags), graph_(graph), device_(device) {}
 
   absl::StatusOr<int> Run() {
-    ASSIGN_OR_RETURN(const Program program, BuildProgram(graph_, {.sgd = flags_.sgd}));
+    ASSIGN_OR_RETURN(const Program program,
+                     Lower(graph_, {.sgd = flags_.sgd}, device_.description()));
     input_ = InputOf(program);
     if (flags_.batches.batch_file.empty()) {
       ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_, input_, Split::kTrain));
@@ -129,21 +136,40 @@ class Training {
     }
     last_step_ = flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), input_.batch);
 
-    ASSIGN_OR_RETURN(const KernelOptions kernels,
-                     flags_.planning.kernels.Options(device_.description(), device_.backend()));
-    PlannerOptions options = flags_.planning.Options(device_.description(), kernels);
-    ASSIGN_OR_RETURN(const NaturalPeaks peaks,
-                     FindNaturalPeaks(program, options, device_.description(), device_.backend()));
-    options.budget_bytes = flags_.planning.BudgetBytes(peaks);
+    TrainSetup setup;
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, MakePlanner(program, setup));
     ASSIGN_OR_RETURN(Session session,
-                     Session::Create(graph_, device_, options, flags_.Options(last_step_)));
+                     Session::Create(graph_, device_, planner, flags_.Options(last_step_)));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
     TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), last_step_);
-    report.Begin(peaks, options, session.plan());
+    report.Begin(setup, session.plan(), session.planning());
     return TrainAndReport(session, report);
   }
 
  private:
+  // And what there is to say of what it plans with.
+  absl::StatusOr<std::shared_ptr<const Planner>> MakePlanner(const Program& program,
+                                                             TrainSetup& setup) const {
+    const DeviceDescription& device = device_.description();
+    ASSIGN_OR_RETURN(const KernelOptions kernels,
+                     flags_.planning.kernels.Options(device, device_.backend()));
+    PlannerOptions options = flags_.planning.Options(device, kernels);
+    std::shared_ptr<const Planner> planner;
+    setup.plan_file = flags_.plan_file;
+    if (!setup.plan_file.empty()) {
+      options.policy = kEvaluationPolicy;
+      ASSIGN_OR_RETURN(planner, PlannerFromFile(setup.plan_file, PlannerFor(options)));
+    }
+    ASSIGN_OR_RETURN(setup.peaks, FindNaturalPeaks(program, options, device, device_.backend()));
+    if (planner == nullptr) {
+      options.budget_bytes = flags_.planning.BudgetBytes(setup.peaks);
+      setup.host_budget = flags_.planning.HostBudgetFor(device);
+      planner = PlannerFor(options);
+    }
+    setup.budget_bytes = planner->budget_bytes();
+    return planner;
+  }
+
   absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report) const {
     ASSIGN_OR_RETURN(const std::optional<int64_t> timed_step,
                      flags_.StepToTime(session.step(), last_step_));
@@ -165,6 +191,7 @@ class Training {
                          .runs = planning.runs,
                          .measured_runs = planning.measured_runs,
                          .reads_times = flags_.planning.kernels.reads_database()};
+    if (!flags_.plan_file.empty()) summary.predicted.measured_runs.reset();
     summary.memory = session.memory();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
@@ -210,7 +237,7 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  RETURN_IF_ERROR(given.Check());
+  RETURN_IF_ERROR(given.Check(flags));
   ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                    OpenDevice(given.planning.device, given.planning.peer));

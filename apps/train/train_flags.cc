@@ -59,6 +59,8 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
 void TrainFlags::AddTo(FlagSet& flags) {
   net.AddTo(flags);
   planning.AddTo(flags, "cpu or cuda:N (cuda:0 if there is one, else cpu)");
+  flags.Add("plan", "FILE", "run the plan in this file, as neap plan --plan-out writes it",
+            Text(&plan_file));
   AddBatchFlags(flags, batches);
   flags.Add("steps", "N", "train until step N, steps before --resume included (100)",
             Integer(1, kMostSteps, &steps));
@@ -74,7 +76,12 @@ void TrainFlags::AddTo(FlagSet& flags) {
   flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);
 }
 
-absl::Status TrainFlags::Check() const {
+absl::Status TrainFlags::Check(const FlagSet& flags) const {
+  for (const char* choice : kPlanningChoices) {
+    if (plan_file.empty() || !flags.Given(choice)) continue;
+    return BadUsage(absl::StrCat("--plan and --", choice,
+                                 " exclude each other: the plan in the file is run as it is"));
+  }
   if (steps.has_value() && epochs.has_value())
     return BadUsage("--steps and --epochs exclude each other");
   if (epochs.has_value() && !batches.batch_file.empty())

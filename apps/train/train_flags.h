@@ -41,6 +41,7 @@ struct FileFlags {
 struct TrainFlags {
   NetFlags net;
   PlanningFlags planning;
+  std::string plan_file;  // empty: a plan is made as `planning` says
   BatchFlags batches;
   RateFlags rate;
   FileFlags files;
@@ -54,8 +55,8 @@ struct TrainFlags {
 
   // The flags refer to this object, which must stay where it is.
   void AddTo(FlagSet& flags);
-  // Errors: BadUsage() for flags that contradict each other.
-  absl::Status Check() const;
+  // `flags` have been parsed. Errors: BadUsage() for flags that contradict each other.
+  absl::Status Check(const FlagSet& flags) const;
 
   // Steps in all: --steps, or --epochs of a dataset of `images`; 100 without either.
   int64_t LastStep(int64_t images, int64_t batch) const;

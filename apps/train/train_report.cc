@@ -33,11 +33,13 @@ std::string PredictionText(int64_t batch, const TrainSummary& summary) {
   const PredictedStep& predicted = summary.predicted;
   if (predicted.seconds == 0) return "";
   const double measured_seconds = summary.end.times.MedianSeconds();
+  const std::string text = absl::StrFormat("\n  predicted        %.1f images/s (%+.1f%%); ",
+                                           PerSecond(batch, predicted.seconds),
+                                           100 * (measured_seconds / predicted.seconds - 1));
+  if (!predicted.measured_runs.has_value()) return absl::StrCat(text, "as the plan's file has it");
   const bool has_more = predicted.reads_times && predicted.measured_runs < predicted.runs;
-  return absl::StrFormat(
-      "\n  predicted        %.1f images/s (%+.1f%%); %d of %d kernel times measured%s",
-      PerSecond(batch, predicted.seconds), 100 * (measured_seconds / predicted.seconds - 1),
-      predicted.measured_runs, predicted.runs, has_more ? " (neap profile measures)" : "");
+  return absl::StrCat(text, *predicted.measured_runs, " of ", predicted.runs,
+                      " kernel times measured", has_more ? " (neap profile measures)" : "");
 }
 
 std::string MemoryText(const TrainSummary& summary) {
@@ -68,39 +70,52 @@ TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every, int64_t
       log_every_(log_every > 0 ? log_every : std::max<int64_t>(1, last_step / kLines)),
       last_step_(last_step) {}
 
-void TrainReport::Begin(const NaturalPeaks& peaks, const PlannerOptions& options,
-                        const Plan& plan) const {
-  const bool limited = options.budget_bytes != kUnlimited;
-  if (json_) {
-    PrintJson({{"event", "begin"},
-               {"net", plan.net},
-               {"batch", plan.batch},
-               {"policy", plan.policy},
-               {"device", plan.device},
-               {"natural_peak_bytes", peaks.keep_all_bytes},
-               {"liveness_peak_bytes", peaks.liveness_bytes},
-               {"budget_bytes", limited ? Json(options.budget_bytes) : Json()},
-               {"predicted_peak_bytes", plan.peak_bytes}});
-    return;
-  }
+void TrainReport::Begin(const TrainSetup& setup, const Plan& plan,
+                        const PlanningStats& stats) const {
+  json_ ? BeginJson(setup, plan, stats) : BeginText(setup, plan, stats);
+  std::fflush(stdout);
+}
+
+void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan,
+                            const PlanningStats& stats) const {
+  const bool limited = setup.budget_bytes != kUnlimited;
+  PrintJson({{"event", "begin"},
+             {"net", plan.net},
+             {"batch", plan.batch},
+             {"policy", plan.policy},
+             {"device", plan.device},
+             {"plan_file", setup.plan_file.empty() ? Json() : Json(setup.plan_file)},
+             {"natural_peak_bytes", setup.peaks.keep_all_bytes},
+             {"liveness_peak_bytes", setup.peaks.liveness_bytes},
+             {"budget_bytes", limited ? Json(setup.budget_bytes) : Json()},
+             {"host_budget_bytes", setup.host_budget.ToJson()},
+             {"predicted_peak_bytes", plan.peak_bytes},
+             {"host_pool_bytes", stats.host_pool_bytes}});
+}
+
+void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan,
+                            const PlanningStats& stats) const {
   std::string text = absl::StrFormat("%s, batch %d, policy %s, on %s\n", plan.net, plan.batch,
                                      plan.policy, plan.device);
   const auto line = [&text](const char* label, int64_t bytes, const std::string& note) {
     absl::StrAppendFormat(&text, "  %-16s %14d bytes  %12s  %s\n", label, bytes, FormatBytes(bytes),
                           note);
   };
-  line("natural peak", peaks.keep_all_bytes, "(unmanaged: every tensor keeps its bytes)");
-  line("liveness peak", peaks.liveness_bytes, "(bytes are free after the last use)");
-  if (limited) {
-    const double percent = 100.0 * static_cast<double>(options.budget_bytes) /
-                           static_cast<double>(peaks.keep_all_bytes);
-    line("budget", options.budget_bytes, absl::StrFormat("(%.1f%% of the natural peak)", percent));
+  line("natural peak", setup.peaks.keep_all_bytes, "(unmanaged: every tensor keeps its bytes)");
+  line("liveness peak", setup.peaks.liveness_bytes, "(bytes are free after the last use)");
+  if (setup.budget_bytes != kUnlimited) {
+    const double percent = 100.0 * static_cast<double>(setup.budget_bytes) /
+                           static_cast<double>(setup.peaks.keep_all_bytes);
+    line("budget", setup.budget_bytes, absl::StrFormat("(%.1f%% of the natural peak)", percent));
   } else {
     absl::StrAppendFormat(&text, "  %-16s %14s\n", "budget", "unlimited");
   }
   line("predicted peak", plan.peak_bytes, "");
+  line("host memory", stats.host_pool_bytes,
+       setup.plan_file.empty()
+           ? absl::StrFormat("(pinned; the budget is %s)", setup.host_budget.ToText())
+           : absl::StrFormat("(pinned; by the plan in %s)", setup.plan_file));
   Print(text);
-  std::fflush(stdout);
 }
 
 bool TrainReport::IsDue(int64_t step) const {
@@ -147,6 +162,7 @@ void TrainReport::End(const TrainSummary& summary) {
 
 void TrainReport::EndJson(const TrainSummary& summary) const {
   const TrainingEnd& end = summary.end;
+  const std::optional<int64_t> measured_runs = summary.predicted.measured_runs;
   Json json = {{"event", "end"},
                {"steps", end.steps},
                {"step", end.last.step + 1},
@@ -157,7 +173,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
                {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},
                {"predicted_images_per_second", PerSecond(batch_, summary.predicted.seconds)},
                {"runs", summary.predicted.runs},
-               {"measured_runs", summary.predicted.measured_runs},
+               {"measured_runs", measured_runs.has_value() ? Json(*measured_runs) : Json()},
                {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
                {"measured_peak_bytes", summary.memory.measured_peak_bytes},
                {"arena_bytes", summary.memory.arena_bytes}};

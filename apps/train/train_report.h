@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "apps/cli/planning_flags.h"
 #include "apps/train/evaluation.h"
@@ -27,9 +28,18 @@ struct DeviceMemory {
 // What the plan knew of an iteration's time, the batch's copy to the device included.
 struct PredictedStep {
   double seconds = 0;
-  int64_t runs = 0;           // of kernels
-  int64_t measured_runs = 0;  // of those, with a time from the profile database
-  bool reads_times = true;    // there
+  int64_t runs = 0;  // of kernels
+  // Of those, with a time from the profile database; a plan from a file does not say.
+  std::optional<int64_t> measured_runs = 0;
+  bool reads_times = true;  // there
+};
+
+// What is trained with, before training. With a plan from a file, the budget is the file's.
+struct TrainSetup {
+  NaturalPeaks peaks;
+  std::string plan_file = {};  // empty: the plan was made here
+  int64_t budget_bytes = kUnlimited;
+  HostBudget host_budget = {};  // of plans that are made here
 };
 
 struct TrainSummary {
@@ -48,12 +58,14 @@ class TrainReport {
   TrainReport(const TrainReport&) = delete;
   TrainReport& operator=(const TrainReport&) = delete;
 
-  void Begin(const NaturalPeaks& peaks, const PlannerOptions& options, const Plan& plan) const;
+  void Begin(const TrainSetup& setup, const Plan& plan, const PlanningStats& stats) const;
   void Step(const StepResult& result, const StepTimes& times);
   void End(const TrainSummary& summary);
 
  private:
   bool IsDue(int64_t step) const;
+  void BeginJson(const TrainSetup& setup, const Plan& plan, const PlanningStats& stats) const;
+  void BeginText(const TrainSetup& setup, const Plan& plan, const PlanningStats& stats) const;
   void EndLine();
   void Line(const StepResult& result, double images_per_second);
   void EndJson(const TrainSummary& summary) const;

@@ -1,0 +1,73 @@
+#include "apps/cli/planning_flags.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "neap/core/device/device_description.h"
+
+namespace neap::apps {
+namespace {
+
+using Args = std::vector<std::string>;
+
+// The flags, and what they hold once the arguments are read.
+struct Parsed {
+  PlanningFlags planning;
+  FlagSet flags{"test", "Plans."};
+
+  explicit Parsed(const Args& args) {
+    planning.AddTo(flags, "a device");
+    REQUIRE(flags.Parse(args).ok());
+  }
+  PlannerOptions Options(const DeviceDescription& device) const {
+    return planning.Options(device, {});
+  }
+};
+
+TEST_CASE("the policy is superneurons where a budget is given, else liveness, or what is said") {
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  CHECK(Parsed({}).Options(h200).policy == "liveness");
+  CHECK(Parsed({"--budget", "12GiB"}).Options(h200).policy == "superneurons");
+  CHECK(Parsed({"--budget", "60%"}).Options(h200).policy == "superneurons");
+  CHECK(Parsed({"--budget", "60%", "--policy", "liveness"}).Options(h200).policy == "liveness");
+  CHECK(Parsed({"--policy", "chen"}).Options(h200).policy == "chen");
+}
+
+TEST_CASE("three quarters of the host's memory may be pinned, unless something else is said") {
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  CHECK(Parsed({}).Options(h200).host_budget_bytes == 192 * kGiB);
+  CHECK(Parsed({}).planning.HostBudgetFor(h200).ToText() ==
+        "192.000 GiB (75% of the host's memory)");
+  const Parsed given({"--host-budget", "1GiB"});
+  CHECK(given.Options(h200).host_budget_bytes == kGiB);
+  CHECK(given.planning.HostBudgetFor(h200).ToText() == "1.000 GiB");
+  CHECK(given.planning.HostBudgetFor(h200).ToJson() == kGiB);
+  const HostBudget unknown = DefaultHostBudget({.name = "a device on some host"});
+  CHECK(unknown.bytes == kUnlimited);
+  CHECK(unknown.ToText() == "unlimited");
+  CHECK(unknown.ToJson().is_null());
+}
+
+TEST_CASE("a flag is known to have been given in each of its forms") {
+  const Parsed parsed({"--budget=1GiB", "--strict", "--policy", "chen"});
+  for (const char* given : {"budget", "strict", "policy"}) CHECK(parsed.flags.Given(given));
+  for (const char* other : {"placement", "chen", "no-in-place"}) CHECK(!parsed.flags.Given(other));
+}
+
+TEST_CASE("every flag of planning is a choice, but for the devices") {
+  std::set<std::string> choices(kPlanningChoices.begin(), kPlanningChoices.end());
+  choices.insert({"device", "peer", "help"});
+  std::set<std::string> flags;
+  for (const absl::string_view line : absl::StrSplit(Parsed({}).flags.HelpText(), '\n')) {
+    if (line.substr(0, 4) != "  --") continue;
+    flags.emplace(line.substr(4, line.find(' ', 4) - 4));
+  }
+  CHECK(flags == choices);
+}
+
+}  // namespace
+}  // namespace neap::apps
