@@ -8,6 +8,7 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/loader.h"
 #include "neap/core/plan/plan.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/plan/planner.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/run/file_planner.h"

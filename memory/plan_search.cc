@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "neap/core/base/status_macros.h"
@@ -12,6 +13,7 @@
 #include "neap/core/plan/describe_program.h"
 #include "neap/memory/engines/gain_rule.h"
 #include "neap/memory/transfer/pool_choice.h"
+#include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/waits.h"
 
 namespace neap {
@@ -23,6 +25,7 @@ constexpr int64_t kFewestLevels = 3;
 constexpr int64_t kMostRuns = 100'000;           // of all levels
 constexpr int64_t kGoodEnough = 64;              // one part in so many may be gaps between places
 constexpr int64_t kMostComparisons = 1'000'000;  // of placement, at each
+constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 std::vector<Recomputation> Recomputations(const Policy& policy) {
   if (!policy.needs_based() || policy.recomputation == Recomputation::kNone)
@@ -34,6 +37,15 @@ int64_t MostBytes(const Residency& residency) {
   int64_t most = 0;
   for (const Usage& usage : residency.usage) most = std::max(most, usage.bytes);
   return most;
+}
+
+// The time of `plan`, whose actions have no waits, with the waits that its places need.
+double UsWithWaits(const TimelineCosts& costs, Plan& plan) {
+  std::vector<Action> actions = WithWaits(plan);
+  std::swap(plan.actions, actions);
+  const double us = PredictTimeline(plan, costs).total_us;
+  std::swap(plan.actions, actions);
+  return us;
 }
 
 bool Moves(const Draft& draft) {
@@ -108,7 +120,7 @@ absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
     if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) {
       // Unless workspace is worth more than what it would drive out.
       if (options_->kernels.timings == nullptr) return natural;
-      ASSIGN_OR_RETURN(const double us, PredictedUs(natural, scratch));
+      ASSIGN_OR_RETURN(const double us, PredictedUs(natural, kNoTime, scratch));
       best = Timed{std::move(natural), us};
     }
   }
@@ -216,9 +228,10 @@ absl::Status Drafter::TryLevels(const Order& order, Plan& scratch,
       ASSIGN_OR_RETURN(Draft draft,
                        Place(order, std::move(workspaces), std::move(residency), goal));
       if (draft.arena_bytes > budget_bytes) continue;
-      ASSIGN_OR_RETURN(const double us, PredictedUs(draft, scratch));
+      const double best_us = best.has_value() ? best->us : kNoTime;
+      ASSIGN_OR_RETURN(const double us, PredictedUs(draft, best_us, scratch));
       const bool moves = Moves(draft);
-      if (!best.has_value() || us < best->us) best = Timed{std::move(draft), us};
+      if (us < best_us) best = Timed{std::move(draft), us};
       // With less memory, more would have to move; workspaces may be worth it where times tell.
       if (!moves && options_->kernels.timings == nullptr) return absl::OkStatus();
     }
@@ -226,15 +239,19 @@ absl::Status Drafter::TryLevels(const Order& order, Plan& scratch,
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, Plan& scratch) const {
+absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, double best_us,
+                                            Plan& scratch) const {
   ASSIGN_OR_RETURN(WalkResult walk, WalkDraft(*program_, draft, engines_, options_->placement,
                                               options_->budget_bytes));
   scratch.actions = std::move(walk.actions);
   ChoosePools(options_->peer_budget_bytes, scratch);
-  scratch.actions = WithWaits(scratch);
   TimelineCosts costs = transfers_;
   costs.compute_seconds = std::move(walk.compute_seconds);
-  return PredictTimeline(scratch, costs).total_us;
+  LayOutApart(scratch);
+  const double least_us = UsWithWaits(costs, scratch);
+  if (least_us >= best_us || !Moves(draft)) return least_us;
+  LayOutPools(scratch);
+  return UsWithWaits(costs, scratch);
 }
 
 }  // namespace neap

@@ -91,7 +91,9 @@ class Drafter {
                      const Usage& limit) const;
   absl::StatusOr<Draft> Place(const Order& order, std::vector<int64_t> workspaces,
                               Residency residency, const PlacementGoal& goal) const;
-  absl::StatusOr<double> PredictedUs(const Draft& draft, Plan& scratch) const;
+  // The draft's predicted time. If that is not below `best_us`, it may leave out the waits for
+  // reused places in the pools, which only add to a time, so that their layout need not be found.
+  absl::StatusOr<double> PredictedUs(const Draft& draft, double best_us, Plan& scratch) const;
 
   const Program* program_;
   Policy policy_;

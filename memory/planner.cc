@@ -12,6 +12,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/describe_program.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/memory/plan_search.h"
 #include "neap/memory/policies/policies.h"
@@ -40,10 +41,6 @@ void FillTotals(const Draft& draft, PlanResult& result) {
   const auto pool_peaks = PoolPeakBytes(plan);
   plan.host_peak_bytes = pool_peaks[static_cast<size_t>(Pool::kHost)];
   plan.peer_peak_bytes = pool_peaks[static_cast<size_t>(Pool::kPeer)];
-  const PoolLayouts pools = LayOutPools(plan);
-  stats.host_pool_bytes =
-      LayOutHostHomes(plan).bytes + pools[static_cast<size_t>(Pool::kHost)].bytes;
-  stats.peer_pool_bytes = pools[static_cast<size_t>(Pool::kPeer)].bytes;
   for (const Stay& stay : draft.residency.stays)
     stats.in_place_tensors += stay.replaces.has_value() ? 1 : 0;
 }
@@ -140,6 +137,7 @@ class Planning {
     plan.peak_bytes = walk.peak_bytes;
     plan.actions = std::move(walk.actions);
     ChoosePools(options_.peer_budget_bytes, plan);
+    LayOutPools(plan);
     plan.actions = WithWaits(plan);
     FillTotals(draft, result);
     result.costs = TransferCosts(device_);
@@ -150,18 +148,18 @@ class Planning {
     result.is_measured = std::move(walk.is_measured);
     result.stats.measured_runs =
         std::count(result.is_measured.begin(), result.is_measured.end(), true);
-    RETURN_IF_ERROR(CheckHostBudget(result));
+    RETURN_IF_ERROR(CheckHostBudget(plan));
     return result;
   }
 
-  absl::Status CheckHostBudget(const PlanResult& result) const {
-    if (result.stats.host_pool_bytes <= options_.host_budget_bytes) return absl::OkStatus();
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "a host budget of ", options_.host_budget_bytes, " bytes (",
-        FormatBytes(options_.host_budget_bytes), ") is too small for ", program_.net.name,
-        " at batch ", program_.net.batch, " with policy ", options_.policy, ": its tensors take ",
-        result.stats.host_pool_bytes, " bytes (", FormatBytes(result.stats.host_pool_bytes),
-        ") of pinned host memory"));
+  absl::Status CheckHostBudget(const Plan& plan) const {
+    if (plan.host_pool_bytes <= options_.host_budget_bytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a host budget of ", options_.host_budget_bytes, " bytes (",
+                     FormatBytes(options_.host_budget_bytes), ") is too small for ",
+                     program_.net.name, " at batch ", program_.net.batch, " with policy ",
+                     options_.policy, ": its tensors take ", plan.host_pool_bytes, " bytes (",
+                     FormatBytes(plan.host_pool_bytes), ") of pinned host memory"));
   }
 
   const Program& program_;

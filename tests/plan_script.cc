@@ -79,6 +79,12 @@ class Script {
         plan_.host_peak_bytes = Blocks();
       else if (key == "peer")
         plan_.peer_peak_bytes = Blocks();
+      else if (key == "host_pool")
+        plan_.host_pool_bytes = Blocks();
+      else if (key == "peer_pool")
+        plan_.peer_pool_bytes = Blocks();
+      else if (key == "resident")
+        plan_.host_resident_bytes = Blocks();
       else
         Fail("there is no total " + key);
     } while (words_ >> key);
@@ -91,6 +97,10 @@ class Script {
     const TensorId id(plan_.tensors.size());
     tensors_[name] = id;
     plan_.tensors.push_back({id, name, role, Shape{bytes / 4}, DType::kFp32, bytes});
+    if (std::string word; words_ >> word) {
+      if (word != "on_host") Fail("a tensor is not " + word);
+      plan_.tensors.back().host_offset = Blocks();
+    }
   }
 
   void ReadStep() {
@@ -132,9 +142,12 @@ class Script {
   }
   Action ReadOffload() {
     OffloadAction offload = {.tensor = Tensor()};
-    std::string pool;
-    if (words_ >> pool && pool != "peer") Fail("there is no pool " + pool);
-    if (pool == "peer") offload.pool = Pool::kPeer;
+    std::string word = Word();
+    if (word == "peer") {
+      offload.pool = Pool::kPeer;
+      word = Word();
+    }
+    offload.offset = ToNumber(word) * kBlockBytes;
     return offload;
   }
   Action ReadAlloc() {
@@ -244,7 +257,7 @@ const char* const kInPlacePlan = R"(
 )";
 
 const char* const kTransferPlan = R"(
-  batch 1 budget 6 arena 6 peak 6 activations 4096 host 2
+  batch 1 budget 6 arena 6 peak 6 activations 4096 host 2 host_pool 2
   tensor m state 4
   tensor x input 1024
   tensor a activation 2048
@@ -262,7 +275,7 @@ const char* const kTransferPlan = R"(
   alloc a 2
   made: run f1 forward
   wait d2h made
-  out: offload a
+  out: offload a 0
   alloc b 4
   run f2 forward
   free a
@@ -317,7 +330,7 @@ const char* const kRecomputePlan = R"(
 )";
 
 const char* const kPersistentTransferPlan = R"(
-  batch 1 budget 5 arena 5 peak 5 activations 4096 host 1
+  batch 1 budget 5 arena 5 peak 5 activations 4096 host 1 host_pool 1
   tensor w param 1024
   tensor x input 1024
   tensor y activation 1024
@@ -330,7 +343,7 @@ const char* const kPersistentTransferPlan = R"(
 
   alloc w 2
   alloc x 0
-  out: offload w
+  out: offload w 0
   alloc y 1
   run fc forward
   free w
@@ -348,6 +361,89 @@ const char* const kPersistentTransferPlan = R"(
   run fc update
   free x
   free dw
+)";
+
+const char* const kPoolsPlan = R"(
+  batch 1 budget 5 arena 5 peak 5 activations 1024 host 2 host_pool 2 peer 1 peer_pool 3
+  tensor m state 4
+  tensor x input 2048
+  tensor y input 1024
+  tensor l label 4
+  tensor z activation 1024
+  step f forward reads x writes z
+  step g forward reads y accumulates m
+  step h forward reads z x accumulates m
+
+  alloc m 0
+  alloc x 1
+  alloc y 3
+  alloc l 4                # no step reads it
+  free l
+  left: offload y 0
+  free y
+  alloc z 4
+  made: run f forward
+  wait d2h made
+  offload z peer 2
+  free z
+  alloc y 3
+  wait h2d left
+  back: prefetch y
+  wait d2h back
+  away: offload x 0        # to bytes of the pool that the copy of y had
+  free x
+  wait compute away
+  used: run g forward workspace 1 1
+  free y
+  alloc x 1
+  alloc z 4
+  wait h2d used
+  prefetch x
+  in: prefetch z
+  wait compute in
+  run h forward
+  free x
+  free z
+)";
+
+const char* const kResidentPlan = R"(
+  batch 1 budget 3 arena 3 peak 3 activations 1024 host 3 host_pool 3 resident 2
+  tensor w param 1024 on_host 1
+  tensor v param 1024 on_host 0
+  tensor x input 1024
+  tensor y activation 1024
+  tensor dw param_grad 1024
+  step fc forward reads x w writes y
+  step fc backward_params reads x y writes dw
+  step fc update reads dw accumulates w
+
+  alloc x 0
+  alloc w 1
+  in: prefetch w
+  alloc y 2
+  wait compute in
+  made: run fc forward
+  free w
+  wait d2h made
+  out: offload y 2
+  free y
+  alloc y 2
+  wait h2d out
+  back: prefetch y
+  alloc dw 1
+  wait compute back
+  used: run fc backward_params
+  free x
+  free y
+  alloc w 0
+  wait h2d used
+  again: prefetch w
+  wait compute again
+  done: run fc update
+  free dw
+  wait d2h done
+  offload w 1
+  free w
 )";
 
 std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation) {

@@ -1,14 +1,16 @@
 // Plans written by hand, one line per tensor, step and action.
 //
 //   batch 4 budget 9 arena 9 peak 8 activations 3000 host 2  # blocks of 1 KiB, activations: bytes
+//   batch 4 peer 2 host_pool 3 peer_pool 5 resident 1        # more totals, where they are not 0
 //   tensor y activation 1500      # name, role, bytes (a multiple of 4)
+//   tensor w param 1024 on_host 0 # it is on the host between iterations, at block 0 of the pool
 //   step conv forward reads x w writes y accumulates m rerun x s in_place y/x
 //
 //   alloc y 4                     # at block 4; as many blocks as it needs, or: alloc y 4 3
 //   first: run conv forward workspace 6 2 engines a:3 b:1   # "first" names it for a wait
 //   rerun conv
 //   wait d2h first
-//   offload y                     # or: offload y peer, with "peer 2" among the totals
+//   offload y 2                   # to block 2 of the host's pool, or: offload y peer 3
 #pragma once
 
 #include <string>
@@ -30,7 +32,9 @@ extern const char* const kInPlacePlan;   // c over b over a
 extern const char* const kTransferPlan;  // a leaves while f2 runs, comes back for its backward step
 extern const char* const kRecomputePlan;  // y is dropped and made again from x and what bn saved
 extern const char* const
-    kPersistentTransferPlan;  // the weight w gives its bytes away and is back at the end
+    kPersistentTransferPlan;          // the weight w gives its bytes away and is back at the end
+extern const char* const kPoolsPlan;  // x has bytes of the host's pool that y had; z is on the peer
+extern const char* const kResidentPlan;  // the weight w is on the host between iterations
 
 // For TimelineCosts: as long for each step, and for each recomputation.
 std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/cli/planning_flags.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"

@@ -66,8 +66,8 @@ Json ResultJson(const PeakResult& result) {
       {{"limited_by", LimitedBy(result)},
        {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
        {"peak_bytes", plan.peak_bytes},
-       {"host_pool_bytes", result.planned.stats.host_pool_bytes},
-       {"peer_pool_bytes", result.planned.stats.peer_pool_bytes},
+       {"host_pool_bytes", plan.host_pool_bytes},
+       {"peer_pool_bytes", plan.peer_pool_bytes},
        {"predicted_ms", plan.predicted_ms},
        {"measured_with", result.measured_with.empty() ? Json() : Json(result.measured_with)},
        {"verified", true},
@@ -96,9 +96,9 @@ std::string ToText(const std::vector<PeakResult>& results, const HostBudget& hos
     const Plan& plan = result.planned.plan;
     absl::StrAppendFormat(&text, "  %-20s %8d %14s %14s %9.1f ms %7d %7.0f ms %6.0f ms%s\n",
                           plan.net, Size(result.what, result.batch, result.depth),
-                          FormatBytes(plan.peak_bytes),
-                          FormatBytes(result.planned.stats.host_pool_bytes), plan.predicted_ms,
-                          result.search.probes, result.search.elapsed_ms, result.plan_ms,
+                          FormatBytes(plan.peak_bytes), FormatBytes(plan.host_pool_bytes),
+                          plan.predicted_ms, result.search.probes, result.search.elapsed_ms,
+                          result.plan_ms,
                           result.at_most_size ? "  (the largest there is)"
                           : result.by_host    ? "  (the host budget's limit)"
                                               : "");

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/passes.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/fully_connected.h"

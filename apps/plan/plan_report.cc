@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/units.h"
+#include "neap/core/plan/plan_memory.h"
 
 namespace neap::apps {
 namespace {
@@ -92,7 +93,8 @@ std::string ToText(const PlanReport& report) {
   absl::StrAppendFormat(&text, "  minimum budget       %s (%d bytes)\n",
                         FormatBytes(stats.minimum_budget_bytes), stats.minimum_budget_bytes);
   absl::StrAppendFormat(&text, "  host memory          %s pinned; the budget is %s\n",
-                        FormatBytes(stats.host_pool_bytes), report.host_budget.ToText());
+                        FormatBytes(report.result.plan.host_pool_bytes),
+                        report.host_budget.ToText());
   absl::StrAppendFormat(&text, "  placement bound      %s; gap %.2f%% (%s)\n",
                         FormatBytes(stats.placement_lower_bound), GapPercent(stats),
                         report.placement);
@@ -136,8 +138,8 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["peer_offloaded_bytes"] = movement.peer_offloaded_bytes;
   json["peer_prefetched_bytes"] = movement.peer_prefetched_bytes;
   json["host_budget_bytes"] = report.host_budget.ToJson();
-  json["host_pool_bytes"] = stats.host_pool_bytes;
-  json["peer_pool_bytes"] = stats.peer_pool_bytes;
+  json["host_pool_bytes"] = plan.host_pool_bytes;
+  json["peer_pool_bytes"] = plan.peer_pool_bytes;
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();
   json["predicted_ms"] = plan.predicted_ms;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/plan/plan_report.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/plan/tensor_fate.h"
 
 namespace neap::apps {

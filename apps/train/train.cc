@@ -142,7 +142,7 @@ class Training {
                      Session::Create(graph_, device_, planner, flags_.Options(last_step_)));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
     TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), last_step_);
-    report.Begin(setup, session.plan(), session.planning());
+    report.Begin(setup, session.plan());
     return TrainAndReport(session, report);
   }
 

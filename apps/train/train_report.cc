@@ -70,14 +70,12 @@ TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every, int64_t
       log_every_(log_every > 0 ? log_every : std::max<int64_t>(1, last_step / kLines)),
       last_step_(last_step) {}
 
-void TrainReport::Begin(const TrainSetup& setup, const Plan& plan,
-                        const PlanningStats& stats) const {
-  json_ ? BeginJson(setup, plan, stats) : BeginText(setup, plan, stats);
+void TrainReport::Begin(const TrainSetup& setup, const Plan& plan) const {
+  json_ ? BeginJson(setup, plan) : BeginText(setup, plan);
   std::fflush(stdout);
 }
 
-void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan,
-                            const PlanningStats& stats) const {
+void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
   const bool limited = setup.budget_bytes != kUnlimited;
   PrintJson({{"event", "begin"},
              {"net", plan.net},
@@ -90,11 +88,10 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan,
              {"budget_bytes", limited ? Json(setup.budget_bytes) : Json()},
              {"host_budget_bytes", setup.host_budget.ToJson()},
              {"predicted_peak_bytes", plan.peak_bytes},
-             {"host_pool_bytes", stats.host_pool_bytes}});
+             {"host_pool_bytes", plan.host_pool_bytes}});
 }
 
-void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan,
-                            const PlanningStats& stats) const {
+void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
   std::string text = absl::StrFormat("%s, batch %d, policy %s, on %s\n", plan.net, plan.batch,
                                      plan.policy, plan.device);
   const auto line = [&text](const char* label, int64_t bytes, const std::string& note) {
@@ -111,7 +108,7 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan,
     absl::StrAppendFormat(&text, "  %-16s %14s\n", "budget", "unlimited");
   }
   line("predicted peak", plan.peak_bytes, "");
-  line("host memory", stats.host_pool_bytes,
+  line("host memory", plan.host_pool_bytes,
        setup.plan_file.empty()
            ? absl::StrFormat("(pinned; the budget is %s)", setup.host_budget.ToText())
            : absl::StrFormat("(pinned; by the plan in %s)", setup.plan_file));

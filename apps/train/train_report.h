@@ -58,14 +58,14 @@ class TrainReport {
   TrainReport(const TrainReport&) = delete;
   TrainReport& operator=(const TrainReport&) = delete;
 
-  void Begin(const TrainSetup& setup, const Plan& plan, const PlanningStats& stats) const;
+  void Begin(const TrainSetup& setup, const Plan& plan) const;
   void Step(const StepResult& result, const StepTimes& times);
   void End(const TrainSummary& summary);
 
  private:
   bool IsDue(int64_t step) const;
-  void BeginJson(const TrainSetup& setup, const Plan& plan, const PlanningStats& stats) const;
-  void BeginText(const TrainSetup& setup, const Plan& plan, const PlanningStats& stats) const;
+  void BeginJson(const TrainSetup& setup, const Plan& plan) const;
+  void BeginText(const TrainSetup& setup, const Plan& plan) const;
   void EndLine();
   void Line(const StepResult& result, double images_per_second);
   void EndJson(const TrainSummary& summary) const;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "neap/core/base/units.h"
+
 namespace neap {
 namespace {
 
@@ -24,8 +26,10 @@ Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
                .device_kind = device.kind};
   for (const Tensor& tensor : program.tensors) {
     plan.tensors.push_back({tensor.id, tensor.name, tensor.role, tensor.spec.shape,
-                            tensor.spec.dtype, tensor.spec.size_bytes(),
-                            !travels.empty() && travels[tensor.id.index()]});
+                            tensor.spec.dtype, tensor.spec.size_bytes()});
+    if (travels.empty() || !travels[tensor.id.index()]) continue;
+    plan.tensors.back().host_offset = plan.host_resident_bytes;
+    plan.host_resident_bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
   for (const Step& step : program.steps) {
     plan.steps.push_back({step.id, program.layers[step.layer.index()].name,

@@ -13,8 +13,10 @@
 
 namespace neap {
 
-// Without actions and sizes. `travels` (by TensorId; empty: none): what is on the host between
-// iterations.
+// Without actions and sizes of the arena and the pools. `travels`, by TensorId, or empty if there
+// are none: the tensors that are on the host between iterations. Those lie one after another at the
+// beginning of the host's pool in the order of their ids, so that every plan of a network has them
+// in the same place.
 Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
                      const DeviceDescription& device);
 

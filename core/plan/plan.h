@@ -11,12 +11,14 @@
 //   |  |          |   +--dx--+     |
 //   +--+----------+---+------+-----+---> actions
 //
-//   ASSIGN_OR_RETURN(Plan plan, MakePlan(program, options, catalog));
-//   RETURN_IF_ERROR(Verify(plan));
-//   std::cout << plan.Summary();
+//   ASSIGN_OR_RETURN(PlanResult result, MakePlan(program, options, description, catalog));
+//   RETURN_IF_ERROR(Verify(result.plan));
+//   std::cout << result.plan.Summary();
+//
+// What is computed from a plan is elsewhere: core/plan/plan_memory.h, core/plan/timeline.h,
+// core/plan/tensor_fate.h.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,24 +29,13 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/base/ids.h"
+#include "neap/core/base/region.h"
 #include "neap/core/base/tensor.h"
 #include "neap/core/device/device.h"
 #include "neap/core/step/layer.h"
 #include "neap/layers/conv/configuration.h"
 
 namespace neap {
-
-// Offsets and sizes of what the arena hands out are multiples of this: the heap's block
-// (SuperNeurons 3.2.1).
-inline constexpr int64_t kBlockBytes = 1024;
-
-// Bytes of the arena: [offset, offset + bytes).
-struct Region {
-  int64_t offset = 0;
-  int64_t bytes = 0;
-  int64_t end() const { return offset + bytes; }
-  friend bool operator==(const Region&, const Region&) = default;
-};
 
 // Memory outside the arena that copies of tensors are kept in (SuperNeurons 3.3, the unified tensor
 // pool): pinned memory of the host, memory of a peer GPU.
@@ -58,8 +49,11 @@ struct PlanTensor {
   Role role = Role::kActivation;
   Shape shape;
   DType dtype = DType::kFp32;
-  int64_t bytes = 0;     // exact; its region is rounded up to whole blocks
-  bool on_host = false;  // persistent only: its value is on the host between iterations
+  int64_t bytes = 0;  // exact; its region is rounded up to whole blocks
+  // Persistent tensors only: the value is on the host between iterations, at this offset of the
+  // host's pool.
+  std::optional<int64_t> host_offset = std::nullopt;
+  bool on_host() const { return host_offset.has_value(); }
   friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
 };
 
@@ -90,9 +84,10 @@ struct ComputeAction {
   std::optional<Region> workspace = std::nullopt;
   friend bool operator==(const ComputeAction&, const ComputeAction&) = default;
 };
-struct OffloadAction {  // d2h stream: device copy -> `pool`
+struct OffloadAction {  // d2h stream: device copy -> the bytes of `pool` from `offset` on
   TensorId tensor;
   Pool pool = Pool::kHost;
+  int64_t offset = 0;
   friend bool operator==(const OffloadAction&, const OffloadAction&) = default;
 };
 struct PrefetchAction {  // h2d stream: the last offload's copy -> its already allocated region
@@ -122,18 +117,22 @@ struct Plan {
   int64_t arena_bytes = 0;  // to be reserved: everything has its place in it
   int64_t peak_bytes = 0;   // highest address in use at any time
   int64_t peak_activation_bytes =
-      0;  // largest sum of live activations, saved tensors and gradients
-  int64_t host_peak_bytes = 0;
-  int64_t peer_peak_bytes = 0;
+      0;                            // largest sum of live activations, saved tensors and gradients
+  int64_t host_peak_bytes = 0;      // largest sum of copies on the host, whole blocks
+  int64_t peer_peak_bytes = 0;      // the same of the peer
+  int64_t host_pool_bytes = 0;      // to be reserved: every copy on the host has its place in it
+  int64_t peer_pool_bytes = 0;      // the same of the peer
+  int64_t host_resident_bytes = 0;  // first bytes of the host's pool: of tensors with `host_offset`
   double predicted_ms = 0;
   std::vector<PlanTensor> tensors;
   std::vector<PlanStep> steps;
   std::vector<Action> actions;
 
-  // The JSON of docs/plan-format.md.
+  // The JSON of docs/plan-format.md, format 2.
   std::string ToJson() const;
-  // Errors: INVALID_ARGUMENT saying where the text is no plan. Accepts nothing that ToJson() cannot
-  // write.
+  // The ids of the plan returned are positions, and its sizes can be summed. Errors:
+  // INVALID_ARGUMENT for another format, or saying where the text is no plan. Accepts nothing that
+  // ToJson() cannot write.
   static absl::StatusOr<Plan> FromJson(std::string_view text);
 
   // Equal plans have equal hashes, on every machine.
@@ -152,39 +151,5 @@ std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute);
 
 // "conv1 backward_data"
 std::string StepName(const PlanStep& step);
-
-// Memory while one step runs: after its tensors and workspace are placed, before anything is freed.
-struct StepMemory {
-  StepId step;
-  bool recompute = false;
-  StepId serves;                      // the step that a recomputation is for: the next in order
-  int64_t live_bytes = 0;             // in use: whole blocks, workspace included
-  int64_t live_activation_bytes = 0;  // exact bytes of activations, saved tensors and gradients
-  int live_activations = 0;           // their number
-  int64_t workspace_bytes = 0;
-  int64_t free_bytes = 0;  // budget - live
-  int64_t host_bytes = 0;  // of copies on the host, whole blocks
-  int64_t peer_bytes = 0;  // of copies on the peer, likewise
-  // By Role: live bytes without the workspace. Shared in place, they count for the tensor that had
-  // them first.
-  std::array<int64_t, kRoleCount> role_bytes = {};
-  std::string engine;  // empty where there is no choice; "3 x 64 eng3 + 32 eng7" in micro-batches
-};
-
-// Replays the plan's bookkeeping. One entry per compute action.
-std::vector<StepMemory> MemoryPerStep(const Plan& plan);
-
-// The entry with the largest sum of live activations, the first of equals; empty if there is none.
-std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory);
-
-// What an iteration does besides its steps.
-struct Movement {
-  int64_t extra_forwards = 0;         // steps run again
-  int64_t offloaded_bytes = 0;        // to the host and to the peer
-  int64_t prefetched_bytes = 0;       // and back
-  int64_t peer_offloaded_bytes = 0;   // of those, to the peer
-  int64_t peer_prefetched_bytes = 0;  // and back
-};
-Movement TotalMovement(const Plan& plan);
 
 }  // namespace neap

@@ -1,4 +1,6 @@
 // The plan file: Plan::ToJson and Plan::FromJson.
+#include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kFormat = 2;
+
 Json Ids(const std::vector<TensorId>& ids) {
   Json out = Json::array();
   for (TensorId id : ids) out.push_back(id.value);
@@ -24,7 +28,7 @@ Json ToJson(const PlanTensor& tensor) {
   for (int64_t dim : tensor.shape.dims()) shape.push_back(dim);
   Json out = {{"id", tensor.id.value}, {"name", tensor.name},         {"role", Name(tensor.role)},
               {"shape", shape},        {"dtype", Name(tensor.dtype)}, {"bytes", tensor.bytes}};
-  if (tensor.on_host) out["on_host"] = true;
+  if (tensor.on_host()) out["host_offset"] = *tensor.host_offset;
   return out;
 }
 
@@ -52,6 +56,7 @@ Json ToJson(const FreeAction& action) { return {{"op", "free"}, {"tensor", actio
 Json ToJson(const OffloadAction& action) {
   Json out = {{"op", "offload"}, {"tensor", action.tensor.value}};
   if (action.pool != Pool::kHost) out["pool"] = Name(action.pool);
+  out["offset"] = action.offset;
   return out;
 }
 Json ToJson(const PrefetchAction& action) {
@@ -88,6 +93,9 @@ Json Array(const std::vector<T>& items) {
   return out;
 }
 
+// No number of a plan is larger than this, and neither is a sum of its sizes.
+constexpr int64_t kMostBytes = int64_t{1} << 60;
+
 // Reads fields of one JSON object and remembers the first fault, so that callers need not check
 // each.
 class Reader {
@@ -98,8 +106,15 @@ class Reader {
 
   int64_t Integer(const char* key) {
     const Json* value = Find(key);
-    if (value == nullptr || !IsInteger(*value)) return Fail(absl::StrCat(key, " is no integer")), 0;
+    if (value == nullptr || !IsInteger(*value)) {
+      return Fail(absl::StrCat(key, " is not an integer of at most 2^60, either way")), 0;
+    }
     return value->get<int64_t>();
+  }
+  // Absent where the object has no such field.
+  std::optional<int64_t> OptionalInteger(const char* key) {
+    if (!object_.is_object() || !object_.contains(key)) return std::nullopt;
+    return Integer(key);
   }
   int32_t Index(const char* key) { return ToIndex(Integer(key), key); }
   double Number(const char* key) {
@@ -163,25 +178,24 @@ class Reader {
     }
     return out;
   }
-  // There and `value`, or absent.
+  // Whether the field is there; its value must be `value` then.
   bool Has(const char* key, const Json& value) {
     const Json* found = Find(key);
     if (found != nullptr && *found != value) Fail(absl::StrCat(key, " is not ", value.dump()));
     return found != nullptr;
   }
-  // Absent where it is empty.
+  // A field that is left out where it is empty.
   std::string TextUnlessEmpty(const char* key) {
     if (!object_.is_object() || !object_.contains(key)) return "";
     std::string text = Text(key);
-    if (text.empty()) Fail(absl::StrCat(key, " is empty, but there"));
+    if (text.empty()) Fail(absl::StrCat(key, " is empty, and must be left out then"));
     return text;
   }
-  // Absent where it is 0.
+  // A field that is left out where it is 0.
   int64_t NonZero(const char* key) {
-    if (!object_.is_object() || !object_.contains(key)) return 0;
-    const int64_t value = Integer(key);
-    if (value == 0) Fail(absl::StrCat(key, " is 0, but there"));
-    return value;
+    const std::optional<int64_t> value = OptionalInteger(key);
+    if (value == 0) Fail(absl::StrCat(key, " is 0, and must be left out then"));
+    return value.value_or(0);
   }
   // Each key is asked for once.
   const Json* Find(const char* key) {
@@ -197,7 +211,7 @@ class Reader {
       status_ = absl::InvalidArgumentError(absl::StrFormat("plan: %s: %s", where_, what));
   }
   const absl::Status& status() const { return status_; }
-  // To be called once everything has been read: what nobody asked for is a fault as well.
+  // To be called once everything has been read: a field that was not asked for is a fault as well.
   absl::Status Finish() {
     if (object_.is_object() && found_ < object_.size()) Fail("has fields that no plan has");
     return status_;
@@ -206,8 +220,8 @@ class Reader {
  private:
   static bool IsInteger(const Json& value) {
     if (!value.is_number_integer()) return false;
-    return !value.is_number_unsigned() ||
-           value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{kMostBytes};
+    return value.get<int64_t>() >= -kMostBytes && value.get<int64_t>() <= kMostBytes;
   }
   int32_t ToIndex(int64_t value, const char* key) {
     if (value >= 0 && value <= std::numeric_limits<int32_t>::max())
@@ -231,7 +245,7 @@ absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where
                        .shape = Shape({dims.begin(), dims.end()}),
                        .dtype = reader.Named("dtype", ParseDType),
                        .bytes = reader.Integer("bytes"),
-                       .on_host = reader.Has("on_host", true)};
+                       .host_offset = reader.OptionalInteger("host_offset")};
   RETURN_IF_ERROR(reader.Finish());
   return tensor;
 }
@@ -286,7 +300,8 @@ absl::StatusOr<Action> ReadAction(const Json& json, const std::string& where) {
     } else if (op == "free") {
       action = FreeAction{tensor};
     } else if (op == "offload") {
-      action = OffloadAction{tensor, reader.Has("pool", "peer") ? Pool::kPeer : Pool::kHost};
+      action = OffloadAction{tensor, reader.Has("pool", "peer") ? Pool::kPeer : Pool::kHost,
+                             reader.Integer("offset")};
     } else if (op == "prefetch") {
       action = PrefetchAction{tensor};
     } else {
@@ -297,7 +312,7 @@ absl::StatusOr<Action> ReadAction(const Json& json, const std::string& where) {
   return action;
 }
 
-// So that whoever reads the plan can use its ids as indices.
+// Checks that the plan's ids can be used as indices.
 class IdCheck {
  public:
   explicit IdCheck(const Plan& plan) : plan_(plan) {}
@@ -345,6 +360,37 @@ class IdCheck {
   absl::Status status_;
 };
 
+// Checks that the sizes of a plan can be summed, one for each tensor and each action, whole blocks
+// (core/plan/plan_memory.h).
+absl::Status CheckSums(const Plan& plan) {
+  int64_t largest = kBlockBytes;
+  for (const PlanTensor& tensor : plan.tensors)
+    largest = std::max(largest, std::abs(tensor.bytes) + kBlockBytes);
+  for (const Action& action : plan.actions) {
+    if (const auto* alloc = std::get_if<AllocAction>(&action)) {
+      largest = std::max(largest, std::abs(alloc->region.bytes));
+    } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
+      if (compute->workspace.has_value())
+        largest = std::max(largest, std::abs(compute->workspace->bytes));
+    }
+  }
+  const auto count = static_cast<int64_t>(plan.tensors.size() + plan.actions.size());
+  if (count == 0 || largest <= kMostBytes / count) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("plan: its ", count, " tensors and actions have sizes of up to ", largest,
+                   " bytes, the sum of which may exceed 2^60"));
+}
+
+// Errors: the text is of another format, or of none.
+absl::Status CheckFormat(Reader& reader) {
+  const int64_t format = reader.Integer("neap_plan");
+  RETURN_IF_ERROR(reader.status());
+  if (format == kFormat) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan: this file is plan format ", format,
+                                                 "; this version reads format ", kFormat,
+                                                 ": plan again"));
+}
+
 template <typename T>
 absl::Status ReadAll(Reader& reader, const char* key,
                      absl::StatusOr<T> (*read)(const Json&, const std::string&),
@@ -359,7 +405,7 @@ absl::Status ReadAll(Reader& reader, const char* key,
 }  // namespace
 
 std::string Plan::ToJson() const {
-  Json json = {{"neap_plan", 1},
+  Json json = {{"neap_plan", kFormat},
                {"net", net},
                {"batch", batch},
                {"dtype", Name(dtype)},
@@ -371,9 +417,12 @@ std::string Plan::ToJson() const {
                {"peak_bytes", peak_bytes},
                {"peak_activation_bytes", peak_activation_bytes},
                {"host_peak_bytes", host_peak_bytes},
+               {"host_pool_bytes", host_pool_bytes},
                {"predicted_ms", predicted_ms}};
   if (!device_kind.empty()) json["device_kind"] = device_kind;
+  if (host_resident_bytes != 0) json["host_resident_bytes"] = host_resident_bytes;
   if (peer_peak_bytes != 0) json["peer_peak_bytes"] = peer_peak_bytes;
+  if (peer_pool_bytes != 0) json["peer_pool_bytes"] = peer_pool_bytes;
   json["tensors"] = Array(tensors);
   json["steps"] = Array(steps);
   json["actions"] = Array(actions);
@@ -384,8 +433,7 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
   const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return absl::InvalidArgumentError("plan: the text is no JSON");
   Reader reader(json, "the plan");
-  if (reader.Integer("neap_plan") != 1)
-    reader.Fail("neap_plan is not 1, the version this program reads");
+  RETURN_IF_ERROR(CheckFormat(reader));
   Plan plan = {.net = reader.Text("net"),
                .batch = reader.Integer("batch"),
                .dtype = reader.Named("dtype", ParseDType),
@@ -399,6 +447,9 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
                .peak_activation_bytes = reader.Integer("peak_activation_bytes"),
                .host_peak_bytes = reader.Integer("host_peak_bytes"),
                .peer_peak_bytes = reader.NonZero("peer_peak_bytes"),
+               .host_pool_bytes = reader.Integer("host_pool_bytes"),
+               .peer_pool_bytes = reader.NonZero("peer_pool_bytes"),
+               .host_resident_bytes = reader.NonZero("host_resident_bytes"),
                .predicted_ms = reader.Number("predicted_ms")};
   RETURN_IF_ERROR(reader.status());
   RETURN_IF_ERROR(ReadAll(reader, "tensors", ReadTensor, plan.tensors));
@@ -406,6 +457,7 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
   RETURN_IF_ERROR(ReadAll(reader, "actions", ReadAction, plan.actions));
   RETURN_IF_ERROR(reader.Finish());
   RETURN_IF_ERROR(IdCheck(plan).Run());
+  RETURN_IF_ERROR(CheckSums(plan));
   return plan;
 }
 

@@ -45,8 +45,6 @@ struct PlanningStats {
   int64_t placement_lower_bound = 0;  // of that: its largest sum of live bytes
   LayerwiseBound layerwise;           // of activations, whatever the policy
   int64_t in_place_tensors = 0;       // results that took over an operand's bytes
-  int64_t host_pool_bytes = 0;        // pinned memory that the executor reserves
-  int64_t peer_pool_bytes = 0;        // memory of the peer that the executor reserves
   int64_t runs = 0;                   // compute actions
   int64_t measured_runs = 0;          // of those, with a time that was measured
   double batch_copy_ms = 0;           // before the first action, and not in Plan::predicted_ms

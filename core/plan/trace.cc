@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "neap/core/plan/plan_memory.h"
+
 namespace neap {
 namespace {
 

@@ -1,8 +1,8 @@
 // Replays a plan on a device, iteration after iteration.
 //
-// Create() resolves everything once: addresses from offsets, kernels from engines, events from
-// waits. Run() then only walks a flat list and enqueues: it allocates nothing, decides nothing and
-// never waits for the device, so the host runs ahead and the device never idles.
+// Create() binds the plan to the device once (core/run/binder.h). Run() then only walks a flat list
+// and enqueues: it allocates nothing, decides nothing and never waits for the device, so the host
+// runs ahead and the device never idles.
 //
 //   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
 //   // ... copy the batch to executor.Address(program.images) on the compute stream ...
@@ -15,17 +15,12 @@
 //
 // The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,
 // which must outlive it. *Streams*: all three; the batch may be brought on the compute stream.
-// *Errors*: those of the backend and the device; NOT_FOUND when the plan names an engine that this
-// library version does not have, INVALID_ARGUMENT when a workspace is too small for its engine,
-// or when a step is divided into micro-batches that cannot be.
+// *Errors*: those of BindPlan(), the backend and the device.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,15 +29,16 @@
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/program/program.h"
+#include "neap/core/run/binder.h"
 
 namespace neap {
 
 class Executor {
  public:
-  // `homes`: pinned memory of LayOutHostHomes(plan).bytes for the tensors that are on the host
-  // between iterations; may be null where there are none.
+  // `host_residents`: pinned memory of Plan::host_resident_bytes for the tensors that are on the
+  // host between iterations; may be null where there are none.
   static absl::StatusOr<Executor> Create(const Program& program, const Plan& plan, Device& device,
-                                         std::byte* arena, std::byte* homes = nullptr);
+                                         std::byte* arena, std::byte* host_residents = nullptr);
 
   absl::Status Run();
 
@@ -52,61 +48,32 @@ class Executor {
   absl::StatusOr<std::vector<ActionTime>> RunTimed();
 
   // Where a given tensor (persistent, input, label) lies when an iteration begins, in the arena or
-  // in `homes`; null if the plan has no use for it.
-  std::byte* Address(TensorId tensor) const { return given_[tensor.index()]; }
+  // in `host_residents`; null if the plan has no place for it.
+  std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 
   // The highest arena address that Run() has handed to a kernel or a copy, as bytes from the
   // arena's beginning. Compare with Plan::peak_bytes.
   int64_t measured_peak_bytes() const { return measured_peak_bytes_; }
 
  private:
-  struct Launch {
-    size_t action = 0;  // index
-    size_t kernel = 0;  // index into kernels_
-    std::vector<void*> operands;
-    void* workspace = nullptr;
-    int64_t workspace_bytes = 0;
-    int64_t end = 0;  // highest byte touched
-  };
-  struct Transfer {
-    size_t action = 0;  // index
-    Stream stream = Stream::kD2h;
-    void* destination = nullptr;
-    const void* source = nullptr;
-    int64_t bytes = 0;
-    int64_t end = 0;
-  };
-  struct RecordEvent {
-    Stream stream = Stream::kCompute;
-    size_t event = 0;
-  };
-  struct WaitEvent {
-    Stream stream = Stream::kCompute;
-    size_t event = 0;
-  };
-  using Operation = std::variant<Launch, Transfer, RecordEvent, WaitEvent>;
   // A launch or a transfer, between two events with time.
   struct Span {
     size_t action = 0;
     Event begin, end;
   };
-  class Binder;
 
-  explicit Executor(Device& device) : device_(&device) {}
-  absl::Status Do(const Launch& launch);
-  absl::Status Do(const Transfer& transfer);
-  absl::Status Do(const RecordEvent& record);
-  absl::Status Do(const WaitEvent& wait);
-  absl::Status DoTimed(const Operation& operation, std::vector<Span>& spans);
+  Executor(Device& device, BoundPlan bound)
+      : device_(&device), bound_(std::move(bound)), events_(bound_.events) {}
+  absl::Status Do(const BoundPlan::Launch& launch);
+  absl::Status Do(const BoundPlan::Transfer& transfer);
+  absl::Status Do(const BoundPlan::RecordEvent& record);
+  absl::Status Do(const BoundPlan::WaitEvent& wait);
+  absl::Status DoTimed(const BoundPlan::Operation& operation, std::vector<Span>& spans);
   absl::Status MakeTimedEvents();
 
   Device* device_;
-  std::vector<std::unique_ptr<Kernel>> kernels_;
-  std::vector<Operation> operations_;
+  BoundPlan bound_;
   std::vector<Event> events_;
-  std::vector<std::byte*> given_;         // by TensorId
-  size_t action_count_ = 0;               // of the plan
-  std::array<Buffer, kPoolCount> pools_;  // by Pool
   int64_t measured_peak_bytes_ = 0;
 };
 

@@ -91,8 +91,6 @@ class FilePlanner final : public Planner {
     const size_t runs = result.costs.compute_seconds.size();
     result.is_measured.assign(runs, false);
     result.stats = {.minimum_budget_bytes = plan_.arena_bytes,
-                    .host_pool_bytes = plan_.host_peak_bytes,
-                    .peer_pool_bytes = plan_.peer_peak_bytes,
                     .runs = static_cast<int64_t>(runs),
                     .batch_copy_ms = BatchCopySeconds(plan_, result.costs) * 1e3};
     return result;

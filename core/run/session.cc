@@ -15,7 +15,6 @@
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
 #include "neap/core/run/tensor_values.h"
-#include "neap/memory/transfer/pools.h"
 
 namespace neap {
 namespace {
@@ -222,7 +221,8 @@ class Session::Impl {
   int64_t PersistentBytes() const {
     int64_t bytes = 0;
     for (const PlanTensor& tensor : training_.planned.plan.tensors) {
-      if (IsPersistent(tensor.role) && !tensor.on_host) bytes += RoundUp(tensor.bytes, kBlockBytes);
+      if (IsPersistent(tensor.role) && !tensor.on_host())
+        bytes += RoundUp(tensor.bytes, kBlockBytes);
     }
     return bytes;
   }
@@ -268,7 +268,7 @@ class Session::Impl {
     inference_.executor.reset();
     const int64_t bytes =
         std::max(training_.planned.plan.arena_bytes, inference_.planned.plan.arena_bytes);
-    RETURN_IF_ERROR(arena_.Reserve(bytes, LayOutHostHomes(training_.planned.plan).bytes));
+    RETURN_IF_ERROR(arena_.Reserve(bytes, training_.planned.plan.host_resident_bytes));
     RETURN_IF_ERROR(Bind(training_));
     return Bind(inference_);
   }

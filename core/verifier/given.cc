@@ -24,28 +24,20 @@ bool ByteSet::Overlaps(const Region& region) const {
 }
 
 Given::Given(const Plan& plan, const Site& site)
-    : plan_(plan), site_(site), homes_(plan.tensors.size()), is_used_(plan.tensors.size()) {
-  for (const PlanStep& step : plan.steps) {
-    for (const auto* ids : {&step.reads, &step.writes, &step.accumulates, &step.rerun_reads}) {
-      for (TensorId id : *ids) is_used_[id.index()] = true;
-    }
-  }
-}
+    : plan_(plan), site_(site), first_places_(plan.tensors.size()) {}
 
 absl::StatusOr<bool> Given::Alloc(const AllocAction& alloc, bool shared) {
-  std::optional<Region>& home = homes_[alloc.tensor.index()];
-  if (home.has_value()) return false;
-  home = alloc.region;
+  std::optional<Region>& first_place = first_places_[alloc.tensor.index()];
+  if (first_place.has_value()) return false;
+  first_place = alloc.region;
   const PlanTensor& tensor = plan_.tensors[alloc.tensor.index()];
-  if (!IsGiven(tensor.role) || tensor.on_host) return false;
+  if (!IsGiven(tensor.role) || tensor.on_host()) return false;
   return FirstAlloc(alloc, shared);
 }
 
 absl::StatusOr<bool> Given::FirstAlloc(const AllocAction& alloc, bool shared) {
   const auto fault = [this](std::string_view what) { return site_.Fault(PlanFault::kGiven, what); };
   if (has_computed_) {
-    const bool persistent = IsPersistent(plan_.tensors[alloc.tensor.index()].role);
-    if (!persistent && !is_used_[alloc.tensor.index()]) return false;
     return fault(
         "its value is there from the beginning, but has no place before the first compute action");
   }

@@ -1,9 +1,11 @@
 // Values that come from outside, and where they are put. Private to the verifier.
 //
 // The batch and all persistent tensors but those on the host are in memory before the first action,
-// each at the place of its first alloc. So no two of them may want the same bytes there, nothing
-// may write there before that alloc, and persistent ones must be back there at the end: the next
-// iteration begins with them.
+// each at the place of its first alloc. This holds whether a step uses them or not: the values are
+// put there all the same. So no two of them may want the same bytes there, nothing may write there
+// before that alloc, which must come before the first compute action, and persistent ones must be
+// back there at the end: the next iteration begins with them. One that is not persistent may have
+// no place at all; it is not put anywhere then.
 #pragma once
 
 #include <cstdint>
@@ -32,22 +34,23 @@ class Given {
   Given(const Plan& plan, const Site& site);
 
   // Whether the tensor holds its value from outside now. `shared`: its bytes are another tensor's
-  // until that is replaced.
+  // until that one is replaced.
   absl::StatusOr<bool> Alloc(const AllocAction& alloc, bool shared);
   void Compute() { has_computed_ = true; }
   void Prefetch(const Region& region);
 
-  // The tensor's first place.
-  const std::optional<Region>& home(TensorId tensor) const { return homes_[tensor.index()]; }
+  // Absent of a tensor that has not been allocated yet.
+  const std::optional<Region>& first_place(TensorId tensor) const {
+    return first_places_[tensor.index()];
+  }
 
  private:
   absl::StatusOr<bool> FirstAlloc(const AllocAction& alloc, bool shared);
 
   const Plan& plan_;
   const Site& site_;
-  std::vector<std::optional<Region>> homes_;  // by TensorId
-  std::vector<bool> is_used_;                 // by TensorId: some step touches it
-  ByteSet filled_;                            // before the first compute action
+  std::vector<std::optional<Region>> first_places_;  // by TensorId
+  ByteSet filled_;                                   // before the first compute action
   bool has_computed_ = false;
 };
 

@@ -21,11 +21,10 @@ bool RunsOnStream(const Action& action) {
 }  // namespace
 
 Order::Order(const Plan& plan, const Site& site)
-    : plan_(plan), site_(site), done_(plan.actions.size()), host_(plan.tensors.size()) {
+    : plan_(plan), site_(site), done_(plan.actions.size()) {
   concurrent_ = std::any_of(plan.actions.begin(), plan.actions.end(), [](const Action& action) {
     return RunsOnStream(action) && !std::holds_alternative<ComputeAction>(action);
   });
-  pieces_.emplace(0, Touches{});
 }
 
 void Order::Begin(Stream stream) {
@@ -84,49 +83,46 @@ Order::Touches Order::Written() const {
 }
 
 // The piece that begins at `at`.
-Order::Pieces::iterator Order::Split(int64_t at) {
-  const auto after = pieces_.lower_bound(at);
-  if (after != pieces_.end() && after->first == at) return after;
-  return pieces_.emplace_hint(after, at, std::prev(after)->second);
+Order::Pieces::iterator Order::Split(Pieces& pieces, int64_t at) {
+  const auto after = pieces.lower_bound(at);
+  if (after != pieces.end() && after->first == at) return after;
+  return pieces.emplace_hint(after, at, std::prev(after)->second);
 }
 
-absl::Status Order::Read(const Region& region) {
+absl::Status Order::Read(Memory& memory, const Region& region) {
   if (!concurrent_) return absl::OkStatus();
-  const auto begin = Split(region.offset);
-  const auto end = Split(region.end());
+  const auto begin = Split(memory.pieces, region.offset);
+  const auto end = Split(memory.pieces, region.end());
   for (auto piece = begin; piece != end; ++piece) {
-    RETURN_IF_ERROR(CheckAfterWrite(piece->second, "it reads bytes"));
+    RETURN_IF_ERROR(CheckAfterWrite(piece->second, memory.reads));
     NoteRead(piece->second);
   }
   return absl::OkStatus();
 }
 
-absl::Status Order::Write(const Region& region) {
+absl::Status Order::Write(Memory& memory, const Region& region) {
   if (!concurrent_) return absl::OkStatus();
-  const auto begin = Split(region.offset);
-  const auto end = Split(region.end());
+  const auto begin = Split(memory.pieces, region.offset);
+  const auto end = Split(memory.pieces, region.end());
   for (auto piece = begin; piece != end; ++piece) {
-    RETURN_IF_ERROR(CheckAfterWrite(piece->second, "it writes bytes"));
-    RETURN_IF_ERROR(CheckAfterReads(piece->second, "it writes bytes"));
+    RETURN_IF_ERROR(CheckAfterWrite(piece->second, memory.writes));
+    RETURN_IF_ERROR(CheckAfterReads(piece->second, memory.writes));
   }
   begin->second = Written();
-  pieces_.erase(std::next(begin), end);
+  memory.pieces.erase(std::next(begin), end);
   return absl::OkStatus();
 }
 
-absl::Status Order::ReadHostCopy(TensorId tensor) {
-  Touches& touches = host_[tensor.index()];
-  RETURN_IF_ERROR(CheckAfterWrite(touches, "it reads the host copy"));
-  NoteRead(touches);
-  return absl::OkStatus();
+absl::Status Order::Read(const Region& region) { return Read(arena_, region); }
+
+absl::Status Order::Write(const Region& region) { return Write(arena_, region); }
+
+absl::Status Order::ReadCopy(Pool pool, const Region& region) {
+  return Read(pools_[static_cast<size_t>(pool)], region);
 }
 
-absl::Status Order::WriteHostCopy(TensorId tensor) {
-  Touches& touches = host_[tensor.index()];
-  RETURN_IF_ERROR(CheckAfterWrite(touches, "it writes the host copy"));
-  RETURN_IF_ERROR(CheckAfterReads(touches, "it writes the host copy"));
-  touches = Written();
-  return absl::OkStatus();
+absl::Status Order::WriteCopy(Pool pool, const Region& region) {
+  return Write(pools_[static_cast<size_t>(pool)], region);
 }
 
 }  // namespace neap::verifier

@@ -6,7 +6,7 @@
 // is at least n. For every stretch of the arena it is enough to remember the last write and each
 // stream's last read since: whoever is ordered after those is ordered after all before them,
 // because they were ordered themselves. A write makes its stretch one piece again, so the number of
-// pieces stays near the number of regions.
+// pieces stays near the number of regions. The bytes of the pools are followed in the same way.
 //
 // *Complexity*: O(log(pieces)) per access, amortised.
 #pragma once
@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,10 +32,11 @@ class Order {
   void Begin(Stream stream);
   absl::Status Wait(const WaitAction& wait);
 
+  // Of the arena.
   absl::Status Read(const Region& region);
   absl::Status Write(const Region& region);
-  absl::Status ReadHostCopy(TensorId tensor);
-  absl::Status WriteHostCopy(TensorId tensor);
+  absl::Status ReadCopy(Pool pool, const Region& region);
+  absl::Status WriteCopy(Pool pool, const Region& region);
 
  private:
   using Clock = std::array<int32_t, kStreamCount>;  // actions of each stream known to have finished
@@ -44,14 +46,21 @@ class Order {
     Clock reads = {};   // each stream's count at its last read since; 0: none
   };
   using Pieces = std::map<int64_t, Touches>;  // by first byte; each reaches to the next
+  // A block of memory, and how messages put an access to its bytes.
+  struct Memory {
+    std::string_view reads, writes;
+    Pieces pieces = {{0, Touches{}}};
+  };
 
+  absl::Status Read(Memory& memory, const Region& region);
+  absl::Status Write(Memory& memory, const Region& region);
   bool Knows(Stream stream, int32_t count) const;
   absl::Status CheckAfterWrite(const Touches& touches, std::string_view what) const;
   absl::Status CheckAfterReads(const Touches& touches, std::string_view what) const;
   absl::Status Race(std::string_view what, Stream other, int32_t count) const;
   void NoteRead(Touches& touches) const;
   Touches Written() const;
-  Pieces::iterator Split(int64_t at);
+  static Pieces::iterator Split(Pieces& pieces, int64_t at);
 
   const Plan& plan_;
   const Site& site_;
@@ -60,8 +69,10 @@ class Order {
   std::array<Clock, kStreamCount> clocks_ = {};
   std::vector<Clock> done_;  // by action: what whoever waits for it knows then
   std::array<std::vector<size_t>, kStreamCount> actions_;  // the stream's actions, by count - 1
-  Pieces pieces_;
-  std::vector<Touches> host_;  // by TensorId
+  Memory arena_ = {"it reads bytes", "it writes bytes"};
+  std::array<Memory, kPoolCount> pools_ = {  // by Pool
+      Memory{"it reads bytes of the host's pool", "it writes bytes of the host's pool"},
+      Memory{"it reads bytes of the peer's pool", "it writes bytes of the peer's pool"}};
 };
 
 }  // namespace neap::verifier

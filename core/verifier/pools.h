@@ -1,14 +1,20 @@
-// Bytes that copies of tensors take outside the arena, on the host and on a peer. Private to the
-// verifier.
+// Who owns which bytes of the pools outside the arena, on the host and on a peer, at the action
+// being checked. Private to the verifier.
 //
-// A copy lives from its offload until the last prefetch that reads it; one that none reads, until
-// the next offload of the tensor replaces it, wherever that goes, or the plan ends. Those of
-// tensors that are on the host between iterations live there always.
+// A copy has its bytes from its offload until the last prefetch that reads it; one that no prefetch
+// reads, until the next offload of the tensor replaces it, wherever that goes, or the plan ends.
+// Copies that have their bytes at the same time are disjoint. Tensors that are on the host between
+// iterations have theirs always, at the beginning of the host's pool, where no other copy may lie.
+//
+//   host's pool |  residents  |     copies           |
+//               0             host_resident_bytes    host_pool_bytes
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,30 +23,48 @@
 
 namespace neap::verifier {
 
-class PoolCopies {
+class Pools {
  public:
-  PoolCopies(const Plan& plan, const Site& site);
+  Pools(const Plan& plan, const Site& site);
+
+  // The places of the residents; before any action.
+  absl::Status CheckResidents() const;
 
   absl::Status Offload(const OffloadAction& offload);
   void Prefetch(TensorId tensor);
+
+  struct Copy {
+    Pool pool = Pool::kHost;
+    Region region;
+  };
+  // Of a tensor that has a copy, as long as a prefetch may still read it.
+  const Copy& CopyOf(TensorId tensor) const { return *copies_[tensor.index()]; }
   int64_t peak_bytes(Pool pool) const { return of(pool).peak_bytes; }
 
  private:
-  struct Total {
-    const char* name = "";     // of the plan's field
-    int64_t stated_bytes = 0;  // there
-    int64_t bytes = 0;
+  struct PoolState {
+    const char* peak_name = "";        // the plan's field
+    int64_t stated_peak_bytes = 0;     // there
+    Region copies;                     // the bytes in which they may lie
+    std::map<int64_t, TensorId> live;  // by offset
+    int64_t live_bytes = 0;
     int64_t peak_bytes = 0;
   };
-  const Total& of(Pool pool) const { return totals_[static_cast<size_t>(pool)]; }
-  Total& of(Pool pool) { return totals_[static_cast<size_t>(pool)]; }
+  const PoolState& of(Pool pool) const { return pools_[static_cast<size_t>(pool)]; }
+  PoolState& of(Pool pool) { return pools_[static_cast<size_t>(pool)]; }
+
+  absl::Status CheckPlace(const Region& region, const Region& within, std::string_view what) const;
+  absl::Status CheckDisjoint(const Copy& copy) const;
+  absl::Status OffloadResident(const OffloadAction& offload);
+  absl::Status Begin(TensorId tensor, const Copy& copy);
+  void End(TensorId tensor);
 
   const Plan& plan_;
   const Site& site_;
-  std::array<Total, kPoolCount> totals_;  // by Pool
+  std::array<PoolState, kPoolCount> pools_;  // by Pool
   // By action: a prefetch, and no other reads the same copy after it.
   std::vector<bool> is_last_read_;
-  std::vector<std::optional<Pool>> alive_in_;  // by TensorId
+  std::vector<std::optional<Copy>> copies_;  // by TensorId
 };
 
 }  // namespace neap::verifier

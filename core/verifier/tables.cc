@@ -20,9 +20,15 @@ absl::Status CheckHeader(const Plan& plan, const Site& site) {
     return site.Fault(PlanFault::kHeader, absl::StrFormat("its batch is %d", plan.batch));
   }
   for (int64_t bytes : {plan.budget_bytes, plan.arena_bytes, plan.peak_bytes,
-                        plan.peak_activation_bytes, plan.host_peak_bytes, plan.peer_peak_bytes}) {
+                        plan.peak_activation_bytes, plan.host_peak_bytes, plan.peer_peak_bytes,
+                        plan.host_pool_bytes, plan.peer_pool_bytes, plan.host_resident_bytes}) {
     if (bytes >= 0) continue;
     return site.Fault(PlanFault::kHeader, absl::StrFormat("it holds a total of %d bytes", bytes));
+  }
+  if (plan.host_resident_bytes > plan.host_pool_bytes) {
+    return site.Fault(PlanFault::kHeader,
+                      absl::StrFormat("the first %d bytes of a host's pool of %d bytes",
+                                      plan.host_resident_bytes, plan.host_pool_bytes));
   }
   if (!std::isfinite(plan.predicted_ms) || plan.predicted_ms < 0) {
     return site.Fault(PlanFault::kHeader, "its predicted time is no time");
@@ -52,7 +58,7 @@ absl::Status CheckTensors(const Plan& plan, const Site& site) {
       return site.Fault(PlanFault::kId,
                         absl::StrFormat("the tensor at %d has id %d", i, tensor.id.value));
     }
-    if (tensor.on_host && !IsPersistent(tensor.role)) {
+    if (tensor.on_host() && !IsPersistent(tensor.role)) {
       return site.Fault(PlanFault::kTensor, absl::StrCat(site.Describe(tensor.id),
                                                          " is on the host, but not persistent"));
     }

@@ -25,7 +25,7 @@ bool RerunWrites(const Plan& plan, const PlanStep& step, TensorId tensor) {
 Values::Values(const Plan& plan, const Site& site)
     : plan_(plan), site_(site), tensors_(plan.tensors.size()), first_runs_(plan.steps.size()) {
   for (const PlanTensor& tensor : plan.tensors) {
-    if (tensor.on_host) tensors_[tensor.id.index()].host = 0;
+    if (tensor.on_host()) tensors_[tensor.id.index()].host = 0;
   }
 }
 

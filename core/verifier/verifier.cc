@@ -35,6 +35,7 @@ class Checker {
         pools_(plan, site) {}
 
   absl::Status Check() {
+    RETURN_IF_ERROR(pools_.CheckResidents());
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
       site_.MoveTo(i);
       RETURN_IF_ERROR(
@@ -88,8 +89,9 @@ class Checker {
     RETURN_IF_ERROR(values_.Offload(offload.tensor));
     order_.Begin(Stream::kD2h);
     RETURN_IF_ERROR(order_.Read(places_.region(offload.tensor)));
-    RETURN_IF_ERROR(order_.WriteHostCopy(offload.tensor));
-    return pools_.Offload(offload);
+    RETURN_IF_ERROR(pools_.Offload(offload));
+    const Pools::Copy& copy = pools_.CopyOf(offload.tensor);
+    return order_.WriteCopy(copy.pool, copy.region);
   }
 
   absl::Status Apply(const PrefetchAction& prefetch) {
@@ -97,7 +99,8 @@ class Checker {
     RETURN_IF_ERROR(places_.CheckHeld(prefetch.tensor));
     RETURN_IF_ERROR(values_.Prefetch(prefetch.tensor));
     order_.Begin(Stream::kH2d);
-    RETURN_IF_ERROR(order_.ReadHostCopy(prefetch.tensor));
+    const Pools::Copy& copy = pools_.CopyOf(prefetch.tensor);
+    RETURN_IF_ERROR(order_.ReadCopy(copy.pool, copy.region));
     RETURN_IF_ERROR(order_.Write(places_.region(prefetch.tensor)));
     given_.Prefetch(places_.region(prefetch.tensor));
     pools_.Prefetch(prefetch.tensor);
@@ -237,16 +240,16 @@ class Checker {
       return site_.Fault(PlanFault::kEndState,
                          absl::StrFormat("%s ends %s", site_.Describe(tensor), what));
     };
-    if (plan_.tensors[tensor.index()].on_host) {
+    if (plan_.tensors[tensor.index()].on_host()) {
       if (places_.is_allocated(tensor)) return fault("in the arena, but began on the host");
       if (!values_.CheckHostCopy(tensor).ok())
         return fault("without its current value on the host");
       return absl::OkStatus();
     }
     if (!places_.is_allocated(tensor)) return fault("outside the arena");
-    if (places_.region(tensor) != *given_.home(tensor)) {
+    if (places_.region(tensor) != *given_.first_place(tensor)) {
       return fault(absl::StrCat("with ", Site::Describe(places_.region(tensor)),
-                                ", but began with ", Site::Describe(*given_.home(tensor))));
+                                ", but began with ", Site::Describe(*given_.first_place(tensor))));
     }
     if (!places_.CheckHeld(tensor).ok() || !values_.CheckCurrent(tensor).ok()) {
       return fault("without its current value");
@@ -280,7 +283,7 @@ class Checker {
   Values values_;
   Order order_;
   Given given_;
-  PoolCopies pools_;
+  Pools pools_;
   StepId next_step_;         // the first that has not run
   size_t next_compute_ = 0;  // NextRun()'s action, as far as it has looked
 };

@@ -2,10 +2,10 @@
 //
 // It is written as by somebody who distrusts the planner: it reads the plain data of
 // core/plan/plan.h and nothing else, shares no code with memory/, and derives again, from the
-// actions, who owns which bytes when, which version of which tensor lies in them, and which
-// accesses of the three streams are ordered. A plan that passes cannot read a stale value,
-// overwrite a live one, race, leak or exceed its arena. What is hard is that "live" has three
-// readings, all checked:
+// actions, who owns which bytes of the arena and of the pools when, which version of which tensor
+// lies in them, and which accesses of the three streams are ordered. A plan that passes cannot read
+// a stale value, overwrite a live one, race, leak or exceed its arena or its pools. What is hard is
+// that "live" has three readings, all checked:
 //
 //   ^ offset              places:  alloc .. free: no two regions overlap, unless one replaces the
 //   | +--y---------+                 other in place
@@ -37,15 +37,17 @@ enum class PlanFault : uint8_t {
   kOverBudget,    // the arena is larger than the budget
   kMisaligned,    // offset or size is no multiple of kBlockBytes
   kOutOfArena,    //
+  kOutOfPool,     // a copy outside its pool, or among the host's residents
   kTooSmall,      // a region smaller than its tensor
-  kOverlap,       // bytes that are in use
+  kOverlap,       // bytes that are in use, of the arena or of a pool
   kDoubleAlloc,   //
   kNotAllocated,  // touched or freed without a region
   kInPlace,       // bytes used by the wrong one of the tensors that share them
   kGiven,      // a tensor with a value from outside is allocated where or when that value cannot be
   kNoValue,    // read before anything was written, or after its value was lost
   kStaleRead,  // read with another version than the program means
-  kHostCopy,   // prefetched without a host copy of the current version
+  kHostCopy,   // prefetched without a copy of the current version; a resident that leaves for
+               // another place than its own
   kStepOrder,  // out of order, or twice
   kMissingStep,  //
   kRecompute,    // a recomputation of what is no forward step, or has not run

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "neap/core/plan/plan.h"
+#include "neap/core/base/region.h"
 
 namespace neap {
 

@@ -17,14 +17,14 @@
 #include <map>
 #include <utility>
 
-#include "neap/core/plan/plan.h"
+#include "neap/core/base/region.h"
 
 namespace neap {
 
 template <typename Value>
 class ByteHistory {
  public:
-  // `nothing`: of bytes to which nothing has happened; may be visited too.
+  // `nothing` is the value of bytes to which nothing has happened, and may be visited too.
   explicit ByteHistory(Value nothing) : nothing_(std::move(nothing)) {}
 
   // Visits the values of all of the region's bytes, in order, each piece once.

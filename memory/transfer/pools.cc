@@ -5,7 +5,6 @@
 
 #include "neap/core/base/units.h"
 #include "neap/memory/placement/placement.h"
-#include "neap/memory/transfer/byte_history.h"
 
 namespace neap {
 namespace {
@@ -24,9 +23,9 @@ class CopyFinder {
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
       const auto action = static_cast<int64_t>(i);
       if (const auto* offload = std::get_if<OffloadAction>(&plan_.actions[i])) {
-        if (!plan_.tensors[offload->tensor.index()].on_host) Begin(*offload, action);
+        if (!plan_.tensors[offload->tensor.index()].on_host()) Begin(*offload, action);
       } else if (const auto* prefetch = std::get_if<PrefetchAction>(&plan_.actions[i])) {
-        if (!plan_.tensors[prefetch->tensor.index()].on_host) Read(prefetch->tensor, action);
+        if (!plan_.tensors[prefetch->tensor.index()].on_host()) Read(prefetch->tensor);
       }
     }
     for (ExternalCopy& copy : copies_) {
@@ -50,11 +49,10 @@ class CopyFinder {
                        .end = kOpen});
     ++time_;
   }
-  void Read(TensorId tensor, int64_t action) {
+  void Read(TensorId tensor) {
     ExternalCopy& copy = copies_[*open_[tensor.index()]];
     copy.end = ++time_;
     ++copy.reads;
-    copy.last_read = action;
   }
 
   const Plan& plan_;
@@ -79,56 +77,73 @@ std::array<Copies, kPoolCount> CopiesByPool(const Plan& plan) {
   return by_pool;
 }
 
-}  // namespace
-
-HostHomes LayOutHostHomes(const Plan& plan) {
-  HostHomes homes = {.offsets = std::vector<int64_t>(plan.tensors.size(), 0)};
-  for (const PlanTensor& tensor : plan.tensors) {
-    if (!tensor.on_host) continue;
-    homes.offsets[tensor.id.index()] = homes.bytes;
-    homes.bytes += RoundUp(tensor.bytes, kBlockBytes);
-  }
-  return homes;
+// By Pool: where the copies begin, above the tensors that are on the host between iterations.
+std::array<int64_t, kPoolCount> CopiesBegin(const Plan& plan) {
+  std::array<int64_t, kPoolCount> begin = {};
+  begin[static_cast<size_t>(Pool::kHost)] = plan.host_resident_bytes;
+  return begin;
 }
+
+OffloadAction& OffloadOf(const ExternalCopy& copy, Plan& plan) {
+  return std::get<OffloadAction>(plan.actions[static_cast<size_t>(copy.action)]);
+}
+
+void SetPoolBytes(const std::array<int64_t, kPoolCount>& bytes, Plan& plan) {
+  plan.host_pool_bytes = bytes[static_cast<size_t>(Pool::kHost)];
+  plan.peer_pool_bytes = bytes[static_cast<size_t>(Pool::kPeer)];
+}
+
+// Tensors that are on the host between iterations return to where they were.
+void PlaceResidents(Plan& plan) {
+  for (Action& action : plan.actions) {
+    auto* offload = std::get_if<OffloadAction>(&action);
+    if (offload == nullptr) continue;
+    const PlanTensor& tensor = plan.tensors[offload->tensor.index()];
+    if (tensor.on_host()) offload->offset = *tensor.host_offset;
+  }
+}
+
+}  // namespace
 
 std::vector<ExternalCopy> FindCopies(const Plan& plan) { return CopyFinder(plan).Find(); }
 
 PoolLayout LayOutCopies(const std::vector<ExternalCopy>& copies) {
   const std::vector<PlacementBlock> blocks = BlocksOf(copies);
   const int64_t bound = PlacementLowerBound(blocks);
-  const PlacementResult placed = PlaceOffline(
+  PlacementResult placed = PlaceOffline(
       blocks, {.target_bytes = bound + bound / kGoodEnough, .most_comparisons = kMostComparisons});
-  PoolLayout layout = {.bytes = placed.extent_bytes};
-  layout.places.reserve(copies.size());
-  // A later reader of the same bytes is waited for in place of the earlier; who is never read
-  // leaves the earlier reader to be waited for.
-  ByteHistory<std::optional<int64_t>> last_read(std::nullopt);
-  for (size_t i = 0; i < copies.size(); ++i) {
-    PoolPlace place = {
-        .action = copies[i].action, .tensor = copies[i].tensor, .offset = placed.offsets[i]};
-    const Region region = {place.offset, copies[i].bytes};
-    last_read.ForEach(region, [&](const std::optional<int64_t>& read) {
-      place.wait_for = std::max(place.wait_for, read);
-    });
-    if (copies[i].last_read.has_value()) last_read.Set(region, copies[i].last_read);
-    layout.places.push_back(place);
-  }
-  return layout;
+  return {.offsets = std::move(placed.offsets), .bytes = placed.extent_bytes};
 }
 
-PoolLayouts LayOutPools(const Plan& plan) {
+void LayOutPools(Plan& plan) {
+  PlaceResidents(plan);
+  std::array<int64_t, kPoolCount> bytes = CopiesBegin(plan);
   const std::array<Copies, kPoolCount> copies = CopiesByPool(plan);
-  PoolLayouts layouts;
-  for (size_t pool = 0; pool < layouts.size(); ++pool) layouts[pool] = LayOutCopies(copies[pool]);
-  return layouts;
+  for (size_t pool = 0; pool < copies.size(); ++pool) {
+    const PoolLayout layout = LayOutCopies(copies[pool]);
+    for (size_t i = 0; i < copies[pool].size(); ++i)
+      OffloadOf(copies[pool][i], plan).offset = bytes[pool] + layout.offsets[i];
+    bytes[pool] += layout.bytes;
+  }
+  SetPoolBytes(bytes, plan);
+}
+
+void LayOutApart(Plan& plan) {
+  PlaceResidents(plan);
+  std::array<int64_t, kPoolCount> bytes = CopiesBegin(plan);
+  for (const ExternalCopy& copy : FindCopies(plan)) {
+    int64_t& end = bytes[static_cast<size_t>(copy.pool)];
+    OffloadOf(copy, plan).offset = end;
+    end += copy.bytes;
+  }
+  SetPoolBytes(bytes, plan);
 }
 
 std::array<int64_t, kPoolCount> PoolPeakBytes(const Plan& plan) {
   const std::array<Copies, kPoolCount> copies = CopiesByPool(plan);
-  std::array<int64_t, kPoolCount> peaks = {};
+  std::array<int64_t, kPoolCount> peaks = CopiesBegin(plan);
   for (size_t pool = 0; pool < peaks.size(); ++pool)
-    peaks[pool] = PlacementLowerBound(BlocksOf(copies[pool]));
-  peaks[static_cast<size_t>(Pool::kHost)] += LayOutHostHomes(plan).bytes;
+    peaks[pool] += PlacementLowerBound(BlocksOf(copies[pool]));
   return peaks;
 }
 

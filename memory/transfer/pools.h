@@ -1,40 +1,36 @@
-// External pools: a block of memory each, of the host (pinned) and of a peer GPU, in which the
-// copies that a plan sends there have their places (SuperNeurons 3.3, the unified tensor pool).
+// The places of copies outside the arena, in a pool of pinned host memory and in one of a peer
+// GPU's memory (SuperNeurons 3.3, the unified tensor pool).
 //
-// A plan says when a tensor leaves, for which pool, and when it comes back, not where it lies in
-// between. A copy's place is its own from the offload to the last prefetch that reads it; then
-// another's. Because the d2h stream fills places that the h2d stream has read, it must wait there,
-// and the layout says for what:
+// A copy has its bytes from its offload to the last prefetch that reads it; after that another copy
+// may have them. The d2h stream then fills bytes that the h2d stream reads, and must wait for that:
+// memory/transfer/waits.h writes the wait.
 //
-//   actions   offload a ... prefetch a ... offload b      b's bytes were a's: d2h waits for the
-//   place     [== a ==================)    [== b ==)      prefetch
+//   ^ bytes of the pool
+//   |            [== c ====)
+//   |  [== a ========)  [== b ====)       b has the bytes that a had: its offload waits for the
+//   +--------------------------------->   prefetch of a
+//                        transfers
 //
-//   const PoolLayouts layouts = LayOutPools(plan);
-//   layouts[static_cast<size_t>(Pool::kPeer)].bytes;   // to be reserved on the peer
+//   plan.actions = ...;        // without waits; every offload names its pool
+//   LayOutPools(plan);         // every offload has its offset, the plan its pools' bytes
+//   plan.actions = WithWaits(plan);
 //
-// Only the order of transfers decides where copies lie, so that waits may be put into a plan later.
+// Only the order of the transfers decides where copies lie. Tensors that are on the host between
+// iterations have the first bytes of the host's pool (core/plan/describe_program.h).
 // *Complexity*: O(copies x log(copies)), and what placement takes (memory/placement/placement.h).
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "neap/core/plan/plan.h"
 
 namespace neap {
 
-// The places of tensors that are on the host between iterations: one after another, in the order of
-// their ids, the same in every plan of a network. By TensorId; 0 for others.
-struct HostHomes {
-  std::vector<int64_t> offsets;
-  int64_t bytes = 0;
-};
-HostHomes LayOutHostHomes(const Plan& plan);
-
-// Any other copy. Times are counted in transfers, of all pools: from the offload to one past the
-// last prefetch, to the next offload of the tensor where there is none, or to the end.
+// A copy of a tensor that is not on the host between iterations. Times are counted in transfers, of
+// all pools: from the offload to one past the last prefetch, to the next offload of the tensor
+// where there is none, or to the end.
 struct ExternalCopy {
   TensorId tensor;
   Pool pool = Pool::kHost;
@@ -42,27 +38,23 @@ struct ExternalCopy {
   int64_t action = 0;  // the offload's index in the plan
   int begin = 0;
   int end = 0;
-  int reads = 0;                          // prefetches
-  std::optional<int64_t> last_read = {};  // the last one's index
+  int reads = 0;  // prefetches
 };
 std::vector<ExternalCopy> FindCopies(const Plan& plan);  // in order of `action`
 
-struct PoolPlace {
-  int64_t action = 0;  // the offload's index in the plan
-  TensorId tensor;
-  int64_t offset = 0;
-  std::optional<int64_t> wait_for = {};  // the prefetch, by index, that reads these bytes last
-};
 struct PoolLayout {
-  std::vector<PoolPlace> places;  // in order of `action`
+  std::vector<int64_t> offsets;  // by index into the copies
   int64_t bytes = 0;
 };
 // Of copies that share a pool.
 PoolLayout LayOutCopies(const std::vector<ExternalCopy>& copies);
 
-// By Pool.
-using PoolLayouts = std::array<PoolLayout, kPoolCount>;
-PoolLayouts LayOutPools(const Plan& plan);
+// Sets the offsets of the plan's offloads and the bytes of its pools.
+void LayOutPools(Plan& plan);
+
+// Does the same, but gives each copy bytes of its own, as if memory outside the arena were
+// unlimited: no copy waits for another then. Much quicker.
+void LayOutApart(Plan& plan);
 
 // By Pool, the largest sum of copies alive: Plan::host_peak_bytes, Plan::peer_peak_bytes.
 std::array<int64_t, kPoolCount> PoolPeakBytes(const Plan& plan);

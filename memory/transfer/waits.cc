@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "neap/core/base/units.h"
 #include "neap/memory/transfer/byte_history.h"
 
 namespace neap {
@@ -26,8 +27,14 @@ size_t Index(Stream stream) { return static_cast<size_t>(stream); }
 class WaitWriter {
  public:
   explicit WaitWriter(const Plan& plan)
-      : plan_(plan), tensors_(plan.tensors.size()), history_(kNone) {
+      : plan_(plan),
+        tensors_(plan.tensors.size()),
+        history_(kNone),
+        pools_{ByteHistory<PerStream>(kNone), ByteHistory<PerStream>(kNone)} {
     known_.fill(kNone);
+    for (const PlanTensor& tensor : plan.tensors) {
+      if (tensor.on_host()) SetCopy(tensor.id, Pool::kHost, *tensor.host_offset);
+    }
   }
 
   std::vector<Action> Write() {
@@ -41,14 +48,24 @@ class WaitWriter {
     Region region;
     PerStream touches = kNone;  // last access, also to its bytes before it had them
     PerStream written = kNone;  // last write; one stream at most
-    PerStream host = kNone;     // last access to the host copy
+    Pool pool = Pool::kHost;    // of the copy outside the arena
+    Region copy;                // its bytes there
   };
   State& At(TensorId tensor) { return tensors_[tensor.index()]; }
 
-  PerStream LastTouches(const Region& region) const {
+  static PerStream LastTouches(const ByteHistory<PerStream>& history, const Region& region) {
     PerStream last = kNone;
-    history_.ForEach(region, [&](const PerStream& touches) { Merge(last, touches); });
+    history.ForEach(region, [&](const PerStream& touches) { Merge(last, touches); });
     return last;
+  }
+
+  void SetCopy(TensorId tensor, Pool pool, int64_t offset) {
+    const int64_t bytes = RoundUp(plan_.tensors[tensor.index()].bytes, kBlockBytes);
+    At(tensor).pool = pool;
+    At(tensor).copy = {offset, bytes};
+  }
+  ByteHistory<PerStream>& PoolOf(const State& state) {
+    return pools_[static_cast<size_t>(state.pool)];
   }
 
   // `stream` goes on when all of `actions` are done.
@@ -65,8 +82,8 @@ class WaitWriter {
     }
   }
 
-  // Whoever waits for the actions of the other streams learns of `actions[stream]`. No two can
-  // imply each other: an action knows only earlier ones.
+  // Whether a stream that waits for the actions of the other streams learns of `actions[stream]`.
+  // No two can imply each other: an action knows only earlier ones.
   bool IsImplied(size_t stream, Stream waiting, const PerStream& actions) const {
     for (size_t other = 0; other < actions.size(); ++other) {
       if (other == stream || other == Index(waiting) || actions[other] == kNever) continue;
@@ -90,7 +107,8 @@ class WaitWriter {
   void Apply(const AllocAction& alloc) {
     State& state = At(alloc.tensor);
     const auto sharer = at_.find(alloc.region.offset);
-    state.touches = sharer == at_.end() ? LastTouches(alloc.region) : At(sharer->second).touches;
+    state.touches =
+        sharer == at_.end() ? LastTouches(history_, alloc.region) : At(sharer->second).touches;
     state.written = kNone;
     state.region = alloc.region;
     at_.insert_or_assign(alloc.region.offset, alloc.tensor);
@@ -117,7 +135,7 @@ class WaitWriter {
     PerStream needs = kNone;  // together: waiting for the last of a stream is enough
     for (TensorId tensor : reads) Merge(needs, At(tensor).written);
     for (TensorId tensor : writes) Merge(needs, At(tensor).touches);
-    if (compute.workspace.has_value()) Merge(needs, LastTouches(*compute.workspace));
+    if (compute.workspace.has_value()) Merge(needs, LastTouches(history_, *compute.workspace));
     Require(Stream::kCompute, needs);
     const int64_t index = Issue(Stream::kCompute, compute);
     PerStream now = kNone;
@@ -131,36 +149,42 @@ class WaitWriter {
   }
 
   void Apply(const OffloadAction& offload) {
+    SetCopy(offload.tensor, offload.pool, offload.offset);
     State& state = At(offload.tensor);
     PerStream needs = state.written;
-    Merge(needs, state.host);
+    Merge(needs, LastTouches(PoolOf(state), state.copy));
     Require(Stream::kD2h, needs);
     const int64_t index = Issue(Stream::kD2h, offload);
     state.touches[Index(Stream::kD2h)] = index;
-    state.host[Index(Stream::kD2h)] = index;
+    PerStream now = kNone;
+    now[Index(Stream::kD2h)] = index;
+    PoolOf(state).Set(state.copy, now);
   }
 
   void Apply(const PrefetchAction& prefetch) {
     State& state = At(prefetch.tensor);
-    PerStream needs = state.host;
+    PerStream copy_touches = LastTouches(PoolOf(state), state.copy);
+    PerStream needs = copy_touches;
     Merge(needs, state.touches);
     Require(Stream::kH2d, needs);
     const int64_t index = Issue(Stream::kH2d, prefetch);
     state.touches[Index(Stream::kH2d)] = index;
-    state.host[Index(Stream::kH2d)] = index;
     state.written = kNone;
     state.written[Index(Stream::kH2d)] = index;
+    copy_touches[Index(Stream::kH2d)] = index;
+    PoolOf(state).Set(state.copy, copy_touches);
   }
 
   void Apply(const WaitAction& /*wait*/) {}  // there are none
 
   const Plan& plan_;
   std::vector<Action> actions_;
-  std::vector<PerStream> learned_;               // by action: what whoever waits for it learns
+  std::vector<PerStream> learned_;  // by action: what a stream that waits for it learns
   std::array<PerStream, kStreamCount> known_{};  // by stream: what it has waited for
   std::vector<State> tensors_;                   // by TensorId
   std::map<int64_t, TensorId> at_;               // by offset: the last to be given these bytes
   ByteHistory<PerStream> history_;  // by byte: who touched it, where no tensor lies now
+  std::array<ByteHistory<PerStream>, kPoolCount> pools_;  // by Pool, by byte: who touched it
 };
 
 }  // namespace

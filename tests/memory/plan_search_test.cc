@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "neap/core/device/device_description.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
@@ -99,6 +100,36 @@ TEST_CASE("random networks: the farther the budget from the natural peak, the mo
       CAPTURE(quarter);
       CHECK(movement.offloaded_bytes >= moved);
       moved = movement.offloaded_bytes;
+    }
+  }
+}
+
+// The times that are predicted for budgets from the least to what it takes to keep everything, the
+// waits for reused bytes of the pools included.
+std::vector<double> PredictedMs(const Program& program, PlannerOptions options, int parts) {
+  DefaultCatalog catalog;
+  const PlanResult roomy = MakePlan(program, options, H200(), catalog).value();
+  const int64_t minimum = roomy.stats.minimum_budget_bytes;
+  const int64_t natural = roomy.plan.peak_bytes;
+  std::vector<double> times;
+  for (int part = 0; part <= parts; ++part) {
+    options.budget_bytes = minimum + (natural - minimum) * part / parts;
+    times.push_back(MakePlan(program, options, H200(), catalog)->plan.predicted_ms);
+  }
+  return times;
+}
+
+TEST_CASE("random networks: with a larger budget, a plan is never slower") {
+  for (uint32_t seed = 0; seed < 80; ++seed) {
+    CAPTURE(seed);
+    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    for (const char* policy : {"tensor-cache", "superneurons"}) {
+      CAPTURE(policy);
+      const std::vector<double> times = PredictedMs(program, {.policy = policy}, 16);
+      for (size_t i = 1; i < times.size(); ++i) {
+        CAPTURE(i);
+        CHECK(times[i] <= times[i - 1]);
+      }
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/device/device_description.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/liveness.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/activation.h"

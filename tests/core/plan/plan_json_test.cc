@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
@@ -25,15 +27,15 @@ Plan SomePlan(uint32_t seed) {
 // A plan with every kind of action and every optional field.
 Json FullPlan() {
   Json plan =
-      Json::parse(R"({"neap_plan": 1, "net": "n", "batch": 2, "dtype": "tf32", "layout": "nhwc",
+      Json::parse(R"({"neap_plan": 2, "net": "n", "batch": 2, "dtype": "tf32", "layout": "nhwc",
     "policy": "p", "device": "d", "budget_bytes": 4096, "arena_bytes": 2048, "peak_bytes": 2048,
-    "peak_activation_bytes": 8, "host_peak_bytes": 8, "predicted_ms": 0.5,
+    "peak_activation_bytes": 8, "host_peak_bytes": 8, "host_pool_bytes": 2048, "predicted_ms": 0.5,
     "tensors": [{"id": 0, "name": "x", "role": "input", "shape": [2, 1], "dtype": "fp32", "bytes": 8},
                 {"id": 1, "name": "y", "role": "activation", "shape": [2, 1], "dtype": "fp32", "bytes": 8}],
     "steps": [{"id": 0, "layer": "l", "type": "relu", "phase": "forward", "reads": [0], "writes": [1],
                "accumulates": [], "rerun_reads": [0], "in_place": [[1, 0]]}],
     "actions": [{"op": "alloc", "tensor": 0, "offset": 0, "bytes": 1024}, {"op": "free", "tensor": 0},
-                {"op": "offload", "tensor": 0}, {"op": "prefetch", "tensor": 0},
+                {"op": "offload", "tensor": 0, "offset": 1024}, {"op": "prefetch", "tensor": 0},
                 {"op": "wait", "stream": "d2h", "on": 2},
                 {"op": "compute", "step": 0, "recompute": true, "engines": [{"engine": "e", "batch": 2}],
                  "workspace": {"offset": 1024, "bytes": 1024}},
@@ -114,13 +116,15 @@ TEST_CASE(
     "the pool of an offload and the bytes on a peer are written where they are not the host's") {
   Json json = FullPlan();
   const Plan host = Plan::FromJson(json.dump()).value();
-  CHECK(host.ToJson().find("pool") == std::string::npos);
+  CHECK(host.ToJson().find("\"pool\"") == std::string::npos);
   CHECK(host.ToJson().find("peer") == std::string::npos);
   json["peer_peak_bytes"] = 1024;
+  json["peer_pool_bytes"] = 3072;
   json["actions"][2]["pool"] = "peer";
   const absl::StatusOr<Plan> peer = Plan::FromJson(json.dump());
   REQUIRE(peer.ok());
   CHECK(peer->peer_peak_bytes == 1024);
+  CHECK(peer->peer_pool_bytes == 3072);
   CHECK(std::get<OffloadAction>(peer->actions[2]).pool == Pool::kPeer);
   CHECK(Plan::FromJson(peer->ToJson()).value() == *peer);
   CHECK(peer->Hash() != host.Hash());
@@ -131,10 +135,37 @@ TEST_CASE(
   }
   json["actions"][3]["pool"] = "peer";  // a prefetch reads from where the copy is
   CheckRefused(json);
-  for (const Json& bytes : {Json(0), Json("1"), Json(0.5), Json(nullptr)}) {
-    Json broken = FullPlan();
-    broken["peer_peak_bytes"] = bytes;
-    CheckRefused(broken);
+  for (const char* field : {"peer_peak_bytes", "peer_pool_bytes", "host_resident_bytes"}) {
+    for (const Json& bytes : {Json(0), Json("1"), Json(0.5), Json(nullptr)}) {
+      Json broken = FullPlan();
+      broken[field] = bytes;
+      CheckRefused(broken);
+    }
+  }
+}
+
+TEST_CASE("the place of an offload's copy survives the way through JSON") {
+  const Plan plan = Plan::FromJson(FullPlan().dump()).value();
+  CHECK(std::get<OffloadAction>(plan.actions[2]).offset == 1024);
+  CHECK(plan.host_pool_bytes == 2048);
+}
+
+TEST_CASE("the place on the host of a tensor is written where it has one between iterations") {
+  Json json = FullPlan();
+  CHECK(!Plan::FromJson(json.dump())->tensors[0].on_host());
+  CHECK(Plan::FromJson(json.dump())->ToJson().find("host_offset") == std::string::npos);
+  json["tensors"][0]["host_offset"] = 0;
+  json["tensors"][1]["host_offset"] = 1024;
+  json["host_resident_bytes"] = 2048;
+  const absl::StatusOr<Plan> plan = Plan::FromJson(json.dump());
+  REQUIRE(plan.ok());
+  CHECK(plan->tensors[0].host_offset == 0);
+  CHECK(plan->tensors[1].host_offset == 1024);
+  CHECK(plan->host_resident_bytes == 2048);
+  CHECK(Plan::FromJson(plan->ToJson()).value() == *plan);
+  for (const Json& offset : {Json("0"), Json(true), Json(0.5), Json(nullptr)}) {
+    json["tensors"][1]["host_offset"] = offset;
+    CheckRefused(json);
   }
 }
 
@@ -200,12 +231,64 @@ TEST_CASE("ids outside the tables, or that do not fit 32 bits, are refused") {
   CheckRefused(broken);
 }
 
+//   sizes that add up to more than 64 bits hold       on one of them, or on many together
+TEST_CASE("numbers that could not be summed are refused, and others can be") {
+  const Json full = FullPlan();
+  std::vector<Json::json_pointer> paths;
+  AllPaths(full, Json::json_pointer(), paths);
+  constexpr int64_t kMost = int64_t{1} << 60;
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  for (const Json::json_pointer& path : paths) {
+    if (!full[path].is_number_integer()) continue;
+    CAPTURE(path.to_string());
+    for (const int64_t value :
+         {kLeast, -kMost - 1, kMost + 1, std::numeric_limits<int64_t>::max()}) {
+      Json broken = full;
+      broken[path] = value;
+      CheckRefused(broken);
+    }
+    for (const int64_t value : {-kMost, -kMost / 16, kMost / 16, kMost}) {
+      Json large = full;
+      large[path] = value;
+      const absl::StatusOr<Plan> plan = Plan::FromJson(large.dump());
+      if (plan.ok()) CHECK(!plan->Summary().empty());  // the sanitizer looks on
+    }
+  }
+  Json plan = full;
+  plan["tensors"][0]["bytes"] = plan["actions"][0]["bytes"] = kMost / 16;
+  plan["budget_bytes"] = -kMost;
+  REQUIRE(Plan::FromJson(plan.dump()).ok());
+  CHECK(MemoryPerStep(*Plan::FromJson(plan.dump())).front().live_bytes == 1024);
+  for (int i = 0; i < 16; ++i) plan["actions"].push_back(plan["actions"][0]);
+  CheckRefused(plan);
+}
+
+TEST_CASE("a region that was never allocated is not freed, as far as sums go") {
+  Json plan = FullPlan();
+  plan["actions"][0] = plan["actions"][1];
+  CHECK(MemoryPerStep(*Plan::FromJson(plan.dump())).back().live_bytes == 0);
+}
+
+TEST_CASE("a plan of format 1 is refused, and the message says what to do") {
+  Json old = FullPlan();
+  old["neap_plan"] = 1;
+  CHECK(Plan::FromJson(old.dump()).status().message() ==
+        "plan: this file is plan format 1; this version reads format 2: plan again");
+  // Whatever else is different in it.
+  old["actions"][2].erase("offset");
+  old.erase("host_pool_bytes");
+  CHECK(Plan::FromJson(old.dump()).status().message() ==
+        "plan: this file is plan format 1; this version reads format 2: plan again");
+}
+
 TEST_CASE("another version, and what is no JSON at all, are refused") {
   Json other = FullPlan();
-  other["neap_plan"] = 2;
-  CheckRefused(other);
+  for (const Json& version : {Json(1), Json(3), Json("2"), Json(2.5), Json(nullptr)}) {
+    other["neap_plan"] = version;
+    CheckRefused(other);
+  }
   for (const char* text :
-       {"", "{", "nonsense", "[]", "1", "null", "{}", "{\"neap_plan\": 1}", "\xff\xfe"}) {
+       {"", "{", "nonsense", "[]", "1", "null", "{}", "{\"neap_plan\": 2}", "\xff\xfe"}) {
     CHECK(Plan::FromJson(text).status().code() == absl::StatusCode::kInvalidArgument);
   }
   const std::string text = FullPlan().dump();

@@ -71,7 +71,7 @@ TEST_CASE("tensors in place share bytes with the one before") {
 //   a   |f|   |g|   |h|     one copy on the host, read twice
 TEST_CASE("a copy that is brought back several times") {
   const Followed followed(R"(
-    batch 1 budget 1 arena 1 peak 1 activations 1024 host 1
+    batch 1 budget 1 arena 1 peak 1 activations 1024 host 1 host_pool 1
     tensor a activation 1024
     tensor m state 4
     step f forward writes a
@@ -79,7 +79,7 @@ TEST_CASE("a copy that is brought back several times") {
     step h forward reads a accumulates m
     alloc a 0
     run f forward
-    offload a
+    offload a 0
     free a
     alloc a 0
     prefetch a

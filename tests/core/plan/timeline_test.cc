@@ -115,7 +115,7 @@ TEST_CASE("a bandwidth of zero is none known, and takes no time") {
 //   h2d               | |
 TEST_CASE("copies to a peer and back take its link's time") {
   const Plan plan = PlanFromScript(
-      Edited(Edited(kTransferPlan, "host 2", "host 0 peer 2"), "offload a", "offload a peer"));
+      Edited(Edited(kTransferPlan, "host 2", "peer 2 peer_pool 2"), "offload a", "offload a peer"));
   TimelineCosts costs = Seconds(plan);
   costs.peer_bytes_per_second = 4096;
   const Timeline timeline = PredictTimeline(plan, costs);
@@ -146,13 +146,13 @@ TEST_CASE("a recomputation has a time of its own") {
 //   d2h         |offload  |
 TEST_CASE("an iteration is over when every stream is") {
   const Plan plan = PlanFromScript(R"(
-    batch 1 budget 4 arena 4 peak 4 activations 4096 host 4
+    batch 1 budget 4 arena 4 peak 4 activations 4096 host 4 host_pool 4
     tensor a activation 4096
     step big forward writes a
     alloc a 0
     made: run big forward
     wait d2h made
-    offload a
+    offload a 0
     free a
   )");
   const Timeline timeline = PredictTimeline(plan, Seconds(plan));

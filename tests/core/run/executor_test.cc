@@ -65,6 +65,7 @@ Plan PlanWith(const Program& program, Device& device, std::string policy) {
 Plan Rewritten(const Program& program, Device& device, const Eviction& eviction, Reuse reuse) {
   Plan plan = Evict(PlanWith(program, device, "liveness"), eviction);
   Place(plan, reuse);
+  PlaceCopies(plan, reuse);
   AddWaits(plan);
   RecomputeTotals(plan);
   return plan;
@@ -294,6 +295,7 @@ TEST_CASE("copies at the beginning and end of an iteration are over before anoth
       std::find_if(plan.actions.begin(), plan.actions.end(),
                    [](const Action& a) { return std::holds_alternative<ComputeAction>(a); });
   plan.actions.insert(first_compute, OffloadAction{program.images});
+  PlaceCopies(plan, Reuse::kFirstFit);
   AddWaits(plan);
   RecomputeTotals(plan);
   REQUIRE(std::holds_alternative<PrefetchAction>(plan.actions.back()));

@@ -149,7 +149,7 @@ TEST_CASE("no session is made without pinned memory or a peer's, whichever alloc
   PlannerOptions options = Tight(*cpu);
   const int refused = RefuseEachOf(options, *cpu);
   CHECK(refused > 8 + 1);  // two steps' staging, the host pool, first values
-  options.peer_budget_bytes = MakeSession(*cpu, options).planning().host_pool_bytes / 2;
+  options.peer_budget_bytes = MakeSession(*cpu, options).plan().host_pool_bytes / 2;
   CHECK(RefuseEachOf(options, *cpu) > refused);  // and the peer's
 }
 

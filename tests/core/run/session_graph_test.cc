@@ -109,7 +109,7 @@ TEST_CASE("parameters that live on the host keep their values there while they a
     REQUIRE(in_arena->SetTrainingGraph(wide(with_fc2)).ok());
     REQUIRE(on_host->SetTrainingGraph(wide(with_fc2)).ok());
     CHECK(std::any_of(on_host->plan().tensors.begin(), on_host->plan().tensors.end(),
-                      [](const PlanTensor& t) { return t.name == "fc2.weight" && t.on_host; }));
+                      [](const PlanTensor& t) { return t.name == "fc2.weight" && t.on_host(); }));
     CHECK(Train(*in_arena, 2) == Train(*on_host, 2));
   }
   CheckSameState(*in_arena, *on_host);

@@ -133,16 +133,16 @@ TEST_CASE("a peer with room for all, for some or for none of what leaves trains 
   const auto device = OpenCpu();
   Session reference = MakeSession(*device, {.policy = "keep-all", .in_place = false});
   Session host = MakeSession(*device, {.policy = "vdnn-all"});
-  const int64_t need = host.planning().host_pool_bytes;
+  const int64_t need = host.plan().host_pool_bytes;
   CHECK(need > 2 * kBlockBytes);
-  CHECK(host.planning().peer_pool_bytes == 0);
+  CHECK(host.plan().peer_pool_bytes == 0);
   Session some = MakeSession(*device, {.peer_budget_bytes = need / 2, .policy = "vdnn-all"});
-  CHECK(some.planning().host_pool_bytes > 0);
-  CHECK(some.planning().peer_pool_bytes > 0);
-  CHECK(some.planning().peer_pool_bytes <= need / 2);
+  CHECK(some.plan().host_pool_bytes > 0);
+  CHECK(some.plan().peer_pool_bytes > 0);
+  CHECK(some.plan().peer_pool_bytes <= need / 2);
   Session all = MakeSession(
       *device, {.host_budget_bytes = 0, .peer_budget_bytes = need, .policy = "vdnn-all"});
-  CHECK(all.planning().host_pool_bytes == 0);
+  CHECK(all.plan().host_pool_bytes == 0);
   Train(reference, 4);
   for (Session* session : {&host, &some, &all}) {
     Train(*session, 4);

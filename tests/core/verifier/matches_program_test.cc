@@ -46,7 +46,7 @@ TEST_CASE("the example in docs/plan-format.md needs every one of its waits") {
     if (wait->on == 3) std::get<WaitAction>(broken.actions[i]).stream = Stream::kH2d;
     CHECK(Verify(broken).message().find("plan fault [race]") == 0);
   }
-  CHECK(waits == 4);
+  CHECK(waits == 6);
 }
 
 struct TestLayer {
@@ -158,7 +158,7 @@ Plan LongPlan(int steps, int live, bool transfers) {
       plan.actions.emplace_back(
           WaitAction{Stream::kD2h, static_cast<int64_t>(plan.actions.size()) - 1});
       left.push_back(static_cast<int64_t>(plan.actions.size()));
-      plan.actions.emplace_back(OffloadAction{TensorId(i)});
+      plan.actions.emplace_back(OffloadAction{TensorId(i), Pool::kHost, i * kBlockBytes});
     }
     if (i + 2 >= live) plan.actions.emplace_back(FreeAction{TensorId(i + 2 - live)});
   }
@@ -167,7 +167,7 @@ Plan LongPlan(int steps, int live, bool transfers) {
   }
   plan.peak_bytes = plan.arena_bytes;
   plan.peak_activation_bytes = live * 1024;
-  plan.host_peak_bytes = transfers ? int64_t{steps} * 1024 : 0;
+  plan.host_peak_bytes = plan.host_pool_bytes = transfers ? int64_t{steps} * 1024 : 0;
   return plan;
 }
 

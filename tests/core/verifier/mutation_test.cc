@@ -44,7 +44,7 @@ class Mutator {
 
   void ChangeOne() {
     const auto at = Any();
-    switch (Below(6)) {
+    switch (Below(7)) {
       case 0:
         return std::swap(*at, *Any());
       case 1:
@@ -64,16 +64,54 @@ class Mutator {
                         moved);
         return;
       }
+      case 5:
+        return Below(8) == 0 ? ChangePools() : ChangeFields(at->action);
       default:
         return ChangeFields(at->action);
     }
   }
 
+  int64_t Shift() { return (static_cast<int64_t>(Below(5)) - 2) * kBlockBytes; }
+
+  // The bytes of a pool or of its residents, or the place of a resident, which may be a new one.
+  void ChangePools() {
+    PlanTensor& tensor = plan_.tensors[Below(plan_.tensors.size())];
+    switch (Below(4)) {
+      case 0:
+        plan_.host_pool_bytes += Shift();
+        return;
+      case 1:
+        plan_.peer_pool_bytes += Shift();
+        return;
+      case 2:
+        plan_.host_resident_bytes += Shift();
+        return;
+      default:
+        tensor.host_offset = tensor.host_offset.value_or(0) + Shift();
+    }
+  }
+
+  void ChangeOffload(OffloadAction& offload) {
+    switch (Below(4)) {
+      case 0:
+        offload.tensor = TensorId(Below(plan_.tensors.size()));
+        return;
+      case 1:
+        offload.pool = offload.pool == Pool::kHost ? Pool::kPeer : Pool::kHost;
+        return;
+      default:
+        offload.offset += Shift();
+    }
+  }
+
   // An offset, a region's size, a tensor, what is waited for.
   void ChangeFields(Action& action) {
-    const int64_t shift = (static_cast<int64_t>(Below(5)) - 2) * kBlockBytes;
+    const int64_t shift = Shift();
     if (auto* alloc = std::get_if<AllocAction>(&action)) {
+      if (Below(8) == 0) alloc->tensor = TensorId(Below(plan_.tensors.size()));
       (Below(4) == 0 ? alloc->region.bytes : alloc->region.offset) += shift;
+    } else if (auto* offload = std::get_if<OffloadAction>(&action)) {
+      ChangeOffload(*offload);
     } else if (auto* compute = std::get_if<ComputeAction>(&action)) {
       if (compute->workspace.has_value()) compute->workspace->offset += shift;
       if (Below(3) == 0) compute->recompute = !compute->recompute;
@@ -82,7 +120,6 @@ class Mutator {
     } else {
       const TensorId tensor(Below(plan_.tensors.size()));
       if (auto* free = std::get_if<FreeAction>(&action)) free->tensor = tensor;
-      if (auto* offload = std::get_if<OffloadAction>(&action)) offload->tensor = tensor;
       if (auto* prefetch = std::get_if<PrefetchAction>(&action)) prefetch->tensor = tensor;
     }
   }
@@ -130,8 +167,8 @@ Verdicts JudgeMutants(const char* script) {
 }
 
 TEST_CASE("whatever changed plan is accepted carries out right in any order of the streams") {
-  for (const char* script :
-       {kPlainPlan, kInPlacePlan, kTransferPlan, kRecomputePlan, kPersistentTransferPlan}) {
+  for (const char* script : {kPlainPlan, kInPlacePlan, kTransferPlan, kRecomputePlan,
+                             kPersistentTransferPlan, kPoolsPlan, kResidentPlan}) {
     const Plan plan = PlanFromScript(script);
     Plan totals = plan;
     RecomputeTotals(totals);

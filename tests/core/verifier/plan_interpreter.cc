@@ -56,7 +56,15 @@ class Interpreter {
   explicit Interpreter(const Plan& plan)
       : plan_(plan),
         program_(RunProgram(plan)),
-        arena_(static_cast<size_t>(plan.arena_bytes), 0xEE) {}
+        arena_(static_cast<size_t>(plan.arena_bytes), 0xEE),
+        pools_{Bytes(static_cast<size_t>(std::max<int64_t>(plan.host_pool_bytes, 0)), 0xEE),
+               Bytes(static_cast<size_t>(std::max<int64_t>(plan.peer_pool_bytes, 0)), 0xEE)} {
+    for (const PlanTensor& tensor : plan.tensors) {
+      if (!tensor.on_host()) continue;
+      copies_[tensor.id] = {Pool::kHost, *tensor.host_offset};
+      WriteCopy(copies_[tensor.id], Pattern(plan, tensor.id, 0));
+    }
+  }
 
   std::optional<std::string> Run(uint64_t seed) {
     for (size_t i = 0; i < plan_.actions.size() && !fault_; ++i) Issue(i);
@@ -83,13 +91,16 @@ class Interpreter {
     } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
       Enqueue(Stream::kCompute, index, [this, c = *compute, at = places_] { Compute(c, at); });
     } else if (const auto* offload = std::get_if<OffloadAction>(&action)) {
+      const Copy copy = {offload->pool, offload->offset};
+      copies_[offload->tensor] = copy;
       Enqueue(Stream::kD2h, index,
-              [this, t = offload->tensor, at = places_] { host_[t] = Read(t, at); });
+              [this, t = offload->tensor, copy, at = places_] { WriteCopy(copy, Read(t, at)); });
     } else if (const auto* prefetch = std::get_if<PrefetchAction>(&action)) {
-      Enqueue(Stream::kH2d, index, [this, t = prefetch->tensor, at = places_] {
-        if (host_.count(t) == 0) return Fail("prefetches nothing");
-        Write(t, host_[t], at);
-      });
+      if (copies_.count(prefetch->tensor) == 0) return Fail("prefetches nothing");
+      Enqueue(Stream::kH2d, index,
+              [this, t = prefetch->tensor, copy = copies_[prefetch->tensor], at = places_] {
+                Write(t, ReadCopy(copy, t), at);
+              });
     }
   }
 
@@ -101,6 +112,7 @@ class Interpreter {
     }
     if (!places_.emplace(alloc.tensor, alloc.region).second) return Fail("allocates twice");
     if (!homes_.emplace(alloc.tensor, alloc.region).second || !IsGiven(tensor.role)) return;
+    if (tensor.on_host()) return;
     Write(alloc.tensor, Pattern(plan_, alloc.tensor, 0), places_);
   }
 
@@ -126,6 +138,26 @@ class Interpreter {
     if (place == places.end()) return Fail("writes what is not allocated");
     std::copy(bytes.begin(), bytes.end(), arena_.begin() + place->second.offset);
   }
+
+  struct Copy {
+    Pool pool = Pool::kHost;
+    int64_t offset = 0;
+  };
+  Bytes& PoolOf(const Copy& copy) { return pools_[static_cast<size_t>(copy.pool)]; }
+  bool IsInPool(const Copy& copy, size_t bytes) {
+    return copy.offset >= 0 && static_cast<size_t>(copy.offset) + bytes <= PoolOf(copy).size();
+  }
+  Bytes ReadCopy(const Copy& copy, TensorId tensor) {
+    const auto bytes = static_cast<size_t>(plan_.tensors[tensor.index()].bytes);
+    if (!IsInPool(copy, bytes)) return Fail("reads outside a pool"), Bytes{};
+    const auto begin = PoolOf(copy).begin() + copy.offset;
+    return Bytes(begin, begin + static_cast<std::ptrdiff_t>(bytes));
+  }
+  void WriteCopy(const Copy& copy, const Bytes& bytes) {
+    if (!IsInPool(copy, bytes.size())) return Fail("writes outside a pool");
+    std::copy(bytes.begin(), bytes.end(), PoolOf(copy).begin() + copy.offset);
+  }
+
   void Scribble(const Region& region) {
     if (region.offset < 0 || region.end() > plan_.arena_bytes) return Fail("a bad workspace");
     std::fill_n(arena_.begin() + region.offset, region.bytes, uint8_t{0xDD});
@@ -182,6 +214,8 @@ class Interpreter {
       const auto place = places_.find(tensor.id);
       if (!IsPersistent(tensor.role)) {
         if (place != places_.end()) Fail("leaks");
+      } else if (tensor.on_host()) {
+        CheckResident(tensor);
       } else if (place == places_.end() || !(place->second == homes_[tensor.id])) {
         Fail("a persistent tensor is not at home");
       } else if (Read(tensor.id, places_) != Pattern(plan_, tensor.id, program_.last[tensor.id])) {
@@ -194,10 +228,18 @@ class Interpreter {
     }
   }
 
+  void CheckResident(const PlanTensor& tensor) {
+    if (places_.count(tensor.id) > 0) Fail("a tensor of the host ends in the arena");
+    const Copy home = {Pool::kHost, *tensor.host_offset};
+    if (ReadCopy(home, tensor.id) != Pattern(plan_, tensor.id, program_.last[tensor.id]))
+      Fail("a tensor of the host ends with wrong bytes");
+  }
+
   const Plan& plan_;
   ProgramVersions program_;
   Bytes arena_;
-  std::map<TensorId, Bytes> host_;
+  std::array<Bytes, kPoolCount> pools_;  // by Pool
+  std::map<TensorId, Copy> copies_;      // the last offload's, in issue order
   Places places_, homes_;
   std::map<StepId, int> runs_;
   std::vector<Task> tasks_;
@@ -239,15 +281,16 @@ int64_t PeakActivations(const Plan& plan) {
   return peak;
 }
 
-// Whether a copy of the tensor is on the host just after action `now`.
-bool OnHost(const Plan& plan, TensorId tensor, size_t now) {
+// Whether a copy of the tensor is in the pool just after action `now`.
+bool IsInPool(const Plan& plan, TensorId tensor, Pool pool, size_t now) {
+  if (plan.tensors[tensor.index()].on_host()) return pool == Pool::kHost;
   bool copied = false, read_before = false;
   for (size_t i = 0; i < plan.actions.size(); ++i) {
     const auto* offload = std::get_if<OffloadAction>(&plan.actions[i]);
     const auto* prefetch = std::get_if<PrefetchAction>(&plan.actions[i]);
     if (offload != nullptr && offload->tensor == tensor) {
       if (i > now) break;
-      copied = true;
+      copied = offload->pool == pool;
       read_before = false;
     }
     if (prefetch == nullptr || prefetch->tensor != tensor) continue;
@@ -255,6 +298,23 @@ bool OnHost(const Plan& plan, TensorId tensor, size_t now) {
     read_before = true;
   }
   return copied && !read_before;
+}
+
+int64_t PeakOf(const Plan& plan, Pool pool) {
+  int64_t peak = 0;
+  const auto note = [&](const auto& is_there) {
+    int64_t sum = 0;
+    for (const PlanTensor& tensor : plan.tensors) {
+      if (is_there(tensor)) sum += (tensor.bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+    }
+    peak = std::max(peak, sum);
+  };
+  if (pool == Pool::kHost) note([](const PlanTensor& tensor) { return tensor.on_host(); });
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    if (!std::holds_alternative<OffloadAction>(plan.actions[i])) continue;
+    note([&](const PlanTensor& tensor) { return IsInPool(plan, tensor.id, pool, i); });
+  }
+  return peak;
 }
 
 }  // namespace
@@ -265,22 +325,15 @@ std::optional<std::string> Interpret(const Plan& plan, uint64_t seed) {
 
 void RecomputeTotals(Plan& plan) {
   plan.peak_bytes = 0;
-  plan.host_peak_bytes = 0;
+  plan.host_peak_bytes = PeakOf(plan, Pool::kHost);
+  plan.peer_peak_bytes = PeakOf(plan, Pool::kPeer);
   plan.peak_activation_bytes = PeakActivations(plan);
-  for (size_t i = 0; i < plan.actions.size(); ++i) {
-    const Action& action = plan.actions[i];
+  for (const Action& action : plan.actions) {
     if (const auto* alloc = std::get_if<AllocAction>(&action)) {
       plan.peak_bytes = std::max(plan.peak_bytes, alloc->region.end());
     } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
       if (compute->workspace.has_value())
         plan.peak_bytes = std::max(plan.peak_bytes, compute->workspace->end());
-    } else if (std::holds_alternative<OffloadAction>(action)) {
-      int64_t sum = 0;
-      for (const PlanTensor& tensor : plan.tensors) {
-        if (OnHost(plan, tensor.id, i))
-          sum += (tensor.bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-      }
-      plan.host_peak_bytes = std::max(plan.host_peak_bytes, sum);
     }
   }
 }

@@ -1,9 +1,9 @@
 // Carries a plan out on bytes, as an executor would, to see whether every step really reads what
 // the program means.
 //
-// It shares nothing with the verifier: it knows no liveness, no clocks and no races, only an arena,
-// host copies, and three queues whose heads it picks at random as far as waits allow. Version v of
-// tensor t is a pattern of bytes of its own.
+// It shares nothing with the verifier: it knows no liveness, no clocks and no races, only the bytes
+// of an arena and of two pools, and three queues whose heads it picks at random as far as waits
+// allow. Version v of tensor t is a pattern of bytes of its own.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace neap {
 // What went wrong, if anything, in one random order of the streams' actions.
 std::optional<std::string> Interpret(const Plan& plan, uint64_t seed);
 
-// Sets the plan's three totals to what its actions reach, found by brute force.
+// Sets the plan's peaks to what its actions reach, found by brute force.
 void RecomputeTotals(Plan& plan);
 
 }  // namespace neap

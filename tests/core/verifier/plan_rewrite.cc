@@ -135,13 +135,15 @@ class Evictor {
   std::vector<Action> actions_;
 };
 
+int64_t WholeBlocks(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
+
 // Hands out bytes.
 class Bytes {
  public:
   explicit Bytes(Reuse reuse) : reuse_(reuse) {}
 
   Region Take(int64_t bytes) {
-    bytes = (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+    bytes = WholeBlocks(bytes);
     Region region = {reuse_ == Reuse::kNone ? end_ : 0, bytes};
     for (const auto& [offset, size] : taken_) {  // in order of offset
       if (offset < region.end()) region.offset = std::max(region.offset, offset + size);
@@ -159,29 +161,31 @@ class Bytes {
   int64_t end_ = 0;
 };
 
-// One action's use of bytes of the arena, or of a host copy.
+// One action's use of bytes of the arena, or of a pool.
 struct Access {
   size_t action = 0;
   Stream stream = Stream::kCompute;
+  std::optional<Pool> pool;  // absent: the arena
   Region region;
-  std::optional<TensorId> host;  // instead of region
   bool writes = false;
 
   bool Conflicts(const Access& other) const {
-    if (stream == other.stream || !(writes || other.writes) || host != other.host) return false;
-    return host.has_value() ||
-           (region.offset < other.region.end() && other.region.offset < region.end());
+    if (stream == other.stream || !(writes || other.writes) || pool != other.pool) return false;
+    return region.offset < other.region.end() && other.region.offset < region.end();
   }
 };
 
 class Waiter {
  public:
-  explicit Waiter(const Plan& plan) : plan_(plan), regions_(plan.tensors.size()) {}
+  explicit Waiter(const Plan& plan)
+      : plan_(plan), regions_(plan.tensors.size()), copies_(plan.tensors.size()) {}
 
   std::vector<Action> Run() {
     for (const Action& action : plan_.actions) {
       if (const auto* alloc = std::get_if<AllocAction>(&action))
         regions_[alloc->tensor.index()] = alloc->region;
+      if (const auto* offload = std::get_if<OffloadAction>(&action))
+        copies_[offload->tensor.index()] = *offload;
       const std::vector<Access> now = AccessesOf(action);
       for (Stream other : {Stream::kCompute, Stream::kD2h, Stream::kH2d}) WaitFor(other, now);
       for (Access access : now) {
@@ -214,15 +218,19 @@ class Waiter {
     const auto add = [&](Stream stream, TensorId id, bool writes) {
       accesses.push_back({.stream = stream, .region = regions_[id.index()], .writes = writes});
     };
-    const auto add_host = [&](Stream stream, TensorId id, bool writes) {
-      accesses.push_back({.stream = stream, .host = id, .writes = writes});
+    const auto add_copy = [&](Stream stream, TensorId id, bool writes) {
+      const OffloadAction& copy = copies_[id.index()];
+      accesses.push_back({.stream = stream,
+                          .pool = copy.pool,
+                          .region = {copy.offset, WholeBlocks(plan_.tensors[id.index()].bytes)},
+                          .writes = writes});
     };
     if (const auto* offload = std::get_if<OffloadAction>(&action)) {
       add(Stream::kD2h, offload->tensor, false);
-      add_host(Stream::kD2h, offload->tensor, true);
+      add_copy(Stream::kD2h, offload->tensor, true);
     } else if (const auto* prefetch = std::get_if<PrefetchAction>(&action)) {
       add(Stream::kH2d, prefetch->tensor, true);
-      add_host(Stream::kH2d, prefetch->tensor, false);
+      add_copy(Stream::kH2d, prefetch->tensor, false);
     } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
       for (TensorId id : Sources(plan_, *compute)) add(Stream::kCompute, id, false);
       for (TensorId id : Results(plan_, *compute)) add(Stream::kCompute, id, true);
@@ -233,7 +241,8 @@ class Waiter {
   }
 
   const Plan& plan_;
-  std::vector<Region> regions_;  // by TensorId
+  std::vector<Region> regions_;        // by TensorId
+  std::vector<OffloadAction> copies_;  // by TensorId: the last
   std::vector<Action> actions_;
   std::vector<Access> past_;
   // The last action of the second stream that the first has waited for.
@@ -261,6 +270,43 @@ void Place(Plan& plan, Reuse reuse) {
   }
   plan.arena_bytes = bytes.end();
   plan.budget_bytes = bytes.end();
+}
+
+void PlaceCopies(Plan& plan, Reuse reuse) {
+  std::array<Bytes, kPoolCount> pools = {Bytes(reuse), Bytes(reuse)};
+  // By TensorId: the copy, and how many prefetches of it are to come.
+  std::vector<std::optional<std::pair<Pool, Region>>> copies(plan.tensors.size());
+  std::vector<int> reads(plan.tensors.size());
+  const auto end = [&](TensorId id) {
+    if (std::optional<std::pair<Pool, Region>>& copy = copies[id.index()]) {
+      pools[static_cast<size_t>(copy->first)].Return(copy->second);
+      copy.reset();
+    }
+  };
+  const auto reads_after = [&](size_t offload, TensorId id) {
+    int count = 0;
+    for (size_t i = offload + 1; i < plan.actions.size(); ++i) {
+      const auto* next = std::get_if<OffloadAction>(&plan.actions[i]);
+      if (next != nullptr && next->tensor == id) break;
+      count += plan.actions[i] == Action(PrefetchAction{id}) ? 1 : 0;
+    }
+    return count;
+  };
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    if (auto* offload = std::get_if<OffloadAction>(&plan.actions[i])) {
+      const TensorId id = offload->tensor;
+      end(id);
+      const Region region =
+          pools[static_cast<size_t>(offload->pool)].Take(plan.tensors[id.index()].bytes);
+      offload->offset = region.offset;
+      copies[id.index()] = {offload->pool, region};
+      reads[id.index()] = reads_after(i, id);
+    } else if (const auto* prefetch = std::get_if<PrefetchAction>(&plan.actions[i])) {
+      if (--reads[prefetch->tensor.index()] == 0) end(prefetch->tensor);
+    }
+  }
+  plan.host_pool_bytes = pools[static_cast<size_t>(Pool::kHost)].end();
+  plan.peer_pool_bytes = pools[static_cast<size_t>(Pool::kPeer)].end();
 }
 
 void AddWaits(Plan& plan) { plan.actions = Waiter(plan).Run(); }

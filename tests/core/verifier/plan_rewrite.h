@@ -2,11 +2,13 @@
 // plans out.
 //
 // Policies decide what is worth moving; here everything that is told to leaves as soon as forward
-// is done with it and returns right before backward wants it. Three passes, each plain: what leaves
-// and returns (Evict), where everything lies (Place), who waits for whom (AddWaits).
+// is done with it and returns right before backward wants it. Four passes, each plain: what leaves
+// and returns (Evict), where it lies in the arena (Place) and in the pools (PlaceCopies), what
+// waits for what (AddWaits).
 //
 //   Plan plan = Evict(liveness, {.offload = [](const PlanTensor& t) { return ...; }});
 //   Place(plan, Reuse::kNone);
+//   PlaceCopies(plan, Reuse::kFirstFit);
 //   AddWaits(plan);
 //   RecomputeTotals(plan);   // tests/core/verifier/plan_interpreter.h
 #pragma once
@@ -36,6 +38,10 @@ enum class Reuse : uint8_t {
 };
 // Sets all regions, the arena and the budget.
 void Place(Plan& plan, Reuse reuse);
+
+// Sets the offsets of all offloads, and the pools' bytes. No tensor may be on the host between
+// iterations.
+void PlaceCopies(Plan& plan, Reuse reuse);
 
 // Before each action, waits for the last conflicting action of every other stream.
 void AddWaits(Plan& plan);

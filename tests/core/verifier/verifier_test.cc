@@ -4,35 +4,11 @@
 
 #include <string>
 
+#include "tests/core/verifier/verdict.h"
 #include "tests/plan_script.h"
 
 namespace neap {
 namespace {
-
-// What Verify says of the script.
-std::string Verdict(std::string_view script) {
-  return std::string(Verify(PlanFromScript(script)).message());
-}
-
-// The name of the fault in the message: "stale-read".
-std::string FaultOf(const absl::Status& status) {
-  const std::string message(status.message());
-  const size_t begin = message.find('[');
-  if (status.code() != absl::StatusCode::kInvalidArgument || begin == std::string::npos)
-    return message;
-  return message.substr(begin + 1, message.find(']') - begin - 1);
-}
-
-// The fault found once `from` in the script, which is right, is replaced.
-std::string Fault(std::string_view script, std::string_view from, std::string_view to) {
-  REQUIRE(Verdict(script) == "");
-  return FaultOf(Verify(PlanFromScript(Edited(script, from, to))));
-}
-std::string FaultAfter(Plan plan, void (*change)(Plan&)) {
-  REQUIRE(Verify(plan).ok());
-  change(plan);
-  return FaultOf(Verify(plan));
-}
 
 TEST_CASE("plans that are right are accepted") {
   CHECK(Verdict(kPlainPlan) == "");
@@ -40,6 +16,8 @@ TEST_CASE("plans that are right are accepted") {
   CHECK(Verdict(kTransferPlan) == "");
   CHECK(Verdict(kRecomputePlan) == "");
   CHECK(Verdict(kPersistentTransferPlan) == "");
+  CHECK(Verdict(kPoolsPlan) == "");
+  CHECK(Verdict(kResidentPlan) == "");
   CHECK(Verify(Plan{.batch = 1}).ok());
 }
 
@@ -119,7 +97,7 @@ TEST_CASE("what is allocated is so once, and what is touched or freed is allocat
   CHECK(Fault(kPlainPlan, "alloc g 6", "alloc y 6") == "double-alloc");
   CHECK(Fault(kPlainPlan, "  free g\n", "  free g\n  free g\n") == "not-allocated");
   CHECK(Fault(kPlainPlan, "  alloc g 6\n", "") == "not-allocated");
-  CHECK(Fault(kPlainPlan, "  free x\n  free g\n", "  free g\n  offload g\n") == "not-allocated");
+  CHECK(Fault(kPlainPlan, "  free x\n  free g\n", "  free g\n  offload g 0\n") == "not-allocated");
 }
 
 TEST_CASE("a value must have been written and not been lost") {
@@ -127,7 +105,7 @@ TEST_CASE("a value must have been written and not been lost") {
         "no-value");
   CHECK(Fault(kPlainPlan, "writes y accumulates m", "writes y accumulates m g") == "not-allocated");
   CHECK(Fault(kTransferPlan, "  in: prefetch a\n  wait compute in\n", "") == "no-value");
-  CHECK(Fault(kTransferPlan, "  alloc b 4\n", "  alloc b 4\n  offload b\n") == "no-value");
+  CHECK(Fault(kTransferPlan, "  alloc b 4\n", "  alloc b 4\n  offload b 0\n") == "no-value");
 }
 
 TEST_CASE(
@@ -153,36 +131,14 @@ TEST_CASE("a tensor whose bytes were taken over is neither read nor freed early 
   CHECK(Fault(kept, "step loss forward reads c", "step loss forward reads c writes a") ==
         "in-place");
   CHECK(Fault(kept, "  run bn forward\n", "  free a\n  run bn forward\n") == "in-place");
-  CHECK(Fault(kept, "  run bn forward\n", "  run bn forward\n  offload a\n") == "in-place");
-  CHECK(Fault(kept, "  run bn forward\n", "  offload b\n  run bn forward\n") == "in-place");
+  CHECK(Fault(kept, "  run bn forward\n", "  run bn forward\n  offload a 0\n") == "in-place");
+  CHECK(Fault(kept, "  run bn forward\n", "  offload b 0\n  run bn forward\n") == "in-place");
 }
 
 TEST_CASE("a recomputation in place must read what it replaces") {
   const std::string plan = Edited(kRecomputePlan, "rerun x s", "rerun s in_place y/x");
   CHECK(Verdict(plan) == "");
   CHECK(Fault(plan, "alloc y 6", "alloc y 1") == "in-place");
-}
-
-TEST_CASE("values from outside have their places before anything is computed, each its own") {
-  CHECK(Fault(kPlainPlan, "  alloc m 1\n  alloc x 2\n  alloc y 4\n  run conv forward",
-              "  alloc x 2\n  alloc y 4\n  alloc m 1\n  run conv forward") == "");
-  CHECK(Fault(kRecomputePlan, "tensor z activation", "tensor z input") == "given");
-  CHECK(Fault(kRecomputePlan, "  alloc r 0\n", "  alloc r 1\n  free r\n  alloc r 0\n") == "given");
-  const std::string unused = Edited(kPlainPlan, "  tensor dw", "  tensor l label 4\n  tensor dw");
-  CHECK(Verdict(unused) == "");
-  CHECK(Verdict(Edited(unused, "free dw\n", "free dw\n  alloc l 8\n  free l\n")) !=
-        "");  // the peak
-  CHECK(Verdict(Edited(unused, "free dw\n", "free dw\n  alloc l 7\n  free l\n")) == "");
-  CHECK(Fault(unused, "reads dw ", "reads dw l ") == "not-allocated");
-}
-
-TEST_CASE("a persistent tensor is back in its place, with its value, when the plan ends") {
-  CHECK(Fault(kPlainPlan, "free dw\n", "free dw\n  free w\n") == "end-state");
-  CHECK(Fault(kPlainPlan, "free dw\n", "free dw\n  free w\n  alloc w 0\n") == "end-state");
-  CHECK(Fault(kPlainPlan, "free dw\n", "free dw\n  free w\n  alloc w 4\n") == "end-state");
-  CHECK(Fault(kPlainPlan, "tensor dw", "tensor v optimizer 4\n  tensor dw") == "end-state");
-  CHECK(Fault(kPersistentTransferPlan, "  free z\n  alloc w 2", "  free z\n  alloc w 3") ==
-        "end-state");
 }
 
 TEST_CASE("all other tensors are freed") {
@@ -274,13 +230,13 @@ TEST_CASE("bytes that two streams touch, one of them writing, need a wait betwee
 
 TEST_CASE("a workspace must not use bytes that a transfer still touches") {
   const char* const script = R"(
-    batch 1 budget 3 arena 3 peak 2 activations 0 host 1
+    batch 1 budget 3 arena 3 peak 2 activations 0 host 1 host_pool 1
     tensor w param 1024
     tensor x input 1024
     step a forward reads w
     alloc w 0
     alloc x 1
-    out: offload x
+    out: offload x 0
     free x
     wait compute out
     run a forward workspace 1 1
@@ -291,18 +247,18 @@ TEST_CASE("a workspace must not use bytes that a transfer still touches") {
 
 TEST_CASE("a host copy is not read before it is whole, nor written while it is read") {
   const char* const script = R"(
-    batch 1 budget 3 arena 3 peak 3 activations 0 host 1
+    batch 1 budget 3 arena 3 peak 3 activations 0 host 1 host_pool 1
     tensor w param 1024
     step a forward reads w
     alloc w 0
-    out: offload w
+    out: offload w 0
     run a forward
     free w
     alloc w 1
     wait h2d out
     in: prefetch w
     wait d2h in
-    again: offload w
+    again: offload w 0
     free w
     alloc w 0
     wait h2d again
@@ -323,7 +279,7 @@ TEST_CASE("a host copy is not read before it is whole, nor written while it is r
 }
 
 TEST_CASE("a prefetch needs a host copy of the current value") {
-  CHECK(Fault(kTransferPlan, "  out: offload a\n", "  out: offload x\n") == "host-copy");
+  CHECK(Fault(kTransferPlan, "  out: offload a 0\n", "  out: offload x 0\n") == "host-copy");
   const std::string changed =
       Edited(kTransferPlan, "  alloc b 4\n", "  alloc b 4\n  wait compute out\n");
   CHECK(Verdict(changed) == "");
@@ -339,52 +295,6 @@ TEST_CASE("the totals are exactly those of the actions") {
   CHECK(Fault(kTransferPlan, "host 2", "host 1") == "totals");
   CHECK(Fault(kTransferPlan, "host 2", "host 3") == "totals");
   CHECK(Fault(kPlainPlan, "alloc g 6", "alloc g 7") == "totals");
-}
-
-TEST_CASE("bytes on the peer are those of the copies that go there, and of no others") {
-  const std::string script =
-      Edited(Edited(kTransferPlan, "host 2", "host 0 peer 2"), "offload a", "offload a peer");
-  CHECK(Verdict(script) == "");
-  CHECK(Fault(script, "peer 2", "peer 1") == "totals");
-  CHECK(Fault(script, "peer 2", "peer 3") == "totals");
-  CHECK(Fault(script, "host 0 peer 2", "host 2") == "totals");
-  CHECK(Fault(script, "offload a peer", "offload a") == "totals");
-  CHECK(Fault(script, "peer 2", "peer -2") == "bad-header");
-}
-
-TEST_CASE("a copy that is sent elsewhere anew leaves the pool that it was in") {
-  constexpr char kScript[] = R"(
-    batch 1 budget 3 arena 3 peak 2 activations 0 host 2 peer 1
-    tensor w param 1024
-    tensor v param 1024
-    step a forward reads w v
-    alloc w 0
-    alloc v 1
-    run a forward
-    offload w
-    offload w peer           # one block on the host less
-    offload v
-  )";
-  CHECK(Fault(Edited(kScript, "host 2", "host 1"), "host 1", "host 2") == "totals");
-}
-
-TEST_CASE("what is on the host between iterations never leaves for the peer") {
-  Plan plan = PlanFromScript(R"(
-    batch 1 budget 1 arena 1 peak 1 activations 0 host 1
-    tensor w param 1024
-    step a forward reads w
-    alloc w 0
-    in: prefetch w
-    wait compute in
-    last: run a forward
-    wait d2h last
-    offload w
-    free w
-  )");
-  plan.tensors[0].on_host = true;
-  CHECK(FaultAfter(plan, [](Plan& changed) {
-          std::get<OffloadAction>(changed.actions[5]).pool = Pool::kPeer;
-        }) == "host-copy");
 }
 
 }  // namespace

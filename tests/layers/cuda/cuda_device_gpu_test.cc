@@ -122,8 +122,8 @@ TEST_CASE("copies on a peer train to the same bits as copies on the host") {
   Session peer = MakeSession(
       *gpu,
       {.host_budget_bytes = 0, .peer_budget_bytes = kGiB, .policy = "vdnn-all", .strict = true});
-  CHECK(host.planning().host_pool_bytes > 0);
-  CHECK(peer.planning().peer_pool_bytes > 0);
+  CHECK(host.plan().host_pool_bytes > 0);
+  CHECK(peer.plan().peer_pool_bytes > 0);
   Train(host, 5);
   Train(peer, 5);
   CheckSameState(host, peer);

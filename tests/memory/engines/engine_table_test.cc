@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "neap/core/device/device_description.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/catalog/measured_catalog.h"

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "neap/core/device/device_description.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "neap/core/device/device_description.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
@@ -29,8 +30,8 @@ std::string Pools(const Plan& plan) {
 
 std::string Chosen(Plan plan, int64_t peer_blocks) {
   ChoosePools(peer_blocks * kBlockBytes, plan);
-  const int64_t bytes = LayOutPools(plan)[static_cast<size_t>(Pool::kPeer)].bytes;
-  CHECK(bytes <= peer_blocks * kBlockBytes);
+  LayOutPools(plan);
+  CHECK(plan.peer_pool_bytes <= peer_blocks * kBlockBytes);
   return Pools(plan);
 }
 
@@ -72,7 +73,7 @@ TEST_CASE("reads count against the time: a copy that comes back often is worth i
 TEST_CASE("tensors that are on the host between iterations never go to the peer") {
   Plan plan = Nested();
   plan.tensors[2].role = Role::kParam;
-  plan.tensors[2].on_host = true;
+  plan.tensors[2].host_offset = 0;
   CHECK(Chosen(plan, 100) == "pphp");
 }
 
@@ -82,17 +83,17 @@ TEST_CASE(
   for (uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
-    const Plan plan = RandomMoves(random);
-    const PoolLayout all = LayOutPools(plan)[0];
+    Plan plan = RandomMoves(random);
+    LayOutPools(plan);
     for (int64_t part = 0; part <= 8; ++part) {
-      const int64_t budget = all.bytes * part / 8;
+      const int64_t budget = plan.host_pool_bytes * part / 8;
       Plan chosen = plan;
       ChoosePools(budget, chosen);
-      const PoolLayouts layouts = LayOutPools(chosen);
-      REQUIRE(layouts[1].bytes <= budget);
-      REQUIRE(layouts[0].places.size() + layouts[1].places.size() == all.places.size());
-      if (part == 0) REQUIRE(layouts[1].places.empty());
-      if (part == 8) REQUIRE(layouts[0].places.empty());
+      LayOutPools(chosen);
+      REQUIRE(chosen.peer_pool_bytes <= budget);
+      REQUIRE(Pools(chosen).size() == Pools(plan).size());
+      if (part == 0) REQUIRE(Pools(chosen).find('p') == std::string::npos);
+      if (part == 8) REQUIRE(Pools(chosen).find('h') == std::string::npos);
     }
   }
 }
@@ -124,12 +125,12 @@ TEST_CASE(
   Planning planning("resnet18");
   const PlanResult host = planning.With(0).value();
   CHECK(host.plan.peer_peak_bytes == 0);
-  CHECK(host.stats.peer_pool_bytes == 0);
-  const int64_t need = host.stats.host_pool_bytes;
+  CHECK(host.plan.peer_pool_bytes == 0);
+  const int64_t need = host.plan.host_pool_bytes;
   const PlanResult all = planning.With(need, /*host_budget=*/0).value();
   CHECK(all.plan.host_peak_bytes == 0);
-  CHECK(all.stats.host_pool_bytes == 0);
-  CHECK(all.stats.peer_pool_bytes == need);
+  CHECK(all.plan.host_pool_bytes == 0);
+  CHECK(all.plan.peer_pool_bytes == need);
   CHECK(all.plan.peer_peak_bytes == host.plan.host_peak_bytes);
   const Movement moved = TotalMovement(all.plan);
   CHECK(moved.offloaded_bytes == TotalMovement(host.plan).offloaded_bytes);
@@ -139,7 +140,7 @@ TEST_CASE(
   const int64_t less = host.plan.host_peak_bytes - kBlockBytes;
   CHECK(absl::IsResourceExhausted(planning.With(less, /*host_budget=*/0).status()));
   const PlanResult most = planning.With(less).value();
-  CHECK(most.stats.peer_pool_bytes <= less);
+  CHECK(most.plan.peer_pool_bytes <= less);
   CHECK(most.plan.host_peak_bytes > 0);
   CHECK(TotalMovement(most.plan).peer_offloaded_bytes > moved.offloaded_bytes / 2);
 }

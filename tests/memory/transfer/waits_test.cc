@@ -64,7 +64,7 @@ TEST_CASE("a plan on one stream has no waits") {
 }
 
 TEST_CASE("the waits of hand-written plans are found again, none more") {
-  for (const char* script : {kTransferPlan, kPersistentTransferPlan}) {
+  for (const char* script : {kTransferPlan, kPersistentTransferPlan, kPoolsPlan, kResidentPlan}) {
     const Plan plan = PlanFromScript(script);
     Plan found = WithoutWaits(plan);
     found.actions = WithWaits(found);
@@ -86,6 +86,19 @@ TEST_CASE("bytes that nobody moves from or to are reused without a wait") {
       });
   CHECK(waits_of_compute == 1);  // for the prefetch
   CHECK(std::count_if(plan.actions.begin(), plan.actions.end(), IsWait) == 4);
+}
+
+TEST_CASE("bytes of a pool are filled again only once they have been read") {
+  // The prefetch of y need not be waited for where the copy of x lies beside that of y; what reads
+  // y waits for it then.
+  const std::string beside = Edited(Edited(kPoolsPlan, "away: offload x 0", "away: offload x 1"),
+                                    "host_pool 2", "host_pool 3");
+  Plan plan = WithoutWaits(PlanFromScript(beside));
+  plan.actions = WithWaits(plan);
+  CHECK(Verify(plan).message() == "");
+  const std::vector<std::string> found = OnStreams(plan);
+  CHECK(std::count(found.begin(), found.end(), "d2h waits for prefetch y") == 0);
+  CHECK(std::count(found.begin(), found.end(), "compute waits for prefetch y") == 1);
 }
 
 // Every wait is needed: the verifier refuses the plan without it.

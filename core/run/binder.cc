@@ -1,0 +1,271 @@
+#include "neap/core/run/binder.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/core/step/divided_kernel.h"
+
+namespace neap {
+namespace {
+
+// Goes through the actions in issue order, and knows where each tensor and each copy lies then.
+class Binder {
+ public:
+  using Launch = BoundPlan::Launch;
+  using Transfer = BoundPlan::Transfer;
+  using RecordEvent = BoundPlan::RecordEvent;
+  using WaitEvent = BoundPlan::WaitEvent;
+
+  Binder(const Program& program, const Plan& plan, Device& device, const PlanMemory& memory)
+      : program_(program),
+        plan_(plan),
+        device_(device),
+        memory_(memory),
+        regions_(plan.tensors.size()),
+        copies_(plan.tensors.size()) {
+    bound_.given.resize(plan.tensors.size(), nullptr);
+    bound_.actions = plan.actions.size();
+    for (const PlanTensor& tensor : plan.tensors) {
+      if (!tensor.on_host()) continue;
+      copies_[tensor.id.index()] = memory_.host_residents + *tensor.host_offset;
+      bound_.given[tensor.id.index()] = copies_[tensor.id.index()];
+    }
+  }
+
+  absl::StatusOr<BoundPlan> Bind() {
+    RETURN_IF_ERROR(ReservePools());
+    for (const Action& action : plan_.actions) {
+      if (const auto* wait = std::get_if<WaitAction>(&action))
+        event_of_.try_emplace(wait->on, event_of_.size());
+    }
+    const bool transfers = plan_.host_peak_bytes > 0 || plan_.peer_peak_bytes > 0;
+    if (transfers) {
+      Join(Stream::kD2h, Stream::kCompute);
+      Join(Stream::kH2d, Stream::kCompute);
+    }
+    for (size_t i = 0; i < plan_.actions.size(); ++i) {
+      action_ = i;
+      RETURN_IF_ERROR(
+          std::visit([this](const auto& action) { return BindAction(action); }, plan_.actions[i]));
+      if (const auto event = event_of_.find(static_cast<int64_t>(i)); event != event_of_.end()) {
+        bound_.operations.emplace_back(RecordEvent{*StreamOf(plan_.actions[i]), event->second});
+      }
+    }
+    if (transfers) {
+      Join(Stream::kCompute, Stream::kD2h);
+      Join(Stream::kCompute, Stream::kH2d);
+    }
+    bound_.events = event_of_.size() + joins_;
+    return std::move(bound_);
+  }
+
+ private:
+  // `later` goes on when `earlier` has finished all that it has. This separates two iterations, and
+  // the batch's arrival on the compute stream from the copies.
+  void Join(Stream later, Stream earlier) {
+    const size_t event = event_of_.size() + joins_++;
+    bound_.operations.emplace_back(RecordEvent{earlier, event});
+    bound_.operations.emplace_back(WaitEvent{later, event});
+  }
+
+  // The host's residents have memory of their own, at the beginning of its pool.
+  absl::Status ReservePools() {
+    RETURN_IF_ERROR(ReservePool(Pool::kHost, MemoryKind::kPinnedHost,
+                                plan_.host_pool_bytes - plan_.host_resident_bytes));
+    return ReservePool(Pool::kPeer, MemoryKind::kPeer, plan_.peer_pool_bytes);
+  }
+  absl::Status ReservePool(Pool pool, MemoryKind kind, int64_t bytes) {
+    if (bytes == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(bound_.pools[static_cast<size_t>(pool)], device_.Allocate(kind, bytes));
+    return absl::OkStatus();
+  }
+
+  absl::Status BindAction(const AllocAction& alloc) {
+    regions_[alloc.tensor.index()] = alloc.region;
+    std::byte*& given = bound_.given[alloc.tensor.index()];
+    if (given == nullptr && IsGiven(plan_.tensors[alloc.tensor.index()].role))
+      given = memory_.arena + alloc.region.offset;
+    return absl::OkStatus();
+  }
+  absl::Status BindAction(const FreeAction& /*free*/) { return absl::OkStatus(); }
+
+  absl::Status BindAction(const OffloadAction& offload) {
+    copies_[offload.tensor.index()] = CopyAddress(offload);
+    bound_.operations.emplace_back(Transfer{action_, Stream::kD2h, copies_[offload.tensor.index()],
+                                            Place(offload.tensor), Bytes(offload.tensor),
+                                            End(offload.tensor)});
+    return absl::OkStatus();
+  }
+  std::byte* CopyAddress(const OffloadAction& offload) const {
+    const bool is_resident = plan_.tensors[offload.tensor.index()].on_host();
+    if (is_resident) return memory_.host_residents + offload.offset;
+    const int64_t begin = offload.pool == Pool::kHost ? plan_.host_resident_bytes : 0;
+    return bound_.pools[static_cast<size_t>(offload.pool)].data() + (offload.offset - begin);
+  }
+  absl::Status BindAction(const PrefetchAction& prefetch) {
+    bound_.operations.emplace_back(Transfer{action_, Stream::kH2d, Place(prefetch.tensor),
+                                            copies_[prefetch.tensor.index()],
+                                            Bytes(prefetch.tensor), End(prefetch.tensor)});
+    return absl::OkStatus();
+  }
+  absl::Status BindAction(const WaitAction& wait) {
+    bound_.operations.emplace_back(WaitEvent{wait.stream, event_of_.at(wait.on)});
+    return absl::OkStatus();
+  }
+
+  absl::Status BindAction(const ComputeAction& compute) {
+    const Step& step = program_.steps[compute.step.index()];
+    RETURN_IF_ERROR(CheckRunnable(step, compute));
+    const StepSignature signature = program_.Signature(step, compute.recompute);
+    Launch launch = {.action = action_, .operands = OperandAddresses(step, signature, compute)};
+    const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
+    if (compute.workspace.has_value()) {
+      launch.workspace = memory_.arena + compute.workspace->offset + scratch;
+      launch.workspace_bytes = compute.workspace->bytes - scratch;
+      launch.end = compute.workspace->end();
+    }
+    for (const OperandSpec& operand : signature.operands) {
+      launch.end = std::max(launch.end, End(TensorOf(step, operand.operand)));
+    }
+    ASSIGN_OR_RETURN(launch.kernel, KernelFor(program_.StepName(step), signature, compute.engines,
+                                              launch.workspace_bytes));
+    bound_.operations.emplace_back(std::move(launch));
+    return compute.recompute ? absl::OkStatus() : BindAdditions(step, compute);
+  }
+
+  // Checks what a program needs beyond what Verify() can know.
+  absl::Status CheckRunnable(const Step& step, const ComputeAction& compute) const {
+    const std::string name = program_.StepName(step);
+    const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
+    const int64_t workspace = compute.workspace.has_value() ? compute.workspace->bytes : 0;
+    if (scratch <= workspace) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, ": its sums of gradients need ", scratch,
+                                                   " bytes of workspace, the plan has ",
+                                                   workspace));
+  }
+
+  // The last is the bytes of workspace.
+  using KernelKey = std::tuple<StepSignature, std::vector<EngineUse>, int64_t>;
+
+  // The kernel for a step's micro-batches, or, without any, for the only engine that there is.
+  // Equal steps share it.
+  absl::StatusOr<size_t> KernelFor(const std::string& name, const StepSignature& signature,
+                                   const std::vector<EngineUse>& parts, int64_t workspace_bytes) {
+    const auto [known, is_new] =
+        kernel_of_.try_emplace({signature, parts, workspace_bytes}, bound_.kernels.size());
+    if (!is_new) return known->second;
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeKernel(signature, parts, workspace_bytes);
+    if (!kernel.ok()) {
+      return absl::Status(kernel.status().code(),
+                          absl::StrCat(name, ": ", kernel.status().message()));
+    }
+    bound_.kernels.push_back(*std::move(kernel));
+    return known->second;
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
+                                                     const std::vector<EngineUse>& parts,
+                                                     int64_t workspace_bytes) {
+    Backend& backend = device_.backend();
+    if (parts.size() > 1) return MakeDividedKernel(backend, signature, parts, workspace_bytes);
+    return MakeKernelWithin(backend, signature, parts.empty() ? "" : parts.front().engine,
+                            workspace_bytes);
+  }
+
+  // Gradients that the kernel overwrites but the step accumulates go to scratch space, in the order
+  // of `accumulates`.
+  std::vector<std::pair<Use, std::byte*>> ScratchGradients(const Step& step,
+                                                           const ComputeAction& compute) const {
+    std::vector<std::pair<Use, std::byte*>> scratch;
+    if (step.accumulates_natively || compute.recompute) return scratch;
+    int64_t used = 0;
+    for (const Use& use : step.accumulates) {
+      if (use.operand.slot != Slot::kInputGrad) continue;
+      scratch.emplace_back(use, memory_.arena + compute.workspace->offset + used);
+      used += RoundUp(Bytes(use.tensor), kScratchAlignment);
+    }
+    return scratch;
+  }
+
+  std::vector<void*> OperandAddresses(const Step& step, const StepSignature& signature,
+                                      const ComputeAction& compute) const {
+    const auto scratch = ScratchGradients(step, compute);
+    std::vector<void*> addresses;
+    for (const OperandSpec& operand : signature.operands) {
+      void* address = Place(TensorOf(step, operand.operand));
+      for (const auto& [use, place] : scratch) {
+        if (use.operand == operand.operand) address = place;
+      }
+      addresses.push_back(address);
+    }
+    return addresses;
+  }
+
+  static TensorId TensorOf(const Step& step, Operand operand) {
+    for (const std::vector<Use>* uses :
+         {&step.reads, &step.writes, &step.accumulates, &step.rerun_reads}) {
+      for (const Use& use : *uses) {
+        if (use.operand == operand) return use.tensor;
+      }
+    }
+    return {};
+  }
+
+  // The sums of gradients that the kernel leaves undone.
+  absl::Status BindAdditions(const Step& step, const ComputeAction& compute) {
+    for (const auto& [use, place] : ScratchGradients(step, compute)) {
+      RETURN_IF_ERROR(BindAddition(use.tensor, place));
+    }
+    for (const Use& addend : step.reads) {
+      if (addend.operand.slot != Slot::kAddend) continue;
+      const TensorId sum = TensorOf(step, {Slot::kInputGrad, addend.operand.index});
+      RETURN_IF_ERROR(BindAddition(sum, Place(addend.tensor)));
+    }
+    return absl::OkStatus();
+  }
+
+  // sum += addend.
+  absl::Status BindAddition(TensorId sum, void* addend) {
+    ASSIGN_OR_RETURN(
+        const size_t kernel,
+        KernelFor("sum of gradients", AdditionSignature(program_.tensor(sum).spec), {}, 0));
+    void* place = Place(sum);
+    bound_.operations.emplace_back(Launch{
+        .action = action_, .kernel = kernel, .operands = {place, addend, place}, .end = End(sum)});
+    return absl::OkStatus();
+  }
+
+  int64_t Bytes(TensorId tensor) const { return plan_.tensors[tensor.index()].bytes; }
+  int64_t End(TensorId tensor) const { return regions_[tensor.index()].end(); }
+  std::byte* Place(TensorId tensor) const {
+    return memory_.arena + regions_[tensor.index()].offset;
+  }
+
+  const Program& program_;
+  const Plan& plan_;
+  Device& device_;
+  const PlanMemory memory_;
+  BoundPlan bound_;
+  std::vector<Region> regions_;  // by TensorId, as of the action at hand
+  absl::flat_hash_map<KernelKey, size_t> kernel_of_;
+  std::vector<std::byte*> copies_;                 // by TensorId, as of the action at hand
+  absl::flat_hash_map<int64_t, size_t> event_of_;  // by action index
+  size_t joins_ = 0;                               // number of events besides those of `event_of_`
+  size_t action_ = 0;                              // index of the action at hand
+};
+
+}  // namespace
+
+absl::StatusOr<BoundPlan> BindPlan(const Program& program, const Plan& plan, Device& device,
+                                   const PlanMemory& memory) {
+  return Binder(program, plan, device, memory).Bind();
+}
+
+}  // namespace neap
