@@ -100,32 +100,7 @@ absl::StatusOr<Bench>& SharedBench() {
 StepSignature SignatureOfStep(const Layer& layer, const std::vector<TensorSpec>& inputs,
                               size_t step) {
   const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
-  StepSignature signature = {.layer = layer, .phase = spec.steps[step].phase};
-  const auto spec_of = [&](Operand operand) {
-    const size_t i = static_cast<size_t>(operand.index);
-    switch (operand.slot) {
-      case Slot::kInput:
-      case Slot::kInputGrad:
-        return inputs[i];
-      case Slot::kParam:
-      case Slot::kParamGrad:
-        return spec.params[i].tensor;
-      case Slot::kSaved:
-        return spec.saved[i].tensor;
-      case Slot::kState:
-        return spec.states[i].tensor;
-      default:
-        return spec.output;
-    }
-  };
-  const auto add = [&](const std::vector<Operand>& operands, Access access) {
-    for (Operand operand : operands)
-      signature.operands.push_back({operand, spec_of(operand), access});
-  };
-  add(spec.steps[step].reads, Access::kRead);
-  add(spec.steps[step].writes, Access::kWrite);
-  add(spec.steps[step].accumulates, Access::kAccumulate);
-  return signature;
+  return SignatureOf(spec.steps[step], layer, spec, {.inputs = inputs});
 }
 
 int64_t OperandBytes(const StepSignature& signature) {

@@ -28,7 +28,9 @@ absl::StatusOr<LayerSpec> SpecifyElementwise(const LayerContext& context,
 }  // namespace
 
 absl::StatusOr<LayerSpec> Relu::Specify(const LayerContext& context) const {
-  return SpecifyElementwise(context, 1);
+  ASSIGN_OR_RETURN(LayerSpec spec, SpecifyElementwise(context, 1));
+  spec.traits.paper_in_place = true;
+  return spec;
 }
 
 absl::StatusOr<LayerSpec> Sigmoid::Specify(const LayerContext& context) const {

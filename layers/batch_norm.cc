@@ -19,6 +19,7 @@ StepSpec TrainingForward(double flops) {
           .writes = {Y(), Saved(0), Saved(1)},
           .accumulates = {State(0), State(1)},
           .rerun_reads = {X(), Param(0), Param(1), Saved(0), Saved(1)},
+          .accumulates_natively = {Slot::kState},
           .flops = flops};
 }
 

@@ -65,7 +65,11 @@ absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) cons
   ASSIGN_OR_RETURN(const Extent2d out, WindowOutput(x, window));
 
   LayerSpec spec = {.output = WithShape(x, {x.shape.n(), out_channels, out.h, out.w}),
-                    .params = Params(*this, x)};
+                    .params = Params(*this, x),
+                    .traits = {.checkpoint = true,
+                               .hides_transfers = true,
+                               .divisible = true,
+                               .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(spec.output.elements()) *
                        static_cast<double>(x.shape.c() / groups * kernel.h * kernel.w);
   AddLinearSteps(bias, context.mode, flops, spec);

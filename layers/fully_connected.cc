@@ -40,7 +40,8 @@ absl::StatusOr<LayerSpec> FullyConnected::Specify(const LayerContext& context) c
   }
   const TensorSpec& x = context.inputs[0];
   LayerSpec spec = {.output = WithShape(x, {x.shape.n(), out_features, 1, 1}),
-                    .params = Params(*this, x)};
+                    .params = Params(*this, x),
+                    .traits = {.checkpoint = true, .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(x.elements()) * static_cast<double>(out_features);
   AddLinearSteps(bias, context.mode, flops, spec);
   return spec;

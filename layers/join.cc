@@ -13,8 +13,10 @@ using namespace operands;
 // y from every x_i; every dx_i from dy, added to what is there.
 std::vector<StepSpec> Steps(const LayerContext& context, double flops) {
   StepSpec forward = {.writes = {Y()}, .flops = flops};
-  StepSpec backward = {
-      .phase = Phase::kBackwardData, .reads = {Dy()}, .accumulates_natively = true, .flops = flops};
+  StepSpec backward = {.phase = Phase::kBackwardData,
+                       .reads = {Dy()},
+                       .accumulates_natively = {Slot::kInputGrad},
+                       .flops = flops};
   for (int i = 0; i < static_cast<int>(context.inputs.size()); ++i) {
     forward.reads.push_back(X(i));
     backward.writes.push_back(Dx(i));
@@ -49,7 +51,10 @@ absl::StatusOr<LayerSpec> Add::Specify(const LayerContext& context) const {
   }
   const double flops =
       static_cast<double>(first.elements()) * static_cast<double>(context.inputs.size() - 1);
-  LayerSpec spec = {.output = first, .steps = Steps(context, flops), .passes_gradient = true};
+  LayerSpec spec = {.output = first,
+                    .steps = Steps(context, flops),
+                    .passes_gradient = true,
+                    .traits = {.checkpoint = true}};
   spec.steps[0].in_place = {{Y(), X(0)}};
   return spec;
 }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/source.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
 
@@ -19,11 +20,6 @@ absl::Status CheckLabels(const TensorSpec& labels, const TensorSpec& logits) {
 }
 
 }  // namespace
-
-Shape LabelShape(const Shape& images) {
-  if (images.h() == 1 && images.w() == 1) return {images.n()};
-  return {images.n(), images.h(), images.w()};
-}
 
 absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {
   if (context.inputs.size() != 2) {

@@ -14,9 +14,6 @@
 
 namespace neap {
 
-// {N, H, W}, or {N} where H and W are 1: of the labels of {N, C, H, W}.
-Shape LabelShape(const Shape& images);
-
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kType = "softmax_cross_entropy";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;

@@ -53,7 +53,11 @@ absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& con
       .output = WithShape(x, {x.shape.n(), out_channels, out.h, out.w}),
       .params = {{.name = "weight",
                   .tensor = WithShape(x, {x.shape.c(), out_channels, kernel.h, kernel.w}),
-                  .init = WeightInit(*this, x.shape.c())}}};
+                  .init = WeightInit(*this, x.shape.c())}},
+      .traits = {.checkpoint = true,
+                 .hides_transfers = true,
+                 .divisible = true,
+                 .paper_reads_output = false}};
   if (bias) spec.params.push_back({.name = "bias", .tensor = VectorSpec(out_channels)});
   const double flops = 2.0 * static_cast<double>(x.elements()) *
                        static_cast<double>(out_channels * kernel.h * kernel.w);

@@ -42,9 +42,4 @@ struct TransposedConvolution {
   friend bool operator==(const TransposedConvolution&, const TransposedConvolution&) = default;
 };
 
-// What the papers call CONV: the convolution and the transposed one.
-inline bool IsConvolution(const Layer& layer) {
-  return layer.type() == Convolution::kType || layer.type() == TransposedConvolution::kType;
-}
-
 }  // namespace neap

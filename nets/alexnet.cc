@@ -8,6 +8,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::nets {
 namespace {
@@ -47,7 +48,7 @@ Graph AlexNet(const AlexNetOptions& options) {
   x = net.Add("classifier.4", FullyConnected{.out_features = 4096}, {x});
   x = net.Add("classifier.5", Relu{}, {x});
   x = net.Add("classifier.6", FullyConnected{.out_features = options.classes}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 
@@ -80,7 +81,7 @@ Graph AlexNetPaper(const AlexNetPaperOptions& options) {
   x = net.Add("relu7", Relu{}, {x});
   x = net.Add("drop2", dropout, {x});
   x = net.Add("fc3", FullyConnected{.out_features = options.classes}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 

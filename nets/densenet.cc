@@ -12,6 +12,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::nets {
 namespace {
@@ -88,7 +89,7 @@ class DenseTrunk {
 void Classifier(Graph& net, int64_t classes, std::string x) {
   x = net.Add("avgpool", GlobalAveragePool{}, {x});
   x = net.Add("classifier", FullyConnected{.out_features = classes}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
 }
 
 }  // namespace

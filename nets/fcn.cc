@@ -9,6 +9,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/nets/vgg.h"
 
@@ -42,7 +43,7 @@ class Builder {
     x = AddSkip("pool3", pools[2], 9, x);
     x = AddEnlarged("upscore8", 8, x);
     x = AddCrop("score", options_.image, 31, x);
-    net_.PixelLoss(x.name, options_.image, options_.image);
+    net_.PixelLoss(x.name, SoftmaxCrossEntropy{}, options_.image, options_.image);
   }
 
  private:

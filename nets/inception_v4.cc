@@ -12,6 +12,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::nets {
 namespace {
@@ -165,7 +166,7 @@ Graph InceptionV4(const InceptionV4Options& options) {
   std::string x = net.Add("global_pool", GlobalAveragePool{}, {features.output()});
   x = net.Add("head_drop", Dropout{.probability = options.dropout}, {x});
   x = net.Add("last_linear", FullyConnected{.out_features = options.classes}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 

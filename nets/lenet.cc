@@ -6,6 +6,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::nets {
 
@@ -20,7 +21,7 @@ Graph LeNet(const LeNetOptions& options) {
   x = net.Add("fc1", FullyConnected{.out_features = 500}, {x});
   x = net.Add("relu1", Relu{}, {x});
   x = net.Add("fc2", FullyConnected{.out_features = options.classes}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 

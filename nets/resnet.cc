@@ -11,6 +11,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::nets {
 namespace {
@@ -108,7 +109,7 @@ std::string Stem(Graph& net, const Convolution& convolution, std::string x) {
 void Classifier(Graph& net, int64_t classes, std::string x) {
   x = net.Add("avgpool", GlobalAveragePool{}, {x});
   x = net.Add("fc", FullyConnected{.out_features = classes}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::nets {
@@ -59,7 +60,7 @@ Graph UNet(const UNetOptions& options) {
     x = add_double(prefix + "conv", level, x);
   }
   x = net.Add("outc.conv", Convolution{.out_channels = options.classes}, {x});
-  net.PixelLoss(x, options.image, options.image);
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, options.image, options.image);
   return net;
 }
 

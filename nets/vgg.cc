@@ -10,6 +10,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::nets {
 namespace {
@@ -48,7 +49,7 @@ Graph Vgg(const VggOptions& options) {
   x = net.Add("classifier.4", Relu{}, {x});
   x = net.Add("classifier.5", dropout, {x});
   x = net.Add("classifier.6", FullyConnected{.out_features = options.classes}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 

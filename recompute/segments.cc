@@ -4,10 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "neap/layers/fully_connected.h"
-#include "neap/layers/join.h"
-#include "neap/layers/transposed_convolution.h"
-
 namespace neap {
 namespace {
 
@@ -47,13 +43,8 @@ bool CanRunAgain(const Program& program, const Step& step) {
                       [&](const Use& use) { return IsPersistent(role(use)); });
 }
 
-const Layer& LayerOf(const Program& program, const Step& step) {
-  return program.layers[step.layer.index()].layer;
-}
-
-bool MakesCheckpoint(const Layer& layer) {
-  return IsConvolution(layer) || layer.type() == FullyConnected::kType ||
-         layer.type() == Add::kType;
+const LayerTraits& TraitsOf(const Program& program, const Step& step) {
+  return program.layers[step.layer.index()].traits;
 }
 
 std::optional<TensorId> OutputOf(const Step& step) {
@@ -78,7 +69,7 @@ std::optional<StepId> Successor(const Program& program, const Readers& readers, 
     return use.operand.slot == Slot::kInput && use.operand.index > 0 &&
            !IsGiven(program.tensor(use.tensor).role);
   });
-  if (!CanRunAgain(program, step) || MakesCheckpoint(LayerOf(program, step)) || !of_one_input ||
+  if (!CanRunAgain(program, step) || TraitsOf(program, step).checkpoint || !of_one_input ||
       WrittenBytes(program, step) > program.tensor(kept).spec.size_bytes()) {
     return std::nullopt;
   }
@@ -86,11 +77,10 @@ std::optional<StepId> Successor(const Program& program, const Readers& readers, 
 }
 
 // By TensorId: what is kept of the layers of which `wanted` is true.
-template <typename Wanted>
-std::vector<bool> Results(const Program& program, const Readers& readers, const Wanted& wanted) {
+std::vector<bool> Results(const Program& program, const Readers& readers, WantedLayers wanted) {
   std::vector<bool> kept(program.tensors.size(), false);
   for (const Step& step : program.steps) {
-    if (step.phase != Phase::kForward || !wanted(LayerOf(program, step))) continue;
+    if (step.phase != Phase::kForward || !wanted(TraitsOf(program, step))) continue;
     std::optional<TensorId> result = OutputOf(step);
     while (result.has_value()) {
       const std::optional<StepId> successor = Successor(program, readers, *result);
@@ -144,16 +134,16 @@ void Drop(const Step& step, Segments& segments) {
 
 Segments CheckpointSegments(const Program& program) {
   const Readers readers = FindReaders(program);
-  Segments segments = {.checkpoints = Results(program, readers, MakesCheckpoint),
+  const auto is_checkpoint = [](const LayerTraits& layer) { return layer.checkpoint; };
+  Segments segments = {.checkpoints = Results(program, readers, is_checkpoint),
                        .dropped = std::vector<bool>(program.tensors.size(), false),
                        .in_backward = readers.in_backward,
                        .producer = readers.producer};
   std::vector<bool> again(program.steps.size(), false);
   for (const Step& step : program.steps) {
     const std::optional<TensorId> output = OutputOf(step);
-    again[step.id.index()] = CanRunAgain(program, step) &&
-                             !MakesCheckpoint(LayerOf(program, step)) && output.has_value() &&
-                             !segments.checkpoints[output->index()];
+    again[step.id.index()] = CanRunAgain(program, step) && !TraitsOf(program, step).checkpoint &&
+                             output.has_value() && !segments.checkpoints[output->index()];
     if (again[step.id.index()]) Drop(step, segments);
   }
   UnionFind groups(program.steps.size());
@@ -198,8 +188,8 @@ Segments EvenSegments(const Program& program) {
   return segments;
 }
 
-std::vector<bool> ConvolutionResults(const Program& program) {
-  return Results(program, FindReaders(program), IsConvolution);
+std::vector<bool> KeptResults(const Program& program, WantedLayers wanted) {
+  return Results(program, FindReaders(program), wanted);
 }
 
 }  // namespace neap

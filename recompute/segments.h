@@ -1,7 +1,8 @@
 // Which forward results backward may have rebuilt instead of kept, and in which pieces.
 //
-// SuperNeurons (3.4) keeps the outputs of CONV and FC, its checkpoints, and rebuilds the cheap
-// layers between them. On networks that fan out and join, three things need care:
+// SuperNeurons (3.4) keeps the outputs of CONV and FC, its checkpoints (LayerTraits::checkpoint),
+// and rebuilds the cheap layers between them. On networks that fan out and join, three things need
+// care:
 //   * a sum (Add) is a checkpoint too: rebuilding it would need the sum before it, and so on back
 //     through the whole stage;
 //   * where backward never reads a checkpoint but only what the next layer makes of it (conv ->
@@ -18,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "neap/core/program/program.h"
 
 namespace neap {
@@ -39,8 +41,9 @@ Segments CheckpointSegments(const Program& program);
 // Memory Cost", 2016, section 4).
 Segments EvenSegments(const Program& program);
 
-// By TensorId: the outputs of CONV layers, or what has taken their place: what SuperNeurons
-// offloads (3.3.1).
-std::vector<bool> ConvolutionResults(const Program& program);
+// By TensorId: the outputs of the layers that `wanted` is true of, or what has taken their place as
+// above.
+using WantedLayers = absl::FunctionRef<bool(const LayerTraits&)>;
+std::vector<bool> KeptResults(const Program& program, WantedLayers wanted);
 
 }  // namespace neap

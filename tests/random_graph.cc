@@ -16,6 +16,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::testing {
 namespace {
@@ -176,7 +177,8 @@ class Generator {
       x = Same("relu", Relu{}, x);
       if (Chance(2)) x = Same("dropout", Dropout{}, x);
     }
-    net_.Loss(net_.Add("fc", FullyConnected{.out_features = options_.classes}, {x.name}));
+    net_.Loss(net_.Add("fc", FullyConnected{.out_features = options_.classes}, {x.name}),
+              SoftmaxCrossEntropy{});
   }
 
   // The same network, its layers stated in another order.
@@ -187,7 +189,7 @@ class Generator {
                 layers[static_cast<size_t>(Between(0, static_cast<int64_t>(i) - 1))]);
     }
     Graph graph(net_.options());
-    for (GraphLayer& layer : layers) graph.Add(layer.name, layer.layer, layer.inputs);
+    for (GraphLayer& layer : layers) graph.Add(std::move(layer));
     return graph;
   }
 

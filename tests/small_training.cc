@@ -15,6 +15,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/memory/create_session.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 
@@ -34,7 +35,7 @@ Graph SmallNet(Layout layout, bool with_block) {
   x = net.Add("pool", MaxPool{}, {x});
   x = net.Add("drop", Dropout{.probability = 0.25F}, {x});
   x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 

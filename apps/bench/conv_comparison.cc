@@ -9,7 +9,6 @@
 #include "apps/cli/interrupt.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/divided_kernel.h"
-#include "neap/core/step/divisible_step.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/conv/workspace_division.h"
 

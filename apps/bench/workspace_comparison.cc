@@ -9,7 +9,6 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
-#include "neap/layers/transposed_convolution.h"
 
 namespace neap::apps {
 namespace {
@@ -25,8 +24,7 @@ std::vector<WorkspaceStep> ConvolutionSteps(const Program& program, const Plan& 
     const auto* compute = std::get_if<ComputeAction>(&action);
     if (compute == nullptr || compute->recompute) continue;
     const Step& step = program.steps[compute->step.index()];
-    if (step.phase == Phase::kUpdate || !IsConvolution(program.layers[step.layer.index()].layer))
-      continue;
+    if (!IsDivisible(program.Signature(step))) continue;
     steps.push_back({.layer = plan.steps[compute->step.index()].layer,
                      .phase = step.phase,
                      .workspace_bytes = compute->workspace ? compute->workspace->bytes : 0,

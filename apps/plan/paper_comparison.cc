@@ -13,8 +13,6 @@
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/passes.h"
 #include "neap/layers/catalog/default_catalog.h"
-#include "neap/layers/fully_connected.h"
-#include "neap/layers/transposed_convolution.h"
 
 namespace neap::apps {
 namespace {
@@ -68,8 +66,7 @@ std::string Unread(const Program& program) {
   for (const Step& step : program.steps) {
     if (step.phase != Phase::kBackwardData && step.phase != Phase::kBackwardParams) continue;
     BackwardReads& reads = by_type[std::string(program.StepType(step))];
-    const Layer& layer = program.layers[step.layer.index()].layer;
-    reads.paper_output = !IsConvolution(layer) && layer.type() != FullyConnected::kType;
+    reads.paper_output = program.layers[step.layer.index()].traits.paper_reads_output;
     for (const Use& use : step.reads) {
       reads.input |= use.operand.slot == Slot::kInput;
       reads.output |= use.operand.slot == Slot::kOutput;

@@ -11,7 +11,6 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/order.h"
 #include "neap/core/graph/source.h"
-#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 namespace {
@@ -50,7 +49,7 @@ absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& grap
   }
   for (size_t i = 0; i < read.size(); ++i) {
     const GraphLayer& layer = graph.layers()[i];
-    if (!read[i] && layer.layer.type() != SoftmaxCrossEntropy::kType) {
+    if (!read[i] && layer.role != LayerRole::kLoss) {
       return LayerError(layer.name, "nothing reads its output, and it is no loss");
     }
   }
@@ -61,8 +60,8 @@ absl::Status CheckEnds(const Graph& graph) {
   int sources = 0;
   int losses = 0;
   for (const GraphLayer& layer : graph.layers()) {
-    sources += layer.layer.type() == Images::kType ? 1 : 0;
-    losses += layer.layer.type() == SoftmaxCrossEntropy::kType ? 1 : 0;
+    sources += layer.role == LayerRole::kImages ? 1 : 0;
+    losses += layer.role == LayerRole::kLoss ? 1 : 0;
   }
   if (sources != 1) {
     return absl::InvalidArgumentError(absl::StrCat("a network has one input, this has ", sources));
@@ -81,6 +80,21 @@ absl::Status CheckSize(const std::string& layer, const TensorSpec& tensor) {
   return LayerError(layer, absl::StrCat("a tensor ", tensor.ToString(), " is larger than 16 TiB"));
 }
 
+bool IsSource(LayerRole role) { return role == LayerRole::kImages || role == LayerRole::kLabels; }
+
+absl::Status CheckRole(const GraphLayer& layer, const LayerSpec& spec) {
+  if (spec.steps.empty() && !IsSource(layer.role)) {
+    return LayerError(layer.name, "has no forward step, and is neither the images nor the labels");
+  }
+  if (layer.role != LayerRole::kLoss) return absl::OkStatus();
+  const TensorSpec metrics = {.shape = {2}};
+  if (!spec.states.empty() && spec.states[0].tensor == metrics) return absl::OkStatus();
+  return LayerError(
+      layer.name,
+      "a loss keeps the mean loss and the number of right predictions in its state 0, "
+      "fp32 of shape 2");
+}
+
 absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerContext& context) {
   absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
   if (!spec.ok()) return LayerError(layer.name, std::string(spec.status().message()));
@@ -92,6 +106,7 @@ absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerCon
     return LayerError(layer.name,
                       absl::StrCat("its output ", spec->output.ToString(), " has no elements"));
   }
+  RETURN_IF_ERROR(CheckRole(layer, *spec));
   RETURN_IF_ERROR(CheckSize(layer.name, spec->output));
   for (const ParamSpec& param : spec->params) RETURN_IF_ERROR(CheckSize(layer.name, param.tensor));
   return spec;
@@ -123,27 +138,34 @@ Shape WithBatch(int64_t batch, const Shape& image) {
 }  // namespace
 
 Role OutputRole(const ResolvedLayer& layer) {
-  if (layer.layer.type() == Images::kType) return Role::kInput;
-  if (layer.layer.type() == Labels::kType) return Role::kLabel;
+  if (layer.role == LayerRole::kImages) return Role::kInput;
+  if (layer.role == LayerRole::kLabels) return Role::kLabel;
   return Role::kActivation;
 }
 
 std::string Graph::Input(Shape chw) {
   const TensorSpec tensor = {WithBatch(options_.batch, chw), options_.dtype, options_.layout};
-  return Add("input", Images{.tensor = tensor}, {});
+  return Add({"input", Images{.tensor = tensor}, {}, LayerRole::kImages});
 }
 
 std::string Graph::Add(std::string name, Layer layer, std::vector<std::string> inputs) {
-  layers_.push_back({std::move(name), std::move(layer), std::move(inputs)});
+  return Add({std::move(name), std::move(layer), std::move(inputs), LayerRole::kInner});
+}
+
+std::string Graph::Add(GraphLayer layer) {
+  layers_.push_back(std::move(layer));
   return layers_.back().name;
 }
 
-std::string Graph::Loss(std::string logits) { return PixelLoss(std::move(logits), 1, 1); }
+std::string Graph::Loss(std::string predictions, Layer loss) {
+  return PixelLoss(std::move(predictions), std::move(loss), 1, 1);
+}
 
-std::string Graph::PixelLoss(std::string logits, int64_t height, int64_t width) {
-  const Shape labels = LabelShape({options_.batch, 1, height, width});
-  Add("labels", Labels{.tensor = {labels, DType::kInt32, Layout::kNchw}}, {});
-  return Add("loss", SoftmaxCrossEntropy{}, {std::move(logits), "labels"});
+std::string Graph::PixelLoss(std::string predictions, Layer loss, int64_t height, int64_t width) {
+  const TensorSpec labels = {LabelShape({options_.batch, 1, height, width}), DType::kInt32,
+                             Layout::kNchw};
+  Add({"labels", Labels{.tensor = labels}, {}, LayerRole::kLabels});
+  return Add({"loss", std::move(loss), {std::move(predictions), "labels"}, LayerRole::kLoss});
 }
 
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
@@ -162,8 +184,12 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
     const GraphLayer& layer = graph.layers()[source];
     const LayerId id(resolved.layers.size());
     position[source] = id;
-    ResolvedLayer out = {
-        .id = id, .name = layer.name, .layer = layer.layer, .inputs = {}, .spec = {}};
+    ResolvedLayer out = {.id = id,
+                         .name = layer.name,
+                         .layer = layer.layer,
+                         .inputs = {},
+                         .role = layer.role,
+                         .spec = {}};
     LayerContext context = {.inputs = {}, .mode = mode};
     for (size_t input : inputs[source]) {
       out.inputs.push_back(position[input]);

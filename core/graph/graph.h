@@ -10,7 +10,7 @@
 //   x = net.Add("fc1", FullyConnected{.out_features = 100}, {x});
 //   x = net.Add("relu1", Relu{}, {x});
 //   x = net.Add("fc2", FullyConnected{.out_features = 10}, {x});
-//   net.Loss(x);
+//   net.Loss(x, SoftmaxCrossEntropy{});
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,19 @@ struct GraphOptions {
   friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
 
+// Where an iteration meets the outside. A network has one layer of each kind but kInner.
+enum class LayerRole : uint8_t {
+  kInner,
+  kImages,  // the batch's images
+  kLabels,  // the batch's labels
+  kLoss,    // its state 0 is the iteration's result: fp32 {mean loss, number of right predictions}
+};
+
 struct GraphLayer {
   std::string name;
   Layer layer;
   std::vector<std::string> inputs;  // names
+  LayerRole role = LayerRole::kInner;
 };
 
 class Graph {
@@ -46,10 +55,13 @@ class Graph {
   std::string Input(Shape chw);
   // Any layer; its one output is known by its name, which is returned. Nothing is checked here.
   std::string Add(std::string name, Layer layer, std::vector<std::string> inputs);
-  // Softmax and cross-entropy over `logits`, with the layer "labels" that it reads. Returns "loss".
-  std::string Loss(std::string logits);
-  // The same with a label for each pixel of logits {N, C, height, width}.
-  std::string PixelLoss(std::string logits, int64_t height, int64_t width);
+  // A layer of any role: how a graph is stated again from another's layers().
+  std::string Add(GraphLayer layer);
+  // The end of the network: `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions`
+  // and the layer "labels", which is added with it. Returns "loss".
+  std::string Loss(std::string predictions, Layer loss);
+  // The same with a label for each pixel of predictions {N, C, height, width}.
+  std::string PixelLoss(std::string predictions, Layer loss, int64_t height, int64_t width);
 
   const GraphOptions& options() const { return options_; }
   const std::vector<GraphLayer>& layers() const { return layers_; }
@@ -65,6 +77,7 @@ struct ResolvedLayer {
   std::string name;
   Layer layer;
   std::vector<LayerId> inputs;
+  LayerRole role = LayerRole::kInner;
   LayerSpec spec;
 };
 // What the layer's output is in training: input, label or activation.
@@ -77,8 +90,8 @@ struct ResolvedGraph {
 
 // Orders the layers (core/graph/order.h), infers shapes and checks everything.
 // Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, output nobody
-// reads (other than a loss), shapes that do not fit, tensors with no elements, no input, more than
-// one loss.
+// reads (other than a loss), shapes that do not fit, tensors with no elements, a layer with neither
+// inputs nor a forward step, no input, no loss or several, a loss that does not keep its result.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 
 }  // namespace neap

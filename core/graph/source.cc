@@ -15,6 +15,11 @@ absl::Status CheckNoInputs(const LayerContext& context) {
 
 }  // namespace
 
+Shape LabelShape(const Shape& predictions) {
+  if (predictions.h() == 1 && predictions.w() == 1) return {predictions.n()};
+  return {predictions.n(), predictions.h(), predictions.w()};
+}
+
 absl::StatusOr<LayerSpec> Images::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckNoInputs(context));
   if (absl::Status checked = CheckImageInputs({.inputs = {tensor}}, 1); !checked.ok()) {

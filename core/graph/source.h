@@ -15,6 +15,9 @@ struct Images {
   friend bool operator==(const Images&, const Images&) = default;
 };
 
+// The shape of the labels of predictions {N, C, H, W}: {N, H, W}, or {N} where H and W are 1.
+Shape LabelShape(const Shape& predictions);
+
 // Class indices, int32: {N}, or {N, H, W} for one per pixel.
 struct Labels {
   static constexpr std::string_view kType = "labels";

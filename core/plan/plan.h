@@ -32,8 +32,8 @@
 #include "neap/core/base/region.h"
 #include "neap/core/base/tensor.h"
 #include "neap/core/device/device.h"
+#include "neap/core/step/engine_use.h"
 #include "neap/core/step/layer.h"
-#include "neap/layers/conv/configuration.h"
 
 namespace neap {
 

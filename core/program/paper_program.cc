@@ -3,21 +3,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/activation.h"
-#include "neap/layers/fully_connected.h"
-#include "neap/layers/lrn.h"
-#include "neap/layers/transposed_convolution.h"
 
 namespace neap {
 namespace {
-
-bool ReadsOutputInBackward(const Layer& layer) {
-  return !IsConvolution(layer) && layer.type() != FullyConnected::kType;
-}
-
-bool HandsGradientOn(const Layer& layer) {
-  return layer.type() == Relu::kType || layer.type() == LocalResponseNorm::kType;
-}
 
 class PaperBuilder {
  public:
@@ -29,7 +17,7 @@ class PaperBuilder {
 
   Program Build() {
     for (const ResolvedLayer& layer : graph_.layers) {
-      program_.layers.push_back({layer.name, layer.layer, 0});
+      program_.layers.push_back({layer.name, layer.layer, 0, layer.spec.traits});
       outputs_.push_back(NewTensor(layer.name, OutputRole(layer), layer.spec.output));
       for (LayerId input : layer.inputs) ++readers_[input.index()];
     }
@@ -69,7 +57,7 @@ class PaperBuilder {
   void Backward(const ResolvedLayer& layer) {
     Step& step = NewStep(layer, Phase::kBackwardData);
     const std::optional<TensorId> dy = grads_[layer.id.index()];
-    if (ReadsOutputInBackward(layer.layer)) {
+    if (layer.spec.traits.paper_reads_output) {
       step.reads.push_back({outputs_[layer.id.index()], {Slot::kOutput}});
     }
     if (dy.has_value()) step.reads.push_back({*dy, {Slot::kOutputGrad}});
@@ -85,7 +73,7 @@ class PaperBuilder {
       dx = outputs_[layer.id.index()];
     } else if (dx.has_value()) {
       step.accumulates.push_back({*dx, operand});
-    } else if (HandsGradientOn(layer.layer) && readers_[producer.id.index()] == 1) {
+    } else if (layer.spec.traits.paper_in_place && readers_[producer.id.index()] == 1) {
       dx = dy;
     } else {
       dx = NewTensor(absl::StrCat(producer.name, ".grad"), Role::kGradient, producer.spec.output);

@@ -3,8 +3,9 @@
 //
 // Counted are activations and their gradients, nothing else. Layer k of L (the input not counted)
 // runs forward at step k and backward at step 2L+1-k, both from 1. Backward reads x and dy for
-// convolution and fully connected layers; x, y and dy for all others, as cuDNN's legacy calls do.
-// ReLU and LRN hand dy's own bytes on as dx; the loss makes its gradient in its output's.
+// convolution and fully connected layers; x, y and dy for all others, as cuDNN's legacy calls do
+// (LayerTraits::paper_reads_output). ReLU and LRN hand dy's own bytes on as dx (paper_in_place);
+// the loss makes its gradient in its output's.
 #pragma once
 
 #include "neap/core/program/program.h"

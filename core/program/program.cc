@@ -1,5 +1,7 @@
 #include "neap/core/program/program.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "neap/core/base/units.h"
 
@@ -24,6 +26,12 @@ std::vector<Use> WritesOf(const Step& step, bool rerun) {
   return writes;
 }
 
+bool KernelOverwrites(const Step& step, const Use& accumulated) {
+  const std::vector<Slot>& native = step.accumulates_natively;
+  return accumulated.operand.slot == Slot::kInputGrad &&
+         std::find(native.begin(), native.end(), Slot::kInputGrad) == native.end();
+}
+
 std::string_view Program::StepType(const Step& step) const {
   if (step.phase == Phase::kUpdate) return "sgd";
   return layers[step.layer.index()].layer.type();
@@ -39,7 +47,9 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
                              .phase = step.phase,
                              .mode = options.mode,
                              .rerun = rerun,
+                             .divisible = step.phase != Phase::kUpdate && layer.traits.divisible,
                              .sgd = options.sgd,
+                             .accumulates_natively = step.accumulates_natively,
                              .operands = {}};
   for (const Use& use : ReadsOf(step, rerun)) AddOperand(*this, use, Access::kRead, signature);
   for (const Use& use : WritesOf(step, rerun)) AddOperand(*this, use, Access::kWrite, signature);
@@ -48,17 +58,16 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
     signature.layer_seed = layer.seed;
   if (rerun) return signature;
   for (const Use& use : step.accumulates) {
-    const bool scratch = use.operand.slot == Slot::kInputGrad && !step.accumulates_natively;
-    AddOperand(*this, use, scratch ? Access::kWrite : Access::kAccumulate, signature);
+    const bool overwritten = KernelOverwrites(step, use);
+    AddOperand(*this, use, overwritten ? Access::kWrite : Access::kAccumulate, signature);
   }
   return signature;
 }
 
 int64_t Program::AccumulationScratchBytes(const Step& step) const {
-  if (step.accumulates_natively) return 0;
   int64_t bytes = 0;
   for (const Use& use : step.accumulates) {
-    if (use.operand.slot != Slot::kInputGrad) continue;
+    if (!KernelOverwrites(step, use)) continue;
     bytes += RoundUp(tensor(use.tensor).spec.size_bytes(), kScratchAlignment);
   }
   return bytes;

@@ -62,7 +62,7 @@ struct Step {
   std::vector<Use> accumulates = {};
   std::vector<Use> rerun_reads = {};  // of a recomputation, where it differs from reads
   std::vector<std::pair<TensorId, TensorId>> in_place = {};  // {written, read} that may share bytes
-  bool accumulates_natively = false;
+  std::vector<Slot> accumulates_natively = {};               // StepSpec::accumulates_natively
   double flops = 0;
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -73,19 +73,24 @@ struct Step {
 const std::vector<Use>& ReadsOf(const Step& step, bool rerun);
 std::vector<Use> WritesOf(const Step& step, bool rerun);
 
+// Whether the kernel overwrites an operand of `accumulates`: a gradient that it cannot add to. It
+// writes that to scratch space, which is then added to the sum (Phase::kAddGradients).
+bool KernelOverwrites(const Step& step, const Use& accumulated);
+
 inline constexpr int64_t kScratchAlignment = 256;
 
 struct ProgramLayer {
   std::string name;
   Layer layer;
   uint64_t seed = 0;  // of its random numbers: a hash of the name
+  LayerTraits traits = {};
   friend bool operator==(const ProgramLayer&, const ProgramLayer&) = default;
 };
 
 enum class Accounting : uint8_t {
   kExact,  // the reads that kernels really need
-  kPaper,  // SuperNeurons' (shared DESIGN "Paper accounting"): for reproducing published figures;
-           // cannot be run
+  kPaper,  // SuperNeurons' (core/program/paper_program.h), to reproduce published figures; cannot
+           // be run
 };
 
 struct ProgramOptions {

@@ -6,10 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/graph/source.h"
 #include "neap/core/program/paper_program.h"
 #include "neap/core/program/program.h"
-#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 namespace {
@@ -36,7 +34,8 @@ class ProgramBuilder {
 
   Program Build() {
     for (const ResolvedLayer& layer : graph_.layers) {
-      program_.layers.push_back({layer.name, layer.layer, StableHash(layer.name)});
+      program_.layers.push_back(
+          {layer.name, layer.layer, StableHash(layer.name), layer.spec.traits});
     }
     MakePersistentTensors();
     iteration_ = NewTensor("iteration", Role::kInput, {Shape{4}, DType::kInt32, Layout::kNchw});
@@ -114,9 +113,9 @@ class ProgramBuilder {
   void Forward(const ResolvedLayer& layer) {
     LayerTensors& tensors = layers_[layer.id.index()];
     tensors.output = NewTensor(layer.name, OutputRole(layer), layer.spec.output);
-    if (layer.layer.type() == Images::kType) program_.images = *tensors.output;
-    if (layer.layer.type() == Labels::kType) program_.labels = *tensors.output;
-    if (layer.layer.type() == SoftmaxCrossEntropy::kType) program_.metrics = tensors.states[0];
+    if (layer.role == LayerRole::kImages) program_.images = *tensors.output;
+    if (layer.role == LayerRole::kLabels) program_.labels = *tensors.output;
+    if (layer.role == LayerRole::kLoss) program_.metrics = tensors.states[0];
     for (const SavedSpec& saved : layer.spec.saved) {
       tensors.saved.push_back(
           NewTensor(absl::StrCat(layer.name, ".", saved.name), Role::kSaved, saved.tensor));
@@ -157,8 +156,15 @@ class ProgramBuilder {
       AddStep(layer, {.phase = Phase::kBackwardData,
                       .reads = {{Slot::kOutputGrad}},
                       .writes = {{Slot::kInputGrad, static_cast<int>(i)}},
-                      .accumulates_natively = true});
+                      .accumulates_natively = NativeSlots(layer.spec, Phase::kBackwardData)});
     }
+  }
+
+  static std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase) {
+    for (const StepSpec& step : spec.steps) {
+      if (step.phase == phase) return step.accumulates_natively;
+    }
+    return {};
   }
 
   void AddStep(const ResolvedLayer& layer, const StepSpec& spec) {

@@ -184,10 +184,10 @@ class Binder {
   std::vector<std::pair<Use, std::byte*>> ScratchGradients(const Step& step,
                                                            const ComputeAction& compute) const {
     std::vector<std::pair<Use, std::byte*>> scratch;
-    if (step.accumulates_natively || compute.recompute) return scratch;
+    if (compute.recompute) return scratch;
     int64_t used = 0;
     for (const Use& use : step.accumulates) {
-      if (use.operand.slot != Slot::kInputGrad) continue;
+      if (!KernelOverwrites(step, use)) continue;
       scratch.emplace_back(use, memory_.arena + compute.workspace->offset + used);
       used += RoundUp(Bytes(use.tensor), kScratchAlignment);
     }
@@ -236,9 +236,8 @@ class Binder {
     ASSIGN_OR_RETURN(
         const size_t kernel,
         KernelFor("sum of gradients", AdditionSignature(program_.tensor(sum).spec), {}, 0));
-    void* place = Place(sum);
     bound_.operations.emplace_back(Launch{
-        .action = action_, .kernel = kernel, .operands = {place, addend, place}, .end = End(sum)});
+        .action = action_, .kernel = kernel, .operands = {Place(sum), addend}, .end = End(sum)});
     return absl::OkStatus();
   }
 

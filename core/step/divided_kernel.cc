@@ -10,9 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
-#include "neap/core/step/operands.h"
 #include "neap/core/step/signature_text.h"
-#include "neap/layers/join.h"
 
 namespace neap {
 namespace {
@@ -117,8 +115,7 @@ class DividedKernel final : public Kernel {
     if (!part.by_scratch) return absl::OkStatus();
     for (size_t i = 0; i < additions_.size(); ++i) {
       const Scratch::Place& place = scratch_.places[i];
-      void* const sum = args.operands[place.operand];
-      void* const operands[] = {sum, workspace + place.offset, sum};
+      void* const operands[] = {args.operands[place.operand], workspace + place.offset};
       RETURN_IF_ERROR(additions_[i]->Run({.operands = operands}));
     }
     return absl::OkStatus();
@@ -177,13 +174,6 @@ int64_t BatchGranularity(const StepSignature& signature) {
     granularity = std::lcm(granularity, kOperandAlignment / std::gcd(kOperandAlignment, bytes));
   }
   return granularity;
-}
-
-StepSignature AdditionSignature(const TensorSpec& spec) {
-  return {.layer = Add{},
-          .operands = {{operands::X(0), spec, Access::kRead},
-                       {operands::X(1), spec, Access::kRead},
-                       {operands::Y(), spec, Access::kWrite}}};
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelWithin(Backend& backend,

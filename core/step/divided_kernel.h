@@ -28,9 +28,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "neap/core/step/divisible_step.h"
+#include "neap/core/step/engine_use.h"
 #include "neap/core/step/kernel.h"
-#include "neap/layers/conv/configuration.h"
 
 namespace neap {
 
@@ -47,9 +46,6 @@ absl::StatusOr<std::vector<Engine>> AddingEngines(const StepSignature& part,
 // Workspace, besides its engine's own, of a part after the first that does not add. 0 but for
 // backward_params.
 int64_t DivisionScratchBytes(const StepSignature& signature);
-
-// Of the kernel that adds a gradient to a sum of the same spec: operands are {sum, addend, sum}.
-StepSignature AdditionSignature(const TensorSpec& spec);
 
 // The kernel of an engine by name; an empty one means the only engine that there is.
 // Errors: NOT_FOUND where the backend does not list it; INVALID_ARGUMENT where it wants more than

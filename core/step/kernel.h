@@ -1,5 +1,5 @@
-// How a step is run on a device: its signature, the engines that can run it, and the kernel made
-// from one of them.
+// How a step is run on a device: the engines that can run its signature, and the kernel made from
+// one of them.
 //
 // A backend is a factory: it lists engines for a signature (planning) and makes a kernel for a
 // signature and an engine (before the first iteration). Run() then only enqueues work: it allocates
@@ -17,61 +17,16 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "neap/core/base/tensor.h"
-#include "neap/core/step/layer.h"
-#include "neap/core/step/sgd.h"
+#include "neap/core/step/step_signature.h"
 
 namespace neap {
-
-enum class Access : uint8_t { kRead, kWrite, kAccumulate };
-
-struct OperandSpec {
-  Operand operand;
-  TensorSpec tensor;
-  Access access = Access::kRead;
-  friend bool operator==(const OperandSpec&, const OperandSpec&) = default;
-};
-
-// All that decides which kernel runs a step. Two steps with equal signatures can share a kernel.
-struct StepSignature {
-  Layer layer;
-  Phase phase = Phase::kForward;
-  Mode mode = Mode::kTraining;
-  bool rerun = false;       // a recomputation: reads `rerun_reads`, leaves state alone
-  uint64_t layer_seed = 0;  // distinguishes the random numbers of two equal layers; 0 without them
-  Sgd sgd = {};             // phase kUpdate only
-  std::vector<OperandSpec> operands;
-
-  // Position in `operands`, where there is such an operand.
-  std::optional<size_t> Find(Operand operand) const;
-  bool Has(Operand operand) const { return Find(operand).has_value(); }
-  // The spec of an operand that must be there.
-  const TensorSpec& Spec(Operand operand) const;
-  bool Accumulates(Operand operand) const;
-  // Whether kernels of this step add to what the slot holds, on every backend; the others
-  // overwrite it.
-  bool CanAccumulate(Slot slot) const;
-
-  friend bool operator==(const StepSignature&, const StepSignature&) = default;
-  // Leaves out what seldom tells two signatures apart that have the same operands.
-  template <typename H>
-  friend H AbslHashValue(H h, const StepSignature& s) {
-    for (const OperandSpec& o : s.operands) {
-      h = H::combine(std::move(h), o.operand.slot, o.operand.index, o.access, o.tensor.shape.dims(),
-                     o.tensor.dtype, o.tensor.layout);
-    }
-    return H::combine(std::move(h), s.layer.type(), s.phase, s.rerun, s.layer_seed);
-  }
-};
 
 // One way to run a step.
 struct Engine {
@@ -110,7 +65,7 @@ class EngineCatalog {
  public:
   virtual ~EngineCatalog() = default;
   // Engines for a step, the library's recommendation first; never empty, but where a step adds to
-  // gradients (core/step/divisible_step.h). Same answer for equal signatures, until a backend finds
+  // gradients (core/step/step_signature.h). Same answer for equal signatures, until a backend finds
   // that it cannot build one of them. Errors: UNIMPLEMENTED for a layer, dtype or layout that has
   // no kernel, naming it.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) = 0;

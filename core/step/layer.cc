@@ -7,8 +7,8 @@
 namespace neap {
 namespace {
 
-constexpr std::array<std::string_view, 4> kPhaseNames = {"forward", "backward_data",
-                                                         "backward_params", "update"};
+constexpr std::array<std::string_view, 5> kPhaseNames = {
+    "forward", "backward_data", "backward_params", "update", "add_gradients"};
 constexpr std::array<std::string_view, 11> kSlotNames = {
     "input",      "output", "input_grad", "output_grad", "addend",   "param",
     "param_grad", "saved",  "state",      "optimizer",   "iteration"};
@@ -18,8 +18,9 @@ constexpr std::array<std::string_view, 11> kSlotNames = {
 std::string_view Name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
 absl::StatusOr<Phase> ParsePhase(std::string_view text) {
-  for (size_t i = 0; i < kPhaseNames.size(); ++i) {
-    if (kPhaseNames[i] == text) return static_cast<Phase>(i);
+  for (Phase phase :
+       {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams, Phase::kUpdate}) {
+    if (Name(phase) == text) return phase;
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown phase \"", std::string(text),

@@ -27,12 +27,16 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/base/tensor.h"
+#include "neap/core/step/layer_traits.h"
 
 namespace neap {
 
 enum class Mode : uint8_t { kTraining, kInference };
-enum class Phase : uint8_t { kForward, kBackwardData, kBackwardParams, kUpdate };
+// kUpdate and kAddGradients are steps of no layer: the optimizer's update of a layer's parameters,
+// and the sum of two gradients, which runs as a part of the step that makes one of them.
+enum class Phase : uint8_t { kForward, kBackwardData, kBackwardParams, kUpdate, kAddGradients };
 std::string_view Name(Phase phase);
+// Of a program's step: kAddGradients is never one.
 absl::StatusOr<Phase> ParsePhase(std::string_view text);
 
 // What an operand of a step is to its layer.
@@ -41,7 +45,7 @@ enum class Slot : uint8_t {
   kOutput,      // y
   kInputGrad,   // dx_i
   kOutputGrad,  // dy
-  kAddend,      // a gradient to be added to dx_i once it is computed; never seen by kernels
+  kAddend,      // a gradient to be added to dx_i once it is computed (by Phase::kAddGradients)
   kParam,
   kParamGrad,
   kSaved,
@@ -103,9 +107,10 @@ struct StepSpec {
   // {written, read} pairs that may share bytes: the kernel reads no element after its result is
   // written.
   std::vector<std::pair<Operand, Operand>> in_place = {};
-  // The kernels can add to input gradients that already hold a sum. Otherwise they overwrite, and
-  // whoever runs them gives them scratch space and adds the result.
-  bool accumulates_natively = false;
+  // The slots that the kernels of every backend can add to: those of `accumulates`, and kInputGrad
+  // if an input gradient may already hold a sum. Otherwise the kernel writes such a gradient to
+  // scratch space, which is then added to the sum (Phase::kAddGradients).
+  std::vector<Slot> accumulates_natively = {};
   double flops = 0;  // multiply-adds count two
 };
 
@@ -119,6 +124,7 @@ struct LayerSpec {
   // both names mean the same tensor. (Where that cannot be because the sum over several readers is
   // wanted, backward_data runs.)
   bool passes_gradient = false;
+  LayerTraits traits = {};
 };
 
 struct LayerContext {

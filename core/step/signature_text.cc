@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/step/divisible_step.h"
+#include "neap/core/step/operands.h"
 
 namespace neap {
 namespace {
+
+using namespace operands;
 
 bool CanCarryBatch(const OperandSpec& operand) {
   switch (operand.operand.slot) {
@@ -60,9 +62,8 @@ std::string Text(const OperandSpec& operand, std::optional<int64_t> batch) {
                       std::string(Name(tensor.dtype)), ":", std::string(Name(tensor.layout)));
 }
 
-}  // namespace
-
-std::string SignatureText(const StepSignature& signature) {
+// "TYPE PHASE MODE [rerun] [PARAMETERS]"
+std::string StepText(const StepSignature& signature) {
   const bool update = signature.phase == Phase::kUpdate;  // the same for every layer
   const bool as_training = signature.mode == Mode::kTraining || IsDivisible(signature);
   std::string text =
@@ -71,8 +72,23 @@ std::string SignatureText(const StepSignature& signature) {
   if (signature.rerun) text += " rerun";
   const std::string parameters = update ? "" : signature.layer.Parameters();
   if (!parameters.empty()) absl::StrAppend(&text, " ", parameters);
+  return text;
+}
 
-  std::vector<OperandSpec> operands = signature.operands;
+// The operands with which the sum of two gradients is written.
+std::vector<OperandSpec> OperandsOfSum(const TensorSpec& gradient) {
+  return {{X(0), gradient, Access::kRead},
+          {X(1), gradient, Access::kRead},
+          {Y(), gradient, Access::kWrite}};
+}
+
+}  // namespace
+
+std::string SignatureText(const StepSignature& signature) {
+  const bool adds = signature.phase == Phase::kAddGradients;
+  std::string text = adds ? "add forward training" : StepText(signature);
+  std::vector<OperandSpec> operands =
+      adds ? OperandsOfSum(signature.Spec(Dx())) : signature.operands;
   std::stable_sort(operands.begin(), operands.end(), Precedes);
   const std::optional<int64_t> batch = Batch(signature);
   for (const OperandSpec& operand : operands) text += Text(operand, batch);

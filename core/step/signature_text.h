@@ -14,7 +14,8 @@
 //   sgd update training param[0]+=10:fp32:nchw param_grad[0]=10:fp32:nchw ...
 //
 // Operands are sorted by slot and index: = is read, := written, += accumulated. With momentum an
-// update has optimizer operands, without it has none.
+// update has optimizer operands, without it has none. The addition of two gradients has the text of
+// the layer Add's forward step with two inputs: one kernel runs both and takes as long for either.
 //
 //   const std::string operation = SignatureText(signature);
 //   const int64_t batch = BatchOf(signature);
@@ -24,12 +25,12 @@
 #include <cstdint>
 #include <string>
 
-#include "neap/core/step/kernel.h"
+#include "neap/core/step/step_signature.h"
 
 namespace neap {
 
 // Equal for equal signatures. Where it is equal, the signatures differ in nothing but the batch and
-// what takes no time.
+// what takes no time, and an addition of gradients from a layer's sum.
 std::string SignatureText(const StepSignature& signature);
 
 // The first extent of the operands that grow with the batch: those with slot input, output,

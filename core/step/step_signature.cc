@@ -1,12 +1,24 @@
 #include "neap/core/step/step_signature.h"
 
+#include <algorithm>
+#include <cassert>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/step/operands.h"
 
 namespace neap {
 namespace {
+
+// Stands where a signature has its layer, in that of a step of no layer.
+struct NoLayer {
+  static constexpr std::string_view kType = "none";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& /*context*/) const {
+    return absl::InvalidArgumentError("not a layer");
+  }
+  friend bool operator==(const NoLayer&, const NoLayer&) = default;
+};
 
 TensorSpec TensorOf(Operand operand, const LayerSpec& spec, const LayerContext& context) {
   const size_t i = static_cast<size_t>(operand.index);
@@ -32,7 +44,39 @@ TensorSpec TensorOf(Operand operand, const LayerSpec& spec, const LayerContext& 
   return {.shape = {kIterationScalarsBytes / 4}, .dtype = DType::kInt32};
 }
 
+StepSignature WithGradients(StepSignature signature, Access access) {
+  for (OperandSpec& operand : signature.operands) {
+    if (operand.operand.slot == Slot::kParamGrad) operand.access = access;
+  }
+  return signature;
+}
+
 }  // namespace
+
+std::optional<size_t> StepSignature::Find(Operand operand) const {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].operand == operand) return i;
+  }
+  return std::nullopt;
+}
+
+const TensorSpec& StepSignature::Spec(Operand operand) const {
+  const std::optional<size_t> position = Find(operand);
+  assert(position.has_value());
+  return operands[*position].tensor;
+}
+
+bool StepSignature::Accumulates(Operand operand) const {
+  const std::optional<size_t> position = Find(operand);
+  return position.has_value() && operands[*position].access == Access::kAccumulate;
+}
+
+bool StepSignature::CanAccumulate(Slot slot) const {
+  if (phase == Phase::kUpdate) return slot == Slot::kParam || slot == Slot::kOptimizer;
+  if (phase == Phase::kAddGradients) return slot == Slot::kInputGrad;
+  return std::find(accumulates_natively.begin(), accumulates_natively.end(), slot) !=
+         accumulates_natively.end();
+}
 
 absl::StatusOr<StepSignature> SignatureOf(const Layer& layer, Phase phase,
                                           const std::vector<TensorSpec>& inputs) {
@@ -47,7 +91,11 @@ absl::StatusOr<StepSignature> SignatureOf(const Layer& layer, Phase phase,
 
 StepSignature SignatureOf(const StepSpec& step, const Layer& layer, const LayerSpec& spec,
                           const LayerContext& context) {
-  StepSignature signature = {.layer = layer, .phase = step.phase, .mode = context.mode};
+  StepSignature signature = {.layer = layer,
+                             .phase = step.phase,
+                             .mode = context.mode,
+                             .divisible = spec.traits.divisible,
+                             .accumulates_natively = step.accumulates_natively};
   const auto add = [&](const std::vector<Operand>& operands, Access access) {
     for (Operand operand : operands)
       signature.operands.push_back({operand, TensorOf(operand, spec, context), access});
@@ -56,6 +104,31 @@ StepSignature SignatureOf(const StepSpec& step, const Layer& layer, const LayerS
   add(step.writes, Access::kWrite);
   add(step.accumulates, Access::kAccumulate);
   return signature;
+}
+
+StepSignature AdditionSignature(const TensorSpec& spec) {
+  return {.layer = NoLayer{},
+          .phase = Phase::kAddGradients,
+          .operands = {{operands::Dx(), spec, Access::kAccumulate},
+                       {operands::Addend(), spec, Access::kRead}}};
+}
+
+bool IsDivisible(const StepSignature& signature) { return signature.divisible; }
+
+bool SumsParts(const StepSignature& signature) {
+  return IsDivisible(signature) && signature.phase == Phase::kBackwardParams;
+}
+
+StepSignature AddingSignature(StepSignature signature) {
+  return WithGradients(std::move(signature), Access::kAccumulate);
+}
+
+StepSignature WritingSignature(StepSignature signature) {
+  return WithGradients(std::move(signature), Access::kWrite);
+}
+
+bool AddsToGradients(const StepSignature& signature) {
+  return SumsParts(signature) && signature.Accumulates(operands::ParamGrad(0));
 }
 
 }  // namespace neap

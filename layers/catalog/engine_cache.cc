@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/step/divisible_step.h"
 
 namespace neap {
 

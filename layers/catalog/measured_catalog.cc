@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "neap/core/base/status_macros.h"
-#include "neap/core/step/divisible_step.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/catalog/default_catalog.h"
 

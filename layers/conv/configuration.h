@@ -18,52 +18,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
+#include "neap/core/step/engine_use.h"
 
 namespace neap {
-
-// A part of the batch run by one engine.
-struct EngineUse {
-  std::string engine;
-  int64_t batch = 0;
-  // The engine itself adds the part's gradients to those that are there. Only in `backward_params`,
-  // never the first part.
-  bool adds = false;
-  friend bool operator==(const EngineUse&, const EngineUse&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const EngineUse& use) {
-    return H::combine(std::move(h), use.engine, use.batch, use.adds);
-  }
-};
-
-// "eng3", or of micro-batches "3 x 64 eng3 + 32 eng7". "+=" stands before parts that add by
-// themselves: in "64 eng3 += 2 x 64 eng3 + 32 eng7" only the last goes through scratch.
-std::string ToString(absl::Span<const EngineUse> parts);
-
-// What a part that is not the first takes besides, where its engine does not add: in
-// `backward_params` it writes to scratch in the workspace, and a kernel adds that to the sum.
-struct Addition {
-  int64_t workspace_bytes = 0;
-  std::optional<double> seconds = 0.0;  // none: not known, so the part can only be the first
-};
-
-// An engine on a part of `batch` images, measured or predicted.
-struct TimedEngine {
-  std::string engine;
-  int64_t batch = 0;
-  int64_t workspace_bytes = 0;
-  double seconds = 0;  // >= 0, at most some hours
-  bool deterministic = true;
-  bool adds = false;       // as EngineUse's: not for a first part
-  Addition addition = {};  // none where it adds
-
-  EngineUse use() const { return {engine, batch, adds}; }
-};
 
 struct Configuration {
   // In order; after the first, larger ones first, but for what the granularity leaves: that is

@@ -36,6 +36,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "neap/layers/catalog/kernel_timings.h"
 #include "neap/layers/conv/configuration.h"
 
 namespace neap {

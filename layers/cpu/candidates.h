@@ -80,6 +80,7 @@ absl::StatusOr<Candidates> ConcatForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropForward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> AddGradients(const StepSignature& signature);
 absl::StatusOr<Candidates> SgdUpdate(const StepSignature& signature);
 
 }  // namespace neap::cpu

@@ -96,6 +96,7 @@ absl::StatusOr<cpu::Candidates> CandidatesFor(const StepSignature& signature) {
   RETURN_IF_ERROR(CheckDTypes(signature));
   RETURN_IF_ERROR(CheckAccess(signature));
   if (signature.phase == Phase::kUpdate) return cpu::SgdUpdate(signature);
+  if (signature.phase == Phase::kAddGradients) return cpu::AddGradients(signature);
   for (const TableEntry& entry : kTable) {
     if (entry.type == signature.layer.type() && entry.phase == signature.phase) {
       return entry.candidates(signature);

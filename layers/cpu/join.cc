@@ -20,20 +20,37 @@ void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
   }
 }
 
-// y may lie over x_0, and any x_k may be x_0 too: a chunk is summed aside before it is stored.
-void AddForwardLoop(const LoopArgs& args) {
+// y may lie over any of the terms: a chunk is summed aside before it is stored.
+// `for_each_term(add)` calls add(term) for each.
+template <typename ForEachTerm>
+void Sum(int64_t elements, const ForEachTerm& for_each_term, float* y) {
   constexpr int64_t kChunk = 512;
-  const int64_t elements = args.signature.Spec(Y()).elements();
-  float* const y = args.Get<float>(Y());
   for (int64_t begin = 0; begin < elements; begin += kChunk) {
     float sum[kChunk] = {};
     const int64_t count = std::min(kChunk, elements - begin);
-    ForEachOfSlot(args.signature, Slot::kInput, [&](size_t position) {
-      const float* const x = static_cast<const float*>(args.run.operands[position]) + begin;
-      for (int64_t i = 0; i < count; ++i) sum[i] += x[i];
+    for_each_term([&](const float* term) {
+      for (int64_t i = 0; i < count; ++i) sum[i] += term[begin + i];
     });
     std::copy_n(sum, count, y + begin);
   }
+}
+
+void AddForwardLoop(const LoopArgs& args) {
+  const auto for_each_input = [&](const auto& add) {
+    ForEachOfSlot(args.signature, Slot::kInput, [&](size_t position) {
+      add(static_cast<const float*>(args.run.operands[position]));
+    });
+  };
+  Sum(args.signature.Spec(Y()).elements(), for_each_input, args.Get<float>(Y()));
+}
+
+void AddGradientsLoop(const LoopArgs& args) {
+  float* const sum = args.Get<float>(Dx());
+  const auto for_both = [&](const auto& add) {
+    add(sum);
+    add(args.Get<float>(Addend()));
+  };
+  Sum(args.signature.Spec(Dx()).elements(), for_both, sum);
 }
 
 void CopyOrAdd(const float* from, int64_t count, bool add, float* to) {
@@ -99,6 +116,10 @@ void ConcatBackwardLoop(const LoopArgs& args) {
 
 absl::StatusOr<Candidates> AddForward(const StepSignature& signature) {
   return OwnLoop(signature, AddForwardLoop);
+}
+
+absl::StatusOr<Candidates> AddGradients(const StepSignature& signature) {
+  return OwnLoop(signature, AddGradientsLoop);
 }
 
 absl::StatusOr<Candidates> AddBackward(const StepSignature& signature) {

@@ -126,6 +126,8 @@ absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature, CudnnCo
 absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             CudnnConvolutions& cudnn);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
+absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,
+                                                  CudnnConvolutions& cudnn);
 absl::StatusOr<Candidates> SgdCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
 
 }  // namespace neap::cuda

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/step/divisible_step.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/engine_cache.h"
@@ -116,6 +115,7 @@ absl::Status CheckSupported(const StepSignature& signature) {
 absl::StatusOr<Candidates> CandidatesFor(const StepSignature& signature, CudnnConvolutions& cudnn) {
   RETURN_IF_ERROR(CheckSupported(signature));
   if (signature.phase == Phase::kUpdate) return SgdCandidates(signature, cudnn);
+  if (signature.phase == Phase::kAddGradients) return AddGradientsCandidates(signature, cudnn);
   for (const TableEntry& entry : kTable) {
     if (entry.type == signature.layer.type()) return entry.candidates(signature, cudnn);
   }

@@ -127,6 +127,12 @@ cudaError_t AddForward(const LaunchArgs& a) {
   return kernels::Add(inputs.data(), count, a.Get<float>(Y()), a.Elements(Y()), a.stream);
 }
 
+cudaError_t AddGradients(const LaunchArgs& a) {
+  float* const sum = a.Get<float>(Dx());
+  const float* const terms[] = {sum, a.Get<float>(Addend())};
+  return kernels::Add(terms, 2, sum, a.Elements(Dx()), a.stream);
+}
+
 // Copies before sums, because two inputs may be one tensor.
 cudaError_t AddBackward(const LaunchArgs& a) {
   const float* const dy = a.Get<float>(Dy());
@@ -265,6 +271,11 @@ absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature, CudnnCo
   if (inputs <= kernels::kMostAddends) return OwnKernel(signature, AddForward);
   return absl::UnimplementedError(
       absl::StrCat("no CUDA kernel adds ", inputs, " tensors: at most ", kernels::kMostAddends));
+}
+
+absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,
+                                                  CudnnConvolutions&) {
+  return OwnKernel(signature, AddGradients);
 }
 
 absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature, CudnnConvolutions&) {

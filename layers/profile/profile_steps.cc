@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/divided_kernel.h"
-#include "neap/core/step/divisible_step.h"
 #include "neap/core/step/signature_text.h"
 
 namespace neap {
@@ -63,8 +62,7 @@ std::vector<StepSignature> KernelsOf(const Program& program) {
     if (is_training && step.phase == Phase::kForward && !IsDivisible(signature))
       set.Add(program.Signature(step, /*rerun=*/true));
     for (const Use& use : step.accumulates) {
-      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad)
-        set.Add(AdditionSignature(program.tensor(use.tensor).spec));
+      if (KernelOverwrites(step, use)) set.Add(AdditionSignature(program.tensor(use.tensor).spec));
     }
     for (const Use& use : step.reads) {
       if (use.operand.slot == Slot::kAddend)

@@ -13,7 +13,6 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/step/divided_kernel.h"
-#include "neap/core/step/divisible_step.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/profile/profile_steps.h"
 

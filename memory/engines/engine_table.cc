@@ -203,7 +203,7 @@ class Lister {
       if (use.operand.slot == Slot::kAddend) add(use);
     }
     for (const Use& use : step.accumulates) {
-      if (!step.accumulates_natively && use.operand.slot == Slot::kInputGrad) add(use);
+      if (KernelOverwrites(step, use)) add(use);
     }
     return sums;
   }

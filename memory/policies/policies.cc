@@ -2,8 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
-#include "neap/layers/transposed_convolution.h"
-#include "neap/recompute/segments.h"
+#include "neap/memory/policies/superneurons.h"
 
 namespace neap {
 namespace {
@@ -13,7 +12,7 @@ std::vector<bool> ForwardInputs(const Program& program, bool of_convolutions) {
   std::vector<bool> inputs(program.tensors.size(), false);
   for (const Step& step : program.steps) {
     if (step.phase != Phase::kForward) continue;
-    if (of_convolutions && !IsConvolution(program.layers[step.layer.index()].layer)) continue;
+    if (of_convolutions && !program.layers[step.layer.index()].traits.hides_transfers) continue;
     for (const Use& use : step.reads) {
       if (program.tensor(use.tensor).role == Role::kActivation) inputs[use.tensor.index()] = true;
     }

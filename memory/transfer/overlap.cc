@@ -4,7 +4,6 @@
 #include <numeric>
 #include <optional>
 
-#include "neap/layers/transposed_convolution.h"
 #include "neap/recompute/segments.h"
 
 namespace neap {
@@ -155,7 +154,7 @@ void FetchOneConvolutionAhead(const Program& program, const Liveness& liveness, 
       continue;
     }
     next[step.layer.index()] = latest;
-    if (IsConvolution(program.layers[step.layer.index()].layer)) latest = step.layer.index();
+    if (program.layers[step.layer.index()].traits.hides_transfers) latest = step.layer.index();
   }
   Shifter shifter(program, limit, residency);
   for (size_t i = 0; i < residency.stays.size(); ++i) {

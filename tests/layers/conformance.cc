@@ -67,6 +67,7 @@ class Conformance {
     RunMode(Mode::kTraining);
     RunMode(Mode::kInference);
     RunUpdates();
+    RunAddition();
     return std::move(failures_);
   }
 
@@ -80,7 +81,8 @@ class Conformance {
       SignatureOptions of = {
           .layer = case_.layer, .spec = *spec, .inputs = case_.inputs, .mode = mode};
       CheckStep(step, of);
-      if (!step.accumulates_natively) continue;
+      const std::vector<Slot>& native = step.accumulates_natively;
+      if (std::find(native.begin(), native.end(), Slot::kInputGrad) == native.end()) continue;
       of.accumulate = true;
       CheckSignature(SignatureOf(step, of), {});
     }
@@ -96,6 +98,14 @@ class Conformance {
                            Sgd{.momentum = 0.5F, .weight_decay = 0.1F}}) {
       CheckSignature(UpdateSignature(case_.layer, params, sgd), {});
     }
+  }
+
+  // The sum of two gradients of the first input.
+  void RunAddition() {
+    const TensorSpec& gradient = case_.inputs[0];
+    Random random(options_.seed);
+    values_ = {{Dx(), random.Vector(gradient, -1, 1)}, {Addend(), random.Vector(gradient, -1, 1)}};
+    CheckSignature(AdditionSignature(gradient), {});
   }
 
   // The step, its in-place twins and its rerun; then its results are there for the steps after it.

@@ -12,7 +12,6 @@
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
-#include "neap/layers/join.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/divided_cases.h"
 
@@ -24,13 +23,17 @@ StepSignature WeightGradient(const TensorSpec& x) {
       .value();
 }
 
+bool IsSum(const OperandSpec& operand) {
+  return operand.operand.slot == Slot::kParamGrad && operand.access == Access::kAccumulate;
+}
+
 // A kernel that writes gradients to memory of its own, and adds them to those that are there.
 class AddingKernel final : public Kernel {
  public:
   AddingKernel(std::unique_ptr<Kernel> kernel, const StepSignature& signature)
       : kernel_(std::move(kernel)) {
     for (size_t i = 0; i < signature.operands.size(); ++i) {
-      if (signature.operands[i].access != Access::kAccumulate) continue;
+      if (!IsSum(signature.operands[i])) continue;
       sums_[i].resize(static_cast<size_t>(signature.operands[i].tensor.elements()));
     }
   }
@@ -58,7 +61,7 @@ class AddingBackend final : public Backend {
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                      std::string_view engine) override {
-    additions += signature.layer.type() == Add::kType ? 1 : 0;
+    additions += signature.phase == Phase::kAddGradients ? 1 : 0;
     adding += AddsToGradients(signature) ? 1 : 0;
     ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, cpu_->MakeKernel(Writing(signature), engine));
     return std::make_unique<AddingKernel>(std::move(kernel), signature);
@@ -71,7 +74,7 @@ class AddingBackend final : public Backend {
  private:
   static StepSignature Writing(StepSignature signature) {
     for (OperandSpec& operand : signature.operands) {
-      if (operand.access == Access::kAccumulate) operand.access = Access::kWrite;
+      if (IsSum(operand)) operand.access = Access::kWrite;
     }
     return signature;
   }

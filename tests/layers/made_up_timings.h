@@ -10,7 +10,6 @@
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/catalog/kernel_timings.h"
-#include "neap/layers/join.h"
 
 namespace neap::testing {
 
@@ -19,7 +18,7 @@ class MadeUpTimings final : public KernelTimings {
   explicit MadeUpTimings(std::vector<TimedEngine> engines, std::vector<TimedEngine> adding = {})
       : engines_(std::move(engines)), adding_(std::move(adding)) {}
   std::vector<TimedEngine> Of(const StepSignature& signature) const override {
-    if (signature.layer.As<Add>() != nullptr && addition_seconds.has_value())
+    if (signature.phase == Phase::kAddGradients && addition_seconds.has_value())
       return {{.engine = "neap", .batch = BatchOf(signature), .seconds = *addition_seconds}};
     if (AddsToGradients(signature)) return adding_;
     return IsDivisible(signature) ? engines_ : std::vector<TimedEngine>{};

@@ -358,6 +358,11 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"crop", CropStep},
                               {"transposed_convolution", ReferenceTransposedConvolution}};
   if (signature.phase == Phase::kUpdate) return Update(signature, given);
+  if (signature.phase == Phase::kAddGradients) {
+    Values sum = {{Dx(), given.at(Addend())}};
+    AddGiven(signature, given, sum);
+    return sum;
+  }
   for (const Entry& entry : kTable) {
     if (entry.type != signature.layer.type()) continue;
     Values result = entry.step(signature, given);

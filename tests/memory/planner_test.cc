@@ -17,6 +17,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/memory/engines/workspace_catalog.h"
 #include "tests/random_graph.h"
@@ -36,7 +37,8 @@ TEST_CASE("a small plan, action by action") {
   //   5 | iteration---------------------------+
   // 0-4 | parameters, momentum, metrics
   Graph net({.name = "mlp", .batch = 2});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Input({1, 2, 2})}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Input({1, 2, 2})}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   DefaultCatalog catalog;
   const PlanResult result = MakePlan(program, {.placement = "first-fit"}, H200(), catalog).value();
@@ -174,7 +176,8 @@ TEST_CASE("a planner is strict where its options or the request are") {
 TEST_CASE("a sum of a tensor with itself is not computed in place") {
   Graph net({.name = "twice", .batch = 2});
   const std::string x = net.Add("conv", Convolution{.out_channels = 2}, {net.Input({1, 4, 4})});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Add("sum", Add{}, {x, x, x})}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Add("sum", Add{}, {x, x, x})}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   const ComputeSequence runs = ProgramOrder(program);
   const std::vector<Lifetime> lives = Lifetimes(program, runs);

@@ -11,6 +11,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/transfer/residency.h"
 #include "neap/recompute/recompute.h"
 #include "tests/random_graph.h"
@@ -25,7 +26,7 @@ TEST_CASE("the working set of a step is what it touches, of a step in place what
   Graph net({.name = "set", .batch = 2});
   std::string x = net.Add("conv", Convolution{.out_channels = 4}, {net.Input({4, 8, 8})});
   x = net.Add("tanh", Tanh{}, {x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   const ComputeSequence runs = ProgramOrder(program);
   for (const bool in_place : {false, true}) {
@@ -48,7 +49,8 @@ TEST_CASE("a gradient that waits for another branch is open") {
   const std::string x = net.Add("conv0", Convolution{.out_channels = 4}, {net.Input({4, 8, 8})});
   const std::string a = net.Add("conv1", Convolution{.out_channels = 4}, {x});
   const std::string b = net.Add("conv2", Convolution{.out_channels = 4}, {x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {net.Add("cat", Concat{}, {a, b})}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {net.Add("cat", Concat{}, {a, b})}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   const ComputeSequence runs = ProgramOrder(program);
   const std::vector<RunUsage> usage = UsagePerRun(program, FindLiveness(program, runs, true));
@@ -69,7 +71,8 @@ TEST_CASE("what reruns have made and nobody touches yet is rebuilt") {
   Graph net({.name = "rebuilt", .batch = 2});
   std::string x = net.Add("conv1", Convolution{.out_channels = 4}, {net.Input({4, 8, 8})});
   for (const char* name : {"lrn1", "lrn2", "lrn3"}) x = net.Add(name, LocalResponseNorm{}, {x});
-  net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}));
+  net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {.accounting = Accounting::kPaper}).value();
   const ComputeSequence runs = OrderRuns(program, Recomputation::kSpeedCentric).runs;
   const std::vector<RunUsage> usage = UsagePerRun(program, FindLiveness(program, runs, false));

@@ -14,6 +14,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"
 #include "neap/recompute/layerwise_bound.h"
 #include "neap/recompute/segments.h"
@@ -32,7 +33,8 @@ Program OneSegment(int layers) {
   Graph net({.name = "segment", .batch = 2});
   std::string x = net.Add("conv1", kSame, {net.Input({4, 8, 8})});
   for (int i = 1; i <= layers; ++i) x = net.Add(absl::StrCat("lrn", i), LocalResponseNorm{}, {x});
-  net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}));
+  net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}),
+           SoftmaxCrossEntropy{});
   return BuildProgram(net, {.accounting = Accounting::kPaper}).value();
 }
 
@@ -89,7 +91,8 @@ TEST_CASE("cost-aware is speed-centric where the segment stays under the bound")
   x = net.Add("wide_relu", Relu{}, {x});
   x = net.Add("conv1", kSame, {x});
   for (int i = 1; i <= 3; ++i) x = net.Add(absl::StrCat("lrn", i), LocalResponseNorm{}, {x});
-  net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}));
+  net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}),
+           SoftmaxCrossEntropy{});
   const Program wide = BuildProgram(net, {.accounting = Accounting::kPaper}).value();
   CHECK(Backward(wide, Recomputation::kCostAware) == Backward(wide, Recomputation::kSpeedCentric));
 }
@@ -110,7 +113,8 @@ TEST_CASE("batch norm is rebuilt from its saved statistics, which are kept") {
   std::string x = net.Add("wide", Convolution{.out_channels = 64}, {net.Input({4, 8, 8})});
   x = net.Add("conv1", kSame, {net.Add("wide_relu", Relu{}, {x})});
   x = net.Add("relu", Relu{}, {net.Add("bn", BatchNorm{}, {x})});
-  net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}));
+  net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   CHECK(Backward(program, Recomputation::kSpeedCentric) ==
         "loss' bn* relu* conv2' relu' bn' conv1' wide_relu' wide'");
@@ -123,7 +127,8 @@ TEST_CASE("even segments: convolutions run again too, and only what crosses a cu
   Graph net({.name = "chen", .batch = 2});
   std::string x = net.Input({4, 8, 8});
   for (int i = 1; i <= 7; ++i) x = net.Add(absl::StrCat("conv", i), kSame, {x});
-  net.Loss(net.Add("conv8", Convolution{.out_channels = 4, .kernel = 8}, {x}));
+  net.Loss(net.Add("conv8", Convolution{.out_channels = 4, .kernel = 8}, {x}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {.accounting = Accounting::kPaper}).value();
   CHECK(Backward(program, Recomputation::kEvenSegments) ==
         "conv7* conv8* loss' conv8' conv7' conv4* conv5* conv6' conv5' conv4' conv1* conv2* conv3' "

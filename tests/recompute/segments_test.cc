@@ -12,6 +12,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"
 #include "tests/random_graph.h"
 
@@ -39,6 +40,9 @@ std::string Segmented(const Graph& net, Accounting accounting = Accounting::kExa
 std::vector<bool> Checkpoints(const Program& program) {
   return CheckpointSegments(program).checkpoints;
 }
+std::vector<bool> Convolutions(const Program& program) {
+  return KeptResults(program, [](const LayerTraits& layer) { return layer.hides_transfers; });
+}
 std::string Kept(const Graph& net, std::vector<bool> (*results)(const Program&)) {
   const Program program = BuildProgram(net, {}).value();
   std::string text;
@@ -50,7 +54,7 @@ std::string Kept(const Graph& net, std::vector<bool> (*results)(const Program&))
 }
 
 void Finish(Graph& net, const std::string& x) {
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {x}), SoftmaxCrossEntropy{});
 }
 
 TEST_CASE("a convolution's result sinks into the ReLU that is all backward reads") {
@@ -61,7 +65,7 @@ TEST_CASE("a convolution's result sinks into the ReLU that is all backward reads
   x = net.Add("pool", MaxPool{}, {x});
   x = net.Add("relu2", Relu{}, {net.Add("conv2", kSame, {x})});
   Finish(net, x);
-  CHECK(Kept(net, ConvolutionResults) == "relu1 relu2");
+  CHECK(Kept(net, Convolutions) == "relu1 relu2");
   CHECK(Kept(net, Checkpoints) == "relu1 relu2 fc");
   CHECK(Segmented(net) == "pool");
   CHECK(Segmented(net, Accounting::kPaper) == "relu1 pool | relu2");
@@ -77,7 +81,7 @@ TEST_CASE("it does not sink past a fan, nor where backward reads the convolution
   const std::string a = net.Add("relu2", Relu{}, {x});
   const std::string b = net.Add("tanh", Tanh{}, {x});
   Finish(net, net.Add("cat", Concat{}, {a, b}));
-  CHECK(Kept(net, ConvolutionResults) == "conv1 conv2");
+  CHECK(Kept(net, Convolutions) == "conv1 conv2");
   CHECK(Segmented(net) == "bn1 relu1 | relu2 tanh cat");
 }
 

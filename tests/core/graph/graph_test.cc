@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "neap/core/graph/source.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
@@ -28,7 +29,7 @@ TEST_CASE("a graph resolves to layers in execution order with shapes") {
   x = net.Add("fc1", FullyConnected{.out_features = 100}, {x});
   x = net.Add("relu1", Relu{}, {x});
   x = net.Add("fc2", FullyConnected{.out_features = 10}, {x});
-  CHECK(net.Loss(x) == "loss");
+  CHECK(net.Loss(x, SoftmaxCrossEntropy{}) == "loss");
   const ResolvedGraph resolved = Resolve(net, Mode::kTraining).value();
   std::string text;
   for (const ResolvedLayer& layer : resolved.layers) {
@@ -41,7 +42,7 @@ TEST_CASE("a graph resolves to layers in execution order with shapes") {
 
 TEST_CASE("layers may be stated in any order") {
   Graph net = NewGraph();
-  net.Loss("fc");
+  net.Loss("fc", SoftmaxCrossEntropy{});
   net.Add("fc", FullyConnected{.out_features = 10}, {"relu"});
   net.Add("relu", Relu{}, {"input"});
   net.Input({1, 4, 4});
@@ -51,7 +52,7 @@ TEST_CASE("layers may be stated in any order") {
 TEST_CASE("a layer that reads an unknown layer is named") {
   Graph net = NewGraph();
   net.Input({1, 4, 4});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {"conv7"}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {"conv7"}), SoftmaxCrossEntropy{});
   CHECK(ErrorOf(net) == "layer 'fc': reads 'conv7', which is no layer");
 }
 
@@ -71,7 +72,7 @@ TEST_CASE("a layer without a name is refused") {
 TEST_CASE("a cycle is refused, naming a layer on it and none that only hangs behind it") {
   Graph net = NewGraph();
   const std::string x = net.Input({1, 4, 4});
-  net.Loss("fc");
+  net.Loss("fc", SoftmaxCrossEntropy{});
   net.Add("fc", FullyConnected{.out_features = 10}, {"behind"});
   net.Add("behind", Relu{}, {"c"});
   net.Add("a", Add{}, {x, "c"});
@@ -88,7 +89,7 @@ TEST_CASE("a cycle is refused, naming a layer on it and none that only hangs beh
 TEST_CASE("a layer that reads itself is a cycle") {
   Graph net = NewGraph();
   net.Add("self", Add{}, {net.Input({1, 4, 4}), "self"});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {"self"}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {"self"}), SoftmaxCrossEntropy{});
   CHECK(ErrorOf(net) == "layer 'self': lies on a cycle");
 }
 
@@ -96,7 +97,7 @@ TEST_CASE("an output that nobody reads is refused") {
   Graph net = NewGraph();
   const std::string x = net.Input({1, 4, 4});
   net.Add("dangling", Relu{}, {x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}), SoftmaxCrossEntropy{});
   CHECK(ErrorOf(net) == "layer 'dangling': nothing reads its output, and it is no loss");
 }
 
@@ -104,7 +105,8 @@ TEST_CASE("shapes that do not fit are refused with both shapes") {
   Graph net = NewGraph();
   const std::string x = net.Input({3, 8, 8});
   const std::string y = net.Add("pool", MaxPool{}, {x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {net.Add("sum", Add{}, {x, y})}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {net.Add("sum", Add{}, {x, y})}),
+           SoftmaxCrossEntropy{});
   CHECK(ErrorOf(net) ==
         "layer 'sum': cannot add input 1 of shape 2x3x4x4 to input 0 of shape 2x3x8x8");
 }
@@ -112,38 +114,44 @@ TEST_CASE("shapes that do not fit are refused with both shapes") {
 TEST_CASE("a batch, image or layer without elements is refused") {
   for (int64_t batch : {0, -1}) {
     Graph net = NewGraph(batch);
-    net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})}));
+    net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})}),
+             SoftmaxCrossEntropy{});
     CHECK(ErrorOf(net).find("layer 'input'") == 0);
   }
   Graph empty = NewGraph();
-  empty.Loss(empty.Add("fc", FullyConnected{.out_features = 10}, {empty.Input({1, 0, 4})}));
+  empty.Loss(empty.Add("fc", FullyConnected{.out_features = 10}, {empty.Input({1, 0, 4})}),
+             SoftmaxCrossEntropy{});
   CHECK(ErrorOf(empty).find("layer 'input'") == 0);
   Graph window = NewGraph();
   const std::string x = window.Add("pool", MaxPool{.kernel = 5}, {window.Input({1, 4, 4})});
-  window.Loss(window.Add("fc", FullyConnected{.out_features = 10}, {x}));
+  window.Loss(window.Add("fc", FullyConnected{.out_features = 10}, {x}), SoftmaxCrossEntropy{});
   CHECK(ErrorOf(window).find("layer 'pool': kernel 5x5") == 0);
 }
 
 TEST_CASE("shapes whose size overflows are refused, not wrapped around") {
   Graph image = NewGraph(int64_t{1} << 30);
   image.Loss(image.Add("fc", FullyConnected{.out_features = 10},
-                       {image.Input({1 << 20, 1 << 20, 1 << 20})}));
+                       {image.Input({1 << 20, 1 << 20, 1 << 20})}),
+             SoftmaxCrossEntropy{});
   CHECK(ErrorOf(image).find("is larger than 16 TiB") != std::string::npos);
   Graph params = NewGraph();
-  params.Loss(params.Add("fc", FullyConnected{.out_features = int64_t{1} << 60},
-                         {params.Input({1, 4, 4})}));
+  params.Loss(
+      params.Add("fc", FullyConnected{.out_features = int64_t{1} << 60}, {params.Input({1, 4, 4})}),
+      SoftmaxCrossEntropy{});
   CHECK(ErrorOf(params).find("layer 'fc'") == 0);
 }
 
 TEST_CASE("only a sum may read one layer twice") {
   Graph sum = NewGraph();
   const std::string x = sum.Input({1, 4, 4});
-  sum.Loss(sum.Add("fc", FullyConnected{.out_features = 10}, {sum.Add("sum", Add{}, {x, x})}));
+  sum.Loss(sum.Add("fc", FullyConnected{.out_features = 10}, {sum.Add("sum", Add{}, {x, x})}),
+           SoftmaxCrossEntropy{});
   CHECK(Resolve(sum, Mode::kTraining).ok());
   Graph concat = NewGraph();
   concat.Input({1, 4, 4});
   concat.Add("twice", Concat{}, {"input", "input"});
-  concat.Loss(concat.Add("fc", FullyConnected{.out_features = 10}, {"twice"}));
+  concat.Loss(concat.Add("fc", FullyConnected{.out_features = 10}, {"twice"}),
+              SoftmaxCrossEntropy{});
   CHECK(ErrorOf(concat) == "layer 'twice': reads one input twice");
 }
 
@@ -154,11 +162,65 @@ TEST_CASE("a network has one loss and one input") {
 
   Graph two = NewGraph();
   const std::string x = two.Add("fc", FullyConnected{.out_features = 10}, {two.Input({1, 4, 4})});
-  two.Loss(x);
-  two.Add("loss2", SoftmaxCrossEntropy{}, {x, "labels"});
+  two.Loss(x, SoftmaxCrossEntropy{});
+  two.Add({"loss2", SoftmaxCrossEntropy{}, {x, "labels"}, LayerRole::kLoss});
   CHECK(ErrorOf(two) == "a network has one loss, this has 2");
 
   CHECK(ErrorOf(NewGraph()) == "a network has one input, this has 0");
+}
+
+// A loss that does not keep its result where an iteration looks for it.
+struct Forgetful {
+  static constexpr std::string_view kType = "forgetful";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const {
+    absl::StatusOr<LayerSpec> spec = SoftmaxCrossEntropy{}.Specify(context);
+    if (spec.ok()) spec->states.clear();
+    return spec;
+  }
+  friend bool operator==(const Forgetful&, const Forgetful&) = default;
+};
+
+TEST_CASE("a loss is what a network ends with, whatever layer it is") {
+  Graph net = NewGraph();
+  const std::string x = net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})});
+  net.Add("labels", Labels{.tensor = {{2}, DType::kInt32}}, {});
+  net.Add("inner", SoftmaxCrossEntropy{}, {x, "labels"});
+  CHECK(ErrorOf(net) == "layer 'inner': nothing reads its output, and it is no loss");
+
+  Graph forgetful = NewGraph();
+  forgetful.Loss(
+      forgetful.Add("fc", FullyConnected{.out_features = 10}, {forgetful.Input({1, 4, 4})}),
+      Forgetful{});
+  CHECK(ErrorOf(forgetful) ==
+        "layer 'loss': a loss keeps the mean loss and the number of right predictions in its state "
+        "0, fp32 of shape 2");
+}
+
+TEST_CASE("images and labels are what Input and Loss add, no layer besides them") {
+  Graph net = NewGraph();
+  net.Input({1, 4, 4});
+  net.Add("more", Images{.tensor = {{2, 1, 4, 4}}}, {});
+  net.Loss(
+      net.Add("fc", FullyConnected{.out_features = 10}, {net.Add("sum", Add{}, {"input", "more"})}),
+      SoftmaxCrossEntropy{});
+  CHECK(ErrorOf(net) ==
+        "layer 'more': has no forward step, and is neither the images nor the labels");
+}
+
+TEST_CASE("a graph stated again from its layers is the same network") {
+  Graph net = NewGraph();
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})}),
+           SoftmaxCrossEntropy{});
+  Graph again = NewGraph();
+  for (const GraphLayer& layer : net.layers()) again.Add(layer);
+  const ResolvedGraph resolved = Resolve(again, Mode::kTraining).value();
+  std::string roles;
+  for (const ResolvedLayer& layer : resolved.layers)
+    roles += layer.name + ":" + std::to_string(static_cast<int>(layer.role)) + " ";
+  CHECK(roles == "input:1 fc:0 labels:2 loss:3 ");
+  CHECK(OutputRole(resolved.layers[0]) == Role::kInput);
+  CHECK(OutputRole(resolved.layers[1]) == Role::kActivation);
+  CHECK(OutputRole(resolved.layers[2]) == Role::kLabel);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/memory/create_session.h"
 
@@ -35,7 +36,7 @@ Graph SmallNet(Layout layout) {
   x = net.Add("crop", Crop{.size = kImage, .offset = 1}, {x});
   x = net.Add("cat", Concat{}, {fine, x});
   x = net.Add("score", Convolution{.out_channels = kClasses}, {x});
-  net.PixelLoss(x, kImage, kImage);
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, kImage, kImage);
   return net;
 }
 

@@ -9,6 +9,7 @@
 
 #include "neap/layers/activation.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 namespace {
@@ -27,7 +28,7 @@ Graph Mlp() {
   Graph net({.name = "mlp", .batch = 2});
   std::string x = net.Input({1, 2, 2});
   x = net.Add("fc", FullyConnected{.out_features = 3, .bias = false}, {x});
-  net.Loss(net.Add("relu", Relu{}, {x}));
+  net.Loss(net.Add("relu", Relu{}, {x}), SoftmaxCrossEntropy{});
   return net;
 }
 

@@ -13,6 +13,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
 
 namespace neap {
@@ -49,7 +50,7 @@ TEST_CASE("equal layers have equal signatures, unless they draw random numbers")
     x = net.Add(std::string("relu") + i, Relu{}, {x});
     x = net.Add(std::string("drop") + i, Dropout{}, {x});
   }
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}), SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   const auto forward = [&](const std::string& layer) {
     const auto step = std::find_if(program.steps.begin(), program.steps.end(), [&](const Step& s) {
@@ -69,7 +70,7 @@ TEST_CASE("the steps of a small convolutional network, with exactly what each to
   x = net.Add("relu", Relu{}, {x});
   x = net.Add("pool", MaxPool{}, {x});
   x = net.Add("fc", FullyConnected{.out_features = 10, .bias = false}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   CHECK(Text(BuildProgram(net, {}).value()) == R"(
 conv forward: reads input conv.weight conv.bias writes conv
 relu forward: reads conv writes relu [relu over conv]
@@ -96,7 +97,8 @@ TEST_CASE(
   std::string y = net.Add("conv", Convolution{.out_channels = 4, .bias = false}, {x});
   y = net.Add("bn", BatchNorm{}, {y});
   x = net.Add("add", Add{}, {y, x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 10, .bias = false}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10, .bias = false}, {x}),
+           SoftmaxCrossEntropy{});
   CHECK(Text(BuildProgram(net, {.sgd = {.momentum = 0}}).value()) == R"(
 stem forward: reads input stem.weight writes stem
 conv forward: reads stem conv.weight writes conv
@@ -125,7 +127,8 @@ TEST_CASE("a tensor with three readers gets one gradient, written once and accum
   const std::string a = net.Add("a", Relu{}, {x});
   const std::string b = net.Add("b", Sigmoid{}, {x});
   const std::string c = net.Add("c", Convolution{.out_channels = 2, .bias = false}, {x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Add("cat", Concat{}, {a, b, c})}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Add("cat", Concat{}, {a, b, c})}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   int writes = 0;
   int accumulates = 0;
@@ -150,7 +153,8 @@ TEST_CASE("x + x has the gradient dy + dy") {
   const std::string x =
       net.Add("stem", Convolution{.out_channels = 2, .bias = false}, {net.Input({1, 4, 4})});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 3, .bias = false},
-                   {net.Add("sum", Add{}, {x, x})}));
+                   {net.Add("sum", Add{}, {x, x})}),
+           SoftmaxCrossEntropy{});
   const std::string text = Text(BuildProgram(net, {}).value());
   CHECK(text.find("sum backward_data: reads sum.grad sum.grad(addend) writes stem.grad\n") !=
         std::string::npos);
@@ -212,7 +216,7 @@ TEST_CASE("every parameter is updated once, from a gradient that was written") {
 TEST_CASE("a rerun of batch norm reads what it saved and leaves the running statistics alone") {
   Graph net({.name = "bn", .batch = 2});
   const std::string x = net.Add("bn", BatchNorm{}, {net.Input({2, 4, 4})});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {x}), SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   const StepSignature rerun = program.Signature(program.steps[0], /*rerun=*/true);
   CHECK(!rerun.Has({Slot::kState, 0}));

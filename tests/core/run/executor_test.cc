@@ -17,6 +17,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
 #include "tests/core/verifier/plan_interpreter.h"
 #include "tests/core/verifier/plan_rewrite.h"
@@ -42,7 +43,7 @@ Program SmallProgram() {
   x = net.Add("pool", MaxPool{}, {x});
   x = net.Add("drop", Dropout{.probability = 0.25F}, {x});
   x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   absl::StatusOr<Program> program = BuildProgram(net, {.mode = Mode::kTraining});
   REQUIRE_MESSAGE(program.ok(), program.status().ToString());
   return *std::move(program);

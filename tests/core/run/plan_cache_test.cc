@@ -9,6 +9,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/memory/planner.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 Program Net(const Convolution& convolution, Mode mode = Mode::kTraining) {
   Graph net({.name = "net", .batch = 2});
   std::string x = net.Add("conv", convolution, {net.Input({3, 8, 8})});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   absl::StatusOr<Program> program = BuildProgram(net, {.mode = mode});
   REQUIRE_MESSAGE(program.ok(), program.status().ToString());
   return *std::move(program);

@@ -8,6 +8,7 @@
 #include "neap/core/run/session.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/memory/create_session.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "tests/faulty_device.h"
 #include "tests/guarded_device.h"
 #include "tests/scratch_directory.h"
@@ -95,7 +96,7 @@ TEST_CASE("parameters that live on the host keep their values there while they a
       x = net.Add("fc2", FullyConnected{.out_features = 1024}, {x});
       x = net.Add("fc3", FullyConnected{.out_features = 16}, {x});
     }
-    net.Loss(net.Add("fc4", FullyConnected{.out_features = 4}, {x}));
+    net.Loss(net.Add("fc4", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
     return net;
   };
   const auto device = OpenCpu();
@@ -179,7 +180,8 @@ TEST_CASE("a graph that is no part of the network is refused, naming what it lac
   const auto refusal = [&](const char* layer, int64_t out_features, int64_t batch) {
     Graph other({.name = "other", .batch = batch});
     other.Loss(
-        other.Add(layer, FullyConnected{.out_features = out_features}, {other.Input({3, 8, 8})}));
+        other.Add(layer, FullyConnected{.out_features = out_features}, {other.Input({3, 8, 8})}),
+        SoftmaxCrossEntropy{});
     const absl::Status status = session.SetTrainingGraph(other);
     CHECK(status.code() == absl::StatusCode::kInvalidArgument);
     return std::string(status.message());

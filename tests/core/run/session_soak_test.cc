@@ -11,6 +11,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/memory/create_session.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "tests/faulty_device.h"
 #include "tests/small_training.h"
 
@@ -36,7 +37,7 @@ Graph Chain() {
   x = net.Add("relu1", Relu{}, {x});
   x = net.Add("conv2", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
   x = net.Add("relu2", Relu{}, {x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   return net;
 }
 

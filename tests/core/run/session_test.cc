@@ -9,6 +9,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/memory/create_session.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "tests/guarded_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -57,7 +58,7 @@ TEST_CASE("engines that cannot be built are planned around, and equal steps shar
     x = net.Add(std::string("conv") + i,
                 Convolution{.out_channels = 3, .kernel = 3, .padding = 1, .bias = false}, {x});
   }
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   const auto cpu = OpenCpu();
   GuardedDevice device(*cpu);
   FaultyBackend backend(cpu->backend());
@@ -208,7 +209,8 @@ TEST_CASE("a checkpoint of another network is refused and the session left as it
   const ScratchDirectory directory;
   const std::string path = directory.File("other.safetensors");
   Graph other({.name = "other", .batch = 8});
-  other.Loss(other.Add("fc", FullyConnected{.out_features = 5}, {other.Input({3, 8, 8})}));
+  other.Loss(other.Add("fc", FullyConnected{.out_features = 5}, {other.Input({3, 8, 8})}),
+             SoftmaxCrossEntropy{});
   absl::StatusOr<Session> other_session = CreateSession(other, *device, {});
   REQUIRE(other_session.ok());
   REQUIRE(other_session->Save(path).ok());

@@ -37,6 +37,7 @@ TensorSpec Fp32(Shape shape, Layout layout = Layout::kNchw) {
 StepSignature BackwardParams(int64_t batch) {
   return {.layer = Convolution{.out_channels = 8, .kernel = {3, 5}, .padding = {1, 2}},
           .phase = Phase::kBackwardParams,
+          .divisible = true,
           .operands = {{Dy(), Fp32({batch, 8, 6, 7}), Access::kRead},
                        {X(), Fp32({batch, 4, 6, 7}), Access::kRead},
                        {ParamGrad(0), Fp32({8, 4, 3, 5}), Access::kWrite},
@@ -89,6 +90,7 @@ TEST_CASE("each part of a signature that decides the kernel is in the text") {
       [](StepSignature& s) { s.phase = Phase::kBackwardData; },
       [](StepSignature& s) {
         s.layer = Relu{};
+        s.divisible = false;
         s.mode = Mode::kInference;
       },
       [](StepSignature& s) { s.rerun = true; },
@@ -120,6 +122,16 @@ TEST_CASE("a convolution is the same in training and in inference") {
   StepSignature inference = forward;
   inference.mode = Mode::kInference;
   CHECK(SignatureText(inference) == SignatureText(forward));
+}
+
+TEST_CASE("adding gradients has the text of a sum of two inputs, under which it was measured") {
+  CHECK(SignatureText(AdditionSignature(Fp32({8, 3, 2, 2}))) ==
+        "add forward training input[0]=Nx3x2x2:fp32:nchw input[1]=Nx3x2x2:fp32:nchw "
+        "output[0]:=Nx3x2x2:fp32:nchw");
+  const TensorSpec x = Fp32({8, 3, 2, 2}, Layout::kNhwc);
+  CHECK(SignatureText(AdditionSignature(x)) ==
+        SignatureText(SignatureOf(Add{}, Phase::kForward, {x, x}).value()));
+  CHECK(BatchOf(AdditionSignature(x)) == 8);
 }
 
 StepSignature Update(const Layer& layer, bool momentum) {

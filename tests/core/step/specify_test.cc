@@ -29,7 +29,12 @@ std::string Text(const std::vector<Operand>& operands) {
   });
 }
 
-// "reads -> writes (+ accumulates) [rerun reads] in place", one line per step.
+std::string SlotName(Slot slot) {
+  const std::string operand = ToString({slot});  // "state[0]"
+  return operand.substr(0, operand.find('['));
+}
+
+// "reads -> writes (+ accumulates) [rerun reads] in place [adds to slots]", one line per step.
 std::string StepsText(const LayerSpec& spec) {
   std::string text;
   for (const StepSpec& step : spec.steps) {
@@ -40,7 +45,8 @@ std::string StepsText(const LayerSpec& spec) {
     for (const auto& [written, read] : step.in_place) {
       absl::StrAppend(&text, " ", ToString(written), " over ", ToString(read));
     }
-    absl::StrAppend(&text, step.accumulates_natively ? " native\n" : "\n");
+    for (Slot slot : step.accumulates_natively) absl::StrAppend(&text, " adds to ", SlotName(slot));
+    text += "\n";
   }
   return text;
 }
@@ -98,7 +104,7 @@ TEST_CASE("batch norm reruns from its saved statistics and needs no y") {
   const LayerSpec spec = Specified(BatchNorm{}, {Image({2, 3, 4, 4})});
   CHECK(StepsText(spec) ==
         "forward: input[0] param[0] param[1] -> output[0] saved[0] saved[1] + state[0] state[1]"
-        " rerun input[0] param[0] param[1] saved[0] saved[1]\n"
+        " rerun input[0] param[0] param[1] saved[0] saved[1] adds to state\n"
         "backward_data: input[0] output_grad[0] param[0] saved[0] saved[1] ->"
         " input_grad[0] param_grad[0] param_grad[1] input_grad[0] over output_grad[0]\n");
   CHECK(spec.params[0].init.scale == 1);
@@ -136,19 +142,38 @@ TEST_CASE("the other layers declare what their headers say") {
   CHECK(add.passes_gradient);
   CHECK(StepsText(add) ==
         "forward: input[0] input[1] -> output[0] output[0] over input[0]\n"
-        "backward_data: output_grad[0] -> input_grad[0] input_grad[1] native\n");
+        "backward_data: output_grad[0] -> input_grad[0] input_grad[1] adds to input_grad\n");
   const LayerSpec concat = Specified(Concat{}, {x, Image({2, 5, 4, 4})});
   CHECK(concat.output.shape == Shape{2, 8, 4, 4});
   CHECK_FALSE(concat.passes_gradient);
   CHECK(StepsText(concat) ==
         "forward: input[0] input[1] -> output[0]\n"
-        "backward_data: output_grad[0] -> input_grad[0] input_grad[1] native\n");
+        "backward_data: output_grad[0] -> input_grad[0] input_grad[1] adds to input_grad\n");
   const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
   const LayerSpec loss = Specified(SoftmaxCrossEntropy{}, {Image({2, 10, 1, 1}), labels});
   CHECK_FALSE(loss.states[0].in_checkpoint);
   CHECK(StepsText(loss) ==
         "forward: input[0] input[1] -> output[0] state[0] output[0] over input[0]\n"
         "backward_data: output[0] input[1] -> input_grad[0] input_grad[0] over output[0]\n");
+}
+
+TEST_CASE("layers declare what the papers' policies and accounting decide by") {
+  const std::vector<TensorSpec> x = {Image({2, 4, 6, 6})};
+  const LayerTraits convolution = {
+      .checkpoint = true, .hides_transfers = true, .divisible = true, .paper_reads_output = false};
+  CHECK(Specified(Convolution{.out_channels = 4}, x).traits == convolution);
+  CHECK(Specified(TransposedConvolution{.out_channels = 4}, x).traits == convolution);
+  CHECK(Specified(FullyConnected{.out_features = 4}, x).traits ==
+        LayerTraits{.checkpoint = true, .paper_reads_output = false});
+  CHECK(Specified(Add{}, {x[0], x[0]}).traits == LayerTraits{.checkpoint = true});
+  for (const Layer& layer : {Layer(Relu{}), Layer(LocalResponseNorm{})})
+    CHECK(Specified(layer, x).traits == LayerTraits{.paper_in_place = true});
+  for (const Layer& layer :
+       {Layer(Sigmoid{}), Layer(Tanh{}), Layer(BatchNorm{}), Layer(Dropout{}), Layer(MaxPool{}),
+        Layer(AveragePool{}), Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{})}) {
+    CAPTURE(layer.type());
+    CHECK(Specified(layer, x).traits == LayerTraits{});
+  }
 }
 
 TEST_CASE("a pooling index takes one byte up to 256 window elements") {
@@ -280,6 +305,8 @@ TEST_CASE("phases and operands have names") {
        {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams, Phase::kUpdate}) {
     CHECK(ParsePhase(Name(phase)).value() == phase);
   }
+  CHECK(Name(Phase::kAddGradients) == "add_gradients");
+  CHECK(absl::IsInvalidArgument(ParsePhase("add_gradients").status()));  // no program has it
   CHECK(absl::IsInvalidArgument(ParsePhase("sideways").status()));
   CHECK(ToString({Slot::kInputGrad, 1}) == "input_grad[1]");
   CHECK(ToString({Slot::kIteration}) == "iteration[0]");

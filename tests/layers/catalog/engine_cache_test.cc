@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "absl/hash/hash.h"
-#include "neap/core/step/divisible_step.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"

@@ -18,6 +18,7 @@
 #include "neap/layers/profile/profile_steps.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/create_session.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "tests/layers/profile/scripted_device.h"
 #include "tests/scratch_directory.h"
 
@@ -29,7 +30,7 @@ Graph SmallNet() {
   std::string x = net.Input({4, 8, 8});
   x = net.Add("conv", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
   x = net.Add("relu", Relu{}, {x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   return net;
 }
 
@@ -314,7 +315,8 @@ TEST_CASE("a session plans with the times that were measured, and says so") {
 TEST_CASE("a device too small for the largest step says so") {
   Bench bench;
   Graph net({.name = "large", .batch = 1 << 20});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 2}, {net.Input({512, 64, 64})}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 2}, {net.Input({512, 64, 64})}),
+           SoftmaxCrossEntropy{});
   const Program large = BuildProgram(net, {}).value();
   ProfileDatabase database = bench.Database();
   CHECK(Profiler::Create(KernelsOf(large), {}, *bench.device, database).status().code() ==

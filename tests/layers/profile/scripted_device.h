@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "neap/core/step/divisible_step.h"
 #include "tests/forwarding_device.h"
 
 namespace neap {

@@ -18,6 +18,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
 #include "neap/recompute/recompute.h"
 #include "tests/layers/made_up_timings.h"
@@ -32,7 +33,8 @@ using testing::MadeUpTimings;
 Program OneConvolution(int64_t out_channels = 3) {
   Graph net({.name = "one", .batch = 2});
   net.Loss(net.Add("conv", Convolution{.out_channels = out_channels, .kernel = 4},
-                   {net.Input({1, 4, 4})}));
+                   {net.Input({1, 4, 4})}),
+           SoftmaxCrossEntropy{});
   return BuildProgram(net, {}).value();
 }
 const Run kConvolution = {.step = StepId(0)};
@@ -196,7 +198,8 @@ TEST_CASE("a gradient that is added to a sum takes time, and is measured if the 
       net.Add("stem", FullyConnected{.out_features = 3}, {net.Input({1, 4, 4})});
   const Convolution branch = {.out_channels = 3, .kernel = 1};
   net.Loss(
-      net.Add("join", Add{}, {net.Add("left", branch, {stem}), net.Add("right", branch, {stem})}));
+      net.Add("join", Add{}, {net.Add("left", branch, {stem}), net.Add("right", branch, {stem})}),
+      SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   const auto sums = [](const Step& step) {
     return step.phase == Phase::kBackwardData && !step.accumulates.empty();
@@ -247,7 +250,8 @@ using Parts = std::vector<EngineUse>;
 
 TEST_CASE("of what has no batch, an update, a plan names the engine for the whole of the net's") {
   Graph net({.name = "one", .batch = 16});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Input({1, 2, 2})}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {net.Input({1, 2, 2})}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   UpdateCatalog catalog;
   const auto update = [&](const PlannerOptions& options) {

@@ -10,8 +10,8 @@
 
 #include "neap/core/plan/plan.h"
 #include "neap/memory/policies/policies.h"
+#include "neap/memory/policies/superneurons.h"
 #include "neap/recompute/recompute.h"
-#include "neap/recompute/segments.h"
 #include "tests/memory/transfer/stays.h"
 #include "tests/random_graph.h"
 

@@ -8,6 +8,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::testing {
 namespace {
@@ -55,7 +56,7 @@ Program ConvolutionChain(int convolutions, Accounting accounting) {
                 {x});
     x = net.Add(absl::StrCat("relu", i), Relu{}, {x});
   }
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   return BuildProgram(net, {.accounting = accounting}).value();
 }
 

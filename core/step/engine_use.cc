@@ -1,4 +1,4 @@
-#include "neap/layers/conv/configuration.h"
+#include "neap/core/step/engine_use.h"
 
 #include "absl/strings/str_cat.h"
 

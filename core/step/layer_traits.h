@@ -1,0 +1,35 @@
+// What planners may know about a layer besides what its steps touch.
+//
+// The papers speak of CONV, FC and ACT layers. A planner that asked a layer for its type would miss
+// a fused convolution or one of your own without a word, so it never does: a layer declares what
+// follows from being one, each trait with the decision that depends on it.
+//
+//   LayerSpec spec = {.output = y, .params = {weight}};
+//   spec.traits = {.checkpoint = true, .hides_transfers = true, .divisible = true};
+//   program.layers[step.layer.index()].traits.checkpoint;  // how a planner asks
+//
+// The defaults describe a cheap layer: its results are rebuilt, and it runs on the whole batch.
+#pragma once
+
+namespace neap {
+
+struct LayerTraits {
+  // Recomputation keeps the forward result and rebuilds others from it, because running the layer
+  // again is expensive (CONV and FC, SuperNeurons 3.4) or would first need a long chain of other
+  // results (a sum, recompute/segments.h).
+  bool checkpoint = false;
+  // The kernels run long enough to hide a transfer behind them; the papers say CONV. SuperNeurons
+  // (3.3.1) offloads the results of such layers and fetches them one such layer ahead; vDNN-conv
+  // offloads their inputs.
+  bool hides_transfers = false;
+  // Images do not depend on each other, and backward_params sums over them, so a step can be run in
+  // parts of the mini-batch (u-cuDNN, section III; core/step/divided_kernel.h).
+  bool divisible = false;
+  // Accounting::kPaper (SuperNeurons 4.1.1, core/program/paper_program.h): whether backward reads y
+  // besides x and dy, and whether dx takes the bytes of dy.
+  bool paper_reads_output = true;
+  bool paper_in_place = false;
+  friend bool operator==(const LayerTraits&, const LayerTraits&) = default;
+};
+
+}  // namespace neap
