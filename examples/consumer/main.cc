@@ -18,7 +18,7 @@ neap::Graph Mlp() {
   x = net.Add("fc1", neap::FullyConnected{.out_features = 100}, {x});
   x = net.Add("relu1", neap::Relu{}, {x});
   x = net.Add("fc2", neap::FullyConnected{.out_features = 10}, {x});
-  net.Loss(x, SoftmaxCrossEntropy{});
+  net.Loss(x, neap::SoftmaxCrossEntropy{});
   return net;
 }
 

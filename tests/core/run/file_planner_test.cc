@@ -11,6 +11,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -138,7 +139,8 @@ TEST_CASE("a plan for something else is refused with the first difference") {
   CHECK(written.PlanWith(**silent, program).ok());
 
   Graph larger({.name = "small", .batch = 16});
-  larger.Loss(larger.Add("fc", FullyConnected{.out_features = 4}, {larger.Input({3, 8, 8})}));
+  larger.Loss(larger.Add("fc", FullyConnected{.out_features = 4}, {larger.Input({3, 8, 8})}),
+              SoftmaxCrossEntropy{});
   const auto planner = written.Read();
   CHECK(Message(written.PlanWith(**planner, written.Lowered(larger)).status(),
                 absl::StatusCode::kInvalidArgument) == begin + "batch 8, not for 16");
