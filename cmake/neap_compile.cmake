@@ -7,7 +7,7 @@ set(CMAKE_BUILD_RPATH "$ORIGIN")  # executables find what lies beside them (NEAP
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 find_program(CCACHE ccache)
-if(CCACHE)
+if(CCACHE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
@@ -23,6 +23,8 @@ function(neap_compile target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
     $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>
+    # What GCC does not warn of: signs in Clang's -Wconversion, and GCC's own pragmas.
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-sign-conversion> $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unknown-pragmas>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${NEAP_WERROR}>>:-Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
 endfunction()

@@ -72,7 +72,8 @@ TEST_CASE("names lead to the parameter counts of their networks") {
                                                     {"densenet-bc-cifar", 769'162},
                                                     {"fcn8s", 134'489'759},
                                                     {"unet", 31'030'658}};
-  for (const auto& [name, count] : counts) {
+  for (const auto& [network, count] : counts) {
+    const std::string name = network;
     CAPTURE(name);
     CHECK(ParameterCount(BuildResolved(name).graph()) == count);
   }

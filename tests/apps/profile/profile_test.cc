@@ -78,7 +78,8 @@ TEST_CASE("a profile that is killed loses at most the measurement at hand, two a
 
 TEST_CASE("plans of the program of evaluation are made of measured times, too") {
   const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
-  for (const auto& [net, depth] : {std::pair{"lenet", ""}, std::pair{"resnet-cifar", "20"}}) {
+  for (const auto& [name, depth] : {std::pair{"lenet", ""}, std::pair{"resnet-cifar", "20"}}) {
+    const std::string net = name;
     CAPTURE(net);
     const ScratchDirectory directory;
     const std::string path = directory.File("profile.db");

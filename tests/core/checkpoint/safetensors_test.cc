@@ -201,7 +201,8 @@ TEST_CASE("headers that are wrong in any way are DATA_LOSS naming file and byte"
       {std::string(8, '\xff'), "the header claims"},
       {"", "ends within the header's length"},
   };
-  for (const auto& [bytes, complaint] : cases) {
+  for (const auto& [bytes, expected] : cases) {
+    const std::string complaint = expected;
     CAPTURE(complaint);
     WriteText(path, bytes);
     const absl::Status status = SafetensorsReader::Open(path).status();

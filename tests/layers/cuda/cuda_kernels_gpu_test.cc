@@ -191,7 +191,8 @@ void CompareWithCpu(CudaDevice& gpu, const StepCase& c, DType dtype, Layout layo
       REQUIRE_MESSAGE(got.ok(), std::string(got.status().message()));
       REQUIRE(again.ok());
       CHECK(*got == *again);
-      for (const auto& [operand, vector] : *want) {
+      for (const auto& [name, vector] : *want) {
+        const Operand operand = name;
         const std::string difference = Difference(got->at(operand), vector, tolerance);
         CHECK_MESSAGE(difference.empty(), std::string(Name(step.phase)), " ", ToString(operand),
                       ": ", difference);

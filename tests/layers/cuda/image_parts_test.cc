@@ -22,13 +22,14 @@ TEST_CASE("a number of images without one is cut nearly evenly") {
 }
 
 TEST_CASE("whatever the number of images, the parts fill the GPU and fit strict's workspace") {
-  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{64, 64},
-                                {64, 256},
-                                {256, 128},
-                                {1024, 512},
-                                {2048, 512},
-                                {1024, 2048},
-                                {4096, 4096}}) {
+  for (const auto& [in_features, out_features] : {std::pair<int64_t, int64_t>{64, 64},
+                                                  {64, 256},
+                                                  {256, 128},
+                                                  {1024, 512},
+                                                  {2048, 512},
+                                                  {1024, 2048},
+                                                  {4096, 4096}}) {
+    const int64_t in = in_features, out = out_features;
     const int64_t tiles = ((in + kTile - 1) / kTile) * ((out + kTile - 1) / kTile);
     for (int64_t images = 1; images <= 3000; ++images) {
       const int64_t parts = ImageParts(images, in, out);
