@@ -13,17 +13,19 @@ SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 
 
 def read_floors(path):
-    """Returns {room: floor} and [(room, header patterns)]."""
-    floors, owners, floor = {}, [], 0
+    """Returns {room: floor}, [(room, header patterns)] and the rooms that no other may include."""
+    floors, owners, closed, floor = {}, [], set(), 0
     for line in path.read_text().splitlines():
         line = line.split("#")[0].strip()
         if line.startswith("only "):
             room, patterns = line[len("only "):].split(":")
             owners.append((room.strip(), patterns.split()))
+        elif line.startswith("closed "):
+            closed.update(line.split()[1:])
         elif line:
             floors.update(dict.fromkeys(line.split(), floor))
             floor += 1
-    return floors, owners
+    return floors, owners, closed
 
 
 def room_of(file, floors):
@@ -34,7 +36,7 @@ def room_of(file, floors):
     return None
 
 
-def faults_of(file, root, floors, owners):
+def faults_of(file, root, floors, owners, closed):
     here = room_of(file, floors)
     if here is None:
         yield f"{file}: in no room of scripts/floors.txt"
@@ -48,7 +50,9 @@ def faults_of(file, root, floors, owners):
             header = "core/neap.h"
         ours = pathlib.PurePosixPath(header)
         there = room_of(ours, floors) if ours.suffix in SUFFIXES else None
-        if there is not None and there != here and floors[there] >= floors[here]:
+        if there in closed and there != here:
+            yield f"{file}:{number}: {here} includes {header}, which no room may"
+        elif there is not None and there != here and floors[there] >= floors[here]:
             yield f"{file}:{number}: {here} includes {header}, which is not below it"
         for room, patterns in owners:
             if any(fnmatch.fnmatch(header, pattern) for pattern in patterns) and there is None:
@@ -59,14 +63,14 @@ def faults_of(file, root, floors, owners):
 def main():
     arguments = [argument for argument in sys.argv[1:] if argument != "--count"]
     root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).resolve().parent.parent)
-    floors, owners = read_floors(root / "scripts/floors.txt")
+    rules = floors, _, _ = read_floors(root / "scripts/floors.txt")
     files = 0
     faults = []
     for top in sorted({room.split("/")[0] for room in floors}):
         for path in sorted((root / top).rglob("*")):
             if path.suffix in SUFFIXES:
                 files += 1
-                faults += faults_of(path.relative_to(root), root, floors, owners)
+                faults += faults_of(path.relative_to(root), root, *rules)
     print("\n".join(faults), end="\n" if faults else "")
     if "--count" in sys.argv:
         print(f"{files} files, {len(faults)} includes that do not go down")
