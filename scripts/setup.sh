@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Installs what neap is built with, on Debian or Ubuntu. Quick when everything is there.
-#   scripts/setup.sh               packages by apt-get; CUDA from PyPI where there is a GPU and no toolkit
-#   scripts/setup.sh --pypi-cuda   CUDA from PyPI in any case, into build/deps/cuda; builds then use that one
-#   scripts/setup.sh --tests       also a browser, which the test of neap plan --report looks through
-#   scripts/setup.sh --lint        also clang-format and clang-tidy, as .ci/run uses them
+# Installs what neap is built with, on Debian or Ubuntu. Quick when everything is there. Packages come by apt-get; where there
+# is a GPU and no CUDA toolkit, that comes from PyPI. Options:
+#   --build-tests   also what tests and benchmarks are built with
+#   --tests         that, and a browser, which the test of neap plan --report looks through
+#   --lint          also clang-format, clang-tidy and Python, as .ci/run uses them
+#   --pypi-cuda     CUDA from PyPI in any case, into build/deps/cuda; builds then use that one
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 # ocl-icd-opencl-dev: the CMake files of libdnnl-dev ask for OpenCL but the package does not depend on it.
-packages=(g++ cmake ninja-build ccache libabsl-dev libboost-dev doctest-dev libdnnl-dev ocl-icd-opencl-dev
-          libglpk-dev nlohmann-json3-dev libsqlite3-dev libbenchmark-dev ca-certificates)
+packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev ocl-icd-opencl-dev
+          libglpk-dev nlohmann-json3-dev libsqlite3-dev ca-certificates)
+test_packages=(doctest-dev libbenchmark-dev python3)
+lint_packages=(clang-format-14 clang-tidy-14 python3)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0
 cuda_wheels=(nvidia-cuda-{nvcc,runtime,cccl,crt,nvrtc}"==13.0.*" "nvidia-nvvm==13.0.*" "nvidia-cublas==13.0.*"
              nvidia-cudnn-cu13==9.19.0.56)
@@ -17,17 +20,35 @@ cuda_wheels=(nvidia-cuda-{nvcc,runtime,cccl,crt,nvrtc}"==13.0.*" "nvidia-nvvm==1
 say() { echo "setup: $*" >&2; }
 fail() { say "$*"; exit 1; }
 
+# How to go on where nothing can be installed.
+without_packages='or without them: cmake --preset release -DNEAP_FETCH=ON downloads the libraries among them;
+setup: -DCMAKE_PREFIX_PATH=FOLDER takes those that are installed in FOLDER'
+
+# True if the package is installed, or its program is there by other means.
+is_there() {
+  [[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" != 'install ok installed' ]] || return 0
+  case "$1" in
+    ninja-build) command -v ninja ;;
+    python3-pip) python3 -m pip --version ;;
+    lib* | *-dev | ca-certificates) false ;;
+    *) command -v "$1" ;;
+  esac >/dev/null 2>&1
+}
+
 # Installs those of the named packages that are missing.
 install_packages() {
   local missing=() package sudo=()
-  command -v dpkg-query >/dev/null || fail "this is neither Debian nor Ubuntu; please install: $*"
+  command -v dpkg-query >/dev/null ||
+    fail "this is neither Debian nor Ubuntu; please install what they call: $*
+setup: $without_packages"
   for package in "$@"; do
-    [[ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" == 'install ok installed' ]] ||
-      missing+=("$package")
+    [[ " ${missing[*]} " == *" $package "* ]] || is_there "$package" || missing+=("$package")
   done
   if [ "${#missing[@]}" -eq 0 ]; then return; fi
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "neither root nor sudo; as root, run: apt-get install ${missing[*]}"
+    command -v sudo >/dev/null || fail "missing: ${missing[*]}
+setup: there is neither root nor sudo to install that; as root, run: apt-get install ${missing[*]}
+setup: $without_packages"
     sudo=(sudo)
   fi
   say "installing ${missing[*]}"
@@ -64,14 +85,15 @@ need_cudnn_frontend() {
   rm -rf "$deps/download"
 }
 
+has_browser() {
+  command -v chromium >/dev/null || command -v google-chrome >/dev/null
+}
+
 # Ubuntu's package is a snap, which the test cannot use: there it skips unless another browser is installed.
-need_browser() {
-  local browser
-  for browser in chromium google-chrome; do
-    if command -v "$browser" >/dev/null; then return; fi
-  done
+want_browser() {
+  if has_browser; then return; fi
   if grep -qx 'ID=debian' /etc/os-release; then
-    install_packages chromium
+    packages+=(chromium)
   else
     say "no chromium or google-chrome; the test that looks at the page of neap plan --report will be skipped"
   fi
@@ -96,18 +118,20 @@ need_pypi_cuda() {
 }
 
 pypi_cuda=no
-browser=no
-case "${1:-}" in
-  '') ;;
-  --pypi-cuda) pypi_cuda=yes ;;
-  --tests) browser=yes ;;
-  --lint) packages+=(clang-format-14 clang-tidy-14) ;;
-  *) fail "unknown option $1" ;;
-esac
+for option in "$@"; do
+  case "$option" in
+    --pypi-cuda) pypi_cuda=yes ;;
+    --build-tests) packages+=("${test_packages[@]}") ;;
+    --tests) packages+=("${test_packages[@]}"); want_browser ;;
+    --lint) packages+=("${lint_packages[@]}") ;;
+    *) fail "unknown option $option" ;;
+  esac
+done
 
 mkdir -p "$deps"
+if has_gpu && ! has_cuda_toolkit; then pypi_cuda=yes; fi
+if [ "$pypi_cuda" = yes ] && [ ! -x "$deps/cuda/bin/nvcc" ]; then packages+=(python3 python3-pip); fi
 install_packages "${packages[@]}"
 need_cmake
-if [ "$browser" = yes ]; then need_browser; fi
-if [ "$pypi_cuda" = yes ] || { has_gpu && ! has_cuda_toolkit; }; then need_pypi_cuda; fi
+if [ "$pypi_cuda" = yes ]; then need_pypi_cuda; fi
 if has_gpu || has_cuda_toolkit || [ -x "$deps/cuda/bin/nvcc" ]; then need_cudnn_frontend; fi
