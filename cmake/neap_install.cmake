@@ -1,15 +1,16 @@
 # cmake --install: the library, its headers, the command, and the files by which find_package(neap) finds them.
 include(CMakePackageConfigHelpers)
+include(installed_headers)
 
 install(TARGETS neap EXPORT neap_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET neap_command)
   install(TARGETS neap_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-foreach(module core layers memory recompute nets)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap
-          FILES_MATCHING PATTERN "*.h" PATTERN "cuda" EXCLUDE PATTERN "cpu" EXCLUDE)
+foreach(header ${NEAP_INSTALLED_HEADERS})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap/${folder})
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/core/neap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap)
+install(FILES ${PROJECT_SOURCE_DIR}/core/neap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap)  # <neap/neap.h>
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # A static library brings its own dependencies to the link of the program that uses it.

@@ -1,17 +1,18 @@
-# Installs the build tree BUILD into a fresh folder, then builds examples/consumer against it and runs it.
+# Installs the build tree BUILD into a fresh folder, then builds examples/consumer against it, with the commands that it
+# gives, and runs it.
 set(prefix ${BUILD}/consumer/prefix)
 set(work ${BUILD}/consumer/build)
 file(REMOVE_RECURSE ${BUILD}/consumer)
 
-set(flags "")
+set(flags -DCMAKE_CXX_COMPILER=${COMPILER})
 if(SANITIZE)
-  set(flags -DCMAKE_CXX_FLAGS=-fsanitize=${SANITIZE})
+  list(APPEND flags -DCMAKE_CXX_FLAGS=-fsanitize=${SANITIZE})
 endif()
+unset(ENV{CMAKE_GENERATOR})  # CMake's default, as for a user
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix}
                 OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${CMAKE_COMMAND} -G ${GENERATOR} -S ${CMAKE_CURRENT_LIST_DIR}/../examples/consumer -B ${work}
-                        -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=${CONFIG} -DCMAKE_CXX_COMPILER=${COMPILER}
-                        ${flags}
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/../examples/consumer -B ${work}
+                        -DCMAKE_PREFIX_PATH=${prefix} ${flags}
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${work} COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${work}/consumer COMMAND_ERROR_IS_FATAL ANY)

@@ -36,6 +36,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/memory/create_session.h"
+#include "neap/memory/placement/heap.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"

@@ -124,7 +124,7 @@ message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTU
 set(neap_described ${CMAKE_CURRENT_LIST_DIR}/../core/device/described/nvidia-h200.deviceprops.json)
 file(READ ${neap_described} NEAP_H200_DEVICE_PROPERTIES)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${neap_described})
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/neap_described_devices.h
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/neap_described_devices.h
      CONTENT "inline constexpr char kH200DeviceProperties[] = R\"json(@NEAP_H200_DEVICE_PROPERTIES@)json\";\n"
      @ONLY)
 
@@ -132,6 +132,6 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/neap_described_devices.h
 add_library(neap_cuda_libraries INTERFACE)
 target_include_directories(neap_cuda_libraries SYSTEM INTERFACE
   ${NEAP_CUDA_INCLUDE} ${NEAP_CUBLAS_INCLUDE} ${NEAP_CUDNN_INCLUDE} ${NEAP_CUDNN_FRONTEND_INCLUDE}
-  ${CMAKE_BINARY_DIR}/generated)
+  ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(neap_cuda_libraries INTERFACE
   ${NEAP_CUDART} ${NEAP_CUBLASLT} ${NEAP_CUDNN} ${NEAP_NVRTC} ${CMAKE_DL_LIBS} Threads::Threads rt)

@@ -2,13 +2,13 @@
 option(NEAP_FETCH "Download the dependencies that are not found" OFF)
 option(NEAP_STATIC_DEPS "Make executables that run on another machine: static Abseil, oneDNN beside them" OFF)
 
+# What was neither found nor may be downloaded: "absl (libabsl-dev)". All of it is named at once, below.
+set(neap_absent "")
+
 # neap_require(PACKAGE VERSION TARGET DEBIAN_PACKAGE URL [OPTION=VALUE]...): VERSION "" takes any.
 macro(neap_require package version target debian url)
   find_package(${package} ${version} CONFIG QUIET)
-  if(NOT ${package}_FOUND AND NOT NEAP_FETCH)
-    message(FATAL_ERROR "${package} ${version} not found: install the Debian package ${debian}, "
-                        "or configure with -DNEAP_FETCH=ON to download it")
-  elseif(NOT ${package}_FOUND)
+  if(NOT ${package}_FOUND AND NEAP_FETCH)
     message(STATUS "${package} ${version} not found: downloading ${url}")
     foreach(setting ${ARGN})
       string(REGEX MATCH "^([^=]+)=(.*)$" setting ${setting})
@@ -18,7 +18,10 @@ macro(neap_require package version target debian url)
     FetchContent_Declare(${package} URL ${url} DOWNLOAD_EXTRACT_TIMESTAMP ON)
     FetchContent_MakeAvailable(${package})
   endif()
-  if(NOT TARGET ${target})
+  if(NOT ${package}_FOUND AND NOT NEAP_FETCH)
+    string(STRIP "${package} ${version}" neap_wanted)
+    list(APPEND neap_absent "${neap_wanted} (${debian})")
+  elseif(NOT TARGET ${target})
     message(FATAL_ERROR "${package} does not define the target ${target}")
   endif()
 endmacro()
@@ -29,9 +32,18 @@ neap_require(absl "" absl::statusor libabsl-dev
              ABSL_PROPAGATE_CXX_STD=ON ABSL_ENABLE_INSTALL=ON)
 neap_require(nlohmann_json 3.9 nlohmann_json::nlohmann_json nlohmann-json3-dev
              https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz)
-if(BUILD_TESTING)
-  neap_require(doctest "" doctest::doctest doctest-dev
-               https://github.com/doctest/doctest/archive/refs/tags/v2.4.11.tar.gz DOCTEST_WITH_TESTS=OFF)
+
+# Without doctest there are no tests; everything else builds.
+set(NEAP_HAS_TESTS OFF)
+if(PROJECT_IS_TOP_LEVEL AND BUILD_TESTING)
+  find_package(doctest CONFIG QUIET)
+  if(doctest_FOUND OR NEAP_FETCH)
+    neap_require(doctest "" doctest::doctest doctest-dev
+                 https://github.com/doctest/doctest/archive/refs/tags/v2.4.11.tar.gz DOCTEST_WITH_TESTS=OFF)
+    set(NEAP_HAS_TESTS ON)
+  else()
+    message(STATUS "Tests: off, doctest not found (Debian package doctest-dev, or scripts/setup.sh --tests)")
+  endif()
 endif()
 
 # Fetched, Boost has a target for each library; its Boost::headers, if any, is empty.
@@ -40,11 +52,13 @@ if(NOT TARGET Boost::headers)
   set(BOOST_INCLUDE_LIBRARIES crc intrusive CACHE STRING "What is used of a downloaded Boost")
   neap_require(Boost 1.71 Boost::intrusive libboost-dev
                https://github.com/boostorg/boost/releases/download/boost-1.84.0/boost-1.84.0.tar.xz)
-  if(NOT TARGET Boost::headers)
-    add_library(boost_headers INTERFACE)
-    add_library(Boost::headers ALIAS boost_headers)
+  if(TARGET Boost::intrusive)
+    if(NOT TARGET Boost::headers)
+      add_library(boost_headers INTERFACE)
+      add_library(Boost::headers ALIAS boost_headers)
+    endif()
+    target_link_libraries(boost_headers INTERFACE Boost::crc Boost::intrusive)
   endif()
-  target_link_libraries(boost_headers INTERFACE Boost::crc Boost::intrusive)
 endif()
 
 # oneDNN 3 has another interface. Fetched, the target is plain `dnnl`.
@@ -56,17 +70,17 @@ else()
   neap_require(dnnl 2.6 dnnl "libdnnl-dev (with ocl-icd-opencl-dev)"
                https://github.com/oneapi-src/oneDNN/archive/refs/tags/v2.7.5.tar.gz
                DNNL_BUILD_TESTS=OFF DNNL_BUILD_EXAMPLES=OFF)
-  target_link_libraries(neap_dnnl INTERFACE dnnl)
-  target_include_directories(neap_dnnl INTERFACE ${dnnl_SOURCE_DIR}/include ${dnnl_BINARY_DIR}/include)
+  if(TARGET dnnl)
+    target_link_libraries(neap_dnnl INTERFACE dnnl)
+    target_include_directories(neap_dnnl INTERFACE ${dnnl_SOURCE_DIR}/include ${dnnl_BINARY_DIR}/include)
+  endif()
 endif()
 
 # SQLite's own release has no CMake files: fetched, its one source file is compiled here.
 find_package(SQLite3 3.37 QUIET)
-if(NOT SQLite3_FOUND)
-  if(NOT NEAP_FETCH)
-    message(FATAL_ERROR "SQLite 3.37 not found: install the Debian package libsqlite3-dev, "
-                        "or configure with -DNEAP_FETCH=ON to download it")
-  endif()
+if(NOT SQLite3_FOUND AND NOT NEAP_FETCH)
+  list(APPEND neap_absent "SQLite 3.37 (libsqlite3-dev)")
+elseif(NOT SQLite3_FOUND)
   enable_language(C)
   include(FetchContent)
   FetchContent_Declare(sqlite3 URL https://www.sqlite.org/2024/sqlite-amalgamation-3450100.zip
@@ -81,11 +95,9 @@ endif()
 # GLPK's own release is built by autotools: fetched, its sources are compiled here, as its configure would have it: state
 # of its own for each thread, and nothing of what it can do without (GMP, databases).
 find_package(GLPK 4.65 QUIET)
-if(NOT GLPK_FOUND)
-  if(NOT NEAP_FETCH)
-    message(FATAL_ERROR "GLPK 4.65 not found: install the Debian package libglpk-dev, "
-                        "or configure with -DNEAP_FETCH=ON to download it")
-  endif()
+if(NOT GLPK_FOUND AND NOT NEAP_FETCH)
+  list(APPEND neap_absent "GLPK 4.65 (libglpk-dev)")
+elseif(NOT GLPK_FOUND)
   message(STATUS "GLPK 4.65 not found: downloading GLPK 5.0")
   enable_language(C)
   include(FetchContent)
@@ -103,6 +115,12 @@ if(NOT GLPK_FOUND)
   target_compile_options(neap_glpk PRIVATE -w)
   target_link_libraries(neap_glpk PUBLIC m)
   add_library(GLPK::GLPK ALIAS neap_glpk)
+endif()
+
+if(neap_absent)
+  list(JOIN neap_absent ", " neap_absent)
+  message(FATAL_ERROR "Not found, with the Debian packages that have it: ${neap_absent}. Install them, name the folder "
+                      "where they are installed (-DCMAKE_PREFIX_PATH=FOLDER), or have them downloaded (-DNEAP_FETCH=ON)")
 endif()
 
 if(NEAP_STATIC_DEPS)

@@ -39,7 +39,7 @@ if(GLPK_FOUND)
   list(POP_FRONT neap_glpk_parts neap_glpk_archive)
   set_target_properties(GLPK::GLPK PROPERTIES IMPORTED_LOCATION ${neap_glpk_archive}
                                               INTERFACE_LINK_LIBRARIES "${neap_glpk_parts}")
-  file(COPY_FILE ${neap_glpk_folder}/libltdl.so.7 ${CMAKE_BINARY_DIR}/libltdl.so.7 ONLY_IF_DIFFERENT)
+  file(COPY_FILE ${neap_glpk_folder}/libltdl.so.7 ${PROJECT_BINARY_DIR}/libltdl.so.7 ONLY_IF_DIFFERENT)
 endif()
 
 # oneDNN comes only as a shared library: beside the command, where RUNPATH $ORIGIN finds it.
@@ -47,5 +47,5 @@ if(TARGET DNNL::dnnl)
   get_target_property(configuration DNNL::dnnl IMPORTED_CONFIGURATIONS)
   get_target_property(shared DNNL::dnnl IMPORTED_LOCATION_${configuration})
   get_target_property(soname DNNL::dnnl IMPORTED_SONAME_${configuration})
-  file(COPY_FILE ${shared} ${CMAKE_BINARY_DIR}/${soname} ONLY_IF_DIFFERENT)
+  file(COPY_FILE ${shared} ${PROJECT_BINARY_DIR}/${soname} ONLY_IF_DIFFERENT)
 endif()

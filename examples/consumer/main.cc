@@ -1,6 +1,5 @@
 // With the installed library: trains a small network for one step on the CPU, and plans it for a
 // GPU that is not here.
-#include <neap/memory/placement/heap.h>
 #include <neap/neap.h>
 
 #include <iostream>
