@@ -12,24 +12,36 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 
 #include "absl/strings/str_split.h"
+#include "neap/layers/cuda/described_catalog.h"
 
 namespace neap::testing {
 namespace {
 
-// NEAP_COMMAND, or the command of the build that these tests are part of.
-std::string CommandPath() {
-  if (const char* given = std::getenv("NEAP_COMMAND")) return given;
-  const std::filesystem::path tests = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  return (tests.parent_path() / "neap").string();
-}
-
 void Redirect(const std::string& path, int to) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || dup2(file, to) < 0) _exit(127);
+}
+
+// A pseudo-terminal: `near` is a terminal to the process that has it, and what is written there is
+// read from `far`.
+struct Terminal {
+  int far = -1;
+  int near = -1;
+};
+
+std::optional<Terminal> OpenTerminal() {
+  Terminal terminal = {.far = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
+  if (terminal.far < 0) return std::nullopt;
+  if (grantpt(terminal.far) == 0 && unlockpt(terminal.far) == 0)
+    terminal.near = open(ptsname(terminal.far), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal.near >= 0) return terminal;
+  close(terminal.far);
+  return std::nullopt;
 }
 
 // Until nobody has the near end any more.
@@ -46,6 +58,20 @@ void CopyTerminal(int far, const std::string& path) {
 
 }  // namespace
 
+bool HasTerminals() {
+  const std::optional<Terminal> terminal = OpenTerminal();
+  if (!terminal.has_value()) return false;
+  close(terminal->near);
+  close(terminal->far);
+  return true;
+}
+
+std::string CommandPath() {
+  if (const char* given = std::getenv("NEAP_COMMAND")) return given;
+  const std::filesystem::path tests = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  return (tests.parent_path() / "neap").string();
+}
+
 Process Process::Start(const std::vector<std::string>& args) {
   return StartCommand(CommandPath(), args);
 }
@@ -57,11 +83,9 @@ Process Process::StartCommand(const std::string& path, const std::vector<std::st
 }
 
 Process Process::StartOnTerminal(const std::vector<std::string>& args, uint16_t columns) {
-  const int far = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  REQUIRE(far >= 0);
-  REQUIRE((grantpt(far) == 0 && unlockpt(far) == 0));
-  const int near = open(ptsname(far), O_RDWR | O_NOCTTY | O_CLOEXEC);
-  REQUIRE(near >= 0);
+  const std::optional<Terminal> terminal = OpenTerminal();
+  REQUIRE(terminal.has_value());
+  const auto [far, near] = *terminal;
   termios raw = {};
   cfmakeraw(&raw);
   REQUIRE(tcsetattr(near, TCSANOW, &raw) == 0);
@@ -165,6 +189,11 @@ void CheckRefused(const std::vector<std::string>& args, int exit_code,
     INFO("expected: ", word);
     CHECK(outcome.err.find(word) != std::string::npos);
   }
+}
+
+bool KnowsEnginesOfH200() {
+  const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
+  return catalog.ok() && !(*catalog)->Versions().empty();
 }
 
 std::vector<std::vector<std::string>> ReadCsv(const std::string& path) {

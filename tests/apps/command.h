@@ -34,13 +34,19 @@ struct Outcome {
   std::string err;
 };
 
+// Whether the machine has pseudo-terminals; a container may have none.
+bool HasTerminals();
+
+// NEAP_COMMAND, or the command of the build that these tests are part of.
+std::string CommandPath();
+
 class Process {
  public:
   static Process Start(const std::vector<std::string>& args);
   // Another command, by its path.
   static Process StartCommand(const std::string& path, const std::vector<std::string>& args);
   // `neap` with a terminal for stderr, whose lines end as they were written. Of 0 columns, nobody
-  // knows how wide it is.
+  // knows how wide it is. Fails where HasTerminals() is false.
   static Process StartOnTerminal(const std::vector<std::string>& args, uint16_t columns = 0);
   // `neap` as it is started by who ignores the signal.
   static Process StartIgnoring(int signal, const std::vector<std::string>& args);
@@ -79,6 +85,9 @@ void CheckRefused(const std::vector<std::string>& args, int exit_code,
 
 // The fields of every line of a CSV file in which none has a comma.
 std::vector<std::vector<std::string>> ReadCsv(const std::string& path);
+
+// Whether this build has cuDNN, which alone knows the engines of a GPU that is not here.
+bool KnowsEnginesOfH200();
 
 // A command line with more flags.
 inline std::vector<std::string> Joined(std::vector<std::string> first,

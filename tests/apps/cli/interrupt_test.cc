@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/apps/command.h"
+#include "tests/skip.h"
 
 namespace neap::testing {
 namespace {
@@ -135,6 +136,7 @@ TEST_CASE("a signal that is ignored stays so, and the other one is heard") {
 }
 
 TEST_CASE("a profile that is stopped between engines says how far it came, and goes on there") {
+  if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
   const std::vector<std::string> command = ProfileLenet(database);
@@ -165,6 +167,7 @@ TEST_CASE("a profile that is stopped between engines says how far it came, and g
 }
 
 TEST_CASE("bench conv that is stopped while it measures says so, and writes no table") {
+  if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const ScratchDirectory directory;
   const std::string csv = directory.File("conv.csv");
   const std::vector<std::string> command = {"bench",       "conv",
@@ -189,6 +192,7 @@ TEST_CASE("bench conv that is stopped while it measures says so, and writes no t
 }
 
 TEST_CASE("bench conv that is stopped while it executes has the kernels that were done") {
+  if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const ScratchDirectory directory;
   const std::string csv = directory.File("conv.csv");
   const std::vector<std::string> command = {

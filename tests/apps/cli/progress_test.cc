@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "neap/layers/profile/sqlite.h"
 #include "tests/apps/command.h"
+#include "tests/skip.h"
 
 namespace neap::testing {
 namespace {
@@ -58,6 +59,7 @@ TEST_CASE("progress is one line on a terminal, and in a log its first and its la
   const std::string total = last.substr(steps + 1, last.find(' ', steps) - steps - 1);
   CHECK(last.starts_with("profile lenet: " + total + "/" + total + " steps, "));
 
+  if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const Outcome shown = Process::StartOnTerminal(command("terminal.db")).Wait();
   REQUIRE(shown.exit_code == 0);
   CHECK(shown.err.starts_with("\rprofile lenet [................................] 0/" + total));
@@ -70,6 +72,7 @@ TEST_CASE("progress is one line on a terminal, and in a log its first and its la
 }
 
 TEST_CASE("progress never fills the terminal's line, from which it could not go back") {
+  if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   constexpr uint16_t kColumns = 48;
   const std::vector<std::string> command = {"bench",     "workspace", "lenet",      "--plan-only",
                                             "--device",  "cpu",       "--budgets",  "256MiB",
@@ -82,6 +85,7 @@ TEST_CASE("progress never fills the terminal's line, from which it could not go 
 }
 
 TEST_CASE("what goes wrong while progress is shown is said in a line of its own") {
+  if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
   const std::vector<std::string> net = {"lenet", "--device", "cpu", "--database", database};
