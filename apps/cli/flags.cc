@@ -1,14 +1,13 @@
 #include "apps/cli/flags.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/edit_distance.h"
 #include "neap/core/base/status_macros.h"
@@ -18,7 +17,11 @@ namespace neap::apps {
 namespace {
 
 absl::Status ReadInteger(int64_t least, int64_t most, const std::string& text, int64_t& value) {
-  if (absl::SimpleAtoi(text, &value) && value >= least && value <= most) return absl::OkStatus();
+  const std::optional<int64_t> number = ReadWhole(text);
+  if (number.has_value() && *number >= least && *number <= most) {
+    value = *number;
+    return absl::OkStatus();
+  }
   if (most == std::numeric_limits<int64_t>::max()) {
     return BadUsage(absl::StrCat("'", text, "' is no whole number of at least ", least));
   }
@@ -142,12 +145,12 @@ FlagValue Integer(int64_t least, int64_t most, int64_t* value) {
 
 FlagValue Real(double least, double most, float* value) {
   const auto read = [=](const std::string& text) {
-    double number = 0;
-    if (!absl::SimpleAtod(text, &number) || !(number >= least && number <= most)) {
+    const std::optional<double> number = ReadDecimal(text);
+    if (!number.has_value() || *number < least || *number > most) {
       return BadUsage(
           absl::StrFormat("'%s' is no number from %g to %g", Shortened(text), least, most));
     }
-    *value = static_cast<float>(number);
+    *value = static_cast<float>(*number);
     return absl::OkStatus();
   };
   return {.read = read, .default_text = absl::StrFormat("%g", *value)};

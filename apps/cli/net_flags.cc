@@ -3,10 +3,10 @@
 #include <array>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
 
@@ -20,8 +20,11 @@ FlagValue Blocks(std::optional<std::array<int64_t, 4>>* value) {
     const std::vector<std::string> parts = absl::StrSplit(text, ',');
     std::array<int64_t, 4> blocks = {};
     bool right = parts.size() == blocks.size();
-    for (size_t i = 0; right && i < blocks.size(); ++i)
-      right = absl::SimpleAtoi(parts[i], &blocks[i]);
+    for (size_t i = 0; right && i < blocks.size(); ++i) {
+      const std::optional<int64_t> number = ReadWhole(parts[i]);
+      right = number.has_value();
+      blocks[i] = number.value_or(0);
+    }
     if (!right) return BadUsage("four numbers are needed, as in 3,4,6,3");
     *value = blocks;
     return absl::OkStatus();
@@ -31,8 +34,9 @@ FlagValue Blocks(std::optional<std::array<int64_t, 4>>* value) {
 
 FlagValue Probability(std::optional<float>* value) {
   const auto read = [value](const std::string& text) {
-    float probability = 0;
-    if (!absl::SimpleAtof(text, &probability) || !(probability >= 0 && probability < 1)) {
+    const std::optional<double> number = ReadDecimal(text);
+    const auto probability = static_cast<float>(number.value_or(-1));
+    if (!(probability >= 0 && probability < 1)) {
       return BadUsage("a number from 0 up to but not 1 is needed");
     }
     *value = probability;

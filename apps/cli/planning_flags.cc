@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
@@ -17,9 +17,8 @@ namespace {
 constexpr int64_t kHostPercent = 75;
 
 absl::Status ReadPercent(const std::string& text, Budget& budget) {
-  double percent = 0;
-  if (!absl::SimpleAtod(text.substr(0, text.size() - 1), &percent) ||
-      !(percent > 0 && percent <= 1000)) {
+  const std::optional<double> percent = ReadDecimal(text.substr(0, text.size() - 1));
+  if (!percent.has_value() || *percent <= 0 || *percent > 1000) {
     return BadUsage(absl::StrCat("'", text.substr(0, 64), "' is no percentage from 0 to 1000"));
   }
   budget = {.percent = percent};

@@ -72,6 +72,17 @@ std::optional<int64_t> Multiply(const Decimal& decimal, int64_t unit) {
   return bytes;
 }
 
+// Of "M" or "Mi": "M". Empty for what is no unit with its end left off.
+std::string_view Prefix(const std::string& unit_text) {
+  for (const char* const prefix : {"K", "M", "G", "T"}) {
+    if (absl::EqualsIgnoreCase(unit_text, prefix) ||
+        absl::EqualsIgnoreCase(unit_text, absl::StrCat(prefix, "i"))) {
+      return prefix;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
@@ -84,6 +95,11 @@ absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
     if (!number.has_value() || !absl::EqualsIgnoreCase(unit.name, unit_text)) continue;
     const std::optional<int64_t> bytes = Multiply(*number, unit.bytes);
     if (bytes.has_value() && *bytes > 0) return *bytes;
+  }
+  if (const std::string_view prefix = Prefix(unit_text); number.has_value() && !prefix.empty()) {
+    const std::string_view amount = text.substr(0, digits);
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "'%s' is no amount of bytes: %s%siB or %s%sB?", text, amount, prefix, amount, prefix));
   }
   return absl::InvalidArgumentError(absl::StrFormat(
       "'%s' is no amount of bytes; write for example 12GiB (2^30) or 12GB (10^9)", text));

@@ -20,7 +20,8 @@ inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // "12GiB", "1.5MiB", "64KB" (powers of 1000), "4096" (bytes) -> bytes, rounded down.
-// Errors: INVALID_ARGUMENT for anything else, zero, negative or overflowing amounts.
+// Errors: INVALID_ARGUMENT for anything else, zero, negative or overflowing amounts. For "512M",
+// which some programs read as MiB and others as MB, the message names both.
 absl::StatusOr<int64_t> ParseBytes(std::string_view text);
 
 // 1610612736 -> "1.500 GiB"; the largest binary unit that leaves at least 1, three decimals.

@@ -44,6 +44,20 @@ TEST_CASE("a budget that is no amount of bytes is refused") {
   }
 }
 
+TEST_CASE("a number with anything around it is refused") {
+  for (const char* batch : {" 1", "1 ", "+1", "1.0", "1e3", "0x10", "1,000", "\t1", ""})
+    CheckRefused({"plan", "lenet", "--batch", batch}, 2, {"--batch"});
+  for (const char* rate :
+       {"0x1p3", " 1", "1 ", "+1", "inf", "nan", "1e999", "1f", "1..0", "--1", ""})
+    CheckRefused({"train", "lenet", std::string("--lr=") + rate}, 2, {"--lr"});
+  for (const char* budget : {"60 %", " 60%", "+60%", "0x3cp0%", "inf%", "512M", "512 MiB"})
+    CheckRefused({"plan", "lenet", "--budget", budget}, 2, {"--budget", budget});
+  CheckRefused({"plan", "lenet", "--host-budget", "2G"}, 2, {"2GiB or 2GB?"});
+  CheckRefused({"plan", "resnet", "--blocks", "3, 4,6,3"}, 2, {"--blocks"});
+  CheckRefused({"plan", "alexnet", "--dropout", " 0.5"}, 2, {"--dropout"});
+  CheckRefused({"plan", "lenet", "--device", "cuda: 0"}, 2, {"cuda: 0"});
+}
+
 TEST_CASE("a budget of one byte is refused with the smallest that would do") {
   CheckRefused({"plan", "lenet", "--budget", "1"}, 1, {"1 bytes", "smallest feasible budget"});
   CheckRefused({"train", "lenet", "--device", "cpu", "--budget", "1"}, 1,

@@ -75,6 +75,22 @@ TEST_CASE("what is no amount of bytes is refused with the text in the message") 
   }
 }
 
+TEST_CASE("a unit without its end is refused with the two that it could be") {
+  for (const auto& [given, units] :
+       {std::pair<const char*, const char*>{"512M", "512MiB or 512MB?"},
+        {"12g", "12GiB or 12GB?"},
+        {"1.5Ti", "1.5TiB or 1.5TB?"},
+        {"64k", "64KiB or 64KB?"}}) {
+    const std::string text = given;
+    CAPTURE(text);
+    const absl::Status status = ParseBytes(text).status();
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(std::string(status.message()) == "'" + text + "' is no amount of bytes: " + units);
+  }
+  for (const char* text : {"M", ".M", "1.2.3G", "12Gib?", "12P"})
+    CHECK(ParseBytes(text).status().message().find(" or ") == absl::string_view::npos);
+}
+
 TEST_CASE("bytes print in the largest unit that leaves at least one") {
   CHECK(FormatBytes(0) == "0 B");
   CHECK(FormatBytes(1023) == "1023 B");
