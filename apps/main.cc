@@ -8,6 +8,7 @@
 #include "apps/cli/flags.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/outcome.h"
+#include "apps/cli/wait_policy.h"
 
 namespace neap::apps {
 namespace {
@@ -69,6 +70,9 @@ absl::StatusOr<int> Dispatch(const std::vector<std::string>& args) {
 }  // namespace neap::apps
 
 int main(int argc, char** argv) {
-  neap::apps::TakeSignals();
-  return neap::apps::Finish(neap::apps::Dispatch({argv + 1, argv + argc}));
+  neap::apps::WaitPassively(argv);
+  return neap::apps::Finish(neap::apps::Caught([&] {
+    neap::apps::TakeSignals();
+    return neap::apps::Dispatch({argv + 1, argv + argc});
+  }));
 }

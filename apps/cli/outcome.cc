@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
+#include <new>
+#include <system_error>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 
 namespace neap::apps {
 namespace {
@@ -20,6 +24,18 @@ absl::Status BadUsage(const std::string& message) {
 
 absl::Status AsBadUsage(const absl::Status& status) {
   return status.ok() ? status : BadUsage(std::string(status.message()));
+}
+
+absl::StatusOr<int> Caught(const std::function<absl::StatusOr<int>()>& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory: the system gives this process no more");
+  } catch (const std::system_error& error) {
+    return absl::UnavailableError(absl::StrCat("the system refused a request: ", error.what()));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("internal error: ", error.what()));
+  }
 }
 
 int Finish(const absl::StatusOr<int>& outcome) {

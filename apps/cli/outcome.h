@@ -4,6 +4,7 @@
 // Ctrl-C, 143 by SIGTERM (apps/cli/interrupt.h).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args);
 absl::StatusOr<int> RunBench(const std::vector<std::string>& args);
 absl::StatusOr<int> RunNets(const std::vector<std::string>& args);
 absl::StatusOr<int> RunDevices(const std::vector<std::string>& args);
+
+// What `run` returns. What it throws is an error, too: RESOURCE_EXHAUSTED for memory that the
+// system refuses, UNAVAILABLE for anything else that it refuses, a thread for example; else
+// INTERNAL.
+absl::StatusOr<int> Caught(const std::function<absl::StatusOr<int>()>& run);
 
 // Prints an error as one line on stderr; returns the exit code.
 int Finish(const absl::StatusOr<int>& outcome);

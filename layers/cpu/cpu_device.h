@@ -14,8 +14,12 @@
 // *Threads*: one thread at a time. *Signals*: oneDNN's matrix products use the stack pointer for
 // something else while they run, so that a handler in a thread that computes, or in OpenMP's, may
 // write its frame over the heap. Programs that handle signals block them there, before the threads
-// start, and take them in another (sigwait), as apps/cli/interrupt.h does. *Ownership*: buffers may
-// outlive the device; the destructor finishes queued copies.
+// start, and take them in another (sigwait), as apps/cli/interrupt.h does. *OpenMP*: kernels run in
+// OpenMP's threads, which spin between kernels unless told otherwise. Where other programs want the
+// cores, too, training is then several times slower. libgomp reads OMP_WAIT_POLICY while it is
+// loaded, so a program is started with OMP_WAIT_POLICY=passive, or starts itself again with it, as
+// apps/cli/wait_policy.h does. *Ownership*: buffers may outlive the device; the destructor finishes
+// queued copies.
 #pragma once
 
 #include <cstdint>
