@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -26,15 +27,22 @@ void Transpose(absl::Span<const float> from, int64_t groups, int64_t rows, int64
   }
 }
 
-// Calls work(begin, end) for parts of `groups` groups of so many elements, each on a thread.
+// Calls work(begin, end) for parts of `groups` groups of so many elements, each on a thread, or on
+// this one where the system refuses another.
 template <typename Work>
 void InParallel(size_t groups, size_t elements, const Work& work) {
   const size_t wanted = groups * elements / kElementsPerThread;
   const size_t most = std::min({kMostThreads, groups, size_t{std::thread::hardware_concurrency()}});
   const size_t count = std::clamp(wanted, size_t{1}, std::max(most, size_t{1}));
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < count; ++i)
-    threads.emplace_back(work, groups * i / count, groups * (i + 1) / count);
+  threads.reserve(count);
+  size_t given = 1;  // of the parts; the first is this thread's own
+  try {
+    for (; given < count; ++given)
+      threads.emplace_back(work, groups * given / count, groups * (given + 1) / count);
+  } catch (const std::system_error&) {
+    work(groups * given / count, groups);
+  }
   work(size_t{0}, groups / count);
   for (std::thread& thread : threads) thread.join();
 }

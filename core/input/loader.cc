@@ -49,6 +49,17 @@ absl::StatusOr<Batch> NewBatch(const Dataset& dataset, int64_t size) {
   return batch;
 }
 
+// One image at a time is read into memory of its own, which may be refused: `read` throws then.
+template <typename Read>
+absl::Status WithMemory(const Dataset& dataset, const Read& read) {
+  try {
+    return read();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for an image of ", ToString(dataset.shape())));
+  }
+}
+
 absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int64_t position,
                        float* pixels, int32_t* labels) {
   int64_t index = position % dataset.size();
@@ -73,8 +84,10 @@ absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& o
   ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset, options.batch));
   for (int64_t i = 0; i < options.batch; ++i) {
     float* pixels = batch.images.data() + i * dataset.shape().elements();
-    RETURN_IF_ERROR(ReadImage(dataset, options, step * options.batch + i, pixels,
-                              batch.labels.data() + i * dataset.labels()));
+    RETURN_IF_ERROR(WithMemory(dataset, [&] {
+      return ReadImage(dataset, options, step * options.batch + i, pixels,
+                       batch.labels.data() + i * dataset.labels());
+    }));
   }
   return batch;
 }
@@ -87,8 +100,10 @@ absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t c
   const int64_t size = std::min(count, dataset.size() - first);
   ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset, size));
   for (int64_t i = 0; i < size; ++i) {
-    RETURN_IF_ERROR(dataset.Read(first + i, batch.images.data() + i * dataset.shape().elements(),
-                                 batch.labels.data() + i * dataset.labels()));
+    RETURN_IF_ERROR(WithMemory(dataset, [&] {
+      return dataset.Read(first + i, batch.images.data() + i * dataset.shape().elements(),
+                          batch.labels.data() + i * dataset.labels());
+    }));
   }
   return batch;
 }

@@ -36,8 +36,8 @@ struct LoaderOptions {
   bool flip = false;  // every second image, by chance, is mirrored left to right
 };
 
-// The batch of one step, without a thread. Errors: as Dataset::Read, and INVALID_ARGUMENT as
-// Loader::Create.
+// The batch of one step, without a thread. Errors: as Dataset::Read; INVALID_ARGUMENT as
+// Loader::Create; RESOURCE_EXHAUSTED where there is no memory for it.
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step);
 

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/no_threads.h"
+
 namespace neap {
 namespace {
 
@@ -44,6 +46,11 @@ TEST_CASE("numbers find their place in either layout, and the way back") {
 TEST_CASE("so do those of batches that several threads share") {
   CheckThereAndBack({5, 3, 512, 640});
   CheckThereAndBack({2, 40, 256, 128});
+}
+
+TEST_CASE("where no thread can be had, this one does what the others would") {
+  const testing::NoThreads none;
+  CheckThereAndBack({5, 3, 512, 640});
 }
 
 }  // namespace

@@ -6,12 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <new>
 #include <numeric>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "neap/core/input/permutation.h"
+#include "tests/no_threads.h"
 
 namespace neap {
 namespace {
@@ -38,6 +40,15 @@ class Counting final : public Dataset {
   int64_t size_;
   int64_t broken_;
   mutable std::atomic<int64_t> reads_ = 0;
+};
+
+// Images that nobody has the memory to read.
+class Enormous final : public Dataset {
+ public:
+  int64_t size() const override { return 8; }
+  int64_t classes() const override { return 2; }
+  ImageShape shape() const override { return {1, 2, 3}; }
+  absl::Status Read(int64_t, float*, int32_t*) const override { throw std::bad_alloc(); }
 };
 
 std::unique_ptr<Loader> MustCreate(const Dataset& dataset, LoaderOptions options) {
@@ -219,6 +230,18 @@ TEST_CASE("evaluation reads each image once, fewer in the last batch") {
   CHECK(absl::IsInvalidArgument(ReadBatch(dataset, 10, 1).status()));
   CHECK(absl::IsInvalidArgument(ReadBatch(dataset, 0, 0).status()));
   CHECK(absl::IsInvalidArgument(ReadBatch(dataset, -1, 1).status()));
+}
+
+TEST_CASE("memory or a thread that is refused is an error like any other") {
+  const Enormous dataset;
+  CHECK(absl::IsResourceExhausted(BatchOfStep(dataset, {.batch = 2}, 0).status()));
+  CHECK(absl::IsResourceExhausted(ReadBatch(dataset, 0, 2).status()));
+  const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 2});
+  const absl::Status status = loader->Next().status();
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK(status.message() == "no memory for an image of 1x2x3");
+  const testing::NoThreads none;
+  CHECK(absl::IsResourceExhausted(Loader::Create(dataset, {}).status()));
 }
 
 }  // namespace

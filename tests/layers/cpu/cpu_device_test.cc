@@ -7,6 +7,7 @@
 #include "neap/layers/cpu/copy_queue.h"
 #include "neap/layers/cpu/cpu_description.h"
 #include "tests/layers/device_conformance.h"
+#include "tests/no_threads.h"
 
 namespace neap {
 namespace {
@@ -20,6 +21,13 @@ std::unique_ptr<CpuDevice> OpenCpu() {
 TEST_CASE("the cpu device does what every device must") {
   const std::unique_ptr<CpuDevice> device = OpenCpu();
   CheckDeviceConformance(*device);
+}
+
+TEST_CASE("without threads there is no device") {
+  const testing::NoThreads none;
+  const absl::Status status = CpuDevice::Open().status();
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK(status.message().find("cannot start its copy threads") != absl::string_view::npos);
 }
 
 TEST_CASE("an error in a stream is returned by every later call") {
