@@ -1,14 +1,15 @@
 #include "apps/cli/device_flag.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/device/device_description.h"
@@ -18,6 +19,8 @@
 
 namespace neap::apps {
 namespace {
+
+constexpr int64_t kMostGpus = std::numeric_limits<int>::max();
 
 bool HasGpu() {
   const absl::StatusOr<std::vector<DeviceDescription>> gpus = ListCudaDevices();
@@ -50,9 +53,10 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> pe
 }  // namespace
 
 std::optional<int> GpuIndex(const std::string& name) {
-  int index = 0;
-  const bool right = absl::StartsWith(name, "cuda:") && absl::SimpleAtoi(name.substr(5), &index);
-  return right && index >= 0 ? std::optional<int>(index) : std::nullopt;
+  if (!absl::StartsWith(name, "cuda:")) return std::nullopt;
+  const std::optional<int64_t> index = ReadWhole(name.substr(5));
+  const bool right = index.has_value() && *index >= 0 && *index <= kMostGpus;
+  return right ? std::optional<int>(static_cast<int>(*index)) : std::nullopt;
 }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
@@ -84,6 +88,7 @@ absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::st
   }
   target.description = *description;
   ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(chosen));
+  target.knows_engines = !target.catalog->Versions().empty();
   return target;
 }
 

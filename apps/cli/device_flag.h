@@ -28,6 +28,9 @@ struct PlanTarget {
   DeviceDescription description;
   std::unique_ptr<Device> device = nullptr;          // null: known by description alone
   std::unique_ptr<EngineCatalog> catalog = nullptr;  // null: the device's own
+  // False without the library that lists the engines of a device known by description: then each
+  // step has one engine, made up and without workspace, except where times of others were measured.
+  bool knows_engines = true;
   KernelOptions kernels = {};
   // Of the library that is here, where `kernels` has times that were measured with another.
   std::string other_versions = {};

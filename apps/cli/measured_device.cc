@@ -113,6 +113,16 @@ std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
   return stats.measured_runs > 0 ? target.engines().Versions() : "";
 }
 
+std::string MadeUpText(const std::string& device) {
+  return absl::StrCat("made up, one for each step, without workspace: there is no cuDNN here to ",
+                      "list those of ", device);
+}
+
+std::string MadeUpEngines(const PlanTarget& target, const PlanningStats& stats) {
+  const bool are_known = target.knows_engines || stats.measured_runs == stats.runs;
+  return are_known ? "" : MadeUpText(target.description.name);
+}
+
 void PrintOtherVersions(const PlanTarget& target) {
   if (target.other_versions.empty()) return;
   absl::FPrintF(stderr,

@@ -43,6 +43,10 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
 
 // The versions that a plan's times were measured with; empty where none was.
 std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats);
+// Of a device whose engines are not known here (PlanTarget::knows_engines), how they are made up.
+std::string MadeUpText(const std::string& device);
+// The same of a plan; empty where all of its engines are known.
+std::string MadeUpEngines(const PlanTarget& target, const PlanningStats& stats);
 // Says on stderr of a plan with measured times that they are not those of the library that is here,
 // if so.
 void PrintOtherVersions(const PlanTarget& target);

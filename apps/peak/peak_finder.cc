@@ -108,6 +108,7 @@ absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
   ASSIGN_OR_RETURN(PeakResult result, Search(net));
   const int64_t n = result.search.largest;
   result.measured_with = MeasuredWith(target_, result.planned.stats);
+  result.made_up_engines = MadeUpEngines(target_, result.planned.stats);
   result.at_most_size = n == growth_.most || !Sized(net, n + 1).Build().ok();
   const NetFlags found = Sized(net, n);
   result.batch = *found.options.batch;

@@ -54,7 +54,8 @@ struct PeakRun {
 struct PeakResult {
   std::string what;  // Growth::what
   PlanResult planned;
-  std::string measured_with;  // versions of libraries; empty: planned by no measured times
+  std::string measured_with;    // versions of libraries; empty: planned by no measured times
+  std::string made_up_engines;  // MadeUpEngines(): empty where the library lists all
   int64_t batch = 0;
   std::optional<int64_t> depth = {};
   PeakSearch search = {};

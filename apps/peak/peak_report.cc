@@ -45,10 +45,10 @@ Json RunJson(const PeakRun& run) {
   return json;
 }
 
-// What the times of those that have measured ones were measured with: the same, on one device.
-std::string MeasuredWith(const std::vector<PeakResult>& results) {
+// Of the results, which are of one device, the first that says something.
+std::string FirstText(const std::vector<PeakResult>& results, std::string PeakResult::*text) {
   for (const PeakResult& result : results) {
-    if (!result.measured_with.empty()) return result.measured_with;
+    if (!(result.*text).empty()) return result.*text;
   }
   return "";
 }
@@ -70,6 +70,7 @@ Json ResultJson(const PeakResult& result) {
        {"peer_pool_bytes", plan.peer_pool_bytes},
        {"predicted_ms", plan.predicted_ms},
        {"measured_with", result.measured_with.empty() ? Json() : Json(result.measured_with)},
+       {"engines_known", result.made_up_engines.empty()},
        {"verified", true},
        {"probes", result.search.probes},
        {"search_ms", result.search.elapsed_ms},
@@ -87,8 +88,11 @@ std::string ToText(const std::vector<PeakResult>& results, const HostBudget& hos
       absl::StrFormat("largest %s in %s with policy %s on %s\n", results.front().what,
                       FormatBytes(first.budget_bytes), first.policy, first.device);
   absl::StrAppendFormat(&text, "  host budget %s\n", host_budget.ToText());
-  if (const std::string versions = MeasuredWith(results); !versions.empty())
+  const std::string versions = FirstText(results, &PeakResult::measured_with);
+  if (!versions.empty())
     absl::StrAppendFormat(&text, "  kernel times measured with %s\n", versions);
+  const std::string made_up = FirstText(results, &PeakResult::made_up_engines);
+  if (!made_up.empty()) absl::StrAppendFormat(&text, "  engines are %s\n", made_up);
   absl::StrAppendFormat(&text, "  %-20s %8s %14s %14s %12s %7s %10s %9s\n", "net",
                         results.front().what, "peak", "host memory", "predicted", "probes",
                         "search", "plan");
@@ -134,7 +138,7 @@ absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::
     ASSIGN_OR_RETURN(PeakResult result, PeakFinder(flags, target, growth).Find(net));
     results.push_back(std::move(result));
   }
-  if (!MeasuredWith(results).empty()) PrintOtherVersions(target);
+  if (!FirstText(results, &PeakResult::measured_with).empty()) PrintOtherVersions(target);
   const HostBudget host_budget = flags.planning.HostBudgetFor(target.description);
   flags.json ? PrintJson(ToJson(results, host_budget)) : Print(ToText(results, host_budget));
   return 0;

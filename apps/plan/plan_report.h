@@ -16,7 +16,8 @@ struct PlanReport {
   std::string placement;
   std::string accounting;
   HostBudget host_budget = {};
-  std::string measured_with;  // versions of libraries; empty: by no measured times
+  std::string measured_with;    // versions of libraries; empty: by no measured times
+  std::string made_up_engines;  // MadeUpEngines(): empty where the library lists all
   double verify_ms = 0;
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only
 };

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/cli/measured_device.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/step/signature_text.h"
@@ -128,7 +129,10 @@ std::string ToText(const EngineList& list) {
   std::string text = absl::StrCat(
       "engines of ", list.net, " on ", list.device.name,
       list.device.versions.empty() ? "" : absl::StrCat(" (", list.device.versions, ")"), ", ",
-      list.database.empty() ? "no times" : absl::StrCat("times of ", list.database), "\n\n");
+      list.database.empty() ? "no times" : absl::StrCat("times of ", list.database), "\n");
+  if (!list.engines_are_known())
+    absl::StrAppend(&text, "engines are ", MadeUpText(list.device.name), "\n");
+  absl::StrAppend(&text, "\n");
   absl::StrAppendFormat(&text, "  %-36s %14s %12s %7s  %-13s  %s\n", "engine", "workspace", "ms",
                         "spread", "deterministic", "notes");
   for (const ListedKernel& kernel : list.kernels) {
@@ -155,6 +159,7 @@ Json ToJson(const EngineList& list) {
   return {{"net", list.net},
           {"device", list.device.name},
           {"versions", list.device.versions},
+          {"engines_known", list.engines_are_known()},
           {"database", list.database.empty() ? Json() : Json(list.database)},
           {"kernels", std::move(kernels)}};
 }

@@ -40,6 +40,9 @@ struct EngineList {
   ProfiledDevice device;
   std::string database;  // empty: none
   std::vector<ListedKernel> kernels;
+
+  // False where engines were made up, as there is no library to list them.
+  bool engines_are_known() const { return !device.versions.empty(); }
 };
 
 // Where engines and times are looked up.

@@ -138,8 +138,12 @@ TEST_CASE("--run trains the deepest network") {
 TEST_CASE("several networks give one row each") {
   const std::vector<std::string> search = {"peak-batch", "lenet", "resnet20",
                                            "--device",   "h200",  "--budget=32MiB"};
-  CHECK(RunForJson(search).at(0).at("results").size() == 2);
+  const Json rows = RunForJson(search).at(0).at("results");
+  CHECK(rows.size() == 2);
+  for (const Json& row : rows) CHECK(row.at("engines_known") == KnowsEnginesOfH200());
   const std::string table = RunNeap(search).out;
+  CHECK((table.find("\n  engines are made up, one for each step") == std::string::npos) ==
+        KnowsEnginesOfH200());
   CHECK(table.find("\n  lenet ") != std::string::npos);
   CHECK(table.find("\n  resnet20 ") != std::string::npos);
 }

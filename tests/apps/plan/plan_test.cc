@@ -65,6 +65,20 @@ TEST_CASE("a program can plan for an absent GPU as the command does") {
   CHECK(absl::IsNotFound(DescribedCatalog("abacus").status()));
 }
 
+TEST_CASE("a plan for a GPU whose engines nobody here knows says that they are made up") {
+  for (const std::string device : {"h200", "cpu"}) {
+    CAPTURE(device);
+    const bool are_known = device == "cpu" || KnowsEnginesOfH200();
+    const std::vector<std::string> plan = {"plan", "lenet",      "--device",
+                                           device, "--database", "none"};
+    CHECK(RunForJson(plan).at(0).at("engines_known") == are_known);
+    const std::string made_up =
+        "\n  engines              made up, one for each step, without workspace: there is no cuDNN "
+        "here to list those of NVIDIA H200\n";
+    CHECK((RunNeap(plan).out.find(made_up) == std::string::npos) == are_known);
+  }
+}
+
 TEST_CASE("the minimum budget is feasible, a block less is refused with that minimum") {
   const std::vector<std::string> plan = {"plan", "resnet-cifar", "--device", "cpu"};
   const int64_t minimum = RunForJson(plan).at(0).at("minimum_budget_bytes");

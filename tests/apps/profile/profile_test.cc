@@ -166,6 +166,9 @@ TEST_CASE(
   CHECK(plain.exit_code == 0);
   CHECK(plain.out.find("NVIDIA H200") != std::string::npos);
   CHECK(plain.out.find("conv1 forward, batch 32") != std::string::npos);
+  CHECK(RunForJson(list).at(0).at("engines_known") == KnowsEnginesOfH200());
+  CHECK((plain.out.find("\nengines are made up, one for each step") == std::string::npos) ==
+        KnowsEnginesOfH200());
   const Graph graph = nets::Build("lenet", {.batch = 32}).value();
   const Program program = BuildProgram(graph, {}).value();
   const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
@@ -190,6 +193,7 @@ TEST_CASE(
   record("broken", 0, "no such kernel");
   const Json report = RunForJson(Joined(list, {"--database", path})).at(0);
   CHECK(CountTimed(report) == 2);
+  CHECK(report.at("engines_known") == true);
   const Json& engines = report.at("kernels").at(0).at("engines");
   CHECK(engines.at(0).at("engine") == "fast");
   CHECK(engines.at(0).at("median_ms") == doctest::Approx(1));
