@@ -21,14 +21,13 @@ std::string Bar(int64_t done, int64_t total) {
   return absl::StrCat("[", std::string(filled, '#'), std::string(kWidth - filled, '.'), "]");
 }
 
-// What fits a line of the terminal: no carriage return goes back further.
-size_t Columns() {
+}  // namespace
+
+size_t TerminalColumns(int file) {
   winsize size = {};
-  const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const bool is_known = ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return is_known ? size_t{size.ws_col} - 1 : std::numeric_limits<size_t>::max();
 }
-
-}  // namespace
 
 bool LogPace::IsDue(int64_t done, int64_t total, Time now) {
   constexpr auto kInterval = std::chrono::seconds(30);
@@ -47,7 +46,7 @@ void ProgressLine::Show(int64_t done, int64_t total, const std::string& more) {
                                      is_terminal_ ? absl::StrCat(" ", Bar(done, total)) : ":", done,
                                      total, unit_, more.empty() ? "" : absl::StrCat(", ", more));
   if (is_terminal_) {
-    text.resize(std::min(text.size(), Columns()));
+    text.resize(std::min(text.size(), TerminalColumns(STDERR_FILENO)));
     if (is_open_ && text == shown_) return;
     absl::FPrintF(stderr, "\r%-*s", static_cast<int>(shown_.size()), text);
     is_open_ = true;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,10 @@ class LogPace {
   std::optional<Time> last_;
   int64_t tenths_ = 0;  // done at the last
 };
+
+// What fits a line of the terminal: from its end no carriage return goes back to the beginning.
+// Everything where `file` is no terminal, or one that does not know.
+size_t TerminalColumns(int file);
 
 class ProgressLine {
  public:

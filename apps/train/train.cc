@@ -1,6 +1,7 @@
 // neap train: trains a network under a byte budget.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "apps/cli/output.h"
 #include "apps/train/batch_source.h"
 #include "apps/train/evaluation.h"
+#include "apps/train/fit_report.h"
 #include "apps/train/timeline_report.h"
 #include "apps/train/train_flags.h"
 #include "apps/train/train_report.h"
@@ -141,7 +143,11 @@ class Training {
     ASSIGN_OR_RETURN(Session session,
                      Session::Create(graph_, device_, planner, flags_.Options(last_step_)));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
-    TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), last_step_);
+    const TrainSchedule schedule = {
+        .last_step = last_step_, .images = EpochImages(), .rate = flags_.Rate(last_step_)};
+    TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), schedule);
+    ASSIGN_OR_RETURN(setup.fit, FindFit(program, session.plan(), setup.planning,
+                                        device_.description(), device_.backend()));
     report.Begin(setup, session.plan());
     return TrainAndReport(session, report);
   }
@@ -153,21 +159,26 @@ class Training {
     const DeviceDescription& device = device_.description();
     ASSIGN_OR_RETURN(const KernelOptions kernels,
                      flags_.planning.kernels.Options(device, device_.backend()));
-    PlannerOptions options = flags_.planning.Options(device, kernels);
-    std::shared_ptr<const Planner> planner;
+    setup.planning = flags_.planning.Options(device, kernels);
     setup.plan_file = flags_.plan_file;
+    std::shared_ptr<const Planner> planner;
     if (!setup.plan_file.empty()) {
-      options.policy = kEvaluationPolicy;
-      ASSIGN_OR_RETURN(planner, PlannerFromFile(setup.plan_file, PlannerFor(options)));
+      setup.planning.policy = kEvaluationPolicy;
+      ASSIGN_OR_RETURN(planner, PlannerFromFile(setup.plan_file, PlannerFor(setup.planning)));
+      setup.planning.budget_bytes = planner->budget_bytes();
     }
-    ASSIGN_OR_RETURN(setup.peaks, FindNaturalPeaks(program, options, device, device_.backend()));
+    ASSIGN_OR_RETURN(setup.peaks,
+                     FindNaturalPeaks(program, setup.planning, device, device_.backend()));
     if (planner == nullptr) {
-      options.budget_bytes = flags_.planning.BudgetBytes(setup.peaks);
+      setup.planning.budget_bytes = flags_.planning.BudgetBytes(setup.peaks);
       setup.host_budget = flags_.planning.HostBudgetFor(device);
-      planner = PlannerFor(options);
+      planner = PlannerFor(setup.planning);
     }
-    setup.budget_bytes = planner->budget_bytes();
     return planner;
+  }
+
+  int64_t EpochImages() const {
+    return dataset_ == nullptr || flags_.batches.repeat ? 0 : dataset_->size();
   }
 
   absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report) const {

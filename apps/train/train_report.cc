@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/cli/output.h"
+#include "apps/cli/progress.h"
 #include "neap/core/base/units.h"
 
 namespace neap::apps {
@@ -20,6 +22,15 @@ constexpr int64_t kLines = 20;
 
 double PerSecond(int64_t images, double seconds) {
   return seconds > 0 ? static_cast<double>(images) / seconds : 0;
+}
+
+// "45 s", "3:05", "1:02:03"
+std::string DurationText(double seconds) {
+  const auto whole = static_cast<int64_t>(std::ceil(seconds));
+  if (whole < 60) return absl::StrFormat("%d s", whole);
+  const int64_t minutes = whole / 60;
+  if (minutes < 60) return absl::StrFormat("%d:%02d", minutes, whole % 60);
+  return absl::StrFormat("%d:%02d:%02d", minutes / 60, minutes % 60, whole % 60);
 }
 
 // Nothing where nothing was trained, and so nothing measured.
@@ -62,13 +73,14 @@ std::string MemoryText(const TrainSummary& summary) {
 
 }  // namespace
 
-TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every, int64_t last_step)
+TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every,
+                         const TrainSchedule& schedule)
     : batch_(plan.batch),
       arena_bytes_(plan.arena_bytes),
       json_(json),
       terminal_(isatty(STDOUT_FILENO) == 1),
-      log_every_(log_every > 0 ? log_every : std::max<int64_t>(1, last_step / kLines)),
-      last_step_(last_step) {}
+      log_every_(log_every > 0 ? log_every : std::max<int64_t>(1, schedule.last_step / kLines)),
+      schedule_(schedule) {}
 
 void TrainReport::Begin(const TrainSetup& setup, const Plan& plan) const {
   json_ ? BeginJson(setup, plan) : BeginText(setup, plan);
@@ -76,7 +88,7 @@ void TrainReport::Begin(const TrainSetup& setup, const Plan& plan) const {
 }
 
 void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
-  const bool limited = setup.budget_bytes != kUnlimited;
+  const bool limited = setup.planning.budget_bytes != kUnlimited;
   PrintJson({{"event", "begin"},
              {"net", plan.net},
              {"batch", plan.batch},
@@ -85,10 +97,11 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
              {"plan_file", setup.plan_file.empty() ? Json() : Json(setup.plan_file)},
              {"natural_peak_bytes", setup.peaks.keep_all_bytes},
              {"liveness_peak_bytes", setup.peaks.liveness_bytes},
-             {"budget_bytes", limited ? Json(setup.budget_bytes) : Json()},
+             {"budget_bytes", limited ? Json(setup.planning.budget_bytes) : Json()},
              {"host_budget_bytes", setup.host_budget.ToJson()},
              {"predicted_peak_bytes", plan.peak_bytes},
-             {"host_pool_bytes", plan.host_pool_bytes}});
+             {"host_pool_bytes", plan.host_pool_bytes},
+             {"fit", setup.fit.has_value() ? ToJson(*setup.fit) : Json()}});
 }
 
 void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
@@ -100,10 +113,11 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
   };
   line("natural peak", setup.peaks.keep_all_bytes, "(unmanaged: every tensor keeps its bytes)");
   line("liveness peak", setup.peaks.liveness_bytes, "(bytes are free after the last use)");
-  if (setup.budget_bytes != kUnlimited) {
-    const double percent = 100.0 * static_cast<double>(setup.budget_bytes) /
+  if (setup.planning.budget_bytes != kUnlimited) {
+    const double percent = 100.0 * static_cast<double>(setup.planning.budget_bytes) /
                            static_cast<double>(setup.peaks.keep_all_bytes);
-    line("budget", setup.budget_bytes, absl::StrFormat("(%.1f%% of the natural peak)", percent));
+    line("budget", setup.planning.budget_bytes,
+         absl::StrFormat("(%.1f%% of the natural peak)", percent));
   } else {
     absl::StrAppendFormat(&text, "  %-16s %14s\n", "budget", "unlimited");
   }
@@ -112,38 +126,60 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
        setup.plan_file.empty()
            ? absl::StrFormat("(pinned; the budget is %s)", setup.host_budget.ToText())
            : absl::StrFormat("(pinned; by the plan in %s)", setup.plan_file));
+  if (setup.fit.has_value()) absl::StrAppend(&text, ToText(*setup.fit));
   Print(text);
 }
 
 bool TrainReport::IsDue(int64_t step) const {
-  return step == 1 || step == last_step_ || step % log_every_ == 0;
+  return step == 1 || step == schedule_.last_step || step % log_every_ == 0;
 }
 
-void TrainReport::Line(const StepResult& result, double images_per_second) {
+std::optional<int64_t> TrainReport::EpochOf(int64_t step) const {
+  if (schedule_.images == 0) return std::nullopt;
+  return step * batch_ / schedule_.images + 1;
+}
+
+void TrainReport::Line(const StepResult& result, double seconds_per_step) {
+  const int64_t last = schedule_.last_step;
+  std::string text = absl::StrFormat("step %d/%d", result.step + 1, last);
+  if (const std::optional<int64_t> epoch = EpochOf(result.step))
+    absl::StrAppendFormat(&text, "  epoch %d/%d", *epoch, *EpochOf(last - 1));
+  absl::StrAppendFormat(
+      &text, "  loss %.9g  lr %.3g  %.1f images/s  %s left  arena %s", result.loss,
+      schedule_.rate.At(result.step), PerSecond(batch_, seconds_per_step),
+      DurationText(static_cast<double>(last - result.step - 1) * seconds_per_step),
+      FormatBytes(arena_bytes_));
   const bool overwrite = terminal_ && !json_;
-  Print(absl::StrFormat("%sstep %d/%d  loss %.9g  %.1f images/s  arena %s%s",
-                        overwrite ? "\r\x1b[K" : "", result.step + 1, last_step_, result.loss,
-                        images_per_second, FormatBytes(arena_bytes_), overwrite ? "" : "\n"));
+  if (overwrite) text.resize(std::min(text.size(), TerminalColumns(STDOUT_FILENO)));
+  Print(overwrite ? absl::StrCat("\r\x1b[K", text) : absl::StrCat(text, "\n"));
   std::fflush(stdout);
   line_open_ = overwrite;
+}
+
+void TrainReport::JsonLine(const StepResult& result, double seconds_per_step) const {
+  const std::optional<int64_t> epoch = EpochOf(result.step);
+  const int64_t left = schedule_.last_step - result.step - 1;
+  PrintJson({{"event", "step"},
+             {"step", result.step + 1},
+             {"epoch", epoch.has_value() ? Json(*epoch) : Json()},
+             {"loss", result.loss},
+             {"loss_text", absl::StrFormat("%.9g", result.loss)},
+             {"correct", result.correct},
+             {"learning_rate", schedule_.rate.At(result.step)},
+             {"images_per_second", PerSecond(batch_, seconds_per_step)},
+             {"seconds_left", static_cast<double>(left) * seconds_per_step},
+             {"arena_bytes", arena_bytes_}});
 }
 
 void TrainReport::Step(const StepResult& result, const StepTimes& times) {
   constexpr auto kFrame = std::chrono::milliseconds(100);
   const int64_t step = result.step + 1;
   const auto now = std::chrono::steady_clock::now();
-  const bool due = terminal_ && !json_ ? now - drawn_ >= kFrame || step == last_step_ : IsDue(step);
-  if (!due) return;
+  const bool is_frame = now - drawn_ >= kFrame || step == schedule_.last_step;
+  if (!(terminal_ && !json_ ? is_frame : IsDue(step))) return;
   drawn_ = now;
-  const double images_per_second = PerSecond(batch_, times.RecentSeconds());
-  if (!json_) return Line(result, images_per_second);
-  PrintJson({{"event", "step"},
-             {"step", step},
-             {"loss", result.loss},
-             {"loss_text", absl::StrFormat("%.9g", result.loss)},
-             {"correct", result.correct},
-             {"images_per_second", images_per_second},
-             {"arena_bytes", arena_bytes_}});
+  const double seconds_per_step = times.RecentSeconds();
+  json_ ? JsonLine(result, seconds_per_step) : Line(result, seconds_per_step);
 }
 
 void TrainReport::EndLine() {

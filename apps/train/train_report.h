@@ -10,9 +10,11 @@
 
 #include "apps/cli/planning_flags.h"
 #include "apps/train/evaluation.h"
+#include "apps/train/fit_report.h"
 #include "apps/train/timeline_report.h"
 #include "apps/train/training_loop.h"
 #include "neap/core/device/device.h"
+#include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
 
 namespace neap::apps {
@@ -36,10 +38,11 @@ struct PredictedStep {
 
 // What is trained with, before training. With a plan from a file, the budget is the file's.
 struct TrainSetup {
-  NaturalPeaks peaks;
+  NaturalPeaks peaks = {};
   std::string plan_file = {};  // empty: the plan was made here
-  int64_t budget_bytes = kUnlimited;
+  PlannerOptions planning = {};
   HostBudget host_budget = {};  // of plans that are made here
+  std::optional<Fit> fit = std::nullopt;
 };
 
 struct TrainSummary {
@@ -51,9 +54,16 @@ struct TrainSummary {
   std::optional<TimelineComparison> timed = std::nullopt;
 };
 
+// What lies ahead: how far each step is.
+struct TrainSchedule {
+  int64_t last_step = 0;
+  int64_t images = 0;  // of an epoch; 0: a batch that is repeated, without epochs
+  LearningRate rate = {};
+};
+
 class TrainReport {
  public:
-  TrainReport(const Plan& plan, bool json, int64_t log_every, int64_t last_step);
+  TrainReport(const Plan& plan, bool json, int64_t log_every, const TrainSchedule& schedule);
   ~TrainReport() { EndLine(); }  // an error message begins a line of its own
   TrainReport(const TrainReport&) = delete;
   TrainReport& operator=(const TrainReport&) = delete;
@@ -67,7 +77,10 @@ class TrainReport {
   void BeginJson(const TrainSetup& setup, const Plan& plan) const;
   void BeginText(const TrainSetup& setup, const Plan& plan) const;
   void EndLine();
-  void Line(const StepResult& result, double images_per_second);
+  // Epochs count from 1, steps from 0. Nothing without epochs.
+  std::optional<int64_t> EpochOf(int64_t step) const;
+  void Line(const StepResult& result, double seconds_per_step);
+  void JsonLine(const StepResult& result, double seconds_per_step) const;
   void EndJson(const TrainSummary& summary) const;
   void EndText(const TrainSummary& summary) const;
 
@@ -76,7 +89,7 @@ class TrainReport {
   const bool json_;
   const bool terminal_;
   const int64_t log_every_;
-  const int64_t last_step_;
+  const TrainSchedule schedule_;
   bool line_open_ = false;  // the cursor stands in a progress line
   std::chrono::steady_clock::time_point drawn_ = {};
 };

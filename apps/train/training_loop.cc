@@ -12,18 +12,24 @@
 namespace neap::apps {
 namespace {
 
+// Of an even number the mean of the two in the middle.
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  if (values.size() % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
 class TrainingLoop {
  public:
   TrainingLoop(Session& session, BatchSource& batches, const TrainingLoopOptions& options,
                const OnStep& on_step)
-      : session_(session), batches_(batches), options_(options), on_step_(on_step) {}
+      : session_(session),
+        batches_(batches),
+        options_(options),
+        on_step_(on_step),
+        warm_step_(session.step() + StepTimes::kWarmupSteps) {}
 
   absl::StatusOr<TrainingEnd> Run() {
     while (session_.step() < options_.last_step && !Interrupted()) {
@@ -47,8 +53,10 @@ class TrainingLoop {
 
   // Where no step may be in flight.
   int64_t NextPause(int64_t save) const {
-    const bool is_timed_ahead = options_.timed_step > session_.step();
-    return is_timed_ahead ? std::min(save, *options_.timed_step) : save;
+    int64_t pause = save;
+    for (const int64_t step : {warm_step_, options_.timed_step.value_or(warm_step_)})
+      if (step > session_.step()) pause = std::min(pause, step);
+    return pause;
   }
 
   // Leaves no step in flight.
@@ -108,14 +116,14 @@ class TrainingLoop {
   BatchSource& batches_;
   const TrainingLoopOptions& options_;
   const OnStep& on_step_;
+  const int64_t warm_step_;  // the first after the warm-up
   TrainingEnd end_;
   int64_t saved_step_ = -1;
 };
 
 }  // namespace
 
-void StepTimes::Step() {
-  const auto now = std::chrono::steady_clock::now();
+void StepTimes::Step(Clock::time_point now) {
   seconds_.push_back(std::chrono::duration<double>(now - last_).count());
   last_ = now;
 }

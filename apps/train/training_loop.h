@@ -5,7 +5,9 @@
 //
 //   begin 0, begin 1, finish 0, begin 2, finish 1, ...   finish k-1, save, begin k, ...
 //
-// A step that is timed has the device to itself, and counts in no speed.
+// A step that is timed has the device to itself, and counts in no speed. Neither do those of the
+// warm-up. None is in flight when it ends: where the device computes while a step is begun (the
+// CPU), what is measured would else have two ends of steps more than it has beginnings.
 //
 // *Errors*: those of session and batches; FAILED_PRECONDITION naming the step whose loss is not
 // finite.
@@ -28,11 +30,12 @@ namespace neap::apps {
 // Time from one step's end to the next one's, without checkpoints.
 class StepTimes {
  public:
+  using Clock = std::chrono::steady_clock;
   static constexpr int64_t kWarmupSteps = 10;
 
   // The next step is timed from now on.
-  void Start() { last_ = std::chrono::steady_clock::now(); }
-  void Step();
+  void Start(Clock::time_point now = Clock::now()) { last_ = now; }
+  void Step(Clock::time_point now = Clock::now());
   // Both after kWarmupSteps steps, where there are more; 0 without any.
   double MedianSeconds() const;
   double MeanSeconds() const;
@@ -42,7 +45,7 @@ class StepTimes {
 
  private:
   std::vector<double> Settled() const;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  Clock::time_point last_ = Clock::now();
   std::vector<double> seconds_;
 };
 

@@ -132,6 +132,64 @@ TEST_CASE("a person reads natural peak, budget, predicted and measured peak, spe
   CHECK(outcome.out.find('\r') == std::string::npos);
 }
 
+TEST_CASE("lines have the epoch, the learning rate and the time that is left") {
+  // 1437 images: 89.8 batches of 16.
+  const Args digits = With(kTiny, {"--data", "idx:" + Digits(), "--epochs", "2", "--log-every", "1",
+                                   "--lr", "0.5", "--lr-schedule", "step", "--lr-period", "100"});
+  const std::vector<Json> lines = RunForJson(digits);
+  REQUIRE(lines.size() == 1 + 179 + 1);
+  for (int64_t step = 1; step <= 179; ++step) {
+    CAPTURE(step);
+    const Json& line = lines.at(static_cast<size_t>(step));
+    CHECK(line.at("step") == step);
+    CHECK(line.at("epoch") == ((step - 1) * 16 < 1437 ? 1 : 2));
+    CHECK(line.at("learning_rate").get<float>() == (step <= 100 ? 0.5F : 0.05F));
+    CHECK((line.at("seconds_left").get<double>() > 0) == (step < 179));
+  }
+  const std::string text = RunNeap(digits).out;
+  CHECK(text.find("step 1/179  epoch 1/2  loss ") != std::string::npos);
+  CHECK(text.find("  lr 0.05  ") != std::string::npos);
+  CHECK(text.find(" images/s  0 s left  arena ") != std::string::npos);
+
+  const Args repeated = With(kTiny, {"--steps", "1", "--repeat-batch"});
+  CHECK(RunForJson(repeated).at(1).at("epoch").is_null());
+  CHECK(RunNeap(repeated).out.find("epoch") == std::string::npos);
+}
+
+TEST_CASE("with a budget a person reads what is done to fit, and what that costs") {
+  const Args moving =
+      With(kTiny, {"--steps", "1", "--policy", "superneurons", "--budget", "1100KiB"});
+  const Json moved = RunForJson(moving).front().at("fit");
+  CHECK(moved.at("offloaded_bytes") > 0);
+  CHECK(moved.at("prefetched_bytes") > 0);
+  CHECK(moved.at("slowdown").get<double>() ==
+        doctest::Approx(moved.at("predicted_ms").get<double>() /
+                        moved.at("predicted_ms_unlimited").get<double>()));
+  CHECK(moved.at("slowdown") >= 1);
+  CHECK(RunNeap(moving).out.find(" to the host, ") != std::string::npos);
+
+  const Args rebuilding = With(kTiny, {"--steps", "1", "--policy", "recompute-memory"});
+  const Json rebuilt = RunForJson(rebuilding).front().at("fit");
+  CHECK(rebuilt.at("extra_forwards") > 0);
+  CHECK(rebuilt.at("slowdown") > 1);
+  CHECK(RunNeap(rebuilding).out.find(" forward steps run again; predicted ") != std::string::npos);
+
+  const Args roomy = With(kTiny, {"--steps", "1", "--budget", "1GiB"});
+  CHECK(RunForJson(roomy).front().at("fit").at("slowdown") == 1);
+  const std::string nothing = "  to fit           nothing moves, nothing is run again; predicted ";
+  CHECK(RunNeap(roomy).out.find(nothing) != std::string::npos);
+  CHECK(RunNeap(roomy).out.find(" ms a step (+0.0% against no budget)\n") != std::string::npos);
+  const Args free = With(kTiny, {"--steps", "1"});
+  CHECK(RunForJson(free).front().at("fit").is_null());
+  CHECK(RunNeap(free).out.find("to fit") == std::string::npos);
+}
+
+TEST_CASE("the mean counts the last steps as it does the others") {
+  const Json end = RunForJson(With(kTiny, {"--steps", "12"})).back();  // ten of them the warm-up
+  CHECK(end.at("images_per_second_mean").get<double>() ==
+        doctest::Approx(end.at("images_per_second").get<double>()));
+}
+
 TEST_CASE("every test image counts once, also those of a last batch that is not full") {
   const ScratchDirectory directory;
   const std::string checkpoint = directory.File("c.safetensors");

@@ -1,0 +1,89 @@
+#include "apps/train/training_loop.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/train/batch_source.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/nets/registry.h"
+
+namespace neap::testing {
+namespace {
+
+using apps::StepTimes;
+
+// The times of steps that end at these seconds.
+StepTimes EndingAt(const std::vector<double>& ends) {
+  const StepTimes::Clock::time_point start;
+  StepTimes times;
+  times.Start(start);
+  for (const double end : ends)
+    times.Step(start + std::chrono::duration_cast<StepTimes::Clock::duration>(
+                           std::chrono::duration<double>(end)));
+  return times;
+}
+
+TEST_CASE("steps that the CPU computes while they are begun are measured as often as they are") {
+  //   begin 0, begin 1, finish 0, begin 2, finish 1, finish 2     a begin takes 2 s, a finish
+  //   nothing
+  for (const int steps : {1, 2, 3, 4, 5}) {
+    CAPTURE(steps);
+    std::vector<double> ends;
+    for (int step = 0; step < steps; ++step) ends.push_back(2.0 * std::min(step + 2, steps));
+    const StepTimes times = EndingAt(ends);
+    CHECK(times.measured() == steps);
+    CHECK(times.MeanSeconds() == doctest::Approx(2));
+    CHECK(times.MedianSeconds() == doctest::Approx(2));
+  }
+}
+
+TEST_CASE("the warm-up counts in no speed, unless there is nothing else") {
+  std::vector<double> ends;
+  for (int64_t step = 0; step < StepTimes::kWarmupSteps; ++step)
+    ends.push_back(100 * static_cast<double>(step + 1));
+  CHECK(EndingAt(ends).MeanSeconds() == doctest::Approx(100));
+  for (const double more : {1, 2, 5}) ends.push_back(1000 + more);
+  const StepTimes times = EndingAt(ends);
+  CHECK(times.measured() == 3);
+  CHECK(times.MeanSeconds() == doctest::Approx(5.0 / 3));
+  CHECK(times.MedianSeconds() == doctest::Approx(1));
+}
+
+// One batch again and again; counts how often it was taken, which is when a step is begun.
+class CountedBatch final : public apps::BatchSource {
+ public:
+  explicit CountedBatch(Batch batch) : batch_(std::move(batch)) {}
+  absl::StatusOr<const Batch*> Next() override {
+    ++taken_;
+    return &batch_;
+  }
+  int64_t taken() const { return taken_; }
+
+ private:
+  Batch batch_;
+  int64_t taken_ = 0;
+};
+
+TEST_CASE("two steps are in flight, and none at the end of the warm-up") {
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  const Graph net = nets::Build("lenet", {.batch = 1, .image = 28}).value();
+  Session session = Session::Create(net, *device, {}).value();
+  CountedBatch batches({.images = std::vector<float>(28 * 28, 0.5F), .labels = {3}, .size = 1});
+  std::vector<int64_t> begun;  // when each step was finished
+  const auto on_step = [&](const StepResult&, const StepTimes&) {
+    begun.push_back(batches.taken());
+  };
+  const int64_t last = StepTimes::kWarmupSteps + 3;
+  REQUIRE(apps::Train(session, batches, {.last_step = last}, on_step).ok());
+  std::vector<int64_t> expected;
+  for (int64_t step = 1; step <= last; ++step)
+    expected.push_back(step == StepTimes::kWarmupSteps || step == last ? step : step + 1);
+  CHECK(begun == expected);
+}
+
+}  // namespace
+}  // namespace neap::testing
