@@ -7,7 +7,8 @@
 //
 // inputs: 0 logits {N, C, H, W}, 1 labels int32 {N, H, W}, or {N} where H and W are 1, L in number;
 // y: probabilities {N, C, H, W}; state 0 metrics fp32 {2}: mean loss, number of labels at which the
-// largest probability is (exact up to 2^24). A label outside [0, C) makes the loss NaN.
+// largest probability is (exact up to 2^24). A label of kNoLabel (core/input/batch.h) adds nothing
+// to the loss and has dx = 0; any other outside [0, C) makes the loss NaN.
 #pragma once
 
 #include "neap/core/step/layer.h"

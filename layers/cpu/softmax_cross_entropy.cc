@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "neap/core/input/batch.h"
 #include "neap/layers/cpu/candidates.h"
 
 namespace neap::cpu {
@@ -53,6 +54,7 @@ Score SoftmaxColumn(Column<const float> logits, int64_t classes, int32_t label, 
   }
   const float scale = static_cast<float>(1.0 / sum);
   for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
+  if (label == kNoLabel) return {.loss = 0, .correct = false};
   return {.loss = std::log(sum) - static_cast<double>(own), .correct = correct};
 }
 
@@ -102,7 +104,8 @@ void Backward(const LoopArgs& args) {
     const Column<const float> y = columns.Of(probabilities, i);
     const Column<float> dx = columns.Of(gradients, i);
     for (int64_t c = 0; c < columns.classes; ++c) {
-      dx[c] = (y[c] - (c == labels[i] ? 1.0F : 0.0F)) / count;
+      const float gradient = (y[c] - (c == labels[i] ? 1.0F : 0.0F)) / count;
+      dx[c] = labels[i] == kNoLabel ? 0.0F : gradient;
     }
   }
 }

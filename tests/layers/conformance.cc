@@ -32,8 +32,8 @@ class Random {
   }
   std::vector<double> Labels(const TensorSpec& spec, int64_t classes) {
     std::vector<double> values(static_cast<size_t>(spec.elements()));
-    for (double& value : values)
-      value = static_cast<double>(engine_() % static_cast<uint64_t>(classes));
+    for (double& value : values)  // kNoLabel, too
+      value = static_cast<double>(engine_() % static_cast<uint64_t>(classes + 1)) + kNoLabel;
     return values;
   }
 

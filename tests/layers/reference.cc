@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "neap/core/base/philox.h"
+#include "neap/core/input/batch.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/crop.h"
@@ -228,8 +229,9 @@ Values SoftmaxForward(const StepSignature& signature, const Values& given) {
       y[ClassAt(shape, i, c)] = std::exp(logit(c) - logit(winner)) / sum;
     }
     const bool valid = labels[i] >= 0 && labels[i] < static_cast<double>(classes);
-    metrics[0] += valid ? std::log(sum) + logit(winner) - logit(static_cast<size_t>(labels[i]))
-                        : std::numeric_limits<double>::quiet_NaN();
+    const double without = labels[i] == kNoLabel ? 0 : std::numeric_limits<double>::quiet_NaN();
+    metrics[0] +=
+        valid ? std::log(sum) + logit(winner) - logit(static_cast<size_t>(labels[i])) : without;
     metrics[1] += static_cast<double>(winner) == labels[i] ? 1 : 0;
   }
   metrics[0] /= static_cast<double>(labels.size());
@@ -243,7 +245,11 @@ Values SoftmaxStep(const StepSignature& signature, const Values& given) {
   const Vector& labels = given.at(X(1));
   Vector dx = given.at(Y());
   for (size_t i = 0; i < labels.size(); ++i) {
-    dx[ClassAt(shape, i, static_cast<size_t>(labels[i]))] -= 1;
+    if (labels[i] != kNoLabel) {
+      dx[ClassAt(shape, i, static_cast<size_t>(labels[i]))] -= 1;
+      continue;
+    }
+    for (int64_t c = 0; c < shape.c(); ++c) dx[ClassAt(shape, i, static_cast<size_t>(c))] = 0;
   }
   for (double& v : dx) v /= static_cast<double>(labels.size());
   return {{Dx(), dx}};

@@ -10,6 +10,7 @@ namespace neap::kernels {
 namespace {
 
 constexpr int kWarps = kThreads / 32;
+constexpr int32_t kNoLabel = -1;  // core/input/batch.h
 
 // All threads get the result. kMax: largest, else sum. In a fixed order.
 template <bool kMax>
@@ -46,7 +47,8 @@ __global__ void __launch_bounds__(kThreads)
     const int32_t label = labels[blockIdx.x];
     const bool valid = label >= 0 && label < classes;
     const float logit = valid ? row[label] : 0.0F;
-    per_image[blockIdx.x].x = valid ? logf(sum) + largest - logit : nanf("");
+    const float without = label == kNoLabel ? 0.0F : nanf("");
+    per_image[blockIdx.x].x = valid ? logf(sum) + largest - logit : without;
   }
   // Right when every class before the label is smaller and none after is larger: the first of
   // equals wins, and what is beside a NaN does not.
@@ -89,8 +91,9 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= n) return;
   uint32_t c = 0;
   const uint32_t image = classes.Split(static_cast<uint32_t>(i), c);
-  const float target = static_cast<uint32_t>(labels[image]) == c ? 1.0F : 0.0F;
-  dx[i] = (y[i] - target) / images;
+  const int32_t label = labels[image];
+  const float target = static_cast<uint32_t>(label) == c ? 1.0F : 0.0F;
+  dx[i] = label == kNoLabel ? 0.0F : (y[i] - target) / images;
 }
 
 // The classes of each pixel: `apart` elements from one to the next.
@@ -117,6 +120,7 @@ struct Pixels {
 // over them, is written.
 __device__ float2 Score(const Pixels& p, const float* column, int32_t label, float largest,
                         float sum) {
+  if (label == kNoLabel) return {0.0F, 0.0F};
   if (label < 0 || label >= p.classes) return {nanf(""), 0.0F};
   const float own = column[label * p.Apart()];
   bool beaten = false;
@@ -157,7 +161,8 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t label = labels[i];
   for (int c = 0; c < p.classes; ++c) {
     const size_t at = first + c * apart;
-    dx[at] = (y[at] - (c == label ? 1.0F : 0.0F)) / static_cast<float>(p.labels);
+    const float gradient = (y[at] - (c == label ? 1.0F : 0.0F)) / static_cast<float>(p.labels);
+    dx[at] = label == kNoLabel ? 0.0F : gradient;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "neap/core/input/batch.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
@@ -109,13 +110,26 @@ TEST_CASE("dropout repeats its mask, and another step, layer or session has anot
 TEST_CASE("a label outside the classes makes the loss NaN") {
   const TensorSpec logits = {.shape = {2, 3, 1, 1}};
   const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
-  for (double label : {-1.0, 3.0}) {
+  for (double label : {-2.0, 3.0}) {
     const auto y = Forward(SoftmaxCrossEntropy{}, {logits, labels},
                            {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {2, label}}});
     REQUIRE(y.ok());
     CHECK(std::isnan(y->at(State(0))[0]));
     CHECK(y->at(State(0))[1] == 1);
   }
+}
+
+TEST_CASE("an image without a label adds nothing to the loss and is not correct") {
+  const TensorSpec logits = {.shape = {2, 3, 1, 1}};
+  const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
+  const auto metrics = [&](double second) {
+    return Forward(SoftmaxCrossEntropy{}, {logits, labels},
+                   {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {2, second}}})
+        .value()
+        .at(State(0));
+  };
+  CHECK(metrics(kNoLabel)[0] == doctest::Approx(metrics(2)[0] / 2));  // the mean over both
+  CHECK(metrics(kNoLabel)[1] == 1);
 }
 
 TEST_CASE("the CPU says which layer and dtype it has no kernel for") {
