@@ -106,8 +106,10 @@ struct Program {
   std::vector<ProgramLayer> layers;
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
-  // Where an iteration meets the outside. Exact accounting only.
-  TensorId images, labels, iteration, metrics;
+  // Where an iteration meets the outside. Exact accounting only. `predictions` is the loss's
+  // output, which is computed last in inference, so that its bytes are still there when the
+  // iteration has ended.
+  TensorId images, labels, iteration, metrics, predictions;
 
   const Tensor& tensor(TensorId id) const { return tensors[id.index()]; }
   std::string StepName(const Step& step) const;  // "conv1 backward_data"

@@ -115,7 +115,10 @@ class ProgramBuilder {
     tensors.output = NewTensor(layer.name, OutputRole(layer), layer.spec.output);
     if (layer.role == LayerRole::kImages) program_.images = *tensors.output;
     if (layer.role == LayerRole::kLabels) program_.labels = *tensors.output;
-    if (layer.role == LayerRole::kLoss) program_.metrics = tensors.states[0];
+    if (layer.role == LayerRole::kLoss) {
+      program_.metrics = tensors.states[0];
+      program_.predictions = *tensors.output;
+    }
     for (const SavedSpec& saved : layer.spec.saved) {
       tensors.saved.push_back(
           NewTensor(absl::StrCat(layer.name, ".", saved.name), Role::kSaved, saved.tensor));

@@ -92,6 +92,7 @@ class Binder {
     std::byte*& given = bound_.given[alloc.tensor.index()];
     if (given == nullptr && IsGiven(plan_.tensors[alloc.tensor.index()].role))
       given = memory_.arena + alloc.region.offset;
+    if (alloc.tensor == program_.predictions) given = memory_.arena + alloc.region.offset;
     return absl::OkStatus();
   }
   absl::Status BindAction(const FreeAction& /*free*/) { return absl::OkStatus(); }

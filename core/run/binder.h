@@ -66,7 +66,8 @@ struct BoundPlan {
   std::vector<Operation> operations;
   size_t events = 0;   // number of events that the operations name
   size_t actions = 0;  // of the plan
-  // By TensorId: where a given tensor lies when an iteration begins; null if it has no place.
+  // By TensorId: where a given tensor lies when an iteration begins, and where Program::predictions
+  // lie when one of inference has ended; null if it has no place.
   std::vector<std::byte*> given;
   std::array<Buffer, kPoolCount> pools;  // by Pool; without the host's residents
 };

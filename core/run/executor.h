@@ -47,8 +47,9 @@ class Executor {
   // compute action is all of its kernels, additions of gradients included.
   absl::StatusOr<std::vector<ActionTime>> RunTimed();
 
-  // Where a given tensor (persistent, input, label) lies when an iteration begins, in the arena or
-  // in `host_residents`; null if the plan has no place for it.
+  // Where a given tensor (persistent, input, label) lies when an iteration begins, or
+  // Program::predictions when one of inference has ended, in the arena or in `host_residents`; null
+  // if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 
   // The highest arena address that Run() has handed to a kernel or a copy, as bytes from the

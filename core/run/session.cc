@@ -41,8 +41,8 @@ class Session::Impl {
 
   absl::Status Create(const Graph& graph) {
     const DeviceDescription& device = device_.description();
-    ASSIGN_OR_RETURN(training_.program,
-                     Lower(graph, {.mode = Mode::kTraining, .sgd = options_.sgd}, device));
+    const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
+    ASSIGN_OR_RETURN(training_.program, Lower(graph, {.mode = mode, .sgd = options_.sgd}, device));
     ASSIGN_OR_RETURN(inference_.program,
                      Lower(graph, {.mode = Mode::kInference, .sgd = options_.sgd}, device));
     whole_ = training_.program;
@@ -99,12 +99,36 @@ class Session::Impl {
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
     RETURN_IF_ERROR(CheckReady());
+    ASSIGN_OR_RETURN(const Batch whole, FilledUp(batch, inference_.program));
     Staging& staging = staging_[0];
-    RETURN_IF_ERROR(staging.Send(batch, {}, inference_.program, *inference_.executor));
+    RETURN_IF_ERROR(staging.Send(whole, {}, inference_.program, *inference_.executor));
     RETURN_IF_ERROR(Settle(inference_.Iterate(staging)));
     absl::StatusOr<StepResult> result = staging.Await();
     RETURN_IF_ERROR(Settle(result.status()));
+    // The kernel's mean is over all of the batch's labels.
+    if (batch.size < whole.size)
+      result->loss *= static_cast<float>(whole.size) / static_cast<float>(batch.size);
     return result;
+  }
+
+  absl::StatusOr<Prediction> Predict(absl::Span<const float> images) {
+    const Program& program = inference_.program;
+    const Tensor& predictions = program.tensor(program.predictions);
+    const int64_t batch = program.net.batch;
+    const int64_t values = program.tensor(program.images).spec.elements() / batch;
+    const int64_t labels = program.tensor(program.labels).spec.elements() / batch;
+    const int64_t count = static_cast<int64_t>(images.size()) / values;
+    const std::vector<int32_t> no_labels(static_cast<size_t>(count * labels), kNoLabel);
+    RETURN_IF_ERROR(
+        Evaluate({.images = {images.begin(), images.end()}, .labels = no_labels, .size = count})
+            .status());
+    ASSIGN_OR_RETURN(std::vector<float> all,
+                     ReadValues(predictions, *inference_.executor, device_));
+    const Shape& shape = predictions.spec.shape;
+    Prediction prediction = {.shape = {count, shape.c(), shape.h(), shape.w()},
+                             .probabilities = std::move(all)};
+    prediction.probabilities.resize(static_cast<size_t>(prediction.shape.elements()));
+    return prediction;
   }
 
   absl::Status Save(const std::string& path, CheckpointContents contents) {
@@ -170,6 +194,8 @@ class Session::Impl {
   absl::Status Begin(const Batch& batch, const Iterate& iterate) {
     RETURN_IF_ERROR(CheckArena());
     RETURN_IF_ERROR(damage_);
+    if (options_.inference_only)
+      return absl::FailedPreconditionError("the session was created for inference only");
     if (in_flight_ == kMaxInFlight)
       return absl::FailedPreconditionError("two steps are in flight; Finish() one");
     const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
@@ -335,6 +361,9 @@ absl::StatusOr<TimedStep> Session::TimeStep(const Batch& batch) { return impl_->
 absl::Status Session::Begin(const Batch& batch) { return impl_->Begin(batch); }
 absl::StatusOr<StepResult> Session::Finish() { return impl_->Finish(); }
 absl::StatusOr<StepResult> Session::Evaluate(const Batch& batch) { return impl_->Evaluate(batch); }
+absl::StatusOr<Prediction> Session::Predict(absl::Span<const float> images) {
+  return impl_->Predict(images);
+}
 
 absl::Status Session::Save(const std::string& path) {
   return impl_->Save(path, CheckpointContents::kEverything);

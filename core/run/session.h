@@ -42,6 +42,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/batch.h"
@@ -59,12 +60,22 @@ struct TrainingOptions {
   Sgd sgd = {};
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of first parameters and dropout
+  // The session only evaluates and predicts: no memory is planned for training, and training steps
+  // are FAILED_PRECONDITION. Load() brings the parameters.
+  bool inference_only = false;
 };
 
 struct StepResult {
   int64_t step = 0;     // from 0
   float loss = 0;       // mean over the batch
   int64_t correct = 0;  // labels at which the largest output is
+};
+
+// What the network says of images: the softmax of its outputs.
+struct Prediction {
+  Shape shape;  // {images, classes, 1, 1}, or {images, classes, height, width} where every pixel is
+                // labelled
+  std::vector<float> probabilities;  // in N, C, H, W order
 };
 
 struct TimedStep {
@@ -111,8 +122,13 @@ class Session {
   // FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<TimedStep> TimeStep(const Batch& batch);
 
-  // Forward only, with running statistics and without dropout. `step` in the result is 0.
+  // Forward only, with running statistics and without dropout. The batch may have fewer images than
+  // the network's; loss and number of correct labels are those of the images that it has. `step` in
+  // the result is 0.
   absl::StatusOr<StepResult> Evaluate(const Batch& batch);
+  // The same for images without labels: n times C x H x W values, with n from 1 to the network's
+  // batch, normalised as in training. Errors: INVALID_ARGUMENT for another number of values.
+  absl::StatusOr<Prediction> Predict(absl::Span<const float> images);
 
   // Parameters, running statistics, optimizer and step as a safetensors file
   // (core/checkpoint/checkpoint.h), written atomically.

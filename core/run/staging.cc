@@ -24,6 +24,26 @@ absl::Status CheckBatch(const Batch& batch, const Program& program) {
 
 }  // namespace
 
+absl::StatusOr<Batch> FilledUp(const Batch& batch, const Program& program) {
+  const int64_t most = program.net.batch;
+  const int64_t values = program.tensor(program.images).spec.elements() / most;
+  const int64_t labels = program.tensor(program.labels).spec.elements() / most;
+  const bool fits = 1 <= batch.size && batch.size <= most &&
+                    static_cast<int64_t>(batch.images.size()) == batch.size * values &&
+                    static_cast<int64_t>(batch.labels.size()) == batch.size * labels;
+  if (!fits) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there are ", batch.size, " images with ", batch.images.size(), " values and ",
+        batch.labels.size(), " labels; the network takes 1 to ", most, " images of ", values,
+        " values with ", labels, labels == 1 ? " label each" : " labels each"));
+  }
+  Batch whole = batch;
+  whole.size = most;
+  whole.images.resize(static_cast<size_t>(most * values));
+  whole.labels.resize(static_cast<size_t>(most * labels), kNoLabel);
+  return whole;
+}
+
 absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) {
   Staging staging(device);
   for (const auto& [buffer, bytes] :

@@ -21,6 +21,11 @@
 
 namespace neap {
 
+// The batch with as many images as the network's: those that are missing are zero and without
+// labels. Errors: INVALID_ARGUMENT for one without images or with more, or with vectors that do not
+// suit its size.
+absl::StatusOr<Batch> FilledUp(const Batch& batch, const Program& program);
+
 class Staging {
  public:
   static absl::StatusOr<Staging> Create(const Program& program, Device& device);
