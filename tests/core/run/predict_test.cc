@@ -96,7 +96,7 @@ TEST_CASE("a network that labels pixels is predicted pixel by pixel") {
   const auto device = OpenCpu();
   const Graph net = nets::UNet({.image = 32, .classes = 3, .batch = 2});
   Session session = CreateSession(net, *device, {}, {.inference_only = true}).value();
-  const std::vector<float> image(32 * 32 * 3, 0.25F);
+  const std::vector<float> image(32 * 32, 0.25F);
   const absl::StatusOr<Prediction> prediction = session.Predict(image);
   REQUIRE_MESSAGE(prediction.ok(), prediction.status().ToString());
   CHECK(prediction->shape == Shape{1, 3, 32, 32});
