@@ -1,0 +1,81 @@
+// A network of one's own on data from memory: stated, trained in a budget, evaluated, used and saved. docs/own-network.md
+// explains it, block by block.
+#include <neap/neap.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <vector>
+
+constexpr int64_t kBatch = 32;
+constexpr int64_t kSize = 12;
+constexpr int64_t kPixels = kSize * kSize;
+
+// A stem, one residual block, and a classifier of two classes.
+neap::Graph StripeNet() {
+  neap::Graph net({.name = "stripes", .batch = kBatch});
+  std::string x = net.Input({1, kSize, kSize});  // channels, height, width
+  x = net.Add("conv1", neap::Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
+  x = net.Add("relu1", neap::Relu{}, {x});
+  std::string y = net.Add("conv2", neap::Convolution{.out_channels = 8, .kernel = 3, .padding = 1, .bias = false}, {x});
+  y = net.Add("bn2", neap::BatchNorm{}, {y});
+  x = net.Add("add", neap::Add{}, {y, x});
+  x = net.Add("relu2", neap::Relu{}, {x});
+  x = net.Add("pool", neap::GlobalAveragePool{}, {x});
+  x = net.Add("fc", neap::FullyConnected{.out_features = 2}, {x});
+  net.Loss(x, neap::SoftmaxCrossEntropy{});
+  return net;
+}
+
+// Images of horizontal (class 0) and vertical (class 1) stripes in noise.
+neap::Batch Stripes(int64_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  neap::Batch batch = {.images = std::vector<float>(count * kPixels), .labels = std::vector<int32_t>(count), .size = count};
+  for (int64_t image = 0; image < count; ++image) {
+    const int32_t label = static_cast<int32_t>(random() % 2);
+    const int64_t phase = random() % 4;
+    batch.labels[image] = label;
+    for (int64_t at = 0; at < kPixels; ++at) {
+      const int64_t along = label == 0 ? at / kSize : at % kSize;
+      const float noise = static_cast<float>(random() % 1000) / 1000.0F - 0.5F;
+      batch.images[image * kPixels + at] = ((along + phase) / 2 % 2 == 0 ? 1.0F : -1.0F) + noise;
+    }
+  }
+  return batch;
+}
+
+absl::Status Run() {
+  const neap::Graph net = StripeNet();
+  ASSIGN_OR_RETURN(auto device, neap::CpuDevice::Open());  // or neap::CudaDevice::Open(0)
+  ASSIGN_OR_RETURN(neap::Session session,
+                   neap::CreateSession(net, *device, {.budget_bytes = 1 * neap::kMiB, .policy = "superneurons"},
+                                       {.sgd = {.momentum = 0.9F}, .learning_rate = {.base = 0.05F}}));
+  std::cout << session.plan().Summary();
+
+  for (uint32_t step = 0; step < 60; ++step) {
+    ASSIGN_OR_RETURN(const float loss, session.TrainStep(Stripes(kBatch, step)));
+    if (step % 10 == 9) std::cout << "step " << step + 1 << "  loss " << loss << "\n";
+  }
+
+  const neap::Batch test = Stripes(20, 1000);
+  ASSIGN_OR_RETURN(const neap::StepResult result, session.Evaluate(test));
+  std::cout << result.correct << " of " << test.size << " right, loss " << result.loss << "\n";
+
+  ASSIGN_OR_RETURN(const neap::Prediction prediction, session.Predict(test.images));
+  for (int64_t image = 0; image < 3; ++image) {
+    const float* const classes = &prediction.probabilities[image * 2];
+    std::cout << "image " << image << " is horizontal with " << classes[0] << ", vertical with " << classes[1] << "\n";
+  }
+
+  RETURN_IF_ERROR(session.Save("stripes.safetensors"));         // to go on training: weights, optimizer, step
+  RETURN_IF_ERROR(session.SaveWeights("weights.safetensors"));  // the weights alone, as PyTorch reads them
+  return session.Load("stripes.safetensors");
+}
+
+int main() {
+  const absl::Status status = Run();
+  if (status.ok()) return EXIT_SUCCESS;
+  std::cerr << status << "\n";
+  return EXIT_FAILURE;
+}
