@@ -9,15 +9,23 @@
 //   RETURN_IF_ERROR(file.WriteAt(0, bytes));
 //   RETURN_IF_ERROR(file.Commit());  // until this returns, readers see the old file, if any
 //
+// Paths come from users and may name anything. Only regular files are read: opening a FIFO would
+// wait for its writer, perhaps forever. Only regular files are replaced: a symbolic link stays and
+// its target is replaced, and a device or a FIFO is opened and written by Commit().
+//
 // *Errors*: a status naming the file: NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED (full disk),
-// DATA_LOSS (a file shorter than what is read from it; with the byte offset), otherwise what the
-// operating system says.
+// DATA_LOSS (a file shorter than what is read from it; with the byte offset), INVALID_ARGUMENT (not
+// a regular file, where it has to be one), otherwise what the operating system says. A file beyond
+// the process's limit is an error only where SIGXFSZ is ignored; otherwise that signal ends the
+// process.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -64,7 +72,11 @@ class ReadableFile {
 
 // The successor of the file at `path`, kept as PATH.tmp until Commit. Destroyed before that, it
 // leaves no trace; killed, it leaves a PATH.tmp that the next writer overwrites and no reader
-// opens. A lock on PATH.tmp keeps two writers apart: the second gets UNAVAILABLE.
+// opens. A lock on PATH.tmp keeps two writers apart: the second gets UNAVAILABLE. Where `path` is a
+// symbolic link, PATH stands for the link's target.
+//
+// A path that names a device or a FIFO has no successor: what is written is kept in memory until
+// Commit.
 class AtomicFile {
  public:
   static absl::StatusOr<AtomicFile> Create(std::string path);
@@ -75,18 +87,32 @@ class AtomicFile {
   const std::string& path() const { return path_; }
   // Any order; gaps are zeros. A failure removes the temporary file.
   absl::Status WriteAt(int64_t offset, absl::Span<const std::byte> bytes);
-  // fsync, rename, fsync of the directory. Nothing can be written afterwards.
+  // fsync, rename, fsync of the directory; or, to a device or a FIFO, one write of everything.
+  // Nothing can be written afterwards. Errors: FAILED_PRECONDITION for a FIFO that nobody reads.
   absl::Status Commit();
 
  private:
-  AtomicFile(FileDescriptor fd, std::string path)
-      : fd_(std::move(fd)), path_(std::move(path)), temporary_(path_ + ".tmp") {}
+  AtomicFile(std::string path, std::string target)
+      : path_(std::move(path)), target_(std::move(target)), temporary_(target_ + ".tmp") {}
+  bool is_open() const { return fd_.valid() || kept_.has_value(); }
   absl::Status Fail(int error_number, const std::string& call);
+  absl::Status WriteKept() const;
   absl::Status SyncDirectory() const;
 
-  FileDescriptor fd_;  // invalid once committed or failed
+  FileDescriptor fd_;  // of the temporary file; invalid once committed or failed
+  std::optional<std::vector<std::byte>> kept_;  // for a target that is not a regular file
   std::string path_;
+  std::string target_;  // what `path_` leads to
   std::string temporary_;
 };
+
+// Whether a file could be written to `path` now, as AtomicFile::Create says: for asking before
+// hours of work. What is there stays as it is, and nothing is left behind.
+absl::Status CheckWritable(const std::string& path);
+
+// Whether writing to one path would destroy what was written to the other: both lead to one file,
+// by whatever spelling or links and whether or not it exists yet, or one of them is the other's
+// temporary file. Never true of devices and FIFOs, which may be written to twice.
+bool OverwriteEachOther(const std::string& a, const std::string& b);
 
 }  // namespace neap
