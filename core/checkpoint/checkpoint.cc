@@ -58,9 +58,10 @@ absl::StatusOr<std::optional<TrainingPosition>> Position(const std::string& path
   const auto seed = metadata.find(kSeedKey);
   if (step == metadata.end() || seed == metadata.end()) return std::nullopt;
   TrainingPosition position;
-  if (!absl::SimpleAtoi(step->second, &position.step) ||
+  if (!absl::SimpleAtoi(step->second, &position.step) || position.step < 0 ||
       !absl::SimpleAtoi(seed->second, &position.seed)) {
-    return absl::DataLossError(absl::StrCat(path, ": step or seed in the metadata is no number"));
+    return absl::DataLossError(
+        absl::StrCat(path, ": the step or the seed in the metadata is not a number from 0"));
   }
   return position;
 }
@@ -101,9 +102,15 @@ absl::Status SaveCheckpoint(
   return writer.Commit();
 }
 
+absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::string& path) {
+  ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  return Position(path, reader.metadata());
+}
+
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program) {
   ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
   RETURN_IF_ERROR(CheckNothingElse(path, program, reader));
+  RETURN_IF_ERROR(reader.CheckData());
   LoadedCheckpoint loaded;
   ASSIGN_OR_RETURN(loaded.position, Position(path, reader.metadata()));
   const CheckpointContents contents =

@@ -5,9 +5,10 @@
 // insists on it. All values are F32 in N, C, H, W order whatever the network's layout. The metadata
 // hold "neap.step" and "neap.seed".
 //
-// Loading is all or nothing: every name and shape is checked and every byte read before anything is
-// handed out. *Errors*: INVALID_ARGUMENT for a tensor that is missing, unexpected or of another
-// shape or type; DATA_LOSS for a corrupt file, naming the offset; NOT_FOUND.
+// Loading is all or nothing: every name and shape, and the checksum of the bytes where the file has
+// one, is checked and every byte read before anything is handed out. *Errors*: INVALID_ARGUMENT for
+// a tensor that is missing, unexpected or of another shape or type; DATA_LOSS for a corrupt file,
+// naming the offset; NOT_FOUND.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,10 @@ struct LoadedCheckpoint {
   std::vector<std::pair<TensorId, std::vector<float>>> tensors;  // N, C, H, W
   std::optional<TrainingPosition> position;                      // none in a file of weights
 };
+// The position in a checkpoint's metadata, without reading its tensors; none in a file of weights.
+// Errors: DATA_LOSS, NOT_FOUND.
+absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::string& path);
+
 // A file without a position is taken as weights. One with it must have the optimizer's tensors too.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program);
 

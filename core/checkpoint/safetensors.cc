@@ -77,9 +77,28 @@ absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(std::string path) {
   const int64_t data_begin = kSafetensorsPrefixBytes + static_cast<int64_t>(text.size());
   for (SafetensorsEntry& entry : header.entries) entry.offset += data_begin;
   RETURN_IF_ERROR(CheckCoverage(reader.file_, data_begin, header.entries));
+  reader.data_begin_ = data_begin;
   reader.entries_ = std::move(header.entries);
   reader.metadata_ = std::move(header.metadata);
+  reader.data_crc32_ = header.data_crc32;
   return reader;
+}
+
+absl::Status SafetensorsReader::CheckData() const {
+  if (!data_crc32_.has_value()) return absl::OkStatus();
+  constexpr int64_t kPieceBytes = 1 << 20;
+  std::vector<std::byte> piece;
+  Crc32 crc;
+  for (int64_t at = data_begin_; at < file_.size_bytes(); at += kPieceBytes) {
+    piece.resize(static_cast<size_t>(std::min(kPieceBytes, file_.size_bytes() - at)));
+    RETURN_IF_ERROR(file_.ReadAt(at, absl::MakeSpan(piece)));
+    crc.Add(piece);
+  }
+  if (crc.value() == *data_crc32_) return absl::OkStatus();
+  return file_.Corrupt(
+      data_begin_, absl::StrFormat("the tensors' bytes do not match their checksum: CRC-32 %08x, "
+                                   "the header has %08x",
+                                   crc.value(), *data_crc32_));
 }
 
 absl::StatusOr<SafetensorsEntry> SafetensorsReader::Find(std::string_view name) const {
@@ -102,15 +121,15 @@ absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(std::string path,
                                                             std::vector<SafetensorsEntry> entries,
                                                             SafetensorsMetadata metadata) {
   SafetensorsHeader header{.entries = std::move(entries), .metadata = std::move(metadata)};
-  ASSIGN_OR_RETURN(const std::string text, MakeSafetensorsHeader(path, header));
+  ASSIGN_OR_RETURN(std::string bytes, MakeSafetensorsHeader(path, header));
   ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(std::move(path)));
-  SafetensorsWriter writer(std::move(file));
-  const int64_t data_begin = static_cast<int64_t>(text.size());
+  SafetensorsWriter writer(std::move(file), std::move(bytes));
+  const int64_t data_begin = static_cast<int64_t>(writer.header_.size());
   for (SafetensorsEntry& entry : header.entries) {
     const int64_t begin = data_begin + entry.offset;
-    writer.progress_[std::move(entry.name)] = {.next = begin, .end = begin + entry.size_bytes};
+    writer.progress_[std::move(entry.name)] = {
+        .begin = begin, .next = begin, .end = begin + entry.size_bytes};
   }
-  RETURN_IF_ERROR(writer.file_.WriteAt(0, AsBytes(text)));
   return writer;
 }
 
@@ -126,8 +145,21 @@ absl::Status SafetensorsWriter::Append(std::string_view name, absl::Span<const s
                         progress.end - progress.next, bytes.size()));
   }
   RETURN_IF_ERROR(file_.WriteAt(progress.next, bytes));
+  progress.crc.Add(bytes);
   progress.next += static_cast<int64_t>(bytes.size());
   return absl::OkStatus();
+}
+
+uint32_t SafetensorsWriter::DataCrc32() const {
+  std::vector<const Progress*> tensors;
+  for (const auto& [name, progress] : progress_) tensors.push_back(&progress);
+  std::sort(tensors.begin(), tensors.end(), [](const Progress* a, const Progress* b) {
+    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+  });
+  uint32_t crc32 = Crc32().value();
+  for (const Progress* tensor : tensors)
+    crc32 = Crc32::Concatenated(crc32, tensor->crc.value(), tensor->end - tensor->begin);
+  return crc32;
 }
 
 absl::Status SafetensorsWriter::Commit() {
@@ -137,6 +169,8 @@ absl::Status SafetensorsWriter::Commit() {
           file_.path(), ": tensor '", name, "' lacks ", progress.end - progress.next, " bytes"));
     }
   }
+  SealSafetensorsHeader(DataCrc32(), header_);
+  RETURN_IF_ERROR(file_.WriteAt(0, AsBytes(header_)));
   return file_.Commit();
 }
 

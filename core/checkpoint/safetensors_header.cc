@@ -1,14 +1,15 @@
 #include "neap/core/checkpoint/safetensors_header.h"
 
 #include <algorithm>
-#include <boost/crc.hpp>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "neap/core/base/crc32.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap {
@@ -19,7 +20,8 @@ using OrderedJson = nlohmann::ordered_json;
 using Fault = std::optional<SafetensorsFault>;
 
 constexpr std::string_view kMetadata = "__metadata__";
-constexpr std::string_view kChecksum = "neap.header_crc32";
+constexpr std::string_view kHeaderChecksum = "neap.header_crc32";
+constexpr std::string_view kDataChecksum = "neap.data_crc32";
 constexpr std::string_view kNoChecksum = "00000000";
 
 // The tensors' bytes; nullopt when the shape is negative or its bytes overflow.
@@ -38,18 +40,36 @@ Fault FaultAt(std::string_view text, std::string_view name, std::string_view wha
                           absl::StrFormat("'%s': %s", name, what)};
 }
 
-// The text's checksum with zeros in the place of `stored`, the value of kChecksum; nullopt if that
-// cannot be found.
-std::optional<std::string> Checksum(std::string_view text, std::string_view stored) {
-  const std::string field = absl::StrFormat("\"%s\":\"%s\"", kChecksum, stored);
+std::string ChecksumText(uint32_t crc32) { return absl::StrFormat("%08x", crc32); }
+
+// Eight lower-case hexadecimal digits.
+std::optional<uint32_t> ParseChecksum(const std::string& text) {
+  uint32_t crc32 = 0;
+  const bool is_number = absl::SimpleHexAtoi(text, &crc32);
+  return is_number && ChecksumText(crc32) == text ? std::optional(crc32) : std::nullopt;
+}
+
+void AddText(std::string_view text, Crc32& crc) {
+  crc.Add({reinterpret_cast<const std::byte*>(text.data()), text.size()});
+}
+
+// Where the value of `key`, which is `value`, stands in the text; npos if it does not.
+size_t FindValue(std::string_view text, std::string_view key, std::string_view value) {
+  const std::string field = absl::StrFormat("\"%s\":\"%s\"", key, value);
   const size_t found = text.find(field);
-  if (found == std::string_view::npos) return std::nullopt;
-  const size_t value_end = found + field.size() - 1;
-  boost::crc_32_type crc;
-  crc.process_bytes(text.data(), value_end - stored.size());
-  crc.process_bytes(kNoChecksum.data(), kNoChecksum.size());
-  crc.process_bytes(text.data() + value_end, text.size() - value_end);
-  return absl::StrFormat("%08x", crc.checksum());
+  return found == std::string_view::npos ? found : found + field.size() - 1 - value.size();
+}
+
+// The header text's checksum with zeros in the place of `stored`, the one that it has; nullopt if
+// that cannot be found.
+std::optional<std::string> HeaderChecksum(std::string_view text, std::string_view stored) {
+  const size_t place = FindValue(text, kHeaderChecksum, stored);
+  if (place == std::string_view::npos) return std::nullopt;
+  Crc32 crc;
+  AddText(text.substr(0, place), crc);
+  AddText(kNoChecksum, crc);
+  AddText(text.substr(place + stored.size()), crc);
+  return ChecksumText(crc.value());
 }
 
 Fault ParseJson(std::string_view text, Json& json) {
@@ -116,19 +136,29 @@ Fault ParseEntry(std::string_view text, const std::string& name, const Json& jso
   return std::nullopt;
 }
 
-Fault ParseMetadata(std::string_view text, const Json& json, SafetensorsMetadata& metadata) {
+Fault TakeChecksums(std::string_view text, SafetensorsHeader& header) {
+  SafetensorsMetadata& metadata = header.metadata;
+  if (const auto stored = metadata.find(std::string(kHeaderChecksum)); stored != metadata.end()) {
+    if (HeaderChecksum(text, stored->second) != stored->second) {
+      return SafetensorsFault{0, "the header's checksum is wrong"};
+    }
+    metadata.erase(stored);
+  }
+  if (const auto stored = metadata.find(std::string(kDataChecksum)); stored != metadata.end()) {
+    header.data_crc32 = ParseChecksum(stored->second);
+    if (!header.data_crc32.has_value()) return FaultAt(text, kDataChecksum, "not a checksum");
+    metadata.erase(stored);
+  }
+  return std::nullopt;
+}
+
+Fault ParseMetadata(std::string_view text, const Json& json, SafetensorsHeader& header) {
   if (!json.is_object()) return FaultAt(text, kMetadata, "no object");
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) return FaultAt(text, key, "metadata that is no string");
-    metadata[key] = value.get<std::string>();
+    header.metadata[key] = value.get<std::string>();
   }
-  const auto stored = metadata.find(std::string(kChecksum));
-  if (stored == metadata.end()) return std::nullopt;
-  if (Checksum(text, stored->second) != stored->second) {
-    return SafetensorsFault{0, "the header's checksum is wrong"};
-  }
-  metadata.erase(stored);
-  return std::nullopt;
+  return TakeChecksums(text, header);
 }
 
 absl::Status Lay(std::string_view path, std::vector<SafetensorsEntry>& entries) {
@@ -157,9 +187,10 @@ absl::Status Lay(std::string_view path, std::vector<SafetensorsEntry>& entries) 
 OrderedJson ToJson(const SafetensorsHeader& header) {
   OrderedJson json = OrderedJson::object();
   OrderedJson& metadata = json[std::string(kMetadata)];
-  metadata[std::string(kChecksum)] = kNoChecksum;
+  metadata[std::string(kHeaderChecksum)] = kNoChecksum;
+  metadata[std::string(kDataChecksum)] = kNoChecksum;
   for (const auto& [key, value] : header.metadata) {
-    if (key != kChecksum) metadata[key] = value;
+    if (key != kHeaderChecksum && key != kDataChecksum) metadata[key] = value;
   }
   for (const SafetensorsEntry& entry : header.entries) {
     OrderedJson& tensor = json[entry.name];
@@ -189,7 +220,7 @@ std::optional<SafetensorsFault> ParseSafetensorsHeader(std::string_view text,
   if (Fault fault = ParseJson(text, json)) return fault;
   for (const auto& [name, value] : json.items()) {
     if (name == kMetadata) {
-      if (Fault fault = ParseMetadata(text, value, header.metadata)) return fault;
+      if (Fault fault = ParseMetadata(text, value, header)) return fault;
       continue;
     }
     if (Fault fault = ParseEntry(text, name, value, header.entries.emplace_back())) return fault;
@@ -207,14 +238,21 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(std::string_view path,
     return absl::InvalidArgumentError(absl::StrFormat("%s: not UTF-8: %s", path, error.what()));
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  const std::optional<std::string> checksum = Checksum(text, kNoChecksum);
-  const std::string field = absl::StrFormat("\"%s\":\"", kChecksum);
-  if (checksum) text.replace(text.find(field) + field.size(), checksum->size(), *checksum);
   std::string prefix(kSafetensorsPrefixBytes, '\0');
   for (size_t i = 0; i < prefix.size(); ++i) {
     prefix[i] = static_cast<char>(static_cast<uint64_t>(text.size()) >> (8 * i) & 0xFF);
   }
   return prefix + text;
+}
+
+void SealSafetensorsHeader(uint32_t data_crc32, std::string& bytes) {
+  const auto replace = [&bytes](std::string_view key, const std::string& checksum) {
+    const size_t place = FindValue(bytes, key, kNoChecksum);
+    bytes.replace(place, checksum.size(), checksum);
+  };
+  replace(kDataChecksum, ChecksumText(data_crc32));
+  const std::string_view text = std::string_view(bytes).substr(kSafetensorsPrefixBytes);
+  replace(kHeaderChecksum, *HeaderChecksum(text, kNoChecksum));
 }
 
 }  // namespace neap

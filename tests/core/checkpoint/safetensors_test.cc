@@ -62,7 +62,9 @@ TEST_CASE("what is written is read back: names, shapes, bytes, metadata") {
                  {{"step", "I64", {}}, "12345678"},
                  {{"empty", "F16", {0, 5}}, ""},
                  {{"odd \"name\" \\ \u00e9", "U8", {5}}, "bytes"}},
-                {{"step", "7"}, {"quote", "\"neap.header_crc32\":\"00000000\""}})
+                {{"step", "7"},
+                 {"neap.data_crc32", "not the writer's"},
+                 {"quote", "\"neap.header_crc32\":\"00000000\""}})
               .ok());
   const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
   REQUIRE(reader.ok());
@@ -83,9 +85,11 @@ TEST_CASE("a tiny file has exactly these bytes") {
   const ScratchDirectory directory;
   const std::string path = directory.File("tiny");
   REQUIRE(Write(path, kTiny, {{"step", "7"}}).ok());
-  const std::string header = R"({"__metadata__":{"neap.header_crc32":"CHECKSUM","step":"7"},)"
+  // zlib.crc32(b"1234xyz")
+  const std::string header = R"({"__metadata__":{"neap.header_crc32":"CHECKSUM",)"
+                             R"("neap.data_crc32":"57cd19eb","step":"7"},)"
                              R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-                             R"("a":{"dtype":"U8","shape":[3],"data_offsets":[4,7]}}   )";
+                             R"("a":{"dtype":"U8","shape":[3],"data_offsets":[4,7]}}      )";
   REQUIRE(header.size() % 8 == 0);
   std::string bytes = ReadText(path);
   const size_t checksum = 8 + header.find("CHECKSUM");
@@ -157,6 +161,7 @@ TEST_CASE("a file of another program is read, without a checksum and in any orde
   CHECK(*ReadTensor(*reader, "a") == "ab");
   CHECK(*ReadTensor(*reader, "b") == "1234");
   CHECK(reader->metadata().empty());
+  CHECK(reader->CheckData().ok());
 }
 
 TEST_CASE("headers that are wrong in any way are DATA_LOSS naming file and byte") {
@@ -195,6 +200,8 @@ TEST_CASE("headers that are wrong in any way are DATA_LOSS naming file and byte"
       {FileOf(R"({"__metadata__":7})", ""), "'__metadata__': no object"},
       {FileOf(R"({"__metadata__":{"k":7}})", ""), "metadata that is no string"},
       {FileOf(R"({"__metadata__":{"neap.header_crc32":"00000000"}})", ""), "checksum is wrong"},
+      {FileOf(R"({"__metadata__":{"neap.data_crc32":"0000000"}})", ""), "not a checksum"},
+      {FileOf(R"({"__metadata__":{"neap.data_crc32":"0000000G"}})", ""), "not a checksum"},
       {FileOf(good, "x"), "ends within tensor 'a'"},
       {FileOf(good, "xyz"), "1 bytes after the last tensor"},
       {FileOf(good, "xy").substr(0, 30), "ends within the header"},
@@ -238,6 +245,45 @@ TEST_CASE("no flipped bit in the header goes unnoticed and does harm") {
     WriteText(path, bad);
     CHECK(IsRefusedOrRight(path));
   }
+}
+
+TEST_CASE("no flipped bit in the tensors goes unnoticed, in whatever order they were written") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  auto writer = SafetensorsWriter::Create(
+      path, {{"a", "U8", {5}}, {"empty", "F32", {0}}, {"b", "F32", {2}}, {"c", "I64", {}}});
+  REQUIRE(writer.ok());
+  const std::pair<const char*, const char*> pieces[] = {
+      {"a", "01"}, {"b", "abc"}, {"a", "2"}, {"c", "8 bytes!"}, {"b", "defgh"}, {"a", "34"}};
+  for (const auto& [name, text] : pieces) REQUIRE(writer->Append(name, Bytes(text)).ok());
+  REQUIRE(writer->Commit().ok());
+  const std::string good = ReadText(path);
+  CHECK(SafetensorsReader::Open(path)->CheckData().ok());
+  const size_t data_begin = good.size() - 21;
+  CHECK(good.substr(data_begin) == "8 bytes!abcdefgh01234");
+  for (size_t bit = data_begin * 8; bit < good.size() * 8; ++bit) {
+    CAPTURE(bit);
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    WriteText(path, bad);
+    const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(path);
+    REQUIRE(reader.ok());
+    const absl::Status status = reader->CheckData();
+    CHECK(absl::IsDataLoss(status));
+    CHECK(std::string(status.message())
+              .find(path + ": byte " + std::to_string(data_begin) +
+                    ": the tensors' bytes do not match their checksum") == 0);
+  }
+}
+
+TEST_CASE("a checksum over more bytes than are read at once, and none at all, are right") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("m");
+  constexpr int64_t kBytes = (3 << 20) + 5;
+  REQUIRE(Write(path, {{{"a", "U8", {kBytes}}, std::string(kBytes, 'x')}}).ok());
+  CHECK(SafetensorsReader::Open(path)->CheckData().ok());
+  REQUIRE(Write(path, {}).ok());
+  CHECK(SafetensorsReader::Open(path)->CheckData().ok());
 }
 
 TEST_CASE("random damage to the header never crashes and is noticed") {
