@@ -6,9 +6,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/utf8.h"
 #include "neap/core/graph/order.h"
 #include "neap/core/graph/source.h"
 
@@ -27,6 +29,7 @@ absl::StatusOr<Index> IndexNames(const Graph& graph) {
     const std::string& name = graph.layers()[i].name;
     if (name.empty())
       return absl::InvalidArgumentError(absl::StrCat("layer number ", i, " has no name"));
+    if (!IsUtf8(name)) return LayerError(absl::CHexEscape(name), "its name is not UTF-8");
     if (!index.emplace(name, i).second) return LayerError(name, "two layers have this name");
   }
   return index;

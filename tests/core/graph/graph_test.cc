@@ -69,6 +69,17 @@ TEST_CASE("a layer without a name is refused") {
   CHECK(ErrorOf(net) == "layer number 1 has no name");
 }
 
+TEST_CASE("a name that is not UTF-8 is refused, with its bytes as escapes") {
+  Graph net = NewGraph();
+  std::string x = net.Input({3, 4, 4});
+  x = net.Add("r\xc3\xa9seau", Relu{}, {x});
+  x = net.Add("fc", FullyConnected{.out_features = 2}, {x});
+  net.Loss(x);
+  CHECK(Resolve(net, Mode::kTraining).ok());
+  net.Add("fc\xff\xfe", FullyConnected{.out_features = 2}, {x});
+  CHECK(ErrorOf(net) == "layer 'fc\\xff\\xfe': its name is not UTF-8");
+}
+
 TEST_CASE("a cycle is refused, naming a layer on it and none that only hangs behind it") {
   Graph net = NewGraph();
   const std::string x = net.Input({1, 4, 4});
