@@ -205,11 +205,13 @@ Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options) {
   return Generator(seed, options).Build();
 }
 
-uint32_t RandomSeeds(uint32_t usual) {
+uint32_t RandomSeeds(uint32_t usual) { return RandomSeeds(usual, usual); }
+
+uint32_t RandomSeeds(uint32_t usual, uint32_t most) {
   const char* given = std::getenv("NEAP_RANDOM_SEEDS");
   if (given == nullptr) return usual;
   const unsigned long seeds = std::strtoul(given, nullptr, 10);
-  return static_cast<uint32_t>(std::clamp<unsigned long>(seeds, 1, usual));
+  return static_cast<uint32_t>(std::clamp<unsigned long>(seeds, 1, most));
 }
 
 }  // namespace neap::testing

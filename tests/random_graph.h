@@ -34,5 +34,7 @@ Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});
 // How many seeds to try: `usual`, or NEAP_RANDOM_SEEDS if that is less, for sanitizers take ten
 // times as long; at least one.
 uint32_t RandomSeeds(uint32_t usual);
+// `usual` without the variable; otherwise what it says, also if that is more, up to `most`.
+uint32_t RandomSeeds(uint32_t usual, uint32_t most);
 
 }  // namespace neap::testing

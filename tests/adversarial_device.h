@@ -1,0 +1,74 @@
+// The CPU as the most hostile device that keeps its word: streams run in any order that events
+// allow, fresh memory holds NaN, and every buffer lies between guards.
+//
+// On a real device a forgotten wait goes unnoticed for as long as copies happen to be quick. Here
+// nothing runs when it is enqueued, kernels included: work waits in one queue per stream until the
+// caller waits for it. Then a seed decides which stream goes on:
+//
+//   seeds 0..5    one order of preference among the three streams each: the preferred one runs
+//   until
+//                 it has to wait, so that copies are as late or as early as they can be
+//   seeds 6..11   the same, but what has begun ends only when no other stream can begin anything
+//   others        the preference changes at random
+//
+//   queues    compute  f1 | f2 | wait for copy | f3 (writes where f1's result was)
+//             d2h      wait for f1 | copy of f1's result
+//   seed 0    f1 f2 copy f3     compute goes on for as long as it can; without its wait, the copy
+//   seed 2    f1 copy f2 f3     would be of f3's result. d2h goes first.
+//
+// Between the beginning and the end of a kernel or a copy, what it is to overwrite holds NaN.
+//
+//   AdversarialDevice device(*cpu, seed);
+//   ...                                // train a session on it, and on *cpu
+//   CHECK(device.Fault() == "");
+//
+// So a kernel finds NaN in all that it must not rely on: its workspace, and the operands that it is
+// to overwrite, unless they share bytes with others. A copy or an operand that does not lie within
+// one buffer is refused, and it is a fault, as a guard is that was written to.
+//
+// *Ownership*: borrows the CPU device. Buffers and kernels may outlive this device. *Threads*: one
+// at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tests/forwarding_device.h"
+
+namespace neap {
+
+class AdversarialDevice final : public ForwardingDevice {
+ public:
+  static constexpr uint32_t kFixedOrders = 12;  // seeds below it never change the preference
+
+  AdversarialDevice(Device& cpu, uint32_t seed);
+  ~AdversarialDevice() override;  // runs what is queued
+
+  // Freeing a buffer runs first what is queued, as cudaFree() does.
+  absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;
+  Backend& backend() override { return *backend_; }
+  absl::Status Copy(Stream stream, void* destination, const void* source,
+                    int64_t size_bytes) override;
+  absl::StatusOr<Event> Record(Stream stream) override;
+  absl::StatusOr<Event> RecordTime(Stream stream) override;
+  absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override;
+  absl::Status Wait(Stream stream, const Event& event) override;
+  absl::Status Await(const Event& event) override;
+  absl::Status Synchronize() override;
+
+  // What went wrong first with buffers and their guards; empty if nothing did.
+  std::string Fault() const;
+  // Kernels and copies that ran before one that had been enqueued earlier.
+  int64_t overtakings() const;
+
+ private:
+  class Streams;
+  class QueueingBackend;
+  class QueuedKernel;
+
+  std::shared_ptr<Streams> streams_;
+  std::unique_ptr<Backend> backend_;
+};
+
+}  // namespace neap

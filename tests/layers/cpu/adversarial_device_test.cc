@@ -1,0 +1,93 @@
+#include "tests/adversarial_device.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "neap/layers/cpu/cpu_device.h"
+#include "tests/layers/device_conformance.h"
+
+namespace neap {
+namespace {
+
+std::unique_ptr<CpuDevice> OpenCpu() {
+  absl::StatusOr<std::unique_ptr<CpuDevice>> device = CpuDevice::Open();
+  REQUIRE(device.ok());
+  return *std::move(device);
+}
+
+TEST_CASE("the adversarial device does what every device must, in every order") {
+  const auto cpu = OpenCpu();
+  for (uint32_t order = 0; order <= AdversarialDevice::kFixedOrders; ++order) {
+    CAPTURE(order);
+    AdversarialDevice device(*cpu, order);
+    CheckDeviceConformance(device);
+    CHECK(device.Fault() == "");
+  }
+}
+
+TEST_CASE("streams that do not wait overtake each other, in one way for each order of preference") {
+  constexpr uint32_t kPermutations = 6;
+  const auto cpu = OpenCpu();
+  std::vector<std::string> orders;
+  for (uint32_t order = 0; order < kPermutations; ++order) {
+    AdversarialDevice device(*cpu, order);
+    const Buffer place = *device.Allocate(MemoryKind::kDevice, 1);
+    const Buffer log = *device.Allocate(MemoryKind::kPinnedHost, 3);
+    // Whoever is second finds what the first has left.
+    const char names[] = {'c', 'd', 'h'};
+    for (int stream = 0; stream < kStreamCount; ++stream) {
+      const auto on = static_cast<Stream>(stream);
+      REQUIRE(device.Copy(on, log.data() + stream, place.data(), 1).ok());
+      REQUIRE(device.Copy(on, place.data(), &names[stream], 1).ok());
+    }
+    CHECK(log.data()[0] == std::byte{0xFF});  // nothing has run, and fresh memory is NaN
+    REQUIRE(device.Synchronize().ok());
+    orders.emplace_back(reinterpret_cast<const char*>(log.data()), 3);
+    CHECK((device.overtakings() == 0) == (order == 0));
+  }
+  std::sort(orders.begin(), orders.end());
+  CHECK(std::unique(orders.begin(), orders.end()) == orders.end());
+}
+
+TEST_CASE("what has begun holds NaN until it ends, which may be last of all") {
+  const auto cpu = OpenCpu();
+  constexpr uint32_t kEndsLate = 9;  // prefers d2h, then h2d
+  AdversarialDevice device(*cpu, kEndsLate);
+  const Buffer place = *device.Allocate(MemoryKind::kDevice, 1);
+  const Buffer seen = *device.Allocate(MemoryKind::kPinnedHost, 1);
+  const char old = 'o';
+  const char fresh = 'f';
+  REQUIRE(device.Copy(Stream::kCompute, place.data(), &old, 1).ok());
+  REQUIRE(device.Synchronize().ok());
+  REQUIRE(device.Copy(Stream::kH2d, place.data(), &fresh, 1).ok());
+  REQUIRE(device.Copy(Stream::kD2h, seen.data(), place.data(), 1).ok());
+  REQUIRE(device.Await(*device.Record(Stream::kD2h)).ok());
+  CHECK(seen.data()[0] == std::byte{0xFF});
+  REQUIRE(device.Synchronize().ok());
+  CHECK(place.data()[0] == std::byte('f'));
+}
+
+TEST_CASE("what is written or copied beyond a buffer is a fault") {
+  const auto cpu = OpenCpu();
+  AdversarialDevice device(*cpu, 0);
+  const Buffer buffer = *device.Allocate(MemoryKind::kDevice, 64);
+  const Buffer other = *device.Allocate(MemoryKind::kPinnedHost, 128);
+  CHECK(device.Fault() == "");
+  CHECK(!device.Copy(Stream::kH2d, buffer.data(), other.data(), 65).ok());
+  CHECK(device.Fault() ==
+        "adversarial device: a copy's destination of 65 bytes is not within one "
+        "buffer");
+  AdversarialDevice second(*cpu, 0);
+  const Buffer guarded = *second.Allocate(MemoryKind::kDevice, 64);
+  const std::byte before = guarded.data()[64];
+  guarded.data()[64] = std::byte{0};
+  CHECK(second.Fault() == "adversarial device: a guard after a buffer was written to");
+  guarded.data()[64] = before;
+}
+
+}  // namespace
+}  // namespace neap
