@@ -117,6 +117,19 @@ elseif(NOT GLPK_FOUND)
   add_library(GLPK::GLPK ALIAS neap_glpk)
 endif()
 
+find_package(ZLIB 1.2.12 QUIET)
+if(NOT ZLIB_FOUND AND NOT NEAP_FETCH)
+  list(APPEND neap_absent "zlib 1.2.12 (zlib1g-dev)")
+elseif(NOT ZLIB_FOUND)
+  enable_language(C)
+  include(FetchContent)
+  FetchContent_Declare(zlib URL https://github.com/madler/zlib/releases/download/v1.3.1/zlib-1.3.1.tar.gz
+                       DOWNLOAD_EXTRACT_TIMESTAMP ON)
+  FetchContent_MakeAvailable(zlib)
+  target_include_directories(zlibstatic INTERFACE ${zlib_SOURCE_DIR} ${zlib_BINARY_DIR})
+  add_library(ZLIB::ZLIB ALIAS zlibstatic)
+endif()
+
 if(neap_absent)
   list(JOIN neap_absent ", " neap_absent)
   message(FATAL_ERROR "Not found, with the Debian packages that have it: ${neap_absent}. Install them, name the folder "

@@ -25,6 +25,13 @@ if(shared MATCHES "\\.so$")
                         INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m")
 endif()
 
+# So has zlib1g-dev.
+get_target_property(shared ZLIB::ZLIB IMPORTED_LOCATION)
+if(shared MATCHES "\\.so$")
+  string(REGEX REPLACE "\\.so$" ".a" archive ${shared})
+  set_target_properties(ZLIB::ZLIB PROPERTIES IMPORTED_LOCATION ${archive})
+endif()
+
 # GLPK's archive, with those of what it uses. libltdl, by which it would load database drivers, is shared: it goes beside
 # the command, as oneDNN does below.
 if(GLPK_FOUND)

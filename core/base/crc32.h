@@ -1,10 +1,6 @@
-// CRC-32 as zlib, gzip and PNG have it (reflected polynomial 0xEDB88320), over bytes that come in
-// pieces.
+// CRC-32 as zlib, gzip and PNG have it, over bytes that come in pieces. zlib computes it.
 //
-// A checkpoint's checksum covers hundreds of megabytes while they are written, so it must not take
-// longer than the disk: eight bytes at a time by eight tables ("slicing-by-8", Kounavis and Berry
-// 2005), about 1.5 GB/s on one core. Tensors may be written in any order; Concatenated() makes the
-// checksum of two pieces from their own two.
+// Tensors may be written in any order; Concatenated() makes the checksum of two pieces from their own two.
 //
 //   Crc32 crc;
 //   crc.Add(first);
@@ -23,14 +19,14 @@ namespace neap {
 class Crc32 {
  public:
   void Add(absl::Span<const std::byte> bytes);
-  uint32_t value() const { return ~state_; }
+  uint32_t value() const { return value_; }
 
-  // Of the bytes behind `first` and, after them, the `second_size_bytes` behind `second`.
+  // The checksum of the bytes behind `first` followed by the `second_size_bytes` behind `second`.
   // *Complexity*: O(log(second_size_bytes)).
   static uint32_t Concatenated(uint32_t first, uint32_t second, int64_t second_size_bytes);
 
  private:
-  uint32_t state_ = 0xFFFFFFFF;
+  uint32_t value_ = 0;
 };
 
 }  // namespace neap

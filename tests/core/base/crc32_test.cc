@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <boost/crc.hpp>
-#include <chrono>
 #include <random>
 #include <string_view>
 #include <vector>
@@ -77,16 +76,6 @@ TEST_CASE("no flipped bit goes unnoticed") {
     CHECK(Of(bytes) != right);
     bytes[bit / 8] ^= mask;
   }
-}
-
-TEST_CASE("how fast it is, as a message") {
-  const std::vector<std::byte> bytes = RandomBytes(16 << 20, 4);
-  const auto start = std::chrono::steady_clock::now();
-  const uint32_t crc = Of(bytes);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const double bytes_per_second = static_cast<double>(bytes.size()) / seconds.count();
-  MESSAGE("MB per second: ", static_cast<int64_t>(bytes_per_second * 1e-6));
-  CHECK(crc == ByBoost(bytes));
 }
 
 }  // namespace
