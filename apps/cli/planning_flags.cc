@@ -49,7 +49,7 @@ Json HostBudget::ToJson() const { return bytes == kUnlimited ? Json() : Json(byt
 
 HostBudget DefaultHostBudget(const DeviceDescription& device) {
   if (device.host_memory_bytes == 0) return {};
-  return {.bytes = device.host_memory_bytes / 100 * kHostPercent, .is_default = true};
+  return {.bytes = device.host_memory_bytes * kHostPercent / 100, .is_default = true};
 }
 
 absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const PlannerOptions& options,

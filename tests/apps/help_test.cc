@@ -60,9 +60,11 @@ TEST_CASE("a subcommand's --help is written from the table that is parsed") {
   for (const char* subcommand : {"plan", "train"}) {
     const Outcome outcome = RunNeap({subcommand, "--help"});
     CHECK(outcome.exit_code == 0);
-    for (const char* line : {"  --batch N                 images in a batch (32)\n",
-                             "  --dtype TYPE              element type: fp32, tf32 (fp32)\n",
-                             "  --json                    print "}) {
+    for (const char* line :
+         {"  --batch N                 images in a batch (32)\n",
+          "  --dtype TYPE              element type: fp32, tf32 (fp32)\n",
+          "chen (superneurons with --budget, else liveness)\n",
+          "leaves the arena (75% of the host's memory)\n", "  --json                    print "}) {
       CHECK(outcome.out.find(line) != std::string::npos);
     }
   }
@@ -116,10 +118,12 @@ TEST_CASE("neap devices lists the CPU to train on and the H200 to plan for") {
   CHECK(devices.back().at("device") == "h200");
   CHECK(devices.back().at("memory_bytes") == 150109880320);
   CHECK(devices.back().at("peer_bandwidth") == 450e9);
+  CHECK(devices.back().at("host_memory_bytes") == int64_t{256} << 30);
   const std::string text = RunNeap({"devices"}).out;
   CHECK(text.find("h200     NVIDIA H200, 139.801 GiB (by description: for planning)\n"
                   "         planned with fp32 60 TFLOP/s, tf32 tensor cores 400 TFLOP/s, memory "
-                  "4300 GB/s, host copies 55.5 GB/s, peer copies 450 GB/s\n") != std::string::npos);
+                  "4300 GB/s, host copies 55.5 GB/s, peer copies 450 GB/s\n"
+                  "         host memory 256.000 GiB\n") != std::string::npos);
   const std::string cpu = text.substr(0, text.find("\n", text.find("\n") + 1));
   CHECK(cpu.starts_with("cpu      "));
   CHECK(cpu.find("host copies 8 GB/s") != std::string::npos);

@@ -94,6 +94,35 @@ TEST_CASE("a host budget bounds the batch as well") {
   CHECK(free.at("host_pool_bytes") > kMiB);
   CHECK(bound.at("host_pool_bytes") <= kMiB);
   CHECK(bound.at("batch") < free.at("batch"));
+  CHECK(free.at("limited_by") == "budget");
+  CHECK(bound.at("limited_by") == "host budget");
+}
+
+TEST_CASE("the host budget that a peak assumes is said, and what it takes of it") {
+  const std::vector<std::string> search = {"peak-batch", "lenet",    "--device",
+                                           "h200",       "--budget", "8MiB"};
+  const Json found = RunForJson(search).at(0);
+  CHECK(found.at("host_budget_bytes") == 192 * kGiB);
+  CHECK(found.at("results").at(0).contains("host_pool_bytes"));
+  const std::string text = RunNeap(search).out;
+  CHECK(text.find("host budget 192.000 GiB (75% of the host's memory)\n") != std::string::npos);
+  CHECK(RunForJson(Joined(search, {"--host-budget", "1GiB"})).at(0).at("host_budget_bytes") ==
+        kGiB);
+}
+
+TEST_CASE("what a search finds with a budget alone, training and planning can do with it alone") {
+  const std::vector<std::string> given = {"resnet-cifar", "--device", "cpu", "--budget", "8MiB"};
+  const Json row = RunForJson(Joined({"peak-batch"}, given)).at(0).at("results").at(0);
+  const std::string batch = std::to_string(row.at("batch").get<int64_t>());
+  CHECK(row.at("host_pool_bytes") > 0);
+  const Json planned = RunForJson(Joined(Joined({"plan"}, given), {"--batch", batch})).at(0);
+  CHECK(planned.at("peak_bytes") == row.at("peak_bytes"));
+  const std::vector<Json> trained =
+      RunForJson(Joined(Joined({"train"}, given), {"--batch", batch, "--steps", "1"}));
+  CHECK(trained.front().at("host_pool_bytes") == row.at("host_pool_bytes"));
+  CHECK(trained.back().at("measured_peak_bytes") == row.at("peak_bytes"));
+  CheckRefused(Joined(Joined({"train"}, given), {"--batch", batch, "--policy", "liveness"}), 1,
+               {"policy superneurons fits"});
 }
 
 TEST_CASE("both ways to choose who leaves are planned") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
@@ -80,7 +81,8 @@ TEST_CASE("a plan for a GPU whose engines nobody here knows says that they are m
 }
 
 TEST_CASE("the minimum budget is feasible, a block less is refused with that minimum") {
-  const std::vector<std::string> plan = {"plan", "resnet-cifar", "--device", "cpu"};
+  const std::vector<std::string> plan = {"plan", "resnet-cifar", "--device",
+                                         "cpu",  "--policy",     "liveness"};
   const int64_t minimum = RunForJson(plan).at(0).at("minimum_budget_bytes");
   const auto with_budget = [&](int64_t bytes) {
     std::vector<std::string> args = plan;
@@ -88,7 +90,22 @@ TEST_CASE("the minimum budget is feasible, a block less is refused with that min
     return args;
   };
   CHECK(RunForJson(with_budget(minimum)).at(0).at("peak_bytes") == minimum);
-  CheckRefused(with_budget(minimum - kBlockBytes), 1, {std::to_string(minimum), "step"});
+  CheckRefused(with_budget(minimum - kBlockBytes), 1,
+               {std::to_string(minimum), "step", "policy superneurons fits"});
+}
+
+TEST_CASE("a budget is kept by superneurons unless another policy is named") {
+  const std::vector<std::string> plan = {"plan", "resnet-cifar", "--device", "h200"};
+  const Json free = RunForJson(plan).at(0);
+  CHECK(free.at("policy") == "liveness");
+  CHECK(free.at("host_budget_bytes") == 192 * kGiB);
+  CHECK(free.at("host_pool_bytes") == 0);
+  const Json half = RunForJson(Joined(plan, {"--budget", "30%"})).at(0);
+  CHECK(half.at("policy") == "superneurons");
+  CHECK(half.at("host_pool_bytes") > 0);
+  const std::string needed = std::to_string(half.at("host_pool_bytes").get<int64_t>() - 1);
+  CheckRefused(Joined(plan, {"--budget", "30%", "--host-budget", needed}), 1,
+               {"a host budget of " + needed + " bytes"});
 }
 
 TEST_CASE("12GB and 12GiB are both amounts, and not the same") {
@@ -201,8 +218,9 @@ TEST_CASE("what leaves goes to the peer while its budget lasts, and is faster fo
 
 TEST_CASE("what a person reads names the minimum, the gap, the times and the verifier") {
   const std::string text = RunNeap({"plan", "alexnet", "--device", "h200"}).out;
-  for (const char* part : {"minimum budget", "placement bound", "in-place results", "planned in",
-                           "batch's copy", "verifier             accepted", "paper's accounting"}) {
+  for (const char* part : {"minimum budget", "host memory", "(75% of the host's memory)",
+                           "placement bound", "in-place results", "planned in", "batch's copy",
+                           "verifier             accepted", "paper's accounting"}) {
     CHECK(text.find(part) != std::string::npos);
   }
 }

@@ -52,17 +52,14 @@ std::vector<std::string> LossesOf(const std::vector<nlohmann::json>& lines) {
 }
 
 TEST_CASE("training by a plan file gives the bits of training with the flags that planned it") {
-  const PlanFile plan;
   const ScratchDirectory directory;
   const std::string by_flags = directory.File("flags.safetensors");
   const std::string by_file = directory.File("file.safetensors");
   const Args data = {"--data", "idx:" + Digits(), "--channels", "1", "--eval"};
-  const Args planned = Joined({"--channels", "1"}, kTight);
-  const PlanFile of_digits(planned);
+  const PlanFile plan(Joined({"--channels", "1"}, kTight));
   const auto flags = RunForJson(Joined(Joined(Joined({"train"}, kNet), kTight),
                                        Joined(Joined(kSteps, data), {"--save", by_flags})));
-  const auto file =
-      RunForJson(of_digits.Training(Joined(Joined(kSteps, data), {"--save", by_file})));
+  const auto file = RunForJson(plan.Training(Joined(Joined(kSteps, data), {"--save", by_file})));
   CHECK(LossesOf(flags).size() == 4);
   CHECK(LossesOf(file) == LossesOf(flags));
   CHECK(ReadText(by_file) == ReadText(by_flags));
@@ -71,7 +68,7 @@ TEST_CASE("training by a plan file gives the bits of training with the flags tha
   }
   CHECK(file.back().at("peaks_equal") == true);
   CHECK(file.back().at("measured_runs").is_null());
-  CHECK(file.front().at("plan_file") == of_digits.path());
+  CHECK(file.front().at("plan_file") == plan.path());
   CHECK(file.front().at("host_budget_bytes").is_null());
   CHECK(flags.front().at("plan_file").is_null());
   for (const char* field : {"policy", "budget_bytes", "predicted_peak_bytes"}) {
