@@ -14,15 +14,17 @@
 namespace neap {
 namespace {
 
+// Each of the three is to be followed by ImpossibleRow().
+constexpr char kCountRows[] = "SELECT count(*) FROM measurements WHERE NOT ";
 constexpr char kCounts[] = R"sql(
-SELECT count(DISTINCT measurements.operation), count(median_seconds), count(failure),
-       (SELECT count(*) FROM measurements)
-FROM measurements JOIN systems ON systems.id = system WHERE device = ?1 AND versions = ?2
-)sql";
-
+SELECT count(DISTINCT measurements.operation), count(median_seconds), count(failure)
+FROM measurements JOIN systems ON systems.id = system
+WHERE device = ?1 AND versions = ?2 AND NOT )sql";
 constexpr char kDevices[] = R"sql(
 SELECT device, versions FROM systems JOIN measurements ON systems.id = system
-WHERE failure IS NULL GROUP BY system ORDER BY max(recorded_unix_ms) DESC, device, versions
+WHERE failure IS NULL AND NOT )sql";
+constexpr char kLatestFirst[] = R"sql(
+GROUP BY system ORDER BY max(recorded_unix_ms) DESC, device, versions
 )sql";
 
 int64_t NowUnixMs() {
@@ -142,16 +144,28 @@ absl::Status ProfileDatabase::Record(std::string_view operation, const Measureme
 absl::StatusOr<std::vector<Measurement>> ProfileDatabase::Select(const std::string& condition,
                                                                  std::vector<SqliteValue> values) {
   values.insert(values.begin(), {device_.name, device_.versions});
+  ASSIGN_OR_RETURN(FoundRows found, Find("device = ?1 AND versions = ?2 AND " + condition, values));
   std::vector<Measurement> measurements;
+  for (ProfileRow& row : found.rows) measurements.push_back(std::move(row.measurement));
+  return measurements;
+}
+
+absl::StatusOr<FoundRows> ProfileDatabase::Find(const std::string& condition,
+                                                absl::Span<const SqliteValue> values) {
+  FoundRows found;
   RETURN_IF_ERROR(Do([&](SqliteConnection& connection) -> absl::Status {
-    ASSIGN_OR_RETURN(
-        std::vector<ProfileRow> rows,
-        ReadRows(connection, "device = ?1 AND versions = ?2 AND " + condition, values));
-    measurements.clear();
-    for (ProfileRow& row : rows) measurements.push_back(std::move(row.measurement));
+    ASSIGN_OR_RETURN(found, ReadRows(connection, condition, values));
     return absl::OkStatus();
   }));
-  return measurements;
+  if (notes_ignored_) NoteIgnored(path_, found);
+  notes_ignored_ = notes_ignored_ && found.ignored == 0;
+  return found;
+}
+
+void ProfileDatabase::NoteIgnored(const std::string& path, const FoundRows& found) {
+  if (found.ignored == 0) return;
+  notices_.push_back(absl::StrCat(path, ": rows that cannot be right are ignored, the first of ",
+                                  found.first_ignored));
 }
 
 absl::StatusOr<bool> ProfileDatabase::Contains(std::string_view operation, int64_t batch,
@@ -173,10 +187,13 @@ absl::StatusOr<std::vector<Measurement>> ProfileDatabase::Measurements(std::stri
 
 absl::StatusOr<ProfileCounts> ProfileDatabase::Counts() {
   ProfileCounts counts;
-  RETURN_IF_ERROR(Do([&](SqliteConnection& connection) {
-    return connection.Run(kCounts, {device_.name, device_.versions}, [&](const SqliteRow& row) {
-      counts = {row.Integer(0), row.Integer(1), row.Integer(2), row.Integer(3)};
-    });
+  RETURN_IF_ERROR(Do([&](SqliteConnection& connection) -> absl::Status {
+    RETURN_IF_ERROR(connection.Run(kCounts + ImpossibleRow(), {device_.name, device_.versions},
+                                   [&](const SqliteRow& row) {
+                                     counts = {row.Integer(0), row.Integer(1), row.Integer(2)};
+                                   }));
+    return connection.Run(kCountRows + ImpossibleRow(), {},
+                          [&](const SqliteRow& row) { counts.rows = row.Integer(0); });
   }));
   return counts;
 }
@@ -185,9 +202,10 @@ absl::StatusOr<std::vector<ProfiledDevice>> ProfileDatabase::Devices() {
   std::vector<ProfiledDevice> devices;
   RETURN_IF_ERROR(Do([&](SqliteConnection& connection) {
     devices.clear();
-    return connection.Run(kDevices, {}, [&](const SqliteRow& row) {
-      devices.push_back({row.Text(0), row.Text(1)});
-    });
+    return connection.Run(absl::StrCat(kDevices, ImpossibleRow(), kLatestFirst), {},
+                          [&](const SqliteRow& row) {
+                            devices.push_back({row.Text(0), row.Text(1)});
+                          });
   }));
   return devices;
 }
@@ -195,12 +213,13 @@ absl::StatusOr<std::vector<ProfiledDevice>> ProfileDatabase::Devices() {
 absl::StatusOr<int64_t> ProfileDatabase::Merge(const std::string& other_path) {
   ASSIGN_OR_RETURN(const std::string canonical, Canonical(other_path));
   ASSIGN_OR_RETURN(SqliteConnection other, OpenProfileToRead(canonical));
-  ASSIGN_OR_RETURN(const std::vector<ProfileRow> rows, ReadRows(other, "true", {}));
+  ASSIGN_OR_RETURN(const FoundRows found, ReadRows(other, "true", {}));
+  NoteIgnored(canonical, found);
   int64_t taken = 0;
   RETURN_IF_ERROR(Do([&](SqliteConnection& connection) -> absl::Status {
     taken = 0;
     ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(connection));
-    for (const ProfileRow& row : rows) {
+    for (const ProfileRow& row : found.rows) {
       ASSIGN_OR_RETURN(const bool written, WriteRow(connection, row, OnConflict::kKeepBetter));
       taken += written ? 1 : 0;
     }
@@ -210,15 +229,11 @@ absl::StatusOr<int64_t> ProfileDatabase::Merge(const std::string& other_path) {
 }
 
 absl::Status ProfileDatabase::WriteCsv(const std::string& csv_path) {
-  std::vector<ProfileRow> rows;
-  RETURN_IF_ERROR(Do([&](SqliteConnection& connection) -> absl::Status {
-    ASSIGN_OR_RETURN(rows, ReadRows(connection, "true", {}));
-    return absl::OkStatus();
-  }));
+  ASSIGN_OR_RETURN(const FoundRows found, Find("true", {}));
   std::string text =
       "device,versions,operation,batch,engine,workspace_bytes,deterministic,median_seconds,spread,"
       "repeats,failure,recorded_unix_ms\n";
-  for (const ProfileRow& row : rows) text += CsvLine(row);
+  for (const ProfileRow& row : found.rows) text += CsvLine(row);
   ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(csv_path));
   RETURN_IF_ERROR(file.WriteAt(0, {reinterpret_cast<const std::byte*>(text.data()), text.size()}));
   return file.Commit();

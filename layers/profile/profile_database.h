@@ -4,7 +4,9 @@
 // Others write at the same time, and a profiling run is killed at any moment, so every measurement
 // is its own transaction: what Record() returned OK for is there. A file that is corrupt, or of
 // another version, is set aside and a new one begun (layers/profile/profile_file.h); notices() says
-// so, also when that is only found out, or done by another process, long after Open().
+// so, also when that is only found out, or done by another process, long after Open(). Rows with
+// numbers that cannot be (layers/profile/profile_row.h) are ignored wherever rows are read or
+// counted, and a notice says so once.
 //
 //   const ProfiledDevice h200 = {.name = "NVIDIA H200", .versions = "cudnn 9.19"};
 //   ASSIGN_OR_RETURN(ProfileDatabase database, ProfileDatabase::Open(path, h200));
@@ -60,7 +62,7 @@ class ProfileDatabase {
 
   const std::string& path() const { return path_; }
   const ProfiledDevice& device() const { return device_; }
-  // What was set aside or replaced, one sentence each, oldest first: for the user to read.
+  // What was set aside, replaced or ignored, one sentence each, oldest first: for the user to read.
   const std::vector<std::string>& notices() const { return notices_; }
 
   // Once it returns OK all processes see it, whatever becomes of this one, in place of what was
@@ -80,13 +82,13 @@ class ProfileDatabase {
   // first.
   absl::StatusOr<std::vector<ProfiledDevice>> Devices();
 
-  // Takes over the rows of all devices and versions. Where both have one, a time stays rather than
-  // a failure, and the shorter time; of equals the newer. All or nothing. Returns the number of
-  // rows taken. Errors: NOT_FOUND, DATA_LOSS or FAILED_PRECONDITION for a file that cannot be
-  // trusted: it is left alone.
+  // Takes over the rows of all devices and versions, but those that are ignored. Where both have
+  // one, a time stays rather than a failure, and the shorter time; of equals the newer. All or
+  // nothing. Returns the number of rows taken. Errors: NOT_FOUND, DATA_LOSS or FAILED_PRECONDITION
+  // for a file that cannot be trusted: it is left alone.
   absl::StatusOr<int64_t> Merge(const std::string& other_path);
-  // All rows, all devices and versions, in order of the columns; docs/profile-database.md has them.
-  // The file appears whole or not at all.
+  // All rows that count, all devices and versions, in order of the columns;
+  // docs/profile-database.md has them. The file appears whole or not at all.
   absl::Status WriteCsv(const std::string& csv_path);
 
  private:
@@ -98,6 +100,10 @@ class ProfileDatabase {
   absl::Status Do(Work work);
   // Works on `file` from now on.
   absl::Status Take(absl::StatusOr<ProfileFile> file);
+  // Of all devices. Adds a notice when rows are ignored for the first time.
+  absl::StatusOr<FoundRows> Find(const std::string& condition,
+                                 absl::Span<const SqliteValue> values);
+  void NoteIgnored(const std::string& path, const FoundRows& found);
   // Of this device and these versions, where `condition`, on values from ?3 on, holds.
   absl::StatusOr<std::vector<Measurement>> Select(const std::string& condition,
                                                   std::vector<SqliteValue> values);
@@ -106,6 +112,7 @@ class ProfileDatabase {
   ProfiledDevice device_;
   std::optional<SqliteConnection> connection_;  // none where the file is another's now
   bool only_reads_ = false;
+  bool notes_ignored_ = true;  // until it was done once
   std::vector<std::string> notices_;
 };
 

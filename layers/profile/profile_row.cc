@@ -1,7 +1,6 @@
 #include "neap/layers/profile/profile_row.h"
 
 #include <bit>
-#include <cmath>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -26,7 +25,7 @@ ON CONFLICT DO UPDATE SET
   checksum = excluded.checksum
 )sql";
 constexpr char kUnlessBetter[] = R"sql(
-WHERE (excluded.failure IS NULL, coalesce(-excluded.median_seconds, 0), excluded.recorded_unix_ms) >
+   OR (excluded.failure IS NULL, coalesce(-excluded.median_seconds, 0), excluded.recorded_unix_ms) >
       (failure IS NULL, coalesce(-median_seconds, 0), recorded_unix_ms)
 )sql";
 
@@ -129,9 +128,13 @@ CREATE VIEW profile AS
 )sql";
 
 absl::Status CheckPossible(const Measurement& m) {
-  const bool is_engine = m.batch > 0 && !m.engine.id.empty() && m.engine.workspace_bytes >= 0;
-  const bool is_time = m.repeats > 0 && m.median_seconds > 0 && std::isfinite(m.median_seconds) &&
-                       m.spread >= 0 && std::isfinite(m.spread);
+  const bool is_engine = m.batch > 0 && m.batch <= kMaxMeasuredBatch && !m.engine.id.empty() &&
+                         m.engine.workspace_bytes >= 0 &&
+                         m.engine.workspace_bytes <= kMaxMeasuredWorkspaceBytes;
+  const bool is_time = m.repeats > 0 && m.repeats <= kMaxMeasuredRepeats &&
+                       m.median_seconds >= kMinMeasuredSeconds &&
+                       m.median_seconds <= kMaxMeasuredSeconds && m.spread >= 0 &&
+                       m.spread <= kMaxMeasuredSpread;
   const bool is_none = m.repeats == 0 && m.median_seconds == 0 && m.spread == 0;
   if (is_engine && (m.failed() ? is_none : is_time)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -140,17 +143,30 @@ absl::Status CheckPossible(const Measurement& m) {
                    m.spread, ", ", m.repeats, " repeats, failure \"", m.failure, "\""));
 }
 
-absl::StatusOr<std::vector<ProfileRow>> ReadRows(SqliteConnection& connection,
-                                                 const std::string& where,
-                                                 absl::Span<const SqliteValue> values) {
-  std::vector<ProfileRow> rows;
+absl::StatusOr<FoundRows> ReadRows(SqliteConnection& connection, const std::string& where,
+                                   absl::Span<const SqliteValue> values) {
+  FoundRows found;
   RETURN_IF_ERROR(ForEachRow(
       connection,
       absl::StrCat(" WHERE ", where, " ORDER BY device, versions, operation, batch, engine"),
       values, [&](const SqliteRow& row, Measurement measurement) {
-        rows.push_back({{row.Text(0), row.Text(1)}, row.Text(2), std::move(measurement)});
+        const absl::Status possible = CheckPossible(measurement);
+        if (possible.ok()) {
+          found.rows.push_back({{row.Text(0), row.Text(1)}, row.Text(2), std::move(measurement)});
+        } else if (++found.ignored == 1) {
+          found.first_ignored = absl::StrCat(row.Text(2), ": ", possible.message());
+        }
       }));
-  return rows;
+  return found;
+}
+
+// A failure has no numbers but those of its engine.
+std::string ImpossibleRow() {
+  return absl::StrCat(
+      "(batch NOT BETWEEN 1 AND ", kMaxMeasuredBatch, " OR workspace_bytes NOT BETWEEN 0 AND ",
+      kMaxMeasuredWorkspaceBytes, " OR repeats NOT BETWEEN 0 AND ", kMaxMeasuredRepeats,
+      " OR coalesce(median_seconds NOT BETWEEN ", kMinMeasuredSeconds, " AND ", kMaxMeasuredSeconds,
+      " OR spread NOT BETWEEN 0 AND ", kMaxMeasuredSpread, ", failure IS NULL OR failure = ''))");
 }
 
 absl::Status CheckRows(SqliteConnection& connection) {
@@ -165,7 +181,9 @@ absl::StatusOr<bool> WriteRow(SqliteConnection& connection, const ProfileRow& ro
   const std::string names = NamesText(row.device.name, row.device.versions, row.operation);
   const auto unless_failed = [&](SqliteValue value) { return m.failed() ? SqliteValue() : value; };
   RETURN_IF_ERROR(connection.Run(
-      on_conflict == OnConflict::kReplace ? kReplace : absl::StrCat(kReplace, kUnlessBetter),
+      on_conflict == OnConflict::kReplace
+          ? kReplace
+          : absl::StrCat(kReplace, " WHERE ", ImpossibleRow(), kUnlessBetter),
       {row.device.name, row.device.versions, row.operation, m.batch, m.engine.id,
        m.engine.workspace_bytes, int64_t{m.engine.deterministic}, unless_failed(m.median_seconds),
        unless_failed(m.spread), m.repeats, m.failed() ? SqliteValue(m.failure) : SqliteValue(),

@@ -10,11 +10,15 @@ const ProfiledTimings::Known* ProfiledTimings::Find(const StepSignature& signatu
   const std::string operation = SignatureText(signature);
   const std::lock_guard lock(mutex_);
   if (const auto known = known_.find(operation); known != known_.end()) return &known->second;
+  const size_t notices = database_.notices().size();
   const absl::StatusOr<std::vector<Measurement>> rows = database_.Measurements(operation);
-  if (!rows.ok()) {
-    if (const OnError on_error = std::exchange(on_error_, nullptr)) on_error(rows.status());
-    return nullptr;
+  absl::Status error = rows.status();
+  if (error.ok() && database_.notices().size() > notices)
+    error = absl::DataLossError(database_.notices().back());
+  if (!error.ok()) {
+    if (const OnError on_error = std::exchange(on_error_, nullptr)) on_error(error);
   }
+  if (!rows.ok()) return nullptr;
   Known known;
   for (const Measurement& row : *rows) {
     if (row.failed()) {

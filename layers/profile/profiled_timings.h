@@ -4,7 +4,8 @@
 //   ProfiledTimings timings(std::move(database), [](const absl::Status& error) { Warn(error); });
 //
 // An operation whose times cannot be read counts as not measured: times are advice. So that nobody
-// takes a plan made without them for one made with them, the first such error is reported.
+// takes a plan made without them for one made with them, the first such error is reported, and so
+// is the first notice of the database, about rows that it ignores or a file that was set aside.
 #pragma once
 
 #include <functional>
