@@ -183,6 +183,8 @@ absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
+  RETURN_IF_ERROR(CheckOutputs({{"--csv", command.csv_path}, {"--chart", command.chart_path}},
+                               {DatabaseFile(command.measuring.database)}));
   ASSIGN_OR_RETURN(const ConvBenchReport report,
                    command.plan_only ? Predict(command) : Measure(command));
   // First: what took minutes must not be lost to a file that cannot be written.

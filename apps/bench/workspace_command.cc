@@ -155,6 +155,8 @@ absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
+  RETURN_IF_ERROR(
+      CheckOutputs({{"--csv", command.csv_path}}, {DatabaseFile(command.kernels.database)}));
   ASSIGN_OR_RETURN(const WorkspaceReport report, Measure(command));
   // First: what took minutes must not be lost to a file that cannot be written.
   PrintReport(command, report);

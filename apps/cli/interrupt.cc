@@ -62,6 +62,7 @@ bool IsIgnored(int signal) {
 }  // namespace
 
 void TakeSignals() {
+  std::signal(SIGXFSZ, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM}) {

@@ -22,6 +22,8 @@
 namespace neap::apps {
 
 // Before any other thread is started. Until somebody watches, signals end the process as always.
+// SIGXFSZ is ignored from then on: a file that grows beyond the process's limit is an error of the
+// write (EFBIG), not the end of the process.
 void TakeSignals();
 void WatchForInterrupt();
 bool Interrupted();

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/cli/outcome.h"
-#include "apps/cli/output.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
@@ -40,6 +39,11 @@ std::string UnreadText(const absl::Status& error) {
 
 absl::StatusOr<std::string> ProfilePath(const std::string& given) {
   return given.empty() ? DefaultProfilePath() : absl::StatusOr<std::string>(given);
+}
+
+NamedFile DatabaseFile(const std::string& given) {
+  const absl::StatusOr<std::string> path = ProfilePath(given);
+  return {"--database", path.ok() && given != kNone ? *path : ""};
 }
 
 absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,

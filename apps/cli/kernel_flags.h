@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/cli/flags.h"
+#include "apps/cli/output.h"
 #include "apps/cli/progress.h"
 #include "neap/core/device/device.h"
 #include "neap/core/step/kernel.h"
@@ -19,6 +20,10 @@ namespace neap::apps {
 
 // The file that --database names; empty: the default. Errors: those of DefaultProfilePath().
 absl::StatusOr<std::string> ProfilePath(const std::string& given);
+
+// The same file for CheckOutputs(): no output may replace it. Without a path where --database says
+// none, or where there is no place for the default.
+NamedFile DatabaseFile(const std::string& given);
 
 // The database at `path` (empty: the default) for a device whose engines are `catalog`'s. Errors:
 // those of ProfileDatabase::Open().

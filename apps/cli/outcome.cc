@@ -40,9 +40,10 @@ absl::StatusOr<int> Caught(const std::function<absl::StatusOr<int>()>& run) {
 
 int Finish(const absl::StatusOr<int>& outcome) {
   absl::StatusOr<int> result = outcome;
-  if (std::fflush(stdout) != 0 && result.ok()) {
+  // What failed to be written earlier left its mark on the stream.
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!is_written && result.ok())
     result = absl::DataLossError("cannot write to the standard output");
-  }
   if (result.ok()) return *result;
   std::string line(result.status().message());
   std::replace_if(

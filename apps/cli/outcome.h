@@ -35,7 +35,8 @@ absl::StatusOr<int> RunDevices(const std::vector<std::string>& args);
 // INTERNAL.
 absl::StatusOr<int> Caught(const std::function<absl::StatusOr<int>()>& run);
 
-// Prints an error as one line on stderr; returns the exit code.
+// Prints an error as one line on stderr; returns the exit code. What could not be written to the
+// standard output, at whatever time, is an error.
 int Finish(const absl::StatusOr<int>& outcome);
 
 }  // namespace neap::apps

@@ -8,10 +8,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "apps/cli/outcome.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
+namespace {
+
+absl::Status CheckApart(const NamedFile& output, const NamedFile& other) {
+  if (output.path.empty() || other.path.empty() || !OverwriteEachOther(output.path, other.path))
+    return absl::OkStatus();
+  return BadUsage(absl::StrCat(output.flag, " ", output.path, " would overwrite ", other.flag,
+                               other.path == output.path ? "" : " " + other.path));
+}
+
+}  // namespace
 
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
@@ -39,6 +50,23 @@ absl::Status WriteTextFile(const std::string& path, const std::string& text) {
   RETURN_IF_ERROR(file.WriteAt(
       0, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size())));
   return file.Commit();
+}
+
+absl::Status CheckOutputs(const std::vector<NamedFile>& outputs,
+                          const std::vector<NamedFile>& inputs) {
+  std::vector<NamedFile> others = inputs;
+  others.push_back({"the standard output,", "/dev/stdout"});
+  others.push_back({"the standard error output,", "/dev/stderr"});
+  for (const NamedFile& output : outputs) {
+    if (output.path.empty()) continue;
+    for (const NamedFile& other : others) RETURN_IF_ERROR(CheckApart(output, other));
+    const absl::Status writable = CheckWritable(output.path);
+    if (!writable.ok()) {
+      return absl::Status(writable.code(), absl::StrCat(output.flag, ": ", writable.message()));
+    }
+    others.push_back(output);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace neap::apps

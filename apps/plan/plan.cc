@@ -50,6 +50,13 @@ struct PlanFlags {
               "write a page for the browser: memory, time, and every tensor's fate", Text(&report));
     flags.Add("json", "print one JSON object", &json);
   }
+
+  // Errors: those of CheckOutputs().
+  absl::Status Check() const {
+    return CheckOutputs(
+        {{"--plan-out", plan_out}, {"--trace-out", trace_out}, {"--report", report}},
+        {DatabaseFile(planning.kernels.database)});
+  }
 };
 
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
@@ -161,6 +168,7 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
+  RETURN_IF_ERROR(given.Check());
   ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
   ASSIGN_OR_RETURN(
       const PlanTarget target,

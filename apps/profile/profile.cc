@@ -61,6 +61,12 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   flags.Add("json", "print one JSON object", &command.json);
 }
 
+absl::Status CheckFiles(const ProfileCommand& command) {
+  std::vector<NamedFile> inputs = {DatabaseFile(command.measuring.database)};
+  for (const std::string& path : command.merged) inputs.push_back({"--merge", path});
+  return CheckOutputs({{"--csv", command.csv_path}}, inputs);
+}
+
 struct Result {
   int64_t merged_rows = 0;
   int64_t steps = 0, steps_done = 0;            // fewer after Ctrl-C
@@ -138,7 +144,9 @@ absl::StatusOr<EngineList> List(ProfileCommand& command) {
   }
   absl::StatusOr<ProfileDatabase> database =
       OpenListedTimes(command.measuring.database, list.device);
+  std::optional<NoticePrinter> notices;
   if (database.ok()) {
+    notices.emplace(*database);
     list.database = database->path();
     source.database = &*database;
   } else if (command.measuring.database.empty() && absl::IsNotFound(database.status())) {
@@ -259,6 +267,7 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
+  RETURN_IF_ERROR(CheckFiles(command));
   if (command.list) return RunList(command);
   if (!command.net.name.empty()) return RunMeasuring(command);
   if (!command.merged.empty() || !command.csv_path.empty()) return RunOnFiles(command);

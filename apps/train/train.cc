@@ -20,6 +20,7 @@
 #include "apps/train/train_report.h"
 #include "apps/train/training_loop.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/plan/trace.h"
@@ -80,16 +81,16 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
 
 absl::Status LoadState(const FileFlags& files, Session& session) {
   if (!files.resume.empty()) {
-    RETURN_IF_ERROR(session.Load(files.resume));
-    if (session.step() > 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const auto position, ReadTrainingPosition(files.resume));
+    if (position.has_value()) return session.Load(files.resume);
     return absl::InvalidArgumentError(
         absl::StrCat(files.resume, " holds weights but no step to resume from; use --weights-in"));
   }
   if (files.weights_in.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(session.Load(files.weights_in));
-  if (session.step() == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto position, ReadTrainingPosition(files.weights_in));
+  if (!position.has_value() || position->step == 0) return session.Load(files.weights_in);
   return absl::InvalidArgumentError(absl::StrCat(files.weights_in, " is a checkpoint of step ",
-                                                 session.step(), "; use --resume"));
+                                                 position->step, "; use --resume"));
 }
 
 // What a GPU's driver sees of this process. The libraries load code when a kernel first runs, so
@@ -206,7 +207,7 @@ class Training {
     summary.memory = session.memory();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
-    if (!flags_.files.weights_out.empty())
+    if (!flags_.files.weights_out.empty() && !summary.end.is_idle())
       RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out));
     if (test_ != nullptr && !summary.end.interrupted) {
       ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
 #include "apps/train/training_loop.h"
 
 namespace neap::apps {
@@ -38,7 +39,7 @@ void AddRateFlags(FlagSet& flags, RateFlags& rate, Sgd& sgd) {
 }
 
 void AddFileFlags(FlagSet& flags, FileFlags& files) {
-  flags.Add("save", "FILE", "write a checkpoint at the end, and when interrupted",
+  flags.Add("save", "FILE", "write a checkpoint at the end, and when interrupted after a step",
             Text(&files.save));
   flags.Add("save-every", "N", "also every N steps", Integer(1, kMostSteps, &files.save_every));
   flags.Add("resume", "FILE",
@@ -93,7 +94,11 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
     return BadUsage("--save-every needs --save FILE");
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
-  return absl::OkStatus();
+  return CheckOutputs(
+      {{"--save", files.save},
+       {"--weights-out", files.weights_out},
+       {"--trace-out", files.trace_out}},
+      {{"--batch-file", batches.batch_file}, DatabaseFile(planning.kernels.database)});
 }
 
 int64_t TrainFlags::LastStep(int64_t images, int64_t batch) const {

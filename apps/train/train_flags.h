@@ -55,7 +55,8 @@ struct TrainFlags {
 
   // The flags refer to this object, which must stay where it is.
   void AddTo(FlagSet& flags);
-  // `flags` have been parsed. Errors: BadUsage() for flags that contradict each other.
+  // `flags` have been parsed. Errors: BadUsage() for flags that contradict each other; those of
+  // CheckOutputs() for files that cannot be written.
   absl::Status Check(const FlagSet& flags) const;
 
   // Steps in all: --steps, or --epochs of a dataset of `images`; 100 without either.

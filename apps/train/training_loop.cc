@@ -39,7 +39,7 @@ class TrainingLoop {
       if (session_.step() == save) RETURN_IF_ERROR(Save());
     }
     end_.interrupted = Interrupted() && session_.step() < options_.last_step;
-    if (saved_step_ != session_.step()) RETURN_IF_ERROR(Save());
+    if (saved_step_ != session_.step() && !end_.is_idle()) RETURN_IF_ERROR(Save());
     return end_;
   }
 

@@ -62,6 +62,9 @@ struct TrainingEnd {
   StepTimes times = {};
   std::optional<TimedStep> timed = {};
   bool interrupted = false;
+
+  // Whether it was interrupted before its first step: then there is nothing new to save.
+  bool is_idle() const { return interrupted && steps == 0; }
 };
 
 using OnStep = std::function<void(const StepResult& result, const StepTimes& times)>;

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -96,6 +97,41 @@ TEST_CASE("a batch file of another size is refused") {
   const std::string file = directory.File("batch");
   WriteText(file, std::string(1000, '\0'));
   CheckRefused({"train", "lenet", "--device", "cpu", "--batch-file", file}, 1, {file, "byte 1000"});
+}
+
+TEST_CASE("a FIFO or a device in the place of an input is refused, and nobody waits for it") {
+  const ScratchDirectory directory;
+  const std::vector<std::string> train = {"train", "lenet", "--device", "cpu"};
+  for (const char* const name :
+       {"fifo", "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "data_batch_1.bin"}) {
+    REQUIRE(mkfifo(directory.File(name).c_str(), 0600) == 0);
+  }
+  const std::string fifo = directory.File("fifo");
+  for (const std::string& path : {fifo, std::string("/dev/zero")}) {
+    for (const char* const flag : {"--weights-in", "--resume", "--batch-file", "--database"})
+      CheckRefused(Joined(train, {flag, path}), 1, {path, "not a regular file"});
+    CheckRefused({"profile", "--merge", path, "--database", directory.File("p.db")}, 1,
+                 {path, "not a regular file"});
+    CheckRefused({"plan", "lenet", "--device", "cpu", "--database", path}, 1,
+                 {path, "not a regular file"});
+  }
+  CheckRefused(Joined(train, {"--data", "idx:" + directory.path()}), 1,
+               {"train-images-idx3-ubyte", "a FIFO, not a regular file"});
+  CheckRefused({"train", "resnet20", "--device", "cpu", "--data", "cifar10:" + directory.path()}, 1,
+               {"data_batch_1.bin", "a FIFO, not a regular file"});
+}
+
+TEST_CASE("one changed byte of a checkpoint's tensors is noticed before anything is trained") {
+  const ScratchDirectory directory;
+  const std::string checkpoint = directory.File("c.safetensors");
+  const std::vector<std::string> train = {"train", "lenet", "--device", "cpu", "--steps"};
+  REQUIRE(RunNeap(Joined(train, {"1", "--save", checkpoint})).exit_code == 0);
+  std::string bytes = ReadText(checkpoint);
+  char& changed = bytes[bytes.size() / 2];
+  changed = static_cast<char>(changed ^ 0x10);
+  WriteText(checkpoint, bytes);
+  CheckRefused(Joined(train, {"2", "--resume", checkpoint}), 1,
+               {checkpoint, "do not match their checksum"});
 }
 
 TEST_CASE("corrupt, foreign and missing weights are refused and nothing is trained") {

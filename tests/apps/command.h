@@ -27,6 +27,9 @@ namespace neap::testing {
 inline constexpr char kStopping[] =
     "neap: stopping after what is at hand; Ctrl-C again ends it at once\n";
 
+// The command that is run: NEAP_COMMAND, or that of the build which these tests are part of.
+std::string CommandPath();
+
 struct Outcome {
   int exit_code = -1;  // of a process that ended by itself
   int signal = 0;      // that ended it

@@ -247,6 +247,12 @@ Args Resumable(const std::string& checkpoint) {
                "--save", checkpoint, "--save-every", "1", "--log-every", "1"});
 }
 
+bool HasBytes(const std::string& path) {
+  std::error_code none;
+  const uintmax_t size = std::filesystem::file_size(path, none);
+  return !none && size > 0;
+}
+
 // Kills training after a while, or in the middle of the save after that. Returns whether a save was
 // hit and left a half-written file.
 bool TrainAndKill(const std::string& checkpoint, std::chrono::microseconds after, bool saving) {
@@ -256,12 +262,13 @@ bool TrainAndKill(const std::string& checkpoint, std::chrono::microseconds after
   Process training = Process::Start(resuming ? With(Resumable(checkpoint), {"--resume", checkpoint})
                                              : Resumable(checkpoint));
   std::this_thread::sleep_for(after);
-  while (saving && training.Running() && !std::filesystem::exists(half_written)) {
+  // An empty one may also be there for a moment when training starts, to see whether it can be.
+  while (saving && training.Running() && !HasBytes(half_written)) {
   }
   training.Signal(SIGKILL);
   const Outcome outcome = training.Wait();
   CHECK(outcome.err.empty());
-  return saving && std::filesystem::exists(half_written);
+  return saving && HasBytes(half_written);
 }
 
 TEST_CASE("kill -9 at any moment, saving included, then --resume: the same bytes in the end") {
@@ -319,6 +326,53 @@ TEST_CASE("Ctrl-C finishes the step, saves and exits with 130; resuming continue
 
   REQUIRE(RunNeap(With(train(stopped), {"--resume", stopped})).exit_code == 0);
   CHECK(ReadText(stopped) == ReadText(whole));
+}
+
+// Starts a training and interrupts it before its first step. The signal must come while the plan is
+// made: what is earlier kills the process, what is later lets it take a step. So try again, later
+// each time after the former, until it does.
+Outcome InterruptBeforeTheFirstStep(const Args& args) {
+  constexpr int kMostTries = 60;
+  std::chrono::milliseconds delay(20);
+  Outcome outcome;
+  for (int i = 0; i < kMostTries; ++i) {
+    Process training = Process::Start(args);
+    std::this_thread::sleep_for(delay);
+    training.Signal(SIGINT);
+    outcome = training.Wait();
+    if (outcome.exit_code == 130 && outcome.out.find("after 0 steps") != std::string::npos) break;
+    delay = outcome.signal == SIGINT ? delay * 5 / 4 : delay / 2;
+  }
+  return outcome;
+}
+
+TEST_CASE("a run that is interrupted before its first step saves nothing over what was there") {
+  const ScratchDirectory directory;
+  const std::string checkpoint = directory.File("c.safetensors");
+  const std::string weights = directory.File("w.safetensors");
+  // Planning takes a while, a step even longer.
+  const Args slow = {"train",   "resnet50", "--device", "cpu",      "--batch",       "2",
+                     "--image", "64",       "--budget", "70%",      "--policy",      "superneurons",
+                     "--steps", "2",        "--save",   checkpoint, "--weights-out", weights};
+  WriteText(weights, "good weights");
+  WriteText(checkpoint, "a good checkpoint");
+  const Outcome outcome = InterruptBeforeTheFirstStep(slow);
+  INFO(outcome.out);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 130);
+  REQUIRE(outcome.out.find("after 0 steps") != std::string::npos);
+  CHECK(ReadText(checkpoint) == "a good checkpoint");
+  CHECK(ReadText(weights) == "good weights");
+}
+
+TEST_CASE("a run with no step left saves the checkpoint that it resumed, under another name too") {
+  const ScratchDirectory directory;
+  const std::string first = directory.File("first.safetensors");
+  const std::string second = directory.File("second.safetensors");
+  REQUIRE(RunNeap(With(kTiny, {"--steps", "2", "--save", first})).exit_code == 0);
+  REQUIRE(RunNeap(With(kTiny, {"--steps", "2", "--resume", first, "--save", second})).exit_code ==
+          0);
+  CHECK(ReadText(second) == ReadText(first));
 }
 
 TEST_CASE("a signal while evaluating ends with the summary, without an accuracy") {
