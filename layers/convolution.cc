@@ -1,6 +1,5 @@
 #include "neap/layers/convolution.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -32,9 +31,9 @@ absl::Status CheckChannels(const Convolution& layer, const TensorSpec& input) {
 }
 
 std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input) {
-  const int64_t fan_out = layer.out_channels * layer.kernel.h * layer.kernel.w / layer.groups;
-  const float deviation =
-      std::sqrt(2.0F / static_cast<float>(std::max(fan_out, int64_t{1})));  // He, as torchvision
+  const double fan_out =
+      Product({layer.out_channels / layer.groups, layer.kernel.h, layer.kernel.w});
+  const float deviation = std::sqrt(2.0F / static_cast<float>(fan_out));  // He, as torchvision
   std::vector<ParamSpec> params = {
       {.name = "weight",
        .tensor = WithShape(input, {layer.out_channels, input.shape.c() / layer.groups,
@@ -71,7 +70,7 @@ absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) cons
                                .divisible = true,
                                .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(spec.output.elements()) *
-                       static_cast<double>(x.shape.c() / groups * kernel.h * kernel.w);
+                       Product({x.shape.c() / groups, kernel.h, kernel.w});
   AddLinearSteps(bias, context.mode, flops, spec);
   return spec;
 }

@@ -48,9 +48,8 @@ absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
   ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}));
   const double outputs = static_cast<double>(y.elements());
   LayerSpec spec = {.output = y};
-  spec.steps.push_back({.reads = {X()},
-                        .writes = {Y()},
-                        .flops = outputs * static_cast<double>(kernel.h * kernel.w)});
+  spec.steps.push_back(
+      {.reads = {X()}, .writes = {Y()}, .flops = outputs * Product({kernel.h, kernel.w})});
   if (context.mode == Mode::kInference) return spec;
 
   TensorSpec index = y;
@@ -73,7 +72,7 @@ std::string AveragePool::Parameters() const {
 
 absl::StatusOr<LayerSpec> AveragePool::Specify(const LayerContext& context) const {
   ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}));
-  const double flops = static_cast<double>(y.elements()) * static_cast<double>(kernel.h * kernel.w);
+  const double flops = static_cast<double>(y.elements()) * Product({kernel.h, kernel.w});
   return AverageSpec(std::move(y), flops, context.mode);
 }
 

@@ -15,14 +15,14 @@ namespace {
 // He's, for the kernel elements that meet in one element of y.
 Init WeightInit(const TransposedConvolution& layer, int64_t in_channels) {
   if (layer.bilinear) return {.kind = Init::Kind::kBilinear};
-  const double meeting = static_cast<double>(in_channels * layer.kernel.h * layer.kernel.w) /
-                         static_cast<double>(layer.stride.h * layer.stride.w);
+  const double meeting = Product({in_channels, layer.kernel.h, layer.kernel.w}) /
+                         Product({layer.stride.h, layer.stride.w});
   return {Init::Kind::kNormal, static_cast<float>(std::sqrt(2.0 / std::max(meeting, 1.0)))};
 }
 
 absl::StatusOr<Extent2d> OutputExtent(const TransposedConvolution& layer, const Shape& x) {
-  const Extent2d out = {(x.h() - 1) * layer.stride.h - 2 * layer.padding.h + layer.kernel.h,
-                        (x.w() - 1) * layer.stride.w - 2 * layer.padding.w + layer.kernel.w};
+  const Extent2d out = {WindowedSize(x.h(), layer.kernel.h, layer.stride.h, layer.padding.h),
+                        WindowedSize(x.w(), layer.kernel.w, layer.stride.w, layer.padding.w)};
   if (out.h > 0 && out.w > 0) return out;
   return absl::InvalidArgumentError(absl::StrCat("padding ", layer.padding.h, "x", layer.padding.w,
                                                  " leaves nothing of an output ", "of the image ",
@@ -59,8 +59,8 @@ absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& con
                  .divisible = true,
                  .paper_reads_output = false}};
   if (bias) spec.params.push_back({.name = "bias", .tensor = VectorSpec(out_channels)});
-  const double flops = 2.0 * static_cast<double>(x.elements()) *
-                       static_cast<double>(out_channels * kernel.h * kernel.w);
+  const double flops =
+      2.0 * static_cast<double>(x.elements()) * Product({out_channels, kernel.h, kernel.w});
   AddLinearSteps(bias, context.mode, flops, spec);
   return spec;
 }

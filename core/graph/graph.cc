@@ -13,6 +13,7 @@
 #include "neap/core/base/utf8.h"
 #include "neap/core/graph/order.h"
 #include "neap/core/graph/source.h"
+#include "neap/core/step/specify.h"
 
 namespace neap {
 namespace {
@@ -73,10 +74,6 @@ absl::Status CheckEnds(const Graph& graph) {
     return absl::InvalidArgumentError(absl::StrCat("a network has one loss, this has ", losses));
   return absl::OkStatus();
 }
-
-// So much that no machine has it, and so little that the sums over a network's tensors cannot
-// overflow.
-constexpr int64_t kMaxTensorBytes = int64_t{1} << 44;
 
 absl::Status CheckSize(const std::string& layer, const TensorSpec& tensor) {
   if (tensor.size_bytes() <= kMaxTensorBytes) return absl::OkStatus();

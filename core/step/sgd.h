@@ -9,6 +9,8 @@
 // The learning rate comes from the iteration's scalars, the rest is fixed.
 #pragma once
 
+#include "absl/status/status.h"
+
 namespace neap {
 
 struct Sgd {
@@ -16,5 +18,9 @@ struct Sgd {
   float weight_decay = 0.0F;
   friend bool operator==(const Sgd&, const Sgd&) = default;
 };
+
+// Errors: INVALID_ARGUMENT naming the field: a momentum outside [0, 1], a weight decay that is
+// negative or infinite, or NaN in either.
+absl::Status CheckSgd(const Sgd& sgd);
 
 }  // namespace neap

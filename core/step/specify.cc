@@ -1,5 +1,9 @@
 #include "neap/core/step/specify.h"
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
@@ -22,6 +26,10 @@ absl::Status CheckImage(const TensorSpec& input, size_t index) {
     return absl::InvalidArgumentError(
         absl::StrCat("input ", index, " is ", input.ToString(), ": it has no elements"));
   }
+  if (input.size_bytes() > kMaxTensorBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", index, ", ", input.ToString(), ", is larger than 16 TiB"));
+  }
   if (!IsFloat(input.dtype)) {
     return absl::InvalidArgumentError(absl::StrCat("input ", index, " is ", input.ToString(),
                                                    ", expected a floating-point tensor"));
@@ -37,6 +45,20 @@ absl::Status CheckImages(const LayerContext& context) {
 }
 
 std::string ToText(Extent2d extent) { return absl::StrCat(extent.h, "x", extent.w); }
+
+// `least`: 0 or 1.
+absl::Status CheckExtent(std::string_view name, Extent2d extent, int64_t least) {
+  const std::string text = absl::StrCat(std::string(name), " ", ToText(extent));
+  if (std::min(extent.h, extent.w) < least) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text, least == 0 ? " must not be negative" : " must be positive"));
+  }
+  if (std::max(extent.h, extent.w) > kLargestWindowExtent) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text, " must be at most ", kLargestWindowExtent));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -57,23 +79,10 @@ absl::Status CheckImageInputsAtLeast(const LayerContext& context, size_t count) 
 }
 
 absl::Status CheckWindow(const Window& window) {
-  if (window.kernel.h <= 0 || window.kernel.w <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kernel ", ToText(window.kernel), " must be positive"));
-  }
-  if (window.stride.h <= 0 || window.stride.w <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("stride ", ToText(window.stride), " must be positive"));
-  }
-  if (window.dilation.h <= 0 || window.dilation.w <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dilation ", ToText(window.dilation), " must be positive"));
-  }
-  if (window.padding.h < 0 || window.padding.w < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("padding ", ToText(window.padding), " must not be negative"));
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckExtent("kernel", window.kernel, 1));
+  RETURN_IF_ERROR(CheckExtent("stride", window.stride, 1));
+  RETURN_IF_ERROR(CheckExtent("dilation", window.dilation, 1));
+  return CheckExtent("padding", window.padding, 0);
 }
 
 absl::StatusOr<Extent2d> WindowOutput(const TensorSpec& input, const Window& window) {
@@ -86,6 +95,12 @@ absl::StatusOr<Extent2d> WindowOutput(const TensorSpec& input, const Window& win
       absl::StrCat("kernel ", ToText(window.kernel), " with dilation ", ToText(window.dilation),
                    " is larger than the image ", ToText({input.shape.h(), input.shape.w()}),
                    " with padding ", ToText(window.padding)));
+}
+
+double Product(std::initializer_list<int64_t> factors) {
+  double product = 1;
+  for (int64_t factor : factors) product *= static_cast<double>(factor);
+  return product;
 }
 
 TensorSpec WithShape(const TensorSpec& input, Shape shape) {

@@ -2,13 +2,21 @@
 // what is wrong with which input; the caller puts the layer's name in front.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
+
 #include "absl/status/status.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 
 namespace neap {
 
-// Exactly `count` inputs, each a float image {N, C, H, W} with at least one element.
+// So much that no machine has it, and so little that the sums over a network's tensors cannot
+// overflow.
+inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 44;
+
+// Exactly `count` inputs, each a float image {N, C, H, W} with at least one element and at most
+// kMaxTensorBytes.
 absl::Status CheckImageInputs(const LayerContext& context, size_t count);
 // At least `count` of them.
 absl::Status CheckImageInputsAtLeast(const LayerContext& context, size_t count);
@@ -19,11 +27,14 @@ struct Window {
   Extent2d padding = 0;
   Extent2d dilation = 1;
 };
-// Positive extents, padding >= 0.
+// Positive extents, padding >= 0, none above kLargestWindowExtent.
 absl::Status CheckWindow(const Window& window);
 // Height and width of what `window` makes of `input`; an error when it is larger than the padded
 // image.
 absl::StatusOr<Extent2d> WindowOutput(const TensorSpec& input, const Window& window);
+
+// The product of numbers whose integer product may overflow: multiply-adds of a step.
+double Product(std::initializer_list<int64_t> factors);
 
 // `input` with another shape.
 TensorSpec WithShape(const TensorSpec& input, Shape shape);

@@ -1,9 +1,13 @@
 // What layers declare: shapes, the exact operands of each step, and what they refuse.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/graph/source.h"
+#include "neap/core/step/sgd.h"
+#include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -206,6 +210,44 @@ TEST_CASE("windows that do not fit are refused") {
                "kernel 6x6 with dilation 1x1 is larger than the image 5x5 with padding 0x0");
 }
 
+TEST_CASE("windows whose sums and products would overflow are refused") {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
+  CheckRefused(Convolution{.out_channels = 4, .kernel = 3, .dilation = kMost}, x,
+               "dilation 9223372036854775807x9223372036854775807 must be at most 2147483647");
+  CheckRefused(Convolution{.out_channels = 4, .padding = {0, kMost / 2}}, x,
+               "padding 0x4611686018427387903 must be at most 2147483647");
+  CheckRefused(Convolution{.out_channels = 4, .kernel = kMost}, x,
+               "kernel 9223372036854775807x9223372036854775807 must be at most 2147483647");
+  CheckRefused(MaxPool{.kernel = {2, kMost}, .padding = kMost}, x,
+               "kernel 2x9223372036854775807 must be at most 2147483647");
+  CheckRefused(AveragePool{.kernel = 2, .stride = int64_t{1} << 32}, x,
+               "stride 4294967296x4294967296 must be at most 2147483647");
+  CheckRefused(TransposedConvolution{.out_channels = 4, .kernel = 2, .stride = kMost}, x,
+               "stride 9223372036854775807x9223372036854775807 must be at most 2147483647");
+  CheckRefused(LocalResponseNorm{.size = kMost}, x,
+               "size 9223372036854775807 must be at most 2147483647");
+  CheckRefused(Relu{}, {Image({1, 1, 1, kMost})},
+               "input 0, 1x1x1x9223372036854775807 fp32 nchw, is larger than 16 TiB");
+}
+
+TEST_CASE("the largest windows and images have the sizes that they should") {
+  constexpr int64_t kMost = kLargestWindowExtent;
+  const LayerSpec wide = Specified(
+      Convolution{
+          .out_channels = 1, .kernel = 2, .padding = kMost, .dilation = kMost, .bias = false},
+      {Image({1, 1, 2, 2})});
+  CHECK(wide.output.shape == Shape{1, 1, kMost + 2, kMost + 2});
+  const LayerSpec pooled =
+      Specified(MaxPool{.kernel = kMost, .stride = 1, .padding = kMost / 2}, {Image({1, 1, 3, 3})});
+  CHECK(pooled.output.shape == Shape{1, 1, 2, 2});
+  CHECK(pooled.steps[0].flops == 4.0 * static_cast<double>(kMost) * static_cast<double>(kMost));
+  const LayerSpec high = Specified(TransposedConvolution{.out_channels = kMost, .stride = kMost},
+                                   {Image({1, 1, int64_t{1} << 40, 1})});
+  CHECK(high.output.shape.h() == int64_t{1} << 62);
+  CHECK(high.output.size_bytes() == std::numeric_limits<int64_t>::max());
+}
+
 TEST_CASE("a transposed convolution undoes what a convolution does to the size") {
   const TensorSpec x = Image({2, 6, 5, 4});
   const LayerSpec spec =
@@ -254,6 +296,24 @@ TEST_CASE("options outside their range are refused") {
   CheckRefused(Dropout{-0.5F}, x, "probability -0.5 is outside [0, 1)");
   CheckRefused(LocalResponseNorm{.size = 4}, x, "size 4 must be odd and positive");
   CheckRefused(BatchNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
+}
+
+TEST_CASE("an optimizer's options outside their range are refused by name") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto refused = [](const Sgd& sgd, const std::string& why) {
+    const absl::Status status = CheckSgd(sgd);
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(std::string(status.message()) == why);
+  };
+  refused({.momentum = nan}, "sgd: momentum nan is outside [0, 1]");
+  refused({.momentum = -0.5F}, "sgd: momentum -0.5 is outside [0, 1]");
+  refused({.momentum = 1.5F}, "sgd: momentum 1.5 is outside [0, 1]");
+  refused({.weight_decay = nan}, "sgd: weight_decay nan must be finite and not negative");
+  refused({.weight_decay = infinity}, "sgd: weight_decay inf must be finite and not negative");
+  refused({.weight_decay = -1.0F}, "sgd: weight_decay -1 must be finite and not negative");
+  for (const Sgd& sgd : {Sgd{}, Sgd{.momentum = 0}, Sgd{.momentum = 1, .weight_decay = 2}})
+    CHECK(CheckSgd(sgd).ok());
 }
 
 TEST_CASE("wrong inputs are refused") {
