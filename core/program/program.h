@@ -127,7 +127,7 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-// Errors: as Resolve().
+// Errors: those of Resolve() and CheckSgd().
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
 
 // The program of a network of which `whole` is the superset, with whole's options: it has *all* of

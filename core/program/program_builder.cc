@@ -303,6 +303,7 @@ absl::Status CheckSameBatch(const Program& part, const Program& whole) {
 }  // namespace
 
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options) {
+  RETURN_IF_ERROR(CheckSgd(options.sgd));
   ASSIGN_OR_RETURN(ResolvedGraph resolved, Resolve(graph, options.mode));
   if (options.accounting == Accounting::kPaper) return BuildPaperProgram(resolved, options);
   return ProgramBuilder(std::move(resolved), options).Build();

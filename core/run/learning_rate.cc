@@ -3,8 +3,28 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
 
 namespace neap {
+namespace {
+
+absl::Status CheckRate(std::string_view field, float value) {
+  if (value >= 0 && std::isfinite(value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("learning rate: ", std::string(field), " ", value,
+                                                 " must be finite and not negative"));
+}
+
+absl::Status CheckSteps(std::string_view field, int64_t steps) {
+  if (steps >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("learning rate: ", std::string(field), " ", steps, " must not be negative"));
+}
+
+}  // namespace
 
 float LearningRate::At(int64_t step) const {
   if (step < warmup_steps) {
@@ -23,6 +43,13 @@ float LearningRate::At(int64_t step) const {
     }
   }
   return base;
+}
+
+absl::Status CheckLearningRate(const LearningRate& rate) {
+  RETURN_IF_ERROR(CheckRate("base", rate.base));
+  RETURN_IF_ERROR(CheckRate("factor", rate.factor));
+  RETURN_IF_ERROR(CheckSteps("warmup_steps", rate.warmup_steps));
+  return CheckSteps("period_steps", rate.period_steps);
 }
 
 }  // namespace neap

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+
 namespace neap {
 
 // Rises linearly from 0 over `warmup_steps`, then follows `decay`.
@@ -20,5 +22,9 @@ struct LearningRate {
 
   float At(int64_t step) const;
 };
+
+// Errors: INVALID_ARGUMENT naming the field: a base or factor that is negative, infinite or NaN, or
+// a negative number of steps.
+absl::Status CheckLearningRate(const LearningRate& rate);
 
 }  // namespace neap

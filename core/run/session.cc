@@ -40,6 +40,7 @@ class Session::Impl {
   ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
 
   absl::Status Create(const Graph& graph) {
+    RETURN_IF_ERROR(CheckLearningRate(options_.learning_rate));
     const DeviceDescription& device = device_.description();
     const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
     ASSIGN_OR_RETURN(training_.program, Lower(graph, {.mode = mode, .sgd = options_.sgd}, device));

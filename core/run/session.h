@@ -21,7 +21,8 @@
 //   RETURN_IF_ERROR(session.SetTrainingGraph(net_without_some_blocks));
 //
 // *Ownership*: borrows the device, which must outlive it. *Threads*: one at a time.
-// *Errors*: INVALID_ARGUMENT for a bad graph or a batch of the wrong size; RESOURCE_EXHAUSTED when
+// *Errors*: INVALID_ARGUMENT for a bad graph, training options outside their range, and a batch of
+// the wrong size or with a label that is no class; RESOURCE_EXHAUSTED when
 // the budget is too small (core/plan/planner.h) or the device refuses memory. Then:
 //   * what was refused before anything changed (a batch, a budget, a graph, memory, a file) leaves
 //     the session as it was;

@@ -1,18 +1,21 @@
 #include "neap/core/run/staging.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/step/operands.h"
 
 namespace neap {
 namespace {
 
-absl::Status CheckBatch(const Batch& batch, const Program& program) {
-  const TensorSpec& images = program.tensor(program.images).spec;
-  const TensorSpec& labels = program.tensor(program.labels).spec;
+absl::Status CheckSizes(const Batch& batch, const TensorSpec& images, const TensorSpec& labels) {
   const bool fits = static_cast<int64_t>(batch.images.size()) == images.elements() &&
                     static_cast<int64_t>(batch.labels.size()) == labels.elements();
   if (fits) return absl::OkStatus();
@@ -20,6 +23,42 @@ absl::Status CheckBatch(const Batch& batch, const Program& program) {
       absl::StrCat("the batch has ", batch.labels.size(), " labels and ", batch.images.size(),
                    " image values; the network's input is ", images.shape.ToString(),
                    ", its labels ", labels.shape.ToString()));
+}
+
+// Every layer leads to the loss, so the last forward step is the loss's; its classes are the
+// channels of what it reads.
+int64_t ClassesOf(const Program& program) {
+  const auto backward =
+      std::partition_point(program.steps.begin(), program.steps.end(),
+                           [](const Step& step) { return step.phase == Phase::kForward; });
+  const Step& loss = *std::prev(backward);
+  const auto logits = std::find_if(loss.reads.begin(), loss.reads.end(),
+                                   [](const Use& use) { return use.operand == operands::X(0); });
+  return program.tensor(logits->tensor).spec.shape.c();
+}
+
+// "image 3", or "the pixel at row 1, column 2 of image 3".
+std::string PlaceOf(int64_t index, const Shape& labels) {
+  if (labels.rank() == 1) return absl::StrCat("image ", index);
+  const int64_t width = labels[2], pixels = labels[1] * width;
+  return absl::StrCat("the pixel at row ", index % pixels / width, ", column ", index % width,
+                      " of image ", index / pixels);
+}
+
+absl::Status CheckLabels(const std::vector<int32_t>& labels, const Shape& shape, int64_t classes) {
+  const auto wrong = std::find_if(labels.begin(), labels.end(), [classes](int32_t label) {
+    return label < 0 || label >= classes;
+  });
+  if (wrong == labels.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the batch labels ", PlaceOf(wrong - labels.begin(), shape), " with ", *wrong,
+                   "; the network has ", classes, " classes, from 0"));
+}
+
+absl::Status CheckBatch(const Batch& batch, const Program& program) {
+  const TensorSpec& labels = program.tensor(program.labels).spec;
+  RETURN_IF_ERROR(CheckSizes(batch, program.tensor(program.images).spec, labels));
+  return CheckLabels(batch.labels, labels.shape, ClassesOf(program));
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ class Staging {
   static absl::StatusOr<Staging> Create(const Program& program, Device& device);
 
   // Enqueues the batch's way to the device; nothing that outlasts an iteration is touched. Errors:
-  // INVALID_ARGUMENT for a batch of the wrong size; those of the device.
+  // INVALID_ARGUMENT for a batch of the wrong size, or naming the image or pixel whose label is
+  // none of the network's classes; those of the device.
   absl::Status Send(const Batch& batch, const IterationScalars& scalars, const Program& program,
                     const Executor& executor);
   // Enqueues the way back of the iteration's loss.

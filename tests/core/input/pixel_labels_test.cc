@@ -112,6 +112,24 @@ TEST_CASE("a batch with a label for each image is refused where each pixel needs
   CHECK(std::string(status.message()).find("its labels 4x16x16") != std::string::npos);
 }
 
+TEST_CASE("a pixel's label that is no class is refused with its place") {
+  const auto device = CpuDevice::Open();
+  REQUIRE(device.ok());
+  Session session = MakeSession(**device, {});
+  Batch batch = {.images = std::vector<float>(kBatch * 3 * kImage * kImage),
+                 .labels = std::vector<int32_t>(kBatch * kImage * kImage),
+                 .size = kBatch};
+  CHECK(session.TrainStep(batch).ok());
+  batch.labels[2 * kImage * kImage + 3 * kImage + 1] = 3;
+  for (const absl::Status& status :
+       {session.TrainStep(batch).status(), session.Evaluate(batch).status()}) {
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(std::string(status.message()) ==
+          "the batch labels the pixel at row 3, column 1 of image 2 with 3; the network has 3 "
+          "classes, from 0");
+  }
+}
+
 TEST_CASE("synthetic pixels have the colour of their class, apart from the noise") {
   const auto dataset = Fields();
   CHECK(dataset->labels() == kImage * kImage);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string>
 
 #include "neap/layers/catalog/engine_cache.h"
 #include "neap/layers/convolution.h"
@@ -70,6 +72,47 @@ TEST_CASE("engines that cannot be built are planned around, and equal steps shar
   CHECK(std::isfinite(Train(*session, 2)));
   CHECK(session->SetBudget(session->planning().minimum_budget_bytes).ok());
   CHECK(backend.refused() == 2);
+}
+
+TEST_CASE("training options outside their range are refused, and their field is named") {
+  const auto device = OpenCpu();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto refused = [&](const TrainingOptions& training, const std::string& field) {
+    CAPTURE(field);
+    const absl::Status status = Session::Create(SmallNet(), *device, {}, training).status();
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(std::string(status.message()).find(field) != std::string::npos);
+  };
+  refused({.sgd = {.momentum = nan}}, "momentum nan");
+  refused({.sgd = {.weight_decay = -1}}, "weight_decay -1");
+  refused({.learning_rate = {.base = nan}}, "base nan");
+  refused({.learning_rate = {.base = -0.1F}}, "base -0.1");
+  refused({.learning_rate = {.base = std::numeric_limits<float>::infinity()}}, "base inf");
+  refused({.learning_rate = {.factor = nan}}, "factor nan");
+  refused({.learning_rate = {.warmup_steps = -1}}, "warmup_steps -1");
+  refused({.learning_rate = {.period_steps = -5}}, "period_steps -5");
+}
+
+TEST_CASE("a label that is no class is refused with its image, and training goes on") {
+  const auto device = OpenCpu();
+  Session session = MakeSession(*device, {});
+  Session steady = MakeSession(*device, {});
+  Train(session, 1);
+  for (const int32_t label : {4, -1, std::numeric_limits<int32_t>::min()}) {
+    Batch batch = MakeBatch(1);
+    batch.labels[5] = label;
+    for (const absl::Status& status :
+         {session.TrainStep(batch).status(), session.Begin(batch), session.Evaluate(batch).status(),
+          session.TimeStep(batch).status()}) {
+      CHECK(absl::IsInvalidArgument(status));
+      CHECK(std::string(status.message()) == "the batch labels image 5 with " +
+                                                 std::to_string(label) +
+                                                 "; the network has 4 classes, from 0");
+    }
+  }
+  Train(session, 1);
+  Train(steady, 2);
+  CheckSameState(session, steady);
 }
 
 TEST_CASE("a small network learns, in both layouts, and they agree") {
