@@ -14,6 +14,7 @@ class ForwardingDevice : public Device {
     return device_.Allocate(kind, size_bytes);
   }
   absl::StatusOr<int64_t> UsedBytes() override { return device_.UsedBytes(); }
+  absl::StatusOr<std::optional<int64_t>> LibraryBytes() override { return device_.LibraryBytes(); }
   Backend& backend() override { return device_.backend(); }
   absl::Status Copy(Stream stream, void* destination, const void* source,
                     int64_t size_bytes) override {

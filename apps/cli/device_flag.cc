@@ -44,7 +44,7 @@ absl::StatusOr<std::optional<int>> PeerIndex(const std::string& device, const st
 }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> peer) {
-  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(index, peer);
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(index, {.peer = peer});
   if (device.ok()) return std::unique_ptr<Device>(std::move(*device));
   return absl::Status(device.status().code(),
                       absl::StrCat("cannot open cuda:", index, ": ", device.status().message()));

@@ -20,7 +20,9 @@
 #include "apps/train/train_report.h"
 #include "apps/train/training_loop.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 #include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/device/device.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/plan/trace.h"
@@ -28,7 +30,6 @@
 #include "neap/core/program/program.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/session.h"
-#include "neap/layers/cuda/cuda_device.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {
@@ -97,28 +98,26 @@ absl::Status LoadState(const FileFlags& files, Session& session) {
 // what is theirs is measured after the first step; whatever appears later is nobody's.
 class MemoryAccount {
  public:
-  explicit MemoryAccount(Device& device) : cuda_(dynamic_cast<CudaDevice*>(&device)) {}
+  explicit MemoryAccount(Device& device) : device_(device) {}
 
   void AfterStep() {
-    if (cuda_ == nullptr || measured_) return;
-    measured_ = true;
-    status_ = cuda_->MeasureLibraryBytes();
+    if (!std::exchange(measured_, true)) library_bytes_ = device_.LibraryBytes();
   }
-  // Null on other devices, and where nothing was trained.
+  // Null on devices that do not tell, and where nothing was trained.
   absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory) const {
-    if (!measured_) return std::nullopt;
-    RETURN_IF_ERROR(status_);
-    ASSIGN_OR_RETURN(const int64_t used, cuda_->UsedBytes());
-    const int64_t arena = RoundUp(memory.arena_bytes, CudaDevice::kPageBytes);
-    return DeviceMemory{.library_bytes = cuda_->library_bytes(),
+    ASSIGN_OR_RETURN(const std::optional<int64_t> library_bytes, library_bytes_);
+    if (!library_bytes.has_value()) return std::nullopt;
+    ASSIGN_OR_RETURN(const int64_t used, device_.UsedBytes());
+    const int64_t arena = RoundUp(memory.arena_bytes, device_.description().page_bytes);
+    return DeviceMemory{.library_bytes = *library_bytes,
                         .used_bytes = used,
-                        .unaccounted_bytes = used - arena - cuda_->library_bytes()};
+                        .unaccounted_bytes = used - arena - *library_bytes};
   }
 
  private:
-  CudaDevice* cuda_;
+  Device& device_;
   bool measured_ = false;
-  absl::Status status_;
+  absl::StatusOr<std::optional<int64_t>> library_bytes_ = std::optional<int64_t>();
 };
 
 // One run, from the network to the summary.

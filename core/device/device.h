@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -42,6 +43,7 @@ struct DeviceDescription {
   double copy_bandwidth =
       0;  // bytes per second between pinned host and device memory, one direction
   double peer_bandwidth = 0;  // the same between a peer's memory and its own; 0: there is no peer
+  int64_t page_bytes = 1;     // device memory is taken in multiples of this
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };
 
@@ -74,6 +76,10 @@ class Device {
   // Bytes of device memory in use by this process for anything, as the driver (or the operating
   // system) sees it.
   virtual absl::StatusOr<int64_t> UsedBytes() = 0;
+  // Those of them that Allocate() did not take: of the driver's context, of code, of libraries,
+  // some of which load when a kernel first runs. nullopt where nobody tells them apart from the
+  // process's own memory.
+  virtual absl::StatusOr<std::optional<int64_t>> LibraryBytes() = 0;
   virtual Backend& backend() = 0;
 
   // Enqueues a copy between any two of: the arena, pinned host memory, the peer's memory.

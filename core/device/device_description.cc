@@ -25,7 +25,8 @@ std::vector<Described> AllDescribed() {
                            .copy_bandwidth = 55.5e9,    // measured: pinned host to device
                            // Nominal: 18 links of NVLink 4 at 25 GB/s each way, half of the 900
                            // GB/s of both ways that NVIDIA's H200 data sheet gives.
-                           .peer_bandwidth = 450e9}}};
+                           .peer_bandwidth = 450e9,
+                           .page_bytes = 2 * kMiB}}};
 }
 
 }  // namespace

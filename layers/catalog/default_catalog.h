@@ -1,12 +1,15 @@
 // The engines of a device of which nothing but its description is known: one per step, without
-// workspace.
+// workspace, but for the kernels of a program's own layers, whose engines are known.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "neap/core/base/status_macros.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/custom_kernel.h"
 
 namespace neap {
 
@@ -14,10 +17,17 @@ inline constexpr std::string_view kDefaultEngine = "default";
 
 class DefaultCatalog final : public EngineCatalog {
  public:
-  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& /*signature*/) override {
-    return std::vector<Engine>{{.id = std::string(kDefaultEngine)}};
+  explicit DefaultCatalog(std::vector<CustomKernel> custom = {}) : custom_(std::move(custom)) {}
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    const CustomKernel* const kernel = FindKernel(custom_, signature);
+    if (kernel == nullptr) return std::vector<Engine>{{.id = std::string(kDefaultEngine)}};
+    ASSIGN_OR_RETURN(Engine engine, EngineOf(*kernel, signature));
+    return std::vector<Engine>{std::move(engine)};
   }
   std::string Versions() const override { return ""; }
+
+ private:
+  std::vector<CustomKernel> custom_;
 };
 
 }  // namespace neap

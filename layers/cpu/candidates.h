@@ -1,56 +1,26 @@
-// What the CPU backend's table holds: for a layer and phase, a function that lists the ways to run
-// a signature.
-//
-// Listing must be cheap, because planning asks it of every step; so a candidate carries what making
-// the kernel takes (code generation, in oneDNN) as a function that is called only when the kernel
-// is wanted.
+// What the CPU backend's rows list (layers/catalog/table_backend.h): for a layer and phase, a
+// function that gives the ways to run a signature.
 #pragma once
-
-#include <cassert>
-#include <functional>
-#include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
 #include "neap/core/step/operands.h"
+#include "neap/layers/catalog/step_run.h"
+#include "neap/layers/catalog/table_backend.h"
 
 namespace neap::cpu {
 
-struct Candidate {
-  Engine engine;
-  std::function<absl::StatusOr<std::unique_ptr<Kernel>>()> make;
-};
-using Candidates = std::vector<Candidate>;
-using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signature);
+using Candidate = KernelCandidate;
+using Candidates = KernelCandidates;
 
 // One run of a step, for kernels that are a loop.
-struct LoopArgs {
-  const StepSignature& signature;
-  const KernelArgs& run;
-
-  template <typename T>
-  T* Find(Operand operand) const {  // null when the step has no such operand
-    const std::optional<size_t> position = signature.Find(operand);
-    return position ? static_cast<T*>(run.operands[*position]) : nullptr;
-  }
-  template <typename T>
-  T* Get(Operand operand) const {
-    T* const address = Find<T>(operand);
-    assert(address != nullptr);
-    return address;
-  }
-  template <typename T>
-  T* Workspace() const {
-    return static_cast<T*>(run.workspace);
-  }
-};
+using LoopArgs = StepRun;
 using Loop = void (*)(const LoopArgs& args);
 
 // The one candidate "neap": `loop`, with a workspace.
 Candidates OwnLoop(const StepSignature& signature, Loop loop, int64_t workspace_bytes = 0);
 
-// The table's entries, one function per layer and phase.
+// The functions of the rows, one per layer and phase.
 absl::StatusOr<Candidates> ConvolutionForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConvolutionBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> ConvolutionBackwardParams(const StepSignature& signature);

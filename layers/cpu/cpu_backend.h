@@ -9,11 +9,16 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/custom_kernel.h"
 
 namespace neap {
 
 std::unique_ptr<Backend> MakeCpuBackend();
+// The same with kernels for layers of the program's own. Errors: those of TableBackend::Create().
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::vector<CustomKernel> custom);
 
 }  // namespace neap

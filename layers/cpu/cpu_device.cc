@@ -34,8 +34,9 @@ absl::StatusOr<std::chrono::steady_clock::time_point> TimeOf(const Event& event)
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Open() {
-  std::unique_ptr<CpuDevice> device(new CpuDevice(DescribeCpu(), MakeCpuBackend()));
+absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Open(CpuDeviceOptions options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend(std::move(options.kernels)));
+  std::unique_ptr<CpuDevice> device(new CpuDevice(DescribeCpu(), std::move(backend)));
   try {
     device->d2h_ = std::make_unique<CopyQueue>();
     device->h2d_ = std::make_unique<CopyQueue>();

@@ -24,20 +24,28 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
+#include "neap/layers/catalog/custom_kernel.h"
 
 namespace neap {
 
 class CopyQueue;
 enum class Timing : uint8_t;
 
+struct CpuDeviceOptions {
+  std::vector<CustomKernel> kernels = {};  // of layers of the program's own
+};
+
 class CpuDevice final : public Device {
  public:
-  // Errors: RESOURCE_EXHAUSTED when the operating system refuses the two threads.
-  static absl::StatusOr<std::unique_ptr<CpuDevice>> Open();
+  // Errors: RESOURCE_EXHAUSTED when the operating system refuses the two threads; INVALID_ARGUMENT
+  // for kernels that CheckCustomKernels() refuses, or that are of a layer of neap's.
+  static absl::StatusOr<std::unique_ptr<CpuDevice>> Open(CpuDeviceOptions options = {});
   ~CpuDevice() override;
   CpuDevice(const CpuDevice&) = delete;
   CpuDevice& operator=(const CpuDevice&) = delete;
@@ -51,6 +59,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;
   // The resident set of this process.
   absl::StatusOr<int64_t> UsedBytes() override;
+  absl::StatusOr<std::optional<int64_t>> LibraryBytes() override { return std::nullopt; }
   Backend& backend() override { return *backend_; }
 
   absl::Status Copy(Stream stream, void* destination, const void* source,

@@ -1,36 +1,40 @@
-// What the CUDA backend's table holds: for a layer and phase, a function that lists the ways to run
-// a signature.
+// What the CUDA backend's rows list (layers/catalog/table_backend.h): for a layer, a function that
+// gives the ways to run a signature, and what its kernels share.
 //
-// Listing needs no GPU and must be cheap; so a candidate carries what making the kernel takes
-// (building a cuDNN plan) as a function that is called, with the device, only when the kernel is
-// wanted.
+// Listing needs no GPU; what making a kernel takes is in the candidate, and may use all of the
+// runtime.
 //
 //   cudaError_t LaunchRelu(const LaunchArgs& a) {
 //     return kernels::Relu(a.Get<float>(X()), a.Get<float>(Y()), a.Elements(Y()), a.stream);
 //   }
-//   absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, CudnnConvolutions&) {
-//     return OwnKernel(s, LaunchRelu);
+//   absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, const SharedRuntime& runtime)
+//   {
+//     return OwnKernel(s, runtime, LaunchRelu);
 //   }
 #pragma once
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include <cassert>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
 #include "neap/core/step/operands.h"
+#include "neap/layers/catalog/step_run.h"
+#include "neap/layers/catalog/table_backend.h"
 #include "neap/layers/cuda/cudnn_convolution.h"
 #include "neap/layers/cuda/kernels/kernels.h"
 
 namespace neap::cuda {
 
-// Where kernels run. Outlived by none of them: kernels share it.
+using Candidate = KernelCandidate;
+using Candidates = KernelCandidates;
+
+// Where kernels run; they share it. Of a GPU that is not here there is cudnn alone, which lists.
 struct Runtime {
   int device = 0;
   cudaStream_t stream = nullptr;
@@ -41,23 +45,8 @@ struct Runtime {
 using SharedRuntime = std::shared_ptr<const Runtime>;
 
 // One run of a step.
-struct LaunchArgs {
-  const StepSignature& signature;
-  const KernelArgs& run;
-  cudaStream_t stream;
-
-  template <typename T>
-  T* Find(Operand operand) const {  // null when the step has no such operand
-    const std::optional<size_t> position = signature.Find(operand);
-    return position ? static_cast<T*>(run.operands[*position]) : nullptr;
-  }
-  template <typename T>
-  T* Get(Operand operand) const {
-    T* const address = Find<T>(operand);
-    assert(address != nullptr);
-    return address;
-  }
-  int64_t Elements(Operand operand) const { return signature.Spec(operand).elements(); }
+struct LaunchArgs : StepRun {
+  cudaStream_t stream = nullptr;
 };
 
 // Makes the step's device current, so that it may run on any thread. Refuses less workspace than
@@ -80,17 +69,14 @@ class StreamKernel : public Kernel {
   int64_t workspace_bytes_ = 0;
 };
 
-struct Candidate {
-  Engine engine;
-  std::function<absl::StatusOr<std::unique_ptr<StreamKernel>>(const SharedRuntime&)> make;
-};
-using Candidates = std::vector<Candidate>;
-using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signature,
-                                                    CudnnConvolutions& cudnn);
+// The candidate `engine`, whose workspace the kernel that `make` returns will then need.
+Candidate StreamCandidate(Engine engine,
+                          std::function<absl::StatusOr<std::unique_ptr<StreamKernel>>()> make);
 
 // The one candidate "neap".
 using OwnLaunch = cudaError_t (*)(const LaunchArgs& args);
-Candidates OwnKernel(const StepSignature& signature, OwnLaunch launch, int64_t workspace_bytes = 0);
+Candidates OwnKernel(const StepSignature& signature, const SharedRuntime& runtime, OwnLaunch launch,
+                     int64_t workspace_bytes = 0);
 
 // "convolution forward (x 64x3x224x224 fp32 nchw, ...)", for messages.
 std::string ToString(const StepSignature& signature);
@@ -100,34 +86,42 @@ kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor);
 // UNIMPLEMENTED where a kernel that has 32-bit indices alone would have to count `elements`.
 absl::Status CheckFits32(const StepSignature& signature, int64_t elements);
 
-// The table's entries, by layer; each looks at the signature's phase.
+// The functions of the rows, by layer; each looks at the signature's phase.
+using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signature,
+                                                    const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
-                                                 CudnnConvolutions& cudnn);
+                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signature,
-                                                    CudnnConvolutions& cudnn);
+                                                    const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
-                                               CudnnConvolutions& cudnn);
-absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
+                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SigmoidCandidates(const StepSignature& signature,
-                                             CudnnConvolutions& cudnn);
-absl::StatusOr<Candidates> TanhCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
+                                             const SharedRuntime& runtime);
+absl::StatusOr<Candidates> TanhCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> DropoutCandidates(const StepSignature& signature,
-                                             CudnnConvolutions& cudnn);
+                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> MaxPoolCandidates(const StepSignature& signature,
-                                             CudnnConvolutions& cudnn);
+                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AveragePoolCandidates(const StepSignature& signature,
-                                                 CudnnConvolutions& cudnn);
+                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> GlobalAveragePoolCandidates(const StepSignature& signature,
-                                                       CudnnConvolutions& cudnn);
-absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
+                                                       const SharedRuntime& runtime);
+absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature,
+                                         const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
-                                             CudnnConvolutions& cudnn);
-absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
+                                             const SharedRuntime& runtime);
+absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
+                                         const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
-                                            CudnnConvolutions& cudnn);
-absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
+                                            const SharedRuntime& runtime);
+absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,
-                                                  CudnnConvolutions& cudnn);
-absl::StatusOr<Candidates> SgdCandidates(const StepSignature& signature, CudnnConvolutions& cudnn);
+                                                  const SharedRuntime& runtime);
+absl::StatusOr<Candidates> SgdCandidates(const StepSignature& signature,
+                                         const SharedRuntime& runtime);
 
 }  // namespace neap::cuda

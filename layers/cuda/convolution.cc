@@ -104,12 +104,13 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildOwn(const SharedRuntime& r
 }  // namespace
 
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
-                                                 CudnnConvolutions& cudnn) {
+                                                 const SharedRuntime& runtime) {
   const ConvolutionProblem problem = ProblemOf(signature);
-  absl::StatusOr<std::vector<Engine>> listed = cudnn.Engines(problem);
+  absl::StatusOr<std::vector<Engine>> listed = runtime->cudnn->Engines(problem);
   if (!listed.ok() && !absl::IsUnimplemented(listed.status())) return listed.status();
   const std::vector<Engine> engines = listed.ok() ? *std::move(listed) : std::vector<Engine>{};
-  ASSIGN_OR_RETURN(const std::vector<Engine> deep_engines, SpaceToDepthEngines(problem, cudnn));
+  ASSIGN_OR_RETURN(const std::vector<Engine> deep_engines,
+                   SpaceToDepthEngines(problem, *runtime->cudnn));
   int64_t bias_bytes = 0;
   if (signature.Has(ParamGrad(1))) {
     const kernels::ChannelShape dy = ChannelShapeOf(signature.Spec(Dy()));
@@ -119,13 +120,12 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
   const auto shared = std::make_shared<const StepSignature>(signature);
   const auto candidate = [&](Engine engine, auto build) {
     engine.workspace_bytes = std::max(engine.workspace_bytes, bias_bytes);
-    const auto make =
-        [shared, problem, build, id = engine.id](
-            const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
+    const auto make = [shared, runtime, problem, build,
+                       id = engine.id]() -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
       ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan, build(runtime, problem, id));
       return std::make_unique<ConvolutionKernel>(runtime, *shared, std::move(plan));
     };
-    return Candidate{std::move(engine), make};
+    return StreamCandidate(std::move(engine), make);
   };
 
   Candidates candidates;

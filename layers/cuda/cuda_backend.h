@@ -12,22 +12,28 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/custom_kernel.h"
 
 namespace neap {
 
 // Kernels run on `compute_stream` (a cudaStream_t) of the device that is current now. *Threads*:
 // one at a time; kernels may run on another thread than the one that made them.
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream);
+// `custom` has the kernels for layers of the program's own. Errors, besides CUDA's: those of
+// TableBackend::Create().
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
+                                                         std::vector<CustomKernel> custom = {});
 
 // What MakeCudaBackend would list on a GPU that is not here, from cuDNN's description of it (cuDNN
 // >= 9.8). Exactly that for all but convolutions; for those nearly that: cuDNN derives some
 // workspaces from occupancy, and lists an engine or two more on the GPU itself. So plan again where
-// it runs. Errors: INVALID_ARGUMENT when cuDNN does not accept the description.
+// it runs. Errors: INVALID_ARGUMENT when cuDNN does not accept the description; those of
+// TableBackend::Create().
 absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
-    std::string_view device_properties_json);
+    std::string_view device_properties_json, std::vector<CustomKernel> custom = {});
 
 // That description, for the devices of core/device/device_description.h. Errors: NOT_FOUND for one
 // that has none.

@@ -47,7 +47,8 @@ absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index) {
                            .fp32_flops = clocks * kFp32FlopsPerClock / (half ? 2 : 1),
                            .tensor_flops = clocks * TensorFlopsPerClock(properties.major),
                            .memory_bandwidth = 2 * memory_khz * 1e3 * bus_bits / 8,
-                           .copy_bandwidth = kNominalCopyBandwidth};
+                           .copy_bandwidth = kNominalCopyBandwidth,
+                           .page_bytes = CudaDevice::kPageBytes};
 }
 
 absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {

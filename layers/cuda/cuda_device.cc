@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -62,9 +63,9 @@ class CudaDevice::Impl {
     if (cudaSetDevice(index_) == cudaSuccess) cudaDeviceSynchronize();
   }
 
-  absl::Status Open();
+  absl::Status Open(std::vector<CustomKernel> kernels);
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes);
-  absl::Status MeasureLibraryBytes();
+  absl::StatusOr<int64_t> LibraryBytes();
 
   // Makes the device current, unless an earlier call failed for good.
   absl::Status Enter() {
@@ -79,7 +80,6 @@ class CudaDevice::Impl {
   cudaStream_t stream(Stream which) const { return streams_[static_cast<size_t>(which)].get(); }
 
   DeviceDescription description;
-  int64_t library_bytes = 0;
   absl::StatusOr<Event> Record(Stream on, EventPool& from);
   // Events with time cost more to record, so that they are kept apart.
   std::shared_ptr<EventPool> events = std::make_shared<EventPool>(cudaEventDisableTiming);
@@ -102,19 +102,19 @@ class CudaDevice::Impl {
   std::shared_ptr<int64_t> allocated_ = std::make_shared<int64_t>(0);
 };
 
-absl::Status CudaDevice::Impl::Open() {
+absl::Status CudaDevice::Impl::Open(std::vector<CustomKernel> kernels) {
   RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), absl::StrCat("cudaSetDevice(", index_, ")")));
   ASSIGN_OR_RETURN(description, DescribeCudaDevice(index_));
   for (OwnedStream& stream : streams_) {
     ASSIGN_OR_RETURN(stream, NewStream());
   }
-  ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute)));
+  ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute), std::move(kernels)));
   ASSIGN_OR_RETURN(description.copy_bandwidth, MeasureCopies(MemoryKind::kPinnedHost));
   if (peer_.has_value()) {
     RETURN_IF_ERROR(EnablePeer());
     ASSIGN_OR_RETURN(description.peer_bandwidth, MeasureCopies(MemoryKind::kPeer));
   }
-  return MeasureLibraryBytes();
+  return absl::OkStatus();
 }
 
 // Copies then go from GPU to GPU, without a stop on the host.
@@ -218,17 +218,16 @@ absl::StatusOr<void*> CudaDevice::Impl::TakeDevice(int gpu, int64_t bytes,
   return base;
 }
 
-absl::Status CudaDevice::Impl::MeasureLibraryBytes() {
+absl::StatusOr<int64_t> CudaDevice::Impl::LibraryBytes() {
   RETURN_IF_ERROR(Enter());
   ASSIGN_OR_RETURN(const int64_t used, UsedNow());
-  library_bytes = used - *allocated_;
-  return absl::OkStatus();
+  return used - *allocated_;
 }
 
 CudaDevice::CudaDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CudaDevice::~CudaDevice() = default;
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, std::optional<int> peer) {
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, CudaDeviceOptions options) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess)
@@ -236,18 +235,17 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, std::opt
   if (index < 0 || index >= count) {
     return absl::NotFoundError(absl::StrCat("no CUDA device ", index, ": there are ", count));
   }
+  const std::optional<int> peer = options.peer;
   if (peer.has_value() && (*peer < 0 || *peer >= count)) {
     return absl::NotFoundError(absl::StrCat("no CUDA device ", *peer, ": there are ", count));
   }
   auto impl = std::make_unique<Impl>(index, peer);
-  RETURN_IF_ERROR(impl->Open());
+  RETURN_IF_ERROR(impl->Open(std::move(options.kernels)));
   return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(impl)));
 }
 
 const DeviceDescription& CudaDevice::description() const { return impl_->description; }
 Backend& CudaDevice::backend() { return *impl_->backend; }
-int64_t CudaDevice::library_bytes() const { return impl_->library_bytes; }
-absl::Status CudaDevice::MeasureLibraryBytes() { return impl_->MeasureLibraryBytes(); }
 
 absl::StatusOr<Buffer> CudaDevice::Allocate(MemoryKind kind, int64_t size_bytes) {
   return impl_->Allocate(kind, size_bytes);
@@ -257,6 +255,8 @@ absl::StatusOr<int64_t> CudaDevice::UsedBytes() {
   RETURN_IF_ERROR(impl_->Enter());
   return UsedNow();
 }
+
+absl::StatusOr<std::optional<int64_t>> CudaDevice::LibraryBytes() { return impl_->LibraryBytes(); }
 
 absl::Status CudaDevice::Copy(Stream stream, void* destination, const void* source,
                               int64_t size_bytes) {

@@ -2,19 +2,19 @@
 // so.
 //
 // The GPU's memory is not all ours to plan: the context, cuDNN and cuBLAS take some for themselves,
-// some of it late (code is loaded when a kernel first runs). library_bytes() is what they hold, so
-// that planned bytes + library_bytes() is what the driver sees.
+// some of it late (code is loaded when a kernel first runs). LibraryBytes() is what they hold, so
+// that planned bytes + LibraryBytes() is what the driver sees.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0));
 //   ASSIGN_OR_RETURN(Buffer arena, device->Allocate(MemoryKind::kDevice, 12 * kGiB));
 //   // ... one training step ...
-//   RETURN_IF_ERROR(device->MeasureLibraryBytes());
-//   // *device->UsedBytes() == device->library_bytes() + RoundUp(12 * kGiB, kPageBytes)
+//   ASSIGN_OR_RETURN(std::optional<int64_t> libraries, device->LibraryBytes());
+//   // *device->UsedBytes() == *libraries + RoundUp(12 * kGiB, kPageBytes)
 //
 // Another GPU of the same host may lend it memory, as a peer: that is reached over NVLink or PCI
 // Express by this GPU's own copy streams, and nothing ever runs there.
 //
-//   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0, /*peer=*/1));
+//   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0, {.peer = 1}));
 //   ASSIGN_OR_RETURN(Buffer lent, device->Allocate(MemoryKind::kPeer, 40 * kGiB));
 //
 // *Streams*: three that do not block each other or the legacy default stream. *Threads*: one at a
@@ -31,8 +31,14 @@
 #include "absl/status/statusor.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device.h"
+#include "neap/layers/catalog/custom_kernel.h"
 
 namespace neap {
+
+struct CudaDeviceOptions {
+  std::optional<int> peer = std::nullopt;  // the GPU that lends memory
+  std::vector<CustomKernel> kernels = {};  // of layers of the program's own
+};
 
 class CudaDevice final : public Device {
  public:
@@ -40,10 +46,11 @@ class CudaDevice final : public Device {
   static constexpr int64_t kPageBytes = 2 * kMiB;
 
   // Errors: NOT_FOUND when there is no such GPU or no driver; FAILED_PRECONDITION when GPU `index`
-  // cannot reach the peer's memory (CudaPeersOf() says which it can); UNIMPLEMENTED in a build
+  // cannot reach the peer's memory (CudaPeersOf() says which it can); INVALID_ARGUMENT for kernels
+  // that CheckCustomKernels() refuses, or that are of a layer of neap's; UNIMPLEMENTED in a build
   // without CUDA.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index,
-                                                          std::optional<int> peer = std::nullopt);
+                                                          CudaDeviceOptions options = {});
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -55,6 +62,7 @@ class CudaDevice final : public Device {
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;
   // Total less free bytes of the GPU (cudaMemGetInfo): other processes count, if there are any.
   absl::StatusOr<int64_t> UsedBytes() override;
+  absl::StatusOr<std::optional<int64_t>> LibraryBytes() override;
   Backend& backend() override;
 
   absl::Status Copy(Stream stream, void* destination, const void* source,
@@ -65,12 +73,6 @@ class CudaDevice final : public Device {
   absl::Status Wait(Stream stream, const Event& event) override;
   absl::Status Await(const Event& event) override;
   absl::Status Synchronize() override;
-
-  // Device memory that was in use, at the last measurement, for anything but Allocate(): context,
-  // code, cuDNN, cuBLAS. Open() measures; what libraries load later is seen after
-  // MeasureLibraryBytes(), best called after a first step.
-  int64_t library_bytes() const;
-  absl::Status MeasureLibraryBytes();
 
  private:
   class Impl;

@@ -1,5 +1,7 @@
 #include "neap/layers/cuda/described_catalog.h"
 
+#include <utility>
+
 #include "neap/core/base/status_macros.h"
 #include "neap/core/device/device_description.h"
 #include "neap/layers/catalog/default_catalog.h"
@@ -7,12 +9,15 @@
 
 namespace neap {
 
-absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(std::string_view device) {
+absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(std::string_view device,
+                                                                std::vector<CustomKernel> custom) {
   RETURN_IF_ERROR(DescribedDevice(device).status());
+  RETURN_IF_ERROR(CheckCustomKernels(custom));
   const absl::StatusOr<std::string> properties = CudnnDeviceProperties(device);
-  if (!properties.ok()) return std::make_unique<DefaultCatalog>();
-  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*properties);
-  if (absl::IsUnimplemented(catalog.status())) return std::make_unique<DefaultCatalog>();
+  if (!properties.ok()) return std::make_unique<DefaultCatalog>(std::move(custom));
+  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*properties, custom);
+  if (absl::IsUnimplemented(catalog.status()))
+    return std::make_unique<DefaultCatalog>(std::move(custom));
   return catalog;
 }
 

@@ -86,23 +86,22 @@ class FullyConnectedKernel final : public StreamKernel {
   std::unique_ptr<Matmul> matmul_;
 };
 
-Candidate CandidateWith(const StepSignature& signature, std::string_view id, int64_t blas_bytes,
-                        int64_t bias_bytes) {
-  const auto make =
-      [signature,
-       blas_bytes](const SharedRuntime& runtime) -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
+Candidate CandidateWith(const StepSignature& signature, const SharedRuntime& runtime,
+                        std::string_view id, int64_t blas_bytes, int64_t bias_bytes) {
+  const auto make = [signature, runtime,
+                     blas_bytes]() -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
     auto kernel = std::make_unique<FullyConnectedKernel>(runtime, signature);
     RETURN_IF_ERROR(kernel->Build(blas_bytes));
     return kernel;
   };
-  return {.engine = {.id = std::string(id), .workspace_bytes = std::max(blas_bytes, bias_bytes)},
-          .make = make};
+  return StreamCandidate(
+      {.id = std::string(id), .workspace_bytes = std::max(blas_bytes, bias_bytes)}, make);
 }
 
 }  // namespace
 
 absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signature,
-                                                    CudnnConvolutions&) {
+                                                    const SharedRuntime& runtime) {
   const Product p = ProductOf(signature);
   int64_t bias_bytes = 0;
   if (signature.Has(ParamGrad(1))) {
@@ -113,9 +112,10 @@ absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signatu
   }
   Candidates candidates;
   if (p.shape.m * p.shape.n * p.shape.k >= kWorthWorkspace) {
-    candidates.push_back(CandidateWith(signature, kWithWorkspace, kLargeWorkspace, bias_bytes));
+    candidates.push_back(
+        CandidateWith(signature, runtime, kWithWorkspace, kLargeWorkspace, bias_bytes));
   }
-  candidates.push_back(CandidateWith(signature, kWithout, 0, bias_bytes));
+  candidates.push_back(CandidateWith(signature, runtime, kWithout, 0, bias_bytes));
   return candidates;
 }
 

@@ -66,20 +66,21 @@ cudaError_t GlobalAveragePoolLaunch(const LaunchArgs& a) {
 
 }  // namespace
 
-absl::StatusOr<Candidates> MaxPoolCandidates(const StepSignature& signature, CudnnConvolutions&) {
-  return OwnKernel(signature, MaxPoolLaunch);
+absl::StatusOr<Candidates> MaxPoolCandidates(const StepSignature& signature,
+                                             const SharedRuntime& runtime) {
+  return OwnKernel(signature, runtime, MaxPoolLaunch);
 }
 absl::StatusOr<Candidates> AveragePoolCandidates(const StepSignature& signature,
-                                                 CudnnConvolutions&) {
-  return OwnKernel(signature, AveragePoolLaunch);
+                                                 const SharedRuntime& runtime) {
+  return OwnKernel(signature, runtime, AveragePoolLaunch);
 }
 absl::StatusOr<Candidates> GlobalAveragePoolCandidates(const StepSignature& signature,
-                                                       CudnnConvolutions&) {
+                                                       const SharedRuntime& runtime) {
   if (signature.phase == Phase::kForward) {
     RETURN_IF_ERROR(CheckFits32(signature, signature.Spec(Y()).elements()));
     RETURN_IF_ERROR(CheckFits32(signature, ChannelShapeOf(signature.Spec(X())).inner));
   }
-  return OwnKernel(signature, GlobalAveragePoolLaunch);
+  return OwnKernel(signature, runtime, GlobalAveragePoolLaunch);
 }
 
 }  // namespace neap::cuda

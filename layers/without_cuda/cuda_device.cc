@@ -19,12 +19,13 @@ class CudaDevice::Impl {
 CudaDevice::CudaDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CudaDevice::~CudaDevice() = default;
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int, std::optional<int>) {
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int, CudaDeviceOptions) {
   return WithoutCuda();
 }
 const DeviceDescription& CudaDevice::description() const { return impl_->description; }
 absl::StatusOr<Buffer> CudaDevice::Allocate(MemoryKind, int64_t) { return WithoutCuda(); }
 absl::StatusOr<int64_t> CudaDevice::UsedBytes() { return WithoutCuda(); }
+absl::StatusOr<std::optional<int64_t>> CudaDevice::LibraryBytes() { return WithoutCuda(); }
 Backend& CudaDevice::backend() { return *impl_->backend; }
 absl::Status CudaDevice::Copy(Stream, void*, const void*, int64_t) { return WithoutCuda(); }
 absl::StatusOr<Event> CudaDevice::Record(Stream) { return WithoutCuda(); }
@@ -33,8 +34,6 @@ absl::StatusOr<double> CudaDevice::ElapsedUs(const Event&, const Event&) { retur
 absl::Status CudaDevice::Wait(Stream, const Event&) { return WithoutCuda(); }
 absl::Status CudaDevice::Await(const Event&) { return WithoutCuda(); }
 absl::Status CudaDevice::Synchronize() { return WithoutCuda(); }
-int64_t CudaDevice::library_bytes() const { return 0; }
-absl::Status CudaDevice::MeasureLibraryBytes() { return WithoutCuda(); }
 
 absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
   return std::vector<DeviceDescription>{};
@@ -42,8 +41,11 @@ absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
 
 absl::StatusOr<std::vector<int>> CudaPeersOf(int) { return std::vector<int>{}; }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void*) { return WithoutCuda(); }
-absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(std::string_view) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void*, std::vector<CustomKernel>) {
+  return WithoutCuda();
+}
+absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(std::string_view,
+                                                                std::vector<CustomKernel>) {
   return WithoutCuda();
 }
 absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view) { return WithoutCuda(); }

@@ -99,6 +99,11 @@ inline void DeviceConformance::Describes() {
   absl::StatusOr<int64_t> used = device_.UsedBytes();
   REQUIRE(used.ok());
   CHECK(*used > 0);
+  CHECK(description.page_bytes > 0);
+  const absl::StatusOr<std::optional<int64_t>> libraries = device_.LibraryBytes();
+  REQUIRE(libraries.ok());
+  CHECK(libraries->value_or(1) > 0);
+  CHECK(libraries->value_or(1) <= *used);
 }
 
 inline void DeviceConformance::Aligns() {

@@ -16,6 +16,13 @@ using testing::OpenGpuOrSkip;
 
 constexpr int64_t kDriverPage = 2 * kMiB;
 
+int64_t LibraryBytes(CudaDevice& gpu) {
+  const absl::StatusOr<std::optional<int64_t>> bytes = gpu.LibraryBytes();
+  REQUIRE(bytes.ok());
+  REQUIRE(bytes->has_value());
+  return **bytes;
+}
+
 TEST_CASE("the CUDA device does what every device must") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
@@ -33,7 +40,7 @@ TEST_CASE("the CUDA device is in the list, with its description") {
   MESSAGE(gpu->description().name, ": fp32 ", gpu->description().fp32_flops, " tf32 ",
           gpu->description().tensor_flops, " memory B/s ", gpu->description().memory_bandwidth,
           " copy B/s ", gpu->description().copy_bandwidth, ", libraries hold ",
-          FormatBytes(gpu->library_bytes()));
+          FormatBytes(LibraryBytes(*gpu)));
 }
 
 TEST_CASE(
@@ -41,19 +48,18 @@ TEST_CASE(
     "allocation") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  CHECK(gpu->library_bytes() > 0);
-  CHECK(*gpu->UsedBytes() == gpu->library_bytes());
+  const int64_t libraries = LibraryBytes(*gpu);
+  CHECK(libraries > 0);
+  CHECK(*gpu->UsedBytes() == libraries);
   {
     const absl::StatusOr<Buffer> arena = gpu->Allocate(MemoryKind::kDevice, 1000 * kMiB);
     REQUIRE(arena.ok());
-    const int64_t planned = gpu->library_bytes() + arena->size_bytes();
+    const int64_t planned = libraries + arena->size_bytes();
     CHECK(*gpu->UsedBytes() >= planned);
     CHECK(*gpu->UsedBytes() < planned + kDriverPage);
-    const int64_t before = gpu->library_bytes();
-    REQUIRE(gpu->MeasureLibraryBytes().ok());
-    CHECK(gpu->library_bytes() == before);
+    CHECK(LibraryBytes(*gpu) == libraries);
   }
-  CHECK(*gpu->UsedBytes() == gpu->library_bytes());
+  CHECK(*gpu->UsedBytes() == libraries);
 }
 
 TEST_CASE("an allocation larger than the GPU is refused, names its bytes, and harms nothing") {
@@ -71,14 +77,14 @@ TEST_CASE("a GPU that is not there is not found") {
   if (!gpu) return;
   CHECK(absl::IsNotFound(CudaDevice::Open(1000).status()));
   CHECK(absl::IsNotFound(CudaDevice::Open(-1).status()));
-  CHECK(absl::IsNotFound(CudaDevice::Open(0, /*peer=*/1000).status()));
+  CHECK(absl::IsNotFound(CudaDevice::Open(0, {.peer = 1000}).status()));
 }
 
 TEST_CASE("no GPU is its own peer") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   CHECK(gpu->description().peer_bandwidth == 0);
-  CHECK(absl::IsFailedPrecondition(CudaDevice::Open(0, /*peer=*/0).status()));
+  CHECK(absl::IsFailedPrecondition(CudaDevice::Open(0, {.peer = 0}).status()));
 }
 
 // GPU 0 with the first that it can reach; null where there is none, with a message that says so.
@@ -90,7 +96,7 @@ std::unique_ptr<CudaDevice> OpenWithPeerOrSkip() {
     testing::SkipCase("no peer: that needs a second GPU, which the first can reach");
     return nullptr;
   }
-  absl::StatusOr<std::unique_ptr<CudaDevice>> gpu = CudaDevice::Open(0, peers->front());
+  absl::StatusOr<std::unique_ptr<CudaDevice>> gpu = CudaDevice::Open(0, {.peer = peers->front()});
   REQUIRE_MESSAGE(gpu.ok(), gpu.status().ToString());
   return *std::move(gpu);
 }

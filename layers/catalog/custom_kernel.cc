@@ -1,0 +1,63 @@
+#include "neap/layers/catalog/custom_kernel.h"
+
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap {
+namespace {
+
+bool IsFor(const CustomKernel& kernel, std::string_view layer_type, Phase phase) {
+  return kernel.layer_type == layer_type && kernel.phase == phase;
+}
+
+absl::Status Refused(const CustomKernel& kernel, std::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("the kernel registered for ", kernel.layer_type,
+                                                 " ", std::string(Name(kernel.phase)), ": ",
+                                                 std::string(why)));
+}
+
+absl::Status CheckAlone(const CustomKernel& kernel) {
+  const bool of_layer = kernel.phase == Phase::kForward || kernel.phase == Phase::kBackwardData ||
+                        kernel.phase == Phase::kBackwardParams;
+  if (kernel.layer_type.empty()) return Refused(kernel, "its layer_type is empty");
+  if (!of_layer) return Refused(kernel, "this phase is not a layer's");
+  if (kernel.engine.empty()) return Refused(kernel, "its engine has no id");
+  if (kernel.run != nullptr && kernel.make != nullptr)
+    return Refused(kernel, "it has both run and make");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature& signature) {
+  Engine engine = {.id = kernel.engine};
+  if (kernel.workspace_bytes == nullptr) return engine;
+  ASSIGN_OR_RETURN(engine.workspace_bytes, kernel.workspace_bytes(signature));
+  if (engine.workspace_bytes >= 0) return engine;
+  return absl::InternalError(absl::StrCat("the kernel registered for ", kernel.layer_type, " ",
+                                          std::string(Name(kernel.phase)), " wants ",
+                                          engine.workspace_bytes, " bytes of workspace"));
+}
+
+const CustomKernel* FindKernel(absl::Span<const CustomKernel> kernels,
+                               const StepSignature& signature) {
+  for (const CustomKernel& kernel : kernels) {
+    if (IsFor(kernel, signature.layer.type(), signature.phase)) return &kernel;
+  }
+  return nullptr;
+}
+
+absl::Status CheckCustomKernels(absl::Span<const CustomKernel> kernels) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    RETURN_IF_ERROR(CheckAlone(kernels[i]));
+    for (size_t before = 0; before < i; ++before) {
+      if (IsFor(kernels[before], kernels[i].layer_type, kernels[i].phase))
+        return Refused(kernels[i], "the step has another one already");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace neap

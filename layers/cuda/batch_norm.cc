@@ -1,0 +1,63 @@
+// Batch norm: from signature to launches.
+#include "neap/layers/batch_norm.h"
+
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/cuda/candidates.h"
+
+namespace neap::cuda {
+namespace {
+
+using namespace operands;
+
+kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a) {
+  const bool training = a.signature.Has(Saved(0));
+  return {.x = a.Get<float>(X()),
+          .gamma = a.Get<float>(Param(0)),
+          .beta = a.Find<float>(Param(1)),
+          .mean = a.Get<float>(training ? Saved(0) : State(0)),
+          .invstd = a.Get<float>(training ? Saved(1) : State(1))};
+}
+
+cudaError_t BatchNormForward(const LaunchArgs& a) {
+  const BatchNorm& layer = *a.signature.layer.As<BatchNorm>();
+  const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
+  const kernels::BatchNormOperands in = BatchNormReads(a);
+  if (!a.signature.Has(Saved(0))) {
+    return kernels::BatchNormInference(shape, in, layer.epsilon, a.Get<float>(Y()), a.stream);
+  }
+  if (!a.signature.rerun) {
+    const kernels::BatchNormState state = {a.Get<float>(Saved(0)), a.Get<float>(Saved(1)),
+                                           a.Find<float>(State(0)), a.Find<float>(State(1))};
+    const cudaError_t error = kernels::BatchNormStatistics(
+        shape, in.x, layer.epsilon, layer.momentum, state, a.run.workspace, a.stream);
+    if (error != cudaSuccess) return error;
+  }
+  return kernels::BatchNormApply(shape, in, a.Get<float>(Y()), a.stream);
+}
+
+cudaError_t BatchNormBackward(const LaunchArgs& a) {
+  const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
+  const kernels::BatchNormOperands in = BatchNormReads(a);
+  const float* const dy = a.Get<float>(Dy());
+  float* const dgamma = a.Get<float>(ParamGrad(0));
+  float* const dbeta = a.Get<float>(ParamGrad(1));
+  const cudaError_t error =
+      kernels::BatchNormSums(shape, in, dy, dgamma, dbeta, a.run.workspace, a.stream);
+  float* const dx = a.Find<float>(Dx());
+  if (error != cudaSuccess || dx == nullptr) return error;
+  return kernels::BatchNormBackward(shape, in, dy, dgamma, dbeta, dx, a.stream);
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime) {
+  const kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
+  const bool forward = signature.phase == Phase::kForward;
+  const bool reduces = !forward || (signature.Has(Saved(0)) && !signature.rerun);
+  if (reduces) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  return OwnKernel(signature, runtime, forward ? BatchNormForward : BatchNormBackward,
+                   reduces ? kernels::ChannelScratchBytes(shape) : 0);
+}
+
+}  // namespace neap::cuda

@@ -1,0 +1,118 @@
+// Sums and concatenations: from signature to launches.
+#include "neap/layers/join.h"
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "neap/layers/cuda/candidates.h"
+
+namespace neap::cuda {
+namespace {
+
+using namespace operands;
+
+// Operands of one slot, in the order of the signature.
+template <typename F>
+void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
+  for (size_t i = 0; i < signature.operands.size(); ++i) {
+    if (signature.operands[i].operand.slot == slot) f(signature.operands[i], i);
+  }
+}
+
+cudaError_t AddForward(const LaunchArgs& a) {
+  std::array<const float*, kernels::kMostAddends> inputs = {};
+  int count = 0;
+  ForEachOfSlot(a.signature, Slot::kInput, [&](const OperandSpec&, size_t i) {
+    inputs[static_cast<size_t>(count++)] = static_cast<const float*>(a.run.operands[i]);
+  });
+  return kernels::Add(inputs.data(), count, a.Get<float>(Y()), a.Elements(Y()), a.stream);
+}
+
+cudaError_t AddGradientsLaunch(const LaunchArgs& a) {
+  float* const sum = a.Get<float>(Dx());
+  const float* const terms[] = {sum, a.Get<float>(Addend())};
+  return kernels::Add(terms, 2, sum, a.Elements(Dx()), a.stream);
+}
+
+// Copies before sums, because two inputs may be one tensor.
+cudaError_t AddBackward(const LaunchArgs& a) {
+  const float* const dy = a.Get<float>(Dy());
+  const int64_t n = a.Elements(Dy());
+  cudaError_t error = cudaSuccess;
+  for (Access access : {Access::kWrite, Access::kAccumulate}) {
+    ForEachOfSlot(a.signature, Slot::kInputGrad, [&](const OperandSpec& operand, size_t i) {
+      if (operand.access != access || error != cudaSuccess) return;
+      float* const dx = static_cast<float*>(a.run.operands[i]);
+      const float* const terms[] = {dx, dy};
+      error = access == Access::kWrite ? kernels::Add(&dy, 1, dx, n, a.stream)
+                                       : kernels::Add(terms, 2, dx, n, a.stream);
+    });
+  }
+  return error;
+}
+
+// y is `rows` rows of `length` elements; an input has `per_channel` times its channels in each.
+struct Concatenation {
+  int64_t rows, length, per_channel;
+};
+Concatenation ConcatenationOf(const TensorSpec& y) {
+  const int64_t pixels = y.shape.h() * y.shape.w();
+  if (y.layout == Layout::kNhwc) return {y.shape.n() * pixels, y.shape.c(), 1};
+  return {y.shape.n(), y.shape.c() * pixels, pixels};
+}
+
+cudaError_t ConcatLaunch(const LaunchArgs& a) {
+  const bool forward = a.signature.phase == Phase::kForward;
+  const Operand whole = forward ? Y() : Dy();
+  const Concatenation concat = ConcatenationOf(a.signature.Spec(whole));
+  float* joined = a.Get<float>(whole);
+  cudaError_t error = cudaSuccess;
+  for (int index = 0; error == cudaSuccess; ++index) {
+    const std::optional<size_t> i =
+        a.signature.Find({forward ? Slot::kInput : Slot::kInputGrad, index});
+    if (!i) break;
+    const OperandSpec& operand = a.signature.operands[*i];
+    float* const part = static_cast<float*>(a.run.operands[*i]);
+    const int64_t width = operand.tensor.shape.c() * concat.per_channel;
+    const kernels::RowCopy copy = {.rows = concat.rows,
+                                   .width = width,
+                                   .in_stride = forward ? width : concat.length,
+                                   .out_stride = forward ? concat.length : width,
+                                   .accumulate = operand.access == Access::kAccumulate};
+    error = forward ? kernels::CopyRows(copy, part, joined, a.stream)
+                    : kernels::CopyRows(copy, joined, part, a.stream);
+    joined += width;
+  }
+  return error;
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
+                                         const SharedRuntime& runtime) {
+  if (signature.phase != Phase::kForward) return OwnKernel(signature, runtime, AddBackward);
+  int64_t inputs = 0;
+  ForEachOfSlot(signature, Slot::kInput, [&](const OperandSpec&, size_t) { ++inputs; });
+  if (inputs <= kernels::kMostAddends) return OwnKernel(signature, runtime, AddForward);
+  return absl::UnimplementedError(
+      absl::StrCat("no CUDA kernel adds ", inputs, " tensors: at most ", kernels::kMostAddends));
+}
+
+absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,
+                                                  const SharedRuntime& runtime) {
+  return OwnKernel(signature, runtime, AddGradientsLaunch);
+}
+
+absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
+                                            const SharedRuntime& runtime) {
+  if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, ConcatLaunch);
+  int64_t channels = 0;
+  ForEachOfSlot(signature, Slot::kInputGrad,
+                [&](const OperandSpec& operand, size_t) { channels += operand.tensor.shape.c(); });
+  if (channels == signature.Spec(Dy()).shape.c())
+    return OwnKernel(signature, runtime, ConcatLaunch);
+  return absl::UnimplementedError(
+      "the CUDA kernel of concat backward_data needs the gradients of all inputs");
+}
+
+}  // namespace neap::cuda

@@ -1,0 +1,36 @@
+// Local response normalisation: from signature to launch.
+#include "neap/layers/lrn.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/cuda/candidates.h"
+
+namespace neap::cuda {
+namespace {
+
+using namespace operands;
+
+cudaError_t LrnLaunch(const LaunchArgs& a) {
+  const LocalResponseNorm& layer = *a.signature.layer.As<LocalResponseNorm>();
+  const kernels::LrnOptions options = {static_cast<int>(layer.size), layer.alpha, layer.beta,
+                                       layer.k};
+  const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
+  const float* const x = a.Get<float>(X());
+  if (a.signature.phase == Phase::kForward)
+    return kernels::Lrn(shape, options, x, a.Get<float>(Y()), a.stream);
+  return kernels::LrnBackward(shape, options, x, a.Get<float>(Dy()), a.Get<float>(Dx()), a.stream);
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature,
+                                         const SharedRuntime& runtime) {
+  const kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
+  RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  const int64_t size = signature.layer.As<LocalResponseNorm>()->size;
+  if (size <= kernels::kLargestLrnSize) return OwnKernel(signature, runtime, LrnLaunch);
+  return absl::UnimplementedError(absl::StrCat("no CUDA kernel for lrn over ", size,
+                                               " channels: at most ", kernels::kLargestLrnSize));
+}
+
+}  // namespace neap::cuda

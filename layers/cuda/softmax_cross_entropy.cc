@@ -1,0 +1,38 @@
+// The loss: from signature to launch.
+#include "neap/layers/softmax_cross_entropy.h"
+
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/cuda/candidates.h"
+
+namespace neap::cuda {
+namespace {
+
+using namespace operands;
+
+cudaError_t SoftmaxLaunch(const LaunchArgs& a) {
+  const bool forward = a.signature.phase == Phase::kForward;
+  const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(Y()));
+  const int32_t* const labels = a.Find<int32_t>(X(1));
+  if (!forward) {
+    return kernels::SoftmaxCrossEntropyBackward(shape, a.Get<float>(Y()), labels,
+                                                a.Get<float>(Dx()), a.stream);
+  }
+  float* const metrics = a.signature.rerun ? nullptr : a.Find<float>(State(0));
+  return kernels::SoftmaxCrossEntropy(shape, a.Get<float>(X()),
+                                      metrics == nullptr ? nullptr : labels, a.Get<float>(Y()),
+                                      metrics, a.run.workspace, a.stream);
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
+                                             const SharedRuntime& runtime) {
+  const TensorSpec& y = signature.Spec(Y());
+  const int64_t labels = y.elements() / y.shape.c();
+  RETURN_IF_ERROR(CheckFits32(signature, labels == y.shape.n() ? y.elements() : labels));
+  const bool measures = signature.Has(State(0)) && !signature.rerun;
+  const int64_t scratch = kernels::SoftmaxScratchBytes(ChannelShapeOf(signature.Spec(Y())));
+  return OwnKernel(signature, runtime, SoftmaxLaunch, measures ? scratch : 0);
+}
+
+}  // namespace neap::cuda

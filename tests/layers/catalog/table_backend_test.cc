@@ -1,0 +1,151 @@
+#include "neap/layers/catalog/table_backend.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "neap/core/step/step_signature.h"
+#include "neap/core/step/step_signature.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+
+namespace neap {
+namespace {
+
+struct EmptyKernel final : Kernel {
+  absl::Status Run(const KernelArgs&) override { return absl::OkStatus(); }
+};
+
+// Lists engines by these ids; those that begin with "bad" do not build.
+auto Lists(std::vector<std::string> ids) {
+  return [ids = std::move(ids)](const StepSignature&) -> absl::StatusOr<KernelCandidates> {
+    KernelCandidates candidates;
+    for (const std::string& id : ids) {
+      const auto make = [id]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        if (id.rfind("bad", 0) == 0) return absl::InternalError("does not build");
+        return std::make_unique<EmptyKernel>();
+      };
+      candidates.push_back({.engine = {.id = id}, .make = make});
+    }
+    return candidates;
+  };
+}
+
+StepSignature ReluStep(Phase phase, DType dtype = DType::kFp32) {
+  StepSignature signature = SignatureOf(Relu{}, Phase::kForward, {{{1, 2, 3, 3}, dtype}}).value();
+  signature.phase = phase;
+  return signature;
+}
+
+std::string FirstEngine(Backend& backend, const StepSignature& signature) {
+  const absl::StatusOr<std::vector<Engine>> engines = backend.Engines(signature);
+  return engines.ok() ? engines->front().id : std::string(engines.status().message());
+}
+
+TEST_CASE("the first row that matches a step lists its engines") {
+  TableBackend backend({.device = "the table",
+                        .versions = "1.0",
+                        .rows = {{kAnyLayer, Phase::kUpdate, Lists({"update"})},
+                                 {Relu::kType, Phase::kForward, Lists({"forward"})},
+                                 {Relu::kType, std::nullopt, Lists({"another phase"})},
+                                 {Relu::kType, Phase::kBackwardData, Lists({"never"})}}});
+  CHECK(backend.Versions() == "1.0");
+  CHECK(FirstEngine(backend, ReluStep(Phase::kUpdate)) == "update");
+  CHECK(FirstEngine(backend, ReluStep(Phase::kForward)) == "forward");
+  CHECK(FirstEngine(backend, ReluStep(Phase::kBackwardData)) == "another phase");
+  StepSignature sigmoid = ReluStep(Phase::kForward);
+  sigmoid.layer = Sigmoid{};
+  CHECK(absl::IsUnimplemented(backend.Engines(sigmoid).status()));
+  CHECK(FirstEngine(backend, sigmoid).rfind("the table has no kernel for sigmoid forward; ", 0) ==
+        0);
+  sigmoid.phase = Phase::kUpdate;
+  CHECK(FirstEngine(backend, sigmoid) == "update");
+}
+
+TEST_CASE("a step of a layer that has rows, but none for it, is refused without a way out") {
+  TableBackend backend(
+      {.device = "the table", .rows = {{Relu::kType, Phase::kForward, Lists({"forward"})}}});
+  CHECK(FirstEngine(backend, ReluStep(Phase::kBackwardData)) ==
+        "the table has no kernel for relu backward_data");
+}
+
+TEST_CASE("half precision and sums that kernels would overwrite are refused for every table") {
+  KernelTable table = {.device = "the table", .rows = {{kAnyLayer, std::nullopt, Lists({"any"})}}};
+  TableBackend writes(table);
+  table.adds_parts = true;
+  TableBackend adds(std::move(table));
+  CHECK(FirstEngine(writes, ReluStep(Phase::kForward, DType::kFp16)) ==
+        "the table has no kernel for relu forward with fp16 tensors");
+  StepSignature sum = ReluStep(Phase::kForward);
+  sum.operands.back().access = Access::kAccumulate;
+  CHECK(FirstEngine(adds, sum) ==
+        "the table has no kernel for relu forward that accumulates output[0]");
+  const StepSignature part = AddingSignature(
+      SignatureOf(Convolution{.out_channels = 2}, Phase::kBackwardParams, {{{1, 2, 3, 3}}})
+          .value());
+  CHECK(absl::IsUnimplemented(writes.Engines(part).status()));
+  CHECK(FirstEngine(adds, part) == "any");
+}
+
+TEST_CASE("an engine that does not build is listed no more, unless it is the last") {
+  TableBackend backend(
+      {.device = "the table",
+       .rows = {{kAnyLayer, std::nullopt, Lists({"bad one", "good", "bad two"})}}});
+  const StepSignature step = ReluStep(Phase::kForward);
+  CHECK(backend.Engines(step)->size() == 3);
+  CHECK(absl::IsAborted(backend.MakeKernel(step, "bad one").status()));
+  CHECK(FirstEngine(backend, step) == "good");
+  CHECK(backend.MakeKernel(step, "good").ok());
+  CHECK(absl::IsNotFound(backend.MakeKernel(step, "unknown").status()));
+}
+
+TEST_CASE("the device is entered before a kernel is made, not to list engines") {
+  int entered = 0;
+  bool is_lost = false;
+  TableBackend backend({.device = "the table",
+                        .rows = {{kAnyLayer, std::nullopt, Lists({"good"})}},
+                        .enter = [&]() -> absl::Status {
+                          ++entered;
+                          return is_lost ? absl::InternalError("lost") : absl::OkStatus();
+                        }});
+  const StepSignature step = ReluStep(Phase::kForward);
+  CHECK(backend.Engines(step).ok());
+  CHECK(entered == 0);
+  CHECK(backend.MakeKernel(step, "good").ok());
+  CHECK(entered == 1);
+  is_lost = true;
+  CHECK(absl::IsInternal(backend.MakeKernel(step, "good").status()));
+  CHECK(backend.Engines(step)->size() == 1);
+}
+
+TEST_CASE("a custom kernel runs on the table's device and stream") {
+  int entered = 0, stream = 0;
+  std::vector<std::string> ran;
+  const auto run = [&](const CustomRun& step) {
+    ran.push_back(std::string(Name(step.signature.phase)));
+    CHECK(step.stream == &stream);
+    CHECK(step.Get<int>(operands::X()) == &entered);
+    CHECK(step.Find<int>(operands::Dy()) == nullptr);
+    return absl::OkStatus();
+  };
+  KernelTable table = {.device = "the table", .stream = &stream, .enter = [&] {
+                         ++entered;
+                         return absl::OkStatus();
+                       }};
+  const std::unique_ptr<TableBackend> backend =
+      TableBackend::Create(std::move(table), {{.layer_type = "relu", .run = run, .engine = "own"}})
+          .value();
+  const StepSignature step = ReluStep(Phase::kForward, DType::kBf16);  // the kernel's affair
+  CHECK(FirstEngine(*backend, step) == "own");
+  const std::unique_ptr<Kernel> kernel = backend->MakeKernel(step, "own").value();
+  void* operands[] = {&entered, &stream};
+  CHECK(kernel->Run({.operands = operands}).ok());
+  CHECK(ran == std::vector<std::string>{"forward"});
+  CHECK(entered == 2);  // to make it, and to run it
+}
+
+}  // namespace
+}  // namespace neap
