@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/step/operands.h"
 
 namespace neap {
 namespace {
@@ -25,18 +23,6 @@ absl::Status CheckSizes(const Batch& batch, const TensorSpec& images, const Tens
                    ", its labels ", labels.shape.ToString()));
 }
 
-// Every layer leads to the loss, so the last forward step is the loss's; its classes are the
-// channels of what it reads.
-int64_t ClassesOf(const Program& program) {
-  const auto backward =
-      std::partition_point(program.steps.begin(), program.steps.end(),
-                           [](const Step& step) { return step.phase == Phase::kForward; });
-  const Step& loss = *std::prev(backward);
-  const auto logits = std::find_if(loss.reads.begin(), loss.reads.end(),
-                                   [](const Use& use) { return use.operand == operands::X(0); });
-  return program.tensor(logits->tensor).spec.shape.c();
-}
-
 // "image 3", or "the pixel at row 1, column 2 of image 3".
 std::string PlaceOf(int64_t index, const Shape& labels) {
   if (labels.rank() == 1) return absl::StrCat("image ", index);
@@ -47,7 +33,7 @@ std::string PlaceOf(int64_t index, const Shape& labels) {
 
 absl::Status CheckLabels(const std::vector<int32_t>& labels, const Shape& shape, int64_t classes) {
   const auto wrong = std::find_if(labels.begin(), labels.end(), [classes](int32_t label) {
-    return label < 0 || label >= classes;
+    return label != kNoLabel && (label < 0 || label >= classes);
   });
   if (wrong == labels.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -58,7 +44,8 @@ absl::Status CheckLabels(const std::vector<int32_t>& labels, const Shape& shape,
 absl::Status CheckBatch(const Batch& batch, const Program& program) {
   const TensorSpec& labels = program.tensor(program.labels).spec;
   RETURN_IF_ERROR(CheckSizes(batch, program.tensor(program.images).spec, labels));
-  return CheckLabels(batch.labels, labels.shape, ClassesOf(program));
+  return CheckLabels(batch.labels, labels.shape,
+                     program.tensor(program.predictions).spec.shape.c());
 }
 
 }  // namespace

@@ -1,0 +1,10 @@
+// In place of gelu_cuda.cc in a build without CUDA: enough to plan for a GPU that is not here.
+#include <string>
+
+#include "gelu.h"
+
+std::vector<neap::CustomKernel> CudaGeluKernels() {
+  const std::string type(Gelu::kType);
+  return {{.layer_type = type, .phase = neap::Phase::kForward},
+          {.layer_type = type, .phase = neap::Phase::kBackwardData}};
+}

@@ -1,0 +1,68 @@
+// Kernels that a program brings for layers of its own, on a GPU.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+
+#include "examples/custom_layer/gelu.h"
+#include "neap/core/run/session.h"
+#include "neap/layers/cuda/cuda_device.h"
+#include "tests/gpu_test.h"
+#include "tests/layers/gelu_checks.h"
+
+namespace neap::testing {
+namespace {
+
+// Null without a GPU, with a message that says why.
+std::unique_ptr<CudaDevice> OpenWithGeluOrSkip() {
+  if (!OpenGpuOrSkip()) return nullptr;
+  absl::StatusOr<std::unique_ptr<CudaDevice>> gpu =
+      CudaDevice::Open(0, {.kernels = CudaGeluKernels()});
+  REQUIRE_MESSAGE(gpu.ok(), gpu.status().ToString());
+  return *std::move(gpu);
+}
+
+TEST_CASE("on a GPU the gradient of the example's GELU is that of finite differences") {
+  const std::unique_ptr<CudaDevice> gpu = OpenWithGeluOrSkip();
+  if (!gpu) return;
+  CheckGeluGradient(*gpu);
+}
+
+TEST_CASE("on a GPU a layer of the program's own trains to the same bits by every policy") {
+  const std::unique_ptr<CudaDevice> gpu = OpenWithGeluOrSkip();
+  if (!gpu) return;
+  CheckGeluTrainsTheSameUnderEveryPolicy(*gpu);
+}
+
+TEST_CASE("a GPU refuses the kernels that the CPU refuses, and names a layer without one") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  std::vector<CustomKernel> twice = CudaGeluKernels();
+  twice.push_back(twice.front());
+  CHECK(absl::IsInvalidArgument(CudaDevice::Open(0, {.kernels = twice}).status()));
+  const absl::Status status = Session::Create(GeluNet(), *gpu, {}).status();
+  CHECK(absl::IsUnimplemented(status));
+  CHECK(std::string(status.message()).find("CUDA has no kernel for gelu forward") !=
+        std::string::npos);
+}
+
+TEST_CASE("a launch that fails on a GPU ends the step with the layer's type and the reason") {
+  if (!OpenGpuOrSkip()) return;
+  std::vector<CustomKernel> kernels = CudaGeluKernels();
+  kernels[0].run = [](const CustomRun& step) {
+    CHECK(step.stream != nullptr);
+    return absl::InternalError("not launched");
+  };
+  const std::unique_ptr<CudaDevice> gpu = CudaDevice::Open(0, {.kernels = kernels}).value();
+  Session session = Session::Create(GeluNet(), *gpu, {}).value();
+  const Batch batch = {.images = std::vector<float>(8 * 3 * 8 * 8, 0.5F),
+                       .labels = std::vector<int32_t>(8, 1),
+                       .size = 8};
+  const absl::Status status = session.TrainStep(batch).status();
+  CHECK(absl::IsInternal(status));
+  CHECK(std::string(status.message()).find("registered for gelu forward: not launched") !=
+        std::string::npos);
+}
+
+}  // namespace
+}  // namespace neap::testing

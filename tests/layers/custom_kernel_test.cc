@@ -1,0 +1,286 @@
+// Kernels that a program brings for layers of its own, on the CPU and for a GPU that is not here.
+#include "neap/layers/catalog/custom_kernel.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "examples/custom_layer/gelu.h"
+#include "neap/core/device/device_description.h"
+#include "neap/core/run/session.h"
+#include "neap/core/step/specify.h"
+#include "neap/core/step/step_signature.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/cpu/cpu_backend.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/fully_connected.h"
+#include "tests/layers/gelu_checks.h"
+#include "tests/layers/harness.h"
+#include "tests/source_tree.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+const std::string kGelu(Gelu::kType);
+
+std::unique_ptr<CpuDevice> OpenCpu(std::vector<CustomKernel> kernels) {
+  absl::StatusOr<std::unique_ptr<CpuDevice>> device =
+      CpuDevice::Open({.kernels = std::move(kernels)});
+  REQUIRE_MESSAGE(device.ok(), device.status().ToString());
+  return *std::move(device);
+}
+
+absl::Status Nothing(const CustomRun&) { return absl::OkStatus(); }
+
+bool Says(const absl::Status& status, const std::string& text) {
+  return std::string(status.message()).find(text) != std::string::npos;
+}
+
+// y = w x, with one w for the whole tensor: a layer with a parameter.
+struct Scale {
+  static constexpr std::string_view kType = "scale";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const {
+    LayerSpec spec = {
+        .output = context.inputs[0],
+        .params = {
+            {.name = "weight", .tensor = VectorSpec(1), .init = {Init::Kind::kConstant, 2.0F}}}};
+    spec.steps.push_back({.reads = {X(), Param(0)}, .writes = {Y()}});
+    if (context.mode == Mode::kInference) return spec;
+    spec.steps.push_back(
+        {.phase = Phase::kBackwardParams, .reads = {X(), Dy()}, .writes = {ParamGrad(0)}});
+    spec.steps.push_back(
+        {.phase = Phase::kBackwardData, .reads = {Dy(), Param(0)}, .writes = {Dx()}});
+    return spec;
+  }
+  friend bool operator==(const Scale&, const Scale&) = default;
+};
+
+// to = w from.
+CustomKernel ScaleKernel(Phase phase, Operand from, Operand to) {
+  const auto run = [from, to](const CustomRun& step) {
+    const float weight = *step.Get<float>(Param(0));
+    for (int64_t i = 0; i < step.Elements(to); ++i)
+      step.Get<float>(to)[i] = weight * step.Get<float>(from)[i];
+    return absl::OkStatus();
+  };
+  return {.layer_type = "scale", .phase = phase, .run = run};
+}
+
+// dw = x . dy, from the products, which it keeps in its workspace.
+absl::Status ScaleGradient(const CustomRun& step) {
+  float* const products = step.Workspace<float>();
+  for (int64_t i = 0; i < step.Elements(X()); ++i)
+    products[i] = step.Get<float>(X())[i] * step.Get<float>(Dy())[i];
+  float sum = 0;
+  for (int64_t i = 0; i < step.Elements(X()); ++i) sum += products[i];
+  *step.Get<float>(ParamGrad(0)) = sum;
+  return absl::OkStatus();
+}
+
+std::vector<CustomKernel> ScaleKernels() {
+  return {ScaleKernel(Phase::kForward, X(), Y()),
+          ScaleKernel(Phase::kBackwardData, Dy(), Dx()),
+          {.layer_type = "scale",
+           .phase = Phase::kBackwardParams,
+           .make = [](const StepSignature&) { return ScaleGradient; },
+           .workspace_bytes =
+               [](const StepSignature& signature) { return signature.Spec(X()).size_bytes(); },
+           .engine = "products"}};
+}
+
+Graph ScaleNet() {
+  Graph net({.name = "scale-net", .batch = 2});
+  std::string x = net.Input({1, 2, 2});
+  x = net.Add("scale", Scale{}, {x});
+  x = net.Add("fc", FullyConnected{.out_features = 3}, {x});
+  net.Loss(x);
+  return net;
+}
+
+absl::Status CreateGeluSession(Device& device) {
+  return Session::Create(GeluNet(), device, {}).status();
+}
+
+}  // namespace
+
+TEST_CASE("on the CPU the gradient of the example's GELU is that of finite differences") {
+  CheckGeluGradient(*OpenCpu(CpuGeluKernels()));
+}
+
+TEST_CASE("a network with a layer of the program's own trains to the same bits by every policy") {
+  CheckGeluTrainsTheSameUnderEveryPolicy(*OpenCpu(CpuGeluKernels()));
+}
+
+TEST_CASE("a layer of one's own with a parameter is updated, and its workspace is in the plan") {
+  const auto device = OpenCpu(ScaleKernels());
+  absl::StatusOr<Session> session = Session::Create(ScaleNet(), *device, {});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  const Batch batch = {.images = {1, 2, 3, 4, 4, 3, 2, 1}, .labels = {0, 2}, .size = 2};
+  CHECK(*session->Values("scale.weight") == std::vector<float>{2});
+  REQUIRE(session->TrainStep(batch).ok());
+  CHECK(*session->Values("scale.weight") != std::vector<float>{2});
+  const std::vector<StepMemory> memory = MemoryPerStep(session->plan());
+  const auto gradient = std::find_if(memory.begin(), memory.end(), [](const StepMemory& step) {
+    return step.engine == "products";
+  });
+  REQUIRE(gradient != memory.end());
+  CHECK(gradient->workspace_bytes >= 2 * 4 * 4);
+}
+
+TEST_CASE("a kernel of one's own keeps to its operands and its workspace, and refuses less of it") {
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(ScaleKernels()).value();
+  const StepSignature step =
+      neap::SignatureOf(Scale{}, Phase::kBackwardParams, {{{1, 1, 2, 2}}}).value();
+  const absl::StatusOr<Values> results =
+      RunStep(*backend, HostAccess(), step, {{X(), {1, 2, 3, 4}}, {Dy(), {1, 0, 2, -1}}});
+  REQUIRE_MESSAGE(results.ok(), results.status().ToString());
+  CHECK(results->at(ParamGrad(0)) == std::vector<double>{3});
+  const std::unique_ptr<Kernel> kernel = backend->MakeKernel(step, "products").value();
+  CHECK(absl::IsInternal(kernel->Run({.operands = {}, .workspace_bytes = 15})));
+}
+
+TEST_CASE("kernels that cannot be meant so are refused when the device is opened") {
+  const auto refused = [](std::vector<CustomKernel> kernels, const std::string& why) {
+    CAPTURE(why);
+    const absl::Status status = CpuDevice::Open({.kernels = std::move(kernels)}).status();
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(Says(status, why));
+  };
+  const CustomKernel forward = {.layer_type = kGelu, .run = Nothing};
+  refused({forward, forward}, "registered for gelu forward: the step has another one already");
+  refused({{.layer_type = "relu", .run = Nothing}}, "of type relu, which neap has");
+  refused({{.layer_type = kGelu, .phase = Phase::kUpdate, .run = Nothing}},
+          "registered for gelu update: this phase is not a layer's");
+  refused({{.layer_type = "", .run = Nothing}}, "its layer_type is empty");
+  refused({{.layer_type = kGelu, .run = Nothing, .engine = ""}}, "its engine has no id");
+  refused(
+      {{.layer_type = kGelu,
+        .run = Nothing,
+        .make = [](const StepSignature&) -> absl::StatusOr<CustomFunction> { return Nothing; }}},
+      "it has both run and make");
+}
+
+TEST_CASE("a layer without a kernel is refused, by its name and with the way to give it one") {
+  const auto device = OpenCpu({});
+  const absl::Status status = CreateGeluSession(*device);
+  CHECK(absl::IsUnimplemented(status));
+  CHECK(Says(status, "gelu1 forward: the CPU has no kernel for gelu forward"));
+  CHECK(Says(status, "layers/catalog/custom_kernel.h"));
+  // Where some steps have one, the others are missed just so.
+  const auto half = OpenCpu({CpuGeluKernels()[0]});
+  CHECK(Says(CreateGeluSession(*half), "the CPU has no kernel for gelu backward_data"));
+}
+
+TEST_CASE("a kernel that cannot be made fails the session with its step and its reason") {
+  std::vector<CustomKernel> kernels = CpuGeluKernels();
+  kernels[1].run = nullptr;
+  absl::Status status = CreateGeluSession(*OpenCpu(kernels));
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK(Says(status, "registered for gelu backward_data: it has neither run nor make"));
+  kernels[1].make = [](const StepSignature&) -> absl::StatusOr<CustomFunction> {
+    return absl::ResourceExhaustedError("no tables left");
+  };
+  status = CreateGeluSession(*OpenCpu(kernels));
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK(
+      Says(status, "backward_data: the kernel registered for gelu backward_data: no tables left"));
+  kernels[1].make = [](const StepSignature&) { return CustomFunction(); };
+  CHECK(absl::IsInternal(CreateGeluSession(*OpenCpu(kernels))));
+  kernels = CpuGeluKernels();
+  kernels[0].workspace_bytes = [](const StepSignature&) { return -1; };
+  CHECK(absl::IsInternal(CreateGeluSession(*OpenCpu(kernels))));
+}
+
+TEST_CASE("a run that fails ends the step with its layer's type and the reason") {
+  int runs = 0;
+  std::vector<CustomKernel> kernels = ScaleKernels();
+  kernels[0].run = [&runs](const CustomRun&) {
+    return ++runs < 3 ? absl::OkStatus() : absl::DataLossError("out of luck");
+  };
+  const auto device = OpenCpu(kernels);
+  absl::StatusOr<Session> session = Session::Create(ScaleNet(), *device, {});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  const Batch batch = {.images = std::vector<float>(8, 1.0F), .labels = {0, 2}, .size = 2};
+  CHECK(session->TrainStep(batch).ok());
+  CHECK(session->TrainStep(batch).ok());
+  const absl::Status status = session->TrainStep(batch).status();
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(Says(status, "the kernel registered for scale forward: out of luck"));
+}
+
+TEST_CASE("a plan for an H200 takes the program's kernels, and needs neither GPU nor functions") {
+  const Program program = BuildProgram(GeluNet(), {}).value();
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  std::vector<CustomKernel> kernels = {{.layer_type = kGelu},
+                                       {.layer_type = kGelu, .phase = Phase::kBackwardData}};
+  kernels[1].workspace_bytes = [](const StepSignature&) { return 1000; };
+  const std::unique_ptr<EngineCatalog> catalog = DescribedCatalog("h200", kernels).value();
+  const absl::StatusOr<PlanResult> result = MakePlan(program, {}, h200, *catalog);
+  REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+  int64_t steps = 0;
+  for (const StepMemory& memory : MemoryPerStep(result->plan)) {
+    const PlanStep& step = result->plan.steps[memory.step.index()];
+    if (step.type != kGelu) continue;
+    ++steps;
+    CHECK(memory.engine == "custom");
+    CHECK((memory.workspace_bytes >= 1000) == (step.phase == Phase::kBackwardData));
+  }
+  CHECK(steps == 6);
+  CHECK(absl::IsInvalidArgument(DescribedCatalog("h200", {kernels[0], kernels[0]}).status()));
+}
+
+TEST_CASE("an H200's catalog says which layer it has no kernel for") {
+  const bool with_cudnn = CudnnDeviceProperties("h200").ok();
+  const Program program = BuildProgram(GeluNet(), {}).value();
+  const std::unique_ptr<EngineCatalog> catalog = DescribedCatalog("h200").value();
+  const absl::Status status =
+      MakePlan(program, {}, DescribedDevice("h200").value(), *catalog).status();
+  CHECK(status.ok() == !with_cudnn);  // without cuDNN every step has its one default engine
+  if (!with_cudnn) return;
+  CHECK(absl::IsUnimplemented(status));
+  CHECK(Says(status, "gelu1 forward: CUDA has no kernel for gelu forward"));
+  CHECK(absl::IsInvalidArgument(
+      DescribedCatalog("h200", {{.layer_type = "relu", .run = Nothing}}).status()));
+}
+
+namespace {
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(SourceTree() / path);
+  REQUIRE_MESSAGE(file.good(), path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("every block of code in docs/own-layers.md is in the example, word for word") {
+  std::string example;
+  for (const char* file : {"gelu.h", "gelu.cc", "gelu_cuda.cc", "gelu.cu", "main.cc"})
+    example += TextOf(std::string("examples/custom_layer/") + file);
+  const std::string page = TextOf("docs/own-layers.md");
+  const std::string open = "```cpp\n", close = "```\n";
+  int blocks = 0;
+  for (size_t at = page.find(open); at != std::string::npos; at = page.find(open, at)) {
+    at += open.size();
+    const std::string block = page.substr(at, page.find(close, at) - at);
+    INFO(block);
+    CHECK(example.find(block) != std::string::npos);
+    ++blocks;
+  }
+  CHECK(blocks >= 5);
+}
+
+}  // namespace neap::testing
