@@ -98,7 +98,7 @@ TEST_CASE("a label that is no class is refused with its image, and training goes
   Session session = MakeSession(*device, {});
   Session steady = MakeSession(*device, {});
   Train(session, 1);
-  for (const int32_t label : {4, -1, std::numeric_limits<int32_t>::min()}) {
+  for (const int32_t label : {4, -2, std::numeric_limits<int32_t>::min()}) {
     Batch batch = MakeBatch(1);
     batch.labels[5] = label;
     for (const absl::Status& status :
