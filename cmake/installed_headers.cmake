@@ -28,13 +28,18 @@ set(NEAP_INSTALLED_HEADERS
   core/step/kernel.h
   core/step/layer.h
   core/step/layer_traits.h
+  core/step/operands.h
+  core/step/parameter_text.h
   core/step/sgd.h
+  core/step/specify.h
   core/step/step_signature.h
   core/step/window.h
   core/verifier/verifier.h
   layers/activation.h
   layers/batch_norm.h
+  layers/catalog/custom_kernel.h
   layers/catalog/kernel_timings.h
+  layers/catalog/step_run.h
   layers/conv/configuration.h
   layers/conv/micro_batching.h
   layers/conv/plan_convolution.h
