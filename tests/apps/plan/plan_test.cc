@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/program/program.h"
@@ -106,6 +107,21 @@ TEST_CASE("a budget is kept by superneurons unless another policy is named") {
   const std::string needed = std::to_string(half.at("host_pool_bytes").get<int64_t>() - 1);
   CheckRefused(Joined(plan, {"--budget", "30%", "--host-budget", needed}), 1,
                {"a host budget of " + needed + " bytes"});
+}
+
+TEST_CASE("the demo's budget is one that only moving meets") {
+  const std::vector<std::string> net = {"resnet-cifar", "--depth", "14",      "--image", "16",
+                                        "--channels",   "1",       "--batch", "64"};
+  const std::vector<std::string> budget = {"--policy", "superneurons", "--budget", "8MiB"};
+  const std::string demo = ReadText((SourceTree() / "demo.sh").string());
+  for (const std::vector<std::string>& words : {net, budget})
+    CHECK(demo.find(" " + absl::StrJoin(words, " ") + " ") != std::string::npos);
+  const std::vector<std::string> plan =
+      Joined(Joined({"plan"}, net), {"--device", "cpu", "--database", "none"});
+  CHECK(RunForJson(plan).at(0).at("minimum_budget_bytes") > 2 * 8 * kMiB);
+  const Json moving = RunForJson(Joined(plan, budget)).at(0);
+  CHECK(moving.at("peak_bytes") <= 8 * kMiB);
+  CHECK(moving.at("offloaded_bytes") > 0);
 }
 
 TEST_CASE("12GB and 12GiB are both amounts, and not the same") {
