@@ -23,17 +23,23 @@ absl::Status ReadArray(const ReadableFile& file, int64_t offset, std::vector<T>&
 
 NetInput InputOf(const Program& program) {
   const Shape& images = program.tensor(program.images).spec.shape;
-  NetInput input = {.batch = images.n(),
-                    .image = {images.c(), images.h(), images.w()},
-                    .labels = program.tensor(program.labels).spec.elements() / images.n()};
-  for (const Step& step : program.steps) {  // the loss reads what the network puts out
-    if (step.phase != Phase::kForward) continue;
-    for (const Use& use : step.reads) {
-      if (use.tensor == program.labels)
-        input.classes = program.tensor(step.reads[0].tensor).spec.shape.c();
-    }
-  }
-  return input;
+  return {.batch = images.n(),
+          .image = {images.c(), images.h(), images.w()},
+          .labels = program.tensor(program.labels).spec.elements() / images.n(),
+          .classes = program.tensor(program.predictions).spec.shape.c()};
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
+                                                   Split split) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                   OpenDataset(data, {.split = split,
+                                      .shape = input.image,
+                                      .label_pixels = input.labels > 1,
+                                      .classes = input.classes}));
+  if (dataset->classes() <= input.classes) return dataset;
+  return absl::InvalidArgumentError(
+      absl::StrCat(data, " has ", dataset->classes(), " classes but the network's output has ",
+                   input.classes, "; use --classes ", dataset->classes()));
 }
 
 absl::StatusOr<const Batch*> LoadedBatches::Next() {

@@ -23,6 +23,11 @@ struct NetInput {
 
 NetInput InputOf(const Program& program);
 
+// The part of a dataset that suits the network; `data` is what --data says. Errors: those of
+// OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
+                                                   Split split);
+
 class BatchSource {
  public:
   virtual ~BatchSource() = default;

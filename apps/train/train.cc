@@ -38,19 +38,6 @@ namespace {
 // Beside a plan from a file: of all policies the one with the smallest budget.
 constexpr char kEvaluationPolicy[] = "superneurons";
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const TrainFlags& flags, const NetInput& input,
-                                                   Split split) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                   OpenDataset(flags.batches.data, {.split = split,
-                                                    .shape = input.image,
-                                                    .label_pixels = input.labels > 1,
-                                                    .classes = input.classes}));
-  if (dataset->classes() <= input.classes) return dataset;
-  return absl::InvalidArgumentError(absl::StrCat(flags.batches.data, " has ", dataset->classes(),
-                                                 " classes, the network tells ", input.classes,
-                                                 " apart; use --classes ", dataset->classes()));
-}
-
 LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const NetInput& input,
                                const Session& session) {
   LoaderOptions options = {
@@ -131,10 +118,10 @@ class Training {
                      Lower(graph_, {.sgd = flags_.sgd}, device_.description()));
     input_ = InputOf(program);
     if (flags_.batches.batch_file.empty()) {
-      ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_, input_, Split::kTrain));
+      ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_.batches.data, input_, Split::kTrain));
     }
     if (flags_.evaluate) {
-      ASSIGN_OR_RETURN(test_, OpenSplit(flags_, input_, Split::kTest));
+      ASSIGN_OR_RETURN(test_, OpenSplit(flags_.batches.data, input_, Split::kTest));
     }
     last_step_ = flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), input_.batch);
 

@@ -40,9 +40,6 @@ struct Outcome {
 // Whether the machine has pseudo-terminals; a container may have none.
 bool HasTerminals();
 
-// NEAP_COMMAND, or the command of the build that these tests are part of.
-std::string CommandPath();
-
 class Process {
  public:
   static Process Start(const std::vector<std::string>& args);

@@ -1,0 +1,37 @@
+#include "apps/inference/inference.h"
+
+#include <utility>
+
+#include "apps/cli/device_flag.h"
+#include "apps/cli/outcome.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/program/passes.h"
+#include "neap/memory/create_session.h"
+
+namespace neap::apps {
+
+void InferenceFlags::AddTo(FlagSet& flags) {
+  net.AddTo(flags);
+  flags.Add("weights", "FILE", "the trained weights: a checkpoint, or weights alone (safetensors)",
+            Text(&weights));
+  flags.Add("data", "SPEC", "synthetic, idx:DIR, cifar10:DIR or cifar100:DIR", Text(&data));
+  flags.Add("split", "NAME", "which part of the data", OneOf({"test", "train"}, &split));
+  flags.Add("device", "NAME", "cpu or cuda:N (cuda:0 if there is one, else cpu)", Text(&device));
+  flags.Add("json", "print JSON", &json);
+}
+
+absl::StatusOr<Inference> OpenInference(InferenceFlags& flags) {
+  if (flags.weights.empty()) return BadUsage("--weights FILE is missing");
+  ASSIGN_OR_RETURN(const Graph graph, flags.net.Build());
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device, ""));
+  ASSIGN_OR_RETURN(const Program program,
+                   Lower(graph, {.mode = Mode::kInference}, device->description()));
+  const NetInput input = InputOf(program);
+  const Split split = flags.split == "test" ? Split::kTest : Split::kTrain;
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenSplit(flags.data, input, split));
+  ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, {}, {.inference_only = true}));
+  RETURN_IF_ERROR(session.Load(flags.weights));
+  return Inference{std::move(device), std::move(dataset), input, std::move(session)};
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,47 @@
+// What `neap eval` and `neap predict` share: a network with weights from a file, and the images
+// that it is run on.
+//
+//   InferenceFlags given;
+//   given.AddTo(flags);
+//   RETURN_IF_ERROR(flags.Parse(args));
+//   ASSIGN_OR_RETURN(Inference inference, OpenInference(given));
+//   ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(images));
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/net_flags.h"
+#include "apps/train/batch_source.h"
+#include "neap/core/device/device.h"
+#include "neap/core/input/dataset.h"
+#include "neap/core/run/session.h"
+
+namespace neap::apps {
+
+struct InferenceFlags {
+  NetFlags net;
+  std::string weights;
+  std::string data = "synthetic";
+  std::string split = "test";
+  std::string device;  // empty: choose
+  bool json = false;
+
+  // The flags refer to this object, which must stay where it is.
+  void AddTo(FlagSet& flags);
+};
+
+// *Ownership*: owns all three; the session borrows the device.
+struct Inference {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Dataset> dataset;
+  NetInput input;
+  Session session;
+};
+
+// Errors: BadUsage() without --weights; those of the network, the device, the dataset and the file.
+absl::StatusOr<Inference> OpenInference(InferenceFlags& flags);
+
+}  // namespace neap::apps

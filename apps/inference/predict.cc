@@ -1,0 +1,155 @@
+// neap predict: what trained weights say of each image of a dataset.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
+#include "apps/inference/inference.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/input/loader.h"
+
+namespace neap::apps {
+namespace {
+
+struct PredictFlags {
+  InferenceFlags inference;
+  std::string out;  // empty: the standard output
+  int64_t top = 1;
+  std::optional<int64_t> images = {};
+};
+
+struct ClassProbability {
+  int64_t label = 0;
+  float probability = 0;
+};
+
+// The classes of one image or pixel, the most probable first; `apart` elements from one class to
+// the next.
+std::vector<ClassProbability> Ranked(const float* probabilities, int64_t classes, int64_t apart,
+                                     int64_t top) {
+  std::vector<ClassProbability> ranked;
+  for (int64_t c = 0; c < classes; ++c) ranked.push_back({c, probabilities[c * apart]});
+  const int64_t kept = std::min(top, classes);
+  std::partial_sort(ranked.begin(), ranked.begin() + kept, ranked.end(),
+                    [](const ClassProbability& a, const ClassProbability& b) {
+                      return a.probability > b.probability ||
+                             (a.probability == b.probability && a.label < b.label);
+                    });
+  ranked.resize(static_cast<size_t>(kept));
+  return ranked;
+}
+
+// The lines of a table, or of JSON objects.
+class Lines {
+ public:
+  Lines(bool json, bool pixels, int64_t top) : json_(json), pixels_(pixels), top_(top) {}
+
+  std::string Header() const {
+    if (json_) return "";
+    if (pixels_) return "image,classes\n";
+    std::string header = "image,label";
+    for (int64_t k = 1; k <= top_; ++k) absl::StrAppend(&header, ",class", k, ",probability", k);
+    return header + "\n";
+  }
+
+  // Image `index` of the dataset; `i` in the prediction.
+  std::string Image(int64_t index, const Batch& batch, const Prediction& prediction,
+                    int64_t i) const {
+    const int64_t pixels = prediction.shape.h() * prediction.shape.w();
+    const int64_t classes = prediction.shape.c();
+    const float* const first = &prediction.probabilities[static_cast<size_t>(i * classes * pixels)];
+    if (pixels_) return Pixels(index, first, classes, pixels);
+    const std::vector<ClassProbability> ranked = Ranked(first, classes, 1, top_);
+    return json_ ? ImageJson(index, batch.labels[static_cast<size_t>(i)], ranked)
+                 : ImageCsv(index, batch.labels[static_cast<size_t>(i)], ranked);
+  }
+
+ private:
+  static std::string ImageCsv(int64_t index, int32_t label,
+                              const std::vector<ClassProbability>& ranked) {
+    std::string line = absl::StrCat(index, ",", label);
+    for (const ClassProbability& at : ranked)
+      absl::StrAppendFormat(&line, ",%d,%.6g", at.label, at.probability);
+    return line + "\n";
+  }
+  static std::string ImageJson(int64_t index, int32_t label,
+                               const std::vector<ClassProbability>& ranked) {
+    Json classes = Json::array();
+    for (const ClassProbability& at : ranked)
+      classes.push_back({{"class", at.label}, {"probability", at.probability}});
+    return Json{{"image", index}, {"label", label}, {"classes", std::move(classes)}}.dump() + "\n";
+  }
+  // The most probable class of each pixel, row by row.
+  std::string Pixels(int64_t index, const float* first, int64_t classes, int64_t pixels) const {
+    std::vector<int64_t> map;
+    for (int64_t p = 0; p < pixels; ++p)
+      map.push_back(Ranked(first + p, classes, pixels, 1).front().label);
+    if (json_) return Json{{"image", index}, {"classes", map}}.dump() + "\n";
+    std::string line = absl::StrCat(index, ",");
+    for (int64_t p = 0; p < pixels; ++p)
+      absl::StrAppend(&line, p == 0 ? "" : " ", map[static_cast<size_t>(p)]);
+    return line + "\n";
+  }
+
+  bool json_, pixels_;
+  int64_t top_;
+};
+
+// Prints line by line, or collects what goes to the file. True if it came to the end.
+absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference, const Lines& lines,
+                                std::string& text) {
+  const auto emit = [&](std::string line) { flags.out.empty() ? Print(line) : text.append(line); };
+  const int64_t count =
+      std::min(flags.images.value_or(inference.dataset->size()), inference.dataset->size());
+  emit(lines.Header());
+  for (int64_t first = 0; first < count; first += inference.input.batch) {
+    if (Interrupted()) return false;
+    ASSIGN_OR_RETURN(const Batch batch, ReadBatch(*inference.dataset, first,
+                                                  std::min(inference.input.batch, count - first)));
+    ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(batch.images));
+    for (int64_t i = 0; i < batch.size; ++i) emit(lines.Image(first + i, batch, prediction, i));
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
+  PredictFlags given;
+  FlagSet flags(
+      "neap predict NET --weights FILE [flags]",
+      "Runs a trained network on a dataset and prints each image's label and most probable classes "
+      "as CSV,\nor with --json as one JSON object per line; for networks that label pixels, the "
+      "class "
+      "of each pixel,\nrow by row.");
+  given.inference.AddTo(flags);
+  flags.Add("top", "K", "classes per image, the most probable first",
+            Integer(1, 1 << 20, &given.top));
+  flags.Add("images", "N", "the first N images of the split (all)",
+            Integer(1, int64_t{1} << 40, &given.images));
+  flags.Add("out", "FILE", "write to a file instead of the standard output", Text(&given.out));
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) {
+    Print(flags.HelpText());
+    return 0;
+  }
+  RETURN_IF_ERROR(CheckOutputs({{"--out", given.out}}, {{"--weights", given.inference.weights}}));
+  ASSIGN_OR_RETURN(Inference inference, OpenInference(given.inference));
+  WatchForInterrupt();
+  const int64_t top = std::min(given.top, inference.input.classes);
+  const Lines lines(given.inference.json, inference.input.labels > 1, top);
+  std::string text;
+  ASSIGN_OR_RETURN(const bool complete, PredictAll(given, inference, lines, text));
+  if (!complete) return InterruptedExitCode();
+  if (!given.out.empty()) RETURN_IF_ERROR(WriteTextFile(given.out, text));
+  return 0;
+}
+
+}  // namespace neap::apps

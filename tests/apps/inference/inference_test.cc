@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/apps/command.h"
+#include "tests/scratch_directory.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::vector<std::string> kNet = {"resnet-cifar", "--depth", "8",       "--image", "8",
+                                       "--channels",   "1",       "--batch", "50",      "--device",
+                                       "cpu"};
+
+std::vector<std::string> With(const std::string& subcommand, std::vector<std::string> more) {
+  std::vector<std::string> args = {subcommand};
+  args.insert(args.end(), kNet.begin(), kNet.end());
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+// Trains for a moment, and returns the accuracy that training reports at its end.
+Json TrainDigits(const std::string& path) {
+  return RunForJson(With("train", {"--data", "idx:" + Digits(), "--steps", "60", "--lr", "0.1",
+                                   "--save", path, "--eval"}))
+      .back();
+}
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("evaluation and prediction say of trained weights what training says at its end") {
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("digits.safetensors");
+  const Json trained = TrainDigits(weights);
+  const std::vector<std::string> run = {"--weights", weights, "--data", "idx:" + Digits()};
+
+  const Json evaluated = RunForJson(With("eval", run)).at(0);
+  CHECK(evaluated.at("correct") == trained.at("correct"));
+  CHECK(evaluated.at("images") == 360);  // not a multiple of the batch
+  CHECK(evaluated.at("loss") > 0);
+
+  const std::vector<Json> predicted = RunForJson(With("predict", run));
+  REQUIRE(predicted.size() == 360);
+  int64_t correct = 0;
+  for (const Json& line : predicted)
+    correct += line.at("classes").at(0).at("class") == line.at("label") ? 1 : 0;
+  CHECK(correct == evaluated.at("correct"));
+}
+
+TEST_CASE("predictions as CSV go to a file, with as many classes as are asked for") {
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("digits.safetensors");
+  TrainDigits(weights);
+  const std::string out = directory.File("predictions.csv");
+  const Outcome outcome =
+      RunNeap(With("predict", {"--weights", weights, "--data", "idx:" + Digits(), "--top", "3",
+                               "--images", "7", "--out", out}));
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.empty());
+  std::stringstream file;
+  file << std::ifstream(out).rdbuf();
+  const std::vector<std::string> lines = LinesOf(file.str());
+  REQUIRE(lines.size() == 8);
+  CHECK(lines[0] == "image,label,class1,probability1,class2,probability2,class3,probability3");
+  CHECK(lines[7].starts_with("6,"));
+  CHECK(std::count(lines[7].begin(), lines[7].end(), ',') == 7);
+}
+
+TEST_CASE("a network that labels pixels is predicted as a map of classes") {
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("unet.safetensors");
+  const std::vector<std::string> net = {"unet", "--image", "16", "--batch", "2", "--device", "cpu"};
+  RunForJson(Joined(Joined({"train"}, net), {"--steps", "1", "--save", weights}));
+  const std::vector<Json> lines =
+      RunForJson(Joined(Joined({"predict"}, net), {"--weights", weights, "--images", "3"}));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[2].at("image") == 2);
+  CHECK(lines[2].at("classes").size() == 16 * 16);
+}
+
+TEST_CASE("what cannot be evaluated is refused in one line") {
+  CheckRefused(With("eval", {}), 2, {"--weights FILE is missing"});
+  CheckRefused(With("eval", {"--weights", "nothing.safetensors"}), 1, {"nothing.safetensors"});
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("digits.safetensors");
+  TrainDigits(weights);
+  CheckRefused({"eval", "lenet", "--weights", weights, "--device", "cpu"}, 1, {weights});
+  CheckRefused(With("predict", {"--weights", weights, "--out", weights}), 2, {"--out"});
+}
+
+}  // namespace
+}  // namespace neap::testing
