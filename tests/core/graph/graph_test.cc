@@ -74,7 +74,7 @@ TEST_CASE("a name that is not UTF-8 is refused, with its bytes as escapes") {
   std::string x = net.Input({3, 4, 4});
   x = net.Add("r\xc3\xa9seau", Relu{}, {x});
   x = net.Add("fc", FullyConnected{.out_features = 2}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   CHECK(Resolve(net, Mode::kTraining).ok());
   net.Add("fc\xff\xfe", FullyConnected{.out_features = 2}, {x});
   CHECK(ErrorOf(net) == "layer 'fc\\xff\\xfe': its name is not UTF-8");
