@@ -1,5 +1,5 @@
-// What the planner asks for bytes: a heap that decides as it goes, or a placement worked out
-// beforehand.
+// An allocator hands out regions of the arena: a heap that decides when it is asked, or a placement
+// that was found beforehand.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,16 @@
 
 namespace neap {
 
-// Names one allocation from Allocate() to Free(); chosen by the caller.
+// Names an allocation from Allocate() to Free(). The caller chooses it.
 using AllocationId = int64_t;
 
-// *Errors*: RESOURCE_EXHAUSTED when no hole is large enough; INVALID_ARGUMENT for 0 bytes or less,
-// or an id in use; NOT_FOUND from Free for an id that is not.
+// *Errors*: RESOURCE_EXHAUSTED if no hole is large enough; INVALID_ARGUMENT for 0 bytes or less, or
+// for an id that is in use; NOT_FOUND from Free for an id that is not.
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // A region of `bytes` rounded up to whole blocks, disjoint from all others that are allocated.
+  // Returns a region of `bytes`, rounded up to whole blocks, that overlaps with no other allocated
+  // region.
   virtual absl::StatusOr<Region> Allocate(AllocationId id, int64_t bytes) = 0;
   virtual absl::Status Free(AllocationId id) = 0;
   // The largest request that would succeed now.

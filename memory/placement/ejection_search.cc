@@ -10,7 +10,7 @@
 
 namespace neap {
 
-// Keeps the offset with the least in the way, any of those that tie.
+// Keeps the offset with the smallest weight; a random one among equals.
 class EjectionSearch::Lightest {
  public:
   Lightest(int64_t highest_offset, std::minstd_rand& random)
@@ -80,7 +80,7 @@ void EjectionSearch::Start(int64_t limit_bytes, const std::vector<int64_t>& offs
   for (Edges* edges : {&lows_, &highs_}) std::sort(edges->begin(), edges->end(), Before);
 }
 
-// The hardest to place first, while the others still leave it a choice.
+// The heaviest block is placed first, while there are still several places for it.
 size_t EjectionSearch::TakeHeaviest() {
   std::pop_heap(unplaced_.begin(), unplaced_.end(), Lighter());
   const size_t block = unplaced_.back();
@@ -88,8 +88,8 @@ size_t EjectionSearch::TakeHeaviest() {
   return block;
 }
 
-// Those that share a step with the block. Where most of the time goes: without a branch, since
-// whether the next one does is anybody's guess.
+// The edges of blocks that share a step with `block`. Most of the time is spent here, so there is
+// no branch, which could not be predicted.
 std::span<const EjectionSearch::Edge> EjectionSearch::Near(const PlacementBlock& block,
                                                            const Edges& all, Edges& buffer) {
   size_t count = 0;
@@ -101,8 +101,8 @@ std::span<const EjectionSearch::Edge> EjectionSearch::Near(const PlacementBlock&
   return {buffer.data(), count};
 }
 
-// Only places that touch another block, the bottom or the limit: any other can be shifted to one
-// of them without more in the way.
+// Considers only places that touch another block, the bottom or the limit. Any other place can be
+// shifted to one of these without overlapping more blocks.
 EjectionSearch::Place EjectionSearch::FindPlace(const PlacementBlock& block) {
   near_lows_ = Near(block, lows_, near_lows_buffer_);
   near_highs_ = Near(block, highs_, near_highs_buffer_);
@@ -113,8 +113,8 @@ EjectionSearch::Place EjectionSearch::FindPlace(const PlacementBlock& block) {
   return lightest.best();
 }
 
-// At the bottom and on top of each. Going up, blocks come into the way by their lower ends and
-// leave it by their upper ends.
+// Considers the bottom and the top of each block. Going up, the overlap with a block begins at its
+// lower end and ends at its upper end.
 void EjectionSearch::TryOnTop(int64_t bytes, Lightest& lightest) const {
   int64_t weight = 0;
   auto low = near_lows_.begin();
@@ -129,7 +129,7 @@ void EjectionSearch::TryOnTop(int64_t bytes, Lightest& lightest) const {
   }
 }
 
-// Right below each and right below the limit.
+// Considers the places right below each block and right below the limit.
 void EjectionSearch::TryBelow(int64_t bytes, Lightest& lightest) const {
   int64_t begun = 0;
   int64_t ended = 0;

@@ -1,16 +1,17 @@
 // Ejection search: makes blocks fit below a limit by pushing others out of their places.
 //
-// Placing in order only ever adds, so one large block that comes too late ruins an order. Here a
-// block that finds no hole takes the place of those that are easiest to place again:
+// Placing in order never moves a block again, so one large block that comes late spoils an order.
+// Here a block that finds no hole takes the place of the blocks that are easiest to place again:
 //
 //   limit -----      -----      -----
 //         . . .      . . .      b b .
 //         b b .  ->  . c c  ->  . c c    c needs two rows and takes the place of b, which goes
 //         d . .      d c c      d c c    on top
 //
-// A block weighs the square root of its bytes times steps, times one more than how often it had to
-// push: what is hard to place becomes too heavy to be pushed out, so that the search cannot go in
-// circles for long. This is guided ejection search (Nagata and Braysy, 2009, for vehicle routes).
+// The weight of a block is the square root of its bytes times steps, times one more than the number
+// of times it had to push others out. Blocks that are hard to place become too heavy to be pushed
+// out, so that the search does not repeat itself for long. This is guided ejection search (Nagata
+// and Braysy, 2009, for vehicle routes).
 #pragma once
 
 #include <cstddef>
@@ -25,14 +26,14 @@ namespace neap {
 
 class EjectionSearch {
  public:
-  // *Ownership*: keeps a reference to `blocks`. Those not in `some` are left out of account.
+  // *Ownership*: keeps a reference to `blocks`. Blocks that are not in `some` are ignored.
   EjectionSearch(const std::vector<PlacementBlock>& blocks, std::vector<size_t> some);
   EjectionSearch(const EjectionSearch&) = delete;
   EjectionSearch& operator=(const EjectionSearch&) = delete;
 
-  // Changes `offsets` to a placement that ends at or below `limit_bytes`. Where they end by the
-  // limit, they must not overlap. False, and nothing changed, when it takes more than
-  // `most_comparisons` or a block is larger than the limit.
+  // Changes `offsets` to a placement that ends at or below `limit_bytes`. Blocks that end there
+  // already must not overlap each other. Returns false, and changes nothing, if it would take more
+  // than `most_comparisons` or if a block is larger than the limit.
   // *Complexity*: a move takes at most four times as many comparisons as there are blocks.
   bool Fit(int64_t limit_bytes, int64_t most_comparisons, std::vector<int64_t>& offsets);
 
@@ -48,7 +49,7 @@ class EjectionSearch {
   };
   struct Place {
     int64_t offset = 0;
-    int64_t weight = 0;  // of those in the way
+    int64_t weight = 0;  // of the blocks that overlap it
   };
   using Edges = std::vector<Edge>;  // in order of `at`
   class Lightest;
@@ -56,7 +57,7 @@ class EjectionSearch {
     return a.at != b.at ? a.at < b.at : a.block < b.block;
   }
 
-  // Only the weight of a block that is taken out changes, so that the heap stays one.
+  // Weights change only while a block is not in unplaced_, so that it remains a heap.
   auto Lighter() const {
     return [this](size_t a, size_t b) { return weights_[a] < weights_[b]; };
   }
@@ -77,9 +78,9 @@ class EjectionSearch {
   std::vector<int64_t> offsets_;
   int64_t limit_bytes_ = 0;
   std::vector<size_t> unplaced_;  // a heap, the heaviest first
-  Edges lows_;                    // of the placed ones
+  Edges lows_;                    // of placed blocks, as the next one
   Edges highs_;
-  std::span<const Edge> near_lows_;  // of those that share a step with the block to be placed
+  std::span<const Edge> near_lows_;  // of blocks that share a step with the block to be placed
   std::span<const Edge> near_highs_;
   Edges near_lows_buffer_;
   Edges near_highs_buffer_;

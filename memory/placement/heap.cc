@@ -56,8 +56,8 @@ Heap::Node* Heap::FindEmpty(int64_t count) {
   return first;
 }
 
-// Looks both ways at once: in training the bytes that are freed lie near the top, where the next
-// empty node is close, but above an arena's worth of allocated ones.
+// Looks for a neighbour of the same state in both directions at once. In training the freed bytes
+// lie near the top: the next empty node above is close, the next one below can be very far.
 void Heap::InsertByAddress(StateList& list, Node& node) {
   auto before = by_address_.iterator_to(node);
   auto after = std::next(before);
@@ -73,7 +73,7 @@ void Heap::InsertByAddress(StateList& list, Node& node) {
     }
     ++after;
   }
-  // One side holds none of its kind.
+  // One of the directions has no node of this state.
   if (before == by_address_.begin()) {
     list.push_front(node);
   } else {
@@ -88,7 +88,7 @@ absl::Status Heap::Check(AllocationId id, int64_t bytes) const {
   return absl::OkStatus();
 }
 
-// Rounding up must not overflow, whatever is asked for.
+// Rounds up without overflow for any number of bytes.
 int64_t Heap::BlocksFor(int64_t bytes) { return (bytes - 1) / kBlockBytes + 1; }
 
 absl::StatusOr<Region> Heap::Allocate(AllocationId id, int64_t bytes) {

@@ -1,24 +1,24 @@
-// The memory pool of SuperNeurons (3.2.1): hands out offsets in an arena that somebody else owns.
+// The memory pool of SuperNeurons (3.2.1): hands out offsets in an arena. It owns no memory.
 //
-// Two lists in address order, one of empty nodes and one of allocated ones, and a hash table from
-// id to node. A request takes the first empty node that is large enough and splits it; freeing
-// merges with empty neighbours at once, so no two empty nodes ever touch:
+// It keeps two lists in address order, one of empty nodes and one of allocated nodes, and a hash
+// table from id to node. A request takes the first empty node that is large enough and splits it. A
+// freed node is merged with its empty neighbours at once, so two empty nodes never touch:
 //
 //   0        3        5        8            blocks of 1 KiB
 //   +--------+--------+--------+------->    Allocate(7, 2 KiB): first fit takes [3, 5)
 //   | id 1   | empty  | id 2   | empty      Free(7): [3, 5) is empty again
 //   +--------+--------+--------+------->    Free(1), Free(2): one empty node
 //
-// With `kExactFitFirstFit` (moDNN 3.3) an empty node of exactly the right size is preferred; the
-// last one, which reaches to the end of the arena, never counts as exact, so that a larger arena
-// never changes where things go.
+// With `kExactFitFirstFit` (moDNN 3.3) an empty node of exactly the right size is preferred. The
+// last node, which reaches to the end of the arena, never counts as exact, so that the offsets do
+// not depend on the size of the arena.
 //
 //   Heap heap(64 * kMiB);
 //   ASSIGN_OR_RETURN(Region region, heap.Allocate(1, 100'000));
 //   RETURN_IF_ERROR(heap.Free(1));
 //
-// *Threads*: none. *Complexity*: Allocate O(empty nodes); Free O(1) plus the allocated nodes up to
-// the nearest empty one.
+// *Threads*: not thread-safe. *Complexity*: Allocate O(empty nodes); Free O(1) plus the allocated
+// nodes up to the nearest empty one.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -43,14 +43,14 @@ class Heap final : public Allocator {
 
   absl::StatusOr<Region> Allocate(AllocationId id, int64_t bytes) override;
   absl::Status Free(AllocationId id) override;
-  // The region at `offset` (a multiple of kBlockBytes). RESOURCE_EXHAUSTED when not all of it is
-  // empty.
+  // Allocates the region at `offset`, a multiple of kBlockBytes. RESOURCE_EXHAUSTED if a part of it
+  // is taken.
   absl::StatusOr<Region> AllocateAt(AllocationId id, int64_t offset, int64_t bytes);
   int64_t LargestFreeBytes() const override;
 
   int64_t capacity_bytes() const { return capacity_blocks_ * kBlockBytes; }
   int64_t used_bytes() const { return used_blocks_ * kBlockBytes; }
-  // The regions handed out, in address order.
+  // The allocated regions, in address order.
   std::vector<Region> Allocated() const;
 
  private:
@@ -71,16 +71,15 @@ class Heap final : public Allocator {
                              boost::intrusive::constant_time_size<false>>;
 
   Node* NewNode(int64_t begin, int64_t count, bool empty);
-  // Of a node that is in no state list; of one in empty_.
+  // Recycle() takes a node that is in neither state list; RecycleEmpty() one that is in empty_.
   void Recycle(Node* node);
   void RecycleEmpty(Node* node);
   absl::Status Check(AllocationId id, int64_t bytes) const;
   static int64_t BlocksFor(int64_t bytes);
   Node* FindEmpty(int64_t count);
-  // Blocks [begin, begin + count) of the empty `node`; what is left of it stays empty.
+  // Allocates blocks [begin, begin + count) of the empty `node`. The rest of it stays empty.
   Region Take(AllocationId id, Node* node, int64_t begin, int64_t count);
-  // Puts `node`, already in by_address_, where its address belongs in `list`, which holds the nodes
-  // of its state.
+  // Inserts `node`, which is in by_address_ already, into the list of its state in address order.
   void InsertByAddress(StateList& list, Node& node);
 
   int64_t capacity_blocks_;

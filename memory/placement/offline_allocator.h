@@ -1,17 +1,17 @@
-// Hands out places that were worked out beforehand (memory/placement/placement.h). Anything else,
-// and what has outgrown its place (the workspace of a faster engine), goes to the first hole that
-// is large enough now.
+// The offline allocator hands out places that were found beforehand (memory/placement/placement.h).
+// An allocation without a planned place, or one that is larger than its place (the workspace of a
+// faster engine), gets the first hole that is large enough.
 //
-// Planned places are disjoint among themselves; the hole that something unplanned takes may be
-// another's planned place, so whoever takes one must give it back before that other comes. The
-// planner's workspaces live for one step.
+// Planned places do not overlap each other. But the hole that an unplanned allocation gets may be
+// the planned place of a later one, so it must be freed before that one comes. The planner's
+// workspaces live for one step.
 //
 //   OfflineAllocator allocator(8 * kKiB, {{1, Region{2 * kKiB, 2 * kKiB}}});
 //   allocator.Allocate(1, 2 * kKiB);    // [2 KiB, 4 KiB), or INTERNAL
 //   allocator.Allocate(9, 1 * kKiB);    // [0, 1 KiB)
 //
-// *Errors*: besides an allocator's, INTERNAL when a planned place is not free: then the plan is
-// wrong, or was not followed, and no other place would be right.
+// *Errors*: those of Allocator, and INTERNAL if a planned place is not free: then the plan is wrong
+// or was not followed, and no other place would be right.
 #pragma once
 
 #include <cstdint>

@@ -7,41 +7,38 @@
 #include <tuple>
 #include <utility>
 
-#include "neap/memory/placement/heap.h"
 #include "neap/memory/placement/placement_search.h"
 
 namespace neap {
 namespace {
 
-// Closer to the lower bound than one in this many, more search does not pay.
-constexpr int64_t kGoodEnough = 1000;
+// The search stops when the extent exceeds the lower bound by at most one part in this many.
+constexpr int64_t kSearchGap = 1000;
 
 using Blocks = std::vector<PlacementBlock>;
 using Order = std::vector<size_t>;
 
-// What a heap would do in order of time. `reversed` runs time backwards: the last to die is placed
-// first.
-PlacementResult PlaceInTime(const Blocks& blocks, Fit fit, bool reversed) {
-  const auto start = [&](size_t i) { return reversed ? -blocks[i].end : blocks[i].begin; };
-  const auto stop = [&](size_t i) { return reversed ? -blocks[i].begin : blocks[i].end; };
-  Order arrivals(blocks.size());
-  std::iota(arrivals.begin(), arrivals.end(), size_t{0});
-  Order departures = arrivals;
-  // Of those that come together, the longest-lived and largest first: they sink to the bottom.
-  std::stable_sort(arrivals.begin(), arrivals.end(), [&](size_t a, size_t b) {
-    return std::make_tuple(start(a), -stop(a), -blocks[a].bytes) <
-           std::make_tuple(start(b), -stop(b), -blocks[b].bytes);
-  });
-  std::stable_sort(departures.begin(), departures.end(),
-                   [&](size_t a, size_t b) { return stop(a) < stop(b); });
+// Block indices, sorted by key.
+template <typename Key>
+Order SortedBy(const Blocks& blocks, const Key& key) {
+  Order order(blocks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+  return order;
+}
 
+// Runs a heap over the time from start to stop of each block.
+template <typename Start, typename Stop>
+PlacementResult RunHeap(const Blocks& blocks, const Order& arrivals, Fit fit, const Start& start,
+                        const Stop& stop) {
+  const Order departures = SortedBy(blocks, stop);
   PlacementResult result = {.offsets = std::vector<int64_t>(blocks.size(), 0), .extent_bytes = 0};
   Heap heap(std::numeric_limits<int64_t>::max(), fit);
   auto departure = departures.begin();
   for (size_t i : arrivals) {
     for (; departure != departures.end() && stop(*departure) <= start(i); ++departure) {
       heap.Free(static_cast<AllocationId>(*departure))
-          .IgnoreError();  // blocks without a lifetime were never placed
+          .IgnoreError();  // blocks with an empty lifetime were never placed
     }
     if (start(i) == stop(i)) continue;
     const Region region = heap.Allocate(static_cast<AllocationId>(i), blocks[i].bytes).value();
@@ -49,6 +46,16 @@ PlacementResult PlaceInTime(const Blocks& blocks, Fit fit, bool reversed) {
     result.extent_bytes = std::max(result.extent_bytes, region.end());
   }
   return result;
+}
+
+// In order of time, backwards if `reversed`: then the block that ends last is placed first. Among
+// blocks that start together the longest-lived and largest come first and take the lowest places.
+PlacementResult PlaceInTime(const Blocks& blocks, Fit fit, bool reversed) {
+  const auto start = [&](size_t i) { return reversed ? -blocks[i].end : blocks[i].begin; };
+  const auto stop = [&](size_t i) { return reversed ? -blocks[i].begin : blocks[i].end; };
+  const Order arrivals = SortedBy(
+      blocks, [&](size_t i) { return std::make_tuple(start(i), -stop(i), -blocks[i].bytes); });
+  return RunHeap(blocks, arrivals, fit, start, stop);
 }
 
 }  // namespace
@@ -77,10 +84,16 @@ PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks, const Pl
     if (attempt.extent_bytes < best.extent_bytes) best = std::move(attempt);
   }
   const int64_t aim = std::max(goal.target_bytes, goal.target_bytes < lower_bound
-                                                      ? lower_bound + lower_bound / kGoodEnough
+                                                      ? lower_bound + lower_bound / kSearchGap
                                                       : int64_t{0});
   if (best.extent_bytes <= aim) return best;
   return SearchPlacement(blocks, aim, goal.most_comparisons, std::move(best));
+}
+
+PlacementResult PlaceOnline(const std::vector<PlacementBlock>& blocks, Fit fit) {
+  const auto start = [&](size_t i) { return blocks[i].begin; };
+  const auto stop = [&](size_t i) { return blocks[i].end; };
+  return RunHeap(blocks, SortedBy(blocks, start), fit, start, stop);
 }
 
 }  // namespace neap

@@ -11,22 +11,23 @@
 namespace neap {
 namespace {
 
-constexpr int64_t kMostComparisonsPerPair = 4000;  // of blocks: few blocks are soon tried out
-constexpr int64_t kLimits = 12;                    // among which the comparisons are divided
-constexpr int kMostFailures = 8;  // limits in a row under which the blocks were not made to fit
-constexpr int kMostRounds = 20;   // of splitting; each finds fewer that do not decide
+constexpr int64_t kMostComparisonsPerPair = 4000;  // of blocks in the core
+constexpr int64_t kLimits = 12;   // each limit may take one part in this many of the comparisons
+constexpr int kMostFailures = 8;  // consecutive limits under which the blocks did not fit
+constexpr int kMostRounds = 20;   // of splitting; each round finds fewer blocks
 
 using Blocks = std::vector<PlacementBlock>;
 using Order = std::vector<size_t>;
 
-// Places blocks one after another, each as low as those placed before it allow.
+// Places blocks one after another, each in the lowest gap that the blocks before it leave.
 class OrderedPlacer {
  public:
   explicit OrderedPlacer(const Blocks& blocks) : blocks_(blocks) { placed_.reserve(blocks.size()); }
 
   int64_t comparisons() const { return comparisons_; }
 
-  // Blocks not in `order` get offset 0. The first `kept` of them stay where `previous` has them.
+  // Blocks that are not in `order` get offset 0. The first `kept` blocks of `order` keep their
+  // offsets of `previous`.
   PlacementResult Place(const Order& order, size_t kept = 0,
                         const PlacementResult* previous = nullptr) {
     PlacementResult result = {.offsets = std::vector<int64_t>(blocks_.size(), 0),
@@ -75,7 +76,7 @@ class OrderedPlacer {
   int64_t comparisons_ = 0;
 };
 
-// For each block of `some` the most bytes of them live at any time of its life.
+// By block in `some`: the largest sum of live bytes of `some` during its life.
 std::vector<int64_t> BusiestLoad(const Blocks& blocks, const Order& some) {
   std::map<int, int64_t> change;
   for (size_t i : some) {
@@ -120,7 +121,7 @@ class Search {
     return SaturatingProduct(static_cast<int64_t>(count * count), kMostComparisonsPerPair);
   }
 
-  // Also when one more order could take longer than what is left.
+  // True also if one more order could take more comparisons than are left.
   bool Done() const {
     const int64_t count = static_cast<int64_t>(parts_.core.size());
     return best_.extent_bytes <= target_bytes_ || count == 0 ||
@@ -129,8 +130,8 @@ class Search {
 
   int64_t comparisons() const { return placer_.comparisons() + ejection_.comparisons(); }
 
-  // Largest first, longest-lived first, both; busiest steps first, so that those are packed without
-  // a gap; and from the bottom of the known placement up, which puts nothing higher than it was.
+  // Largest first, longest-lived first, and by both; busiest steps first, so that those are packed
+  // without a gap; and by the known offsets, which places no block higher than before.
   std::vector<Order> Orders() const {
     const std::vector<int64_t> busiest = BusiestLoad(blocks_, parts_.core);
     const auto bytes = [&](size_t i) { return blocks_[i].bytes; };
@@ -154,7 +155,7 @@ class Search {
     return order;
   }
 
-  // `result` places the core; the others follow only where that is worth it.
+  // `result` places the core. The other blocks are placed only if it is better than the best.
   void Consider(const Order& order, const PlacementResult& result) {
     if (result.extent_bytes >= best_.extent_bytes) return;
     Order all = order;
@@ -163,7 +164,8 @@ class Search {
     if (complete.extent_bytes < best_.extent_bytes) best_ = std::move(complete);
   }
 
-  // Lowers the limit half of the way to the target, and each time that fails half as far.
+  // Lowers the limit by half the distance to the target. After each failure the next step is half
+  // as long.
   void Squeeze() {
     for (int failures = 0; failures < kMostFailures && !Done();) {
       const int64_t excess = best_.extent_bytes - target_bytes_;
@@ -174,7 +176,7 @@ class Search {
         continue;
       }
       failures = 0;
-      // From the bottom up nothing comes to lie higher, and holes close.
+      // Placing by offset again moves no block up, and closes holes.
       const Order order = Sorted([&](size_t i) { return std::tuple(fitted.offsets[i]); });
       Consider(order, placer_.Place(order));
     }
@@ -194,7 +196,7 @@ struct Pile {
   int64_t bytes = 0;
 };
 
-// Piles up what begins, or ends, by a step.
+// The number and the bytes of the blocks that begin, or end, up to a step.
 class PrefixPiles {
  public:
   void Add(int step, int64_t bytes) { entries_.push_back({step, {1, bytes}}); }
@@ -237,8 +239,8 @@ PlacementCore SplitPlacement(const std::vector<PlacementBlock>& blocks, int64_t 
     }
     begins.Finish();
     ends.Finish();
-    // k others leave k + 1 gaps below the target. If none is large enough, they are less than k + 1
-    // times the block.
+    // k other blocks leave k + 1 gaps below the target. If no gap is large enough, all gaps
+    // together are smaller than k + 1 times the block.
     const auto decides = [&](size_t i) {
       const Pile begun = begins.UpTo(blocks[i].end - 1);
       const Pile ended = ends.UpTo(blocks[i].begin);

@@ -68,6 +68,22 @@ TEST_CASE("the drawing of placement.h: what dies early goes on top") {
   CHECK(Extent({{kK, 0, 1}, {kK, 0, 3}, {2 * kK, 1, 3}}) == 3 * kK);
 }
 
+TEST_CASE("online, blocks get what a heap has left when they come") {
+  //   first fit           exact fit: e takes the hole of its size
+  // 4 | d d d           4 | d d d
+  // 3 | c . .           3 | c e e
+  // 2 | b b b           2 | b b b
+  // 1 | a . .           1 | a . .
+  // 0 | a e e           0 | a . .
+  const Blocks blocks = {{2 * kK, 0, 1}, {kK, 0, 3}, {kK, 0, 1}, {kK, 0, 3}, {kK, 1, 3}};
+  const PlacementResult first = PlaceOnline(blocks, Fit::kFirstFit);
+  CHECK(first.offsets == std::vector<int64_t>{0, 2 * kK, 3 * kK, 4 * kK, 0});
+  const PlacementResult exact = PlaceOnline(blocks, Fit::kExactFitFirstFit);
+  CHECK(exact.offsets == std::vector<int64_t>{0, 2 * kK, 3 * kK, 4 * kK, 3 * kK});
+  CHECK(Checked(blocks, first) == 5 * kK);
+  CHECK(Checked(blocks, exact) == 5 * kK);
+}
+
 TEST_CASE("the lower bound is the busiest step") {
   const Blocks blocks = {{4 * kK, 0, 2}, {5 * kK, 1, 3}, {6 * kK, 2, 4}};
   CHECK(PlacementLowerBound(blocks) == 11 * kK);
