@@ -14,34 +14,33 @@ bool HasFixedPlace(const Tensor& tensor, const std::vector<bool>& travels) {
   return IsPersistent(tensor.role) && (travels.empty() || !travels[tensor.id.index()]);
 }
 
-class Walker {
+class ActionWriter {
  public:
-  Walker(const Program& program, const ComputeSequence& runs, const Residency& residency,
-         Allocator& allocator)
+  ActionWriter(const Program& program, const ComputeSequence& runs, const Residency& residency,
+               const EngineTable& engines, Allocator& allocator)
       : program_(program),
         runs_(runs),
         residency_(residency),
+        engines_(engines),
         allocator_(allocator),
         buffers_(FindBuffers(residency)),
         regions_(residency.stays.size()),
         ending_(runs.size() + 1),
-        leaving_(runs.size() + 1) {
+        offloaded_(runs.size() + 1) {
     for (size_t i = 0; i < residency.stays.size(); ++i) {
       const Stay& stay = residency.stays[i];
       ending_[static_cast<size_t>(stay.end)].push_back(i);
-      if (stay.offload_after.has_value())
-        leaving_[static_cast<size_t>(*stay.offload_after + 1)].push_back(i);
+      if (stay.offload_at.has_value())
+        offloaded_[static_cast<size_t>(*stay.offload_at)].push_back(i);
     }
   }
 
-  absl::StatusOr<WalkResult> Walk(const EngineTable& engines,
-                                  const std::vector<int64_t>& workspaces) {
+  absl::StatusOr<WrittenActions> Write() {
     PlacePersistent();
     for (size_t i = 0; i < runs_.size(); ++i) {
       RETURN_IF_ERROR(BeginStays(static_cast<int>(i)));
       if (i == 0) Offload(0);
-      const int64_t free_bytes = workspaces.empty() ? allocator_.LargestFreeBytes() : workspaces[i];
-      RETURN_IF_ERROR(Compute(static_cast<int>(i), engines, free_bytes));
+      RETURN_IF_ERROR(Compute(static_cast<int>(i)));
       Offload(i + 1);
       for (size_t stay : ending_[i + 1]) RETURN_IF_ERROR(End(stay));
     }
@@ -57,7 +56,7 @@ class Walker {
       Alloc(tensor.id, region);
       offset = region.end();
     }
-    persistent_bytes_ = live_bytes_ = offset;
+    persistent_bytes_ = offset;
   }
 
   void Alloc(TensorId tensor, const Region& region) {
@@ -94,18 +93,17 @@ class Walker {
     } else {
       ASSIGN_OR_RETURN(regions_[i], Take(static_cast<AllocationId>(i),
                                          program_.tensor(stay.tensor).spec.size_bytes()));
-      live_bytes_ += regions_[i].bytes;
     }
     Alloc(stay.tensor, regions_[i]);
     return absl::OkStatus();
   }
 
-  absl::Status Compute(int position, const EngineTable& engines, int64_t free_bytes) {
+  absl::Status Compute(int position) {
     const Run& run = runs_[static_cast<size_t>(position)];
     ComputeAction action = {.step = run.step, .recompute = run.recompute};
-    const Configuration& configuration = engines.FirstThatFits(run, free_bytes);
+    const Configuration& configuration = engines_.FirstThatFits(run, allocator_.LargestFreeBytes());
     const int64_t bytes = configuration.workspace_bytes;
-    if (!engines.Of(run).only_one) action.engines = configuration.parts;
+    if (!engines_.Of(run).only_one) action.engines = configuration.parts;
     result_.compute_seconds.push_back(configuration.seconds);
     result_.is_measured.push_back(configuration.is_measured);
     if (bytes > 0) {
@@ -113,41 +111,35 @@ class Walker {
       Raise(*action.workspace);
       RETURN_IF_ERROR(allocator_.Free(WorkspaceId(position)));
     }
-    const int64_t used = live_bytes_ + RoundUp(bytes, kBlockBytes);
-    if (used > result_.busiest_bytes) {
-      result_.busiest_bytes = used;
-      result_.busiest_step = run.step;
-    }
     result_.actions.emplace_back(std::move(action));
     return absl::OkStatus();
   }
 
-  // What leaves once the run before `position` is done.
+  // Copies to the host what is complete once the run before `position` is done.
   void Offload(size_t position) {
-    for (size_t i : leaving_[position])
+    for (size_t i : offloaded_[position])
       result_.actions.emplace_back(OffloadAction{residency_.stays[i].tensor});
   }
 
-  // A stay whose bytes were taken over leaves them to the one that did.
+  // The bytes of a stay that is replaced stay allocated for its successor.
   absl::Status End(size_t i) {
     result_.actions.emplace_back(FreeAction{residency_.stays[i].tensor});
     if (buffers_.is_replaced[i]) return absl::OkStatus();
-    live_bytes_ -= regions_[i].bytes;
     return allocator_.Free(static_cast<AllocationId>(buffers_.first[i]));
   }
 
   const Program& program_;
   const ComputeSequence& runs_;
   const Residency& residency_;
+  const EngineTable& engines_;
   Allocator& allocator_;
   Buffers buffers_;
-  WalkResult result_;
+  WrittenActions result_;
   int64_t persistent_bytes_ = 0;
-  int64_t live_bytes_ = 0;                    // without workspaces
-  size_t next_stay_ = 0;                      // the first that has not begun
-  std::vector<Region> regions_;               // by stay
-  std::vector<std::vector<size_t>> ending_;   // by the position at which they are gone
-  std::vector<std::vector<size_t>> leaving_;  // by the position before which they are offloaded
+  size_t next_stay_ = 0;                        // the first that has not begun
+  std::vector<Region> regions_;                 // by stay
+  std::vector<std::vector<size_t>> ending_;     // by position: the stays that end there
+  std::vector<std::vector<size_t>> offloaded_;  // by position: the stays copied before its run
 };
 
 }  // namespace
@@ -157,7 +149,8 @@ Buffers FindBuffers(const Residency& residency) {
   Buffers buffers = {std::vector<size_t>(count), std::vector<bool>(count, false),
                      std::vector<int>(count)};
   std::iota(buffers.first.begin(), buffers.first.end(), size_t{0});
-  for (size_t i = 0; i < count; ++i) {  // in order of begin: chains unfold front to back
+  for (size_t i = 0; i < count;
+       ++i) {  // stays are in order of begin, so a chain's first comes first
     const Stay& stay = residency.stays[i];
     if (stay.replaces.has_value()) {
       buffers.first[i] = buffers.first[*stay.replaces];
@@ -176,10 +169,10 @@ int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels
   return bytes;
 }
 
-absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequence& runs,
-                                    const Residency& residency, const EngineTable& engines,
-                                    const std::vector<int64_t>& workspaces, Allocator& allocator) {
-  return Walker(program, runs, residency, allocator).Walk(engines, workspaces);
+absl::StatusOr<WrittenActions> WriteActions(const Program& program, const ComputeSequence& runs,
+                                            const Residency& residency, const EngineTable& engines,
+                                            Allocator& allocator) {
+  return ActionWriter(program, runs, residency, engines, allocator).Write();
 }
 
 }  // namespace neap

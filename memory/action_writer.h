@@ -1,4 +1,27 @@
-// The planner's walk: one pass over the runs against an allocator, recorded as actions.
+// The action writer: turns an order of runs, a residency and an allocator into the actions of a
+// plan, in one walk over the runs.
+//
+//   runs     0 conv1  1 relu1  2 conv2  3 relu2
+//   ^ offset
+//   |                          [=ws=]                  ws: workspace of run 2, which takes the
+//   |                          [=== conv2 ====)        fastest engine that fits the free hole
+//   |                 [=== relu1 ====)
+//   |        [=== conv1 ====)           [== relu2 ..   in bytes that conv1 has left
+//   |  parameters, optimizer state                     the same offsets in every plan of a network
+//   +---------------------------------------------> runs
+//
+//   actions  alloc conv1, compute 0, alloc relu1, compute 1, offload relu1, free conv1,
+//            alloc conv2, compute 2 with ws, free relu1, alloc relu2, compute 3, ...
+//
+// A stay becomes an alloc when it begins and a free when it ends, with a prefetch or an offload
+// where the residency has one. A run's workspace takes bytes only during the run, so the largest
+// free hole at the run decides which engine it gets. Waits are added later
+// (memory/transfer/waits.h).
+//
+//   Heap heap(budget_bytes - PersistentBytes(program, residency.travels));
+//   ASSIGN_OR_RETURN(WrittenActions written,
+//                    WriteActions(program, runs, residency, engines, heap));
+//   written.peak_bytes;   // <= budget_bytes
 #pragma once
 
 #include <cstdint>
@@ -13,36 +36,33 @@
 
 namespace neap {
 
-// The allocation id of a run's workspace, by position. Stays use their index; one that takes over
-// another's bytes, that one's.
+// The allocation id of a buffer is the index of its first stay; that of a run's workspace:
 constexpr AllocationId WorkspaceId(int position) { return -1 - AllocationId{position}; }
 
-// Stays that share bytes in place, one after another.
+// A buffer is a chain of stays that take over each other's bytes in place. It is allocated once.
 struct Buffers {
-  std::vector<size_t> first;      // by stay: the first of its chain
-  std::vector<bool> is_replaced;  // by stay: another takes over its bytes
-  std::vector<int> end;           // by stay that is first: when the bytes are free
+  std::vector<size_t> first;      // by stay: the first stay of its buffer
+  std::vector<bool> is_replaced;  // by stay: another stay takes over its bytes
+  std::vector<int> end;           // by stay that is the first: the position where the buffer ends
 };
 Buffers FindBuffers(const Residency& residency);
 
-struct WalkResult {
+struct WrittenActions {
   std::vector<Action> actions;          // without waits
   std::vector<double> compute_seconds;  // by compute action
-  std::vector<bool> is_measured;        // likewise: the seconds are
-  int64_t peak_bytes = 0;               // highest end
-  StepId busiest_step;                  // where the sum of live bytes is largest
-  int64_t busiest_bytes = 0;
+  std::vector<bool> is_measured;        // by compute action: its seconds were measured
+  int64_t peak_bytes = 0;               // the highest end of any region
 };
 
-// Persistent tensors lie at the bottom of the arena, in the order of their ids, so that every plan
-// of a network has them in the same place; the allocator hands out what is above.
-// Those that travel (by TensorId; empty: none) have no place there.
+// Persistent tensors lie at the bottom of the arena in the order of their ids, so that every plan
+// of a network has them at the same offsets. The allocator hands out the bytes above. Those that
+// travel (by TensorId, none if empty) have stays instead.
 int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels);
 
-// Each run takes the first in order of preference of the configurations that fit its bytes of
-// `workspaces`, by position; empty: the largest hole. Errors: those of the allocator.
-absl::StatusOr<WalkResult> WalkRuns(const Program& program, const ComputeSequence& runs,
-                                    const Residency& residency, const EngineTable& engines,
-                                    const std::vector<int64_t>& workspaces, Allocator& allocator);
+// Each run gets its most preferred configuration that fits the largest free hole, or its smallest.
+// Errors: those of the allocator.
+absl::StatusOr<WrittenActions> WriteActions(const Program& program, const ComputeSequence& runs,
+                                            const Residency& residency, const EngineTable& engines,
+                                            Allocator& allocator);
 
 }  // namespace neap

@@ -1,5 +1,6 @@
 #include "neap/memory/candidate.h"
 
+#include <utility>
 #include <vector>
 
 #include "neap/core/base/status_macros.h"
@@ -10,70 +11,77 @@
 namespace neap {
 namespace {
 
-// The blocks that an offline placement has to place: one for each buffer, one for each workspace
-// that must be.
+// What has to be placed: a block for each buffer, and one for each workspace.
 struct BlockList {
   std::vector<AllocationId> ids;
   std::vector<PlacementBlock> blocks;
 };
 
-BlockList TransientBlocks(const Program& program, const Draft& draft) {
+BlockList TransientBlocks(const Program& program, const Candidate& candidate) {
   BlockList list;
   const auto add = [&list](AllocationId id, int64_t bytes, int begin, int end) {
     list.ids.push_back(id);
     list.blocks.push_back({.bytes = RoundUp(bytes, kBlockBytes), .begin = begin, .end = end});
   };
-  const Buffers buffers = FindBuffers(draft.residency);
-  for (size_t i = 0; i < draft.residency.stays.size(); ++i) {
-    const Stay& stay = draft.residency.stays[i];
+  const Buffers buffers = FindBuffers(candidate.residency);
+  for (size_t i = 0; i < candidate.residency.stays.size(); ++i) {
+    const Stay& stay = candidate.residency.stays[i];
     if (buffers.first[i] != i) continue;
     add(static_cast<AllocationId>(i), program.tensor(stay.tensor).spec.size_bytes(), stay.begin,
         buffers.end[i]);
   }
-  for (size_t i = 0; i < draft.runs.size(); ++i) {
+  for (size_t i = 0; i < candidate.runs.size(); ++i) {
     const int position = static_cast<int>(i);
-    const int64_t bytes = draft.workspaces[i];
+    const int64_t bytes = candidate.workspaces[i];
     if (bytes > 0) add(WorkspaceId(position), bytes, position, position + 1);
   }
   return list;
 }
 
-absl::StatusOr<WalkResult> Walk(const Program& program, const Draft& draft,
-                                const EngineTable& engines, std::string_view placement,
-                                int64_t budget_bytes, const std::vector<int64_t>& workspaces) {
-  const int64_t capacity = budget_bytes - PersistentBytes(program, draft.residency.travels);
-  if (placement == "offline") {
-    OfflineAllocator allocator(capacity, draft.places);
-    return WalkRuns(program, draft.runs, draft.residency, engines, workspaces, allocator);
+Fit FitOf(std::string_view placement) {
+  return placement == "first-fit" ? Fit::kFirstFit : Fit::kExactFitFirstFit;
+}
+
+void FindBusiestStep(int64_t persistent_bytes, Candidate& candidate) {
+  for (size_t i = 0; i < candidate.runs.size(); ++i) {
+    const int64_t bytes = persistent_bytes + candidate.residency.usage[i].bytes;
+    if (bytes <= candidate.busiest_bytes) continue;
+    candidate.busiest_bytes = bytes;
+    candidate.busiest_step = candidate.runs[i].step;
   }
-  Heap heap(capacity, placement == "first-fit" ? Fit::kFirstFit : Fit::kExactFitFirstFit);
-  return WalkRuns(program, draft.runs, draft.residency, engines, workspaces, heap);
 }
 
 }  // namespace
 
-absl::StatusOr<Draft> PlaceDraft(const Program& program, Draft draft, const EngineTable& engines,
-                                 std::string_view placement, const PlacementGoal& goal) {
-  const int64_t persistent_bytes = PersistentBytes(program, draft.residency.travels);
-  const BlockList list = TransientBlocks(program, draft);
-  draft.lower_bound_bytes = persistent_bytes + PlacementLowerBound(list.blocks);
-  if (placement == "offline") {
-    const PlacementResult placed = PlaceOffline(list.blocks, goal);
-    for (size_t i = 0; i < list.ids.size(); ++i)
-      draft.places[list.ids[i]] = {placed.offsets[i], list.blocks[i].bytes};
-  }
-  ASSIGN_OR_RETURN(const WalkResult walk,
-                   Walk(program, draft, engines, placement, kUnlimited, draft.workspaces));
-  draft.arena_bytes = walk.peak_bytes;
-  draft.busiest_step = walk.busiest_step;
-  draft.busiest_bytes = walk.busiest_bytes;
-  return draft;
+Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
+                         const PlacementGoal& goal) {
+  const int64_t persistent_bytes = PersistentBytes(program, candidate.residency.travels);
+  const BlockList list = TransientBlocks(program, candidate);
+  const bool offline = placement == "offline";
+  const PlacementResult placed =
+      offline ? PlaceOffline(list.blocks, goal) : PlaceOnline(list.blocks, FitOf(placement));
+  for (size_t i = 0; offline && i < list.ids.size(); ++i)
+    candidate.places[list.ids[i]] = {placed.offsets[i], list.blocks[i].bytes};
+  candidate.lower_bound_bytes = persistent_bytes + PlacementLowerBound(list.blocks);
+  candidate.arena_bytes = persistent_bytes + placed.extent_bytes;
+  FindBusiestStep(persistent_bytes, candidate);
+  return candidate;
 }
 
-absl::StatusOr<WalkResult> WalkDraft(const Program& program, const Draft& draft,
-                                     const EngineTable& engines, std::string_view placement,
-                                     int64_t budget_bytes) {
-  return Walk(program, draft, engines, placement, budget_bytes, {});
+absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candidate,
+                                         const EngineTable& engines, std::string_view placement,
+                                         int64_t budget_bytes) {
+  const int64_t capacity = budget_bytes - PersistentBytes(program, candidate.residency.travels);
+  if (placement == "offline") {
+    OfflineAllocator allocator(capacity, candidate.places);
+    ASSIGN_OR_RETURN(candidate.written, WriteActions(program, candidate.runs, candidate.residency,
+                                                     engines, allocator));
+  } else {
+    Heap heap(capacity, FitOf(placement));
+    ASSIGN_OR_RETURN(candidate.written,
+                     WriteActions(program, candidate.runs, candidate.residency, engines, heap));
+  }
+  return candidate;
 }
 
 }  // namespace neap

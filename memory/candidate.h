@@ -1,4 +1,12 @@
-// A plan in the making: an order of runs, who is where when, and the addresses that go with it.
+// A candidate: one way to run an iteration, of which the search picks the fastest. Its parts are
+// found one after another: the order of runs, the residency and the workspaces decide how many
+// bytes are taken when; placement finds the addresses; and the actions are written.
+//
+//   Candidate candidate = PlaceCandidate(
+//       program, {.runs = runs, .residency = residency, .workspaces = least}, "offline", {});
+//   candidate.arena_bytes;   // the smallest budget with which it can be written
+//   ASSIGN_OR_RETURN(candidate, WriteCandidate(program, candidate, engines, "offline", budget));
+//   candidate.written.peak_bytes;   // <= budget
 #pragma once
 
 #include <cstdint>
@@ -16,26 +24,31 @@
 
 namespace neap {
 
-struct Draft {
+struct Candidate {
   ComputeSequence runs;
   Residency residency;
-  std::vector<int64_t> workspaces;                   // by position: bytes that are there for sure
-  absl::flat_hash_map<AllocationId, Region> places;  // offline placement only
-  int64_t lower_bound_bytes = 0;  // no placement needs less; with persistent tensors, as the others
-  int64_t arena_bytes = 0;        // with those workspaces
-  StepId busiest_step;            // where the sum of live bytes is largest
+  std::vector<int64_t> workspaces;  // by position: the bytes that the run is sure to have
+  // Found by PlaceCandidate. All bytes are with persistent tensors.
+  absl::flat_hash_map<AllocationId, Region> places;  // above those; offline placement only
+  int64_t lower_bound_bytes = 0;                     // of the arena, in any placement
+  int64_t arena_bytes = 0;                           // with these workspaces
+  StepId busiest_step;                               // where the sum of live bytes is largest
   int64_t busiest_bytes = 0;
+  // Found by WriteCandidate.
+  WrittenActions written;
+  double predicted_us = 0;  // of an iteration; filled in by the search
 };
 
-// Finds the places and sizes of a draft of which runs, residency and workspaces are there.
-// `placement`: first-fit, exact-fit-first-fit or offline; `goal` is that one's, for what is not
-// persistent.
-absl::StatusOr<Draft> PlaceDraft(const Program& program, Draft draft, const EngineTable& engines,
-                                 std::string_view placement, const PlacementGoal& goal);
+// `candidate` has its runs, residency and workspaces. `placement` is first-fit,
+// exact-fit-first-fit or offline; `goal` is for offline placement of what is not persistent.
+Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
+                         const PlacementGoal& goal);
 
-// The draft's actions in an arena of `budget_bytes`, with the engines that the bytes left allow.
-absl::StatusOr<WalkResult> WalkDraft(const Program& program, const Draft& draft,
-                                     const EngineTable& engines, std::string_view placement,
-                                     int64_t budget_bytes);
+// Writes a placed candidate's actions in an arena of `budget_bytes`. Engines may take workspaces
+// larger than the candidate's where bytes are free. Errors: those of the allocator, if the budget
+// is less than `arena_bytes`.
+absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candidate,
+                                         const EngineTable& engines, std::string_view placement,
+                                         int64_t budget_bytes);
 
 }  // namespace neap

@@ -19,19 +19,17 @@
 namespace neap {
 namespace {
 
-// Levels of memory that are tried, besides those close to the least: many where that is quick.
+// The levels between the ends of the ladder, on each of two scales. Long sequences have fewer, so
+// that all levels together walk over about kMostRuns runs.
 constexpr int64_t kMostLevels = 16;
 constexpr int64_t kFewestLevels = 3;
-constexpr int64_t kMostRuns = 100'000;           // of all levels
-constexpr int64_t kGoodEnough = 64;              // one part in so many may be gaps between places
-constexpr int64_t kMostComparisons = 1'000'000;  // of placement, at each
+constexpr int64_t kMostRuns = 100'000;
+// The levels around the minimum, as parts of it.
+constexpr double kPartsOfMinimum[] = {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5};
+// Placement may exceed its level by one part in this many, and takes at most this many comparisons.
+constexpr int64_t kLevelGap = 64;
+constexpr int64_t kMostComparisons = 1'000'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
-
-std::vector<Recomputation> Recomputations(const Policy& policy) {
-  if (!policy.needs_based() || policy.recomputation == Recomputation::kNone)
-    return {policy.recomputation};
-  return {Recomputation::kNone, policy.recomputation};
-}
 
 int64_t MostBytes(const Residency& residency) {
   int64_t most = 0;
@@ -48,41 +46,51 @@ double UsWithWaits(const TimelineCosts& costs, Plan& plan) {
   return us;
 }
 
-bool Moves(const Draft& draft) {
-  return std::any_of(draft.residency.stays.begin(), draft.residency.stays.end(),
-                     [](const Stay& stay) { return stay.offload_after.has_value(); });
+// Whether a tensor is offloaded.
+bool Moves(const Candidate& candidate) {
+  return std::any_of(candidate.residency.stays.begin(), candidate.residency.stays.end(),
+                     [](const Stay& stay) { return stay.offload_at.has_value(); });
 }
 
 }  // namespace
 
-absl::StatusOr<Drafter> Drafter::Create(const Program& program, const Policy& policy,
-                                        const PlannerOptions& options,
-                                        const DeviceDescription& device, EngineCatalog& catalog) {
-  Drafter drafter(program, policy, options, device);
-  if (options.offload_params) drafter.travels_ = Travellers(program);
-  std::vector<RunOrder> run_orders;
-  for (Recomputation recomputation : Recomputations(policy))
-    run_orders.push_back(OrderRuns(program, recomputation));
+absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Policy& policy,
+                                              const PlannerOptions& options,
+                                              const DeviceDescription& device,
+                                              EngineCatalog& catalog) {
+  PlanSearch search(program, policy, options, device);
+  if (options.offload_params) search.travels_ = Travellers(program);
+  std::vector<RunOrder> run_orders = policy.order_runs(program);
   const auto start = std::chrono::steady_clock::now();
-  ASSIGN_OR_RETURN(drafter.engines_,
+  ASSIGN_OR_RETURN(search.engines_,
                    EngineTable::List(program, options.kernels, options.strict, device, catalog));
   for (const RunOrder& run_order : run_orders)
-    RETURN_IF_ERROR(drafter.engines_.AddReruns(program, run_order.runs, catalog));
+    RETURN_IF_ERROR(search.engines_.AddReruns(program, run_order.runs, catalog));
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
-  drafter.engines_ms_ = elapsed.count();
+  search.engines_ms_ = elapsed.count();
   for (RunOrder& run_order : run_orders)
-    drafter.orders_.push_back(drafter.MakeOrder(std::move(run_order)));
-  return drafter;
+    search.orders_.push_back(search.MakeOrder(std::move(run_order)));
+  return search;
 }
 
-bool Drafter::in_place() const {
+bool PlanSearch::in_place() const {
   return options_->in_place && program_->options.accounting == Accounting::kExact;
 }
 
-Drafter::Order Drafter::MakeOrder(RunOrder run_order) const {
+// A workspace is worth more than a tensor only where measured times tell, and only a needs-based
+// policy can evict the tensor.
+bool PlanSearch::WorkspacesMayEvict() const {
+  return policy_.needs_based() && options_->kernels.timings != nullptr;
+}
+
+bool PlanSearch::MayGain(const Order& order) const {
+  return WorkspacesMayEvict() && order.preferred != order.workspaces;
+}
+
+PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order) const {
   Order order;
-  order.eager = EagerTensors(*program_, policy_.eager, run_order.checkpoints);
+  order.eager = policy_.eager_tensors(*program_, run_order);
   order.times.bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
   for (const Run& run : run_order.runs) {
@@ -93,101 +101,69 @@ Drafter::Order Drafter::MakeOrder(RunOrder run_order) const {
     order.fastest_us += 1e6 * preferred.seconds;
   }
   order.liveness = FindLiveness(*program_, std::move(run_order.runs), in_place());
-  if (policy_.needs_based()) return order;  // with a limit of nothing, all that can leaves
-  order.smallest_limit = {kUnlimited, kUnlimited};
-  if (policy_.to_layerwise_bound) order.smallest_limit.activation_bytes = layerwise_.bytes;
   return order;
 }
 
-absl::StatusOr<Draft> Drafter::Smallest() const {
-  ASSIGN_OR_RETURN(Draft best, SmallestOf(orders_.front()));
-  for (size_t i = 1; i < orders_.size(); ++i) {
-    ASSIGN_OR_RETURN(Draft draft, SmallestOf(orders_[i]));
-    if (draft.arena_bytes < best.arena_bytes) best = std::move(draft);
+// Limit 0: everything evictable is evicted.
+Candidate PlanSearch::Smallest() const {
+  std::optional<Candidate> smallest;
+  for (const Order& order : orders_) {
+    Candidate candidate =
+        Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), {});
+    if (!smallest.has_value() || candidate.arena_bytes < smallest->arena_bytes)
+      smallest = std::move(candidate);
   }
-  return best;
+  return *std::move(smallest);
 }
 
-absl::StatusOr<Draft> Drafter::Best(const Draft& smallest) const {
+absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest) const {
+  // Without a budget, a policy that moves tensors in any case shows its own peak.
+  if (!policy_.needs_based() && options_->budget_bytes == kUnlimited) return Write(smallest);
+  const Order& first = orders_.front();
+  Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
+                                                    Decide(first, first.workspaces, kNoLimit), {})
+                                            : smallest;
   Plan scratch = DescribeProgram(*program_, travels_, *device_);
-  std::optional<Timed> best;
-  if (!policy_.needs_based()) {
-    if (options_->budget_bytes == kUnlimited || !Moves(smallest)) return smallest;
-  } else {
-    const Order& plain = orders_.front();
-    Residency all = Decide(plain, plain.workspaces, {kUnlimited, kUnlimited});
-    ASSIGN_OR_RETURN(Draft natural, Place(plain, plain.workspaces, std::move(all), {}));
-    if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) {
-      // Unless workspace is worth more than what it would drive out.
-      if (options_->kernels.timings == nullptr) return natural;
-      ASSIGN_OR_RETURN(const double us, PredictedUs(natural, kNoTime, scratch));
-      best = Timed{std::move(natural), us};
-    }
+  std::optional<Candidate> best;
+  if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) {
+    ASSIGN_OR_RETURN(natural, Write(std::move(natural)));
+    if (!WorkspacesMayEvict()) return natural;
+    natural.predicted_us = PredictedUs(natural, kNoTime, scratch);
+    best = std::move(natural);
   }
-  for (const Order& order : orders_) RETURN_IF_ERROR(TryLevels(order, scratch, best));
-  return best.has_value() ? std::move(best->draft) : smallest;
+  for (const Order& order : orders_) RETURN_IF_ERROR(TryLadder(order, scratch, best));
+  return best.has_value() ? *std::move(best) : Write(smallest);
 }
 
-absl::StatusOr<Draft> Drafter::SmallestOf(const Order& order) const {
-  return Place(order, order.workspaces, Decide(order, order.workspaces, order.smallest_limit), {});
-}
-
-bool Drafter::MayGain(const Order& order) const {
-  return policy_.needs_based() && options_->kernels.timings != nullptr &&
-         order.preferred != order.workspaces;
-}
-
-std::vector<std::vector<int64_t>> Drafter::WorkspacesAt(const Order& order, const Residency& least,
-                                                        const Usage& limit) const {
-  const WorkspaceRule rule = options_->kernels.workspace_rule;
-  if (!MayGain(order) || rule == WorkspaceRule::kLeftOver) return {order.workspaces};
-  std::vector<int64_t> gain =
-      WorkspacesByGain(*program_, engines_, order.times, options_->eviction,
-                       {order.liveness, order.workspaces, least, limit.bytes});
-  if (rule == WorkspaceRule::kGain) return {std::move(gain)};
-  if (gain == order.workspaces) return {order.workspaces};
-  return {order.workspaces, std::move(gain)};
-}
-
-Residency Drafter::Decide(const Order& order, const std::vector<int64_t>& workspaces,
-                          const Usage& limit) const {
-  Residency residency = DecideResidency(
-      *program_, order.liveness, workspaces,
-      {.keep_all = policy_.keep_all,
-       .eager = order.eager,
-       .travels = travels_,
-       .may_leave = policy_.may_leave,
-       .eviction =
-           policy_.may_leave == MayLeave::kOnlyCopied ? EvictionRule::kBelady : options_->eviction,
-       .limit = limit});
-  if (policy_.eager != Eager::kNone)
-    FetchOneConvolutionAhead(*program_, order.liveness, limit, residency);
+Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& workspaces,
+                             const Usage& limit) const {
+  const Usage residency_limit = policy_.ResidencyLimit(limit, layerwise_);
+  Residency residency = DecideResidency(*program_, order.liveness, workspaces,
+                                        {.keep_all = policy_.keep_all,
+                                         .eager = order.eager,
+                                         .travels = travels_,
+                                         .evictable = policy_.evictable,
+                                         .eviction = policy_.eviction.value_or(options_->eviction),
+                                         .limit = residency_limit});
+  if (!order.eager.empty())
+    FetchOneConvolutionAhead(*program_, order.liveness, residency_limit, residency);
   return residency;
 }
 
-Residency Drafter::DecideAt(const Order& order, const std::vector<int64_t>& workspaces,
-                            const Usage& limit) const {
-  Residency residency =
-      Decide(order, workspaces, policy_.needs_based() ? limit : order.smallest_limit);
+Residency PlanSearch::DecideOverlapped(const Order& order, const std::vector<int64_t>& workspaces,
+                                       const Usage& limit) const {
+  Residency residency = Decide(order, workspaces, limit);
   OverlapTransfers(*program_, order.times, limit, residency);
   return residency;
 }
 
-absl::StatusOr<Draft> Drafter::Place(const Order& order, std::vector<int64_t> workspaces,
-                                     Residency residency, const PlacementGoal& goal) const {
-  return PlaceDraft(*program_,
-                    {.runs = order.liveness.runs,
-                     .residency = std::move(residency),
-                     .workspaces = std::move(workspaces)},
-                    engines_, options_->placement, goal);
+int64_t PlanSearch::BytesToKeepAll(const Order& order,
+                                   const std::vector<int64_t>& workspaces) const {
+  return MostBytes(DecideOverlapped(order, workspaces, kNoLimit));
 }
 
-int64_t Drafter::BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const {
-  return MostBytes(DecideAt(order, workspaces, {kUnlimited, kUnlimited}));
-}
-
-std::vector<int64_t> Drafter::Levels(const Order& order) const {
-  const int64_t least = MostBytes(Decide(order, order.workspaces, order.smallest_limit));
+std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
+  const int64_t least = MostBytes(Decide(order, order.workspaces, {0, 0}));
   const auto count = std::clamp<int64_t>(
       kMostRuns / static_cast<int64_t>(order.liveness.runs.size()), kFewestLevels, kMostLevels);
   std::vector<int64_t> levels;
@@ -202,54 +178,84 @@ std::vector<int64_t> Drafter::Levels(const Order& order) const {
   };
   add_up_to(BytesToKeepAll(order, order.workspaces));
   if (MayGain(order)) add_up_to(BytesToKeepAll(order, order.preferred));
-  // Below the least not everything can be kept: that leaves room for gaps between places.
-  for (double part : {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5})
+  for (double part : kPartsOfMinimum)
     levels.push_back(static_cast<int64_t>(static_cast<double>(least) * part));
   std::sort(levels.begin(), levels.end(), std::greater<>());
   levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
   return levels;
 }
 
-absl::Status Drafter::TryLevels(const Order& order, Plan& scratch,
-                                std::optional<Timed>& best) const {
+absl::Status PlanSearch::TryLadder(const Order& order, Plan& scratch,
+                                   std::optional<Candidate>& best) const {
   const int64_t budget_bytes = options_->budget_bytes;
   const int64_t capacity =
       budget_bytes == kUnlimited ? kUnlimited : budget_bytes - PersistentBytes(*program_, travels_);
-  for (int64_t level : Levels(order)) {
-    if (best.has_value() && best->us <= orders_.front().fastest_us) break;
-    if (level > capacity) continue;
-    const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
-    const PlacementGoal goal = {.target_bytes = level + level / kGoodEnough,
-                                .most_comparisons = kMostComparisons};
-    const Residency least = DecideAt(order, order.workspaces, limit);
-    for (std::vector<int64_t>& workspaces : WorkspacesAt(order, least, limit)) {
-      Residency residency =
-          workspaces == order.workspaces ? least : DecideAt(order, workspaces, limit);
-      ASSIGN_OR_RETURN(Draft draft,
-                       Place(order, std::move(workspaces), std::move(residency), goal));
-      if (draft.arena_bytes > budget_bytes) continue;
-      const double best_us = best.has_value() ? best->us : kNoTime;
-      ASSIGN_OR_RETURN(const double us, PredictedUs(draft, best_us, scratch));
-      const bool moves = Moves(draft);
-      if (us < best_us) best = Timed{std::move(draft), us};
-      // With less memory, more would have to move; workspaces may be worth it where times tell.
-      if (!moves && options_->kernels.timings == nullptr) return absl::OkStatus();
+  for (const int64_t limit_bytes : Ladder(order)) {
+    if (best.has_value() && best->predicted_us <= orders_.front().fastest_us) break;
+    if (limit_bytes > capacity) continue;
+    for (Candidate& candidate : CandidatesAt(order, limit_bytes)) {
+      if (candidate.arena_bytes > budget_bytes) continue;
+      ASSIGN_OR_RETURN(candidate, Write(std::move(candidate)));
+      const double best_us = best.has_value() ? best->predicted_us : kNoTime;
+      candidate.predicted_us = PredictedUs(candidate, best_us, scratch);
+      const bool moves = Moves(candidate);
+      if (candidate.predicted_us < best_us) best = std::move(candidate);
+      // Under a lower limit tensors would have to move, which only a workspace could be worth.
+      if (!moves && !WorkspacesMayEvict()) return absl::OkStatus();
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Drafter::PredictedUs(const Draft& draft, double best_us,
-                                            Plan& scratch) const {
-  ASSIGN_OR_RETURN(WalkResult walk, WalkDraft(*program_, draft, engines_, options_->placement,
-                                              options_->budget_bytes));
-  scratch.actions = std::move(walk.actions);
+std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes) const {
+  const Usage limit = {.bytes = limit_bytes, .activation_bytes = kUnlimited};
+  const PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
+                              .most_comparisons = kMostComparisons};
+  const Residency least = DecideOverlapped(order, order.workspaces, limit);
+  std::vector<Candidate> candidates;
+  for (std::vector<int64_t>& workspaces : WorkspacesAt(order, least, limit)) {
+    Residency residency =
+        workspaces == order.workspaces ? least : DecideOverlapped(order, workspaces, limit);
+    candidates.push_back(Place(order, std::move(workspaces), std::move(residency), goal));
+  }
+  return candidates;
+}
+
+std::vector<std::vector<int64_t>> PlanSearch::WorkspacesAt(const Order& order,
+                                                           const Residency& least,
+                                                           const Usage& limit) const {
+  const WorkspaceRule rule = options_->kernels.workspace_rule;
+  if (!MayGain(order) || rule == WorkspaceRule::kLeftOver) return {order.workspaces};
+  std::vector<int64_t> gain =
+      WorkspacesByGain(*program_, engines_, order.times, options_->eviction,
+                       {order.liveness, order.workspaces, least, limit.bytes});
+  if (rule == WorkspaceRule::kGain) return {std::move(gain)};
+  if (gain == order.workspaces) return {order.workspaces};
+  return {order.workspaces, std::move(gain)};
+}
+
+Candidate PlanSearch::Place(const Order& order, std::vector<int64_t> workspaces,
+                            Residency residency, const PlacementGoal& goal) const {
+  return PlaceCandidate(*program_,
+                        {.runs = order.liveness.runs,
+                         .residency = std::move(residency),
+                         .workspaces = std::move(workspaces)},
+                        options_->placement, goal);
+}
+
+absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate) const {
+  return WriteCandidate(*program_, std::move(candidate), engines_, options_->placement,
+                        options_->budget_bytes);
+}
+
+double PlanSearch::PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const {
+  scratch.actions = candidate.written.actions;
   ChoosePools(options_->peer_budget_bytes, scratch);
   TimelineCosts costs = transfers_;
-  costs.compute_seconds = std::move(walk.compute_seconds);
+  costs.compute_seconds = candidate.written.compute_seconds;
   LayOutApart(scratch);
   const double least_us = UsWithWaits(costs, scratch);
-  if (least_us >= best_us || !Moves(draft)) return least_us;
+  if (least_us >= best_us || !Moves(candidate)) return least_us;
   LayOutPools(scratch);
   return UsWithWaits(costs, scratch);
 }

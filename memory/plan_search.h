@@ -1,11 +1,30 @@
-// Turns a policy into drafts: the smallest that it can do with, and the best for a budget.
+// The plan search: finds the candidate with the smallest arena, and the fastest one in a budget.
 //
-// Between the bytes that a policy can do with and those with which it does as it likes lie levels,
-// the same ones whatever the budget. Each gives a draft, for each order of runs that the policy may
-// use (tensor-cache and superneurons may move, the latter also rebuild and move less) and each rule
-// of who gives way, tensors or workspaces (KernelOptions::workspace_rule). Of those that fit the
-// budget the one that the cost model finds fastest is taken. So a larger budget only adds to the
-// choice, and never makes a plan slower.
+// The search tries a fixed ladder of memory limits, from the policy's minimum to the point where
+// nothing has to move. The ladder does not depend on the budget, so a larger budget only adds
+// candidates, and never makes a plan slower.
+//
+//   limit
+//   |====== nothing has to move       for each limit, and each order of runs of the policy:
+//   |======                             residency under the limit, with overlapped transfers
+//   |======  . . . . . . . budget       one candidate for each rule for workspaces
+//   |======                             placement, actions, predicted time
+//   |====== minimum, and some below: residency counts bytes, and placement needs room for gaps
+//
+// What is decided under a limit is the policy's (memory/policies/policy.h): it gives the orders of
+// runs, and says what is offloaded and what may be evicted. The search only compares. It is hard
+// because residency, workspaces and addresses depend on each other: residency is decided before the
+// addresses, so whether a candidate fits is known only once it is placed.
+//
+//   ASSIGN_OR_RETURN(const PlanSearch search,
+//                    PlanSearch::Create(program, policy, options, device, catalog));
+//   const Candidate smallest = search.Smallest();
+//   smallest.arena_bytes;                                           // the minimum budget
+//   ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest));
+//   best.written.actions;                                           // within options.budget_bytes
+//
+// *Complexity*: for each limit a residency, a placement (memory/placement/placement.h), and a walk
+// over the runs. The number of limits falls with the number of runs.
 #pragma once
 
 #include <optional>
@@ -21,43 +40,42 @@
 #include "neap/memory/candidate.h"
 #include "neap/memory/engines/engine_table.h"
 #include "neap/memory/planner_options.h"
-#include "neap/memory/policies/policies.h"
+#include "neap/memory/policies/policy.h"
 #include "neap/memory/transfer/overlap.h"
 #include "neap/recompute/layerwise_bound.h"
 #include "neap/recompute/recompute.h"
 
 namespace neap {
 
-class Drafter {
+class PlanSearch {
  public:
-  // Lists engines. *Ownership*: borrows program, options and device.
-  static absl::StatusOr<Drafter> Create(const Program& program, const Policy& policy,
-                                        const PlannerOptions& options,
-                                        const DeviceDescription& device, EngineCatalog& catalog);
+  // Lists the engines. *Ownership*: keeps references to program, options and device.
+  static absl::StatusOr<PlanSearch> Create(const Program& program, const Policy& policy,
+                                           const PlannerOptions& options,
+                                           const DeviceDescription& device, EngineCatalog& catalog);
 
-  // In the least bytes.
-  absl::StatusOr<Draft> Smallest() const;
-  // The fastest in the options' budget, in which `smallest` fits.
-  absl::StatusOr<Draft> Best(const Draft& smallest) const;
+  // The candidate with the smallest arena, which is the minimum budget. Its actions are not
+  // written.
+  Candidate Smallest() const;
+  // The fastest candidate in the options' budget, with its actions. `smallest` must fit the budget.
+  absl::StatusOr<Candidate> Best(const Candidate& smallest) const;
 
-  const EngineTable& engines() const { return engines_; }
   const LayerwiseBound& layerwise() const { return layerwise_; }
   double engines_ms() const { return engines_ms_; }
 
  private:
-  // A way to order the runs.
+  // What the candidates with the same order of runs have in common.
   struct Order {
     Liveness liveness;
-    std::vector<bool> eager;          // by TensorId; empty: none
-    std::vector<int64_t> workspaces;  // by position: the least
+    std::vector<bool> eager;          // by TensorId; none if empty
+    std::vector<int64_t> workspaces;  // by position: the smallest
     std::vector<int64_t> preferred;   // by position: those of the fastest configurations
     TransferTimes times;
-    double fastest_us = 0;  // of an iteration in which nothing waits
-    Usage smallest_limit;   // of residency, in the smallest draft
+    double fastest_us = 0;  // the time of an iteration in which nothing waits
   };
 
-  Drafter(const Program& program, const Policy& policy, const PlannerOptions& options,
-          const DeviceDescription& device)
+  PlanSearch(const Program& program, const Policy& policy, const PlannerOptions& options,
+             const DeviceDescription& device)
       : program_(&program),
         policy_(policy),
         options_(&options),
@@ -67,41 +85,43 @@ class Drafter {
 
   Order MakeOrder(RunOrder run_order) const;
   bool in_place() const;
-  absl::StatusOr<Draft> SmallestOf(const Order& order) const;
-  struct Timed {
-    Draft draft;
-    double us = 0;
-  };
-  // May workspaces drive tensors out?
+  // Whether it may pay to evict tensors for larger workspaces.
+  bool WorkspacesMayEvict() const;
   bool MayGain(const Order& order) const;
-  // The workspaces that tensors make room for, by position, at a level of memory: one for each rule
-  // of who gives way. `least`: what is decided there for the least.
-  std::vector<std::vector<int64_t>> WorkspacesAt(const Order& order, const Residency& least,
-                                                 const Usage& limit) const;
-  // In bytes of usage, without persistent tensors; the highest first. The same ones for every rule,
-  // so that what a rule alone would find is among what both find.
-  std::vector<int64_t> Levels(const Order& order) const;
-  int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
-  // Keeps the fastest in the options' budget, if any fits. `scratch` describes the program.
-  absl::Status TryLevels(const Order& order, Plan& scratch, std::optional<Timed>& best) const;
+
+  // Residency by the policy under a limit, and the same with overlapped transfers.
   Residency Decide(const Order& order, const std::vector<int64_t>& workspaces,
                    const Usage& limit) const;
-  // At a level of memory, transfers overlapped.
-  Residency DecideAt(const Order& order, const std::vector<int64_t>& workspaces,
-                     const Usage& limit) const;
-  absl::StatusOr<Draft> Place(const Order& order, std::vector<int64_t> workspaces,
-                              Residency residency, const PlacementGoal& goal) const;
-  // The draft's predicted time. If that is not below `best_us`, it may leave out the waits for
-  // reused places in the pools, which only add to a time, so that their layout need not be found.
-  absl::StatusOr<double> PredictedUs(const Draft& draft, double best_us, Plan& scratch) const;
+  Residency DecideOverlapped(const Order& order, const std::vector<int64_t>& workspaces,
+                             const Usage& limit) const;
+
+  // The levels of the ladder: limits of usage without persistent tensors, in bytes, the highest
+  // first. They are the same for every WorkspaceRule, so that kBest finds whatever the others find.
+  std::vector<int64_t> Ladder(const Order& order) const;
+  int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
+  // Compares the candidates of all levels that fit the budget with `best`, and leaves the fastest
+  // one there. `scratch` describes the program.
+  absl::Status TryLadder(const Order& order, Plan& scratch, std::optional<Candidate>& best) const;
+  // The candidates of a level, placed: one for each choice of workspaces.
+  std::vector<Candidate> CandidatesAt(const Order& order, int64_t limit_bytes) const;
+  // The bytes reserved for each run's workspace, by position: one choice for each workspace rule.
+  // `least` is the residency with the smallest workspaces.
+  std::vector<std::vector<int64_t>> WorkspacesAt(const Order& order, const Residency& least,
+                                                 const Usage& limit) const;
+
+  Candidate Place(const Order& order, std::vector<int64_t> workspaces, Residency residency,
+                  const PlacementGoal& goal) const;
+  absl::StatusOr<Candidate> Write(Candidate candidate) const;
+  // With the waits for reused places in the pools, unless it takes longer than `best_us` without them.
+  double PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const;
 
   const Program* program_;
   Policy policy_;
   const PlannerOptions* options_;
   const DeviceDescription* device_;
-  TimelineCosts transfers_;  // of steps, their engines decide
+  TimelineCosts transfers_;  // without compute_seconds, which depend on the engines
   LayerwiseBound layerwise_;
-  std::vector<bool> travels_;  // by TensorId; empty: none
+  std::vector<bool> travels_;  // by TensorId; none if empty
   EngineTable engines_;
   double engines_ms_ = 0;
   std::vector<Order> orders_;

@@ -32,7 +32,7 @@ double MillisecondsSince(std::chrono::steady_clock::time_point start) {
 }
 
 // What the plan's actions say of themselves.
-void FillTotals(const Draft& draft, PlanResult& result) {
+void FillTotals(const Candidate& candidate, PlanResult& result) {
   Plan& plan = result.plan;
   PlanningStats& stats = result.stats;
   for (const StepMemory& memory : MemoryPerStep(plan)) {
@@ -41,7 +41,7 @@ void FillTotals(const Draft& draft, PlanResult& result) {
   const auto pool_peaks = PoolPeakBytes(plan);
   plan.host_peak_bytes = pool_peaks[static_cast<size_t>(Pool::kHost)];
   plan.peer_peak_bytes = pool_peaks[static_cast<size_t>(Pool::kPeer)];
-  for (const Stay& stay : draft.residency.stays)
+  for (const Stay& stay : candidate.residency.stays)
     stats.in_place_tensors += stay.replaces.has_value() ? 1 : 0;
 }
 
@@ -57,25 +57,25 @@ class Planning {
   absl::StatusOr<PlanResult> Make(EngineCatalog& catalog) {
     const auto start = std::chrono::steady_clock::now();
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
-    ASSIGN_OR_RETURN(const Drafter drafter,
-                     Drafter::Create(program_, policy, options_, device_, catalog));
-    ASSIGN_OR_RETURN(const Draft smallest, drafter.Smallest());
+    ASSIGN_OR_RETURN(const PlanSearch search,
+                     PlanSearch::Create(program_, policy, options_, device_, catalog));
+    const Candidate smallest = search.Smallest();
     if (options_.budget_bytes < smallest.arena_bytes) return TooSmall(smallest, catalog);
-    ASSIGN_OR_RETURN(const Draft draft, drafter.Best(smallest));
-    ASSIGN_OR_RETURN(PlanResult result, Finish(draft, policy, drafter.engines()));
+    ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest));
+    ASSIGN_OR_RETURN(PlanResult result, Finish(best, policy));
     result.stats.minimum_budget_bytes = smallest.arena_bytes;
     result.stats.placement_lower_bound = smallest.lower_bound_bytes;
-    result.stats.layerwise = drafter.layerwise();
-    result.stats.engines_ms = drafter.engines_ms();
+    result.stats.layerwise = search.layerwise();
+    result.stats.engines_ms = search.engines_ms();
     result.stats.planning_ms = MillisecondsSince(start) - result.stats.engines_ms;
     return result;
   }
 
   absl::StatusOr<int64_t> Minimum(EngineCatalog& catalog) {
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
-    ASSIGN_OR_RETURN(const Drafter drafter,
-                     Drafter::Create(program_, policy, options_, device_, catalog));
-    ASSIGN_OR_RETURN(const Draft smallest, drafter.Smallest());
+    ASSIGN_OR_RETURN(const PlanSearch search,
+                     PlanSearch::Create(program_, policy, options_, device_, catalog));
+    const Candidate smallest = search.Smallest();
     return smallest.arena_bytes;
   }
 
@@ -102,7 +102,7 @@ class Planning {
 
   bool IsExact() const { return program_.options.accounting == Accounting::kExact; }
 
-  absl::Status TooSmall(const Draft& smallest, EngineCatalog& catalog) const {
+  absl::Status TooSmall(const Candidate& smallest, EngineCatalog& catalog) const {
     const std::string step = program_.StepName(program_.steps[smallest.busiest_step.index()]);
     return absl::ResourceExhaustedError(absl::StrCat(
         "a budget of ", options_.budget_bytes, " bytes (", FormatBytes(options_.budget_bytes),
@@ -123,29 +123,27 @@ class Planning {
                         " bytes (", FormatBytes(*minimum), ")");
   }
 
-  absl::StatusOr<PlanResult> Finish(const Draft& draft, const Policy& policy,
-                                    const EngineTable& engines) const {
-    ASSIGN_OR_RETURN(WalkResult walk, WalkDraft(program_, draft, engines, options_.placement,
-                                                options_.budget_bytes));
+  absl::StatusOr<PlanResult> Finish(const Candidate& candidate, const Policy& policy) const {
+    const WrittenActions& written = candidate.written;
     PlanResult result;
     Plan& plan = result.plan;
-    plan = DescribeProgram(program_, draft.residency.travels, device_);
+    plan = DescribeProgram(program_, candidate.residency.travels, device_);
     plan.policy = policy.name;
     plan.budget_bytes =
-        options_.budget_bytes == kUnlimited ? walk.peak_bytes : options_.budget_bytes;
-    plan.arena_bytes = walk.peak_bytes;
-    plan.peak_bytes = walk.peak_bytes;
-    plan.actions = std::move(walk.actions);
+        options_.budget_bytes == kUnlimited ? written.peak_bytes : options_.budget_bytes;
+    plan.arena_bytes = written.peak_bytes;
+    plan.peak_bytes = written.peak_bytes;
+    plan.actions = written.actions;
     ChoosePools(options_.peer_budget_bytes, plan);
     LayOutPools(plan);
     plan.actions = WithWaits(plan);
-    FillTotals(draft, result);
+    FillTotals(candidate, result);
     result.costs = TransferCosts(device_);
-    result.costs.compute_seconds = std::move(walk.compute_seconds);
+    result.costs.compute_seconds = written.compute_seconds;
     plan.predicted_ms = PredictTimeline(plan, result.costs).total_us / 1e3;
     result.stats.batch_copy_ms = BatchCopySeconds(plan, result.costs) * 1e3;
-    result.stats.runs = static_cast<int64_t>(draft.runs.size());
-    result.is_measured = std::move(walk.is_measured);
+    result.stats.runs = static_cast<int64_t>(candidate.runs.size());
+    result.is_measured = written.is_measured;
     result.stats.measured_runs =
         std::count(result.is_measured.begin(), result.is_measured.end(), true);
     RETURN_IF_ERROR(CheckHostBudget(plan));

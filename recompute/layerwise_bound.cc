@@ -5,13 +5,13 @@
 namespace neap {
 namespace {
 
-// Adds to [begin, end) of a curve that is summed up in the end.
+// Adds `bytes` over [begin, end) to a curve that is given by its changes.
 void Raise(std::vector<int64_t>& change, int begin, int end, int64_t bytes) {
   change[static_cast<size_t>(begin)] += bytes;
   change[static_cast<size_t>(end)] -= bytes;
 }
 
-// Between a rerun that reads the life and the step that reads it next.
+// Adds the life's bytes from each rerun that reads it to the step that reads it next.
 void RaiseAfterReruns(const ComputeSequence& runs, const Lifetime& life, int64_t bytes,
                       std::vector<int64_t>& change) {
   for (size_t i = 1; i < life.uses.size(); ++i) {
@@ -22,7 +22,7 @@ void RaiseAfterReruns(const ComputeSequence& runs, const Lifetime& life, int64_t
   }
 }
 
-// Of a step that hands its gradient on: dx, which takes dy's bytes (paper accounting only).
+// The bytes of dx if it takes dy's bytes without being written (paper accounting only).
 int64_t HandedOnBytes(const Program& program, const Step& step) {
   const bool hands_on = program.options.accounting == Accounting::kPaper &&
                         step.phase == Phase::kBackwardData && step.writes.empty() &&

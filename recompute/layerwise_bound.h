@@ -1,5 +1,5 @@
-// Bytes at each run of a sequence if everything that can be elsewhere is: what recomputation cannot
-// get below, and how far a sequence is above it.
+// Lower bound on live bytes at each run, assuming that everything that can be offloaded or dropped
+// is; and how far a given sequence exceeds it.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace neap {
 
 // Exact bytes of activations, saved tensors and gradients; bytes shared in place count once.
 struct RunUsage {
-  int64_t working_set = 0;  // what the run touches
-  int64_t open = 0;         // gradients and saved tensors that live on untouched
-  int64_t rebuilt = 0;      // other results of reruns that live on untouched
-  int64_t sources = 0;      // what a rerun has read and a step will read next: else fetched twice
+  int64_t working_set = 0;  // the run's operands
+  int64_t open = 0;         // gradients and saved tensors that are alive but not operands
+  int64_t rebuilt = 0;      // other results of reruns that are alive but not operands
+  int64_t sources = 0;      // read by a rerun before and by a step next: evicted, fetched twice
   int64_t sum() const { return working_set + open + rebuilt; }
 };
 

@@ -1,49 +1,33 @@
-// Recomputation: the order in which an iteration's steps run when backward rebuilds what forward
-// has dropped (SuperNeurons 3.4).
+// Recomputation: the orders of runs that SuperNeurons 3.4 describes, by their names.
 //
-//   forward   conv*  relu  lrn  pool  conv*        relu, lrn and pool are dropped after their last
-//   backward  (speed-centric)                      forward use
-//     relu lrn pool  conv'  pool'  lrn'  relu' ..  one rerun of the segment, kept until used
-//   backward  (memory-centric)
-//     relu lrn pool  conv'  relu lrn  pool'  relu  lrn'  relu' ..   each step's needs anew: a
-//                                                  segment of n layers costs n (n + 1) / 2 forwards
+//   ProgramOrder    every step once
+//   speed-centric   every segment is rerun once, and kept until used      recompute/rerun_order.h
+//   memory-centric  every backward step reruns what it reads              recompute/rerun_order.h
+//   cost-aware      the first where memory allows it, else the second     recompute/cost_aware.h
 //
-// Cost-aware takes speed-centric where that stays under the layer-wise bound (below) and
-// memory-centric elsewhere. The order is all that is decided here; from it follow the lifetimes,
-// and from those every place in memory.
+// All three keep the same checkpoints: those of recompute/segments.h, and those that
+// recompute/cost_aware.h adds.
 //
-// A rerun can itself need more than any step does: the way to a small tensor may lead over a large
-// one (conv -> bn -> relu -> pool, 4 times smaller). Then the small one becomes a checkpoint, until
-// memory-centric stays under the bound.
-//
-//   RunOrder order = OrderRuns(program, Recomputation::kCostAware);
+//   const RunOrder order = CostAware(program);
 //   ExtraForwards(order.runs);
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "neap/core/program/lifetimes.h"
 #include "neap/core/program/program.h"
-#include "neap/recompute/layerwise_bound.h"
 
 namespace neap {
 
-enum class Recomputation : uint8_t {
-  kNone,
-  kSpeedCentric,
-  kMemoryCentric,
-  kCostAware,
-  kEvenSegments,  // Chen et al., 2016: sqrt(n) segments, rebuilt as speed-centric does
-};
-
 struct RunOrder {
-  ComputeSequence runs;           // a rerun comes right before the backward step that wants it
-  std::vector<bool> checkpoints;  // by TensorId: what is kept of CONV, FC and Add, and the small
-                                  // ones above; empty with kNone and kEvenSegments
+  ComputeSequence runs;
+  std::vector<bool> checkpoints = {};  // by TensorId; none if empty: then nothing is recomputed
 };
-RunOrder OrderRuns(const Program& program, Recomputation recomputation);
 
-int64_t ExtraForwards(const ComputeSequence& runs);
+RunOrder WithoutReruns(const Program& program);
+// These rerun nothing in inference.
+RunOrder SpeedCentric(const Program& program);
+RunOrder MemoryCentric(const Program& program);
+RunOrder CostAware(const Program& program);
 
 }  // namespace neap

@@ -7,7 +7,7 @@
 namespace neap {
 namespace {
 
-// Who makes and who reads each tensor, forward and backward.
+// The steps that write and read each tensor, in forward and backward.
 struct Readers {
   std::vector<std::optional<StepId>> producer;  // by TensorId: forward steps only
   std::vector<std::vector<StepId>> forward;     // by TensorId
@@ -33,7 +33,7 @@ Readers FindReaders(const Program& program) {
   return readers;
 }
 
-// The loss, which reads labels and leaves something behind, runs once.
+// The loss runs only once: it reads labels, and writes metrics that persist.
 bool CanRunAgain(const Program& program, const Step& step) {
   const auto role = [&](const Use& use) { return program.tensor(use.tensor).role; };
   return step.phase == Phase::kForward &&
@@ -60,7 +60,7 @@ int64_t WrittenBytes(const Program& program, const Step& step) {
   return bytes;
 }
 
-// The step that makes something no larger of `kept`, which nobody else wants.
+// The step that is the only reader of `kept`, backward included, if its result is no larger.
 std::optional<StepId> Successor(const Program& program, const Readers& readers, TensorId kept) {
   const std::vector<StepId>& forward = readers.forward[kept.index()];
   if (forward.size() != 1 || readers.in_backward[kept.index()]) return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<StepId> Successor(const Program& program, const Readers& readers, 
   return step.id;
 }
 
-// By TensorId: what is kept of the layers of which `wanted` is true.
+// By TensorId: the results that are kept of the layers for which `wanted` is true.
 std::vector<bool> Results(const Program& program, const Readers& readers, WantedLayers wanted) {
   std::vector<bool> kept(program.tensors.size(), false);
   for (const Step& step : program.steps) {
@@ -107,7 +107,7 @@ class UnionFind {
   std::vector<size_t> parent_;
 };
 
-// Marks what the steps that may run again write, and groups those by `group_of`.
+// Puts the steps that may be rerun into segments, one for each value of `group_of`.
 template <typename GroupOf>
 void Collect(const Program& program, const std::vector<bool>& again, const GroupOf& group_of,
              Segments& segments) {
@@ -125,7 +125,7 @@ void Collect(const Program& program, const std::vector<bool>& again, const Group
   }
 }
 
-// What a rerun writes again.
+// Marks as dropped what a rerun of the step writes.
 void Drop(const Step& step, Segments& segments) {
   for (const Use& use : WritesOf(step, /*rerun=*/true)) segments.dropped[use.tensor.index()] = true;
 }
@@ -174,7 +174,8 @@ Segments EvenSegments(const Program& program) {
     again[step.id.index()] = CanRunAgain(program, step);
     if (again[step.id.index()]) Drop(step, segments);
   }
-  for (const Step& step : program.steps) {  // what crosses a cut is kept, with all its step makes
+  // A tensor that crosses a cut is kept, and so is all that its step writes.
+  for (const Step& step : program.steps) {
     if (step.phase != Phase::kForward) continue;
     for (const Use& use : step.reads) {
       const std::optional<StepId> producer = readers.producer[use.tensor.index()];

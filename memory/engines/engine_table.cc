@@ -23,7 +23,7 @@ const Configuration& SmallestOf(const std::vector<Configuration>& configurations
                            });
 }
 
-// Leaves the one that strict mode uses.
+// Leaves only the configuration that strict mode uses.
 void KeepOne(std::vector<Configuration>& configurations) {
   const auto fixed = std::find_if(
       configurations.begin(), configurations.end(),
@@ -32,7 +32,7 @@ void KeepOne(std::vector<Configuration>& configurations) {
   configurations = {std::move(keep)};
 }
 
-// Leaves those within the limit, and the smallest whatever the limit.
+// Leaves the configurations within the limit, and the smallest ones even if they exceed it.
 void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations) {
   const int64_t least = SmallestOf(configurations).workspace_bytes;
   std::erase_if(configurations, [&](const Configuration& configuration) {
@@ -40,7 +40,8 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
   });
 }
 
-// Undivided, in the library's order: the deterministic ones, but for those that failed.
+// Configurations for the whole batch in the library's order: one for each deterministic engine that
+// is not known to fail.
 std::vector<Configuration> Listed(const StepSignature& signature,
                                   const std::vector<Engine>& engines,
                                   const KernelTimings* timings) {
@@ -52,20 +53,21 @@ std::vector<Configuration> Listed(const StepSignature& signature,
   return configurations;
 }
 
-// Neap's own kernel, or whatever runs a step on a device of which nothing is known.
+// Neap's own kernel, or the placeholder for devices without a catalog.
 bool IsNameless(const Engine& engine) {
   return engine.id.empty() || engine.id == kOwnEngine || engine.id == kDefaultEngine;
 }
 
-// Of a step's gradients that are added to sums.
+// The additions of a step's gradients to sums.
 struct Sums {
   double seconds = 0;
   bool are_measured = true;
 };
 
-enum class Choice : uint8_t { kAll, kOneForAll };  // for every budget the same one
+// All configurations of a step, or one that is the same for every budget.
+enum class Choice : uint8_t { kAll, kOneForAll };
 
-// Lists the configurations of steps, each signature once.
+// Lists the configurations of steps. Asks the catalog once for each signature.
 class Lister {
  public:
   Lister(const Program& program, const KernelOptions& options, bool strict, Choice choice,
@@ -111,14 +113,15 @@ class Lister {
                     list.configurations.size() == 1 &&
                     list.configurations.front().parts.size() == 1;
     if (!IsDivisible(signature)) {
-      // As plans have it: what is not run in parts has the net's batch, also updates.
+      // In a plan a step that is not run in parts has the net's batch, even an update.
       for (Configuration& configuration : list.configurations)
         configuration.parts.front().batch = program_.net.batch;
     }
     return known_.emplace(signature, std::move(list)).first->second;
   }
 
-  // By measured times, the fastest first. Empty unless the whole batch was measured.
+  // The configurations with measured times, the fastest first. Empty unless the whole batch was
+  // measured.
   absl::StatusOr<std::vector<Configuration>> Fastest(const StepSignature& signature,
                                                      const std::vector<Engine>& engines) {
     if (options_.timings == nullptr) return std::vector<Configuration>{};
@@ -140,7 +143,8 @@ class Lister {
     return front;
   }
 
-  // What was measured may lack the engine with which the least budget is planned.
+  // The engine with the least workspace may not have been measured. It is kept at the end, so that
+  // measured times do not raise the minimum budget.
   void KeepSmallest(const StepSignature& signature, const std::vector<Engine>& engines,
                     double predicted_seconds, std::vector<Configuration>& configurations) const {
     std::vector<Configuration> listed = Listed(signature, engines, options_.timings.get());
@@ -177,8 +181,8 @@ class Lister {
     return configurations;
   }
 
-  // What the executor does besides the kernel: gradients that it must add to sums, and the scratch
-  // space for those. The cost model's step has their time.
+  // Adds what the executor does besides the kernel: additions of gradients to sums, and their
+  // scratch space. Predicted times already contain the additions.
   void AddSums(const Step& step, StepConfigurations& list) const {
     const Sums sums = SumsOf(step);
     const int64_t scratch_bytes = program_.AccumulationScratchBytes(step);

@@ -1,10 +1,10 @@
-// The ways in which each step may be run, and which of them a plan takes.
+// The engine table: the configurations in which each step can be run, in order of preference.
 //
-// A way is a configuration: an engine, or for convolutions a list of engines for parts of the batch
-// (layers/conv/configuration.h). Where times were measured they decide: of each step the Pareto
-// front of time against workspace is kept, so that whatever bytes are left at the step, the fastest
-// that fits is known (SuperNeurons 3.5, u-cuDNN's WR). Elsewhere the library's order does, and the
-// time is the cost model's.
+// A configuration is an engine, or for convolutions a list of engines for parts of the batch
+// (layers/conv/configuration.h). For a step whose times were measured the table keeps the Pareto
+// front of time against workspace, so that the fastest configuration is known for any number of
+// free bytes (SuperNeurons 3.5, u-cuDNN's WR). Other steps have the library's order and the cost
+// model's time.
 //
 //   workspace left    12 MiB                     -> {"winograd" x 64, "winograd" x 64}
 //                      0                         -> {"direct" x 128}
@@ -24,36 +24,36 @@
 
 namespace neap {
 
-// Of the engines that strict mode may take.
+// The most workspace of the engines that strict mode prefers.
 inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 
 struct StepConfigurations {
   // In order of preference, never empty; workspaces include the scratch that the step itself needs.
   std::vector<Configuration> configurations;
-  // There is but one way, by an engine without a name of its own, so a plan names none.
+  // There is only one configuration, and its engine has no name of its own: a plan names none.
   bool only_one = false;
 };
 
-// Where the bytes left decide: the first in order of preference that fits. A step that runs twice
-// has one configuration: the same one makes the same bits, and must fit both times.
+// A run takes its most preferred configuration that fits the bytes left. A step that is rerun has
+// only one configuration, so that both runs give the same bits.
 class EngineTable {
  public:
-  // Without measured times deterministic engines only; in strict mode the one that strict mode
-  // uses. Errors: those of the catalog and the timings, naming the step; FAILED_PRECONDITION where
-  // no engine is left.
+  // Lists all steps. Steps without measured times have deterministic engines only; with `strict`
+  // every step has one engine, whatever the budget. Errors: those of the catalog and the timings,
+  // with the step's name; FAILED_PRECONDITION if a step has no engine left.
   static absl::StatusOr<EngineTable> List(const Program& program, const KernelOptions& options,
                                           bool strict, const DeviceDescription& device,
                                           EngineCatalog& catalog);
-  // Lists those of the reruns in `runs`.
+  // Lists the reruns in `runs`, and leaves the steps that they run with one configuration.
   absl::Status AddReruns(const Program& program, const ComputeSequence& runs,
                          EngineCatalog& catalog);
 
   const StepConfigurations& Of(const Run& run) const {
     return run.recompute ? again_[run.step.index()] : first_[run.step.index()];
   }
-  // That with the least workspace.
+  // The configuration with the least workspace.
   const Configuration& Smallest(const Run& run) const;
-  // The smallest where none does.
+  // The most preferred configuration that fits, or the smallest if none does.
   const Configuration& FirstThatFits(const Run& run, int64_t free_bytes) const;
 
  private:
@@ -61,7 +61,7 @@ class EngineTable {
   bool strict_ = false;
   DeviceDescription device_;
   std::vector<StepConfigurations> first_;  // by StepId
-  std::vector<StepConfigurations> again_;  // by StepId: of reruns
+  std::vector<StepConfigurations> again_;  // by StepId: for reruns
   std::vector<bool> runs_again_;           // by StepId
 };
 

@@ -15,21 +15,21 @@ namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
-// A copy behind runs that hide it, and what is left of it.
+// A copy, the runs that it overlaps with, and the seconds that do not overlap.
 struct Copy {
   std::vector<std::pair<int, double>> hidden;  // run, seconds; the latest run first
   double late_seconds = 0;
-  // The run with which it begins; `end` if none hides any of it.
+  // The run with which it begins, or `end` if it overlaps with none.
   int Begin(int end) const { return hidden.empty() ? end : hidden.back().first; }
 };
 
-// One copy engine: for how long it has nothing to do, by run. Copies are tried until Commit, or
-// Rollback, after which it is exactly as before.
+// A copy engine: the seconds for which it is idle during each run. Copies are tried, and then kept
+// by Commit() or undone exactly by Rollback().
 class CopyEngine {
  public:
   explicit CopyEngine(std::vector<double> run_seconds) : idle_(std::move(run_seconds)) {}
 
-  // During runs [begin, end), the latest first.
+  // Spreads a copy over runs [begin, end), from the last to the first.
   Copy Begin(int begin, int end, double seconds) {
     Copy copy = {.late_seconds = seconds};
     for (int run = end;
@@ -60,7 +60,7 @@ class CopyEngine {
   }
 
   std::vector<double> idle_;                    // by run
-  std::vector<std::pair<int, double>> before_;  // run, idle seconds: what was changed since
+  std::vector<std::pair<int, double>> before_;  // run, idle seconds: to be restored
 };
 
 class Chooser {
@@ -77,7 +77,7 @@ class Chooser {
         back_(times.run_seconds),
         uses_(least.liveness.runs.size()),
         copied_(least.liveness.lives.size()),
-        order_(MakeEvictionOrder(eviction, least.liveness.lives.size())) {
+        cache_(MakeTensorCache(eviction, least.liveness.lives.size())) {
     for (const Usage& usage : least.residency.usage) used_.push_back(usage.bytes);
     for (const Stay& stay : least.residency.stays) NoteUses(stay);
     PlanCopies(least.residency.stays);
@@ -85,10 +85,10 @@ class Chooser {
 
   std::vector<int64_t> Choose() {
     for (size_t i = 0; i < uses_.size(); ++i) {
-      for (const Use& use : uses_[i]) order_->Remove(use.life);
+      for (const Use& use : uses_[i]) cache_->Remove(use.life);
       ChooseAt(static_cast<int>(i));
       for (const Use& use : uses_[i]) {
-        if (use.next.has_value()) order_->Touch(use.life, *use.next);
+        if (use.next.has_value()) cache_->In(use.life, *use.next);
       }
     }
     return std::move(workspaces_);
@@ -97,14 +97,14 @@ class Chooser {
  private:
   struct Use {
     size_t life = 0;
-    std::optional<int> next = {};  // within the stay, if it may leave before
+    std::optional<int> next = {};  // in the same stay, if the tensor may be evicted before it
   };
   struct Fetch {
     int64_t bytes = 0;
-    int begin = 0;  // it has its bytes since
+    int begin = 0;  // the position at which it gets its bytes
     Copy copy;
   };
-  // Who would leave, until its next use.
+  // A tensor that would be evicted until its next use.
   struct Victim {
     size_t life = 0;
     int next = 0;
@@ -115,7 +115,7 @@ class Chooser {
     Fetch* fetch = nullptr;
     Copy copy;
   };
-  // What makes room for a workspace: T_pre's and T_off's copies.
+  // What makes room for a workspace: the copies of T_pre and T_off.
   struct Room {
     std::vector<Delay> delays;
     std::vector<Victim> victims;
@@ -130,11 +130,11 @@ class Chooser {
   int64_t FreeBytes(int position) const {
     return limit_bytes_ - used_[static_cast<size_t>(position)];
   }
-  // The run that made the value that is there before `position`; -1: it was given.
-  int LastChange(size_t i, int position) const {
+  // One past the run that made the value that is resident before `position`; 0 if it was given.
+  int CompleteAt(size_t i, int position) const {
     const std::vector<int>& changes = life(i).changes;
     const auto after = std::lower_bound(changes.begin(), changes.end(), position);
-    return after == changes.begin() ? -1 : *(after - 1);
+    return after == changes.begin() ? 0 : *(after - 1) + 1;
   }
   int NextUse(size_t i, int position) const {
     return *std::lower_bound(life(i).uses.begin(), life(i).uses.end(), position);
@@ -142,23 +142,22 @@ class Chooser {
 
   void NoteUses(const Stay& stay) {
     const std::vector<int>& uses = life(stay.life).uses;
-    const Role role = program_.tensor(stay.tensor).role;
-    const bool may_leave = CountsAsActivation(role) || role == Role::kInput || IsPersistent(role);
+    const bool is_cached = IsCached(program_.tensor(stay.tensor).role);
     auto use = std::lower_bound(uses.begin(), uses.end(), stay.begin);
     for (; use != uses.end() && *use < stay.end; ++use) {
       const auto next = use + 1;
       uses_[static_cast<size_t>(*use)].push_back({stay.life});
-      if (may_leave && next != uses.end() && *next < stay.end)
+      if (is_cached && next != uses.end() && *next < stay.end)
         uses_[static_cast<size_t>(*use)].back().next = *next;
     }
   }
 
-  // Those that are made without larger workspaces; fetches from the last to the first.
+  // Enters the copies that are made without larger workspaces; fetches from the last to the first.
   void PlanCopies(const std::vector<Stay>& stays) {
     for (const Stay& stay : stays) {
-      if (!stay.offload_after.has_value()) continue;
-      copied_[stay.life].push_back(*stay.offload_after);
-      out_.Begin(*stay.offload_after + 1, stay.end, CopySeconds(BytesOf(stay.life)));
+      if (!stay.offload_at.has_value()) continue;
+      copied_[stay.life].push_back(*stay.offload_at);
+      out_.Begin(*stay.offload_at, stay.end, CopySeconds(BytesOf(stay.life)));
     }
     for (auto stay = stays.rbegin(); stay != stays.rend(); ++stay) {
       if (!stay->fetched) continue;
@@ -171,7 +170,7 @@ class Chooser {
     back_.Commit();
   }
 
-  // Equation 10, for each configuration.
+  // Compares the gain (equation 10) of each configuration.
   void ChooseAt(int position) {
     const Run& run = liveness_.runs[static_cast<size_t>(position)];
     const StepConfigurations& list = engines_.Of(run);
@@ -179,7 +178,7 @@ class Chooser {
     const double base_seconds = engines_.Smallest(run).seconds;
     const int64_t base_bytes = workspaces_[static_cast<size_t>(position)];
     double best_gain = 0;
-    int64_t best_bytes = 0;  // besides the base's
+    int64_t best_bytes = 0;  // beyond the least workspace
     for (auto c = list.configurations.rbegin(); c != list.configurations.rend(); ++c) {
       const int64_t bytes = RoundUp(c->workspace_bytes, kBlockBytes) - base_bytes;
       const double saved_seconds = base_seconds - c->seconds;
@@ -206,36 +205,33 @@ class Chooser {
       delay.fetch->copy = std::move(delay.copy);
     }
     for (Victim& victim : room->victims) {
-      order_->Remove(victim.life);
-      copied_[victim.life].push_back(LastChange(victim.life, position));
+      cache_->Remove(victim.life);
+      copied_[victim.life].push_back(CompleteAt(victim.life, position));
       const int begin = victim.back.Begin(victim.next);
       Add(position, begin, -victim.bytes);
       fetches_[victim.next].push_back({victim.bytes, begin, std::move(victim.back)});
     }
   }
 
-  // To the bytes used by runs [begin, end).
+  // Adds to the bytes used by runs [begin, end).
   void Add(int begin, int end, int64_t bytes) {
     for (int i = begin; i < end; ++i) used_[static_cast<size_t>(i)] += bytes;
   }
 
-  // For `bytes` more at `position`; nothing if all that may leave is too little, or copies would be
-  // late by as much as that is worth.
+  // Makes room for `bytes` more at `position`. Absent if evicting all cached tensors is not enough,
+  // or if copies would be late by `worth_seconds` or more.
   std::optional<Room> MakeRoom(int position, int64_t bytes, double worth_seconds) {
     int64_t short_of = bytes - FreeBytes(position);
     Room room;
     DelayFetches(position, short_of, room);
-    std::vector<size_t> leaving;
-    order_->VisitInOrder([&](size_t i) {
-      if (short_of <= 0) return false;
-      leaving.push_back(i);
-      short_of -= BytesOf(i);
-      return true;
-    });
+    const std::vector<size_t> victims = cache_->Out(
+        {.bytes = short_of}, [&](size_t i) { return Usage{.bytes = BytesOf(i)}; },
+        /*is_locked=*/[](size_t) { return false; });
+    for (size_t i : victims) short_of -= BytesOf(i);
     if (short_of > 0) return std::nullopt;
-    for (size_t i : leaving) {
+    for (size_t i : victims) {
       if (room.late_seconds >= worth_seconds) return std::nullopt;
-      room.victims.push_back(SendAway(i, position));
+      room.victims.push_back(Evict(i, position));
       const Victim& victim = room.victims.back();
       room.late_seconds += victim.out.late_seconds + victim.back.late_seconds;
     }
@@ -243,21 +239,22 @@ class Chooser {
     return room;
   }
 
-  // The copies that it takes.
-  Victim SendAway(size_t i, int position) {
+  // Tries the copies to the host and back.
+  Victim Evict(size_t i, int position) {
     Victim victim = {.life = i, .next = NextUse(i, position), .bytes = BytesOf(i)};
     const double seconds = CopySeconds(victim.bytes);
-    const int made = LastChange(i, position);
+    const int complete_at = CompleteAt(i, position);
     const std::vector<int>& copied = copied_[i];
-    const bool is_on_host = std::find(copied.begin(), copied.end(), made) != copied.end() ||
-                            (made < 0 && IsPersistent(program_.tensor(life(i).tensor).role));
-    if (!is_on_host) victim.out = out_.Begin(made + 1, position, seconds);
+    const bool was_on_host = complete_at == 0 && IsPersistent(program_.tensor(life(i).tensor).role);
+    const bool is_on_host =
+        was_on_host || std::find(copied.begin(), copied.end(), complete_at) != copied.end();
+    if (!is_on_host) victim.out = out_.Begin(complete_at, position, seconds);
     victim.back = back_.Begin(position + 1, victim.next, seconds);
     return victim;
   }
 
-  // T_pre: those of the next fetches that have begun by `position` begin after it, as many as it
-  // takes. So many seconds are late then.
+  // T_pre: delays fetches for the next run that has any until after `position`, as many of those
+  // that have begun by then as it takes.
   void DelayFetches(int position, int64_t& short_of, Room& room) {
     const auto next = fetches_.upper_bound(position);
     if (next == fetches_.end()) return;
@@ -281,9 +278,9 @@ class Chooser {
   std::vector<int64_t> used_;        // by position, with workspaces
   CopyEngine out_, back_;
   std::vector<std::vector<Use>> uses_;         // by position
-  std::vector<std::vector<int>> copied_;       // by life: those of its changes that the host has
-  std::map<int, std::vector<Fetch>> fetches_;  // by the run that wants them
-  std::unique_ptr<EvictionOrder> order_;       // of lives
+  std::vector<std::vector<int>> copied_;       // by life: CompleteAt() of the values the host has
+  std::map<int, std::vector<Fetch>> fetches_;  // by the position of the run that reads them
+  std::unique_ptr<TensorCache> cache_;         // of lives
 };
 
 }  // namespace

@@ -13,21 +13,22 @@
 
 namespace neap {
 
-// Who gives way where the arena is short and times were measured. Of policies by which tensors may
-// leave at will; with the others workspaces get what is left.
+// When memory is short: shrink workspaces or evict tensors? Applies only to evicting policies with
+// measured times; otherwise workspaces get what is left.
 enum class WorkspaceRule : uint8_t {
-  kBest,      // whichever of the two is faster
-  kLeftOver,  // workspaces: they take the bytes that tensors leave (SuperNeurons 3.5)
-  kGain,      // tensors, where that saves more than their transfers cost (moDNN 5.2.3)
+  kBest,      // whichever of the two below is faster
+  kLeftOver,  // workspaces get the bytes that tensors leave free (SuperNeurons 3.5)
+  kGain,      // tensors are evicted where that saves more time than it costs (moDNN 5.2.3)
 };
 
 struct KernelOptions {
-  std::shared_ptr<const KernelTimings> timings = {};  // null: nothing was measured
-  // Which parts of a batch convolutions may be run in, of those that were measured.
+  std::shared_ptr<const KernelTimings> timings = {};  // null if nothing was measured
+  // Which of the measured parts of a batch convolutions may be divided into.
   DivisionPolicy divisions = DivisionPolicy::kAll;
-  // Only engines that give the same bits every time.
+  // Use only engines that give the same bits every time.
   bool deterministic = true;
-  // Of each convolution, as frameworks have it. Unlimited: what is left in the arena at the step.
+  // The most workspace of a convolution, as in other frameworks. If unlimited, a convolution may
+  // take all bytes that are free in the arena at its step.
   int64_t workspace_limit_bytes = kUnlimited;
   WorkspaceRule workspace_rule = WorkspaceRule::kBest;
   friend bool operator==(const KernelOptions&, const KernelOptions&) = default;

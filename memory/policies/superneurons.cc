@@ -4,8 +4,12 @@
 
 namespace neap {
 
-std::vector<bool> ConvolutionResults(const Program& program) {
+std::vector<bool> ConvolutionResults(const Program& program, const RunOrder& /*order*/) {
   return KeptResults(program, [](const LayerTraits& layer) { return layer.hides_transfers; });
+}
+
+std::vector<bool> CheckpointResults(const Program& /*program*/, const RunOrder& order) {
+  return order.checkpoints;
 }
 
 }  // namespace neap

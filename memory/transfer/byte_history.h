@@ -1,14 +1,14 @@
-// What happened last to which bytes: a value for every byte of an address range, kept as pieces
-// that all have the same one.
+// The last event at each byte: a value for every byte of an address range, stored as pieces of
+// equal value.
 //
-//   value   nothing | a a a a | b b | a | nothing      Set(region of b, b) has cut a in two
+//   value   nothing | a a a a | b b | a | nothing      Set(region of b, b) has split a
 //   offset  0       4         8    10   11
 //
 //   ByteHistory<int64_t> last_use(kNever);
 //   last_use.Set(region, action);
 //   last_use.ForEach(region, [&](int64_t action) { wait_for = std::max(wait_for, action); });
 //
-// *Complexity*: O((1 + pieces cut or visited) log pieces); a Set() leaves at most two pieces more.
+// *Complexity*: O((1 + pieces cut or visited) log pieces); a Set() adds at most two pieces.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ namespace neap {
 template <typename Value>
 class ByteHistory {
  public:
-  // `nothing` is the value of bytes to which nothing has happened, and may be visited too.
+  // `nothing` is the value of bytes at which nothing has happened yet. It can be visited too.
   explicit ByteHistory(Value nothing) : nothing_(std::move(nothing)) {}
 
-  // Visits the values of all of the region's bytes, in order, each piece once.
+  // Visits the values of the region's bytes in address order, each piece once.
   template <typename Visit>
   void ForEach(const Region& region, const Visit& visit) const {
     auto piece = pieces_.upper_bound(region.offset);
@@ -45,7 +45,7 @@ class ByteHistory {
   }
 
  private:
-  using Pieces = std::map<int64_t, Value>;  // by first byte; each reaches to the next
+  using Pieces = std::map<int64_t, Value>;  // by first byte; each extends to the next
 
   int64_t EndOf(typename Pieces::const_iterator piece) const {
     const auto next = std::next(piece);

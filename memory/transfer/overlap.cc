@@ -9,11 +9,7 @@
 namespace neap {
 namespace {
 
-bool Fits(const Usage& usage, const Usage& more, const Usage& limit) {
-  return more.bytes <= limit.bytes - usage.bytes &&
-         more.activation_bytes <= limit.activation_bytes - usage.activation_bytes;
-}
-
+// Extends stays into free bytes, and keeps the usage up to date.
 class Shifter {
  public:
   Shifter(const Program& program, const Usage& limit, Residency& residency)
@@ -33,14 +29,14 @@ class Shifter {
     }
   }
 
-  // As early as `earliest`, if the bytes are free from then on.
+  // Begins the stay as early as its bytes are free, but not before `earliest`.
   void BeginEarlier(size_t i, int earliest) {
     Stay& stay = residency_.stays[i];
     if (before_[i].has_value()) earliest = std::max(earliest, residency_.stays[*before_[i]].end);
     earliest = std::max(earliest, stay.begin - kMostOverlappedRuns);
     while (stay.begin > earliest && Take(stay.tensor, stay.begin - 1)) --stay.begin;
   }
-  // As late as `latest`, likewise.
+  // Ends the stay as late as its bytes are free, but not after `latest`.
   void EndLater(size_t i, int latest) {
     Stay& stay = residency_.stays[i];
     if (after_[i].has_value()) latest = std::min(latest, residency_.stays[*after_[i]].begin);
@@ -48,7 +44,7 @@ class Shifter {
     while (stay.end < latest && Take(stay.tensor, stay.end)) ++stay.end;
   }
 
-  // Stays lie in order of `begin`, and others refer to them by index.
+  // Sorts the stays by `begin` again, and corrects the indices by which they refer to each other.
   void Finish() {
     std::vector<Stay>& stays = residency_.stays;
     std::vector<size_t> order(stays.size());
@@ -71,25 +67,24 @@ class Shifter {
     const Usage& more = usage_of_[tensor.index()];
     Usage& usage = residency_.usage[static_cast<size_t>(position)];
     if (!Fits(usage, more, limit_)) return false;
-    usage.bytes += more.bytes;
-    usage.activation_bytes += more.activation_bytes;
+    usage += more;
     return true;
   }
 
   const Usage& limit_;
   Residency& residency_;
   std::vector<Usage> usage_of_;                        // by TensorId
-  std::vector<std::optional<size_t>> before_, after_;  // by stay: of the same life
+  std::vector<std::optional<size_t>> before_, after_;  // by stay: its neighbours in the same life
 };
 
-// When each run begins, and one more: when the last has ended.
+// The time at which each run begins, and at which the last one ends.
 std::vector<double> BeginTimes(const std::vector<double>& run_seconds) {
   std::vector<double> begin = {0};
   for (double seconds : run_seconds) begin.push_back(begin.back() + seconds);
   return begin;
 }
 
-// The stays that `wanted` is true of, by index.
+// The indices of the stays for which `wanted` is true.
 template <typename Wanted>
 std::vector<size_t> StaysWhere(const Residency& residency, const Wanted& wanted) {
   std::vector<size_t> found;
@@ -104,31 +99,32 @@ double CopySeconds(const Program& program, const Stay& stay, const TransferTimes
          times.bytes_per_second;
 }
 
-// The d2h stream copies in the order in which values become final.
+// The d2h stream copies values in the order in which they are completed.
 void Linger(const Program& program, const TransferTimes& times, const std::vector<double>& begin,
             Residency& residency, Shifter& shifter) {
-  std::vector<size_t> leaving =
-      StaysWhere(residency, [](const Stay& stay) { return stay.offload_after.has_value(); });
-  std::stable_sort(leaving.begin(), leaving.end(), [&](size_t a, size_t b) {
-    return *residency.stays[a].offload_after < *residency.stays[b].offload_after;
+  std::vector<size_t> offloaded =
+      StaysWhere(residency, [](const Stay& stay) { return stay.offload_at.has_value(); });
+  std::stable_sort(offloaded.begin(), offloaded.end(), [&](size_t a, size_t b) {
+    return *residency.stays[a].offload_at < *residency.stays[b].offload_at;
   });
   double copied = 0;
-  for (size_t i : leaving) {
+  for (size_t i : offloaded) {
     const Stay& stay = residency.stays[i];
-    copied = std::max(copied, begin[static_cast<size_t>(*stay.offload_after + 1)]) +
+    copied = std::max(copied, begin[static_cast<size_t>(*stay.offload_at)]) +
              CopySeconds(program, stay, times);
     const auto done = std::lower_bound(begin.begin(), begin.end() - 1, copied);
     shifter.EndLater(i, static_cast<int>(done - begin.begin()));
   }
 }
 
-// From the last to the first: each copy ends before its reader begins and before the next starts.
+// From the last fetch to the first: each copy ends before its reader begins and before the next
+// copy starts.
 void FetchInTime(const Program& program, const TransferTimes& times,
                  const std::vector<double>& begin, Residency& residency, Shifter& shifter) {
-  const std::vector<size_t> coming =
+  const std::vector<size_t> fetched =
       StaysWhere(residency, [](const Stay& stay) { return stay.fetched; });
   double next_start = begin.back();
-  for (auto it = coming.rbegin(); it != coming.rend(); ++it) {
+  for (auto it = fetched.rbegin(); it != fetched.rend(); ++it) {
     const Stay& stay = residency.stays[*it];
     const double deadline = std::min(next_start, begin[static_cast<size_t>(stay.begin)]);
     next_start = deadline - CopySeconds(program, stay, times);
@@ -142,7 +138,7 @@ void FetchInTime(const Program& program, const TransferTimes& times,
 void FetchOneConvolutionAhead(const Program& program, const Liveness& liveness, const Usage& limit,
                               Residency& residency) {
   const ComputeSequence& runs = liveness.runs;
-  // By layer: the convolution after it, in the order of forward; and where its backward begins.
+  // By layer: the next convolution in the order of forward, and the position of its own backward.
   std::vector<std::optional<size_t>> next(program.layers.size());
   std::vector<int> backward(program.layers.size(), static_cast<int>(runs.size()));
   std::optional<size_t> latest;

@@ -1,7 +1,7 @@
-// Overlap: shifts transfers so that they run while the device computes. Tensors that leave keep
-// their bytes a little longer, so that whoever gets those need not wait for the copy; tensors that
-// come back get theirs a little earlier, so that whoever reads them need not wait. Both only into
-// bytes that nobody has.
+// Overlap: shifts transfers so that they run while the device computes. A tensor that is offloaded
+// keeps its bytes a little longer, so that the next owner of those bytes need not wait for the
+// copy. A tensor that is fetched gets its bytes a little earlier, so that its reader need not wait.
+// Both only use bytes that are free.
 //
 //   ^ bytes        limit
 //   |------------------------------------------
@@ -9,7 +9,7 @@
 //   |      offload: |-----|       prefetch: |--|
 //   +---------------------------------------------> runs
 //
-// Times come from the cost model; both copy engines work through their queues in order.
+// Times come from the cost model; each copy engine works through its queue in order.
 #pragma once
 
 #include <vector>
@@ -18,22 +18,22 @@
 
 namespace neap {
 
-// Farther than this, in runs, copies are not thought to run ahead, nor behind: planning stays
-// linear where they lag far behind.
+// The most runs by which a stay is extended at either end. It keeps planning linear where copies
+// lag far behind.
 inline constexpr int kMostOverlappedRuns = 256;
 
 struct TransferTimes {
   std::vector<double> run_seconds;  // by position
-  double bytes_per_second = 0;      // each way
+  double bytes_per_second = 0;      // in each direction
 };
 
-// SuperNeurons (3.3.1): the backward of a CONV layer fetches what the CONV layer before it needs.
-// Where a tensor is wanted earlier than that, it is fetched when it is wanted.
+// SuperNeurons 3.3.1: the backward of a CONV layer prefetches what the CONV layer before it needs.
+// A tensor that is read earlier than that is fetched when it is read.
 void FetchOneConvolutionAhead(const Program& program, const Liveness& liveness, const Usage& limit,
                               Residency& residency);
 
-// Lets what leaves linger until its copy is done, then fetches as early as the copies take, both
-// within `limit`.
+// Extends stays until their copies to the host are done, then begins fetched stays as early as the
+// copies back take. Both stay within `limit`.
 void OverlapTransfers(const Program& program, const TransferTimes& times, const Usage& limit,
                       Residency& residency);
 

@@ -10,11 +10,11 @@
 namespace neap {
 namespace {
 
-// After a layout that does not fit, the level goes down at least by one part in so many.
+// If a layout does not fit, the level is lowered by at least this part of it.
 constexpr int64_t kLevelStep = 64;
 
-// Bytes in use at each of `count` times. A tree: a node holds what was added to all of its span,
-// and the largest sum below it with that.
+// Bytes in use at each of `count` times, as a tree: a node holds the bytes that were added to its
+// whole span, and the largest sum within the span.
 class UsedBytes {
  public:
   explicit UsedBytes(int count)
@@ -67,7 +67,8 @@ std::vector<size_t> MostReadFirst(const std::vector<ExternalCopy>& copies) {
   return order;
 }
 
-// Those that go to the peer, in order of time: as they come in `order` while there is room.
+// The copies that go to the peer, in order of time. Copies are taken in `order` if they fit below
+// the level.
 std::vector<ExternalCopy> FillUp(const std::vector<ExternalCopy>& copies,
                                  const std::vector<size_t>& order, int64_t level_bytes) {
   const auto last = std::max_element(copies.begin(), copies.end(),
@@ -87,14 +88,14 @@ std::vector<ExternalCopy> FillUp(const std::vector<ExternalCopy>& copies,
   return taken;
 }
 
-// In the proportion by which the layout was too large.
+// Lowers the level in the proportion by which the layout was too large.
 int64_t LowerLevel(int64_t level_bytes, int64_t laid_out_bytes, int64_t budget_bytes) {
   const double part = static_cast<double>(budget_bytes) / static_cast<double>(laid_out_bytes);
   return std::min(static_cast<int64_t>(static_cast<double>(level_bytes) * part),
                   level_bytes - level_bytes / kLevelStep - 1);
 }
 
-// As many as a layout within the budget is found for.
+// The copies of the highest level whose layout fits the budget.
 std::vector<ExternalCopy> ForPeer(const std::vector<ExternalCopy>& copies, int64_t budget_bytes) {
   if (copies.empty()) return {};
   const std::vector<size_t> order = MostReadFirst(copies);

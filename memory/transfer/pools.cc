@@ -10,7 +10,7 @@ namespace neap {
 namespace {
 
 // Memory of hosts and peers is plentiful: a gap of one part in so many is not worth a search.
-constexpr int64_t kGoodEnough = 50;
+constexpr int64_t kPoolGap = 50;
 constexpr int64_t kMostComparisons = 1'000'000;  // of placement: layouts are made for each draft
 
 using Copies = std::vector<ExternalCopy>;
@@ -111,7 +111,7 @@ PoolLayout LayOutCopies(const std::vector<ExternalCopy>& copies) {
   const std::vector<PlacementBlock> blocks = BlocksOf(copies);
   const int64_t bound = PlacementLowerBound(blocks);
   PlacementResult placed = PlaceOffline(
-      blocks, {.target_bytes = bound + bound / kGoodEnough, .most_comparisons = kMostComparisons});
+      blocks, {.target_bytes = bound + bound / kPoolGap, .most_comparisons = kMostComparisons});
   return {.offsets = std::move(placed.offsets), .bytes = placed.extent_bytes};
 }
 

@@ -4,16 +4,14 @@
 #include <memory>
 #include <utility>
 
-#include "neap/core/base/units.h"
-#include "neap/core/plan/plan.h"
-
 namespace neap {
 namespace {
 
-class Walker {
+// Walks over the runs once, and writes down when each life is in the arena.
+class StayWriter {
  public:
-  Walker(const Program& program, const Liveness& liveness, const std::vector<int64_t>& workspaces,
-         const ResidencyRules& rules)
+  StayWriter(const Program& program, const Liveness& liveness,
+             const std::vector<int64_t>& workspaces, const ResidencyRules& rules)
       : program_(program),
         liveness_(liveness),
         workspaces_(workspaces),
@@ -26,13 +24,13 @@ class Walker {
     }
     for (size_t i = 0; i < lives_.size(); ++i) lives_[i].on_host = Travels(life(i).tensor);
     latest_.resize(program.tensors.size());
-    order_ = MakeEvictionOrder(rules.eviction, lives_.size());
+    cache_ = MakeTensorCache(rules.eviction, lives_.size());
   }
 
-  Residency Walk() {
+  Residency Write() {
     for (size_t i = 0; i < liveness_.runs.size(); ++i) Step(static_cast<int>(i));
     for (size_t life = 0; life < lives_.size(); ++life) {
-      if (lives_[life].stay.has_value()) Stop(life, static_cast<int>(liveness_.runs.size()));
+      if (lives_[life].stay.has_value()) End(life, static_cast<int>(liveness_.runs.size()));
     }
     return std::move(result_);
   }
@@ -40,9 +38,9 @@ class Walker {
  private:
   struct State {
     std::optional<size_t> stay;  // while it is in the arena
-    bool on_host = false;        // with its current value
-    bool is_replaced = false;    // its bytes go to another life in the end
-    int last_change = -1;        // the run that made its current value; -1: it was given
+    bool on_host = false;        // the host has its current value
+    bool is_replaced = false;    // another life takes over its bytes after its last use
+    int complete_at = 0;         // one past the run that made its current value; 0 if it was given
     size_t next_use = 0;         // index into its uses
   };
 
@@ -52,26 +50,25 @@ class Walker {
   bool Travels(TensorId tensor) const {
     return !rules_.travels.empty() && rules_.travels[tensor.index()];
   }
-  // Not among the stays.
+  bool IsEager(TensorId tensor) const {
+    return !rules_.eager.empty() && rules_.eager[tensor.index()];
+  }
+  // Tensors of fixed place have no stays.
   bool IsFixed(TensorId tensor) const {
     return IsPersistent(program_.tensor(tensor).role) && !Travels(tensor);
   }
 
   void Step(int position) {
     BeginLives(position);
-    const std::vector<size_t> touched = Touched(position);
-    MakeRoom(position, touched);
-    for (size_t i : touched) {
-      if (!lives_[i].stay.has_value()) Begin(i, position);
-    }
-    Usage usage = used_;
-    usage.bytes += workspaces_[static_cast<size_t>(position)];
-    result_.usage.push_back(usage);
-    for (size_t i : touched) Note(i, position);
-    for (size_t i : touched) After(i, position);
+    const std::vector<size_t> operands = Operands(position);
+    Check(position, operands);
+    result_.usage.push_back(used_);
+    result_.usage.back().bytes += workspaces_[static_cast<size_t>(position)];
+    for (size_t i : operands) NoteUse(i, position);
+    for (size_t i : operands) AfterUse(i, position);
   }
 
-  // Those that are given are in the arena from the beginning.
+  // The batch is in the arena from the beginning.
   void BeginLives(int position) {
     for (; next_life_ < lives_.size() && life(next_life_).begin == position; ++next_life_) {
       latest_[life(next_life_).tensor.index()] = next_life_;
@@ -80,42 +77,44 @@ class Walker {
     }
   }
 
-  std::vector<size_t> Touched(int position) const {
+  // The lives that the run touches, ascending.
+  std::vector<size_t> Operands(int position) const {
     const Run& run = liveness_.runs[static_cast<size_t>(position)];
-    std::vector<size_t> touched;
+    std::vector<size_t> operands;
     for (const auto& tensors : {RunReads(program_, run), RunWrites(program_, run)}) {
       for (TensorId id : tensors) {
-        if (!IsFixed(id)) touched.push_back(*latest_[id.index()]);
+        if (!IsFixed(id)) operands.push_back(*latest_[id.index()]);
       }
     }
-    std::sort(touched.begin(), touched.end());
-    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-    return touched;
+    std::sort(operands.begin(), operands.end());
+    operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+    return operands;
   }
 
-  // Alg. 2, LRU.out: from the tail, until what is missing fits.
-  void MakeRoom(int position, const std::vector<size_t>& touched) {
-    if (rules_.may_leave == MayLeave::kNone || position == 0) return;
+  // Check (Algorithm 2), for all operands of a run at once. A hit needs nothing now; what misses is
+  // summed up, the cache makes room for it and for the run's workspace, and the stays begin.
+  void Check(int position, const std::vector<size_t>& operands) {
+    std::vector<size_t> misses;
     Usage missing = {.bytes = workspaces_[static_cast<size_t>(position)]};
-    for (size_t i : touched) {
-      if (lives_[i].stay.has_value() || TakesOver(i, position)) continue;
-      missing.bytes += UsageOf(tensor(i)).bytes;
-      missing.activation_bytes += UsageOf(tensor(i)).activation_bytes;
+    for (size_t i : operands) {
+      if (lives_[i].stay.has_value()) continue;
+      misses.push_back(i);
+      if (!TakesOver(i, position)) missing += UsageOf(tensor(i));
     }
+    Out(position, missing, operands);
+    for (size_t i : misses) Begin(i, position);
+  }
+
+  // LRU.out (Algorithm 2): operands are locked, and so is what the policy does not let go.
+  void Out(int position, const Usage& missing, const std::vector<size_t>& operands) {
+    if (rules_.evictable == Evictable::kNone || position == 0) return;
     const auto is_locked = [&](size_t i) {
-      return std::binary_search(touched.begin(), touched.end(), i) ||
-             (rules_.may_leave == MayLeave::kOnlyCopied && !lives_[i].on_host);
+      return std::binary_search(operands.begin(), operands.end(), i) ||
+             (rules_.evictable == Evictable::kOnlyCopied && !lives_[i].on_host);
     };
-    const auto exceeds = [](int64_t used, int64_t more, int64_t limit) {
-      return more > limit - used;
-    };
-    while (
-        exceeds(used_.bytes, missing.bytes, rules_.limit.bytes) ||
-        exceeds(used_.activation_bytes, missing.activation_bytes, rules_.limit.activation_bytes)) {
-      const std::optional<size_t> victim = order_->Victim(is_locked);
-      if (!victim.has_value()) return;
-      Leave(*victim, position);
-    }
+    const auto size_of = [&](size_t i) { return UsageOf(tensor(i)); };
+    for (size_t victim : cache_->Out(Excess(used_, missing, rules_.limit), size_of, is_locked))
+      MoveToHost(victim, position);
   }
 
   bool TakesOver(size_t i, int position) const {
@@ -128,57 +127,57 @@ class Walker {
     if (TakesOver(i, position)) {
       stay.replaces = lives_[*liveness_.replaces[i]].stay;
     } else {
-      Add(i, +1);
+      used_ += UsageOf(tensor(i));
     }
     result_.stays.push_back(stay);
     lives_[i].stay = result_.stays.size() - 1;
   }
 
-  void Note(size_t i, int position) {
+  void NoteUse(size_t i, int position) {
     State& state = lives_[i];
     const std::vector<int>& changes = life(i).changes;
     if (std::binary_search(changes.begin(), changes.end(), position)) {
-      state.last_change = position;
+      state.complete_at = position + 1;
       state.on_host = false;
     }
     ++state.next_use;
   }
 
-  void After(size_t i, int position) {
+  // After the run an operand is freed, is offloaded, or goes to the front of the cache: LRU.in for
+  // a miss, the move to the front for a hit.
+  void AfterUse(size_t i, int position) {
     const bool is_last_use = lives_[i].next_use == life(i).uses.size();
-    if (is_last_use && Travels(life(i).tensor)) return Leave(i, position + 1);
+    if (is_last_use && Travels(life(i).tensor)) return MoveToHost(i, position + 1);
     if (is_last_use) {
-      if (!rules_.keep_all || lives_[i].is_replaced) Stop(i, position + 1);
+      if (!rules_.keep_all || lives_[i].is_replaced) End(i, position + 1);
       return;
     }
     const int next = life(i).uses[lives_[i].next_use];
-    if (Travels(life(i).tensor) && rules_.may_leave != MayLeave::kAll && next > position + 1)
-      return Leave(i, position + 1);
-    const bool is_eager = !rules_.eager.empty() && rules_.eager[life(i).tensor.index()];
-    if (is_eager && position < turn_ && next >= turn_) return Leave(i, position + 1);
-    const Role role = tensor(i).role;
-    if (CountsAsActivation(role) || role == Role::kInput || IsPersistent(role))
-      order_->Touch(i, next);
+    if (IsOffloadedAtOnce(i, position, next)) return MoveToHost(i, position + 1);
+    if (IsCached(tensor(i).role)) cache_->In(i, next);
   }
 
-  void Leave(size_t i, int position) {
+  // Eager tensors are offloaded between forward and backward; travelling ones whenever there is a
+  // run between two uses, unless the cache may keep them.
+  bool IsOffloadedAtOnce(size_t i, int position, int next_use) const {
+    if (Travels(life(i).tensor) && rules_.evictable != Evictable::kAll && next_use > position + 1)
+      return true;
+    return IsEager(life(i).tensor) && position < turn_ && next_use >= turn_;
+  }
+
+  // Ends the stay at `position`. The value is copied to the host unless the host has it.
+  void MoveToHost(size_t i, int position) {
     State& state = lives_[i];
-    if (!state.on_host) result_.stays[*state.stay].offload_after = state.last_change;
+    if (!state.on_host) result_.stays[*state.stay].offload_at = state.complete_at;
     state.on_host = true;
-    Stop(i, position);
+    End(i, position);
   }
 
-  void Stop(size_t i, int position) {
+  void End(size_t i, int position) {
     result_.stays[*lives_[i].stay].end = position;
     lives_[i].stay.reset();
-    order_->Remove(i);
-    if (!lives_[i].is_replaced || life(i).end != position) Add(i, -1);
-  }
-
-  void Add(size_t i, int sign) {
-    const Usage usage = UsageOf(tensor(i));
-    used_.bytes += sign * usage.bytes;
-    used_.activation_bytes += sign * usage.activation_bytes;
+    cache_->Remove(i);
+    if (!lives_[i].is_replaced || life(i).end != position) used_ -= UsageOf(tensor(i));
   }
 
   const Program& program_;
@@ -188,17 +187,17 @@ class Walker {
   int turn_;
   Residency result_;
   std::vector<State> lives_;                   // by life
-  std::vector<std::optional<size_t>> latest_;  // by TensorId: its life at the run at hand
-  std::unique_ptr<EvictionOrder> order_;       // of lives
+  std::vector<std::optional<size_t>> latest_;  // by TensorId: its life at the current run
+  std::unique_ptr<TensorCache> cache_;         // of lives
   size_t next_life_ = 0;
-  Usage used_;
+  Usage used_;  // without workspaces
 };
 
 }  // namespace
 
 Residency DecideResidency(const Program& program, const Liveness& liveness,
                           const std::vector<int64_t>& workspaces, const ResidencyRules& rules) {
-  return Walker(program, liveness, workspaces, rules).Walk();
+  return StayWriter(program, liveness, workspaces, rules).Write();
 }
 
 int TurningPoint(const Program& program, const ComputeSequence& runs) {
@@ -215,11 +214,6 @@ std::vector<bool> Travellers(const Program& program) {
                                  tensor.spec.size_bytes() >= kSmallestTravellerBytes;
   }
   return travels;
-}
-
-Usage UsageOf(const Tensor& tensor) {
-  return {.bytes = RoundUp(tensor.spec.size_bytes(), kBlockBytes),
-          .activation_bytes = CountsAsActivation(tensor.role) ? tensor.spec.size_bytes() : 0};
 }
 
 }  // namespace neap

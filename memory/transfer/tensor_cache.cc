@@ -1,27 +1,27 @@
 #include "neap/memory/transfer/tensor_cache.h"
 
 #include <boost/intrusive/list.hpp>
+#include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 namespace neap {
 namespace {
 
-// Alg. 2's list: front = most recently used.
-class LruOrder final : public EvictionOrder {
+// Algorithm 2's list. Front: most recently used.
+class LruCache final : public TensorCache {
  public:
-  explicit LruOrder(size_t count) : nodes_(count) {}
-  ~LruOrder() override { list_.clear(); }
+  explicit LruCache(size_t count) : nodes_(count) {}
+  ~LruCache() override { list_.clear(); }
 
-  void Touch(size_t entry, int /*next_use*/) override {
+  void In(size_t entry, int /*next_use*/) override {
     Remove(entry);
     list_.push_front(nodes_[entry]);
   }
   void Remove(size_t entry) override {
     if (nodes_[entry].hook.is_linked()) list_.erase(list_.iterator_to(nodes_[entry]));
   }
-  void VisitInOrder(const std::function<bool(size_t)>& visit) const override {
+  void VisitFromTail(absl::FunctionRef<bool(size_t)> visit) const override {
     for (auto node = list_.rbegin(); node != list_.rend(); ++node) {
       if (!visit(static_cast<size_t>(&*node - nodes_.data()))) return;
     }
@@ -39,11 +39,12 @@ class LruOrder final : public EvictionOrder {
   List list_;
 };
 
-class BeladyOrder final : public EvictionOrder {
+// Tail: used farthest in the future.
+class BeladyCache final : public TensorCache {
  public:
-  explicit BeladyOrder(size_t count) : next_use_(count) {}
+  explicit BeladyCache(size_t count) : next_use_(count) {}
 
-  void Touch(size_t entry, int next_use) override {
+  void In(size_t entry, int next_use) override {
     Remove(entry);
     by_next_use_.emplace(next_use, entry);
     next_use_[entry] = next_use;
@@ -53,7 +54,7 @@ class BeladyOrder final : public EvictionOrder {
     by_next_use_.erase({*next_use_[entry], entry});
     next_use_[entry].reset();
   }
-  void VisitInOrder(const std::function<bool(size_t)>& visit) const override {
+  void VisitFromTail(absl::FunctionRef<bool(size_t)> visit) const override {
     for (auto it = by_next_use_.rbegin(); it != by_next_use_.rend(); ++it) {
       if (!visit(it->second)) return;
     }
@@ -61,23 +62,27 @@ class BeladyOrder final : public EvictionOrder {
 
  private:
   std::set<std::pair<int, size_t>> by_next_use_;
-  std::vector<std::optional<int>> next_use_;  // by entry, of those that are there
+  std::vector<std::optional<int>> next_use_;  // by entry; absent if the entry is not in the cache
 };
 
 }  // namespace
 
-std::optional<size_t> EvictionOrder::Victim(const std::function<bool(size_t)>& is_locked) const {
-  std::optional<size_t> victim;
-  VisitInOrder([&](size_t entry) {
-    if (!is_locked(entry)) victim = entry;
-    return !victim.has_value();
+std::vector<size_t> TensorCache::Out(Usage excess, absl::FunctionRef<Usage(size_t)> size_of,
+                                     absl::FunctionRef<bool(size_t)> is_locked) const {
+  std::vector<size_t> victims;
+  VisitFromTail([&](size_t entry) {
+    if (excess.bytes <= 0 && excess.activation_bytes <= 0) return false;
+    if (is_locked(entry)) return true;
+    victims.push_back(entry);
+    excess -= size_of(entry);
+    return true;
   });
-  return victim;
+  return victims;
 }
 
-std::unique_ptr<EvictionOrder> MakeEvictionOrder(EvictionRule eviction, size_t count) {
-  if (eviction == EvictionRule::kLru) return std::make_unique<LruOrder>(count);
-  return std::make_unique<BeladyOrder>(count);
+std::unique_ptr<TensorCache> MakeTensorCache(EvictionRule eviction, size_t count) {
+  if (eviction == EvictionRule::kLru) return std::make_unique<LruCache>(count);
+  return std::make_unique<BeladyCache>(count);
 }
 
 }  // namespace neap

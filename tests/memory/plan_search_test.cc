@@ -11,6 +11,7 @@
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
+#include "neap/memory/policies/policies.h"
 #include "tests/random_graph.h"
 
 namespace neap {
@@ -18,7 +19,7 @@ namespace {
 
 DeviceDescription H200() { return DescribedDevice("h200").value(); }
 
-TEST_CASE("a policy acts on need if tensors may leave at will, and on nothing else") {
+TEST_CASE("a policy acts on need if it may evict all tensors, and only then") {
   for (const Policy& policy : Policies()) {
     CAPTURE(std::string(policy.name));
     CHECK(policy.needs_based() == (policy.name == "tensor-cache" || policy.name == "superneurons"));

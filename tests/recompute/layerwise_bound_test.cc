@@ -74,7 +74,7 @@ TEST_CASE("what reruns have made and nobody touches yet is rebuilt") {
   net.Loss(net.Add("conv2", Convolution{.out_channels = 4, .kernel = 8}, {x}),
            SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {.accounting = Accounting::kPaper}).value();
-  const ComputeSequence runs = OrderRuns(program, Recomputation::kSpeedCentric).runs;
+  const ComputeSequence runs = SpeedCentric(program).runs;
   const std::vector<RunUsage> usage = UsagePerRun(program, FindLiveness(program, runs, false));
   std::vector<int64_t> rebuilt;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -88,17 +88,15 @@ TEST_CASE(
   for (uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
-    for (const Recomputation recomputation :
-         {Recomputation::kNone, Recomputation::kSpeedCentric, Recomputation::kMemoryCentric,
-          Recomputation::kCostAware}) {
-      const ComputeSequence runs = OrderRuns(program, recomputation).runs;
+    for (const auto order : {WithoutReruns, SpeedCentric, MemoryCentric, CostAware}) {
+      const ComputeSequence runs = order(program).runs;
       for (const bool in_place : {false, true}) {
         const Liveness liveness = FindLiveness(program, runs, in_place);
         const std::vector<RunUsage> usage = UsagePerRun(program, liveness);
         const std::vector<int64_t> workspaces(runs.size(), 0);
         const Residency all = DecideResidency(program, liveness, workspaces, {});
         const Residency least = DecideResidency(program, liveness, workspaces,
-                                                {.may_leave = MayLeave::kAll, .limit = {0, 0}});
+                                                {.evictable = Evictable::kAll, .limit = {0, 0}});
         for (size_t i = 0; i < runs.size(); ++i) {
           REQUIRE(usage[i].working_set <= least.usage[i].activation_bytes);
           REQUIRE(usage[i].sum() <= all.usage[i].activation_bytes);

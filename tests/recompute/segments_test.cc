@@ -40,7 +40,7 @@ std::string Segmented(const Graph& net, Accounting accounting = Accounting::kExa
 std::vector<bool> Checkpoints(const Program& program) {
   return CheckpointSegments(program).checkpoints;
 }
-std::vector<bool> Convolutions(const Program& program) {
+std::vector<bool> ConvolutionResults(const Program& program) {
   return KeptResults(program, [](const LayerTraits& layer) { return layer.hides_transfers; });
 }
 std::string Kept(const Graph& net, std::vector<bool> (*results)(const Program&)) {

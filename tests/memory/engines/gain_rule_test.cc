@@ -150,7 +150,7 @@ TEST_CASE("a workspace holds the next fetch up if it saves more than the fetch i
   //   run    13 conv3' (params)  14 (data)  15 relu2' ...  17 conv2' wants relu1
   //   relu1             (========( its copy back, three runs, begins with 14
   const Program program = testing::ConvolutionChain(3);
-  const Chain chain(3, {.eager = ConvolutionResults(program)}, kFour);
+  const Chain chain(3, {.eager = ConvolutionResults(program, {})}, kFour);
   REQUIRE(testing::StaysOf(program, chain.residency(), "relu1").find("[14,") != std::string::npos);
   const int64_t bytes = chain.FreeBytes(14) + 1;
   const Offer more = {Phase::kBackwardData, bytes, 1.01},
@@ -169,7 +169,7 @@ TEST_CASE("random offers: those that lose change nothing, whatever copies they w
     // Nothing makes room before: conv3, with what conv2 has free, and the first of backward.
     const size_t run = i % 2 == 0 ? 4 : 14;
     const Chain chain(0.3 * static_cast<double>(1 + among(20)),
-                      {.eager = run == 4 ? std::vector<bool>{} : ConvolutionResults(program)},
+                      {.eager = run == 4 ? std::vector<bool>{} : ConvolutionResults(program, {})},
                       run == 4 ? 0 : among(3) * kFour);
     std::vector<Offer> offers;
     double saved_seconds = 0;

@@ -11,7 +11,6 @@
 #include "neap/core/plan/plan.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/policies/superneurons.h"
-#include "neap/recompute/recompute.h"
 #include "tests/memory/transfer/stays.h"
 #include "tests/random_graph.h"
 
@@ -30,7 +29,7 @@ struct Eagerly {
       : liveness(FindLiveness(program, ProgramOrder(program), /*in_place=*/false)),
         workspaces(liveness.runs.size(), 0),
         residency(DecideResidency(program, liveness, workspaces,
-                                  {.eager = ConvolutionResults(program)})) {}
+                                  {.eager = ConvolutionResults(program, {})})) {}
   TransferTimes Times(double runs_per_copy) const {
     return {.run_seconds = std::vector<double>(liveness.runs.size(), 1),
             .bytes_per_second = kFour / runs_per_copy};
@@ -102,15 +101,14 @@ TEST_CASE("random networks: stays only grow, within the limit, and stay sound") 
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     const Policy& policy = Policies()[seed % Policies().size()];
     CAPTURE(std::string(policy.name));
-    const RunOrder order = OrderRuns(program, policy.recomputation);
+    const RunOrder order = policy.order_runs(program).back();
     const ComputeSequence& runs = order.runs;
     const Liveness liveness = FindLiveness(program, runs, /*in_place=*/seed % 2 == 0);
     const std::vector<int64_t> workspaces(runs.size(), 0);
-    const Residency before =
-        DecideResidency(program, liveness, workspaces,
-                        {.eager = EagerTensors(program, policy.eager, order.checkpoints),
-                         .may_leave = policy.may_leave,
-                         .limit = {0, kUnlimited}});
+    const Residency before = DecideResidency(program, liveness, workspaces,
+                                             {.eager = policy.eager_tensors(program, order),
+                                              .evictable = policy.evictable,
+                                              .limit = {0, kUnlimited}});
     int64_t peak = 0;
     for (const Usage& usage : before.usage) peak = std::max(peak, usage.bytes);
     const Usage limit = {peak * static_cast<int64_t>(2 + random() % 4) / 4, kUnlimited};

@@ -49,7 +49,7 @@ TEST_CASE("without rules every life is one stay, from its definition to its last
   for (const Stay& stay : residency.stays) {
     CHECK(stay.begin == lives[stay.life].begin);
     CHECK(stay.end == lives[stay.life].end);
-    CHECK(!stay.offload_after.has_value());
+    CHECK(!stay.offload_at.has_value());
   }
   CHECK(TurningPoint(program, runs) == 6);
 }
@@ -85,13 +85,13 @@ TEST_CASE(
   const Residency roomy = Decide(program, runs, {});
   int64_t peak = 0;
   for (const Usage& usage : roomy.usage) peak = std::max(peak, usage.bytes);
-  const ResidencyRules rules = {.may_leave = MayLeave::kAll,
+  const ResidencyRules rules = {.evictable = Evictable::kAll,
                                 .limit = {.bytes = peak - 1, .activation_bytes = kUnlimited}};
   const Residency residency = Decide(program, runs, rules);
   const auto left = std::count_if(residency.stays.begin(), residency.stays.end(),
-                                  [](const Stay& s) { return s.offload_after.has_value(); });
+                                  [](const Stay& s) { return s.offload_at.has_value(); });
   CHECK(left == 1);
-  CHECK(StaysOf(program, residency, "input").find("leaves after -1") != std::string::npos);
+  CHECK(StaysOf(program, residency, "input").find("leaves at the start") != std::string::npos);
   for (const Usage& usage : residency.usage) CHECK(usage.bytes < peak);
 }
 
@@ -100,12 +100,11 @@ TEST_CASE("what has its host copy and has not changed since is not copied a seco
   const Program program = ConvolutionChain(4);
   const ComputeSequence runs = ProgramOrder(program);
   const Residency residency =
-      Decide(program, runs, {.may_leave = MayLeave::kAll, .limit = {0, kUnlimited}});
+      Decide(program, runs, {.evictable = Evictable::kAll, .limit = {0, kUnlimited}});
   for (size_t life = 0; life < Lifetimes(program, runs).size(); ++life) {
     std::vector<int> copied;
     for (const Stay& stay : residency.stays) {
-      if (stay.life == life && stay.offload_after.has_value())
-        copied.push_back(*stay.offload_after);
+      if (stay.life == life && stay.offload_at.has_value()) copied.push_back(*stay.offload_at);
     }
     CHECK(std::adjacent_find(copied.begin(), copied.end()) == copied.end());
   }
@@ -114,13 +113,13 @@ TEST_CASE("what has its host copy and has not changed since is not copied a seco
 TEST_CASE("of only those that have their host copy, none leaves with a new one") {
   const Program program = ConvolutionChain(3);
   const ComputeSequence runs = ProgramOrder(program);
-  const std::vector<bool> eager = ConvolutionResults(program);
+  const std::vector<bool> eager = ConvolutionResults(program, {});
   const Residency before = Decide(program, runs, {.eager = eager});
   const Residency residency =
-      Decide(program, runs, {.eager = eager, .may_leave = MayLeave::kOnlyCopied, .limit = {0, 0}});
+      Decide(program, runs, {.eager = eager, .evictable = Evictable::kOnlyCopied, .limit = {0, 0}});
   const auto copies = [](const Residency& r) {
     return std::count_if(r.stays.begin(), r.stays.end(),
-                         [](const Stay& stay) { return stay.offload_after.has_value(); });
+                         [](const Stay& stay) { return stay.offload_at.has_value(); });
   };
   CHECK(copies(residency) == copies(before));
 }
@@ -130,14 +129,14 @@ TEST_CASE("both limits count: whole blocks with workspaces, exact activations wi
   const ComputeSequence runs = ProgramOrder(program);
   std::vector<int64_t> workspaces = NoWorkspaces(runs);
   workspaces[2] = 100 * kBlockBytes;
-  const ResidencyRules rules = {.may_leave = MayLeave::kAll,
+  const ResidencyRules rules = {.evictable = Evictable::kAll,
                                 .limit = {100 * kBlockBytes, kUnlimited}};
   const Residency residency =
       Decide(program, FindLiveness(program, runs, /*in_place=*/false), workspaces, rules);
   // conv2's own operands, its workspace, and two blocks that stay: labels and iteration number.
   CHECK(residency.usage[2].bytes == 100 * kBlockBytes + 2 * kFour + 2 * kBlockBytes);
   const Residency exact =
-      Decide(program, runs, {.may_leave = MayLeave::kAll, .limit = {kUnlimited, 2 * kFour}});
+      Decide(program, runs, {.evictable = Evictable::kAll, .limit = {kUnlimited, 2 * kFour}});
   for (size_t i = 0; i < 5; ++i) CHECK(exact.usage[i].activation_bytes <= 2 * kFour);
 }
 
@@ -241,8 +240,7 @@ TEST_CASE("random networks: whoever is in the arena is who Alg. 2 with plain lis
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     std::mt19937 random(seed);
-    const ComputeSequence runs =
-        OrderRuns(program, seed % 3 == 0 ? Recomputation::kCostAware : Recomputation::kNone).runs;
+    const ComputeSequence runs = seed % 3 == 0 ? CostAware(program).runs : ProgramOrder(program);
     const Liveness liveness = FindLiveness(program, runs, /*in_place=*/false);
     std::vector<int64_t> workspaces = NoWorkspaces(runs);
     for (int64_t& bytes : workspaces) bytes = static_cast<int64_t>(random() % 3) * kBlockBytes;
@@ -253,7 +251,7 @@ TEST_CASE("random networks: whoever is in the arena is who Alg. 2 with plain lis
       for (const int64_t part : {0, 1, 2, 3, 4}) {
         CAPTURE(part);
         CheckAgainstNaive(program, liveness, workspaces,
-                          {.may_leave = MayLeave::kAll,
+                          {.evictable = Evictable::kAll,
                            .eviction = rule,
                            .limit = {peak * part / 4, kUnlimited}});
       }
@@ -267,14 +265,14 @@ TEST_CASE("random networks under the rules of every policy, in place or not: sta
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     for (const Policy& policy : Policies()) {
       CAPTURE(std::string(policy.name));
-      const RunOrder order = OrderRuns(program, policy.recomputation);
+      const RunOrder order = policy.order_runs(program).back();
       const Liveness liveness = FindLiveness(program, order.runs, /*in_place=*/seed % 2 == 0);
       for (const int64_t limit : {int64_t{0}, 16 * kBlockBytes, kUnlimited}) {
         CAPTURE(limit);
         Decide(program, liveness, NoWorkspaces(order.runs),
                {.keep_all = policy.keep_all,
-                .eager = EagerTensors(program, policy.eager, order.checkpoints),
-                .may_leave = policy.may_leave,
+                .eager = policy.eager_tensors(program, order),
+                .evictable = policy.evictable,
                 .limit = {limit, limit}});
       }
     }

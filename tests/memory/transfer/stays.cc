@@ -17,13 +17,13 @@ bool Covers(const Stay& stay, int position) {
   return stay.begin <= position && position < stay.end;
 }
 
-// The last run before `position` that changes the life's value; -1: it was given.
-int LastChange(const Program& program, const Lifetime& life, int position) {
-  int last = IsGiven(program.tensor(life.tensor).role) ? -1 : life.begin;
+// One past the last run before `position` that changes the life's value; 0 if it was given.
+int CompleteAt(const Program& program, const Lifetime& life, int position) {
+  int complete_at = IsGiven(program.tensor(life.tensor).role) ? 0 : life.begin + 1;
   for (int change : life.changes) {
-    if (change < position) last = std::max(last, change);
+    if (change < position) complete_at = std::max(complete_at, change + 1);
   }
-  return last;
+  return complete_at;
 }
 
 void CheckUsage(const Program& program, const std::vector<int64_t>& workspaces,
@@ -37,12 +37,9 @@ void CheckUsage(const Program& program, const std::vector<int64_t>& workspaces,
     }
     for (size_t j = 0; j < residency.stays.size(); ++j) {
       if (!Covers(residency.stays[j], position) || is_taken_over[j]) continue;
-      const Usage more = UsageOf(program.tensor(residency.stays[j].tensor));
-      sum.bytes += more.bytes;
-      sum.activation_bytes += more.activation_bytes;
+      sum += UsageOf(program.tensor(residency.stays[j].tensor));
     }
-    REQUIRE(residency.usage[i].bytes == sum.bytes);
-    REQUIRE(residency.usage[i].activation_bytes == sum.activation_bytes);
+    REQUIRE(residency.usage[i] == sum);
   }
 }
 
@@ -66,8 +63,8 @@ std::string StaysOf(const Program& program, const Residency& residency, std::str
     if (program.tensor(stay.tensor).name != tensor) continue;
     absl::StrAppend(&text, text.empty() ? "" : "  ", "[", stay.begin, ",", stay.end, ")",
                     stay.fetched ? " fetched" : "");
-    if (stay.offload_after.has_value())
-      absl::StrAppend(&text, " leaves after ", *stay.offload_after);
+    if (stay.offload_at == 0) absl::StrAppend(&text, " leaves at the start");
+    if (stay.offload_at > 0) absl::StrAppend(&text, " leaves after ", *stay.offload_at - 1);
   }
   return text;
 }
@@ -90,9 +87,9 @@ void CheckResidency(const Program& program, const Liveness& liveness,
       REQUIRE(stay.fetched == (j > 0));
       if (j == 0) continue;
       REQUIRE(of_life[i][j - 1]->end <= stay.begin);
-      const int last_change = LastChange(program, life, stay.begin);
+      const int complete_at = CompleteAt(program, life, stay.begin);
       REQUIRE(std::any_of(of_life[i].begin(), of_life[i].begin() + static_cast<std::ptrdiff_t>(j),
-                          [&](const Stay* s) { return s->offload_after == last_change; }));
+                          [&](const Stay* s) { return s->offload_at == complete_at; }));
     }
   }
   CheckUsage(program, workspaces, residency);

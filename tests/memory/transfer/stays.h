@@ -10,7 +10,8 @@ namespace neap::testing {
 // A convolutional chain whose every activation takes four blocks: conv1 relu1 ... convN reluN fc.
 Program ConvolutionChain(int convolutions, Accounting accounting = Accounting::kExact);
 
-// "[0,2) leaves after 0  [9,11) fetched": the stays of the tensor, in order.
+// "[0,2) leaves after 0  [9,11) fetched": the stays of the tensor, in order. A value that was given
+// "leaves at the start".
 std::string StaysOf(const Program& program, const Residency& residency, std::string_view tensor);
 
 // What a residency promises whatever its rules: operands are there, nothing is fetched that did not

@@ -11,63 +11,73 @@
 namespace neap {
 namespace {
 
-constexpr auto kNobody = [](size_t) { return false; };
+constexpr auto kNothingLocked = [](size_t) { return false; };
+constexpr auto kOneByte = [](size_t) { return Usage{.bytes = 1}; };
 constexpr int kNever = std::numeric_limits<int>::max();
 
-TEST_CASE("LRU: what was used longest ago leaves first, and a hit moves to the front") {
-  //   front  2 1 0  tail       touch 0:  0 2 1       1 leaves
-  const auto order = MakeEvictionOrder(EvictionRule::kLru, 3);
-  CHECK(!order->Victim(kNobody).has_value());
-  for (size_t entry : {0, 1, 2}) order->Touch(entry, 0);
-  CHECK(order->Victim(kNobody) == 0);
-  order->Touch(0, 0);
-  CHECK(order->Victim(kNobody) == 1);
-  order->Remove(1);
-  order->Remove(1);
-  CHECK(order->Victim(kNobody) == 2);
+// The first entry that would be evicted.
+template <typename IsLocked>
+std::optional<size_t> Victim(const TensorCache& cache, const IsLocked& is_locked) {
+  const std::vector<size_t> victims = cache.Out({.bytes = 1}, kOneByte, is_locked);
+  REQUIRE(victims.size() <= 1);
+  if (victims.empty()) return std::nullopt;
+  return victims.front();
 }
 
-TEST_CASE("Belady: what is used farthest in the future leaves first, by its latest touch") {
-  //   next use   0: 7    1: 9    2: 8       1 leaves; used again and wanted at 3, it is 2
-  const auto order = MakeEvictionOrder(EvictionRule::kBelady, 3);
-  CHECK(!order->Victim(kNobody).has_value());
-  order->Touch(0, 7);
-  order->Touch(1, 9);
-  order->Touch(2, 8);
-  CHECK(order->Victim(kNobody) == 1);
-  order->Touch(1, 3);
-  CHECK(order->Victim(kNobody) == 2);
-  order->Remove(2);
-  order->Remove(2);
-  CHECK(order->Victim(kNobody) == 0);
+TEST_CASE("LRU: what was used longest ago is evicted first, and a hit moves to the front") {
+  //   front  2 1 0  tail       hit 0:  0 2 1       1 is evicted
+  const auto cache = MakeTensorCache(EvictionRule::kLru, 3);
+  CHECK(!Victim(*cache, kNothingLocked).has_value());
+  for (size_t entry : {0, 1, 2}) cache->In(entry, 0);
+  CHECK(Victim(*cache, kNothingLocked) == 0);
+  cache->In(0, 0);
+  CHECK(Victim(*cache, kNothingLocked) == 1);
+  cache->Remove(1);
+  cache->Remove(1);
+  CHECK(Victim(*cache, kNothingLocked) == 2);
 }
 
-TEST_CASE("locked entries are passed over, and if all are locked none leaves") {
+TEST_CASE("Belady: what is used farthest in the future is evicted first, by its latest use") {
+  //   next use   0: 7    1: 9    2: 8       1 is evicted; used again and next at 3, it is 2
+  const auto cache = MakeTensorCache(EvictionRule::kBelady, 3);
+  CHECK(!Victim(*cache, kNothingLocked).has_value());
+  cache->In(0, 7);
+  cache->In(1, 9);
+  cache->In(2, 8);
+  CHECK(Victim(*cache, kNothingLocked) == 1);
+  cache->In(1, 3);
+  CHECK(Victim(*cache, kNothingLocked) == 2);
+  cache->Remove(2);
+  cache->Remove(2);
+  CHECK(Victim(*cache, kNothingLocked) == 0);
+}
+
+TEST_CASE("locked entries are passed over, and if all are locked none is evicted") {
   for (const EvictionRule rule : {EvictionRule::kLru, EvictionRule::kBelady}) {
-    const auto order = MakeEvictionOrder(rule, 3);
-    order->Touch(0, 30);
-    order->Touch(1, 20);
-    order->Touch(2, 10);
-    CHECK(order->Victim([](size_t entry) { return entry == 0; }) == 1);
-    CHECK(order->Victim([](size_t entry) { return entry != 2; }) == 2);
-    CHECK(!order->Victim([](size_t) { return true; }).has_value());
-    CHECK(order->Victim(kNobody) == 0);  // asking changes nothing
+    const auto cache = MakeTensorCache(rule, 3);
+    cache->In(0, 30);
+    cache->In(1, 20);
+    cache->In(2, 10);
+    CHECK(Victim(*cache, [](size_t entry) { return entry == 0; }) == 1);
+    CHECK(Victim(*cache, [](size_t entry) { return entry != 2; }) == 2);
+    CHECK(!Victim(*cache, [](size_t) { return true; }).has_value());
+    CHECK(Victim(*cache, kNothingLocked) == 0);  // asking changes nothing
   }
 }
 
-TEST_CASE("entries are visited once each, from the first to leave until the visitor has enough") {
+TEST_CASE("entries are visited once each, from the tail until the visitor has enough") {
   for (const EvictionRule rule : {EvictionRule::kLru, EvictionRule::kBelady}) {
-    const auto order = MakeEvictionOrder(rule, 4);
-    for (size_t entry : {2, 0, 3, 1}) order->Touch(entry, 40 - static_cast<int>(entry) % 2);
-    order->Remove(3);
+    const auto cache = MakeTensorCache(rule, 4);
+    for (size_t entry : {2, 0, 3, 1}) cache->In(entry, 40 - static_cast<int>(entry) % 2);
+    cache->Remove(3);
     std::vector<size_t> visited;
-    order->VisitInOrder([&](size_t entry) {
+    cache->VisitFromTail([&](size_t entry) {
       visited.push_back(entry);
       return true;
     });
     CHECK(visited == std::vector<size_t>{2, 0, 1});
     visited.clear();
-    order->VisitInOrder([&](size_t entry) {
+    cache->VisitFromTail([&](size_t entry) {
       visited.push_back(entry);
       return visited.size() < 2;
     });
@@ -75,13 +85,37 @@ TEST_CASE("entries are visited once each, from the first to leave until the visi
   }
 }
 
+TEST_CASE("LRU.out evicts from the tail until the excess is gone in both counts") {
+  //   front   3 (4, 0)   2 (2, 2)   1 (3, 0)   0 (1, 1)   tail      (bytes, activation bytes)
+  const std::vector<Usage> sizes = {{1, 1}, {3, 0}, {2, 2}, {4, 0}};
+  const auto size_of = [&](size_t entry) { return sizes[entry]; };
+  using Victims = std::vector<size_t>;
+  for (const EvictionRule rule : {EvictionRule::kLru, EvictionRule::kBelady}) {
+    const auto cache = MakeTensorCache(rule, 4);
+    for (size_t entry : {0, 1, 2, 3}) cache->In(entry, 40 - static_cast<int>(entry));
+    const auto out = [&](const Usage& excess) {
+      return cache->Out(excess, size_of, kNothingLocked);
+    };
+    CHECK(out({0, 0}) == Victims{});
+    CHECK(out({-9, -9}) == Victims{});
+    CHECK(out({1, 0}) == Victims{0});
+    CHECK(out({4, 0}) == Victims{0, 1});
+    CHECK(out({5, 0}) == Victims{0, 1, 2});
+    CHECK(out({1, 1}) == Victims{0});
+    CHECK(out({1, 2}) == Victims{0, 1, 2});
+    CHECK(out({-9, 3}) == Victims{0, 1, 2});
+    CHECK(out({99, 0}) == Victims{0, 1, 2, 3});  // all of it is not enough
+    CHECK(cache->Out({4, 0}, size_of, [](size_t entry) { return entry == 1; }) == Victims{0, 2, 3});
+  }
+}
+
 // A cache that is a plain vector, front = most recently used (SuperNeurons, Alg. 2), with what it
 // is told about the future.
-class NaiveOrder {
+class NaiveCache {
  public:
-  explicit NaiveOrder(EvictionRule rule) : rule_(rule) {}
+  explicit NaiveCache(EvictionRule rule) : rule_(rule) {}
 
-  void Touch(size_t entry, int next_use) {
+  void In(size_t entry, int next_use) {
     Remove(entry);
     list_.insert(list_.begin(), {entry, next_use});
   }
@@ -108,28 +142,28 @@ class NaiveOrder {
   std::vector<Entry> list_;
 };
 
-TEST_CASE("random touches, removals and locks: the victims of a plain list") {
+TEST_CASE("random uses, removals and locks: the victims of a plain list") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
     const size_t count = 1 + random() % 12;
     for (const EvictionRule rule : {EvictionRule::kLru, EvictionRule::kBelady}) {
-      const auto order = MakeEvictionOrder(rule, count);
-      NaiveOrder naive(rule);
+      const auto cache = MakeTensorCache(rule, count);
+      NaiveCache naive(rule);
       for (int i = 0; i < 300; ++i) {
         const size_t entry = random() % count;
         if (random() % 4 == 0) {
-          order->Remove(entry);
+          cache->Remove(entry);
           naive.Remove(entry);
         } else {
           // No two entries are next used together: each has its own positions.
           const int next = static_cast<int>((random() % 1000) * count + entry);
-          order->Touch(entry, next);
-          naive.Touch(entry, next);
+          cache->In(entry, next);
+          naive.In(entry, next);
         }
         std::vector<bool> locked;
         for (size_t j = 0; j < count; ++j) locked.push_back(random() % 3 == 0);
-        REQUIRE(order->Victim([&](size_t e) { return locked[e]; }) == naive.Victim(locked));
+        REQUIRE(Victim(*cache, [&](size_t e) { return locked[e]; }) == naive.Victim(locked));
       }
     }
   }
@@ -145,20 +179,20 @@ int NextUse(const Accesses& accesses, size_t after) {
 
 // Misses of a cache with room for `room` entries that evicts as the order says.
 int Misses(EvictionRule rule, const Accesses& accesses, size_t count, size_t room) {
-  const auto order = MakeEvictionOrder(rule, count);
+  const auto cache = MakeTensorCache(rule, count);
   std::vector<bool> is_there(count, false);
   int misses = 0;
   for (size_t i = 0; i < accesses.size(); ++i) {
     if (!is_there[accesses[i]]) {
       ++misses;
       if (std::count(is_there.begin(), is_there.end(), true) == static_cast<std::ptrdiff_t>(room)) {
-        const size_t victim = *order->Victim(kNobody);
+        const size_t victim = *Victim(*cache, kNothingLocked);
         is_there[victim] = false;
-        order->Remove(victim);
+        cache->Remove(victim);
       }
       is_there[accesses[i]] = true;
     }
-    order->Touch(accesses[i], NextUse(accesses, i));
+    cache->In(accesses[i], NextUse(accesses, i));
   }
   return misses;
 }
