@@ -65,7 +65,7 @@ TEST_CASE("a convolution's result sinks into the ReLU that is all backward reads
   x = net.Add("pool", MaxPool{}, {x});
   x = net.Add("relu2", Relu{}, {net.Add("conv2", kSame, {x})});
   Finish(net, x);
-  CHECK(Kept(net, Convolutions) == "relu1 relu2");
+  CHECK(Kept(net, ConvolutionResults) == "relu1 relu2");
   CHECK(Kept(net, Checkpoints) == "relu1 relu2 fc");
   CHECK(Segmented(net) == "pool");
   CHECK(Segmented(net, Accounting::kPaper) == "relu1 pool | relu2");
@@ -81,7 +81,7 @@ TEST_CASE("it does not sink past a fan, nor where backward reads the convolution
   const std::string a = net.Add("relu2", Relu{}, {x});
   const std::string b = net.Add("tanh", Tanh{}, {x});
   Finish(net, net.Add("cat", Concat{}, {a, b}));
-  CHECK(Kept(net, Convolutions) == "conv1 conv2");
+  CHECK(Kept(net, ConvolutionResults) == "conv1 conv2");
   CHECK(Segmented(net) == "bn1 relu1 | relu2 tanh cat");
 }
 
