@@ -69,6 +69,7 @@ set(NEAP_INSTALLED_HEADERS
   memory/planner.h
   memory/planner_options.h
   memory/transfer/tensor_cache.h
+  memory/transfer/usage.h
   nets/alexnet.h
   nets/densenet.h
   nets/fcn.h

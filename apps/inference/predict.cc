@@ -105,7 +105,13 @@ class Lines {
 // Prints line by line, or collects what goes to the file. True if it came to the end.
 absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference, const Lines& lines,
                                 std::string& text) {
-  const auto emit = [&](std::string line) { flags.out.empty() ? Print(line) : text.append(line); };
+  const auto emit = [&](const std::string& line) {
+    if (flags.out.empty()) {
+      Print(line);
+    } else {
+      text += line;
+    }
+  };
   const int64_t count =
       std::min(flags.images.value_or(inference.dataset->size()), inference.dataset->size());
   emit(lines.Header());

@@ -18,7 +18,7 @@ neap::Graph Net() {
   x = net.Add("gelu2", Gelu{}, {x});
   x = net.Add("pool", neap::MaxPool{}, {x});
   x = net.Add("fc", neap::FullyConnected{.out_features = 10}, {x});
-  net.Loss(x);
+  net.Loss(x, neap::SoftmaxCrossEntropy{});
   return net;
 }
 
@@ -39,8 +39,8 @@ absl::StatusOr<neap::PlanResult> PlanForH200() {
 absl::Status Train() {
   ASSIGN_OR_RETURN(const auto device, OpenDevice());
   ASSIGN_OR_RETURN(auto session,
-                   neap::Session::Create(
-                       Net(), *device, {.budget_bytes = 3 * neap::kMiB, .policy = "superneurons"}));
+                   neap::CreateSession(Net(), *device,
+                                       {.budget_bytes = 3 * neap::kMiB, .policy = "superneurons"}));
   std::cout << session.plan().Summary();
   ASSIGN_OR_RETURN(auto digits, neap::OpenDataset("idx:examples/data/digits", {}));
   ASSIGN_OR_RETURN(auto loader, neap::Loader::Create(*digits, {.batch = 64}));

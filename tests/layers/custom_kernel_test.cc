@@ -14,6 +14,7 @@
 
 #include "examples/custom_layer/gelu.h"
 #include "neap/core/device/device_description.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/run/session.h"
 #include "neap/core/step/specify.h"
 #include "neap/core/step/step_signature.h"
@@ -23,6 +24,9 @@
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/cuda/described_catalog.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
+#include "neap/memory/planner.h"
 #include "tests/layers/gelu_checks.h"
 #include "tests/layers/harness.h"
 #include "tests/source_tree.h"
@@ -104,12 +108,12 @@ Graph ScaleNet() {
   std::string x = net.Input({1, 2, 2});
   x = net.Add("scale", Scale{}, {x});
   x = net.Add("fc", FullyConnected{.out_features = 3}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 
 absl::Status CreateGeluSession(Device& device) {
-  return Session::Create(GeluNet(), device, {}).status();
+  return CreateSession(GeluNet(), device, {}).status();
 }
 
 }  // namespace
@@ -124,7 +128,7 @@ TEST_CASE("a network with a layer of the program's own trains to the same bits b
 
 TEST_CASE("a layer of one's own with a parameter is updated, and its workspace is in the plan") {
   const auto device = OpenCpu(ScaleKernels());
-  absl::StatusOr<Session> session = Session::Create(ScaleNet(), *device, {});
+  absl::StatusOr<Session> session = CreateSession(ScaleNet(), *device, {});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const Batch batch = {.images = {1, 2, 3, 4, 4, 3, 2, 1}, .labels = {0, 2}, .size = 2};
   CHECK(*session->Values("scale.weight") == std::vector<float>{2});
@@ -209,7 +213,7 @@ TEST_CASE("a run that fails ends the step with its layer's type and the reason")
     return ++runs < 3 ? absl::OkStatus() : absl::DataLossError("out of luck");
   };
   const auto device = OpenCpu(kernels);
-  absl::StatusOr<Session> session = Session::Create(ScaleNet(), *device, {});
+  absl::StatusOr<Session> session = CreateSession(ScaleNet(), *device, {});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const Batch batch = {.images = std::vector<float>(8, 1.0F), .labels = {0, 2}, .size = 2};
   CHECK(session->TrainStep(batch).ok());

@@ -12,12 +12,15 @@
 #include "examples/custom_layer/gelu.h"
 #include "neap/core/base/philox.h"
 #include "neap/core/plan/plan.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/run/session.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/layers/harness.h"
 #include "tests/small_training.h"
@@ -85,7 +88,7 @@ struct Trained {
 Session Create(Device& device, PlannerOptions options) {
   options.strict = true;
   absl::StatusOr<Session> session =
-      Session::Create(GeluNet(), device, std::move(options), {.learning_rate = {.base = 0.01F}});
+      CreateSession(GeluNet(), device, std::move(options), {.learning_rate = {.base = 0.01F}});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }
@@ -132,7 +135,7 @@ Graph GeluNet() {
   x = net.Add("pool", MaxPool{}, {x});
   x = net.Add("gelu3", Gelu{}, {x});
   x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
-  net.Loss(x);
+  net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 

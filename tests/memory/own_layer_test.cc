@@ -22,6 +22,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/forwarding_device.h"
 #include "tests/small_training.h"
@@ -177,7 +178,7 @@ Graph TwinNet() {
 }
 
 Session Open(const Graph& graph, Device& device, const PlannerOptions& options) {
-  absl::StatusOr<Session> session = Session::Create(graph, device, options);
+  absl::StatusOr<Session> session = CreateSession(graph, device, options);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }

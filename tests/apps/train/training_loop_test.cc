@@ -9,6 +9,7 @@
 
 #include "apps/train/batch_source.h"
 #include "neap/layers/cpu/cpu_device.h"
+#include "neap/memory/create_session.h"
 #include "neap/nets/registry.h"
 
 namespace neap::testing {
@@ -71,7 +72,7 @@ class CountedBatch final : public apps::BatchSource {
 TEST_CASE("two steps are in flight, and none at the end of the warm-up") {
   const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
   const Graph net = nets::Build("lenet", {.batch = 1, .image = 28}).value();
-  Session session = Session::Create(net, *device, {}).value();
+  Session session = CreateSession(net, *device, {}).value();
   CountedBatch batches({.images = std::vector<float>(28 * 28, 0.5F), .labels = {3}, .size = 1});
   std::vector<int64_t> begun;  // when each step was finished
   const auto on_step = [&](const StepResult&, const StepTimes&) {

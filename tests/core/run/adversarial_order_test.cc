@@ -24,6 +24,8 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/adversarial_device.h"
@@ -55,7 +57,7 @@ Batch RandomBatch(const Plan& plan, uint64_t seed) {
 }
 
 Session Open(const Graph& graph, Device& device, const PlannerOptions& options) {
-  absl::StatusOr<Session> session = Session::Create(graph, device, options, kTraining);
+  absl::StatusOr<Session> session = CreateSession(graph, device, options, kTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }
@@ -152,7 +154,7 @@ Graph NetWithoutIndices() {
   x = net.Add("conv3", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
   x = net.Add("relu3", Relu{}, {x});
   x = net.Add("drop", Dropout{.probability = 0.25F}, {x});
-  net.Loss(net.Add("fc", FullyConnected{.out_features = kClasses}, {x}));
+  net.Loss(net.Add("fc", FullyConnected{.out_features = kClasses}, {x}), SoftmaxCrossEntropy{});
   return net;
 }
 

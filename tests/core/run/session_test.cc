@@ -10,8 +10,8 @@
 #include "neap/layers/catalog/engine_cache.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/memory/create_session.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "tests/guarded_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -79,7 +79,7 @@ TEST_CASE("training options outside their range are refused, and their field is 
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto refused = [&](const TrainingOptions& training, const std::string& field) {
     CAPTURE(field);
-    const absl::Status status = Session::Create(SmallNet(), *device, {}, training).status();
+    const absl::Status status = CreateSession(SmallNet(), *device, {}, training).status();
     CHECK(absl::IsInvalidArgument(status));
     CHECK(std::string(status.message()).find(field) != std::string::npos);
   };

@@ -5,8 +5,10 @@
 #include <string>
 
 #include "examples/custom_layer/gelu.h"
+#include "neap/core/plan/plan_memory.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/cuda/cuda_device.h"
+#include "neap/memory/create_session.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/gelu_checks.h"
 
@@ -40,7 +42,7 @@ TEST_CASE("a GPU refuses the kernels that the CPU refuses, and names a layer wit
   std::vector<CustomKernel> twice = CudaGeluKernels();
   twice.push_back(twice.front());
   CHECK(absl::IsInvalidArgument(CudaDevice::Open(0, {.kernels = twice}).status()));
-  const absl::Status status = Session::Create(GeluNet(), *gpu, {}).status();
+  const absl::Status status = CreateSession(GeluNet(), *gpu, {}).status();
   CHECK(absl::IsUnimplemented(status));
   CHECK(std::string(status.message()).find("CUDA has no kernel for gelu forward") !=
         std::string::npos);
@@ -54,7 +56,7 @@ TEST_CASE("a launch that fails on a GPU ends the step with the layer's type and 
     return absl::InternalError("not launched");
   };
   const std::unique_ptr<CudaDevice> gpu = CudaDevice::Open(0, {.kernels = kernels}).value();
-  Session session = Session::Create(GeluNet(), *gpu, {}).value();
+  Session session = CreateSession(GeluNet(), *gpu, {}).value();
   const Batch batch = {.images = std::vector<float>(8 * 3 * 8 * 8, 0.5F),
                        .labels = std::vector<int32_t>(8, 1),
                        .size = 8};
