@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "neap/core/input/batch.h"
 #include "tests/layers/reference.h"
 
 namespace neap::testing {
