@@ -172,7 +172,7 @@ int64_t WriteMadeUpDatabase(const std::string& path, const std::string& net, int
     count += kernel.count;
     const StepSignature& step = kernel.signature;
     const auto elements = static_cast<double>(step.operands[0].tensor.elements());
-    const double image_seconds = 1e-13 * elements * static_cast<double>(kernel.name.size());
+    const double image_seconds = 1e-12 * elements * static_cast<double>(kernel.name.size());
     for (int64_t part = 1; part <= batch; part *= 2) {
       for (int e = 0; e < 6; ++e) {
         const double seconds = image_seconds * (static_cast<double>(part) + 2) / (1.5 + e);
