@@ -98,11 +98,11 @@ absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
   }
   if (const std::string_view prefix = Prefix(unit_text); number.has_value() && !prefix.empty()) {
     const std::string_view amount = text.substr(0, digits);
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "'%s' is no amount of bytes: %s%siB or %s%sB?", text, amount, prefix, amount, prefix));
+    return absl::InvalidArgumentError(absl::StrFormat("'%s' is not a byte size: %s%siB or %s%sB?",
+                                                      text, amount, prefix, amount, prefix));
   }
   return absl::InvalidArgumentError(absl::StrFormat(
-      "'%s' is no amount of bytes; write for example 12GiB (2^30) or 12GB (10^9)", text));
+      "'%s' is not a byte size; write for example 12GiB (2^30) or 12GB (10^9)", text));
 }
 
 std::string FormatBytes(int64_t bytes) {

@@ -34,7 +34,7 @@ absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
   if (entry.dtype == "F32" && entry.shape == Dims(FileShape(tensor))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": tensor '", tensor.name, "' is ", entry.dtype, " ", absl::StrJoin(entry.shape, "x"),
-      ", the network has F32 ", FileShape(tensor).ToString()));
+      ", but the network has F32 ", FileShape(tensor).ToString()));
 }
 
 // Nothing in the file may be left over: a name that the network does not know means that it is
@@ -47,7 +47,7 @@ absl::Status CheckNothingElse(const std::string& path, const Program& program,
     if (known.contains(entry.name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
     if (absl::EndsWith(entry.name, ".momentum")) continue;  // of a run with another optimizer
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": tensor '", entry.name, "' is none of this network's"));
+        absl::StrCat(path, ": tensor '", entry.name, "' does not belong to this network"));
   }
   return absl::OkStatus();
 }

@@ -86,13 +86,13 @@ Fault ParseJson(std::string_view text, Json& json) {
     json = Json::parse(text.begin(), text.end(), remember);
   } catch (const Json::parse_error& error) {
     const int64_t position = static_cast<int64_t>(std::min(error.byte, text.size()));
-    return SafetensorsFault{position, "the header is no valid JSON"};
+    return SafetensorsFault{position, "the header is not valid JSON"};
   } catch (const Json::exception& error) {
-    return SafetensorsFault{0, absl::StrCat("the header is no valid JSON: ", error.what())};
+    return SafetensorsFault{0, absl::StrCat("the header is not valid JSON: ", error.what())};
   }
   if (twice) return FaultAt(text, *twice, "defined twice");
   if (!json.is_object() || text.front() != '{') {
-    return SafetensorsFault{0, "the header is no JSON object"};
+    return SafetensorsFault{0, "the header is not a JSON object"};
   }
   return std::nullopt;
 }
@@ -155,7 +155,7 @@ Fault TakeChecksums(std::string_view text, SafetensorsHeader& header) {
 Fault ParseMetadata(std::string_view text, const Json& json, SafetensorsHeader& header) {
   if (!json.is_object()) return FaultAt(text, kMetadata, "no object");
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) return FaultAt(text, key, "metadata that is no string");
+    if (!value.is_string()) return FaultAt(text, key, "metadata that is not a string");
     header.metadata[key] = value.get<std::string>();
   }
   return TakeChecksums(text, header);

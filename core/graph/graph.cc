@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& grap
       const auto found = index.find(input);
       if (found == index.end()) {
         return LayerError(graph.layers()[i].name,
-                          absl::StrCat("reads '", input, "', which is no layer"));
+                          absl::StrCat("input '", input, "' is not a layer"));
       }
       inputs[i].push_back(found->second);
       read[found->second] = true;
@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& grap
   for (size_t i = 0; i < read.size(); ++i) {
     const GraphLayer& layer = graph.layers()[i];
     if (!read[i] && layer.role != LayerRole::kLoss) {
-      return LayerError(layer.name, "nothing reads its output, and it is no loss");
+      return LayerError(layer.name, "its output is unused (only a loss may end a network)");
     }
   }
   return inputs;
@@ -68,10 +68,12 @@ absl::Status CheckEnds(const Graph& graph) {
     losses += layer.role == LayerRole::kLoss ? 1 : 0;
   }
   if (sources != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a network has one input, this has ", sources));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a network has one input, but this one has ", sources));
   }
   if (losses != 1)
-    return absl::InvalidArgumentError(absl::StrCat("a network has one loss, this has ", losses));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a network has one loss, but this one has ", losses));
   return absl::OkStatus();
 }
 
@@ -91,7 +93,7 @@ absl::Status CheckRole(const GraphLayer& layer, const LayerSpec& spec) {
   if (!spec.states.empty() && spec.states[0].tensor == metrics) return absl::OkStatus();
   return LayerError(
       layer.name,
-      "a loss keeps the mean loss and the number of right predictions in its state 0, "
+      "a loss keeps the mean loss and the number of correct predictions in its state 0, "
       "fp32 of shape 2");
 }
 
@@ -100,7 +102,7 @@ absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerCon
   if (!spec.ok()) return LayerError(layer.name, std::string(spec.status().message()));
   const absl::flat_hash_set<std::string> distinct(layer.inputs.begin(), layer.inputs.end());
   if (distinct.size() < layer.inputs.size() && !spec->passes_gradient) {
-    return LayerError(layer.name, "reads one input twice");
+    return LayerError(layer.name, "reads the same input twice");
   }
   if (spec->output.elements() <= 0) {
     return LayerError(layer.name,

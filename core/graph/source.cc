@@ -10,7 +10,7 @@ namespace {
 absl::Status CheckNoInputs(const LayerContext& context) {
   if (context.inputs.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("is a source: takes no inputs, got ", context.inputs.size()));
+      absl::StrCat("is a source and takes no inputs, got ", context.inputs.size()));
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ Shape LabelShape(const Shape& predictions) {
 absl::StatusOr<LayerSpec> Images::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckNoInputs(context));
   if (absl::Status checked = CheckImageInputs({.inputs = {tensor}}, 1); !checked.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("the image batch as ", checked.message()));
+    return absl::InvalidArgumentError(absl::StrCat("the image batch: ", checked.message()));
   }
   return LayerSpec{.output = tensor};
 }

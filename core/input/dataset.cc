@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
   }
   if (options.label_pixels) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "'%s' has no labels of pixels, which the network wants; synthetic has", spec));
+        "'%s' has no labels for pixels, which the network needs; synthetic has them", spec));
   }
   if (!directory.empty() && format == "idx") {
     return AsDataset(IdxDataset::Open(directory, options.split, options.shape));

@@ -32,7 +32,7 @@ absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int rank) {
   IdxFile idx{.file = std::move(file), .extents = {}, .data_begin = 4 + 4 * rank};
   ASSIGN_OR_RETURN(const int64_t magic, ReadBigEndian32(idx.file, 0));
   if (magic != 0x800 + rank) {
-    return idx.file.Corrupt(0, absl::StrCat("no IDX file of bytes with ", rank, " extents"));
+    return idx.file.Corrupt(0, absl::StrCat("not an IDX file of bytes with ", rank, " extents"));
   }
   int64_t size = 1;
   for (int axis = 0; axis < rank; ++axis) {

@@ -101,13 +101,13 @@ constexpr int64_t kMostBytes = int64_t{1} << 60;
 class Reader {
  public:
   Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) Fail("is no object");
+    if (!object.is_object()) Fail("is not an object");
   }
 
   int64_t Integer(const char* key) {
     const Json* value = Find(key);
     if (value == nullptr || !IsInteger(*value)) {
-      return Fail(absl::StrCat(key, " is not an integer of at most 2^60, either way")), 0;
+      return Fail(absl::StrCat(key, " is not an integer from -2^60 to 2^60")), 0;
     }
     return value->get<int64_t>();
   }
@@ -120,19 +120,19 @@ class Reader {
   double Number(const char* key) {
     const Json* value = Find(key);
     if (value == nullptr || !value->is_number())
-      return Fail(absl::StrCat(key, " is no number")), 0.0;
+      return Fail(absl::StrCat(key, " is not a number")), 0.0;
     return value->get<double>();
   }
   bool Boolean(const char* key) {
     const Json* value = Find(key);
     if (value == nullptr || !value->is_boolean())
-      return Fail(absl::StrCat(key, " is no boolean")), false;
+      return Fail(absl::StrCat(key, " is not a boolean")), false;
     return value->get<bool>();
   }
   std::string Text(const char* key) {
     const Json* value = Find(key);
     if (value == nullptr || !value->is_string())
-      return Fail(absl::StrCat(key, " is no string")), "";
+      return Fail(absl::StrCat(key, " is not a string")), "";
     return value->get<std::string>();
   }
   template <typename Enum>
@@ -145,7 +145,7 @@ class Reader {
     static const Json empty = Json::array();
     const Json* value = Find(key);
     if (value == nullptr || !value->is_array())
-      return Fail(absl::StrCat(key, " is no array")), empty;
+      return Fail(absl::StrCat(key, " is not an array")), empty;
     return *value;
   }
   // The value, null where it is null or at fault.
@@ -158,7 +158,7 @@ class Reader {
   std::vector<int64_t> Integers(const char* key) {
     std::vector<int64_t> out;
     for (const Json& item : Array(key)) {
-      if (!IsInteger(item)) Fail(absl::StrCat(key, " holds something else than integers"));
+      if (!IsInteger(item)) Fail(absl::StrCat(key, " holds something other than integers"));
       out.push_back(IsInteger(item) ? item.get<int64_t>() : 0);
     }
     return out;
@@ -172,7 +172,7 @@ class Reader {
     std::vector<std::pair<TensorId, TensorId>> out;
     for (const Json& pair : Array(key)) {
       if (!pair.is_array() || pair.size() != 2 || !IsInteger(pair[0]) || !IsInteger(pair[1])) {
-        return Fail(absl::StrCat(key, " holds something else than pairs of integers")), out;
+        return Fail(absl::StrCat(key, " holds something other than pairs of integers")), out;
       }
       out.emplace_back(ToIndex(pair[0].get<int64_t>(), key), ToIndex(pair[1].get<int64_t>(), key));
     }
@@ -188,13 +188,13 @@ class Reader {
   std::string TextUnlessEmpty(const char* key) {
     if (!object_.is_object() || !object_.contains(key)) return "";
     std::string text = Text(key);
-    if (text.empty()) Fail(absl::StrCat(key, " is empty, and must be left out then"));
+    if (text.empty()) Fail(absl::StrCat(key, " is empty; an empty field must be left out"));
     return text;
   }
   // A field that is left out where it is 0.
   int64_t NonZero(const char* key) {
     const std::optional<int64_t> value = OptionalInteger(key);
-    if (value == 0) Fail(absl::StrCat(key, " is 0, and must be left out then"));
+    if (value == 0) Fail(absl::StrCat(key, " is 0; a field of 0 must be left out"));
     return value.value_or(0);
   }
   // Each key is asked for once.
@@ -213,7 +213,7 @@ class Reader {
   const absl::Status& status() const { return status_; }
   // To be called once everything has been read: a field that was not asked for is a fault as well.
   absl::Status Finish() {
-    if (object_.is_object() && found_ < object_.size()) Fail("has fields that no plan has");
+    if (object_.is_object() && found_ < object_.size()) Fail("has unknown fields");
     return status_;
   }
 
@@ -226,7 +226,7 @@ class Reader {
   int32_t ToIndex(int64_t value, const char* key) {
     if (value >= 0 && value <= std::numeric_limits<int32_t>::max())
       return static_cast<int32_t>(value);
-    Fail(absl::StrCat(key, ": ", value, " is no id"));
+    Fail(absl::StrCat(key, ": ", value, " is not an id"));
     return 0;
   }
 
@@ -431,7 +431,7 @@ std::string Plan::ToJson() const {
 
 absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
   const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("plan: the text is no JSON");
+  if (json.is_discarded()) return absl::InvalidArgumentError("plan: the text is not JSON");
   Reader reader(json, "the plan");
   RETURN_IF_ERROR(CheckFormat(reader));
   Plan plan = {.net = reader.Text("net"),

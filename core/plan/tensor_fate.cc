@@ -165,7 +165,7 @@ std::string StepNameAt(const Plan& plan, size_t action) {
 std::string ExplainCopy(const Plan& plan, const Trip& first, int count) {
   std::string text = "offloaded";
   if (first.after) absl::StrAppend(&text, " after ", StepNameAt(plan, *first.after));
-  if (!first.prefetch) return text + ", not wanted back";
+  if (!first.prefetch) return text + ", not prefetched again";
   absl::StrAppend(&text, ", back ");
   if (count > 1) absl::StrAppend(&text, count, " times, first ");
   if (!first.before) return text + "by the end";

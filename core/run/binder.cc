@@ -148,7 +148,7 @@ class Binder {
     const int64_t workspace = compute.workspace.has_value() ? compute.workspace->bytes : 0;
     if (scratch <= workspace) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(name, ": its sums of gradients need ", scratch,
-                                                   " bytes of workspace, the plan has ",
+                                                   " bytes of workspace, but the plan has ",
                                                    workspace));
   }
 

@@ -237,8 +237,8 @@ class Session::Impl {
     if (status.ok()) return status;
     damage_ = absl::FailedPreconditionError(
         absl::StrCat("a ", std::string(what),
-                     " has failed half way, and left parameters that are neither old nor "
-                     "new; Load() a checkpoint: ",
+                     " has failed half way and left some parameters changed and others not; "
+                     "Load() a checkpoint: ",
                      status.message()));
     return status;
   }

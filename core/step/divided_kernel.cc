@@ -141,15 +141,15 @@ absl::Status CheckParts(const StepSignature& signature, absl::Span<const EngineU
     if (part.batch <= 0 || images % granularity != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("a micro-batch of ", part.batch, " images at image ", images,
-                       ", where parts begin at ", "multiples of ", granularity));
+                       ", but parts begin at multiples of ", granularity));
     }
     if (part.adds && (images == 0 || !SumsParts(signature)))
-      return absl::InvalidArgumentError("a micro-batch that adds where there is nothing to add to");
+      return absl::InvalidArgumentError("a micro-batch adds, but there is nothing to add to");
     images += part.batch;
   }
   if (images == BatchOf(signature)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "micro-batches of ", images, " images together, where the batch has ", BatchOf(signature)));
+      "micro-batches of ", images, " images in total, but the batch has ", BatchOf(signature)));
 }
 
 }  // namespace
@@ -195,7 +195,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelWithin(Backend& backend,
   if (found->workspace_bytes > workspace_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("engine '", found->id, "' needs ", found->workspace_bytes,
-                     " bytes of workspace, the plan has ", workspace_bytes));
+                     " bytes of workspace, but the plan has ", workspace_bytes));
   }
   return backend.MakeKernel(signature, found->id);
 }

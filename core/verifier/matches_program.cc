@@ -39,24 +39,26 @@ std::string Difference(const PlanTensor& planned, const Tensor& tensor) {
     return absl::StrFormat("its tensor %d, '%s', is not the program's, '%s'", tensor.id.value,
                            planned.name, tensor.name);
   }
-  return absl::StrFormat("its tensor %d, '%s', is %s, the program's %s", tensor.id.value,
+  return absl::StrFormat("its tensor %d, '%s', is %s, but the program's is %s", tensor.id.value,
                          planned.name, Describe(planned.role, planned.shape, planned.dtype),
                          Describe(tensor.role, tensor.spec.shape, tensor.spec.dtype));
 }
 
 absl::Status CheckNet(const Plan& plan, const Program& program, const verifier::Site& site) {
   if (plan.batch != program.net.batch) {
-    return site.Fault(PlanFault::kProgram, absl::StrFormat("its batch is %d, the program's %d",
-                                                           plan.batch, program.net.batch));
+    return site.Fault(
+        PlanFault::kProgram,
+        absl::StrFormat("its batch is %d, but the program's is %d", plan.batch, program.net.batch));
   }
   if (plan.dtype != program.net.dtype || plan.layout != program.net.layout) {
     return site.Fault(PlanFault::kProgram, "its dtype or layout is not the program's");
   }
   if (plan.tensors.size() != program.tensors.size() || plan.steps.size() != program.steps.size()) {
-    return site.Fault(PlanFault::kProgram,
-                      absl::StrFormat("it has %d tensors and %d steps, the program %d and %d",
-                                      plan.tensors.size(), plan.steps.size(),
-                                      program.tensors.size(), program.steps.size()));
+    return site.Fault(
+        PlanFault::kProgram,
+        absl::StrFormat("it has %d tensors and %d steps, but the program has %d and %d",
+                        plan.tensors.size(), plan.steps.size(), program.tensors.size(),
+                        program.steps.size()));
   }
   return absl::OkStatus();
 }

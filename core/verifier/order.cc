@@ -38,7 +38,7 @@ void Order::Begin(Stream stream) {
 
 absl::Status Order::Wait(const WaitAction& wait) {
   if (wait.on < 0 || wait.on >= static_cast<int64_t>(*site_.action())) {
-    return site_.Fault(PlanFault::kWait, "it waits for what is no earlier action");
+    return site_.Fault(PlanFault::kWait, "it waits for an action that is not an earlier one");
   }
   const size_t on = static_cast<size_t>(wait.on);
   if (!RunsOnStream(plan_.actions[on])) {

@@ -18,9 +18,9 @@ bool IsCounted(Role role) {
 
 absl::Status Places::CheckRegion(const Region& region) const {
   if (region.offset % kBlockBytes != 0 || region.bytes % kBlockBytes != 0) {
-    return site_.Fault(
-        PlanFault::kMisaligned,
-        absl::StrFormat("%s are no whole blocks of %d bytes", Site::Describe(region), kBlockBytes));
+    return site_.Fault(PlanFault::kMisaligned,
+                       absl::StrFormat("%s are not whole blocks of %d bytes",
+                                       Site::Describe(region), kBlockBytes));
   }
   // Compared so that no sum can overflow.
   if (region.offset < 0 || region.bytes <= 0 || region.bytes > plan_.arena_bytes ||

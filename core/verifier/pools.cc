@@ -116,13 +116,13 @@ absl::Status Pools::CheckDisjoint(const Copy& copy) const {
 absl::Status Pools::OffloadResident(const OffloadAction& offload) {
   if (offload.pool != Pool::kHost) {
     return site_.Fault(PlanFault::kHostCopy,
-                       "it is on the host between iterations, but leaves for the peer");
+                       "it is on the host between iterations, but is offloaded to the peer");
   }
   const int64_t offset = *plan_.tensors[offload.tensor.index()].host_offset;
   if (offload.offset == offset) return absl::OkStatus();
   return site_.Fault(
       PlanFault::kHostCopy,
-      absl::StrFormat("it is at %d of the host's pool between iterations, but leaves for %d",
+      absl::StrFormat("it is at %d of the host's pool between iterations, but is offloaded to %d",
                       offset, offload.offset));
 }
 
@@ -147,7 +147,7 @@ absl::Status Pools::Begin(TensorId tensor, const Copy& copy) {
   if (bytes > pool.stated_peak_bytes - pool.live_bytes) {
     return site_.Fault(
         PlanFault::kTotals,
-        absl::StrFormat("%d bytes more on the %s than the %d already there exceed %s, %d", bytes,
+        absl::StrFormat("%d bytes on the %s, on top of the %d already there, exceed %s, %d", bytes,
                         Name(copy.pool), pool.live_bytes, pool.peak_name, pool.stated_peak_bytes));
   }
   pool.live.emplace(copy.region.offset, tensor);

@@ -23,15 +23,15 @@ absl::Status CheckHeader(const Plan& plan, const Site& site) {
                         plan.peak_activation_bytes, plan.host_peak_bytes, plan.peer_peak_bytes,
                         plan.host_pool_bytes, plan.peer_pool_bytes, plan.host_resident_bytes}) {
     if (bytes >= 0) continue;
-    return site.Fault(PlanFault::kHeader, absl::StrFormat("it holds a total of %d bytes", bytes));
+    return site.Fault(PlanFault::kHeader, absl::StrFormat("it has a total of %d bytes", bytes));
   }
   if (plan.host_resident_bytes > plan.host_pool_bytes) {
     return site.Fault(PlanFault::kHeader,
-                      absl::StrFormat("the first %d bytes of a host's pool of %d bytes",
+                      absl::StrFormat("%d bytes of residents in a host's pool of %d bytes",
                                       plan.host_resident_bytes, plan.host_pool_bytes));
   }
   if (!std::isfinite(plan.predicted_ms) || plan.predicted_ms < 0) {
-    return site.Fault(PlanFault::kHeader, "its predicted time is no time");
+    return site.Fault(PlanFault::kHeader, "its predicted time is negative or not finite");
   }
   if (plan.arena_bytes > plan.budget_bytes) {
     return site.Fault(PlanFault::kOverBudget,
@@ -101,10 +101,10 @@ absl::Status CheckStep(const Plan& plan, const Site& site, const PlanStep& step)
     return fault("writes a tensor twice");
   }
   if (!step.rerun_reads.empty() && step.phase != Phase::kForward) {
-    return fault("is no forward step, but says what a recomputation of it reads");
+    return fault("is not a forward step, but lists what a recomputation of it reads");
   }
   for (const auto& [written, read] : step.in_place) {
-    if (!MayShare(step, written, read)) return fault("cannot work in place as it says");
+    if (!MayShare(step, written, read)) return fault("cannot work in place as declared");
   }
   return absl::OkStatus();
 }

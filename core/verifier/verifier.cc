@@ -120,7 +120,7 @@ class Checker {
       return site_.Fault(PlanFault::kStepOrder, "the step has run already");
     }
     return site_.Fault(PlanFault::kStepOrder,
-                       absl::StrCat("it is the turn of ", site_.Describe(next_step_)));
+                       absl::StrCat("the next step is ", site_.Describe(next_step_)));
   }
 
   absl::Status CheckRecompute(StepId step) const {
@@ -136,19 +136,22 @@ class Checker {
       first_engines_[compute.step.index()] = &compute.engines;
     } else if (plan_.steps[compute.step.index()].rerun_reads.empty() &&
                compute.engines != *first_engines_[compute.step.index()]) {
-      return site_.Fault(PlanFault::kEngines, "it is run again by other engines: other bits");
+      return site_.Fault(
+          PlanFault::kEngines,
+          "it is recomputed with different engines than the first run, so the bits may differ");
     }
     if (compute.engines.empty()) return absl::OkStatus();
     int64_t left = plan_.batch;
     for (const EngineUse& use : compute.engines) {
       if (use.batch < 1 || use.batch > left) {
-        return site_.Fault(
-            PlanFault::kEngines,
-            absl::StrFormat("a micro-batch of %d where %d of the batch are left", use.batch, left));
+        return site_.Fault(PlanFault::kEngines,
+                           absl::StrFormat("a micro-batch of %d, but only %d of the batch are left",
+                                           use.batch, left));
       }
       if (use.adds && (left == plan_.batch ||
                        plan_.steps[compute.step.index()].phase != Phase::kBackwardParams)) {
-        return site_.Fault(PlanFault::kEngines, "a micro-batch adds where there is nothing yet");
+        return site_.Fault(PlanFault::kEngines,
+                           "a micro-batch adds to gradients that nothing has written yet");
       }
       left -= use.batch;
     }

@@ -85,7 +85,7 @@ TEST_CASE("a unit without its end is refused with the two that it could be") {
     CAPTURE(text);
     const absl::Status status = ParseBytes(text).status();
     CHECK(absl::IsInvalidArgument(status));
-    CHECK(std::string(status.message()) == "'" + text + "' is no amount of bytes: " + units);
+    CHECK(std::string(status.message()) == "'" + text + "' is not a byte size: " + units);
   }
   for (const char* text : {"M", ".M", "1.2.3G", "12Gib?", "12P"})
     CHECK(ParseBytes(text).status().message().find(" or ") == absl::string_view::npos);

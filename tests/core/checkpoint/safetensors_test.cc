@@ -169,12 +169,12 @@ TEST_CASE("headers that are wrong in any way are DATA_LOSS naming file and byte"
   const std::string path = directory.File("m");
   const std::string good = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
   const std::pair<std::string, std::string> cases[] = {
-      {FileOf("", ""), "no valid JSON"},
-      {FileOf("[1]", ""), "no JSON object"},
-      {FileOf(" {}", ""), "no JSON object"},
-      {FileOf("{\"a\":", ""), "no valid JSON"},
-      {FileOf("{\"a\xff\":1}", ""), "no valid JSON"},
-      {FileOf(std::string(100'000, '['), ""), "no valid JSON"},
+      {FileOf("", ""), "not valid JSON"},
+      {FileOf("[1]", ""), "not a JSON object"},
+      {FileOf(" {}", ""), "not a JSON object"},
+      {FileOf("{\"a\":", ""), "not valid JSON"},
+      {FileOf("{\"a\xff\":1}", ""), "not valid JSON"},
+      {FileOf(std::string(100'000, '['), ""), "not valid JSON"},
       {FileOf(R"({"a":1})", ""), "'a': no object"},
       {FileOf(R"({"a":{}})", ""), "'a': no dtype"},
       {FileOf(R"({"a":{"dtype":"U9","shape":[],"data_offsets":[0,1]}})", "x"), "unknown dtype"},
@@ -198,7 +198,7 @@ TEST_CASE("headers that are wrong in any way are DATA_LOSS naming file and byte"
               "xy"),
        "'a': defined twice"},
       {FileOf(R"({"__metadata__":7})", ""), "'__metadata__': no object"},
-      {FileOf(R"({"__metadata__":{"k":7}})", ""), "metadata that is no string"},
+      {FileOf(R"({"__metadata__":{"k":7}})", ""), "metadata that is not a string"},
       {FileOf(R"({"__metadata__":{"neap.header_crc32":"00000000"}})", ""), "checksum is wrong"},
       {FileOf(R"({"__metadata__":{"neap.data_crc32":"0000000"}})", ""), "not a checksum"},
       {FileOf(R"({"__metadata__":{"neap.data_crc32":"0000000G"}})", ""), "not a checksum"},

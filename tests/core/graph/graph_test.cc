@@ -53,7 +53,7 @@ TEST_CASE("a layer that reads an unknown layer is named") {
   Graph net = NewGraph();
   net.Input({1, 4, 4});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {"conv7"}), SoftmaxCrossEntropy{});
-  CHECK(ErrorOf(net) == "layer 'fc': reads 'conv7', which is no layer");
+  CHECK(ErrorOf(net) == "layer 'fc': input 'conv7' is not a layer");
 }
 
 TEST_CASE("two layers of one name are refused") {
@@ -109,7 +109,7 @@ TEST_CASE("an output that nobody reads is refused") {
   const std::string x = net.Input({1, 4, 4});
   net.Add("dangling", Relu{}, {x});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}), SoftmaxCrossEntropy{});
-  CHECK(ErrorOf(net) == "layer 'dangling': nothing reads its output, and it is no loss");
+  CHECK(ErrorOf(net) == "layer 'dangling': its output is unused (only a loss may end a network)");
 }
 
 TEST_CASE("shapes that do not fit are refused with both shapes") {
@@ -163,7 +163,7 @@ TEST_CASE("only a sum may read one layer twice") {
   concat.Add("twice", Concat{}, {"input", "input"});
   concat.Loss(concat.Add("fc", FullyConnected{.out_features = 10}, {"twice"}),
               SoftmaxCrossEntropy{});
-  CHECK(ErrorOf(concat) == "layer 'twice': reads one input twice");
+  CHECK(ErrorOf(concat) == "layer 'twice': reads the same input twice");
 }
 
 TEST_CASE("a network has one loss and one input") {
@@ -175,9 +175,9 @@ TEST_CASE("a network has one loss and one input") {
   const std::string x = two.Add("fc", FullyConnected{.out_features = 10}, {two.Input({1, 4, 4})});
   two.Loss(x, SoftmaxCrossEntropy{});
   two.Add({"loss2", SoftmaxCrossEntropy{}, {x, "labels"}, LayerRole::kLoss});
-  CHECK(ErrorOf(two) == "a network has one loss, this has 2");
+  CHECK(ErrorOf(two) == "a network has one loss, but this one has 2");
 
-  CHECK(ErrorOf(NewGraph()) == "a network has one input, this has 0");
+  CHECK(ErrorOf(NewGraph()) == "a network has one input, but this one has 0");
 }
 
 // A loss that does not keep its result where an iteration looks for it.
@@ -196,15 +196,16 @@ TEST_CASE("a loss is what a network ends with, whatever layer it is") {
   const std::string x = net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})});
   net.Add("labels", Labels{.tensor = {{2}, DType::kInt32}}, {});
   net.Add("inner", SoftmaxCrossEntropy{}, {x, "labels"});
-  CHECK(ErrorOf(net) == "layer 'inner': nothing reads its output, and it is no loss");
+  CHECK(ErrorOf(net) == "layer 'inner': its output is unused (only a loss may end a network)");
 
   Graph forgetful = NewGraph();
   forgetful.Loss(
       forgetful.Add("fc", FullyConnected{.out_features = 10}, {forgetful.Input({1, 4, 4})}),
       Forgetful{});
-  CHECK(ErrorOf(forgetful) ==
-        "layer 'loss': a loss keeps the mean loss and the number of right predictions in its state "
-        "0, fp32 of shape 2");
+  CHECK(
+      ErrorOf(forgetful) ==
+      "layer 'loss': a loss keeps the mean loss and the number of correct predictions in its state "
+      "0, fp32 of shape 2");
 }
 
 TEST_CASE("images and labels are what Input and Loss add, no layer besides them") {

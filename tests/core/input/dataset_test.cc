@@ -115,7 +115,7 @@ TEST_CASE("damaged idx files are refused with file and byte") {
   WriteIdx(directory, "", kLabels);
   CheckRefused(spec, kLoss, "images-idx3-ubyte: byte 0: the file ends 4 bytes too early");
   WriteIdx(directory, kLabels, kLabels);
-  CheckRefused(spec, kLoss, "images-idx3-ubyte: byte 0: no IDX file of bytes with 3 extents");
+  CheckRefused(spec, kLoss, "images-idx3-ubyte: byte 0: not an IDX file of bytes with 3 extents");
   WriteIdx(directory, kImages.substr(0, 10), kLabels);
   CheckRefused(spec, kLoss, "images-idx3-ubyte: byte 10: the file ends 2 bytes too early");
   WriteIdx(directory, kImages.substr(0, 20), kLabels);

@@ -157,7 +157,7 @@ TEST_CASE("images with labelled pixels are not moved, and only synthetic has the
   CHECK(absl::IsInvalidArgument(BatchOfStep(*dataset, {.batch = 1, .flip = true}, 0).status()));
   const absl::Status status = OpenDataset("cifar10:nowhere", {.label_pixels = true}).status();
   CHECK(absl::IsInvalidArgument(status));
-  CHECK(std::string(status.message()).find("no labels of pixels") != std::string::npos);
+  CHECK(std::string(status.message()).find("no labels for pixels") != std::string::npos);
 }
 
 TEST_CASE("a bilinear weight enlarges each channel by itself") {

@@ -354,9 +354,9 @@ TEST_CASE("sources take no inputs and give what they are told") {
   const TensorSpec x = Image({2, 6, 5, 5});
   CHECK(Specified(Images{x}, {}).output == x);
   CHECK(Specified(Images{x}, {}).steps.empty());
-  CheckRefused(Images{x}, {x}, "is a source: takes no inputs, got 1");
+  CheckRefused(Images{x}, {x}, "is a source and takes no inputs, got 1");
   CheckRefused(Images{{.shape = {2, 6}}}, {},
-               "the image batch as input 0 is 2x6 fp32 nchw, expected an image {N, C, H, W}");
+               "the image batch: input 0 is 2x6 fp32 nchw, expected an image {N, C, H, W}");
   CheckRefused(Labels{x}, {}, "labels are 2x6x5x5 fp32 nchw, expected int32 {N} or {N, H, W}");
 }
 

@@ -109,12 +109,12 @@ TEST_CASE("a plan matches the program it was made of and no other") {
     return std::string(MatchesProgram(plan, program).message());
   };
   CHECK(message([](Plan& p) { p.batch = 4; }) ==
-        "plan fault [wrong-program]: the plan: its batch is 4, the program's 2");
+        "plan fault [wrong-program]: the plan: its batch is 4, but the program's is 2");
   CHECK(message([](Plan& p) { p.tensors[1].name = "y"; }) ==
         "plan fault [wrong-program]: the plan: its tensor 1, 'y', is not the program's, 'x'");
   CHECK(message([](Plan& p) { p.tensors[2].shape = Shape{16}; }) ==
-        "plan fault [wrong-program]: the plan: its tensor 2, 'fc', is activation 16 fp32, the "
-        "program's activation 2x8 fp32");
+        "plan fault [wrong-program]: the plan: its tensor 2, 'fc', is activation 16 fp32, but "
+        "the program's is activation 2x8 fp32");
   CHECK(message([](Plan& p) { std::swap(p.steps[0].reads[0], p.steps[0].reads[1]); }) ==
         "plan fault [wrong-program]: the plan: its step 0, 'fc forward', is not the program's, 'fc "
         "forward'");
