@@ -1,6 +1,7 @@
-// CRC-32 as zlib, gzip and PNG have it, over bytes that come in pieces. zlib computes it.
+// The CRC-32 of zlib, gzip and PNG, over bytes that arrive in pieces. zlib computes it.
 //
-// Tensors may be written in any order; Concatenated() makes the checksum of two pieces from their own two.
+// Tensors may be written in any order; Concatenated() computes the checksum of two adjacent pieces
+// from the checksums of each.
 //
 //   Crc32 crc;
 //   crc.Add(first);
@@ -21,7 +22,8 @@ class Crc32 {
   void Add(absl::Span<const std::byte> bytes);
   uint32_t value() const { return value_; }
 
-  // The checksum of the bytes behind `first` followed by the `second_size_bytes` behind `second`.
+  // The checksum of the bytes that `first` covers followed by the `second_size_bytes` that `second`
+  // covers.
   // *Complexity*: O(log(second_size_bytes)).
   static uint32_t Concatenated(uint32_t first, uint32_t second, int64_t second_size_bytes);
 

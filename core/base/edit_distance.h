@@ -1,4 +1,4 @@
-// How far two words are apart, for suggesting what a person may have meant.
+// How much two words differ, for suggesting what a user may have meant.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace neap {
 
-// Levenshtein's: insertions, deletions and replacements that make `a` into `b`.
+// The Levenshtein distance: insertions, deletions and replacements that turn `a` into `b`.
 // *Complexity*: O(|a| |b|).
 size_t EditDistance(std::string_view a, std::string_view b);
 

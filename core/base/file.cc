@@ -49,7 +49,7 @@ absl::Status NotRegular(const std::string& path, const struct stat& status) {
 }
 
 // Opens and locks `path`. Between the two, the previous owner of the lock may have renamed the file
-// to its final name; it must not be touched then, hence the second look.
+// to its final name. It must not be touched then, so the name is checked again.
 absl::StatusOr<FileDescriptor> OpenLocked(const std::string& path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   while (true) {
@@ -71,7 +71,7 @@ std::string DirectoryOf(const std::string& path) {
   return parent.empty() ? "." : parent.string();
 }
 
-// What `path` leads to, which need not exist, once its last component is not a symbolic link.
+// `path` with the symbolic links of its last component followed. The result need not exist.
 absl::StatusOr<std::string> FollowLinks(const std::string& path) {
   constexpr int kMostLinks = 40;  // as many as Linux follows
   fs::path target = path;
@@ -85,10 +85,10 @@ absl::StatusOr<std::string> FollowLinks(const std::string& path) {
   return SystemError(ELOOP, path, "open");
 }
 
-// Where bytes for a path go.
+// Where the bytes for a path are written.
 struct Target {
   std::string path;
-  bool is_replaced = true;  // by a rename; false: opened and written
+  bool is_replaced = true;  // by a rename; otherwise it is opened and written
 };
 
 absl::StatusOr<Target> TargetOf(const std::string& path) {
@@ -100,15 +100,15 @@ absl::StatusOr<Target> TargetOf(const std::string& path) {
   if (exists && !S_ISREG(status.st_mode)) return Target{path, /*is_replaced=*/false};
   ASSIGN_OR_RETURN(std::string target, FollowLinks(path));
   struct stat followed = {};
-  // A link in /proc/self/fd may lead to a file whose name is gone.
+  // A link in /proc/self/fd may lead to a file that has no name any more.
   const bool has_name =
       !exists || (stat(target.c_str(), &followed) == 0 && IsSameFile(status, followed));
   if (!has_name) return Target{path, /*is_replaced=*/false};
   return Target{std::move(target)};
 }
 
-// In a directory with the sticky bit, such as /tmp, anybody may make a file but only its owner may
-// replace it.
+// In a directory with the sticky bit, such as /tmp, every user may create a file, but only its
+// owner may replace it.
 absl::Status CheckReplaceable(const std::string& target) {
   struct stat file = {};
   struct stat directory = {};
@@ -120,7 +120,7 @@ absl::Status CheckReplaceable(const std::string& target) {
   return SystemError(EPERM, target, "replace");
 }
 
-// Whether both name one place in one directory, with or without a file in it.
+// Whether both are the same name in the same directory; the file need not exist.
 bool IsSamePlace(const std::string& a, const std::string& b) {
   struct stat directory_of_a = {};
   struct stat directory_of_b = {};
@@ -159,7 +159,7 @@ int FileDescriptor::Close() {
 }
 
 absl::StatusOr<ReadableFile> ReadableFile::Open(std::string path) {
-  // Without waiting for anybody, should it be a FIFO.
+  // O_NONBLOCK: does not wait for a writer if this is a FIFO.
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status = {};
   if (!fd.valid()) {
@@ -247,7 +247,7 @@ absl::Status AtomicFile::Fail(int error_number, const std::string& call) {
 }
 
 absl::Status AtomicFile::WriteKept() const {
-  // Without waiting for a FIFO's reader; the write then waits until everything is read.
+  // O_NONBLOCK: does not wait for a FIFO's reader. The write below does wait until all is read.
   constexpr int kFlags = O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   FileDescriptor fd(open(target_.c_str(), kFlags));
   if (!fd.valid() && errno == ENXIO)
@@ -263,7 +263,7 @@ absl::Status AtomicFile::SyncDirectory() const {
   const std::string directory = DirectoryOf(target_);
   const FileDescriptor fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return SystemError(errno, directory, "open");
-  // EINVAL: a file system without directories to sync.
+  // EINVAL: a file system that does not support fsync of directories.
   if (fsync(fd.get()) != 0 && errno != EINVAL) return SystemError(errno, directory, "fsync");
   return absl::OkStatus();
 }

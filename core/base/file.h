@@ -1,9 +1,9 @@
-// Files, read without surprises and written all or not at all.
+// Files that are read without surprises and written atomically.
 //
-// A training run is killed at any moment, and disks fill. So a file is never changed in place: its
-// successor grows under another name and takes the name when it is complete and on the disk.
-// Whoever opens a name finds the old file or the new one, whole. Readers may rely on that, and
-// still check everything: disks also forget.
+// A training run may be killed at any moment, and disks fill up. A file is therefore never changed
+// in place: its successor is written under another name and renamed once it is complete and on the
+// disk. A reader finds either the old file or the new one, whole. Readers may rely on that, but
+// still check everything: disks also lose data.
 //
 //   ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create("model.safetensors"));
 //   RETURN_IF_ERROR(file.WriteAt(0, bytes));
@@ -15,8 +15,8 @@
 //
 // *Errors*: a status naming the file: NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED (full disk),
 // DATA_LOSS (a file shorter than what is read from it; with the byte offset), INVALID_ARGUMENT (not
-// a regular file, where it has to be one), otherwise what the operating system says. A file beyond
-// the process's limit is an error only where SIGXFSZ is ignored; otherwise that signal ends the
+// a regular file, but has to be one), otherwise the operating system's error. Exceeding the
+// process's file size limit is an error only if SIGXFSZ is ignored; otherwise that signal ends the
 // process.
 #pragma once
 
@@ -70,13 +70,12 @@ class ReadableFile {
   int64_t size_bytes_ = 0;
 };
 
-// The successor of the file at `path`, kept as PATH.tmp until Commit. Destroyed before that, it
-// leaves no trace; killed, it leaves a PATH.tmp that the next writer overwrites and no reader
-// opens. A lock on PATH.tmp keeps two writers apart: the second gets UNAVAILABLE. Where `path` is a
-// symbolic link, PATH stands for the link's target.
+// The successor of the file at `path`, kept as PATH.tmp until Commit. Destroying it before that
+// leaves no trace; killing the process leaves a PATH.tmp that the next writer overwrites and no
+// reader opens. A lock on PATH.tmp keeps two writers apart: the second gets UNAVAILABLE. If `path`
+// is a symbolic link, PATH stands for the link's target.
 //
-// A path that names a device or a FIFO has no successor: what is written is kept in memory until
-// Commit.
+// A path that names a device or a FIFO has no successor: the bytes are kept in memory until Commit.
 class AtomicFile {
  public:
   static absl::StatusOr<AtomicFile> Create(std::string path);
@@ -88,7 +87,7 @@ class AtomicFile {
   // Any order; gaps are zeros. A failure removes the temporary file.
   absl::Status WriteAt(int64_t offset, absl::Span<const std::byte> bytes);
   // fsync, rename, fsync of the directory; or, to a device or a FIFO, one write of everything.
-  // Nothing can be written afterwards. Errors: FAILED_PRECONDITION for a FIFO that nobody reads.
+  // Nothing can be written afterwards. Errors: FAILED_PRECONDITION for a FIFO without a reader.
   absl::Status Commit();
 
  private:
@@ -102,17 +101,17 @@ class AtomicFile {
   FileDescriptor fd_;  // of the temporary file; invalid once committed or failed
   std::optional<std::vector<std::byte>> kept_;  // for a target that is not a regular file
   std::string path_;
-  std::string target_;  // what `path_` leads to
+  std::string target_;  // `path_` with its symbolic links followed
   std::string temporary_;
 };
 
-// Whether a file could be written to `path` now, as AtomicFile::Create says: for asking before
-// hours of work. What is there stays as it is, and nothing is left behind.
+// Whether AtomicFile::Create could write to `path` now: a check before hours of work. An existing
+// file is not changed, and no file is left behind.
 absl::Status CheckWritable(const std::string& path);
 
-// Whether writing to one path would destroy what was written to the other: both lead to one file,
-// by whatever spelling or links and whether or not it exists yet, or one of them is the other's
-// temporary file. Never true of devices and FIFOs, which may be written to twice.
+// Whether writing to one path would destroy what was written to the other: both lead to the same
+// file (whatever the spelling or links, and whether or not it exists yet), or one of them is the
+// other's temporary file. Never true for devices and FIFOs, which may be written to twice.
 bool OverwriteEachOther(const std::string& a, const std::string& b);
 
 }  // namespace neap

@@ -9,8 +9,8 @@
 namespace neap {
 namespace {
 
-constexpr size_t kElementsPerThread = 1 << 20;  // 4 MiB: a millisecond's work
-constexpr size_t kMostThreads = 8;              // more than fill the memory bus
+constexpr size_t kElementsPerThread = 1 << 20;  // 4 MiB: about a millisecond of work
+constexpr size_t kMostThreads = 8;              // enough to saturate the memory bus
 
 // {groups, rows, columns} -> {groups, columns, rows}.
 void Transpose(absl::Span<const float> from, int64_t groups, int64_t rows, int64_t columns,
@@ -27,8 +27,8 @@ void Transpose(absl::Span<const float> from, int64_t groups, int64_t rows, int64
   }
 }
 
-// Calls work(begin, end) for parts of `groups` groups of so many elements, each on a thread, or on
-// this one where the system refuses another.
+// Divides `groups` groups of `elements` elements into parts and calls work(begin, end) for each on
+// its own thread, or on this thread if the system refuses another.
 template <typename Work>
 void InParallel(size_t groups, size_t elements, const Work& work) {
   const size_t wanted = groups * elements / kElementsPerThread;
@@ -36,7 +36,7 @@ void InParallel(size_t groups, size_t elements, const Work& work) {
   const size_t count = std::clamp(wanted, size_t{1}, std::max(most, size_t{1}));
   std::vector<std::thread> threads;
   threads.reserve(count);
-  size_t given = 1;  // of the parts; the first is this thread's own
+  size_t given = 1;  // parts handed out; the first is this thread's own
   try {
     for (; given < count; ++given)
       threads.emplace_back(work, groups * given / count, groups * (given + 1) / count);

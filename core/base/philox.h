@@ -1,6 +1,6 @@
 // Philox4x32-10, the counter-based random numbers of Salmon et al., "Parallel random numbers: as
 // easy as 1, 2, 3" (SC 2011). A number is a pure function of key and counter, so any device can
-// make any of them in any order, again.
+// generate any of them in any order, and regenerate them.
 //
 //   PhiloxBlock r = Philox({.key = seed, .stream = layer_seed, .position = i / 4});
 //   float u = ToUnitFloat(r[i % 4]);  // in [0, 1)
@@ -43,7 +43,7 @@ constexpr PhiloxBlock Philox(PhiloxCounter counter) {
 // The upper 24 bits as a number in [0, 1).
 constexpr float ToUnitFloat(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24F; }
 
-// The random numbers of four neighbouring elements' dropout: 4 * block .. 4 * block + 3.
+// The random numbers for the dropout of four neighbouring elements: 4 * block .. 4 * block + 3.
 constexpr PhiloxBlock DropoutBlock(uint64_t session_seed, uint64_t layer_seed, uint32_t step,
                                    uint64_t block) {
   return Philox({.key = session_seed,
@@ -51,7 +51,7 @@ constexpr PhiloxBlock DropoutBlock(uint64_t session_seed, uint64_t layer_seed, u
                  .position = block});
 }
 
-// The dropout mask (layers/dropout.h): does element i survive in this step?
+// The dropout mask (layers/dropout.h): whether element i is kept in this step.
 constexpr bool DropoutKeeps(uint64_t session_seed, uint64_t layer_seed, uint32_t step, uint64_t i,
                             float probability) {
   return ToUnitFloat(DropoutBlock(session_seed, layer_seed, step, i / 4)[i % 4]) >= probability;

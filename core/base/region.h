@@ -1,5 +1,4 @@
-// Stretches of a block of memory that a plan hands out piece by piece: the arena, or a pool for
-// copies outside it.
+// Regions of a block of memory that a plan subdivides: the arena, or a pool for copies outside it.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 namespace neap {
 
-// `hash`: of the text before this one, where there is one.
+// `hash` is the hash of the preceding text, if there is any.
 constexpr uint64_t StableHash(std::string_view text, uint64_t hash = 0xcbf29ce484222325) {
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;

@@ -14,7 +14,7 @@
 namespace neap {
 
 // Element type and the arithmetic done on it. kTf32 is stored as fp32 and multiplied on tensor
-// cores with a 10-bit mantissa (on devices without them: as fp32).
+// cores with a 10-bit mantissa (as fp32 on devices without tensor cores).
 enum class DType : uint8_t { kFp32, kTf32, kFp16, kBf16, kUInt8, kInt32 };
 
 // Order of the axes in memory, outermost first. Shapes are always given as N, C, H, W.
@@ -24,18 +24,18 @@ enum class Role : uint8_t {
   kInput,       // images of the batch, and the iteration's scalars
   kLabel,       // class indices of the batch
   kActivation,  // output of a layer
-  kSaved,       // what forward keeps for backward besides its output (batch mean, pooling index)
-  kGradient,    // of an activation
+  kSaved,       // kept by forward for backward, besides the output (batch mean, pooling index)
+  kGradient,    // gradient of an activation
   kParam,       // learned
-  kParamGrad,   //
+  kParamGrad,   // gradient of a parameter
   kOptimizer,   // momentum
   kState,       // running statistics, loss and accuracy: outlives the iteration, not learned
 };
 inline constexpr int kRoleCount = 9;
 
 int64_t SizeOf(DType dtype);
-// a * b, the largest integer where that overflows: absurd shapes stay absurd, and Resolve() refuses
-// them.
+// a * b, or the largest integer if that overflows. Absurdly large shapes thus stay large, and
+// Resolve() refuses them.
 int64_t SaturatingProduct(int64_t a, int64_t b);
 std::string_view Name(DType dtype);
 std::string_view Name(Layout layout);
@@ -48,12 +48,13 @@ absl::StatusOr<Role> ParseRole(std::string_view text);
 constexpr bool IsPersistent(Role role) {
   return role == Role::kParam || role == Role::kOptimizer || role == Role::kState;
 }
-// True for roles whose value is there when the iteration begins: persistent ones, and the batch.
+// True for roles whose tensors hold a value when the iteration begins: persistent ones and the
+// batch.
 constexpr bool IsGiven(Role role) {
   return IsPersistent(role) || role == Role::kInput || role == Role::kLabel;
 }
-// True for the roles that sums of activation bytes count: activations, what is saved beside them,
-// and their gradients.
+// True for the roles that count as activation bytes: activations, saved tensors, and the gradients
+// of activations.
 constexpr bool CountsAsActivation(Role role) {
   return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
 }
@@ -71,7 +72,7 @@ class Shape {
   int64_t elements() const;      // saturates
   std::string ToString() const;  // "64x3x224x224"
 
-  // The axes of an image; 1 where the shape has none.
+  // The axes of an image; 1 if the shape lacks the axis.
   int64_t n() const { return at(0); }
   int64_t c() const { return at(1); }
   int64_t h() const { return at(2); }
@@ -84,7 +85,7 @@ class Shape {
   absl::InlinedVector<int64_t, 4> dims_;
 };
 
-// Everything a kernel must know of a tensor besides its address. Dense: no gaps between elements.
+// Everything that a kernel must know about a tensor besides its address. Elements are contiguous.
 struct TensorSpec {
   Shape shape;
   DType dtype = DType::kFp32;

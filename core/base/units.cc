@@ -31,7 +31,7 @@ constexpr std::array<Unit, 10> kUnits = {{{"", 1},
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// "12.5" -> {"12", "5"}; nullopt unless there is a digit and at most one point.
+// "12.5" -> {"12", "5"}; nullopt unless the text has a digit and at most one point.
 struct Decimal {
   std::string_view whole;
   std::string_view fraction;
@@ -48,7 +48,7 @@ std::optional<Decimal> SplitDecimal(std::string_view text) {
   return decimal;
 }
 
-// In integers, since 4.35 KB are 4350 bytes and not the 4349 that doubles make of it.
+// Computes in integers: 4.35 KB are 4350 bytes, but doubles would give 4349.
 std::optional<int64_t> Multiply(const Decimal& decimal, int64_t unit) {
   int64_t bytes = 0;
   for (char digit : decimal.whole) {
@@ -72,7 +72,7 @@ std::optional<int64_t> Multiply(const Decimal& decimal, int64_t unit) {
   return bytes;
 }
 
-// Of "M" or "Mi": "M". Empty for what is no unit with its end left off.
+// "M" for "M" or "Mi"; empty if the text is not a unit without its "B".
 std::string_view Prefix(const std::string& unit_text) {
   for (const char* const prefix : {"K", "M", "G", "T"}) {
     if (absl::EqualsIgnoreCase(unit_text, prefix) ||

@@ -6,7 +6,8 @@
 namespace neap {
 namespace {
 
-// How a character of several bytes begins, how many follow, and what the first of these may be.
+// The first byte of a multi-byte character, the number of bytes that follow, and the range of the
+// first of those.
 struct Lead {
   uint8_t first, last;
   size_t following;
@@ -17,7 +18,7 @@ constexpr Lead kLeads[] = {{0xC2, 0xDF, 1, 0x80, 0xBF}, {0xE0, 0xE0, 2, 0xA0, 0x
                            {0xEE, 0xEF, 2, 0x80, 0xBF}, {0xF0, 0xF0, 3, 0x90, 0xBF},
                            {0xF1, 0xF3, 3, 0x80, 0xBF}, {0xF4, 0xF4, 3, 0x80, 0x8F}};
 
-// Bytes of the character at the beginning of `text`, which is not empty; 0 if there is none.
+// The size of the character at the beginning of `text`, which is not empty; 0 if it is not valid.
 size_t CharacterBytes(std::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
   if (byte(0) < 0x80) return 1;

@@ -114,8 +114,8 @@ absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerCon
   return spec;
 }
 
-// A layer of those that could not run which lies on a cycle: going back along unmet inputs ends up
-// in one.
+// The name of a layer on a cycle: going back along unmet inputs from a layer that could not run
+// ends on a cycle.
 std::string OnCycle(const Graph& graph, const std::vector<std::vector<size_t>>& inputs,
                     const std::vector<bool>& ran) {
   size_t at = 0;

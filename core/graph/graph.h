@@ -1,9 +1,9 @@
-// The network as the user states it: named layers and which layer's output each reads. No memory,
-// no order, no gradients yet (core/program/program.h makes those).
+// The network as the user states it: named layers, and the layers whose outputs each of them reads.
+// It has no memory, order or gradients yet (core/program/program.h adds them).
 //
-// Layers refer to each other by name, so a graph can be stated in any order, and the mistakes that
-// this makes possible (a name that no layer has, two of one name, a cycle) are found by Resolve(),
-// each with the layer's name.
+// Layers refer to each other by name, so a graph can be stated in any order. The mistakes that this
+// makes possible (an unknown name, a duplicate name, a cycle) are found by Resolve(), which names
+// the layer.
 //
 //   Graph net({.name = "mlp", .batch = 64});
 //   std::string x = net.Input({1, 28, 28});
@@ -32,12 +32,13 @@ struct GraphOptions {
   friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
 
-// Where an iteration meets the outside. A network has one layer of each kind but kInner.
+// The layer's part in the input and output of an iteration. A network has exactly one layer of each
+// role but kInner.
 enum class LayerRole : uint8_t {
   kInner,
   kImages,  // the batch's images
   kLabels,  // the batch's labels
-  kLoss,    // its state 0 is the iteration's result: fp32 {mean loss, number of right predictions}
+  kLoss,  // its state 0 is the iteration's result: fp32 {mean loss, number of correct predictions}
 };
 
 struct GraphLayer {
@@ -53,14 +54,15 @@ class Graph {
 
   // The images {batch, c, h, w}, a layer called "input"; `chw` is {c, h, w}.
   std::string Input(Shape chw);
-  // Any layer; its one output is known by its name, which is returned. Nothing is checked here.
+  // Adds any layer. Its one output has the layer's name, which is returned. Nothing is checked
+  // here.
   std::string Add(std::string name, Layer layer, std::vector<std::string> inputs);
-  // A layer of any role: how a graph is stated again from another's layers().
+  // Adds a layer of any role, for building a graph from the layers() of another.
   std::string Add(GraphLayer layer);
-  // The end of the network: `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions`
-  // and the layer "labels", which is added with it. Returns "loss".
+  // Ends the network with `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions` and
+  // the layer "labels", which is added with it. Returns "loss".
   std::string Loss(std::string predictions, Layer loss);
-  // The same with a label for each pixel of predictions {N, C, height, width}.
+  // Like Loss(), with a label for each pixel of predictions {N, C, height, width}.
   std::string PixelLoss(std::string predictions, Layer loss, int64_t height, int64_t width);
 
   const GraphOptions& options() const { return options_; }
@@ -71,7 +73,7 @@ class Graph {
   std::vector<GraphLayer> layers_;
 };
 
-// A graph found to be right: inputs as ids, the spec of every layer, in execution order.
+// A layer of a checked graph: its inputs are ids, and its spec is known.
 struct ResolvedLayer {
   LayerId id;  // position in ResolvedGraph::layers: execution order
   std::string name;
@@ -80,17 +82,18 @@ struct ResolvedLayer {
   LayerRole role = LayerRole::kInner;
   LayerSpec spec;
 };
-// What the layer's output is in training: input, label or activation.
+// The role of the layer's output in training: input, label or activation.
 Role OutputRole(const ResolvedLayer& layer);
 
+// A checked graph. Its layers are in execution order.
 struct ResolvedGraph {
   GraphOptions options;
   std::vector<ResolvedLayer> layers;
 };
 
 // Orders the layers (core/graph/order.h), infers shapes and checks everything.
-// Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, output nobody
-// reads (other than a loss), shapes that do not fit, tensors with no elements, a layer with neither
+// Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, unused output
+// (other than a loss), shapes that do not fit, tensors with no elements, a layer with neither
 // inputs nor a forward step, no input, no loss or several, a loss that does not keep its result.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 

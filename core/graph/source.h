@@ -1,5 +1,5 @@
-// Where a batch enters the network. Sources have no steps: their tensors are there when the
-// iteration begins.
+// The layers through which a batch enters the network. Sources have no steps: their tensors hold
+// their values when the iteration begins.
 #pragma once
 
 #include "neap/core/step/layer.h"
@@ -15,7 +15,7 @@ struct Images {
   friend bool operator==(const Images&, const Images&) = default;
 };
 
-// The shape of the labels of predictions {N, C, H, W}: {N, H, W}, or {N} where H and W are 1.
+// The shape of the labels of predictions {N, C, H, W}: {N, H, W}, or {N} if H and W are 1.
 Shape LabelShape(const Shape& predictions);
 
 // Class indices, int32: {N}, or {N, H, W} for one per pixel.

@@ -47,7 +47,7 @@ class LifeWriter {
   }
 
   const Program& program_;
-  std::vector<std::optional<size_t>> open_;  // by TensorId: its latest life
+  std::vector<std::optional<size_t>> open_;  // by TensorId: its latest lifetime
   std::vector<Lifetime> lives_;
 };
 

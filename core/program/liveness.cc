@@ -48,7 +48,7 @@ class Prover {
            read.spec.size_bytes() == written.spec.size_bytes() && ReadOnce(position, read.id);
   }
 
-  // A kernel may take the result over this operand, but not over another operand that is the same
+  // A kernel may overwrite this operand with the result, but not if another operand is the same
   // tensor (x + y + x).
   bool ReadOnce(int position, TensorId tensor) const {
     const std::vector<TensorId> reads = RunReads(program_, runs_[static_cast<size_t>(position)]);
@@ -59,8 +59,8 @@ class Prover {
   const ComputeSequence& runs_;
   const std::vector<Lifetime>& lives_;
   Replacements replaces_;
-  std::vector<std::optional<size_t>> latest_;  // by TensorId: its life at the run at hand
-  std::vector<bool> taken_;                    // by life
+  std::vector<std::optional<size_t>> latest_;  // by TensorId: its lifetime at the current run
+  std::vector<bool> taken_;                    // by lifetime
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
-// In-place: results that take over the bytes of a tensor they are computed from.
+// In-place results: those that overwrite a tensor from which they are computed.
 //
-// The kernels say where they could ({written, read} pairs of a step); this pass proves where they
-// may: the old value is read by this run, once, and by none after it, the sizes agree, and the
-// bytes are the iteration's own (a parameter or the batch is never overwritten). SuperNeurons does
-// not have it, so it can be left out.
+// Kernels declare where they could work in place ({written, read} pairs of a step). This pass
+// proves where they may: the old value is read by this run, once, and by none after it, the sizes
+// agree, and the tensor is not given (a parameter or the batch is never overwritten). SuperNeurons
+// does not work in place, so the pass can be left out.
 //
 //   runs         0   1   2   3
 //   bn1          [=======)             last read by run 1 ...
@@ -19,19 +19,19 @@
 
 namespace neap {
 
-// By index of the life that begins: the life whose bytes it takes over.
+// For each lifetime, by index: the lifetime whose bytes it overwrites in place, if any.
 using Replacements = std::vector<std::optional<size_t>>;
 
 Replacements ProveInPlace(const Program& program, const ComputeSequence& runs,
                           const std::vector<Lifetime>& lives);
 
-// An order of runs, and all that follows from it alone.
+// An order of runs, and everything that follows from it alone.
 struct Liveness {
   ComputeSequence runs;
   std::vector<Lifetime> lives;
   Replacements replaces;
 };
-// Without `in_place` no life takes over another's bytes.
+// Without `in_place`, `replaces` is empty for every lifetime.
 Liveness FindLiveness(const Program& program, ComputeSequence runs, bool in_place);
 
 }  // namespace neap

@@ -1,9 +1,9 @@
-// From a graph to the program that is planned and run: the one way there for sessions and commands.
+// Lowering a graph to the program that is planned and run.
 //
-// BuildProgram() says what an iteration does, layer by layer, for every device alike. What a
-// program is rewritten to for a device is a pass, from Program to Program. Whoever plans, profiles
-// or trains a network must see the same rewritten program, or a profile would measure kernels that
-// no plan runs; so all of them call Lower(), with the device that they are for.
+// BuildProgram() says what an iteration does, layer by layer, the same for every device. A pass,
+// from Program to Program, rewrites it for a device. All code that plans, profiles or trains a
+// network must see the same rewritten program, or a profile would measure kernels that no plan
+// runs. Sessions and commands therefore all call Lower(), with their device.
 //
 //   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
 #pragma once
@@ -15,12 +15,13 @@
 
 namespace neap {
 
-// BuildProgram(), and then every pass. There is none yet, so that the program is the same for every
-// device. Errors: those of BuildProgram().
+// BuildProgram(), and then every pass. There are no passes yet, so the program is the same for
+// every device. Errors: those of BuildProgram().
 absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
                               const DeviceDescription& device);
 
-// BuildPart(), and then the passes that made `whole`, a result of Lower() for the same device.
+// BuildPart(), and then the passes that `whole`, a result of Lower() for the same device, went
+// through.
 // Errors: those of BuildPart().
 absl::StatusOr<Program> LowerPart(const Graph& graph, const Program& whole,
                                   const DeviceDescription& device);

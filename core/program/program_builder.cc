@@ -20,7 +20,7 @@ class ProgramBuilder {
     program_.options = options;
   }
 
-  // Persistent tensors that are there before the layers'; these must then be among them.
+  // Takes over the persistent tensors of `whole`; those of the layers must then be among them.
   void Adopt(const Program& whole) {
     for (const Tensor& tensor : whole.tensors) {
       if (!IsPersistent(tensor.role)) continue;
@@ -29,7 +29,7 @@ class ProgramBuilder {
     }
   }
 
-  // The first that Build() did not find among those adopted.
+  // The first persistent tensor that Build() did not find among those adopted.
   const std::optional<std::string>& unknown_tensor() const { return unknown_tensor_; }
 
   Program Build() {
@@ -49,11 +49,11 @@ class ProgramBuilder {
   }
 
  private:
-  // The tensors of one layer, as they come into being.
+  // The tensors of one layer that have been created so far.
   struct LayerTensors {
     std::optional<TensorId> output;
     std::optional<TensorId> output_grad;
-    bool output_grad_shared = false;  // it is also another layer's gradient: must not be added to
+    bool output_grad_shared = false;  // also another layer's gradient: must not be accumulated into
     bool needs_grad = false;
     std::vector<TensorId> params, param_grads, states, optimizer, saved;
   };
@@ -199,8 +199,8 @@ class ProgramBuilder {
     return false;
   }
 
-  // The step contributes to the gradient of input `index`: first, on top of a shared one, or to a
-  // sum.
+  // The step contributes to the gradient of input `index`: as its first writer, by adding a shared
+  // gradient, or by accumulating into a sum.
   void AddGradient(const ResolvedLayer& layer, int index, const StepSpec& spec, Step& step) {
     const LayerId source = layer.inputs[static_cast<size_t>(index)];
     LayerTensors& input = layers_[source.index()];
