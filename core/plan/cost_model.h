@@ -1,5 +1,5 @@
-// How long a step takes where nothing was measured: the roofline, the larger of arithmetic and
-// memory time.
+// The time of a step that was not measured: the roofline model, the larger of arithmetic and memory
+// time.
 #pragma once
 
 #include "neap/core/device/device.h"
@@ -8,15 +8,15 @@
 
 namespace neap {
 
-// Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth). With `rerun`, of a
-// recomputation, which touches less (ReadsOf, WritesOf).
+// Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth). With `rerun`, the
+// time of a recomputation, which touches fewer bytes (ReadsOf, WritesOf).
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun = false);
 
-// Of adding a gradient to a sum, both of this spec.
+// Seconds for adding a gradient to a sum, both of this spec.
 double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device);
 
-// Of transfers alone, at the device's bandwidths to host and peer.
+// The costs of transfers only, at the device's bandwidths to host and peer.
 TimelineCosts TransferCosts(const DeviceDescription& device);
 
 }  // namespace neap

@@ -1,8 +1,8 @@
 // A plan's description of its program: tensors and steps by name, so that the plan can be read,
-// proved and run without it.
+// verified and run without the program.
 //
-//   Plan plan = DescribeProgram(program, Travellers(program), device);
-//   plan.actions = ...;
+//   Plan plan = DescribeProgram(program, /*travels=*/{}, device);
+//   plan.actions.push_back(ComputeAction{.step = program.steps.front().id});
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@
 
 namespace neap {
 
-// Without actions and sizes of the arena and the pools. `travels`, by TensorId, or empty if there
-// are none: the tensors that are on the host between iterations. Those lie one after another at the
-// beginning of the host's pool in the order of their ids, so that every plan of a network has them
-// in the same place.
+// The result lacks the actions and the sizes of the arena and the pools. `travels` says, by
+// TensorId, which tensors are on the host between iterations; it may be empty if none are. They lie
+// one after another at the beginning of the host's pool in the order of their ids, so every plan of
+// a network has them in the same place.
 Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
                      const DeviceDescription& device);
 

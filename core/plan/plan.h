@@ -1,9 +1,9 @@
 // A plan: what happens to every byte during one iteration, as a frozen list of actions.
 //
-// A plan is data. The planner makes it, the verifier proves it, the executor replays it, outside
-// tools read it (docs/plan-format.md); none of them shares anything else. Actions are in issue
-// order. `alloc` and `free` are bookkeeping in that order; each stream runs its own actions in
-// order and sees another stream's only through `wait`.
+// A plan is data. The planner makes it, the verifier checks it, the executor replays it, and
+// outside tools read it (docs/plan-format.md); they share nothing else. Actions are in issue order.
+// `alloc` and `free` are bookkeeping in that order. Each stream runs its own actions in order, and
+// is ordered after actions of another stream only by `wait`.
 //
 //   ^ offset
 //   |        +---conv1.out---------+
@@ -15,8 +15,8 @@
 //   RETURN_IF_ERROR(Verify(result.plan));
 //   std::cout << result.plan.Summary();
 //
-// What is computed from a plan is elsewhere: core/plan/plan_memory.h, core/plan/timeline.h,
-// core/plan/tensor_fate.h.
+// core/plan/plan_memory.h, core/plan/timeline.h and core/plan/tensor_fate.h compute results from a
+// plan.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@
 
 namespace neap {
 
-// Memory outside the arena that copies of tensors are kept in (SuperNeurons 3.3, the unified tensor
-// pool): pinned memory of the host, memory of a peer GPU.
+// Memory outside the arena that holds copies of tensors (SuperNeurons 3.3, the unified tensor
+// pool): pinned memory of the host, or memory of a peer GPU.
 enum class Pool : uint8_t { kHost, kPeer };
 inline constexpr int kPoolCount = 2;
 std::string_view Name(Pool pool);
@@ -50,8 +50,8 @@ struct PlanTensor {
   Shape shape;
   DType dtype = DType::kFp32;
   int64_t bytes = 0;  // exact; its region is rounded up to whole blocks
-  // Persistent tensors only: the value is on the host between iterations, at this offset of the
-  // host's pool.
+  // Persistent tensors only: if set, the value is on the host between iterations, at this offset of
+  // the host's pool.
   std::optional<int64_t> host_offset = std::nullopt;
   bool on_host() const { return host_offset.has_value(); }
   friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
@@ -79,12 +79,12 @@ struct FreeAction {
 struct ComputeAction {
   StepId step;
   bool recompute = false;
-  std::vector<EngineUse> engines =
-      {};  // micro-batches in order; empty: the step has but one way to run
+  // The micro-batches in order; empty if the step has only one engine.
+  std::vector<EngineUse> engines = {};
   std::optional<Region> workspace = std::nullopt;
   friend bool operator==(const ComputeAction&, const ComputeAction&) = default;
 };
-struct OffloadAction {  // d2h stream: device copy -> the bytes of `pool` from `offset` on
+struct OffloadAction {  // d2h stream: region in the arena -> the bytes of `pool` from `offset` on
   TensorId tensor;
   Pool pool = Pool::kHost;
   int64_t offset = 0;
@@ -102,7 +102,7 @@ struct WaitAction {  // `stream` runs nothing further until the action at index 
 using Action =
     std::variant<AllocAction, FreeAction, ComputeAction, OffloadAction, PrefetchAction, WaitAction>;
 
-// The stream that an action takes time on; nothing for bookkeeping and waits.
+// The stream that runs the action; nullopt for bookkeeping and waits.
 std::optional<Stream> StreamOf(const Action& action);
 
 struct Plan {
@@ -111,18 +111,17 @@ struct Plan {
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
   std::string policy;
-  std::string device;            // its name, for people
-  std::string device_kind = {};  // DeviceDescription::kind; empty: the plan does not say
+  std::string device;            // its name; informative
+  std::string device_kind = {};  // DeviceDescription::kind; empty if unknown
   int64_t budget_bytes = 0;
-  int64_t arena_bytes = 0;  // to be reserved: everything has its place in it
-  int64_t peak_bytes = 0;   // highest address in use at any time
-  int64_t peak_activation_bytes =
-      0;                            // largest sum of live activations, saved tensors and gradients
-  int64_t host_peak_bytes = 0;      // largest sum of copies on the host, whole blocks
-  int64_t peer_peak_bytes = 0;      // the same of the peer
-  int64_t host_pool_bytes = 0;      // to be reserved: every copy on the host has its place in it
-  int64_t peer_pool_bytes = 0;      // the same of the peer
-  int64_t host_resident_bytes = 0;  // first bytes of the host's pool: of tensors with `host_offset`
+  int64_t arena_bytes = 0;            // size of the arena, which holds all regions
+  int64_t peak_bytes = 0;             // highest address in use at any time
+  int64_t peak_activation_bytes = 0;  // largest sum of live activations, saved tensors, gradients
+  int64_t host_peak_bytes = 0;        // largest sum of copies on the host, in whole blocks
+  int64_t peer_peak_bytes = 0;        // largest sum of copies on the peer, in whole blocks
+  int64_t host_pool_bytes = 0;        // size of the host's pool, which holds all copies there
+  int64_t peer_pool_bytes = 0;        // size of the peer's pool
+  int64_t host_resident_bytes = 0;    // start of the host's pool, for tensors with `host_offset`
   double predicted_ms = 0;
   std::vector<PlanTensor> tensors;
   std::vector<PlanStep> steps;
@@ -130,22 +129,22 @@ struct Plan {
 
   // The JSON of docs/plan-format.md, format 2.
   std::string ToJson() const;
-  // The ids of the plan returned are positions, and its sizes can be summed. Errors:
-  // INVALID_ARGUMENT for another format, or saying where the text is no plan. Accepts nothing that
-  // ToJson() cannot write.
+  // In the plan returned, ids are positions, and sums of sizes do not overflow. Accepts only what
+  // ToJson() can write. Errors: INVALID_ARGUMENT for another format, or naming the place where the
+  // text is not a plan.
   static absl::StatusOr<Plan> FromJson(std::string_view text);
 
   // Equal plans have equal hashes, on every machine.
   uint64_t Hash() const;
-  // For a person: what stays, what moves, what is rebuilt, the exact peak and the step that makes
-  // it.
+  // Several lines of text for the user: what is kept, moved and recomputed, the exact peak and its
+  // step.
   std::string Summary() const;
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// What a compute action reads, also what it adds to; and what it defines. As in a program
-// (core/program/lifetimes.h).
+// The tensors that a compute action reads, including those that it accumulates into, and those that
+// it defines; the same as for a run in a program (core/program/lifetimes.h).
 std::vector<TensorId> RunReads(const Plan& plan, const ComputeAction& compute);
 std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute);
 

@@ -93,11 +93,11 @@ Json Array(const std::vector<T>& items) {
   return out;
 }
 
-// No number of a plan is larger than this, and neither is a sum of its sizes.
+// The largest number in a plan, and the largest sum of its sizes.
 constexpr int64_t kMostBytes = int64_t{1} << 60;
 
-// Reads fields of one JSON object and remembers the first fault, so that callers need not check
-// each.
+// Reads the fields of one JSON object and keeps the first fault, so callers need not check each
+// field.
 class Reader {
  public:
   Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
@@ -111,7 +111,7 @@ class Reader {
     }
     return value->get<int64_t>();
   }
-  // Absent where the object has no such field.
+  // nullopt if the object has no such field.
   std::optional<int64_t> OptionalInteger(const char* key) {
     if (!object_.is_object() || !object_.contains(key)) return std::nullopt;
     return Integer(key);
@@ -148,7 +148,7 @@ class Reader {
       return Fail(absl::StrCat(key, " is not an array")), empty;
     return *value;
   }
-  // The value, null where it is null or at fault.
+  // The value, or null if it is null or faulty.
   const Json& NullOr(const char* key, bool (Json::*is_right)() const noexcept, const Json& null) {
     const Json* value = Find(key);
     if (value != nullptr && (value->is_null() || (value->*is_right)())) return *value;
@@ -178,26 +178,26 @@ class Reader {
     }
     return out;
   }
-  // Whether the field is there; its value must be `value` then.
+  // Whether the object has the field, the value of which must then be `value`.
   bool Has(const char* key, const Json& value) {
     const Json* found = Find(key);
     if (found != nullptr && *found != value) Fail(absl::StrCat(key, " is not ", value.dump()));
     return found != nullptr;
   }
-  // A field that is left out where it is empty.
+  // A field that is left out if it is empty.
   std::string TextUnlessEmpty(const char* key) {
     if (!object_.is_object() || !object_.contains(key)) return "";
     std::string text = Text(key);
     if (text.empty()) Fail(absl::StrCat(key, " is empty; an empty field must be left out"));
     return text;
   }
-  // A field that is left out where it is 0.
+  // A field that is left out if it is 0.
   int64_t NonZero(const char* key) {
     const std::optional<int64_t> value = OptionalInteger(key);
     if (value == 0) Fail(absl::StrCat(key, " is 0; a field of 0 must be left out"));
     return value.value_or(0);
   }
-  // Each key is asked for once.
+  // Each key must be requested at most once.
   const Json* Find(const char* key) {
     if (!object_.is_object()) return nullptr;
     const auto found = object_.find(key);
@@ -211,7 +211,7 @@ class Reader {
       status_ = absl::InvalidArgumentError(absl::StrFormat("plan: %s: %s", where_, what));
   }
   const absl::Status& status() const { return status_; }
-  // To be called once everything has been read: a field that was not asked for is a fault as well.
+  // To be called after all fields have been read: a field that was not requested is a fault.
   absl::Status Finish() {
     if (object_.is_object() && found_ < object_.size()) Fail("has unknown fields");
     return status_;
@@ -360,8 +360,8 @@ class IdCheck {
   absl::Status status_;
 };
 
-// Checks that the sizes of a plan can be summed, one for each tensor and each action, whole blocks
-// (core/plan/plan_memory.h).
+// Checks that sums of sizes, in whole blocks, over all tensors and actions cannot overflow
+// (core/plan/plan_memory.h relies on it).
 absl::Status CheckSums(const Plan& plan) {
   int64_t largest = kBlockBytes;
   for (const PlanTensor& tensor : plan.tensors)
@@ -381,7 +381,7 @@ absl::Status CheckSums(const Plan& plan) {
                    " bytes, the sum of which may exceed 2^60"));
 }
 
-// Errors: the text is of another format, or of none.
+// Errors: the format is another one, or is missing.
 absl::Status CheckFormat(Reader& reader) {
   const int64_t format = reader.Integer("neap_plan");
   RETURN_IF_ERROR(reader.status());

@@ -9,7 +9,7 @@
 namespace neap {
 namespace {
 
-// By action: whether it is the last prefetch that reads its copy.
+// For each action: whether it is the last prefetch that reads its copy.
 std::vector<bool> LastReadsOfCopies(const Plan& plan) {
   std::vector<bool> is_last(plan.actions.size());
   std::vector<bool> is_read_later(plan.tensors.size());

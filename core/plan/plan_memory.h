@@ -1,20 +1,19 @@
-// What a plan does to memory, computed from its actions: bytes in use at each step, and bytes
-// moved.
+// The memory use of a plan, computed from its actions: bytes in use at each step, and bytes moved.
 //
-// The actions say only what changes. Allocations, frees and copies are therefore replayed in issue
-// order; a region that is shared in place counts once, and a copy on the host or on a peer counts
-// from its offload to the last prefetch that reads it.
+// Actions state only changes, so allocations, frees and copies are replayed in issue order. A
+// region that is shared in place counts once. A copy on the host or on a peer counts from its
+// offload to the last prefetch that reads it.
 //
-//   live bytes |        +----+          compute 1 has a, b and its workspace;
-//              |   +----+ ws |--+       compute 2 has b alone
+//   live bytes |        +----+          compute 1: a, b and its workspace
+//              |   +----+ ws |--+       compute 2: b alone
 //              |  a|  a + b  |b |
 //              +---0----1-----2---> compute actions
 //
 //   for (const StepMemory& memory : MemoryPerStep(plan)) most = std::max(most, memory.live_bytes);
 //   TotalMovement(plan).offloaded_bytes;
 //
-// The plan need not have passed the verifier: its ids must be positions and its sizes small enough
-// to be summed, which Plan::FromJson() makes sure of. *Complexity*: O(actions).
+// The plan need not have passed the verifier, but its ids must be positions, and sums of its sizes
+// must not overflow; Plan::FromJson() checks both. *Complexity*: O(actions).
 #pragma once
 
 #include <array>
@@ -31,29 +30,30 @@ namespace neap {
 struct StepMemory {
   StepId step;
   bool recompute = false;
-  StepId serves;                      // the step that a recomputation is for: the next in order
+  StepId serves;                      // the next step in order, for which a recomputation runs
   int64_t live_bytes = 0;             // in use: whole blocks, workspace included
   int64_t live_activation_bytes = 0;  // exact bytes of activations, saved tensors and gradients
   int live_activations = 0;           // their number
   int64_t workspace_bytes = 0;
   int64_t free_bytes = 0;  // budget - live
-  int64_t host_bytes = 0;  // of copies on the host, whole blocks
-  int64_t peer_bytes = 0;  // of copies on the peer, whole blocks
-  // By Role: live bytes without the workspace. Bytes shared in place count for the tensor that had
-  // them first.
+  int64_t host_bytes = 0;  // of copies on the host, in whole blocks
+  int64_t peer_bytes = 0;  // of copies on the peer, in whole blocks
+  // By Role: live bytes without the workspace. Bytes shared in place count for the tensor that was
+  // allocated there first.
   std::array<int64_t, kRoleCount> role_bytes = {};
-  std::string engine;  // empty where there is no choice; "3 x 64 eng3 + 32 eng7" in micro-batches
+  std::string engine;  // empty if there is no choice; "3 x 64 eng3 + 32 eng7" for micro-batches
 };
 
 // One entry per compute action.
 std::vector<StepMemory> MemoryPerStep(const Plan& plan);
 
-// The entry with the largest sum of live activations, the first of equals; empty if there is none.
+// The entry with the largest sum of live activations, the first of equals; nullopt if there are no
+// entries.
 std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory);
 
-// What an iteration does besides its steps.
+// What an iteration does in addition to its steps.
 struct Movement {
-  int64_t extra_forwards = 0;         // steps run again
+  int64_t extra_forwards = 0;         // forward steps that are run again
   int64_t offloaded_bytes = 0;        // copied to the host or to the peer
   int64_t prefetched_bytes = 0;       // copied back
   int64_t peer_offloaded_bytes = 0;   // the part of `offloaded_bytes` that goes to the peer

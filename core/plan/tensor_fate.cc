@@ -148,7 +148,7 @@ class Follower {
   const Timeline& timeline_;
   std::vector<TensorFate> fates_;
   std::vector<Track> tracks_;  // by TensorId
-  // By offset, the tensors there: the first has the bytes, the others share them.
+  // By offset, the tensors there: the first owns the bytes, the others share them.
   absl::flat_hash_map<int64_t, std::vector<TensorId>> sharers_;
   size_t action_ = 0;
   int64_t run_ = 0;
@@ -161,7 +161,7 @@ std::string StepNameAt(const Plan& plan, size_t action) {
   return StepName(plan.steps[compute.step.index()]) + (compute.recompute ? " again" : "");
 }
 
-// One copy: `count` trips from `first` on share its offload.
+// Explains one copy: `count` trips, from `first` on, share its offload.
 std::string ExplainCopy(const Plan& plan, const Trip& first, int count) {
   std::string text = "offloaded";
   if (first.after) absl::StrAppend(&text, " after ", StepNameAt(plan, *first.after));
@@ -183,7 +183,8 @@ std::vector<std::string> ExplainTrips(const Plan& plan, const std::vector<Trip>&
   return copies;
 }
 
-// How often by which step, and what that reads; what is always there goes without saying.
+// How often the tensor is recomputed, by which step, and from what. Persistent sources, which are
+// always available, are not mentioned.
 std::string ExplainReruns(const Plan& plan, const std::vector<StepId>& reruns) {
   const PlanStep& step = plan.steps[reruns.back().index()];
   std::vector<std::string> sources;

@@ -1,11 +1,11 @@
-// What a plan does with each tensor: kept, freed, shared, offloaded, rebuilt; what that costs and
-// what it saves. The plan's answer to "where has my activation gone, and what did I pay for it?"
+// What a plan does with each tensor (keep, free, share, offload, recompute), what that costs and
+// what it saves. It answers "where is my activation, and what did that cost?"
 //
-// Both prices are easy to get wrong. A transfer costs what compute waits for it, not how long it
-// takes; a recomputation costs all of its time. And what a tensor saves is bytes only while it has
-// none of its own on the device, counted here in steps run, so that tensors compare.
+// Costs and savings are easy to get wrong. A transfer costs the time that compute waits for it, not
+// its duration; a recomputation costs all of its time. A tensor saves bytes only while it has none
+// of its own on the device, which is counted in steps run so that tensors can be compared.
 //
-//   x     [=====made=====)  .  .  .  .  [==used==)         away for 4 steps between its uses
+//   x     [===written====)  .  .  .  .  [==used==)         away for 4 steps between its uses
 //   copy      [-offload-)      [-prefetch-)
 //
 //   for (const TensorFate& fate : TensorFates(plan, timeline)) {
@@ -24,15 +24,15 @@
 
 namespace neap {
 
-// To the host and back. All are action indices.
+// An offload and the prefetch that reads its copy. All are action indices.
 struct Trip {
   size_t offload = 0;
   std::optional<size_t> after;     // the last compute action before it that touches the tensor
-  std::optional<size_t> prefetch;  // none: it did not come back
+  std::optional<size_t> prefetch;  // nullopt if the copy is not read
   std::optional<size_t> before;    // the first compute action after it that touches the tensor
 };
 
-// [begin, end) of the compute actions, counted from 0.
+// The compute actions [begin, end), counted from 0.
 struct Interval {
   int64_t begin = 0;
   int64_t end = 0;
@@ -41,27 +41,27 @@ struct Interval {
 
 struct TensorFate {
   TensorId tensor;
-  std::optional<TensorId> over;  // whose bytes it took over
+  std::optional<TensorId> over;  // the tensor that it overwrites in place
   std::vector<Trip> trips;
-  std::vector<StepId> reruns;      // that made it again
-  std::optional<size_t> last_use;  // action index; none: nothing touches it
-  bool is_freed = false;           // before the plan's end, and not allocated again
+  std::vector<StepId> reruns;      // the recomputations that write it
+  std::optional<size_t> last_use;  // action index; nullopt if nothing uses it
+  bool is_freed = false;           // freed before the plan's end, and not allocated again
 
-  std::vector<Interval> resident;  // while it has bytes of its own on the device
-  // Steps run, recomputations included, while it has no bytes of its own on the device: in the
-  // whole iteration, and between its first and its last use.
+  std::vector<Interval> resident;  // when it has bytes of its own on the device
+  // Number of steps run, including recomputations, while it has no bytes of its own on the device:
+  // in the whole iteration, and between its first and its last use.
   int64_t absent_steps = 0;
   int64_t away_steps = 0;
 
-  double transfer_us = 0;   // of its transfers, hidden or not
-  double stall_us = 0;      // while compute waits for them
-  double recompute_us = 0;  // its share, by bytes, of the recomputations that make it
+  double transfer_us = 0;   // duration of its transfers, hidden or not
+  double stall_us = 0;      // time that compute waits for them
+  double recompute_us = 0;  // its share, by bytes, of the recomputations that write it
 };
 
-// By TensorId. `plan` must be one that the verifier accepts, `timeline` its own.
+// By TensorId. The verifier must accept `plan`, and `timeline` must be that of the plan.
 std::vector<TensorFate> TensorFates(const Plan& plan, const Timeline& timeline);
 
-// One line for a person.
+// One line of text for the user.
 std::string Explain(const Plan& plan, const TensorFate& fate);
 
 }  // namespace neap

@@ -8,8 +8,8 @@ namespace {
 
 constexpr double kMicrosecondsPerSecond = 1e6;
 
-// Plays a plan's streams through. `TimeOf(index, clock_us)` says when the action at `index`, which
-// takes time, runs on a stream that has got to `clock_us`.
+// Simulates a plan's streams. `TimeOf(index, clock_us)` says when the action at `index`, which
+// takes time, runs on a stream whose clock is at `clock_us`.
 template <typename TimeOf>
 class Player {
  public:
@@ -57,7 +57,7 @@ class Player {
   Timeline timeline_;
 };
 
-// How long each action takes by `costs`; to be asked of one after another, in issue order.
+// How long each action takes according to `costs`. Next() must be called in issue order.
 class PredictedSeconds {
  public:
   PredictedSeconds(const Plan& plan, const TimelineCosts& costs)
@@ -88,13 +88,13 @@ class PredictedSeconds {
   size_t computed_ = 0;        // compute actions so far
 };
 
-// A stream begins an action or has ended one.
+// The time at which a stream begins or ends an action.
 struct Edge {
   double time_us = 0;
   Stream stream = Stream::kCompute;
 };
 
-// Actions of a stream do not overlap, so an edge is a beginning if the stream was idle.
+// Actions of a stream do not overlap, so an edge of an idle stream is a beginning.
 std::vector<Edge> EdgesInOrder(const Plan& plan, const Timeline& timeline) {
   std::vector<Edge> edges;
   for (size_t i = 0; i < plan.actions.size(); ++i) {

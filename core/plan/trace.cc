@@ -73,7 +73,7 @@ class TraceWriter {
   const Timeline& timeline_;
   const std::vector<StepMemory> memory_;  // by compute action
   size_t computed_ = 0;
-  ActionTime time_;  // of the action at hand
+  ActionTime time_;  // of the current action
   Json events_ = Json::array();
 };
 

@@ -1,15 +1,14 @@
-// A plan as a timeline, in Chrome's trace format (chrome://tracing, ui.perfetto.dev).
+// A plan's timeline in Chrome's trace format (chrome://tracing, ui.perfetto.dev).
 //
-// What runs when is the Timeline's (core/plan/timeline.h). Beside the streams runs the arena's
-// level.
+// The times are those of a Timeline (core/plan/timeline.h). A counter next to the streams shows the
+// live bytes of the arena.
 //
 //   compute  |conv1 forward|relu1 forward|  ...  |conv1 backward_data|
 //   d2h                    |offload conv1|
 //   h2d                                  ...  |prefetch conv1|
 //   live     ____----~~~~~~~~~~-----___
 //
-//   std::string json =
-//       TimelineTrace(plan, PredictTimeline(plan, costs));
+//   std::string json = TimelineTrace(plan, PredictTimeline(plan, costs));
 #pragma once
 
 #include <string>
@@ -19,7 +18,7 @@
 
 namespace neap {
 
-// `timeline` must be the plan's.
+// `timeline` must be that of the plan.
 std::string TimelineTrace(const Plan& plan, const Timeline& timeline);
 
 }  // namespace neap

@@ -2,9 +2,8 @@
 // tensors it touches.
 //
 // This is where the backward pass is constructed. The difficulty lies where gradients meet:
-// * A tensor that several layers read gets a gradient from each: the first one writes it, the
-// others
-//   accumulate.
+// * A tensor that several layers read gets a gradient from each: the first one writes it, and the
+//   others accumulate.
 // * A sum (Add) passes its gradient on unchanged, so the gradients of its inputs are that same
 //   tensor, without a copy. If such a shared gradient must receive another contribution, the step
 //   that contributes writes a new tensor ("addend": dx = f(dy) + shared), because the shared one is
