@@ -37,15 +37,15 @@ absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
       ", but the network has F32 ", FileShape(tensor).ToString()));
 }
 
-// Nothing in the file may be left over: a name that the network does not know means that it is
-// another network's file.
+// Checks that the network has every tensor of the file: an unknown name means that the file belongs
+// to another network.
 absl::Status CheckNothingElse(const std::string& path, const Program& program,
                               const SafetensorsReader& reader) {
   absl::flat_hash_set<std::string> known;
   for (const Tensor& tensor : program.tensors) known.insert(tensor.name);
   for (const SafetensorsEntry& entry : reader.entries()) {
     if (known.contains(entry.name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
-    if (absl::EndsWith(entry.name, ".momentum")) continue;  // of a run with another optimizer
+    if (absl::EndsWith(entry.name, ".momentum")) continue;  // from a run with another optimizer
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": tensor '", entry.name, "' does not belong to this network"));
   }

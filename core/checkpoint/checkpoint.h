@@ -1,14 +1,14 @@
-// Checkpoints: what a session must remember, as one safetensors file, written atomically.
+// Checkpoints: the persistent state of a session as one safetensors file, written atomically.
 //
-// Parameters and running statistics carry torchvision's names, so that weights go to PyTorch and
-// back; "NAME.momentum" is the optimizer's, "NAME.num_batches_tracked" is there because PyTorch
-// insists on it. All values are F32 in N, C, H, W order whatever the network's layout. The metadata
-// hold "neap.step" and "neap.seed".
+// Parameters and running statistics have torchvision's names, so weights can be exchanged with
+// PyTorch. "NAME.momentum" is the optimizer's state; "NAME.num_batches_tracked" exists because
+// PyTorch requires it. All values are F32 in N, C, H, W order, whatever the network's layout. The
+// metadata hold "neap.step" and "neap.seed".
 //
-// Loading is all or nothing: every name and shape, and the checksum of the bytes where the file has
-// one, is checked and every byte read before anything is handed out. *Errors*: INVALID_ARGUMENT for
-// a tensor that is missing, unexpected or of another shape or type; DATA_LOSS for a corrupt file,
-// naming the offset; NOT_FOUND.
+// Loading is all or nothing: every name and shape and, if the file has one, the checksum of the
+// bytes is checked, and every byte read, before anything is returned. *Errors*: INVALID_ARGUMENT
+// for a tensor that is missing, unexpected or of another shape or type; DATA_LOSS for a corrupt
+// file, naming the offset; NOT_FOUND.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct TrainingPosition {
 
 enum class CheckpointContents : uint8_t { kEverything, kWeights };
 
-// `read` gives a persistent tensor's values in N, C, H, W order.
+// `read` returns a persistent tensor's values in N, C, H, W order.
 absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,
     const TrainingPosition& position,
@@ -39,13 +39,14 @@ absl::Status SaveCheckpoint(
 
 struct LoadedCheckpoint {
   std::vector<std::pair<TensorId, std::vector<float>>> tensors;  // N, C, H, W
-  std::optional<TrainingPosition> position;                      // none in a file of weights
+  std::optional<TrainingPosition> position;                      // nullopt for a file of weights
 };
-// The position in a checkpoint's metadata, without reading its tensors; none in a file of weights.
-// Errors: DATA_LOSS, NOT_FOUND.
+// The position in a checkpoint's metadata, without reading its tensors; nullopt for a file of
+// weights. Errors: DATA_LOSS, NOT_FOUND.
 absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::string& path);
 
-// A file without a position is taken as weights. One with it must have the optimizer's tensors too.
+// A file without a position is read as weights. A file with a position must also have the
+// optimizer's tensors.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program);
 
 }  // namespace neap

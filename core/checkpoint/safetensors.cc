@@ -12,7 +12,7 @@
 namespace neap {
 namespace {
 
-// As the reference implementation's.
+// The limit of the reference implementation.
 constexpr int64_t kMaxHeaderBytes = 100'000'000;
 
 absl::Span<const std::byte> AsBytes(std::string_view text) {
@@ -40,8 +40,7 @@ absl::StatusOr<std::string> ReadHeaderText(const ReadableFile& file) {
   return text;
 }
 
-// Sorts by offset, and checks that the tensors and nothing else fill the file from `data_begin` to
-// its end.
+// Sorts by offset, and checks that the tensors exactly fill the file from `data_begin` to its end.
 absl::Status CheckCoverage(const ReadableFile& file, int64_t data_begin,
                            std::vector<SafetensorsEntry>& entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {

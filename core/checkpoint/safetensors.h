@@ -1,12 +1,12 @@
 // Files in the safetensors format: 8 bytes of header length (little-endian), a JSON header, then
 // the tensors' bytes.
 //
-// They are read back after crashes and come from elsewhere, so the reader believes nothing:
-// lengths, JSON, types, that the tensors cover the data without overlap or hole. What the format
-// cannot show, a changed name or number in the header or a changed byte of a tensor, is caught by
-// two checksums that the writer keeps among the metadata (other programs ignore them):
+// Files are read back after crashes and come from other programs, so the reader checks everything:
+// lengths, JSON, types, and that the tensors cover the data without overlap or hole. What the
+// format cannot show, a changed name or number in the header or a changed byte of a tensor, is
+// detected by two checksums that the writer stores in the metadata (other programs ignore them):
 // "neap.header_crc32" and "neap.data_crc32", the CRC-32 of all bytes that follow the header. The
-// writer streams: no tensor is held twice.
+// writer streams: no tensor is held in memory twice.
 //
 //   ASSIGN_OR_RETURN(SafetensorsWriter writer,
 //                    SafetensorsWriter::Create(path, {{"fc.weight", "F32", {10, 64}}}));
@@ -18,7 +18,7 @@
 //   ASSIGN_OR_RETURN(SafetensorsEntry weight, reader.Find("fc.weight"));
 //   RETURN_IF_ERROR(reader.Read(weight, bytes));
 //
-// *Errors*: as core/base/file.h; DATA_LOSS "PATH: byte N: what" for whatever is wrong with a file.
+// *Errors*: those of core/base/file.h; DATA_LOSS "PATH: byte N: what" for a faulty file.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct SafetensorsEntry {
   std::string name;
   std::string dtype;           // "F32", "F16", "BF16", "I64", "I32", "U8", ...
   std::vector<int64_t> shape;  // {} is a scalar
-  // Where the bytes are in the file. Set by reader and writer.
+  // The position of the bytes in the file, set by reader and writer.
   int64_t offset = 0;
   int64_t size_bytes = 0;
 };
@@ -54,15 +54,15 @@ class SafetensorsReader {
  public:
   // Reads and checks the header.
   static absl::StatusOr<SafetensorsReader> Open(std::string path);
-  // In the order of their bytes in the file.
+  // The tensors in the order of their bytes in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   const SafetensorsMetadata& metadata() const { return metadata_; }
-  // Reads all tensors and compares them with the file's checksum of them; OK at once where the file
+  // Reads all tensors and compares them with the file's checksum; returns OK at once if the file
   // has none. Errors: DATA_LOSS. *Complexity*: about 1 s per 1.5 GB.
   absl::Status CheckData() const;
   // Errors: NOT_FOUND.
   absl::StatusOr<SafetensorsEntry> Find(std::string_view name) const;
-  // Fills `bytes`, of entry.size_bytes.
+  // Fills `bytes`, which must have entry.size_bytes.
   absl::Status Read(const SafetensorsEntry& entry, absl::Span<std::byte> bytes) const;
 
  private:
@@ -74,18 +74,18 @@ class SafetensorsReader {
   std::optional<uint32_t> data_crc32_;
 };
 
-// Writes atomically (core/base/file.h): until Commit has succeeded, the old file stays.
+// Writes atomically (core/base/file.h): the old file stays until Commit has succeeded.
 class SafetensorsWriter {
  public:
-  // Errors: INVALID_ARGUMENT: a name twice, no UTF-8, or "__metadata__"; an unknown dtype; a
-  // negative or huge shape.
+  // Errors: INVALID_ARGUMENT for a name that is a duplicate, not UTF-8, or "__metadata__"; an
+  // unknown dtype; a negative or huge shape.
   static absl::StatusOr<SafetensorsWriter> Create(std::string path,
                                                   std::vector<SafetensorsEntry> entries,
                                                   SafetensorsMetadata metadata = {});
-  // The next bytes of this tensor. Tensors may come in any order, and by turns.
+  // Appends the next bytes of this tensor. Tensors may come in any order, and interleaved.
   // Errors: INVALID_ARGUMENT for an unknown tensor or more bytes than it has.
   absl::Status Append(std::string_view name, absl::Span<const std::byte> bytes);
-  // Errors: FAILED_PRECONDITION when a tensor lacks bytes.
+  // Errors: FAILED_PRECONDITION if a tensor lacks bytes.
   absl::Status Commit();
 
  private:
@@ -97,7 +97,7 @@ class SafetensorsWriter {
   };
   SafetensorsWriter(AtomicFile file, std::string header)
       : file_(std::move(file)), header_(std::move(header)) {}
-  // Of all tensors, as they follow each other in the file.
+  // The checksum of all tensors, in their order in the file.
   uint32_t DataCrc32() const;
 
   AtomicFile file_;

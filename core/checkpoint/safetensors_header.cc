@@ -24,7 +24,7 @@ constexpr std::string_view kHeaderChecksum = "neap.header_crc32";
 constexpr std::string_view kDataChecksum = "neap.data_crc32";
 constexpr std::string_view kNoChecksum = "00000000";
 
-// The tensors' bytes; nullopt when the shape is negative or its bytes overflow.
+// The size of a tensor; nullopt if an extent is negative or the size overflows.
 std::optional<int64_t> SizeBytes(const std::vector<int64_t>& shape, int64_t element_bytes) {
   int64_t size = element_bytes;
   for (int64_t extent : shape) {
@@ -33,7 +33,8 @@ std::optional<int64_t> SizeBytes(const std::vector<int64_t>& shape, int64_t elem
   return size;
 }
 
-// Where the name first stands in the text, good enough to look there.
+// A fault at the first occurrence of the name in the text, which approximates the place of the
+// fault.
 Fault FaultAt(std::string_view text, std::string_view name, std::string_view what) {
   const size_t found = text.find(absl::StrFormat("\"%s\"", name));
   return SafetensorsFault{found == std::string_view::npos ? 0 : static_cast<int64_t>(found),
@@ -53,15 +54,15 @@ void AddText(std::string_view text, Crc32& crc) {
   crc.Add({reinterpret_cast<const std::byte*>(text.data()), text.size()});
 }
 
-// Where the value of `key`, which is `value`, stands in the text; npos if it does not.
+// The position of the value of `key`, which is `value`, in the text; npos if it is not found.
 size_t FindValue(std::string_view text, std::string_view key, std::string_view value) {
   const std::string field = absl::StrFormat("\"%s\":\"%s\"", key, value);
   const size_t found = text.find(field);
   return found == std::string_view::npos ? found : found + field.size() - 1 - value.size();
 }
 
-// The header text's checksum with zeros in the place of `stored`, the one that it has; nullopt if
-// that cannot be found.
+// The header text's checksum with zeros in place of `stored`, its stored checksum; nullopt if the
+// text does not contain it.
 std::optional<std::string> HeaderChecksum(std::string_view text, std::string_view stored) {
   const size_t place = FindValue(text, kHeaderChecksum, stored);
   if (place == std::string_view::npos) return std::nullopt;

@@ -2,11 +2,11 @@
 // core/checkpoint/safetensors.cc.
 //
 //   {"__metadata__":{"neap.header_crc32":"1c291ca3","neap.data_crc32":"9be3e0a3","step":"7"},
-//    "fc.weight":{"dtype":"F32","shape":[10,64],"data_offsets":[0,2560]}}
+//    "fc.weight":{"dtype":"F32","shape":[10,64],"data_offsets":[0,2560]}}        (in one line)
 //
-// "neap.data_crc32" is the CRC-32 of all bytes that follow the header, "neap.header_crc32" that of
-// the whole header text with "00000000" in its own place; both as zlib computes it. Files of other
-// programs, and of neap before it wrote them, lack one or both.
+// "neap.data_crc32" is zlib's CRC-32 of all bytes that follow the header, "neap.header_crc32" that
+// of the whole header text with "00000000" in place of its own value. Files of other programs, and
+// of older versions of neap, lack one or both.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace neap {
 
-// The header's length, in front of it.
+// The size of the header's length, which precedes the header.
 inline constexpr int64_t kSafetensorsPrefixBytes = 8;
 
 struct SafetensorsHeader {
@@ -35,18 +35,16 @@ struct SafetensorsFault {
   std::string what;
 };
 
-// Fills `header`, or says what is wrong. Whether the tensors cover the file's data is not known
-// here.
+// Fills `header`, or returns the fault. Does not check whether the tensors cover the file's data.
 std::optional<SafetensorsFault> ParseSafetensorsHeader(std::string_view text,
                                                        SafetensorsHeader& header);
 
-// The first bytes of the file, prefix and padding included, but for its checksums, which are zeros.
-// Orders header.entries as their bytes will lie, elements of more bytes first so that each is
-// aligned in the file, and sets their offsets and sizes. Errors: INVALID_ARGUMENT naming `path` and
-// the tensor.
+// The first bytes of the file, including prefix and padding, with zeros for the checksums. Sorts
+// header.entries into the order of the file, larger elements first so that each is aligned, and
+// sets their offsets and sizes. Errors: INVALID_ARGUMENT naming `path` and the tensor.
 absl::StatusOr<std::string> MakeSafetensorsHeader(std::string_view path, SafetensorsHeader& header);
 
-// Puts both checksums into what MakeSafetensorsHeader() has made.
+// Fills both checksums into the result of MakeSafetensorsHeader().
 void SealSafetensorsHeader(uint32_t data_crc32, std::string& bytes);
 
 }  // namespace neap

@@ -1,8 +1,7 @@
-// A device: memory, three streams and kernels. The executor is written against this and nothing
-// else.
+// A device: memory, three streams and kernels. The executor depends on this interface only.
 //
 // Streams are in-order queues: compute, d2h (offload) and h2d (prefetch). They run concurrently;
-// one sees another's work only after Wait() on a recorded event.
+// one is ordered after the work of another only by Wait() on a recorded event.
 //
 //   ASSIGN_OR_RETURN(Buffer arena, device.Allocate(MemoryKind::kDevice, plan.arena_bytes));
 //   RETURN_IF_ERROR(device.Copy(Stream::kH2d, arena.data(), pinned.data(), bytes));
@@ -30,25 +29,24 @@ absl::StatusOr<Stream> ParseStream(std::string_view text);
 
 enum class MemoryKind : uint8_t { kDevice, kPinnedHost, kPeer };
 
-// What the cost model and the user know of a device. Rates are measured where possible, nominal
-// otherwise.
+// What the cost model and the user know about a device. Rates are measured if possible, otherwise
+// nominal.
 struct DeviceDescription {
   std::string name;               // "NVIDIA H200"
   std::string kind;               // "cuda", "cpu"
   int64_t memory_bytes = 0;       // all of it
-  int64_t host_memory_bytes = 0;  // of the machine that it is in; 0: not known
+  int64_t host_memory_bytes = 0;  // of the machine that it is in; 0 if unknown
   double fp32_flops = 0;          // per second
   double tensor_flops = 0;        // per second, tf32; equal to fp32_flops without tensor cores
   double memory_bandwidth = 0;    // bytes per second, read plus written
-  double copy_bandwidth =
-      0;  // bytes per second between pinned host and device memory, one direction
-  double peer_bandwidth = 0;  // the same between a peer's memory and its own; 0: there is no peer
-  int64_t page_bytes = 1;     // device memory is taken in multiples of this
+  double copy_bandwidth = 0;      // bytes per second, one way, between pinned host and its memory
+  double peer_bandwidth = 0;      // bytes per second, one way, to a peer's memory; 0: no peer
+  int64_t page_bytes = 1;         // device memory is allocated in multiples of this
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };
 
-// Memory of a device, of its peer, or pinned on the host. *Ownership*: frees on destruction;
-// movable. 4096-byte aligned.
+// Memory of a device, of its peer, or pinned memory of the host, aligned to 4096 bytes.
+// *Ownership*: frees the memory on destruction; movable.
 class Buffer {
  public:
   Buffer() = default;
@@ -62,7 +60,7 @@ class Buffer {
   int64_t size_bytes_ = 0;
 };
 
-// A point in a stream's work. Copyable; refers to nothing once every copy is gone.
+// A point in a stream's work. Copyable; released with its last copy.
 using Event = std::shared_ptr<void>;
 
 // *Threads*: one thread at a time. *Errors*: INTERNAL with the failing call; RESOURCE_EXHAUSTED
@@ -71,13 +69,13 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceDescription& description() const = 0;
-  // FAILED_PRECONDITION for memory of a peer where there is none.
+  // Errors: FAILED_PRECONDITION for memory of a peer if there is no peer.
   virtual absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) = 0;
-  // Bytes of device memory in use by this process for anything, as the driver (or the operating
-  // system) sees it.
+  // Bytes of device memory in use by this process for any purpose, according to the driver (or the
+  // operating system).
   virtual absl::StatusOr<int64_t> UsedBytes() = 0;
-  // Those of them that Allocate() did not take: of the driver's context, of code, of libraries,
-  // some of which load when a kernel first runs. nullopt where nobody tells them apart from the
+  // The part of UsedBytes() that Allocate() did not take: the driver's context, code and libraries,
+  // some of which load when a kernel first runs. nullopt if it cannot be told apart from the
   // process's own memory.
   virtual absl::StatusOr<std::optional<int64_t>> LibraryBytes() = 0;
   virtual Backend& backend() = 0;
@@ -86,10 +84,10 @@ class Device {
   virtual absl::Status Copy(Stream stream, void* destination, const void* source,
                             int64_t size_bytes) = 0;
   virtual absl::StatusOr<Event> Record(Stream stream) = 0;
-  // As Record(), and the event also tells when it happened: what is measured pays for it.
+  // Like Record(), but the event also has a time, which costs some time on the stream.
   virtual absl::StatusOr<Event> RecordTime(Stream stream) = 0;
-  // From one to the other, on whatever streams, to within a microsecond; negative if `later` came
-  // first. Errors, which leave the device as it was: INVALID_ARGUMENT unless both come from
+  // The time between two events on any streams, to within a microsecond; negative if `later` came
+  // first. Errors, which leave the device usable: INVALID_ARGUMENT unless both come from
   // RecordTime(); FAILED_PRECONDITION unless both have happened.
   virtual absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) = 0;
   virtual absl::Status Wait(Stream stream, const Event& event) = 0;

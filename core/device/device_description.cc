@@ -23,8 +23,8 @@ std::vector<Described> AllDescribed() {
                            .tensor_flops = 400e12,      // nominal, dense tf32
                            .memory_bandwidth = 4.3e12,  // measured: device to device copy
                            .copy_bandwidth = 55.5e9,    // measured: pinned host to device
-                           // Nominal: 18 links of NVLink 4 at 25 GB/s each way, half of the 900
-                           // GB/s of both ways that NVIDIA's H200 data sheet gives.
+                           // Nominal: 18 links of NVLink 4 at 25 GB/s each way, which is half of
+                           // the bidirectional 900 GB/s in NVIDIA's H200 data sheet.
                            .peer_bandwidth = 450e9,
                            .page_bytes = 2 * kMiB}}};
 }

@@ -1,7 +1,7 @@
-// Devices known by description alone, so that `neap plan --device h200` needs no H200.
+// Descriptions of devices, so that `neap plan --device h200` does not need an H200.
 //
-// A plan is only as good as the rates behind it, so each number says where it comes from: measured
-// on the device where possible, nominal otherwise.
+// A plan is only as good as the rates behind it, so the origin of each number is stated: measured
+// on the device if possible, otherwise nominal.
 //
 //   ASSIGN_OR_RETURN(DeviceDescription h200, DescribedDevice("h200"));
 //   h200.memory_bytes;  // 150109880320
@@ -16,7 +16,7 @@
 
 namespace neap {
 
-// Errors: NOT_FOUND, listing the names there are.
+// Errors: NOT_FOUND, listing the known names.
 absl::StatusOr<DeviceDescription> DescribedDevice(std::string_view name);
 
 // Every name that DescribedDevice knows.

@@ -5,7 +5,7 @@
 
 namespace neap {
 
-// All of it, or what this process's control group may take of it, where that is less.
+// All of the machine's memory, or the limit of this process's control group if that is less.
 int64_t HostMemoryBytes();
 
 }  // namespace neap

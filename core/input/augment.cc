@@ -7,7 +7,7 @@
 namespace neap {
 namespace {
 
-// Apart from the streams of Permutation, which are epochs.
+// Distinct from the streams of Permutation, which are epochs.
 constexpr uint64_t kAugmentationStream = uint64_t{1} << 63;
 
 // In [-max_shift, max_shift].

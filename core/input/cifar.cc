@@ -11,7 +11,7 @@ namespace {
 
 constexpr ImageShape kCifarShape = {.c = 3, .h = 32, .w = 32};
 
-// Over the training images.
+// Mean and deviation over the training images.
 std::vector<ChannelScale> ScalesOf(CifarKind kind) {
   if (kind == CifarKind::k10) {
     return {{0.4914F, 0.2470F}, {0.4822F, 0.2435F}, {0.4465F, 0.2616F}};

@@ -1,8 +1,8 @@
 // CIFAR-10 and CIFAR-100 in their binary versions: records of label bytes and a 3x32x32 image,
 // nothing else.
 //
-// The format has no header and no count, so all that shows damage is a length that is no whole
-// number of records and a label out of range. A file cut between two records reads as a smaller
+// The format has no header and no count, so damage shows only as a length that is not a whole
+// number of records, or as a label out of range. A file cut between two records reads as a smaller
 // dataset.
 #pragma once
 

@@ -1,9 +1,10 @@
-// Labelled images, as a network takes them: float, normalised, of the network's size, in any order.
+// Labelled images in the form that a network reads: floats, normalised, of the network's size, in
+// any order.
 //
-// The formats differ in everything (byte order, colours, sizes, how a class is coded), a run must
-// not notice, and a damaged file must not become a strange loss three hours later. So every dataset
-// checks what it can when it is opened, the rest as it is read, and says which byte of which file
-// is wrong.
+// The formats differ in byte order, colours, sizes and the encoding of classes, which a run must
+// not notice, and a damaged file must not become a strange loss three hours later. Every dataset
+// therefore checks what it can when it is opened and the rest as it is read, and names the file and
+// the byte that is wrong.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> digits,
 //                    OpenDataset("idx:examples/data/digits",
@@ -40,7 +41,7 @@ class Dataset {
   virtual int64_t size() const = 0;     // images, at least 1
   virtual int64_t classes() const = 0;  // labels are in [0, classes)
   virtual ImageShape shape() const = 0;
-  // Of an image: 1, or H x W, one for each pixel.
+  // The number of labels of an image: 1, or H x W if every pixel is labelled.
   virtual int64_t labels() const { return 1; }
   // Image `index` in [0, size): shape().elements() floats, C x H x W, and its labels().
   // Errors: DATA_LOSS naming file and byte; INVALID_ARGUMENT for an index outside.
@@ -51,9 +52,9 @@ enum class Split : uint8_t { kTrain, kTest };
 
 struct DatasetOptions {
   Split split = Split::kTrain;
-  std::optional<ImageShape> shape = {};  // images are resized to it; without it they keep their own
-  // The rest is for "synthetic" alone.
-  bool label_pixels = false;  // one label for each pixel, not for each image
+  std::optional<ImageShape> shape = {};  // images are resized to it; nullopt: they keep their shape
+  // The remaining options apply to "synthetic" only.
+  bool label_pixels = false;  // one label for each pixel instead of each image
   int64_t classes = 10;
   int64_t size = 0;  // 0: 50,000 to train, 10,000 to test
   uint64_t seed = 1;
@@ -63,9 +64,9 @@ struct DatasetOptions {
 //   idx:DIR       MNIST's format: {train,t10k or test}-{images-idx3,labels-idx1}-ubyte, any size
 //   cifar10:DIR   data_batch_{1..5}.bin, test_batch.bin
 //   cifar100:DIR  {train,test}.bin, the 100 fine classes
-//   synthetic     made from a seed (core/input/synthetic.h), 3x32x32 unless `shape` says otherwise
-// Errors: INVALID_ARGUMENT for another spec or shape, or labels of pixels that it does not have;
-// NOT_FOUND naming a missing file; DATA_LOSS naming file and byte.
+//   synthetic     generated from a seed (core/input/synthetic.h), 3x32x32 unless `shape` is given
+// Errors: INVALID_ARGUMENT for another spec or shape, or for `label_pixels` if the dataset has no
+// such labels; NOT_FOUND naming a missing file; DATA_LOSS naming file and byte.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
                                                      const DatasetOptions& options);
 

@@ -26,7 +26,7 @@ absl::StatusOr<int64_t> ReadBigEndian32(const ReadableFile& file, int64_t offset
   return value;
 }
 
-// The file of bytes with `rank` extents at `path`, its length checked against them.
+// Opens the file of bytes with `rank` extents at `path`, and checks its length against them.
 absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int rank) {
   ASSIGN_OR_RETURN(ReadableFile file, ReadableFile::Open(path));
   IdxFile idx{.file = std::move(file), .extents = {}, .data_begin = 4 + 4 * rank};
@@ -76,7 +76,8 @@ int64_t ClassesOf(const std::vector<uint8_t>& labels) {
   return 1 + int64_t{*std::max_element(labels.begin(), labels.end())};
 }
 
-// The other split may know of classes that this one lacks. It need not be there.
+// The number of classes in another split, which may have more than this one; 0 if it does not
+// exist.
 int64_t ClassesOf(const std::string& directory, Split split) {
   const absl::StatusOr<IdxFile> idx = OpenLabels(directory, split);
   if (!idx.ok()) return 0;

@@ -1,9 +1,9 @@
-// MNIST's IDX format: big-endian magic number and extents, then bytes; one file of images, one of
-// labels.
+// MNIST's IDX format: big-endian magic number and extents, then bytes; one file of images and one
+// of labels.
 //
-// The two files must belong together, which only their counts can tell. The number of classes is
-// nowhere: it is one more than the largest label, over both splits where both are there. Normalised
-// with MNIST's mean and deviation.
+// The two files must belong together, which only their counts can show. The number of classes is
+// not stored: it is one more than the largest label, over both splits if both exist. Images are
+// normalised with MNIST's mean and deviation.
 #pragma once
 
 #include <memory>

@@ -62,7 +62,7 @@ void ImageTransform::Apply(absl::Span<const uint8_t> bytes, float* pixels) const
   }
 }
 
-// Planes of the source's size: as many as the source has channels, one where colour becomes grey.
+// Planes of the source's size: one for each source channel, or a single one if colour becomes grey.
 std::vector<float> ImageTransform::Normalise(absl::Span<const uint8_t> bytes) const {
   const bool to_grey = source_.c > target_.c;
   const size_t plane = static_cast<size_t>(source_.h * source_.w);

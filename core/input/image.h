@@ -1,9 +1,9 @@
-// From the bytes of a stored image to the floats a network takes: normalised, then channels, then
-// size.
+// Conversion of the bytes of a stored image to the floats that a network reads: normalised, then
+// converted to the network's channels, then to its size.
 //
-// Size is changed bilinearly with half-pixel centres (PyTorch's interpolate, align_corners=False,
-// no antialiasing). Everything up to the pixels' values is worked out once, since the rest runs for
-// every image of a run.
+// Images are resized bilinearly with half-pixel centres (PyTorch's interpolate,
+// align_corners=False, no antialiasing). What does not depend on the pixels' values is computed
+// once, since the rest runs for every image of a run.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace neap {
 
-// Of one source channel, for pixels in [0, 1]: (pixel - mean) / deviation.
+// The normalisation of one source channel, for pixels in [0, 1]: (pixel - mean) / deviation.
 struct ChannelScale {
   float mean = 0;
   float deviation = 1;
@@ -24,8 +24,9 @@ struct ChannelScale {
 // *Threads*: safe from several at once.
 class ImageTransform {
  public:
-  // Channels: as many as the source has; 1 to n repeats the grey; 3 to 1 weighs red, green and blue
-  // as ITU-R 601 does. Errors: INVALID_ARGUMENT for any other pair, and for extents below 1.
+  // The target has as many channels as the source, or: from 1 to n, grey is repeated; from 3 to 1,
+  // red, green and blue are weighted as in ITU-R 601. Errors: INVALID_ARGUMENT for any other pair,
+  // and for extents below 1.
   static absl::StatusOr<ImageTransform> Create(ImageShape source, ImageShape target,
                                                std::vector<ChannelScale> scales);
   const ImageShape& target() const { return target_; }

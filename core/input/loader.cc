@@ -49,7 +49,7 @@ absl::StatusOr<Batch> NewBatch(const Dataset& dataset, int64_t size) {
   return batch;
 }
 
-// One image at a time is read into memory of its own, which may be refused: `read` throws then.
+// Returns RESOURCE_EXHAUSTED if `read`, which allocates memory for one image, throws bad_alloc.
 template <typename Read>
 absl::Status WithMemory(const Dataset& dataset, const Read& read) {
   try {

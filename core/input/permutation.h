@@ -1,15 +1,15 @@
-// A random order of [0, size) that is never written down: where an index goes is computed, from a
-// seed, in constant time.
+// A random permutation of [0, size) that is never stored: the image of an index is computed from a
+// seed in constant time.
 //
-// A Feistel network over the smallest square power of two that holds `size`, its round function
-// Philox, is a permutation whatever the round function does; indices that land outside walk on
-// until they are back inside (cycle walking: J. Black and P. Rogaway, "Ciphers with arbitrary
-// finite domains", CT-RSA 2002).
+// A Feistel network over the smallest square power of two that holds `size` is a permutation
+// whatever its round function, here Philox. Indices that land outside [0, size) are permuted again
+// until they are inside (cycle walking: J. Black and P. Rogaway, "Ciphers with arbitrary finite
+// domains", CT-RSA 2002).
 //
 //   Permutation order(/*size=*/50000, /*seed=*/1, /*epoch=*/3);
 //   order(0);  // the first image of epoch 3
 //
-// *Complexity*: no memory; fewer than four walks of six rounds on average.
+// *Complexity*: no memory; fewer than four passes of six rounds on average.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace neap {
 
 class Permutation {
  public:
-  // `size` in [1, 2^62].
+  // `size` is in [1, 2^62].
   Permutation(int64_t size, uint64_t seed, uint64_t epoch);
   int64_t operator()(int64_t index) const;
 

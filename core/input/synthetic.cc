@@ -10,15 +10,15 @@
 namespace neap {
 namespace {
 
-// A pattern is kGrid x kGrid fields of one value each, in [-1, 1).
+// A pattern consists of kGrid x kGrid fields of one value each, in [-1, 1).
 constexpr int64_t kGrid = 8;
-// Noise has 256 levels, uniform in [-kNoise, kNoise]: a byte of random numbers a pixel, as large
-// images cost time.
+// Noise has 256 levels, uniform in [-kNoise, kNoise]: one random byte per pixel, since large images
+// take time.
 constexpr float kNoise = 1.0F;
 constexpr int64_t kNoiseBlock = 16;  // pixels for one PhiloxBlock
-// Where the random numbers of patterns lie, far from those of noise.
+// The position of the random numbers of patterns, far from those of noise.
 constexpr uint64_t kPatternPosition = uint64_t{1} << 63;
-// Where those of fields' classes lie.
+// The position of the random numbers of the fields' classes.
 constexpr uint64_t kClassPosition = uint64_t{1} << 62;
 
 std::array<float, kGrid * kGrid> Fields(uint64_t seed, int64_t class_index, int64_t channel) {

@@ -1,11 +1,11 @@
-// Images made from a seed: a coarse pattern for each class, and noise for each image. Nothing is
-// stored.
+// Images generated from a seed: a coarse pattern for each class, and noise for each image. Nothing
+// is stored.
 //
-// They are for trying a network's size and speed, and for seeing that it learns, without a dataset
-// at hand: of any shape, any number, each a pure function of (seed, split, index). Image i is of
-// class i mod classes. Where pixels are labelled, an image is 8 x 8 fields, each of a class
-// by chance and in that class's colour. Patterns and colours are the same in both splits, so what
-// is learnt from one holds on the other.
+// They serve to try a network's size and speed, and to see that it learns, without a dataset. They
+// have any shape and number, and each is a pure function of (seed, split, index). Image i is of
+// class i mod classes. If pixels are labelled, an image consists of 8 x 8 fields, each of a random
+// class and in that class's colour. Patterns and colours are the same in both splits, so what is
+// learnt from one holds for the other.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class SyntheticDataset final : public Dataset {
   explicit SyntheticDataset(SyntheticOptions options) : options_(options) {}
   void DrawPattern(int64_t class_index, float* pixels) const;
   void DrawFields(int64_t index, float* pixels, int32_t* labels) const;
-  uint64_t StreamOf(int64_t index) const;  // of an image's random numbers
+  uint64_t StreamOf(int64_t index) const;  // the stream of an image's random numbers
   void AddNoise(int64_t index, float* pixels) const;
 
   SyntheticOptions options_;

@@ -15,7 +15,7 @@
 namespace neap {
 namespace {
 
-// Whether the operand at `position` grows with the batch. Of two signatures of one step.
+// Whether the operand at `position` grows with the batch, given two signatures of one step.
 bool IsSliced(const StepSignature& whole, const StepSignature& part, size_t position) {
   const Slot slot = whole.operands[position].operand.slot;
   if (slot == Slot::kParam || slot == Slot::kParamGrad) return false;
@@ -23,10 +23,10 @@ bool IsSliced(const StepSignature& whole, const StepSignature& part, size_t posi
          part.operands[position].tensor.shape.n() == BatchOf(part);
 }
 
-// One part: a kernel, and by how much each of its operands lies behind the whole step's.
+// One part: a kernel, and the offset of each of its operands from that of the whole step.
 struct Part {
   size_t kernel = 0;
-  bool by_scratch = false;       // its gradients are added from there
+  bool by_scratch = false;       // its gradients are written to scratch space and then added
   std::vector<int64_t> offsets;  // parallel to the signature's operands
 };
 
@@ -121,12 +121,12 @@ class DividedKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  std::vector<std::pair<EngineUse, bool>> made_;  // what kernels_ were made for, if by scratch
+  std::vector<std::pair<EngineUse, bool>> made_;  // parallel to kernels_: engine and by_scratch
   std::vector<std::unique_ptr<Kernel>> kernels_;  // equal parts share one
   std::vector<Part> parts_;
-  Scratch scratch_;                                 // empty where no part needs it
-  std::vector<std::unique_ptr<Kernel>> additions_;  // parallel to its places
-  std::vector<void*> operands_;                     // of the part at hand
+  Scratch scratch_;                                 // empty if no part needs it
+  std::vector<std::unique_ptr<Kernel>> additions_;  // parallel to scratch_.places
+  std::vector<void*> operands_;                     // of the current part
 };
 
 absl::Status CheckParts(const StepSignature& signature, absl::Span<const EngineUse> parts) {

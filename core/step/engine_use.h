@@ -16,8 +16,8 @@ namespace neap {
 struct EngineUse {
   std::string engine;
   int64_t batch = 0;
-  // The engine itself adds the part's gradients to those that are there. Only in `backward_params`,
-  // never the first part.
+  // Whether the engine itself accumulates the part's gradients. Only in `backward_params`, and
+  // never for the first part.
   bool adds = false;
   friend bool operator==(const EngineUse&, const EngineUse&) = default;
   template <typename H>
@@ -27,7 +27,7 @@ struct EngineUse {
 };
 
 // "eng3", or "3 x 64 eng3 + 32 eng7" for micro-batches. "+=" precedes parts whose engine adds by
-// itself: in "64 eng3 += 2 x 64 eng3 + 32 eng7" only the last goes through scratch.
+// itself: in "64 eng3 += 2 x 64 eng3 + 32 eng7" only the last part uses scratch space.
 std::string ToString(absl::Span<const EngineUse> parts);
 
 }  // namespace neap

@@ -1,10 +1,10 @@
 // How a step is run on a device: the engines that can run its signature, and the kernel made from
 // one of them.
 //
-// A backend is a factory: it lists engines for a signature (planning) and makes a kernel for a
-// signature and an engine (before the first iteration). Run() then only enqueues work: it allocates
-// nothing, decides nothing, waits for nothing. All memory comes from the plan, also the scratch
-// space ("workspace") an engine asks for.
+// A backend is a factory: it lists the engines for a signature (while planning) and makes a kernel
+// for a signature and an engine (before the first iteration). Run() then only enqueues work: it
+// allocates nothing, decides nothing and waits for nothing. All memory comes from the plan,
+// including the scratch space ("workspace") of an engine.
 //
 //   StepSignature relu = {.layer = Relu{}, .phase = Phase::kForward,
 //                         .operands = {{{Slot::kInput}, spec, Access::kRead},
@@ -30,28 +30,29 @@ namespace neap {
 
 // One way to run a step.
 struct Engine {
-  std::string id;  // stable across runs of one library version: it is stored in plans
+  std::string id;  // stored in plans, so stable across runs of one library version
   int64_t workspace_bytes = 0;
-  bool deterministic = true;  // same inputs, same bits, every time
-  std::string notes = {};     // the library's, for people: "tensor-core winograd"
+  bool deterministic = true;  // the same inputs always give the same bits
+  std::string notes = {};     // the library's description, informative: "tensor-core winograd"
 };
 
-// The id of neap's own kernels, where a step has no other engine.
+// The id of neap's own kernels, for a step that has no other engine.
 inline constexpr std::string_view kOwnEngine = "neap";
 
-// Of a workspace, and of operands that a kernel keeps there.
+// The alignment of workspaces, and of operands that a kernel keeps in one.
 inline constexpr int64_t kWorkspaceAlignment = 256;
 
-// Device addresses for one run. Workspace is at least the engine's workspace_bytes, aligned.
+// Device addresses for one run. The workspace is aligned and has at least the engine's
+// workspace_bytes.
 struct KernelArgs {
-  absl::Span<void* const>
-      operands;  // parallel to StepSignature::operands; outputs may alias as `in_place` allows
+  // Parallel to StepSignature::operands. Outputs may alias inputs as `in_place` allows.
+  absl::Span<void* const> operands;
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
 };
 
-// Nothing outlasts a Run() but what the signature and the engine decide: one kernel may serve every
-// step of its signature.
+// A kernel keeps no state between runs beyond what the signature and the engine determine, so one
+// kernel can serve every step of its signature.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -60,24 +61,24 @@ class Kernel {
   virtual absl::Status Run(const KernelArgs& args) = 0;
 };
 
-// Where the planner learns what it can choose from. Needs no device.
+// The engines that the planner can choose from. A catalog needs no device.
 class EngineCatalog {
  public:
   virtual ~EngineCatalog() = default;
-  // Engines for a step, the library's recommendation first; never empty, but where a step adds to
-  // gradients (core/step/step_signature.h). Same answer for equal signatures, until a backend finds
-  // that it cannot build one of them. Errors: UNIMPLEMENTED for a layer, dtype or layout that has
-  // no kernel, naming it.
+  // The engines for a step, the library's recommendation first. Never empty, except for a step that
+  // accumulates gradients (core/step/step_signature.h). The answer is the same for equal signatures
+  // until a backend finds that an engine cannot be built. Errors: UNIMPLEMENTED, naming it, for a
+  // layer, dtype or layout without a kernel.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) = 0;
   // The libraries behind the engines: "cuDNN 9.19.0, cuBLASLt 13.1.0". Engine ids and measured
-  // times hold for these alone. Empty where there are none.
+  // times hold only for these. Empty if there are no libraries.
   virtual std::string Versions() const = 0;
 };
 
 class Backend : public EngineCatalog {
  public:
-  // Errors: NOT_FOUND when `engine` is not one of Engines(signature); ABORTED when it is, but turns
-  // out not to build: it is listed no more, so plan again.
+  // Errors: NOT_FOUND if `engine` is not one of Engines(signature); ABORTED if it is, but cannot be
+  // built. It is no longer listed then, so the caller should plan again.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                              std::string_view engine) = 0;
 };

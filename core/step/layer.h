@@ -1,20 +1,23 @@
-// A layer as the graph, the planner and the kernels see it: plain values that say what they compute
-// and, exactly, what each of their steps touches.
+// A layer as the graph, the planner and the kernels see it: a plain value that states what it
+// computes and exactly which tensors each of its steps touches.
 //
-// The memory plan is only as good as these declarations: a step that claims to read a tensor it
-// does not need keeps that tensor alive for half an iteration; one that forgets a read is a silent
-// wrong gradient. So a definition lists its operands per step, and every backend's kernel is held
-// to exactly that list.
+// The memory plan is only as good as these declarations: a step that claims to read a tensor that
+// it does not need keeps that tensor alive for half an iteration, and a step that omits a read
+// silently computes a wrong gradient. A definition therefore lists its operands per step, and every
+// backend's kernel touches exactly those.
 //
-//   struct Relu {                                       // a definition is a plain struct ...
+//   struct Relu {  // a definition is a plain struct ...
 //     static constexpr std::string_view kType = "relu";
 //     absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
 //     friend bool operator==(const Relu&, const Relu&) = default;
 //   };
-//   One with fields also spells them: std::string Parameters() const (core/step/parameter_text.h).
-//   Layer layer = Relu{};                               // ... held by value
+//
+//   Layer layer = Relu{};  // ... held by value
 //   ASSIGN_OR_RETURN(LayerSpec spec, layer.Specify({.inputs = {input_spec}}));
-//   spec.steps[1].reads;                                // backward: {output 0, output_grad 0}
+//   spec.steps[1].reads;  // backward: {output 0, output_grad 0}
+//
+// A definition with fields also implements std::string Parameters() const, which names them
+// (core/step/parameter_text.h).
 #pragma once
 
 #include <cstdint>
@@ -32,14 +35,15 @@
 namespace neap {
 
 enum class Mode : uint8_t { kTraining, kInference };
-// kUpdate and kAddGradients are steps of no layer: the optimizer's update of a layer's parameters,
-// and the sum of two gradients, which runs as a part of the step that makes one of them.
+// kUpdate and kAddGradients are not steps of a layer: they are the optimizer's update of a layer's
+// parameters, and the sum of two gradients, which runs as part of the step that computes one of
+// them.
 enum class Phase : uint8_t { kForward, kBackwardData, kBackwardParams, kUpdate, kAddGradients };
 std::string_view Name(Phase phase);
-// Of a program's step: kAddGradients is never one.
+// The phase of a program's step, which is never kAddGradients.
 absl::StatusOr<Phase> ParsePhase(std::string_view text);
 
-// What an operand of a step is to its layer.
+// The part that an operand of a step plays in its layer.
 enum class Slot : uint8_t {
   kInput,       // x_i, the i-th input
   kOutput,      // y
@@ -65,17 +69,17 @@ std::string ToString(Operand operand);  // "input_grad[1]"
 struct IterationScalars {
   float learning_rate = 0;
   uint32_t step = 0;  // counts training steps from 0
-  uint64_t seed = 0;  // of the session; dropout masks depend on (seed, layer, step, element) alone
+  uint64_t seed = 0;  // of the session; dropout masks depend only on (seed, layer, step, element)
 };
 inline constexpr int64_t kIterationScalarsBytes = 16;
 static_assert(sizeof(IterationScalars) == kIterationScalarsBytes);
 
 // How a tensor is filled before the first step.
 struct Init {
-  // kBilinear: of a transposed convolution, each channel interpolated by itself.
+  // kBilinear is for transposed convolutions: each channel is interpolated independently.
   enum class Kind : uint8_t { kConstant, kNormal, kUniform, kBilinear };
   Kind kind = Kind::kConstant;
-  float scale = 0;  // the constant; the standard deviation; the half-width around 0
+  float scale = 0;  // the constant, the standard deviation, or the half-width around 0
   friend bool operator==(const Init&, const Init&) = default;
 };
 
@@ -83,7 +87,7 @@ struct ParamSpec {
   std::string name;  // "weight": the tensor is called LAYER.weight, here and in safetensors files
   TensorSpec tensor;
   Init init;
-  Shape saved_shape = {};  // shape in safetensors files where it differs (fully connected: 2-d)
+  Shape saved_shape = {};  // shape in safetensors files, if it differs (fully connected: 2-d)
 };
 struct StateSpec {
   std::string name;
@@ -96,22 +100,22 @@ struct SavedSpec {
   TensorSpec tensor;
 };
 
-// One step and all that it touches.
+// One step and all operands that it touches.
 struct StepSpec {
   Phase phase = Phase::kForward;
   std::vector<Operand> reads;
   std::vector<Operand> writes;
   std::vector<Operand> accumulates = {};  // read, added to, written
-  std::vector<Operand> rerun_reads =
-      {};  // forward only: what a recomputation reads, where that is not `reads`
-  // {written, read} pairs that may share bytes: the kernel reads no element after its result is
-  // written.
+  // Forward only: what a recomputation reads; empty if that is `reads`.
+  std::vector<Operand> rerun_reads = {};
+  // {written, read} pairs that may share bytes: the kernel reads no element after it has written
+  // the result of that element.
   std::vector<std::pair<Operand, Operand>> in_place = {};
-  // The slots that the kernels of every backend can add to: those of `accumulates`, and kInputGrad
-  // if an input gradient may already hold a sum. Otherwise the kernel writes such a gradient to
-  // scratch space, which is then added to the sum (Phase::kAddGradients).
+  // The slots that the kernels of every backend can accumulate into: those of `accumulates`, and
+  // kInputGrad if an input gradient may already hold a sum. Otherwise the kernel writes such a
+  // gradient to scratch space, which is then added to the sum (Phase::kAddGradients).
   std::vector<Slot> accumulates_natively = {};
-  double flops = 0;  // multiply-adds count two
+  double flops = 0;  // a multiply-add counts as two
 };
 
 struct LayerSpec {
@@ -121,8 +125,8 @@ struct LayerSpec {
   std::vector<SavedSpec> saved = {};
   std::vector<StepSpec> steps;  // forward, then the backward steps in the order in which they run
   // The gradient of every input is the gradient of the output, unchanged: no backward step runs,
-  // both names mean the same tensor. (Where that cannot be because the sum over several readers is
-  // wanted, backward_data runs.)
+  // and both names mean the same tensor. (If that is impossible because an input has several
+  // readers whose gradients must be summed, backward_data runs.)
   bool passes_gradient = false;
   LayerTraits traits = {};
 };
@@ -132,8 +136,8 @@ struct LayerContext {
   Mode mode = Mode::kTraining;
 };
 
-// Any layer definition, by value. Cheap to copy; immutable; equal when type and definition are.
-// *Threads*: safe to share.
+// Any layer definition, held by value. Cheap to copy, immutable, and equal if type and definition
+// are equal. *Threads*: safe to share.
 class Layer {
  public:
   template <typename Definition>
@@ -150,10 +154,10 @@ class Layer {
   }
 
   // Every field of the definition by name: "out_features=10 bias=true"; empty if it has none.
-  // Layers of one type are equal when this is.
+  // Layers of one type are equal if these texts are.
   std::string Parameters() const { return model_->Parameters(); }
 
-  // The definition, if it is a `Definition`; null otherwise.
+  // The definition if it is a `Definition`, otherwise null.
   template <typename Definition>
   const Definition* As() const {
     if (type() != Definition::kType) return nullptr;

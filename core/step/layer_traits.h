@@ -1,22 +1,22 @@
-// What planners may know about a layer besides what its steps touch.
+// What planners may know about a layer in addition to the operands of its steps.
 //
-// The papers speak of CONV, FC and ACT layers. A planner that asked a layer for its type would miss
-// a fused convolution or one of your own without a word, so it never does: a layer declares what
-// follows from being one, each trait with the decision that depends on it.
+// The papers speak of CONV, FC and ACT layers. A planner that asked a layer for its type would
+// silently miss a fused convolution or a user's own layer. A layer therefore declares traits, each
+// documented with the decision that depends on it, and planners never ask for types.
 //
 //   LayerSpec spec = {.output = y, .params = {weight}};
 //   spec.traits = {.checkpoint = true, .hides_transfers = true, .divisible = true};
-//   program.layers[step.layer.index()].traits.checkpoint;  // how a planner asks
+//   program.layers[step.layer.index()].traits.checkpoint;  // how a planner reads them
 //
-// The defaults describe a cheap layer: its results are rebuilt, and it runs on the whole batch.
+// The defaults describe a cheap layer: its results are recomputed, and it runs on the whole batch.
 #pragma once
 
 namespace neap {
 
 struct LayerTraits {
-  // Recomputation keeps the forward result and rebuilds others from it, because running the layer
-  // again is expensive (CONV and FC, SuperNeurons 3.4) or would first need a long chain of other
-  // results (a sum, recompute/segments.h).
+  // Recomputation keeps the forward result and recomputes other results from it, because running
+  // the layer again is expensive (CONV and FC, SuperNeurons 3.4) or would first need a long chain
+  // of other results (a sum, recompute/segments.h).
   bool checkpoint = false;
   // The kernels run long enough to hide a transfer behind them; the papers say CONV. SuperNeurons
   // (3.3.1) offloads the results of such layers and fetches them one such layer ahead; vDNN-conv

@@ -1,5 +1,4 @@
-// Short names for the operands that Specify() and the kernels speak of, as the layers' tables have
-// them.
+// Short names for operands, as used in the layers' tables, in Specify() and in the kernels.
 #pragma once
 
 #include "neap/core/step/layer.h"

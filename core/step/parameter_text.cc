@@ -9,7 +9,7 @@
 namespace neap {
 namespace {
 
-// The fewest digits that name this very number.
+// The fewest digits that identify this number.
 std::string ShortestText(float value) {
   std::array<char, 32> digits;
   const auto result = std::to_chars(digits.data(), digits.data() + digits.size(), value);

@@ -1,4 +1,5 @@
-// The fields of a layer definition as one line of text: how a definition implements Parameters().
+// The fields of a layer definition as one line of text. A definition uses it to implement
+// Parameters().
 //
 //   std::string Crop::Parameters() const {
 //     return ParameterText({{"size", size}, {"offset", offset}});  // "size=24x24 offset=4x4"
@@ -14,7 +15,7 @@
 
 namespace neap {
 
-// "name=value". Different values never look alike.
+// "name=value". Different values never have the same text.
 class Parameter {
  public:
   Parameter(std::string_view name, int64_t value);
@@ -28,7 +29,7 @@ class Parameter {
   std::string text_;
 };
 
-// In the given order, a space between two.
+// The parameters in the given order, separated by spaces.
 std::string ParameterText(std::initializer_list<Parameter> parameters);
 
 }  // namespace neap

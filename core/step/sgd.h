@@ -3,10 +3,10 @@
 //   v = momentum * v + g + weight_decay * w;   w = w - learning_rate * v
 //
 //   step    reads                          accumulates
-//   update  iteration, param_grad 0..n-1   param 0..n-1, optimizer 0..n-1 (v, from 0; none when
-//   momentum is 0)
+//   update  iteration, param_grad 0..n-1   param 0..n-1, optimizer 0..n-1
 //
-// The learning rate comes from the iteration's scalars, the rest is fixed.
+// The optimizer tensors hold v, which is 0 at first; there are none if momentum is 0. The learning
+// rate comes from the iteration's scalars, the rest is fixed.
 #pragma once
 
 #include "absl/status/status.h"

@@ -75,7 +75,7 @@ std::string StepText(const StepSignature& signature) {
   return text;
 }
 
-// The operands with which the sum of two gradients is written.
+// The operands in the text of the sum of two gradients.
 std::vector<OperandSpec> OperandsOfSum(const TensorSpec& gradient) {
   return {{X(0), gradient, Access::kRead},
           {X(1), gradient, Access::kRead},

@@ -46,7 +46,7 @@ absl::Status CheckImages(const LayerContext& context) {
 
 std::string ToText(Extent2d extent) { return absl::StrCat(extent.h, "x", extent.w); }
 
-// `least`: 0 or 1.
+// `least` is 0 or 1.
 absl::Status CheckExtent(std::string_view name, Extent2d extent, int64_t least) {
   const std::string text = absl::StrCat(std::string(name), " ", ToText(extent));
   if (std::min(extent.h, extent.w) < least) {

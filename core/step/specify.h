@@ -1,5 +1,5 @@
-// The checks that every layer's Specify() makes of its inputs. Each returns INVALID_ARGUMENT saying
-// what is wrong with which input; the caller puts the layer's name in front.
+// The checks that every layer's Specify() makes of its inputs. Each returns INVALID_ARGUMENT,
+// naming the input and what is wrong with it; the caller prepends the layer's name.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace neap {
 
-// So much that no machine has it, and so little that the sums over a network's tensors cannot
+// 16 TiB: more than any machine has, but small enough that sums over a network's tensors cannot
 // overflow.
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 44;
 
 // Exactly `count` inputs, each a float image {N, C, H, W} with at least one element and at most
 // kMaxTensorBytes.
 absl::Status CheckImageInputs(const LayerContext& context, size_t count);
-// At least `count` of them.
+// At least `count` such inputs.
 absl::Status CheckImageInputsAtLeast(const LayerContext& context, size_t count);
 
 struct Window {
@@ -27,13 +27,13 @@ struct Window {
   Extent2d padding = 0;
   Extent2d dilation = 1;
 };
-// Positive extents, padding >= 0, none above kLargestWindowExtent.
+// Checks that extents are positive, padding is not negative, and none exceeds kLargestWindowExtent.
 absl::Status CheckWindow(const Window& window);
-// Height and width of what `window` makes of `input`; an error when it is larger than the padded
-// image.
+// Height and width of the result of sliding `window` over `input`; an error if the window is larger
+// than the padded image.
 absl::StatusOr<Extent2d> WindowOutput(const TensorSpec& input, const Window& window);
 
-// The product of numbers whose integer product may overflow: multiply-adds of a step.
+// The product of numbers whose integer product may overflow, such as the multiply-adds of a step.
 double Product(std::initializer_list<int64_t> factors);
 
 // `input` with another shape.

@@ -11,7 +11,7 @@
 namespace neap {
 namespace {
 
-// Stands where a signature has its layer, in that of a step of no layer.
+// Takes the place of the layer in the signature of a step that does not belong to a layer.
 struct NoLayer {
   static constexpr std::string_view kType = "none";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& /*context*/) const {

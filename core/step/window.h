@@ -17,13 +17,13 @@ struct Extent2d {
   friend constexpr bool operator==(Extent2d, Extent2d) = default;
 };
 
-// What CheckWindow() (core/step/specify.h) allows for kernel, stride, padding and dilation, so that
-// no sum or product of two of them overflows.
+// The most that CheckWindow() (core/step/specify.h) allows for kernel, stride, padding and
+// dilation, so that no sum or product of two of them overflows.
 inline constexpr int64_t kLargestWindowExtent = (int64_t{1} << 31) - 1;
 
 // Number of window positions along one axis: floor((size + 2 padding - dilation (kernel - 1) - 1) /
-// stride) + 1. 0 or less when the window does not fit. For windows that CheckWindow() accepts, and
-// sizes of images that CheckImageInputs() accepts.
+// stride) + 1, or 0 if the window does not fit. For windows that CheckWindow() accepts, and sizes
+// of images that CheckImageInputs() accepts.
 constexpr int64_t WindowPositions(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
                                   int64_t dilation = 1) {
   const int64_t slack = size + 2 * padding - dilation * (kernel - 1) - 1;
@@ -31,7 +31,7 @@ constexpr int64_t WindowPositions(int64_t size, int64_t kernel, int64_t stride, 
 }
 
 // The size of the image in which the same window has `positions` positions: (positions - 1) stride
-// - 2 padding + kernel, or 2^62 where it is larger than that.
+// - 2 padding + kernel, but at most 2^62.
 inline int64_t WindowedSize(int64_t positions, int64_t kernel, int64_t stride, int64_t padding) {
   constexpr int64_t kLargest = int64_t{1} << 62;
   const int64_t reach = std::min(SaturatingProduct(positions - 1, stride), kLargest);
