@@ -1,5 +1,5 @@
-// neap: train networks larger than the GPU's memory, under a byte budget. This header brings the
-// whole public interface.
+// neap: trains networks larger than the GPU's memory, within a byte budget. This header includes
+// the whole public interface.
 #pragma once
 
 #include "neap/core/base/status_macros.h"

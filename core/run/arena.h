@@ -1,14 +1,15 @@
-// The memory that a session trains in: a block of the device, and pinned memory of the host for the
-// persistent tensors that are there between iterations. Private to the session.
+// The memory in which a session trains: a block of the device, and pinned memory of the host for
+// the persistent tensors that are on the host between iterations. Private to the session.
 //
-// A budget that changes needs a block of another size, and the device may not have room for two. So
-// the persistent tensors, which lie at the bottom of the block, wait on the host meanwhile:
+// A change of the budget needs a block of another size, and the device may not have room for both.
+// The persistent tensors, which lie at the bottom of the block, are therefore copied to the host
+// meanwhile:
 //
 //   RETURN_IF_ERROR(arena.Evacuate(persistent_bytes));
-//   RETURN_IF_ERROR(arena.Reserve(arena_bytes, homes_bytes));  // may be tried again
+//   RETURN_IF_ERROR(arena.Reserve(arena_bytes, homes_bytes));  // may be retried
 //   RETURN_IF_ERROR(arena.Return());
 //
-// *Errors*: those of the device. A failed Reserve() leaves no block; what was evacuated is kept.
+// *Errors*: those of the device. A failed Reserve() leaves no block, but keeps evacuated bytes.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +25,12 @@ class Arena {
  public:
   explicit Arena(Device& device) : device_(device) {}
 
-  // Gives the old block back first. `homes_bytes` of pinned memory are there afterwards; what lies
-  // there already stays where it is.
+  // Frees the old block first. Afterwards there are at least `homes_bytes` of pinned memory; if
+  // there already were, that memory and its contents are kept.
   absl::Status Reserve(int64_t bytes, int64_t homes_bytes);
 
-  // Copies the lowest `bytes` to the host, where they stay until Return(). Nothing happens if they
-  // are there.
+  // Copies the lowest `bytes` to the host, where they stay until Return(). Does nothing if they are
+  // already there.
   absl::Status Evacuate(int64_t bytes);
   absl::Status Return();
   bool is_evacuated() const { return evacuated_.has_value(); }

@@ -15,7 +15,7 @@
 namespace neap {
 namespace {
 
-// Goes through the actions in issue order, and knows where each tensor and each copy lies then.
+// Walks the actions in issue order, and keeps track of where each tensor and each copy lies.
 class Binder {
  public:
   using Launch = BoundPlan::Launch;
@@ -67,15 +67,15 @@ class Binder {
   }
 
  private:
-  // `later` goes on when `earlier` has finished all that it has. This separates two iterations, and
-  // the batch's arrival on the compute stream from the copies.
+  // `later` continues when `earlier` has finished all its work. This separates two iterations, and
+  // orders the copies after the batch's arrival on the compute stream.
   void Join(Stream later, Stream earlier) {
     const size_t event = event_of_.size() + joins_++;
     bound_.operations.emplace_back(RecordEvent{earlier, event});
     bound_.operations.emplace_back(WaitEvent{later, event});
   }
 
-  // The host's residents have memory of their own, at the beginning of its pool.
+  // The residents of the host's pool, at its beginning, have separate memory.
   absl::Status ReservePools() {
     RETURN_IF_ERROR(ReservePool(Pool::kHost, MemoryKind::kPinnedHost,
                                 plan_.host_pool_bytes - plan_.host_resident_bytes));
@@ -141,7 +141,7 @@ class Binder {
     return compute.recompute ? absl::OkStatus() : BindAdditions(step, compute);
   }
 
-  // Checks what a program needs beyond what Verify() can know.
+  // Checks a requirement of the program that Verify() cannot know.
   absl::Status CheckRunnable(const Step& step, const ComputeAction& compute) const {
     const std::string name = program_.StepName(step);
     const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
@@ -152,11 +152,11 @@ class Binder {
                                                    workspace));
   }
 
-  // The last is the bytes of workspace.
+  // The last field is the workspace's bytes.
   using KernelKey = std::tuple<StepSignature, std::vector<EngineUse>, int64_t>;
 
-  // The kernel for a step's micro-batches, or, without any, for the only engine that there is.
-  // Equal steps share it.
+  // The kernel for a step's micro-batches or, if there are none, for the only engine. Equal steps
+  // share it.
   absl::StatusOr<size_t> KernelFor(const std::string& name, const StepSignature& signature,
                                    const std::vector<EngineUse>& parts, int64_t workspace_bytes) {
     const auto [known, is_new] =
@@ -180,8 +180,8 @@ class Binder {
                             workspace_bytes);
   }
 
-  // Gradients that the kernel overwrites but the step accumulates go to scratch space, in the order
-  // of `accumulates`.
+  // Gradients that the kernel overwrites but the step accumulates are written to scratch space, in
+  // the order of `accumulates`.
   std::vector<std::pair<Use, std::byte*>> ScratchGradients(const Step& step,
                                                            const ComputeAction& compute) const {
     std::vector<std::pair<Use, std::byte*>> scratch;
@@ -219,7 +219,7 @@ class Binder {
     return {};
   }
 
-  // The sums of gradients that the kernel leaves undone.
+  // The additions of gradients that the kernel does not perform by itself.
   absl::Status BindAdditions(const Step& step, const ComputeAction& compute) {
     for (const auto& [use, place] : ScratchGradients(step, compute)) {
       RETURN_IF_ERROR(BindAddition(use.tensor, place));
@@ -253,12 +253,12 @@ class Binder {
   Device& device_;
   const PlanMemory memory_;
   BoundPlan bound_;
-  std::vector<Region> regions_;  // by TensorId, as of the action at hand
+  std::vector<Region> regions_;  // by TensorId, as of the current action
   absl::flat_hash_map<KernelKey, size_t> kernel_of_;
-  std::vector<std::byte*> copies_;                 // by TensorId, as of the action at hand
+  std::vector<std::byte*> copies_;                 // by TensorId, as of the current action
   absl::flat_hash_map<int64_t, size_t> event_of_;  // by action index
-  size_t joins_ = 0;                               // number of events besides those of `event_of_`
-  size_t action_ = 0;                              // index of the action at hand
+  size_t joins_ = 0;                               // number of events not in `event_of_`
+  size_t action_ = 0;                              // index of the current action
 };
 
 }  // namespace

@@ -1,22 +1,22 @@
-// Binding: a plan's actions made into a flat list of operations on one device.
+// Binding: translates a plan's actions to a flat list of operations on one device.
 //
-// All that depends on the device is settled here, once, so that carrying the plan out is a walk
-// over the list: offsets become addresses in the arena and the pools, engines become kernels, waits
-// become events. Nothing is decided: every place and every wait is in the plan. What is added to it
-// is at its two ends, where the streams of one iteration meet those of the next, and the additions
-// of gradients that a kernel does not do by itself.
+// Everything that depends on the device is resolved here, once, so that executing the plan is a
+// walk over the list: offsets become addresses in the arena and the pools, engines become kernels,
+// waits become events. Nothing is decided: every place and every wait is in the plan. The binder
+// only adds synchronisation at the two ends, where the streams of one iteration meet those of the
+// next, and the additions of gradients that a kernel does not perform by itself.
 //
 //   actions      alloc x   compute 0   wait d2h on 1   offload x            ...
 //   operations             launch,     wait event,     copy 2048 bytes      ...
 //                          record
 //
 //   ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device, {.arena = arena.data()}));
-//   bound.operations;   // what core/run/executor.h walks
+//   bound.operations;  // the list that core/run/executor.h walks
 //
 // The plan must have passed Verify() and MatchesProgram(). *Errors*: those of the backend and the
-// device; NOT_FOUND when the plan names an engine that this library version does not have,
-// INVALID_ARGUMENT when a workspace is too small for its engine, or when a step is divided into
-// micro-batches that cannot be.
+// device; NOT_FOUND if the plan names an engine that this library version does not have;
+// INVALID_ARGUMENT if a workspace is too small for its engine, or if a step that cannot be divided
+// has several micro-batches.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@
 
 namespace neap {
 
-// *Ownership*: owns kernels and the pools' memory; its operations point into those and into the
-// memory that it was bound to.
+// *Ownership*: owns the kernels and the pools' memory; the operations point into those and into the
+// memory to which the plan was bound.
 struct BoundPlan {
   struct Launch {
     size_t action = 0;  // index
@@ -64,18 +64,18 @@ struct BoundPlan {
 
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<Operation> operations;
-  size_t events = 0;   // number of events that the operations name
-  size_t actions = 0;  // of the plan
-  // By TensorId: where a given tensor lies when an iteration begins, and where Program::predictions
-  // lie when one of inference has ended; null if it has no place.
+  size_t events = 0;   // number of events that the operations use
+  size_t actions = 0;  // number of actions of the plan
+  // By TensorId: the address of a given tensor when an iteration begins, and of
+  // Program::predictions when an inference iteration has ended; null if the tensor has no place.
   std::vector<std::byte*> given;
-  std::array<Buffer, kPoolCount> pools;  // by Pool; without the host's residents
+  std::array<Buffer, kPoolCount> pools;  // by Pool; without the residents of the host's pool
 };
 
-// Memory that outlives the binding.
+// The memory to which a plan is bound. It must outlive the BoundPlan.
 struct PlanMemory {
   std::byte* arena = nullptr;  // Plan::arena_bytes
-  // Pinned, Plan::host_resident_bytes: the beginning of the host's pool. It lasts longer than the
+  // Plan::host_resident_bytes of pinned memory: the beginning of the host's pool. It outlives the
   // rest of the pool, which BindPlan() allocates.
   std::byte* host_residents = nullptr;
 };

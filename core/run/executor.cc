@@ -54,8 +54,8 @@ absl::Status Executor::DoTimed(const BoundPlan::Operation& operation, std::vecto
   return absl::OkStatus();
 }
 
-// As many as an iteration needs, given back to the device at once: it need not make any then, which
-// could hold the streams up.
+// Creates as many timed events as an iteration needs, and releases them at once: the device can
+// then reuse them and need not create any during the iteration, which could stall the streams.
 absl::Status Executor::MakeTimedEvents() {
   std::vector<Event> events(2 * bound_.operations.size() + 1);
   for (Event& event : events) {

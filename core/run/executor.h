@@ -2,19 +2,20 @@
 //
 // Create() binds the plan to the device once (core/run/binder.h). Run() then only walks a flat list
 // and enqueues: it allocates nothing, decides nothing and never waits for the device, so the host
-// runs ahead and the device never idles.
+// runs ahead and the device does not idle.
 //
 //   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
-//   // ... copy the batch to executor.Address(program.images) on the compute stream ...
-//   RETURN_IF_ERROR(executor.Run());  // one iteration, enqueued
+//   RETURN_IF_ERROR(device.Copy(Stream::kCompute, executor.Address(program.images), images.data(),
+//                               images.size_bytes()));
+//   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
 //   RETURN_IF_ERROR(device.Synchronize());
 //
-// RunTimed() enqueues the same with an event before and after every kernel and copy, and reads the
-// times once all has ended: the host waits for nothing in between, so that the streams overlap as
-// they do untimed.
+// RunTimed() enqueues the same work with an event before and after every kernel and copy, and reads
+// the times when everything has finished. The host does not wait in between, so the streams overlap
+// as in an untimed run.
 //
 // The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,
-// which must outlive it. *Streams*: all three; the batch may be brought on the compute stream.
+// which must outlive it. *Streams*: all three; the batch may be copied on the compute stream.
 // *Errors*: those of BindPlan(), the backend and the device.
 #pragma once
 
@@ -35,29 +36,30 @@ namespace neap {
 
 class Executor {
  public:
-  // `host_residents`: pinned memory of Plan::host_resident_bytes for the tensors that are on the
-  // host between iterations; may be null where there are none.
+  // `host_residents` is pinned memory of Plan::host_resident_bytes for the tensors that are on the
+  // host between iterations; it may be null if there are none.
   static absl::StatusOr<Executor> Create(const Program& program, const Plan& plan, Device& device,
                                          std::byte* arena, std::byte* host_residents = nullptr);
 
   absl::Status Run();
 
-  // Run(), and then waits for its end: when each action ran that takes time, by action index, from
-  // the iteration's beginning on the compute stream (MeasuredTimeline() makes a timeline of it). A
-  // compute action is all of its kernels, additions of gradients included.
+  // Runs like Run(), waits for the end, and returns, by action index, when each action that takes
+  // time ran, counted from the iteration's beginning on the compute stream (MeasuredTimeline()
+  // makes a timeline of it). A compute action includes all of its kernels, and additions of
+  // gradients.
   absl::StatusOr<std::vector<ActionTime>> RunTimed();
 
-  // Where a given tensor (persistent, input, label) lies when an iteration begins, or
-  // Program::predictions when one of inference has ended, in the arena or in `host_residents`; null
-  // if the plan has no place for it.
+  // The address, in the arena or in `host_residents`, of a given tensor (persistent, input, label)
+  // when an iteration begins, or of Program::predictions when an inference iteration has ended;
+  // null if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 
-  // The highest arena address that Run() has handed to a kernel or a copy, as bytes from the
-  // arena's beginning. Compare with Plan::peak_bytes.
+  // The highest arena address that Run() has passed to a kernel or a copy, as bytes from the
+  // arena's beginning; to be compared with Plan::peak_bytes.
   int64_t measured_peak_bytes() const { return measured_peak_bytes_; }
 
  private:
-  // A launch or a transfer, between two events with time.
+  // A launch or a transfer between two timed events.
   struct Span {
     size_t action = 0;
     Event begin, end;

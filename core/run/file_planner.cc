@@ -22,7 +22,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text;
 }
 
-// The same error, of `what`.
+// The same error, with `what` prepended.
 absl::Status Of(const std::string& what, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
@@ -63,7 +63,7 @@ class FilePlanner final : public Planner {
   }
 
  private:
-  // What a person can tell apart, before tensors and steps are compared one by one.
+  // Checks the properties that a user knows, before tensors and steps are compared one by one.
   absl::Status CheckHeader(const Program& program, const DeviceDescription& device) const {
     RETURN_IF_ERROR(CheckSame("network", plan_.net, program.net.name));
     RETURN_IF_ERROR(CheckSame("batch", absl::StrCat(plan_.batch), absl::StrCat(program.net.batch)));

@@ -1,21 +1,21 @@
-// A planner that has its plan from a file: what `neap plan --plan-out` or another program wrote is
-// run as it is.
+// A planner that reads its plan from a file: a plan written by `neap plan --plan-out` or by another
+// program is run unchanged.
 //
 // The file holds the plan of one training program, but a session also evaluates. Programs of
 // Mode::kInference are therefore planned by another planner, within the same budget, and the
-// session's arena is that of the larger plan. A training program that is not the plan's is refused,
-// also a part of its network (Session::SetTrainingGraph): nothing would be left of the file.
+// session's arena is that of the larger plan. A training program other than the plan's is refused,
+// even a part of its network (Session::SetTrainingGraph), since the file has no plan for it.
 //
 //   ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner,
 //                    PlannerFromFile("plan.json", PlannerFor({.policy = "superneurons"})));
 //   ASSIGN_OR_RETURN(Session session, Session::Create(net, *device, planner));
 //
-// The budget is at first that of the file, and may be any that the plan's arena fits in; the plan
-// stays as it is. The engines are those of the file, also where a request is strict.
+// The initial budget is that of the file, and every budget that holds the plan's arena is accepted;
+// the plan does not change. The engines are those of the file, even if a request is strict.
 //
-// The predicted time is the file's. The times of single actions are the cost model's, as the file
-// does not have them, and of PlanningStats the budget, the pools, the runs and the batch's copy are
-// filled in: the rest is about planning.
+// The predicted time is the file's. The times of single actions, which the file does not have, come
+// from the cost model. Of PlanningStats, only the minimum budget, the runs and the batch's copy are
+// filled in; the rest describes a planning that did not take place.
 #pragma once
 
 #include <memory>
@@ -26,10 +26,11 @@
 
 namespace neap {
 
-// `evaluation` plans for Mode::kInference.
+// `evaluation` plans programs of Mode::kInference.
 // Errors: those of opening and reading the file; INVALID_ARGUMENT "PATH: ..." from Plan::FromJson()
-// or Verify(). Of the planner's Plan(): INVALID_ARGUMENT naming the first thing in which the plan
-// differs from the program or the device; RESOURCE_EXHAUSTED for a budget below the plan's arena.
+// or Verify(). The planner's Plan() returns INVALID_ARGUMENT, naming the first difference between
+// the plan and the program or the device, and RESOURCE_EXHAUSTED for a budget below the plan's
+// arena.
 absl::StatusOr<std::shared_ptr<const Planner>> PlannerFromFile(
     const std::string& path, std::shared_ptr<const Planner> evaluation);
 

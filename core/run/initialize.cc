@@ -9,20 +9,20 @@
 namespace neap {
 namespace {
 
-// Box-Muller: two uniform numbers to one normal one.
+// The Box-Muller transform: two uniform numbers give a normal one.
 double Normal(uint32_t a, uint32_t b) {
   const double radius = std::sqrt(-2.0 * std::log((a + 0.5) * 0x1p-32));
   return radius * std::cos(2.0 * std::numbers::pi * (b + 0.5) * 0x1p-32);
 }
 
-// Along one axis: a triangle over `size` elements, 1 at its middle.
+// Bilinear weights along one axis: a triangle over `size` elements, 1 at its middle.
 double Triangle(int64_t size, int64_t at) {
   const double reach = static_cast<double>((size + 1) / 2);
   const double middle = size % 2 == 1 ? reach - 1 : reach - 0.5;
   return 1 - std::abs(static_cast<double>(at) - middle) / reach;
 }
 
-// Of a weight {in, out, h, w}: from each channel to itself, nothing from one to another.
+// The values of a weight {in, out, h, w}: bilinear from each channel to itself, 0 between channels.
 std::vector<float> BilinearValues(const Shape& shape) {
   std::vector<float> values(static_cast<size_t>(shape.elements()));
   for (int64_t i = 0; i < shape.elements(); ++i) {
@@ -43,7 +43,7 @@ float Value(const Init& init, const PhiloxBlock& random) {
     case Init::Kind::kUniform:
       return init.scale * (2.0F * ToUnitFloat(random[0]) - 1.0F);
     case Init::Kind::kBilinear:
-      break;  // not of one element alone
+      break;  // not a function of one element; see BilinearValues()
   }
   return 0;
 }

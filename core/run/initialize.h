@@ -1,5 +1,5 @@
-// First values of persistent tensors: a pure function of seed, tensor name and element, the same on
-// every device, in every layout and in whatever order tensors are filled.
+// Initial values of persistent tensors: a pure function of seed, tensor name and element, the same
+// on every device, in every layout and in every order of filling tensors.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace neap {
 
-// In N, C, H, W order.
+// The values in N, C, H, W order.
 std::vector<float> InitialValues(const Tensor& tensor, uint64_t seed);
 
 }  // namespace neap

@@ -12,7 +12,7 @@ struct LearningRate {
   enum class Decay : uint8_t {
     kConstant,
     kStep,    // times `factor` after every `period_steps`
-    kCosine,  // half a cosine from `base` down to 0 at `period_steps`, 0 after
+    kCosine,  // half a cosine from `base` down to 0 at `period_steps`, then 0
   };
   float base = 0.01F;
   int64_t warmup_steps = 0;

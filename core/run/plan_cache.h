@@ -1,14 +1,15 @@
-// A cache of plans: what was planned once for a program and a budget is not planned again.
+// A cache of plans, so that the same program is not planned twice for the same budget.
 //
-// A graph that differs from iteration to iteration, or a budget that goes up and down, asks for a
-// plan each time, and often for one that was there before. What must not happen is that two
-// programs pass for one another, as a convolution with another stride or dilation would run with
-// the wrong workspace: a hash only says where to look, and a plan is handed out where program,
-// request and device are *equal* to those it was made for, by the same planner. Equal means the
-// same object for planners, which never change (core/plan/planner.h); the key keeps it alive.
+// A graph that differs from iteration to iteration, or a budget that goes up and down, needs a new
+// plan each time, often one that was made before. Two programs must never be confused: a
+// convolution with another stride or dilation would run with the wrong workspace. A hash therefore
+// only narrows the search, and a plan is returned only if program, request and device are *equal*
+// to those for which the same planner made it. Planners are equal if they are the same object,
+// since they are immutable (core/plan/planner.h); the key keeps the planner alive.
 //
-//   most recently used                      least
-//   [resnet20 without 1.2] [resnet20] ... [resnet20 without 3.1]  ->  forgotten when one more comes
+//   most recently used                      least recently used
+//   [resnet20 without 1.2] [resnet20] ... [resnet20 without 3.1]  ->  removed when the cache is
+//   full
 //
 //   PlanCache cache(/*capacity=*/64);
 //   const auto make = [&] { return planner->Plan(program, request, description, catalog); };
@@ -16,8 +17,8 @@
 //                    cache.FindOrMake({program, planner, request, description}, make));
 //   cache.stats().hits;
 //
-// A plan may hold engines that turn out not to build (ABORTED, core/step/kernel.h): Clear() then,
-// as whatever else is kept may hold them too. One cache serves one catalog of engines.
+// A plan may use an engine that cannot be built (ABORTED, core/step/kernel.h). Call Clear() then,
+// since other plans in the cache may use it too. One cache serves one catalog of engines.
 // *Complexity*: FindOrMake is O(capacity + program). *Threads*: one at a time.
 #pragma once
 
@@ -36,10 +37,10 @@ namespace neap {
 
 struct PlanCacheStats {
   int64_t hits = 0;
-  int64_t misses = 0;  // failures among them
+  int64_t misses = 0;  // including failures
 };
 
-// All that decides a plan, but for the catalog of engines.
+// Everything that determines a plan except the catalog of engines.
 struct PlanKey {
   Program program;
   std::shared_ptr<const Planner> planner;
@@ -47,7 +48,7 @@ struct PlanKey {
   DeviceDescription device;
 
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
-  // Leaves out what seldom tells two keys apart that agree in the rest.
+  // Omits fields that seldom differ between keys that agree in the others.
   template <typename H>
   friend H AbslHashValue(H h, const PlanKey& key) {
     for (const ProgramLayer& layer : key.program.layers) h = H::combine(std::move(h), layer.name);
@@ -58,12 +59,12 @@ struct PlanKey {
 
 class PlanCache {
  public:
-  // Holds at most `capacity` plans, at least one, each with its program.
+  // The cache holds up to `capacity` plans, but at least one, each with its program.
   explicit PlanCache(size_t capacity) : capacity_(capacity) {}
 
   using Make = absl::FunctionRef<absl::StatusOr<PlanResult>()>;
-  // The plan that is kept for the key; otherwise what `make` gives, which is then kept. Errors:
-  // those of `make`, which are not kept.
+  // The cached plan for the key; otherwise the result of `make`, which is then cached. Errors:
+  // those of `make`, which are not cached.
   absl::StatusOr<PlanResult> FindOrMake(PlanKey key, Make make);
 
   void Clear() { entries_.clear(); }
@@ -78,7 +79,7 @@ class PlanCache {
   };
 
   size_t capacity_;
-  std::list<Entry> entries_;  // the most recently used first
+  std::list<Entry> entries_;  // the most recently used one first
   PlanCacheStats stats_;
 };
 

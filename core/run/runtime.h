@@ -1,7 +1,7 @@
-// A program with its plan, and the executor that replays it in a session's arena. Private to the
+// A program, its plan, and the executor that replays the plan in a session's arena. Private to the
 // session.
 //
-//   RETURN_IF_ERROR(runtime.Bind(device, arena.data(), homes.data()));
+//   RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.homes()));
 //   RETURN_IF_ERROR(staging.Send(batch, scalars, runtime.program, *runtime.executor));
 //   RETURN_IF_ERROR(runtime.Iterate(staging));  // then staging.Await()
 #pragma once
@@ -25,11 +25,11 @@ struct Runtime {
   PlanResult planned;
   std::optional<Executor> executor;
 
-  // The old executor goes first: its pinned memory counts against the host budget.
+  // Destroys the old executor first, since its pinned memory counts against the host budget.
   absl::Status Bind(Device& device, std::byte* arena, std::byte* homes);
-  // Enqueues all of an iteration that follows the batch.
+  // Enqueues the part of an iteration that follows the copy of the batch.
   absl::Status Iterate(Staging& staging);
-  // The same, and waits for it: when everything ran.
+  // Like Iterate(), but waits for the end and returns when each action ran.
   absl::StatusOr<Timeline> IterateTimed(Staging& staging);
 };
 

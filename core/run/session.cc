@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMaxInFlight = 2;
 
-// What takes the place of a session's own when its budget or its graph changes.
+// The program and plans that replace a session's current ones when its budget or graph changes.
 struct Setup {
   Program training;
   SessionPlans plans;
@@ -106,7 +106,7 @@ class Session::Impl {
     RETURN_IF_ERROR(Settle(inference_.Iterate(staging)));
     absl::StatusOr<StepResult> result = staging.Await();
     RETURN_IF_ERROR(Settle(result.status()));
-    // The kernel's mean is over all of the batch's labels.
+    // The kernel computes the mean over all labels of the filled-up batch.
     if (batch.size < whole.size)
       result->loss *= static_cast<float>(whole.size) / static_cast<float>(batch.size);
     return result;
@@ -142,7 +142,7 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     RETURN_IF_ERROR(CheckArena());
     ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, training_.program));
-    std::vector<TensorImage> images;  // all of them, before anything is overwritten
+    std::vector<TensorImage> images;  // of all tensors, before any is overwritten
     for (const Tensor& tensor : training_.program.tensors) {
       if (tensor.role != Role::kOptimizer) continue;
       ASSIGN_OR_RETURN(images.emplace_back(), Image(tensor, InitialValues(tensor, 0)));
@@ -150,7 +150,7 @@ class Session::Impl {
     for (const auto& [id, values] : loaded.tensors) {
       ASSIGN_OR_RETURN(images.emplace_back(), Image(training_.program.tensor(id), values));
     }
-    RETURN_IF_ERROR(device_.Synchronize());  // what a failed step may have left
+    RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
     RETURN_IF_ERROR(Damages("Load()", Write(images)));
     damage_ = absl::OkStatus();
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
@@ -190,7 +190,7 @@ class Session::Impl {
   }
 
  private:
-  // `iterate` enqueues what follows the batch.
+  // `iterate` enqueues the work that follows the copy of the batch.
   template <typename Iterate>
   absl::Status Begin(const Batch& batch, const Iterate& iterate) {
     RETURN_IF_ERROR(CheckArena());
@@ -210,9 +210,9 @@ class Session::Impl {
     return absl::OkStatus();
   }
 
-  // What a failed iteration has queued must not run beside the next.
+  // The work that a failed iteration has enqueued must not overlap with the next iteration.
   absl::Status Settle(absl::Status status) {
-    if (!status.ok()) device_.Synchronize().IgnoreError();  // the first error is the one to tell
+    if (!status.ok()) device_.Synchronize().IgnoreError();  // the first error is the one to return
     return status;
   }
   absl::Status CheckIdle() const {
@@ -232,7 +232,7 @@ class Session::Impl {
     return damage_;
   }
 
-  // What has changed some persistent tensors and then failed leaves none that can be used.
+  // A failure after some persistent tensors were changed makes all of them unusable.
   absl::Status Damages(std::string_view what, absl::Status status) {
     if (status.ok()) return status;
     damage_ = absl::FailedPreconditionError(
@@ -243,8 +243,8 @@ class Session::Impl {
     return status;
   }
 
-  // Persistent tensors lie at the bottom of the arena, the same in every plan, but for those that
-  // are on the host.
+  // Persistent tensors lie at the bottom of the arena, in the same place in every plan, except
+  // those that are on the host.
   int64_t PersistentBytes() const {
     int64_t bytes = 0;
     for (const PlanTensor& tensor : training_.planned.plan.tensors) {
@@ -260,8 +260,8 @@ class Session::Impl {
     std::swap(inference_.planned, other.plans.inference);
   }
 
-  // Goes over to another setup, or stays with what there is. Only if the device refuses even what
-  // it gave before is there neither, until a SetBudget() that succeeds.
+  // Switches to another setup, or keeps the current one on failure. Only if the device refuses even
+  // the memory that it granted before, there is neither until a SetBudget() succeeds.
   absl::Status Adopt(Setup& next, bool keep_arena) {
     if (!keep_arena) RETURN_IF_ERROR(arena_.Evacuate(PersistentBytes()));
     const auto prepare = [&] { return keep_arena ? BindTraining() : ReserveArena(); };
@@ -276,7 +276,7 @@ class Session::Impl {
     return refused;
   }
 
-  // Plans anew while an engine turns out not to build: it is listed no more then.
+  // Plans again as long as an engine turns out not to build, which is no longer listed then.
   absl::Status PlanAndReserve() {
     absl::Status reserved;
     do {
@@ -318,14 +318,14 @@ class Session::Impl {
   TrainingOptions options_;
   int64_t budget_bytes_;
   SessionPlanner planner_;
-  Program whole_;  // for training, as given to Create()
+  Program whole_;  // the training program of the graph given to Create()
   Arena arena_;
   Runtime training_;
   Runtime inference_;
-  std::vector<Staging> staging_;  // as many as there may be steps in flight
-  int64_t step_ = 0;              // the next to begin
+  std::vector<Staging> staging_;  // one for each step that may be in flight
+  int64_t step_ = 0;              // the next step to begin
   int64_t in_flight_ = 0;
-  absl::Status damage_;  // not OK: persistent tensors are of no use until a Load()
+  absl::Status damage_;  // not OK if persistent tensors are unusable until a Load()
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -1,13 +1,14 @@
 // A session: a network on a device, training inside one arena of at most the budget's bytes.
 //
-// Create() builds the program, plans it, has the plan verified, reserves the arena and fills in the
-// first parameters. From then on nothing is allocated: every step replays the plan. Training and
-// evaluation have a plan each, in the same arena, with the parameters in the same place.
+// Create() builds the program, plans it, verifies the plan, reserves the arena and initialises the
+// parameters. From then on nothing is allocated: every step replays the plan. Training and
+// evaluation each have a plan, in the same arena, with the parameters in the same place.
 //
 //   ASSIGN_OR_RETURN(Session session,
 //                    Session::Create(net, *device, PlannerFor({.budget_bytes = 12 * kGiB})));
 //   std::cout << session.plan().Summary();
-//   for (const Batch& batch : loader) {
+//   for (int64_t step = 0; step < 1000; ++step) {
+//     ASSIGN_OR_RETURN(Batch batch, loader->Next());
 //     ASSIGN_OR_RETURN(float loss, session.TrainStep(batch));
 //   }
 //   RETURN_IF_ERROR(session.Save("model.safetensors"));
@@ -16,23 +17,23 @@
 //   Begin(b0);  Begin(b1);  Finish() -> loss of b0;  Begin(b2);  Finish() -> loss of b1; ...
 //
 // The graph may differ from iteration to iteration: layers that are left out (stochastic depth)
-// keep their parameters, in the same arena, until they are back.
+// keep their parameters, in the same arena, until they are used again.
 //
 //   RETURN_IF_ERROR(session.SetTrainingGraph(net_without_some_blocks));
 //
 // *Ownership*: borrows the device, which must outlive it. *Threads*: one at a time.
 // *Errors*: INVALID_ARGUMENT for a bad graph, training options outside their range, and a batch of
-// the wrong size or with a label that is no class; RESOURCE_EXHAUSTED when
-// the budget is too small (core/plan/planner.h) or the device refuses memory. Then:
-//   * what was refused before anything changed (a batch, a budget, a graph, memory, a file) leaves
-//     the session as it was;
-//   * where a SetBudget or SetTrainingGraph fails and the device refuses even what it gave before,
-//     or a copy back, the parameters are kept, and the session waits for a SetBudget that succeeds
-//     (FAILED_PRECONDITION until then);
-//   * a training step that fails after its batch was sent, or a Load while it copies, leaves
-//     parameters that are neither old nor new, so that nothing but Load() goes on
-//     (FAILED_PRECONDITION until then): the state that lasts is that of the last Save(). A device
-//     whose streams have failed for good (a CUDA error) needs a new device and session first.
+// the wrong size or with a label that is not a class; RESOURCE_EXHAUSTED if the budget is too small
+// (core/plan/planner.h) or the device refuses memory. After an error:
+// * If it occurred before anything changed (a bad batch, budget, graph or file, or refused memory),
+//   the session is as before.
+// * If a SetBudget or SetTrainingGraph fails and the device refuses even the memory that it granted
+//   before, or a copy back, the parameters are kept, but the session is unusable until a SetBudget
+//   succeeds (FAILED_PRECONDITION).
+// * If a training step fails after its batch was sent, or a Load while it copies, some parameters
+//   have changed and others not, so the session is unusable until a Load() succeeds
+//   (FAILED_PRECONDITION); the valid state is that of the last Save(). A device whose streams have
+//   failed permanently (a CUDA error) must first be replaced, together with the session.
 #pragma once
 
 #include <cstdint>
@@ -56,46 +57,46 @@
 
 namespace neap {
 
-// How parameters begin and change. What memory that takes is the planner's matter.
+// How parameters are initialised and updated. Memory is the planner's concern.
 struct TrainingOptions {
   Sgd sgd = {};
   LearningRate learning_rate = {};
-  uint64_t seed = 1;  // of first parameters and dropout
+  uint64_t seed = 1;  // of initial parameters and dropout
   // The session only evaluates and predicts: no memory is planned for training, and training steps
-  // are FAILED_PRECONDITION. Load() brings the parameters.
+  // are FAILED_PRECONDITION. Load() provides the parameters.
   bool inference_only = false;
 };
 
 struct StepResult {
   int64_t step = 0;     // from 0
   float loss = 0;       // mean over the batch
-  int64_t correct = 0;  // labels at which the largest output is
+  int64_t correct = 0;  // number of labels for which the class with the largest output is right
 };
 
-// What the network says of images: the softmax of its outputs.
+// The network's predictions for images: the softmax of its outputs.
 struct Prediction {
-  Shape shape;  // {images, classes, 1, 1}, or {images, classes, height, width} where every pixel is
+  Shape shape;  // {images, classes, 1, 1}, or {images, classes, height, width} if pixels are
                 // labelled
   std::vector<float> probabilities;  // in N, C, H, W order
 };
 
 struct TimedStep {
   StepResult result = {};
-  Timeline timeline = {};  // of plan(), from the batch's arrival on
+  Timeline timeline = {};  // of plan(), beginning with the batch's arrival
 };
 
 struct MemoryUse {
   int64_t predicted_peak_bytes = 0;  // of the training plan
-  int64_t measured_peak_bytes = 0;   // highest arena byte that steps by this plan have used so far
+  int64_t measured_peak_bytes = 0;   // highest arena byte that steps of this plan have used so far
   int64_t arena_bytes = 0;           // reserved from the device
 };
 
 class Session {
  public:
-  // The planner makes every plan of the session: PlannerFor() of memory/planner.h searches for the
-  // fastest, PlannerFromFile() of core/run/file_planner.h has one. Its budget is the session's
-  // until SetBudget(). On the CPU planning is strict (core/run/session_planner.h).
-  // CreateSession() of memory/create_session.h is the same in one call.
+  // The planner makes every plan of the session: that of PlannerFor() (memory/planner.h) searches
+  // for the fastest, that of PlannerFromFile() (core/run/file_planner.h) reads one. Its budget is
+  // the session's until SetBudget(). On the CPU, planning is strict (core/run/session_planner.h).
+  // CreateSession() (memory/create_session.h) combines PlannerFor() and this in one call.
   static absl::StatusOr<Session> Create(const Graph& graph, Device& device,
                                         std::shared_ptr<const Planner> planner,
                                         TrainingOptions training = {});
@@ -104,57 +105,58 @@ class Session {
   ~Session();
 
   const Plan& plan() const;
-  // Of the training plan; the minimum budget suits evaluation too.
+  // Statistics of the training plan, except the minimum budget, which suffices for evaluation too.
   const PlanningStats& planning() const;
   // When each of the plan's actions runs, as the planner predicts.
   Timeline predicted() const;
   MemoryUse memory() const;
-  int64_t step() const;   // training steps begun since the first, also across Save and Load
+  int64_t step() const;   // training steps begun so far, including those before a Save and Load
   uint64_t seed() const;  // TrainingOptions::seed, or that of a loaded checkpoint
 
-  // One step; returns its mean loss.
+  // Runs one step and returns its mean loss.
   absl::StatusOr<float> TrainStep(const Batch& batch);
-  // The same in two halves; at most two steps in flight. FAILED_PRECONDITION otherwise.
+  // The two halves of TrainStep(). Errors: FAILED_PRECONDITION for a Begin() with two steps in
+  // flight, or a Finish() with none.
   absl::Status Begin(const Batch& batch);
   absl::StatusOr<StepResult> Finish();
 
-  // One step that trains as any other, and is timed on the device's streams, kernel by kernel: a
-  // little slower than others, for that and because it has the device to itself.
-  // FAILED_PRECONDITION while a step is in flight.
+  // Runs one step that trains like any other, but is timed on the device's streams, kernel by
+  // kernel. It is a little slower, because of the timing and because no other step is in flight.
+  // Errors: FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<TimedStep> TimeStep(const Batch& batch);
 
-  // Forward only, with running statistics and without dropout. The batch may have fewer images than
-  // the network's; loss and number of correct labels are those of the images that it has. `step` in
-  // the result is 0.
+  // Runs forward only, with running statistics and without dropout. The batch may have fewer images
+  // than the network's; the loss and the number of correct labels are those of its images. `step`
+  // in the result is 0.
   absl::StatusOr<StepResult> Evaluate(const Batch& batch);
-  // The same for images without labels: n times C x H x W values, with n from 1 to the network's
+  // Evaluates images without labels: n times C x H x W values, with n from 1 to the network's
   // batch, normalised as in training. Errors: INVALID_ARGUMENT for another number of values.
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images);
 
-  // Parameters, running statistics, optimizer and step as a safetensors file
-  // (core/checkpoint/checkpoint.h), written atomically.
+  // Writes parameters, running statistics, optimizer and step as a safetensors file
+  // (core/checkpoint/checkpoint.h), atomically.
   absl::Status Save(const std::string& path);
-  // Parameters and running statistics only: what PyTorch loads with strict=True.
+  // Writes parameters and running statistics only, which PyTorch loads with strict=True.
   absl::Status SaveWeights(const std::string& path);
-  // Either kind. Without optimizer and step, training starts at step 0 from the file's weights.
+  // Reads either kind of file. From one without optimizer and step, training starts at step 0.
   absl::Status Load(const std::string& path);
 
   // The values of a persistent tensor ("conv1.weight", "bn1.running_mean", "conv1.weight.momentum")
   // in N, C, H, W order.
   absl::StatusOr<std::vector<float>> Values(std::string_view tensor);
 
-  // Plans again for another budget; takes effect at the next step. Parameters and optimizer are
-  // kept.
+  // Plans again for another budget, which takes effect at the next step. Parameters and optimizer
+  // are kept.
   absl::Status SetBudget(int64_t budget_bytes);
 
-  // Trains another graph from the next step on, one whose persistent tensors are all among those of
-  // Create()'s graph, by name and shape, and whose batch is the same. Those of layers that it
-  // leaves out keep their values, and their places: the arena's bottom is that of the whole network
-  // whatever the graph. The arena is kept while the new plan fits into it. Evaluate(), Save() and
-  // Load() go on with the whole network.
-  // Errors: INVALID_ARGUMENT naming the tensor that the whole network has not; those of SetBudget.
+  // Trains another graph from the next step on. Its persistent tensors must be among those of
+  // Create()'s graph, by name and shape, and its batch must be the same. The tensors of layers that
+  // it leaves out keep their values and their places, since the bottom of the arena is that of the
+  // whole network for every graph. The arena is kept if the new plan fits into it. Evaluate(),
+  // Save() and Load() still use the whole network. Errors: INVALID_ARGUMENT naming a tensor that
+  // the whole network lacks; those of SetBudget.
   absl::Status SetTrainingGraph(const Graph& graph);
-  // Of plans that were wanted so far, by whatever call.
+  // Statistics of the cache of plans, over all calls so far.
   const PlanCacheStats& plan_cache() const;
 
  private:

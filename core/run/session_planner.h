@@ -1,11 +1,11 @@
-// What a session plans with: verified plans for training and evaluation, from a cache where they
-// have been wanted before. Private to the session.
+// Verified plans for the training and evaluation of a session, cached for when they are needed
+// again. Private to the session.
 //
 //   SessionPlanner planner(PlannerFor(options), device);
 //   ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanBoth(training, inference, 12 * kGiB));
 //
-// Planning is always strict on the CPU, whoever plans, so that training there gives the same bits
-// under every plan. *Errors*: those of the planner and Verify().
+// Planning on the CPU is always strict, with every planner, so training there gives the same bits
+// under every plan. *Errors*: those of the planner, Verify() and MatchesProgram().
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,12 @@ class SessionPlanner {
       : planner_(std::move(planner)), device_(device) {}
 
   absl::StatusOr<PlanResult> Plan(const Program& program, int64_t budget_bytes);
-  // The budget must suit both, so the one that needs more speaks for them.
+  // Both plans must fit the budget. An error for a budget that is too small for both is that of the
+  // program that needs more.
   absl::StatusOr<SessionPlans> PlanBoth(const Program& training, const Program& inference,
                                         int64_t budget_bytes);
 
-  // An engine turned out not to build: no plan that is kept can be trusted.
+  // To be called when an engine turned out not to build: any cached plan may use it.
   void Forget() { cache_.Clear(); }
   const PlanCacheStats& cache_stats() const { return cache_.stats(); }
 

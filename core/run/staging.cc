@@ -95,7 +95,7 @@ absl::Status Staging::Send(const Batch& batch, const IterationScalars& scalars,
 }
 
 absl::Status Staging::CopyIn(std::byte* destination, const Buffer& source) {
-  if (destination == nullptr) return absl::OkStatus();  // the plan has no use for it
+  if (destination == nullptr) return absl::OkStatus();  // the plan does not use it
   return device_->Copy(Stream::kCompute, destination, source.data(), source.size_bytes());
 }
 

@@ -1,13 +1,12 @@
-// Host memory for what one iteration sends and receives, and the way there and back. Private to the
-// session.
+// Host memory for the data that one iteration sends and receives, and the copies to and from the
+// device. Private to the session.
 //
 //   ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
 //   RETURN_IF_ERROR(staging.Send(batch, scalars, program, executor));  // then executor.Run()
 //   RETURN_IF_ERROR(staging.Receive(program, executor));
 //   ASSIGN_OR_RETURN(StepResult result, staging.Await());
 //
-// It may be filled again once it has been awaited. *Ownership*: borrows the device. *Streams*:
-// compute.
+// It may be reused after Await(). *Ownership*: borrows the device. *Streams*: compute.
 #pragma once
 
 #include "absl/status/status.h"
@@ -21,23 +20,23 @@
 
 namespace neap {
 
-// The batch with as many images as the network's: those that are missing are zero and without
-// labels. Errors: INVALID_ARGUMENT for one without images or with more, or with vectors that do not
-// suit its size.
+// The batch extended to the network's number of images by images of zeros without labels. Errors:
+// INVALID_ARGUMENT for a batch with no images or too many, or with vectors that do not match its
+// size.
 absl::StatusOr<Batch> FilledUp(const Batch& batch, const Program& program);
 
 class Staging {
  public:
   static absl::StatusOr<Staging> Create(const Program& program, Device& device);
 
-  // Enqueues the batch's way to the device; nothing that outlasts an iteration is touched. Errors:
-  // INVALID_ARGUMENT for a batch of the wrong size, or naming the image or pixel whose label is
-  // none of the network's classes; those of the device.
+  // Enqueues the copy of the batch to the device; no persistent tensor is changed. Errors:
+  // INVALID_ARGUMENT for a batch of the wrong size, or, naming the image or pixel, for a label that
+  // is not one of the network's classes; those of the device.
   absl::Status Send(const Batch& batch, const IterationScalars& scalars, const Program& program,
                     const Executor& executor);
-  // Enqueues the way back of the iteration's loss.
+  // Enqueues the copy of the iteration's result to the host.
   absl::Status Receive(const Program& program, const Executor& executor);
-  // Blocks until it is there. `step` is 0.
+  // Blocks until the result has arrived. Its `step` is 0.
   absl::StatusOr<StepResult> Await();
 
  private:

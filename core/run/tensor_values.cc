@@ -25,7 +25,7 @@ absl::Status WriteImages(const std::vector<TensorImage>& images, const Executor&
     status.Update(device.Copy(Stream::kCompute, executor.Address(image.tensor), image.bytes.data(),
                               image.bytes.size_bytes()));
   }
-  status.Update(device.Synchronize());  // the images go after this, failure or not
+  status.Update(device.Synchronize());  // the caller frees the images after this, even on failure
   return status;
 }
 
