@@ -1,11 +1,11 @@
-// Values that come from outside, and where they are put. Private to the verifier.
+// Given values, which exist before the iteration, and their places. Private to the verifier.
 //
-// The batch and all persistent tensors but those on the host are in memory before the first action,
-// each at the place of its first alloc. This holds whether a step uses them or not: the values are
-// put there all the same. So no two of them may want the same bytes there, nothing may write there
-// before that alloc, which must come before the first compute action, and persistent ones must be
-// back there at the end: the next iteration begins with them. One that is not persistent may have
-// no place at all; it is not put anywhere then.
+// The batch and all persistent tensors except those on the host are in memory before the first
+// action, each at the place of its first alloc, whether a step uses them or not. No two of them may
+// therefore have the same bytes, nothing may write there before that alloc, which must come before
+// the first compute action, and persistent tensors must be back there at the end, when the next
+// iteration begins. A given tensor that is not persistent may have no place, and is not copied
+// then.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ class Given {
  public:
   Given(const Plan& plan, const Site& site);
 
-  // Whether the tensor holds its value from outside now. `shared`: its bytes are another tensor's
-  // until that one is replaced.
+  // Whether the tensor holds its given value after this alloc. If `shared`, its bytes belong to
+  // another tensor until that one is replaced.
   absl::StatusOr<bool> Alloc(const AllocAction& alloc, bool shared);
   void Compute() { has_computed_ = true; }
   void Prefetch(const Region& region);
 
-  // Absent of a tensor that has not been allocated yet.
+  // nullopt for a tensor that has not been allocated yet.
   const std::optional<Region>& first_place(TensorId tensor) const {
     return first_places_[tensor.index()];
   }
@@ -50,7 +50,7 @@ class Given {
   const Plan& plan_;
   const Site& site_;
   std::vector<std::optional<Region>> first_places_;  // by TensorId
-  ByteSet filled_;                                   // before the first compute action
+  ByteSet filled_;                                   // bytes filled before the first compute action
   bool has_computed_ = false;
 };
 

@@ -33,7 +33,7 @@ std::string Describe(Role role, const Shape& shape, DType dtype) {
   return absl::StrFormat("%s %s %s", Name(role), shape.ToString(), Name(dtype));
 }
 
-// By their names, or where those are equal, by the rest.
+// How two tensors differ: in their names or, if those are equal, in the other fields.
 std::string Difference(const PlanTensor& planned, const Tensor& tensor) {
   if (planned.name != tensor.name) {
     return absl::StrFormat("its tensor %d, '%s', is not the program's, '%s'", tensor.id.value,

@@ -1,12 +1,13 @@
-// Which accesses of the three streams are ordered: vector clocks, and who touched which bytes last.
-// Private to the verifier.
+// Which accesses of the three streams are ordered: vector clocks, and the last accesses to all
+// bytes. Private to the verifier.
 //
 // Each stream counts its actions; a stream's clock says how far into the others it has waited. An
-// access (stream s, count n) is ordered before what stream t does now if t is s, or t's clock for s
-// is at least n. For every stretch of the arena it is enough to remember the last write and each
-// stream's last read since: whoever is ordered after those is ordered after all before them,
-// because they were ordered themselves. A write makes its stretch one piece again, so the number of
-// pieces stays near the number of regions. The bytes of the pools are followed in the same way.
+// access (stream s, count n) is ordered before the current action of stream t if t is s, or t's
+// clock for s is at least n. For every piece of the arena it suffices to keep the last write and
+// each stream's last read since: an access that is ordered after those is also ordered after all
+// earlier ones, because those were checked to be ordered. A write merges its region to one piece,
+// so the number of pieces stays near the number of regions. The bytes of the pools are tracked
+// likewise.
 //
 // *Complexity*: O(log(pieces)) per access, amortised.
 #pragma once
@@ -28,13 +29,14 @@ class Order {
  public:
   Order(const Plan& plan, const Site& site);
 
-  // The action being checked runs on `stream`: the accesses that follow are its.
+  // The action being checked runs on `stream`, and performs the accesses that follow.
   void Begin(Stream stream);
   absl::Status Wait(const WaitAction& wait);
 
-  // Of the arena.
+  // Accesses to the arena.
   absl::Status Read(const Region& region);
   absl::Status Write(const Region& region);
+  // Accesses to a pool.
   absl::Status ReadCopy(Pool pool, const Region& region);
   absl::Status WriteCopy(Pool pool, const Region& region);
 
@@ -43,10 +45,10 @@ class Order {
   struct Touches {
     std::optional<Stream> writer;
     int32_t write = 0;  // the writer's count
-    Clock reads = {};   // each stream's count at its last read since; 0: none
+    Clock reads = {};   // each stream's count at its last read since; 0 if there is none
   };
-  using Pieces = std::map<int64_t, Touches>;  // by first byte; each reaches to the next
-  // A block of memory, and how messages put an access to its bytes.
+  using Pieces = std::map<int64_t, Touches>;  // by first byte; each extends to the next
+  // A block of memory, and the words for accesses to it in messages.
   struct Memory {
     std::string_view reads, writes;
     Pieces pieces = {{0, Touches{}}};
@@ -64,10 +66,10 @@ class Order {
 
   const Plan& plan_;
   const Site& site_;
-  bool concurrent_ = false;           // whether anything runs besides the compute stream
+  bool concurrent_ = false;           // whether any action runs on another stream than compute
   Stream stream_ = Stream::kCompute;  // of the action being checked
   std::array<Clock, kStreamCount> clocks_ = {};
-  std::vector<Clock> done_;  // by action: what whoever waits for it knows then
+  std::vector<Clock> done_;  // by action: the clock that a stream has reached after waiting for it
   std::array<std::vector<size_t>, kStreamCount> actions_;  // the stream's actions, by count - 1
   Memory arena_ = {"it reads bytes", "it writes bytes"};
   std::array<Memory, kPoolCount> pools_ = {  // by Pool

@@ -22,7 +22,7 @@ absl::Status Places::CheckRegion(const Region& region) const {
                        absl::StrFormat("%s are not whole blocks of %d bytes",
                                        Site::Describe(region), kBlockBytes));
   }
-  // Compared so that no sum can overflow.
+  // These comparisons avoid sums, which could overflow.
   if (region.offset < 0 || region.bytes <= 0 || region.bytes > plan_.arena_bytes ||
       region.offset > plan_.arena_bytes - region.bytes) {
     return site_.Fault(PlanFault::kOutOfArena,

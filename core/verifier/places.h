@@ -1,9 +1,9 @@
-// Who owns which bytes of the arena at the action being checked. Private to the verifier.
+// Which tensor owns which bytes of the arena at the action being checked. Private to the verifier.
 //
-// Regions in use are disjoint, but for one case: a tensor may be allocated exactly over another
-// that the next compute action reads and replaces in place. From that action on the bytes are the
-// new tensor's; the old one is a mere name that still has to be freed, and the region is in use
-// until all that share it are.
+// Regions in use are disjoint, with one exception: a tensor may be allocated exactly over another
+// that the next compute action reads and replaces in place. From that action on, the new tensor
+// owns the bytes; the old one must still be freed, and the region is in use until all tensors that
+// share it are freed.
 //
 //   alloc x   alloc y   compute {y, x}   free x   alloc z   compute {z, y}   free y   free z
 //   x holds   x holds   y holds          y holds  y holds   z holds          z holds  -
@@ -20,8 +20,8 @@
 
 namespace neap::verifier {
 
-// What a compute action reads and writes: of a recomputation that may be other than of the first
-// run.
+// The step that a compute action runs, and what it reads, which may differ between a recomputation
+// and the first run.
 struct PlannedRun {
   const PlanStep* step = nullptr;
   const std::vector<TensorId>* reads = nullptr;
@@ -32,23 +32,23 @@ class Places {
   Places(const Plan& plan, const Site& site)
       : plan_(plan), site_(site), tensors_(plan.tensors.size()) {}
 
-  // `next` is the next compute action's run, absent where none follows or its step is unknown.
+  // `next` is the run of the next compute action; nullopt if none follows or its step is unknown.
   absl::Status Alloc(const AllocAction& alloc, const std::optional<PlannedRun>& next);
   absl::Status Free(TensorId tensor);
-  // The compute action's scratch, in use during that action alone.
+  // The compute action's workspace, which is in use during that action only.
   absl::Status Workspace(const Region& region);
 
-  // Whether the tensor's bytes are there and its own.
+  // Whether the tensor is allocated and owns its bytes.
   absl::Status CheckHeld(TensorId tensor) const;
-  // The compute action begins to write: results in place take over their bytes. Returns the tensors
-  // that lost theirs.
+  // The compute action begins to write: in-place results become the owners of their bytes. Returns
+  // the tensors that lost theirs.
   std::vector<TensorId> TakeOver();
-  // The compute action runs with what is allocated now.
+  // The compute action runs with the tensors that are allocated now.
   void CountActivations();
 
   bool is_allocated(TensorId tensor) const { return tensors_[tensor.index()].region.has_value(); }
   bool is_shared(TensorId tensor) const;
-  // Of an allocated tensor.
+  // The region of an allocated tensor.
   const Region& region(TensorId tensor) const { return *tensors_[tensor.index()].region; }
   int64_t peak_bytes() const { return peak_bytes_; }
   int64_t peak_activation_bytes() const { return peak_activation_bytes_; }
@@ -59,13 +59,13 @@ class Places {
     std::optional<Region> region;
     Hold hold = Hold::kYes;
   };
-  // Bytes in use, by one tensor or by several that replace each other.
+  // Bytes in use by one tensor, or by several that replace each other in place.
   struct Block {
     Region region;
     int sharers = 1;
-    TensorId latest;  // allocated last
-    int64_t activation_bytes =
-        0;  // of the tensor that had the bytes first, if it is of the counted roles
+    TensorId latest;  // the tensor allocated last
+    // The size of the tensor allocated first if its role is counted, otherwise 0.
+    int64_t activation_bytes = 0;
   };
   using Blocks = std::map<int64_t, Block>;  // by offset
 
@@ -80,7 +80,7 @@ class Places {
   struct Replacement {
     TensorId written, read;
   };
-  std::vector<Replacement> pending_;  // until the next compute action
+  std::vector<Replacement> pending_;  // take effect at the next compute action
   int64_t peak_bytes_ = 0;
   int64_t activation_bytes_ = 0;
   int64_t peak_activation_bytes_ = 0;

@@ -68,7 +68,7 @@ absl::Status Pools::CheckPlace(const Region& region, const Region& within,
                        absl::StrFormat("%s, %s, does not begin at a block of %d bytes", what,
                                        Site::Describe(region), kBlockBytes));
   }
-  // Compared so that no sum can overflow.
+  // These comparisons avoid sums, which could overflow.
   if (region.offset < within.offset || region.bytes > within.bytes ||
       region.offset - within.offset > within.bytes - region.bytes) {
     return site_.Fault(PlanFault::kOutOfPool,

@@ -1,10 +1,10 @@
-// Who owns which bytes of the pools outside the arena, on the host and on a peer, at the action
-// being checked. Private to the verifier.
+// Which copies own which bytes of the pools outside the arena, on the host and on a peer, at the
+// action being checked. Private to the verifier.
 //
-// A copy has its bytes from its offload until the last prefetch that reads it; one that no prefetch
-// reads, until the next offload of the tensor replaces it, wherever that goes, or the plan ends.
-// Copies that have their bytes at the same time are disjoint. Tensors that are on the host between
-// iterations have theirs always, at the beginning of the host's pool, where no other copy may lie.
+// A copy owns its bytes from its offload until the last prefetch that reads it. A copy that no
+// prefetch reads owns them until the next offload of the tensor, to any place, or the plan's end.
+// Copies that own bytes at the same time are disjoint. Tensors that are on the host between
+// iterations own theirs always, at the beginning of the host's pool, where no other copy may lie.
 //
 //   host's pool |  residents  |     copies           |
 //               0             host_resident_bytes    host_pool_bytes
@@ -27,7 +27,7 @@ class Pools {
  public:
   Pools(const Plan& plan, const Site& site);
 
-  // The places of the residents; before any action.
+  // Checks the places of the residents. To be called before any action.
   absl::Status CheckResidents() const;
 
   absl::Status Offload(const OffloadAction& offload);
@@ -37,15 +37,15 @@ class Pools {
     Pool pool = Pool::kHost;
     Region region;
   };
-  // Of a tensor that has a copy, as long as a prefetch may still read it.
+  // The copy of a tensor, which must have one. It is valid until the last prefetch that reads it.
   const Copy& CopyOf(TensorId tensor) const { return *copies_[tensor.index()]; }
   int64_t peak_bytes(Pool pool) const { return of(pool).peak_bytes; }
 
  private:
   struct PoolState {
-    const char* peak_name = "";        // the plan's field
-    int64_t stated_peak_bytes = 0;     // there
-    Region copies;                     // the bytes in which they may lie
+    const char* peak_name = "";        // the plan's field for the peak
+    int64_t stated_peak_bytes = 0;     // the value of that field
+    Region copies;                     // the bytes in which copies may lie
     std::map<int64_t, TensorId> live;  // by offset
     int64_t live_bytes = 0;
     int64_t peak_bytes = 0;
@@ -62,7 +62,7 @@ class Pools {
   const Plan& plan_;
   const Site& site_;
   std::array<PoolState, kPoolCount> pools_;  // by Pool
-  // By action: a prefetch, and no other reads the same copy after it.
+  // By action: whether it is the last prefetch that reads its copy.
   std::vector<bool> is_last_read_;
   std::vector<std::optional<Copy>> copies_;  // by TensorId
 };

@@ -1,4 +1,4 @@
-// Where in a plan the verifier is, and how it words what it finds there. Private to the verifier.
+// The verifier's position in a plan, and the wording of faults there. Private to the verifier.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace neap::verifier {
 
-// The parts of the verifier share one Site, so that a fault found by any of them names the action
-// being checked. *Ownership*: refers to the plan.
+// The parts of the verifier share one Site, so a fault found by any of them names the action being
+// checked. *Ownership*: borrows the plan.
 class Site {
  public:
   explicit Site(const Plan& plan) : plan_(plan) {}
@@ -35,7 +35,7 @@ class Site {
   std::optional<size_t> action_;
 };
 
-// Faults of the plan's header, tensors and steps, before any action is looked at.
+// Checks the plan's header, tensors and steps, independently of its actions.
 absl::Status CheckTables(const Plan& plan, const Site& site);
 
 }  // namespace neap::verifier

@@ -1,4 +1,4 @@
-// What must hold of a plan's header, tensors and steps whatever its actions are.
+// Checks of a plan's header, tensors and steps, which must hold for any actions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -41,7 +41,7 @@ absl::Status CheckHeader(const Plan& plan, const Site& site) {
   return absl::OkStatus();
 }
 
-// Shape x dtype; absent where that overflows or there is nothing to hold.
+// Shape x dtype; nullopt if that overflows or an extent is not positive.
 std::optional<int64_t> SizeBytes(const PlanTensor& tensor) {
   int64_t bytes = SizeOf(tensor.dtype);
   for (int64_t extent : tensor.shape.dims()) {
@@ -81,7 +81,7 @@ absl::Status CheckKnown(const Plan& plan, const Site& site, const PlanStep& step
   return absl::OkStatus();
 }
 
-// Bytes can only be handed on inside a step that reads the old tensor, writes the new one, and
+// A step may only overwrite a tensor in place if it reads the old tensor, writes the new one, and
 // touches neither twice.
 bool MayShare(const PlanStep& step, TensorId written, TensorId read) {
   return Has(step.writes, written) && Has(step.reads, read) && !Has(step.reads, written) &&

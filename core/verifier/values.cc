@@ -64,7 +64,7 @@ void Values::Run(const PlanStep& step) {
   }
   if (step.phase != Phase::kForward) return;
   for (size_t i = 0; i < reads.size(); ++i) {
-    // What a recomputation alone reads is what the first run has made.
+    // Tensors that only a recomputation reads were written by the first run.
     if (!Has(step.reads, reads[i])) first.read[i] = tensors_[reads[i].index()].current;
   }
   first_runs_[step.id.index()] = std::move(first);

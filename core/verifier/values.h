@@ -1,8 +1,8 @@
-// Which version of each tensor lies in device memory and in its host copy. Private to the verifier.
+// Which version of each tensor is in device memory and in its host copy. Private to the verifier.
 //
-// A tensor's version counts the writes that the program, run step by step, has made to it; a value
-// from outside is version 0. The first run of a step makes the next versions; a recomputation makes
-// again those that the first run made, and for that must read again those that the first run read.
+// A tensor's version is the number of writes to it by the program, run step by step; a given value
+// is version 0. The first run of a step writes the next versions; a recomputation writes the same
+// versions as the first run, and must therefore read the same versions as the first run.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Values {
   void Run(const PlanStep& step);
   void Rerun(const PlanStep& step);
 
-  // Whether the tensor's host copy is of the current version.
+  // Whether the tensor's host copy holds the current version.
   absl::Status CheckHostCopy(TensorId tensor) const;
   absl::Status Offload(TensorId tensor);
   absl::Status Prefetch(TensorId tensor);
@@ -50,13 +50,13 @@ class Values {
   const Plan& plan_;
   const Site& site_;
   std::vector<TensorVersions> tensors_;  // by TensorId
-  std::vector<FirstRun> first_runs_;     // by StepId; only of forward steps
+  std::vector<FirstRun> first_runs_;     // by StepId; forward steps only
 };
 
-// What a recomputation of the step reads.
+// The tensors that a recomputation of the step reads.
 const std::vector<TensorId>& RerunReads(const PlanStep& step);
-// Whether a recomputation of the step writes `tensor`, one of its writes. One with reads of its own
-// reads what the step saved, and does not save it again.
+// Whether a recomputation of the step writes `tensor`, one of its writes. If the step has
+// rerun_reads, the recomputation reads the saved tensors and does not write them again.
 bool RerunWrites(const Plan& plan, const PlanStep& step, TensorId tensor);
 
 }  // namespace neap::verifier

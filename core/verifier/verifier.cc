@@ -18,9 +18,8 @@ namespace neap {
 namespace verifier {
 namespace {
 
-// Goes through the actions in issue order. Places and values may be followed in that order although
-// the streams run apart, because Order proves that every pair of conflicting accesses happens in
-// it.
+// Walks the actions in issue order. Places and values can be tracked in that order although the
+// streams run concurrently, because Order proves that conflicting accesses happen in it.
 class Checker {
  public:
   // The tables must have been checked.
@@ -168,7 +167,7 @@ class Checker {
       RETURN_IF_ERROR(order_.Read(places_.region(tensor)));
     }
     for (TensorId tensor : step.accumulates) {
-      // What the step also writes, it writes before it adds.
+      // A tensor that the step also writes is written before it is accumulated into.
       if (Has(step.writes, tensor)) continue;
       RETURN_IF_ERROR(places_.CheckHeld(tensor));
       RETURN_IF_ERROR(values_.CheckCurrent(tensor));
@@ -206,7 +205,7 @@ class Checker {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
   }
 
-  // What the next compute action runs.
+  // The run of the next compute action.
   std::optional<PlannedRun> NextRun() {
     next_compute_ = std::max(next_compute_, *site_.action());
     while (next_compute_ < plan_.actions.size()) {
@@ -281,14 +280,14 @@ class Checker {
 
   const Plan& plan_;
   Site& site_;
-  std::vector<const std::vector<EngineUse>*> first_engines_;  // by StepId, of what has run
+  std::vector<const std::vector<EngineUse>*> first_engines_;  // by StepId, of steps that have run
   Places places_;
   Values values_;
   Order order_;
   Given given_;
   Pools pools_;
-  StepId next_step_;         // the first that has not run
-  size_t next_compute_ = 0;  // NextRun()'s action, as far as it has looked
+  StepId next_step_;         // the first step that has not run
+  size_t next_compute_ = 0;  // the action up to which NextRun() has searched
 };
 
 }  // namespace
