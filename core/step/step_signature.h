@@ -11,8 +11,10 @@
 //   const Layer conv2 = Convolution{.out_channels = 192, .kernel = 5, .padding = 2};
 //   ASSIGN_OR_RETURN(StepSignature forward, SignatureOf(conv2, Phase::kForward, {x}));
 //   forward.operands;  // x, weight, bias, y: a kernel takes their addresses in this order
-//   StepSignature part = WithBatch(forward, 64);  // core/step/signature_text.h
-//   if (SumsParts(step)) catalog.Engines(AddingSignature(part));  // UNIMPLEMENTED if none adds
+//   ASSIGN_OR_RETURN(StepSignature step, SignatureOf(conv2, Phase::kBackwardParams, {x}));
+//   StepSignature part = WithBatch(step, 64);           // core/step/signature_text.h
+//   if (SumsParts(step)) part = AddingSignature(part);  // a part after the first
+//   catalog.Engines(part).status();                     // UNIMPLEMENTED if no engine adds
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,7 @@
 // clock for s is at least n. For every piece of the arena it suffices to keep the last write and
 // each stream's last read since: an access that is ordered after those is also ordered after all
 // earlier ones, because those were checked to be ordered. A write merges its region to one piece,
-// so the number of pieces stays near the number of regions. The bytes of the pools are tracked
-// likewise.
+// so the number of pieces stays near the number of regions. The pools are tracked in the same way.
 //
 // *Complexity*: O(log(pieces)) per access, amortised.
 #pragma once

@@ -43,21 +43,21 @@ enum class PlanFault : uint8_t {
   kDoubleAlloc,   // a tensor is allocated twice
   kNotAllocated,  // a tensor is touched or freed without a region
   kInPlace,       // bytes used by the wrong one of the tensors that share them
-  kGiven,        // a tensor with a given value is allocated where or when it cannot hold that value
-  kNoValue,      // a read before anything was written, or after the value was lost
-  kStaleRead,    // a read of another version than the program means
-  kHostCopy,     // a prefetch without a copy of the current version; a resident is offloaded to
-                 // another place than its own
-  kStepOrder,    // a step out of order, or run twice
-  kMissingStep,  // a step that never runs
-  kRecompute,    // a recomputation of a step that is not a forward step, or has not run
-  kEngines,      // micro-batches that do not sum to the batch
-  kWait,         // a wait for an action that is not earlier, or runs on no stream
-  kRace,         // two streams access the same bytes, one writes, and no wait orders them
-  kLeak,         // a tensor is still allocated at the end
-  kEndState,     // a persistent tensor ends elsewhere or with another value
-  kTotals,       // stated peaks differ from those of the actions
-  kProgram,      // the plan of another program
+  kGiven,         // a given tensor is allocated where or when it cannot hold its value
+  kNoValue,       // a read before anything was written, or after the value was lost
+  kStaleRead,     // a read of another version than the program means
+  kHostCopy,      // a prefetch without a copy of the current version; a resident is offloaded to
+                  // another place than its own
+  kStepOrder,     // a step out of order, or run twice
+  kMissingStep,   // a step that never runs
+  kRecompute,     // a recomputation of a step that is not a forward step, or has not run
+  kEngines,       // micro-batches that do not sum to the batch
+  kWait,          // a wait for an action that is not earlier, or runs on no stream
+  kRace,          // two streams access the same bytes, one writes, and no wait orders them
+  kLeak,          // a tensor is still allocated at the end
+  kEndState,      // a persistent tensor ends elsewhere or with another value
+  kTotals,        // stated peaks differ from those of the actions
+  kProgram,       // the plan of another program
 };
 // The name of a fault in the messages, such as "stale-read".
 std::string_view Name(PlanFault fault);

@@ -1,0 +1,47 @@
+// The examples in the headers of core/base/, which must compile. See scripts/check_examples.py.
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "neap/core/base/crc32.h"
+#include "neap/core/base/file.h"
+#include "neap/core/base/philox.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/run/session.h"
+#include "neap/layers/cpu/cpu_device.h"
+
+namespace neap::header_examples::base {
+
+// core/base/crc32.h
+void Checksum(absl::Span<const std::byte> first, absl::Span<const std::byte> second,
+              uint32_t crc_of_first, uint32_t crc_of_second, int64_t size_of_second) {
+  Crc32 crc;
+  crc.Add(first);
+  crc.Add(second);
+  crc.value();                                                       // zlib.crc32(first + second)
+  Crc32::Concatenated(crc_of_first, crc_of_second, size_of_second);  // the same
+}
+
+// core/base/file.h
+absl::Status WriteFile(absl::Span<const std::byte> bytes) {
+  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create("model.safetensors"));
+  RETURN_IF_ERROR(file.WriteAt(0, bytes));
+  RETURN_IF_ERROR(file.Commit());  // until this returns, readers see the old file, if any
+  return absl::OkStatus();
+}
+
+// core/base/philox.h
+void RandomNumber(uint64_t seed, uint64_t layer_seed, uint64_t i) {
+  PhiloxBlock r = Philox({.key = seed, .stream = layer_seed, .position = i / 4});
+  float u = ToUnitFloat(r[i % 4]);  // in [0, 1)
+}
+
+// core/base/status_macros.h
+absl::Status EarlyReturn(Session& session) {
+  ASSIGN_OR_RETURN(auto device, CpuDevice::Open());
+  RETURN_IF_ERROR(session.Save("model.safetensors"));
+  return absl::OkStatus();
+}
+
+}  // namespace neap::header_examples::base

@@ -1,0 +1,30 @@
+// The examples in the headers of core/checkpoint/, which must compile. See
+// scripts/check_examples.py.
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/safetensors.h"
+
+namespace neap::header_examples::checkpoint {
+
+// core/checkpoint/safetensors.h
+absl::Status WriteTensors(const std::string& path, absl::Span<const std::byte> bytes) {
+  ASSIGN_OR_RETURN(SafetensorsWriter writer,
+                   SafetensorsWriter::Create(path, {{"fc.weight", "F32", {10, 64}}}));
+  RETURN_IF_ERROR(writer.Append("fc.weight", bytes));
+  RETURN_IF_ERROR(writer.Commit());
+  return absl::OkStatus();
+}
+
+absl::Status ReadTensors(const std::string& path, absl::Span<std::byte> bytes) {
+  ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(path));
+  RETURN_IF_ERROR(reader.CheckData());
+  ASSIGN_OR_RETURN(SafetensorsEntry weight, reader.Find("fc.weight"));
+  RETURN_IF_ERROR(reader.Read(weight, bytes));
+  return absl::OkStatus();
+}
+
+}  // namespace neap::header_examples::checkpoint

@@ -1,0 +1,21 @@
+// The examples in the headers of core/graph/, which must compile. See scripts/check_examples.py.
+#include <string>
+
+#include "neap/core/graph/graph.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
+
+namespace neap::header_examples::graph {
+
+// core/graph/graph.h
+void StateGraph() {
+  Graph net({.name = "mlp", .batch = 64});
+  std::string x = net.Input({1, 28, 28});
+  x = net.Add("fc1", FullyConnected{.out_features = 100}, {x});
+  x = net.Add("relu1", Relu{}, {x});
+  x = net.Add("fc2", FullyConnected{.out_features = 10}, {x});
+  net.Loss(x, SoftmaxCrossEntropy{});
+}
+
+}  // namespace neap::header_examples::graph

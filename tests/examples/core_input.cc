@@ -1,0 +1,40 @@
+// The examples in the headers of core/input/, which must compile. See scripts/check_examples.py.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/input/dataset.h"
+#include "neap/core/input/loader.h"
+#include "neap/core/input/permutation.h"
+#include "neap/core/run/session.h"
+
+namespace neap::header_examples::input {
+
+// core/input/dataset.h
+absl::Status ReadImage() {
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Dataset> digits,
+      OpenDataset("idx:examples/data/digits", {.split = Split::kTest, .shape = {{1, 28, 28}}}));
+  std::vector<float> pixels(digits->shape().elements());
+  int32_t label = 0;
+  RETURN_IF_ERROR(digits->Read(0, pixels.data(), &label));
+  return absl::OkStatus();
+}
+
+// core/input/loader.h
+absl::Status LoadBatch(const std::unique_ptr<Dataset>& dataset, const Session& session) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader,
+                   Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
+  ASSIGN_OR_RETURN(Batch batch, loader->Next());
+  return absl::OkStatus();
+}
+
+// core/input/permutation.h
+void Permute() {
+  Permutation order(/*size=*/50000, /*seed=*/1, /*epoch=*/3);
+  order(0);  // the first image of epoch 3
+}
+
+}  // namespace neap::header_examples::input

@@ -1,0 +1,75 @@
+// The examples in the headers of core/plan/, which must compile. See scripts/check_examples.py.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/plan/describe_program.h"
+#include "neap/core/plan/plan.h"
+#include "neap/core/plan/plan_memory.h"
+#include "neap/core/plan/planner.h"
+#include "neap/core/plan/tensor_fate.h"
+#include "neap/core/plan/timeline.h"
+#include "neap/core/plan/trace.h"
+#include "neap/core/verifier/verifier.h"
+#include "neap/memory/planner.h"
+
+namespace neap::header_examples::plan {
+
+// core/plan/describe_program.h
+void Describe(const Program& program, const DeviceDescription& device) {
+  Plan plan = DescribeProgram(program, /*travels=*/{}, device);
+  plan.actions.push_back(ComputeAction{.step = program.steps.front().id});
+}
+
+// core/plan/plan.h
+absl::Status MakeVerifiedPlan(const Program& program, const PlannerOptions& options,
+                              const DeviceDescription& description, EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(PlanResult result, MakePlan(program, options, description, catalog));
+  RETURN_IF_ERROR(Verify(result.plan));
+  std::cout << result.plan.Summary();
+  return absl::OkStatus();
+}
+
+// core/plan/plan_memory.h
+void MeasureMemory(const Plan& plan, int64_t most) {
+  for (const StepMemory& memory : MemoryPerStep(plan)) most = std::max(most, memory.live_bytes);
+  TotalMovement(plan).offloaded_bytes;
+}
+
+// core/plan/planner.h
+absl::Status MakePlanWithin(const Program& program, Device& device) {
+  std::shared_ptr<const Planner> planner = PlannerFor({.policy = "superneurons"});
+  ASSIGN_OR_RETURN(PlanResult result, planner->Plan(program, {.budget_bytes = 12 * kGiB},
+                                                    device.description(), device.backend()));
+  result.plan.peak_bytes;             // <= 12 GiB, and what will be measured
+  result.stats.minimum_budget_bytes;  // the smallest budget that is not refused
+  return absl::OkStatus();
+}
+
+// core/plan/tensor_fate.h
+void ExplainFates(const Plan& plan, const Timeline& timeline) {
+  for (const TensorFate& fate : TensorFates(plan, timeline)) {
+    std::cout << plan.tensors[fate.tensor.index()].name << ": " << Explain(plan, fate) << "\n";
+  }  // "conv1: offloaded after relu1 forward, back before conv1 backward_params; ..."
+}
+
+// core/plan/timeline.h
+void Predict(const PlanResult& result, size_t i) {
+  Timeline timeline = PredictTimeline(result.plan, result.costs);  // `result` is a PlanResult
+  timeline.total_us;                                               // duration of the iteration
+  timeline.actions[i].end_us;                    // when result.plan.actions[i] ends
+  timeline.total_us - timeline.busy_us[0];       // how long the compute stream is idle
+  FindOverlap(result.plan, timeline).hidden_us;  // how long copies run behind computation
+}
+
+// core/plan/trace.h
+void Trace(const Plan& plan, const TimelineCosts& costs) {
+  std::string json = TimelineTrace(plan, PredictTimeline(plan, costs));
+}
+
+}  // namespace neap::header_examples::plan

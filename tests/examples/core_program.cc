@@ -1,0 +1,25 @@
+// The examples in the headers of core/program/, which must compile. See scripts/check_examples.py.
+#include <iostream>
+
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/program/passes.h"
+#include "neap/core/program/program.h"
+
+namespace neap::header_examples::program {
+
+// core/program/passes.h
+absl::Status LowerGraph(const Graph& graph, const Device& device) {
+  ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
+  return absl::OkStatus();
+}
+
+// core/program/program.h
+absl::Status ListSteps(const Graph& graph) {
+  ASSIGN_OR_RETURN(Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
+  for (const Step& step : program.steps)
+    std::cout << program.StepName(step) << " reads " << step.reads.size() << " tensors\n";
+  return absl::OkStatus();
+}
+
+}  // namespace neap::header_examples::program

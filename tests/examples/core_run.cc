@@ -1,0 +1,127 @@
+// The examples in the headers of core/run/, which must compile. See scripts/check_examples.py.
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/input/loader.h"
+#include "neap/core/run/arena.h"
+#include "neap/core/run/binder.h"
+#include "neap/core/run/executor.h"
+#include "neap/core/run/file_planner.h"
+#include "neap/core/run/plan_cache.h"
+#include "neap/core/run/runtime.h"
+#include "neap/core/run/session.h"
+#include "neap/core/run/session_planner.h"
+#include "neap/core/run/staging.h"
+#include "neap/core/run/tensor_values.h"
+#include "neap/memory/planner.h"
+
+namespace neap::header_examples::run {
+
+// core/run/arena.h
+absl::Status ResizeArena(Arena& arena, int64_t persistent_bytes, int64_t arena_bytes,
+                         int64_t homes_bytes) {
+  RETURN_IF_ERROR(arena.Evacuate(persistent_bytes));
+  RETURN_IF_ERROR(arena.Reserve(arena_bytes, homes_bytes));  // may be retried
+  RETURN_IF_ERROR(arena.Return());
+  return absl::OkStatus();
+}
+
+// core/run/binder.h
+absl::Status Bind(const Program& program, const Plan& plan, Device& device, const Arena& arena) {
+  ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device, {.arena = arena.data()}));
+  bound.operations;  // the list that core/run/executor.h walks
+  return absl::OkStatus();
+}
+
+// core/run/executor.h
+absl::Status Execute(const Program& program, const Plan& plan, Device& device, const Arena& arena,
+                     const Buffer& images) {
+  ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
+  RETURN_IF_ERROR(device.Copy(Stream::kCompute, executor.Address(program.images), images.data(),
+                              images.size_bytes()));
+  RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
+  RETURN_IF_ERROR(device.Synchronize());
+  return absl::OkStatus();
+}
+
+// core/run/file_planner.h
+absl::Status RunPlanFile(const Graph& net, const std::unique_ptr<Device>& device) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner,
+                   PlannerFromFile("plan.json", PlannerFor({.policy = "superneurons"})));
+  ASSIGN_OR_RETURN(Session session, Session::Create(net, *device, planner));
+  return absl::OkStatus();
+}
+
+// core/run/plan_cache.h
+absl::Status CachePlan(const Program& program, const std::shared_ptr<const Planner>& planner,
+                       const PlanRequest& request, const DeviceDescription& description,
+                       EngineCatalog& catalog) {
+  PlanCache cache(/*capacity=*/64);
+  const auto make = [&] { return planner->Plan(program, request, description, catalog); };
+  ASSIGN_OR_RETURN(PlanResult planned,
+                   cache.FindOrMake({program, planner, request, description}, make));
+  cache.stats().hits;
+  return absl::OkStatus();
+}
+
+// core/run/runtime.h
+absl::Status RunIteration(Runtime& runtime, Device& device, const Arena& arena, Staging& staging,
+                          const Batch& batch, const IterationScalars& scalars) {
+  RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.homes()));
+  RETURN_IF_ERROR(staging.Send(batch, scalars, runtime.program, *runtime.executor));
+  RETURN_IF_ERROR(runtime.Iterate(staging));  // then staging.Await()
+  return absl::OkStatus();
+}
+
+// core/run/session.h
+absl::Status Train(const Graph& net, const std::unique_ptr<Device>& device,
+                   const std::unique_ptr<Loader>& loader) {
+  ASSIGN_OR_RETURN(Session session,
+                   Session::Create(net, *device, PlannerFor({.budget_bytes = 12 * kGiB})));
+  std::cout << session.plan().Summary();
+  for (int64_t step = 0; step < 1000; ++step) {
+    ASSIGN_OR_RETURN(Batch batch, loader->Next());
+    ASSIGN_OR_RETURN(float loss, session.TrainStep(batch));
+  }
+  RETURN_IF_ERROR(session.Save("model.safetensors"));
+  return absl::OkStatus();
+}
+
+absl::Status TrainPart(Session& session, const Graph& net_without_some_blocks) {
+  RETURN_IF_ERROR(session.SetTrainingGraph(net_without_some_blocks));
+  return absl::OkStatus();
+}
+
+// core/run/session_planner.h
+absl::Status PlanSession(const PlannerOptions& options, Device& device, const Program& training,
+                         const Program& inference) {
+  SessionPlanner planner(PlannerFor(options), device);
+  ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanBoth(training, inference, 12 * kGiB));
+  return absl::OkStatus();
+}
+
+// core/run/staging.h
+absl::Status SendAndReceive(const Program& program, Device& device, const Batch& batch,
+                            const IterationScalars& scalars, const Executor& executor) {
+  ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
+  RETURN_IF_ERROR(staging.Send(batch, scalars, program, executor));  // then executor.Run()
+  RETURN_IF_ERROR(staging.Receive(program, executor));
+  ASSIGN_OR_RETURN(StepResult result, staging.Await());
+  return absl::OkStatus();
+}
+
+// core/run/tensor_values.h
+absl::Status WriteAndReadValues(const Tensor& tensor, const std::vector<float>& values,
+                                const Executor& executor, Device& device) {
+  std::vector<TensorImage> images;
+  ASSIGN_OR_RETURN(images.emplace_back(), MakeImage(tensor, values, device));
+  RETURN_IF_ERROR(WriteImages(images, executor, device));
+  ASSIGN_OR_RETURN(std::vector<float> read, ReadValues(tensor, executor, device));  // == values
+  return absl::OkStatus();
+}
+
+}  // namespace neap::header_examples::run
