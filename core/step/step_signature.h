@@ -14,7 +14,7 @@
 //   ASSIGN_OR_RETURN(StepSignature step, SignatureOf(conv2, Phase::kBackwardParams, {x}));
 //   StepSignature part = WithBatch(step, 64);           // core/step/signature_text.h
 //   if (SumsParts(step)) part = AddingSignature(part);  // a part after the first
-//   catalog.Engines(part).status();                     // UNIMPLEMENTED if no engine adds
+//   ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(part));  // may be UNIMPLEMENTED
 #pragma once
 
 #include <cstdint>
