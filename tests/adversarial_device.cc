@@ -29,7 +29,7 @@ struct QueuedEvent {
   std::chrono::steady_clock::time_point time = {};
 };
 
-// A stretch of memory.
+// A range of memory.
 struct Span {
   std::byte* begin = nullptr;
   int64_t bytes = 0;
@@ -55,7 +55,7 @@ class AdversarialDevice::Streams {
       std::next_permutation(preference_.begin(), preference_.end());
   }
 
-  // A kernel or a copy: `results` are NaN from its beginning to its end, when `work` is done.
+  // Enqueues a kernel or a copy: `results` are NaN from its beginning to its end, when `work` runs.
   void Enqueue(Stream stream, std::vector<Span> results, std::function<absl::Status()> work) {
     Push(stream, {.begins = std::move(results)});
     Push(stream, {.number = enqueued_++, .work = std::move(work)});
@@ -88,7 +88,7 @@ class AdversarialDevice::Streams {
     CheckGuards(begin, buffers_.at(begin));
     buffers_.erase(begin);
   }
-  // Memory of the host that no buffer owns is `allowed` or not.
+  // `host_allowed`: whether the memory may be host memory that no buffer owns.
   absl::Status CheckPlace(std::string_view what, const Span& span, bool host_allowed) {
     const auto after = buffers_.upper_bound(span.begin);
     const auto before = after == buffers_.begin() ? buffers_.end() : std::prev(after);
@@ -115,8 +115,8 @@ class AdversarialDevice::Streams {
   static constexpr uint32_t kPermutations = 6;
 
   struct Task {
-    std::vector<Span> begins = {};       // results of what ends next
-    std::optional<int64_t> number = {};  // of what ends, among all as they were enqueued
+    std::vector<Span> begins = {};       // results of the work that ends with the next task
+    std::optional<int64_t> number = {};  // of the work that ends, in the order of enqueueing
     std::function<absl::Status()> work = nullptr;
     std::shared_ptr<QueuedEvent> records = nullptr;
     std::shared_ptr<QueuedEvent> awaits = nullptr;
@@ -146,7 +146,7 @@ class AdversarialDevice::Streams {
     return ending;
   }
 
-  // False if no stream can go on.
+  // Returns false if no stream can continue.
   bool RunOne() {
     const std::optional<size_t> stream = Choose();
     if (!stream.has_value()) return false;
@@ -165,7 +165,7 @@ class AdversarialDevice::Streams {
     return true;
   }
 
-  // Numbers rise within a queue.
+  // Numbers increase within a queue.
   bool HasEarlier(int64_t number) const {
     return std::any_of(queues_.begin(), queues_.end(), [number](const std::deque<Task>& queue) {
       const auto next = std::find_if(queue.begin(), queue.end(),
@@ -194,7 +194,7 @@ class AdversarialDevice::Streams {
   std::string fault_;
 };
 
-// Enqueues what the CPU's kernel would do at once.
+// Enqueues the work that the CPU's kernel would do at once.
 class AdversarialDevice::QueuedKernel final : public Kernel {
  public:
   QueuedKernel(std::shared_ptr<Kernel> kernel, StepSignature signature,
@@ -205,7 +205,7 @@ class AdversarialDevice::QueuedKernel final : public Kernel {
 
   absl::Status Run(const KernelArgs& args) override {
     RETURN_IF_ERROR(streams_->status());
-    std::vector<Span> results;  // that hold nothing yet
+    std::vector<Span> results;  // they hold no value yet
     for (size_t i = 0; i < args.operands.size(); ++i) {
       RETURN_IF_ERROR(streams_->CheckPlace("an operand", Operand(args, i), false));
       if (IsResultAlone(args, i)) results.push_back(Operand(args, i));

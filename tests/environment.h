@@ -1,5 +1,5 @@
-// An environment variable that is another, or none, during a test. The processes that it starts see
-// it, too.
+// An environment variable that is changed or unset during a test. Processes that the test starts
+// see the change, too.
 #pragma once
 
 #include <stdlib.h>

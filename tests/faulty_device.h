@@ -1,8 +1,8 @@
-// A device that fails on demand, and knows what it has given away.
+// A device that fails on demand, and counts the memory that it has allocated.
 //
-// A fault here is one that the caller sees when it asks: nothing is enqueued, nothing allocated,
-// and the streams go on as if the call had never been made. (A CUDA stream that has failed stays
-// so; what a session can do then is end.)
+// A fault here is one that the call returns: nothing is enqueued or allocated, and the streams
+// continue as if the call had not been made. (A CUDA stream that has failed remains failed; the
+// session must then be destroyed.)
 //
 //   FaultyDevice device(*cpu);
 //   device.FailCopies(3, 1);  // the third from now
@@ -18,8 +18,8 @@ class FaultyDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
 
-  // From now on the first-th (from 1) and what follows of `count`. A peer's memory counts as
-  // pinned.
+  // From now on, `count` calls fail, beginning with the first-th (from 1). A peer's memory counts
+  // as pinned.
   void FailPinned(int first, int count) { pinned_ = {first, count}; }
   void FailCopies(int first, int count) { copies_ = {first, count}; }
   // Calls since then.
@@ -42,7 +42,7 @@ class FaultyDevice final : public ForwardingDevice {
     if (copies_.Next()) return absl::InternalError("copy failed by the test");
     return ForwardingDevice::Copy(stream, destination, source, size_bytes);
   }
-  // Of device memory, what buffers that are still there hold.
+  // The device memory of all buffers that still exist.
   absl::StatusOr<int64_t> UsedBytes() override { return *device_bytes_; }
   int64_t pinned_bytes() const { return *pinned_bytes_; }
 

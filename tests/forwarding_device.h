@@ -1,4 +1,4 @@
-// A device that passes everything on to another: what decorators of tests begin with.
+// A device that forwards all calls to another: the base of decorators in tests.
 #pragma once
 
 #include "neap/core/device/device.h"

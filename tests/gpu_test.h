@@ -1,4 +1,4 @@
-// For test files called *_gpu_test.cc: a GPU, or a skip that everyone sees.
+// For test files called *_gpu_test.cc: opens a GPU, or skips the test visibly.
 //
 //   TEST_CASE("...") {
 //     const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
@@ -18,7 +18,7 @@
 
 namespace neap::testing {
 
-// Null when there is no GPU, with a message that says why.
+// Null if there is no GPU, with a message that says why.
 inline std::unique_ptr<CudaDevice> OpenGpuOrSkip() {
   absl::StatusOr<std::unique_ptr<CudaDevice>> gpu = CudaDevice::Open(0);
   if (gpu.ok()) return *std::move(gpu);

@@ -1,5 +1,5 @@
-// A device that watches another: it counts allocations, fills arenas with a pattern to see what is
-// touched, and puts guards around them to see what must not be.
+// A device that observes another: it counts allocations, fills arenas with a pattern to detect
+// which bytes are touched, and puts guards around them to detect accesses outside.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace neap {
 
-// Arenas only on devices whose memory the host can read. One arena at a time is watched: the last.
+// Arenas are observed only on devices whose memory the host can read, and only the last one.
 class GuardedDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -52,11 +52,11 @@ class GuardedDevice final : public ForwardingDevice {
   static constexpr int64_t kGuardBytes = 4096;
   static constexpr unsigned char kPattern = 0xA5;
 
-  Backend* backend_ = nullptr;  // null: the device's own
+  Backend* backend_ = nullptr;  // null for the device's own
   std::byte* arena_ = nullptr;
   int64_t arena_bytes_ = 0;
   int allocations_ = 0;
-  int refused_arenas_ = 0;  // to come
+  int refused_arenas_ = 0;  // still to be refused
 };
 
 }  // namespace neap

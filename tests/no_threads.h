@@ -1,4 +1,4 @@
-// While one of these lives, the system refuses every new thread, as on a machine that has too many.
+// While a NoThreads exists, the system refuses every new thread, as on a machine that has too many.
 //
 //   const NoThreads none;
 //   CHECK(absl::IsResourceExhausted(CpuDevice::Open().status()));
@@ -29,7 +29,7 @@ class NoThreads {
   NoThreads& operator=(const NoThreads&) = delete;
 
  private:
-  static constexpr size_t kStackBytes = size_t{1} << 47;  // as much as there are addresses
+  static constexpr size_t kStackBytes = size_t{1} << 47;  // the whole address space
   pthread_attr_t before_;
 };
 

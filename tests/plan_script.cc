@@ -279,7 +279,7 @@ const char* const kTransferPlan = R"(
   alloc b 4
   run f2 forward
   free a
-  wait compute out         # c takes the bytes that the offload reads
+  wait compute out         # c reuses the bytes that the offload reads
   alloc c 2
   run f3 forward
   free b
@@ -287,7 +287,7 @@ const char* const kTransferPlan = R"(
   read: run f3 backward_data
   free c
   alloc a 2
-  wait h2d read            # and a takes them back; that the offload is over follows
+  wait h2d read            # a reuses c's bytes; this implies that the offload has ended
   in: prefetch a
   wait compute in
   run f2 backward_params
@@ -348,7 +348,7 @@ const char* const kPersistentTransferPlan = R"(
   run fc forward
   free w
   wait compute out
-  alloc z 2                # over the place of w
+  alloc z 2                # where w was
   run big forward
   free y
   alloc dw 1
@@ -390,7 +390,7 @@ const char* const kPoolsPlan = R"(
   wait h2d left
   back: prefetch y
   wait d2h back
-  away: offload x 0        # to bytes of the pool that the copy of y had
+  away: offload x 0        # to the bytes of the pool where the copy of y was
   free x
   wait compute away
   used: run g forward workspace 1 1

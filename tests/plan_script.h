@@ -1,9 +1,9 @@
-// Plans written by hand, one line per tensor, step and action.
+// Hand-written plans, one line per tensor, step and action. A block has 1 KiB.
 //
-//   batch 4 budget 9 arena 9 peak 8 activations 3000 host 2  # blocks of 1 KiB, activations: bytes
-//   batch 4 peer 2 host_pool 3 peer_pool 5 resident 1        # more totals, where they are not 0
+//   batch 4 budget 9 arena 9 peak 8 activations 3000 host 2  # in blocks; activations in bytes
+//   batch 4 peer 2 host_pool 3 peer_pool 5 resident 1        # more totals, if they are not 0
 //   tensor y activation 1500      # name, role, bytes (a multiple of 4)
-//   tensor w param 1024 on_host 0 # it is on the host between iterations, at block 0 of the pool
+//   tensor w param 1024 on_host 0 # on the host between iterations, at block 0 of the pool
 //   step conv forward reads x w writes y accumulates m rerun x s in_place y/x
 //
 //   alloc y 4                     # at block 4; as many blocks as it needs, or: alloc y 4 3
@@ -20,23 +20,23 @@
 
 namespace neap {
 
-// A script that cannot be read is a mistake in the test: it throws std::runtime_error.
+// An invalid script is a mistake in the test and throws std::runtime_error.
 Plan PlanFromScript(std::string_view script);
 
-// `script` with its one occurrence of `from` replaced.
+// `script` with its only occurrence of `from` replaced.
 std::string Edited(std::string_view script, std::string_view from, std::string_view to);
 
-// Hand-written plans that are right.
-extern const char* const kPlainPlan;     // four steps, a workspace, two engines
-extern const char* const kInPlacePlan;   // c over b over a
-extern const char* const kTransferPlan;  // a leaves while f2 runs, comes back for its backward step
-extern const char* const kRecomputePlan;  // y is dropped and made again from x and what bn saved
-extern const char* const
-    kPersistentTransferPlan;          // the weight w gives its bytes away and is back at the end
-extern const char* const kPoolsPlan;  // x has bytes of the host's pool that y had; z is on the peer
+// Valid hand-written plans.
+extern const char* const kPlainPlan;      // four steps, a workspace, two engines
+extern const char* const kInPlacePlan;    // c over b over a
+extern const char* const kTransferPlan;   // a is offloaded, and prefetched for f2's backward step
+extern const char* const kRecomputePlan;  // y is dropped and recomputed from x and saved tensors
+// The weight w is offloaded, its bytes are reused, and it is back at the end.
+extern const char* const kPersistentTransferPlan;
+extern const char* const kPoolsPlan;     // x reuses y's bytes of the host's pool; z is on the peer
 extern const char* const kResidentPlan;  // the weight w is on the host between iterations
 
-// For TimelineCosts: as long for each step, and for each recomputation.
+// TimelineCosts::compute_seconds with the same time for each step, and for each recomputation.
 std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation);
 
 }  // namespace neap

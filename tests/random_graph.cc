@@ -59,7 +59,7 @@ class Generator {
   bool Chance(int64_t one_in) { return Between(1, one_in) == 1; }
 
   std::string Named(const char* kind) { return absl::StrCat(kind, ++count_); }
-  // A layer that leaves the shape as it is.
+  // Adds a layer that keeps the shape.
   template <typename Definition>
   Value Same(const char* kind, Definition layer, const Value& x) {
     return {net_.Add(Named(kind), layer, {x.name}), x.channels, x.size};
@@ -129,7 +129,7 @@ class Generator {
     return x.channels == channels ? x : Conv(x, channels);
   }
 
-  // Two or three branches, one of them perhaps empty: a residual block, or x + x.
+  // A sum of two or three branches, any of which may be empty: a residual block, or x + x.
   Value Sum(const Value& x, int nesting) {
     const int64_t branches = Between(2, 3);
     std::vector<std::string> names;
@@ -142,7 +142,8 @@ class Generator {
     return {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
   }
 
-  // Two to four branches side by side; at most one is empty, since a concat reads no input twice.
+  // A concatenation of two to four branches, at most one of them empty, since a concat must not
+  // read an input twice.
   Value Join(const Value& x, int nesting) {
     const int64_t branches = Between(2, 4);
     const int64_t empty = Between(0, 2 * branches);
@@ -157,7 +158,7 @@ class Generator {
     return channels > options_.max_channels ? Conv(y, options_.max_channels) : y;
   }
 
-  // Adds an earlier value of the same height and width, whatever lies between.
+  // Adds an earlier value of the same height and width, across any layers between them.
   Value SkipFromAfar(const std::vector<Value>& passed, const Value& x) {
     std::vector<Value> fitting;
     std::copy_if(passed.begin(), passed.end(), std::back_inserter(fitting),
@@ -181,7 +182,7 @@ class Generator {
               SoftmaxCrossEntropy{});
   }
 
-  // The same network, its layers stated in another order.
+  // The same network with its layers stated in another order.
   Graph Shuffled() {
     std::vector<GraphLayer> layers = net_.layers();
     for (size_t i = layers.size(); i > 1; --i) {

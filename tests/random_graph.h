@@ -1,10 +1,10 @@
 // Random networks, for tests that must hold for every network: planning, verification, bit-equality
 // of training.
 //
-// What breaks planners is not depth but shape: fans whose branches differ in length, joins of
-// three, sums of a tensor with itself, skips that jump out of a nested block, gradients that are
-// shared and then added to. Every seed gives one valid network out of all of these, small enough to
-// train on a CPU in milliseconds. Deterministic on every machine.
+// Planners fail not on depth but on structure: forks whose branches differ in length, joins of
+// three, sums of a tensor with itself, skips out of a nested block, gradients that are shared and
+// then accumulated into. Every seed gives one valid network that combines these, small enough to
+// train on a CPU in milliseconds, and the same on every machine.
 //
 //   const Graph graph = RandomGraph(seed, {.batch = 4});
 //   CAPTURE(seed);
@@ -22,19 +22,19 @@ struct RandomGraphOptions {
   int64_t channels = 3;
   int64_t max_channels = 8;
   int64_t classes = 4;
-  int min_blocks = 2;  // on the main line, each a layer or a fan with its join
+  int min_blocks = 2;  // on the main path, each a layer or a fork with its join
   int max_blocks = 7;
-  int max_nesting = 2;  // fans within fans
+  int max_nesting = 2;  // of forks
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});
 
-// How many seeds to try: `usual`, or NEAP_RANDOM_SEEDS if that is less, for sanitizers take ten
-// times as long; at least one.
+// How many seeds to try: `usual`, or the environment variable NEAP_RANDOM_SEEDS if that is less
+// (sanitizers take ten times as long), but at least one.
 uint32_t RandomSeeds(uint32_t usual);
-// `usual` without the variable; otherwise what it says, also if that is more, up to `most`.
+// `usual` without the variable; otherwise its value, which may be larger, but at most `most`.
 uint32_t RandomSeeds(uint32_t usual, uint32_t most);
 
 }  // namespace neap::testing

@@ -1,4 +1,4 @@
-// A fresh directory for one test's files, removed with all that is in it.
+// A new directory for one test's files, removed at the end with its contents.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Test cases that need something this machine may lack: a skip that everyone sees.
+// Skips test cases visibly that need something this machine may lack.
 //
 //   if (!gpu) return SkipCase("no GPU");
 //
@@ -23,7 +23,7 @@ inline void SkipCase(const std::string& why) {
   ++SkippedCases();
 }
 
-// Ends the process when nothing was tested: doctest's own exit code would say that all went well.
+// Ends the process if all cases were skipped: doctest's own exit code would report success.
 struct SkipListener : doctest::IReporter {
   explicit SkipListener(const doctest::ContextOptions&) {}
   void test_run_end(const doctest::TestRunStats& stats) override {

@@ -1,5 +1,5 @@
-// A network small enough to train in milliseconds, its batches, and sessions that train it: what
-// tests of the session share.
+// A network small enough to train in milliseconds, its batches, and sessions that train it; shared
+// by tests of the session.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace neap {
 
-// A residual block with everything that makes memory interesting: in-place results, a fan, a join,
-// saved tensors, dropout. Without its block nothing is left between trunk and join.
+// A residual network with everything that makes planning difficult: in-place results, a fork, a
+// join, saved tensors, dropout. Without its block, the trunk feeds the layer after the join.
 Graph SmallNet(Layout layout = Layout::kNchw, bool with_block = true);
 Batch MakeBatch(uint64_t seed);
 
@@ -22,11 +22,10 @@ std::unique_ptr<CpuDevice> OpenCpu();
 Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions training = {},
                     Layout layout = Layout::kNchw);
 
-// So tight for SmallNet() that under policies which move anything, tensors leave for the host in
-// every step.
+// The minimum budget for SmallNet(), so a policy that moves tensors offloads some in every step.
 PlannerOptions Tight(Device& device, const std::string& policy = "tensor-cache");
 
-// Every step's batch depends on its number alone. Returns the last loss.
+// Every step's batch depends only on its number. Returns the last loss.
 float Train(Session& session, int steps);
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b);

@@ -1,4 +1,5 @@
-// Where the sources that the tests were built from lie: data and documents that tests read.
+// The directory of the sources from which the tests were built, for data and documents that tests
+// read.
 #pragma once
 
 #include <filesystem>

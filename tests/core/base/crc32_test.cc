@@ -56,7 +56,7 @@ TEST_CASE("bytes of any number, from any address and in any pieces, give what Bo
   }
 }
 
-TEST_CASE("the checksum of two pieces comes from their own two") {
+TEST_CASE("the checksum of two pieces is computed from the checksums of each") {
   const std::vector<std::byte> bytes = RandomBytes(100'000, 2);
   const absl::Span<const std::byte> all = absl::MakeConstSpan(bytes);
   for (const size_t first : {0, 1, 7, 4096, 65'537, 99'999, 100'000}) {
@@ -67,7 +67,7 @@ TEST_CASE("the checksum of two pieces comes from their own two") {
   }
 }
 
-TEST_CASE("no flipped bit goes unnoticed") {
+TEST_CASE("every flipped bit is detected") {
   std::vector<std::byte> bytes = RandomBytes(64, 3);
   const uint32_t right = Of(bytes);
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {

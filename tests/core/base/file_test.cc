@@ -75,7 +75,7 @@ TEST_CASE("the temporary of a killed writer is overwritten, however long it is")
   CHECK(ReadText(path) == "new");
 }
 
-TEST_CASE("a second writer of the same file is turned away until the first is done") {
+TEST_CASE("a second writer of the same file is refused until the first has finished") {
   const ScratchDirectory directory;
   const std::string path = directory.File("a");
   absl::StatusOr<AtomicFile> first = AtomicFile::Create(path);
@@ -106,7 +106,7 @@ TEST_CASE("a moved file is still removed once when it is abandoned") {
   CHECK(!std::filesystem::exists(path + ".tmp"));
 }
 
-TEST_CASE("a directory that is not there is NOT_FOUND with its name") {
+TEST_CASE("a missing directory is NOT_FOUND with its name") {
   const absl::Status status = WriteFile("no_such_directory/a", "x");
   CHECK(absl::IsNotFound(status));
   CHECK(status.message().find("no_such_directory/a") != absl::string_view::npos);
@@ -158,7 +158,7 @@ TEST_CASE("reading past the end is DATA_LOSS naming file and byte") {
   CHECK(std::string(status.message()) == path + ": byte 5: the file ends 2 bytes too early");
 }
 
-TEST_CASE("a missing file is NOT_FOUND, and a directory is no file") {
+TEST_CASE("a missing file is NOT_FOUND, and a directory is not a file") {
   const ScratchDirectory directory;
   CHECK(absl::IsNotFound(ReadableFile::Open(directory.File("a")).status()));
   CHECK(absl::IsInvalidArgument(ReadableFile::Open(directory.path()).status()));
@@ -166,7 +166,7 @@ TEST_CASE("a missing file is NOT_FOUND, and a directory is no file") {
 
 namespace fs = std::filesystem;
 
-// A FIFO, and its end for reading, which waits for no writer.
+// A FIFO and its reading end, which does not wait for a writer.
 struct Fifo {
   explicit Fifo(const std::string& path) {
     REQUIRE(mkfifo(path.c_str(), 0600) == 0);
@@ -181,7 +181,7 @@ struct Fifo {
   FileDescriptor reader;
 };
 
-TEST_CASE("a FIFO, a socket, a device and a directory are not read, and nobody waits for them") {
+TEST_CASE("a FIFO, a socket, a device and a directory are refused without waiting") {
   const ScratchDirectory directory;
   const std::string fifo = directory.File("fifo");
   REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
@@ -212,7 +212,7 @@ TEST_CASE("through a symbolic link its target is replaced, and the link stays") 
   const std::string link = directory.File("link");
   fs::create_symlink("far/second", link);  // relative to where the link is
   fs::create_symlink(target, directory.File("far/second"));
-  for (const char* const text : {"made", "replaced"}) {  // where nothing was, and what was there
+  for (const char* const text : {"made", "replaced"}) {  // without and with an existing file
     REQUIRE(WriteFile(link, text).ok());
     CHECK(ReadText(target) == text);
     CHECK(fs::is_symlink(fs::symlink_status(link)));
@@ -222,7 +222,7 @@ TEST_CASE("through a symbolic link its target is replaced, and the link stays") 
   }
 }
 
-TEST_CASE("links in a circle, and a link into a directory that is not there, are errors") {
+TEST_CASE("links in a circle, and a link into a missing directory, are errors") {
   const ScratchDirectory directory;
   fs::create_symlink("b", directory.File("a"));
   fs::create_symlink("a", directory.File("b"));
@@ -248,7 +248,7 @@ TEST_CASE("a FIFO is written when the file is complete, in the order of the byte
   CHECK(!fs::exists(path + ".tmp"));
 }
 
-TEST_CASE("a FIFO that nobody reads is an error, and nobody waits for a reader") {
+TEST_CASE("a FIFO without a reader is an error, reported without waiting") {
   const ScratchDirectory directory;
   const std::string path = directory.File("fifo");
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);
@@ -300,7 +300,7 @@ TEST_CASE("asking whether a file can be written leaves everything as it was") {
   CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 2);
 }
 
-// What `check` finds in a process of a user without privileges.
+// The result of `check` in a process of an unprivileged user.
 absl::StatusCode AsNobody(const std::function<absl::Status()>& check) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -333,7 +333,7 @@ TEST_CASE("what this user may not write is PERMISSION_DENIED before anything is 
   CHECK(ReadText(another) == "old");
 }
 
-TEST_CASE("two paths overwrite each other if they lead to one file, there already or not") {
+TEST_CASE("two paths overwrite each other if they lead to one file, whether or not it exists") {
   const ScratchDirectory directory;
   fs::create_directories(directory.File("folder"));
   const std::string old = directory.File("old");

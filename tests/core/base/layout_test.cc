@@ -36,19 +36,19 @@ void CheckThereAndBack(const Shape& shape) {
   }
 }
 
-TEST_CASE("numbers find their place in either layout, and the way back") {
+TEST_CASE("values are converted to either layout and back") {
   CheckThereAndBack({2, 3, 4, 5});
   CheckThereAndBack({1, 1, 1, 1});
   CheckThereAndBack({7});
   CheckThereAndBack({3, 4, 5});
 }
 
-TEST_CASE("so do those of batches that several threads share") {
+TEST_CASE("large batches, which several threads share, are converted in the same way") {
   CheckThereAndBack({5, 3, 512, 640});
   CheckThereAndBack({2, 40, 256, 128});
 }
 
-TEST_CASE("where no thread can be had, this one does what the others would") {
+TEST_CASE("if no thread can be started, the calling thread does all the work") {
   const testing::NoThreads none;
   CheckThereAndBack({5, 3, 512, 640});
 }

@@ -8,7 +8,7 @@
 namespace neap {
 namespace {
 
-TEST_CASE("a shape knows its elements, and its image axes where it has them") {
+TEST_CASE("a shape knows its number of elements and its image axes") {
   const Shape image = {2, 3, 4, 5};
   CHECK(image.elements() == 120);
   CHECK(image.ToString() == "2x3x4x5");
@@ -34,7 +34,7 @@ TEST_CASE("sizes that overflow saturate") {
   CHECK(TensorSpec{absurd}.size_bytes() == std::numeric_limits<int64_t>::max());
 }
 
-TEST_CASE("names parse back, unknown ones are refused with those there are") {
+TEST_CASE("names parse back, and unknown names are refused with a list of the known ones") {
   for (DType dtype :
        {DType::kFp32, DType::kTf32, DType::kFp16, DType::kBf16, DType::kUInt8, DType::kInt32}) {
     CHECK(*ParseDType(Name(dtype)) == dtype);

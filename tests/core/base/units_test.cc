@@ -33,13 +33,13 @@ TEST_CASE("GB are powers of 1000, GiB powers of 1024, in any case") {
 }
 
 TEST_CASE("amounts are exact to the byte") {
-  CHECK(*ParseBytes("9007199254740993") == 9007199254740993);  // no double has it
+  CHECK(*ParseBytes("9007199254740993") == 9007199254740993);  // not representable as a double
   CHECK(*ParseBytes("4.35KB") == 4350);                        // 4.35 * 1000.0 < 4350
   CHECK(*ParseBytes("1.0000000009GB") == 1000000000);          // rounded down
   CHECK(*ParseBytes("9223372036854775807") == std::numeric_limits<int64_t>::max());
 }
 
-TEST_CASE("what is no amount of bytes is refused with the text in the message") {
+TEST_CASE("a text that is not a byte size is refused, and the message contains it") {
   for (const char* text : {"",
                            " ",
                            "GiB",
@@ -75,7 +75,7 @@ TEST_CASE("what is no amount of bytes is refused with the text in the message") 
   }
 }
 
-TEST_CASE("a unit without its end is refused with the two that it could be") {
+TEST_CASE("a unit without its end is refused with the two units that it could be") {
   for (const auto& [given, units] :
        {std::pair<const char*, const char*>{"512M", "512MiB or 512MB?"},
         {"12g", "12GiB or 12GB?"},

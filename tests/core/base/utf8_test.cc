@@ -31,7 +31,7 @@ bool IsJsonString(const std::string& text) {
   }
 }
 
-TEST_CASE("every text of two bytes, and three of four, is judged as the JSON writer judges it") {
+TEST_CASE("all pairs of bytes, with and without continuation bytes, agree with the JSON writer") {
   for (int first = 0; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {
       for (const std::string& rest :

@@ -11,7 +11,7 @@
 namespace neap {
 namespace {
 
-// A file of weights alone, with these metadata.
+// A file that has only weights, with these metadata.
 void WriteNothing(const std::string& path, const SafetensorsMetadata& metadata) {
   absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(path, {}, metadata);
   REQUIRE(writer.ok());
@@ -37,7 +37,7 @@ TEST_CASE("a checkpoint's position is read without its tensors; weights have non
   CHECK(absl::IsNotFound(ReadTrainingPosition(directory.File("none")).status()));
 }
 
-TEST_CASE("a checkpoint of step 0 goes on where it was") {
+TEST_CASE("training resumes from a checkpoint of step 0") {
   const ScratchDirectory directory;
   const std::string path = directory.File("c");
   const auto device = OpenCpu();

@@ -113,7 +113,7 @@ TEST_CASE("every tensor starts at a multiple of its element's size") {
   }
 }
 
-TEST_CASE("a tensor can be written piece by piece, by turns with others") {
+TEST_CASE("a tensor can be written piece by piece, interleaved with others") {
   const ScratchDirectory directory;
   const std::string path = directory.File("m");
   auto writer = SafetensorsWriter::Create(path, {{"a", "U8", {4}}, {"b", "U8", {2}}});
@@ -132,7 +132,7 @@ TEST_CASE("a tensor can be written piece by piece, by turns with others") {
   CHECK(*ReadTensor(*reader, "b") == "xy");
 }
 
-TEST_CASE("entries that make no file are refused before there is one") {
+TEST_CASE("invalid entries are refused before a file is created") {
   const ScratchDirectory directory;
   const std::string path = directory.File("m");
   constexpr int64_t kHuge = int64_t{1} << 62;
@@ -164,7 +164,7 @@ TEST_CASE("a file of another program is read, without a checksum and in any orde
   CHECK(reader->CheckData().ok());
 }
 
-TEST_CASE("headers that are wrong in any way are DATA_LOSS naming file and byte") {
+TEST_CASE("faulty headers are DATA_LOSS naming file and byte") {
   const ScratchDirectory directory;
   const std::string path = directory.File("m");
   const std::string good = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
@@ -232,7 +232,7 @@ bool IsRefusedOrRight(const std::string& path) {
          step != reader->metadata().end() && step->second == "7";
 }
 
-TEST_CASE("no flipped bit in the header goes unnoticed and does harm") {
+TEST_CASE("every flipped bit in the header is detected or harmless") {
   const ScratchDirectory directory;
   const std::string path = directory.File("m");
   REQUIRE(Write(path, kTiny, {{"step", "7"}}).ok());
@@ -247,7 +247,7 @@ TEST_CASE("no flipped bit in the header goes unnoticed and does harm") {
   }
 }
 
-TEST_CASE("no flipped bit in the tensors goes unnoticed, in whatever order they were written") {
+TEST_CASE("every flipped bit in the tensors is detected, in any order of writing") {
   const ScratchDirectory directory;
   const std::string path = directory.File("m");
   auto writer = SafetensorsWriter::Create(
@@ -276,7 +276,7 @@ TEST_CASE("no flipped bit in the tensors goes unnoticed, in whatever order they 
   }
 }
 
-TEST_CASE("a checksum over more bytes than are read at once, and none at all, are right") {
+TEST_CASE("the checksum of no bytes, and of more than are read at once, is right") {
   const ScratchDirectory directory;
   const std::string path = directory.File("m");
   constexpr int64_t kBytes = (3 << 20) + 5;
@@ -329,7 +329,7 @@ TEST_CASE("a file that shrinks after it was opened is DATA_LOSS when it is read"
   CHECK(ReadTensor(*reader, "b").ok());
 }
 
-// Generation g: tensors whose every byte is g % 251, and metadata that says g.
+// Generation g: tensors in which every byte is g % 251, and metadata with g.
 absl::Status WriteGeneration(const std::string& path, int generation) {
   const char byte = static_cast<char>(generation % 251);
   return Write(path,

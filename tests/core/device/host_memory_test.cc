@@ -5,7 +5,7 @@
 
 namespace neap {
 
-TEST_CASE("a machine has some memory, and a process no more of it than there is") {
+TEST_CASE("a machine has memory, and a process has at most as much") {
   const int64_t bytes = HostMemoryBytes();
   CHECK(bytes > 0);
   CHECK(bytes <= int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE));

@@ -80,7 +80,7 @@ TEST_CASE("a name that is not UTF-8 is refused, with its bytes as escapes") {
   CHECK(ErrorOf(net) == "layer 'fc\\xff\\xfe': its name is not UTF-8");
 }
 
-TEST_CASE("a cycle is refused, naming a layer on it and none that only hangs behind it") {
+TEST_CASE("a cycle is refused, naming a layer on it and not one that only depends on it") {
   Graph net = NewGraph();
   const std::string x = net.Input({1, 4, 4});
   net.Loss("fc", SoftmaxCrossEntropy{});
@@ -104,7 +104,7 @@ TEST_CASE("a layer that reads itself is a cycle") {
   CHECK(ErrorOf(net) == "layer 'self': lies on a cycle");
 }
 
-TEST_CASE("an output that nobody reads is refused") {
+TEST_CASE("an unused output is refused") {
   Graph net = NewGraph();
   const std::string x = net.Input({1, 4, 4});
   net.Add("dangling", Relu{}, {x});
@@ -180,7 +180,7 @@ TEST_CASE("a network has one loss and one input") {
   CHECK(ErrorOf(NewGraph()) == "a network has one input, but this one has 0");
 }
 
-// A loss that does not keep its result where an iteration looks for it.
+// A loss that does not keep its result in the expected state.
 struct Forgetful {
   static constexpr std::string_view kType = "forgetful";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const {
@@ -191,7 +191,7 @@ struct Forgetful {
   friend bool operator==(const Forgetful&, const Forgetful&) = default;
 };
 
-TEST_CASE("a loss is what a network ends with, whatever layer it is") {
+TEST_CASE("only a layer added as the loss may end a network") {
   Graph net = NewGraph();
   const std::string x = net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})});
   net.Add("labels", Labels{.tensor = {{2}, DType::kInt32}}, {});
@@ -208,7 +208,7 @@ TEST_CASE("a loss is what a network ends with, whatever layer it is") {
       "0, fp32 of shape 2");
 }
 
-TEST_CASE("images and labels are what Input and Loss add, no layer besides them") {
+TEST_CASE("only Input and Loss add images and labels") {
   Graph net = NewGraph();
   net.Input({1, 4, 4});
   net.Add("more", Images{.tensor = {{2, 1, 4, 4}}}, {});
@@ -219,7 +219,7 @@ TEST_CASE("images and labels are what Input and Loss add, no layer besides them"
         "layer 'more': has no forward step, and is neither the images nor the labels");
 }
 
-TEST_CASE("a graph stated again from its layers is the same network") {
+TEST_CASE("a graph built from another's layers is the same network") {
   Graph net = NewGraph();
   net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})}),
            SoftmaxCrossEntropy{});

@@ -37,15 +37,15 @@ TEST_CASE("a fan within a branch is finished before the next branch of the outer
   CHECK(ExecutionOrder({{}, {0}, {1}, {1}, {2, 3}, {0}, {4, 5}}) == Order{0, 1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE("branches run in the order in which they were stated, sources too") {
+TEST_CASE("branches and sources run in the order in which they were added") {
   CHECK(ExecutionOrder({{}, {}, {1}, {0}, {2, 3}}) == Order{0, 3, 1, 2, 4});
 }
 
-TEST_CASE("a layer that reads one input twice runs once") {
+TEST_CASE("a layer that reads the same input twice runs once") {
   CHECK(ExecutionOrder({{}, {0, 0}, {1}}) == Order{0, 1, 2});
 }
 
-TEST_CASE("what waits on a cycle is left out") {
+TEST_CASE("layers that depend on a cycle are left out") {
   CHECK(ExecutionOrder({{}, {0, 3}, {1}, {2}, {0}}) == Order{0, 4});
   CHECK(ExecutionOrder({{0}}).empty());
   CHECK(ExecutionOrder({}).empty());

@@ -32,7 +32,7 @@ std::unique_ptr<Dataset> MustOpen(const std::string& spec, const DatasetOptions&
   return *std::move(dataset);
 }
 
-// The opening fails with this code, naming the file and the byte.
+// Checks that opening fails with this code, naming the file and the byte.
 void CheckRefused(const std::string& spec, absl::StatusCode code, const std::string& complaint,
                   Split split = Split::kTrain) {
   const absl::Status status = OpenDataset(spec, {.split = split}).status();
@@ -59,7 +59,7 @@ void WriteIdx(const ScratchDirectory& directory, std::string_view images, std::s
   WriteText(directory.File("train-labels-idx1-ubyte"), labels);
 }
 
-TEST_CASE("the digits that come with neap open: 1437 to train, 360 to test, 8x8") {
+TEST_CASE("the digits that come with neap can be opened: 1437 to train, 360 to test, 8x8") {
   const std::string spec = "idx:" + (SourceTree() / "examples/data/digits").string();
   for (const auto& [split, size] : {std::pair{Split::kTrain, 1437}, std::pair{Split::kTest, 360}}) {
     const std::unique_ptr<Dataset> digits = MustOpen(spec, {.split = split});
@@ -132,7 +132,7 @@ TEST_CASE("damaged idx files are refused with file and byte") {
   CheckRefused(spec, kLoss, "labels-idx1-ubyte: byte 4: 2 labels for the 3 images of");
 }
 
-TEST_CASE("an idx file cut while it is in use is DATA_LOSS for the images that are gone") {
+TEST_CASE("an idx file cut while it is in use is DATA_LOSS for the missing images") {
   const ScratchDirectory directory;
   WriteIdx(directory, kImages, kLabels);
   const std::unique_ptr<Dataset> dataset = MustOpen("idx:" + directory.path());
@@ -226,7 +226,7 @@ double NearestMeanAccuracy(const Dataset& train, const Dataset& test) {
   return static_cast<double>(right) / static_cast<double>(test.size());
 }
 
-TEST_CASE("what is learnt from synthetic training images holds on the test images") {
+TEST_CASE("what is learnt from synthetic training images holds for the test images") {
   for (const ImageShape shape : {ImageShape{3, 32, 32}, ImageShape{1, 7, 13}}) {
     const DatasetOptions train = {.shape = shape, .classes = 10, .size = 300};
     DatasetOptions test = train;
@@ -250,7 +250,7 @@ TEST_CASE("a synthetic image depends on seed, split and index alone") {
   CHECK(absl::IsInvalidArgument(ReadSample(*dataset, 40).status));
 }
 
-TEST_CASE("synthetic has sizes by default and refuses what makes no sense") {
+TEST_CASE("synthetic has default sizes and refuses invalid options") {
   CHECK(MustOpen("synthetic")->size() == 50'000);
   CHECK(MustOpen("synthetic", {.split = Split::kTest})->size() == 10'000);
   CHECK(MustOpen("synthetic")->shape() == ImageShape{3, 32, 32});
@@ -260,7 +260,7 @@ TEST_CASE("synthetic has sizes by default and refuses what makes no sense") {
   }
 }
 
-TEST_CASE("an unknown dataset is refused with those there are") {
+TEST_CASE("an unknown dataset is refused with a list of the known ones") {
   for (const std::string spec : {"imagenet:x", "idx", "idx:", "cifar10:", "synthetic:x", ""}) {
     const absl::Status status = OpenDataset(spec, {}).status();
     CHECK(absl::IsInvalidArgument(status));

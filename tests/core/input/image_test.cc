@@ -1,12 +1,13 @@
+#include "neap/core/input/image.h"
+
 #include <doctest/doctest.h>
 
 #include "neap/core/input/augment.h"
-#include "neap/core/input/image.h"
 
 namespace neap {
 namespace {
 
-// Bytes 0..255 stay what they are.
+// A scale that keeps bytes 0..255 as they are.
 constexpr ChannelScale kIdentity = {.mean = 0.0F, .deviation = 1.0F / 255.0F};
 
 std::vector<float> Transformed(ImageShape source, ImageShape target,
@@ -63,7 +64,7 @@ TEST_CASE("images that cannot be made from others are refused by their shapes") 
   CHECK(!create({1, 32, 32}, {1, 32, -1}).ok());
 }
 
-TEST_CASE("a shift moves the image and lets zeros in") {
+TEST_CASE("a shift moves the image and fills with zeros") {
   const float from[] = {1, 2, 3, 4, 5, 6};  // 2 x 3
   float to[6];
   Augment({.down = 1, .right = -1}, {1, 2, 3}, from, to);

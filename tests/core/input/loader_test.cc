@@ -42,7 +42,7 @@ class Counting final : public Dataset {
   mutable std::atomic<int64_t> reads_ = 0;
 };
 
-// Images that nobody has the memory to read.
+// Images for which memory is always refused.
 class Enormous final : public Dataset {
  public:
   int64_t size() const override { return 8; }
@@ -104,7 +104,7 @@ TEST_CASE("permutations of two epochs or seeds are unrelated") {
   CHECK(neighbours < 15);  // 2 expected
 }
 
-TEST_CASE("every image comes once an epoch, also where a batch spans two epochs") {
+TEST_CASE("every image comes once an epoch, even if a batch spans two epochs") {
   const Counting dataset(10);
   const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 4});
   std::vector<int32_t> labels;
@@ -132,7 +132,7 @@ TEST_CASE("a batch may be larger than the dataset") {
   CHECK(counts == std::map<int32_t, int>{{0, 3}, {1, 3}, {2, 3}});
 }
 
-TEST_CASE("a run that starts at step k gets the very batches of one that came there") {
+TEST_CASE("a run that starts at step k gets the same batches as a run that began at 0") {
   const Counting dataset(37);
   const LoaderOptions options = {.batch = 8, .seed = 9, .shift = 1, .flip = true};
   const std::unique_ptr<Loader> whole = MustCreate(dataset, options);
@@ -174,7 +174,7 @@ TEST_CASE("reading runs ahead by the queue and no further") {
   const Counting dataset(100);
   const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .queue = 2});
   MustNext(*loader);
-  // Taken 1, queued 2, and 1 in the reader's hand.
+  // 1 taken, 2 queued, and 1 being read.
   for (int i = 0; i < 2000 && dataset.reads() < 40; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -182,7 +182,7 @@ TEST_CASE("reading runs ahead by the queue and no further") {
   CHECK(dataset.reads() == 40);
 }
 
-TEST_CASE("a loader stops at once with its queue empty, filling or full") {
+TEST_CASE("a loader stops at once whether its queue is empty, filling or full") {
   const Counting dataset(100);
   for (int i = 0; i < 50; ++i) {
     const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .queue = 1 + i % 3});
@@ -193,7 +193,7 @@ TEST_CASE("a loader stops at once with its queue empty, filling or full") {
   while (dataset.reads() < 20) std::this_thread::yield();
 }
 
-TEST_CASE("a broken image is an error after the good batches, and then for ever") {
+TEST_CASE("a broken image is an error after the good batches, and it is returned from then on") {
   const Counting dataset(100, /*broken=*/25);
   const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .shuffle = false});
   CHECK(MustNext(*loader).labels.front() == 0);
@@ -232,7 +232,7 @@ TEST_CASE("evaluation reads each image once, fewer in the last batch") {
   CHECK(absl::IsInvalidArgument(ReadBatch(dataset, -1, 1).status()));
 }
 
-TEST_CASE("memory or a thread that is refused is an error like any other") {
+TEST_CASE("refused memory or a refused thread is an error status") {
   const Enormous dataset;
   CHECK(absl::IsResourceExhausted(BatchOfStep(dataset, {.batch = 2}, 0).status()));
   CHECK(absl::IsResourceExhausted(ReadBatch(dataset, 0, 2).status()));

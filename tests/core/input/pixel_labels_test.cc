@@ -86,7 +86,7 @@ TEST_CASE("a network learns to label pixels, in both layouts") {
   }
 }
 
-TEST_CASE("policy, placement and in-place results leave training on pixels alone") {
+TEST_CASE("policy, placement and in-place results do not change training on pixels") {
   const auto device = CpuDevice::Open();
   REQUIRE(device.ok());
   const auto dataset = Fields();
@@ -100,7 +100,7 @@ TEST_CASE("policy, placement and in-place results leave training on pixels alone
   }
 }
 
-TEST_CASE("a batch with a label for each image is refused where each pixel needs one") {
+TEST_CASE("a batch with one label per image is refused if every pixel needs one") {
   const auto device = CpuDevice::Open();
   REQUIRE(device.ok());
   Session session = MakeSession(**device, {});
@@ -112,7 +112,7 @@ TEST_CASE("a batch with a label for each image is refused where each pixel needs
   CHECK(std::string(status.message()).find("its labels 4x16x16") != std::string::npos);
 }
 
-TEST_CASE("a pixel's label that is no class is refused with its place") {
+TEST_CASE("a pixel's label that is not a class is refused, naming the pixel") {
   const auto device = CpuDevice::Open();
   REQUIRE(device.ok());
   Session session = MakeSession(**device, {});
@@ -149,10 +149,10 @@ TEST_CASE("synthetic pixels have the colour of their class, apart from the noise
     }
   }
   CHECK(seen.size() == kClasses);
-  for (size_t c = 0; c < kClasses; ++c) CHECK(high[c] - low[c] <= 2.001);  // the noise alone
+  for (size_t c = 0; c < kClasses; ++c) CHECK(high[c] - low[c] <= 2.001);  // only the noise
 }
 
-TEST_CASE("images with labelled pixels are not moved, and only synthetic has them") {
+TEST_CASE("images with labelled pixels cannot be shifted, and only synthetic has them") {
   const auto dataset = Fields();
   CHECK(absl::IsInvalidArgument(BatchOfStep(*dataset, {.batch = 1, .flip = true}, 0).status()));
   const absl::Status status = OpenDataset("cifar10:nowhere", {.label_pixels = true}).status();
@@ -160,7 +160,7 @@ TEST_CASE("images with labelled pixels are not moved, and only synthetic has the
   CHECK(std::string(status.message()).find("no labels for pixels") != std::string::npos);
 }
 
-TEST_CASE("a bilinear weight enlarges each channel by itself") {
+TEST_CASE("a bilinear weight enlarges each channel independently") {
   const Tensor odd = {.spec = {.shape = {2, 2, 1, 3}}, .init = {Init::Kind::kBilinear}};
   CHECK(InitialValues(odd, 1) ==
         std::vector<float>{0.5F, 1, 0.5F, 0, 0, 0, 0, 0, 0, 0.5F, 1, 0.5F});

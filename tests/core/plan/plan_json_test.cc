@@ -67,7 +67,7 @@ void CheckRefused(const Json& json) {
   CHECK(std::string(plan.status().message()).find("plan: ") == 0);
 }
 
-TEST_CASE("a micro-batch that adds survives the way through JSON") {
+TEST_CASE("a micro-batch that adds survives a round trip through JSON") {
   Json json = FullPlan();
   Json& engines = json["actions"][5]["engines"];
   engines =
@@ -81,7 +81,7 @@ TEST_CASE("a micro-batch that adds survives the way through JSON") {
   CheckRefused(json);
 }
 
-TEST_CASE("plans survive the way through JSON unchanged") {
+TEST_CASE("plans survive a round trip through JSON unchanged") {
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     const Plan plan = SomePlan(seed);
@@ -96,7 +96,7 @@ TEST_CASE("plans survive the way through JSON unchanged") {
   CHECK(full->tensors[0].shape == Shape{2, 1});
 }
 
-TEST_CASE("the kind of device is written where a plan has one, and read back") {
+TEST_CASE("the kind of device is written if a plan has one, and read back") {
   const Plan silent = Plan::FromJson(FullPlan().dump()).value();
   CHECK(silent.device_kind.empty());
   CHECK(silent.ToJson().find("device_kind") == std::string::npos);
@@ -144,13 +144,13 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the place of an offload's copy survives the way through JSON") {
+TEST_CASE("the place of an offload's copy survives a round trip through JSON") {
   const Plan plan = Plan::FromJson(FullPlan().dump()).value();
   CHECK(std::get<OffloadAction>(plan.actions[2]).offset == 1024);
   CHECK(plan.host_pool_bytes == 2048);
 }
 
-TEST_CASE("the place on the host of a tensor is written where it has one between iterations") {
+TEST_CASE("the place of a tensor that is on the host between iterations is written") {
   Json json = FullPlan();
   CHECK(!Plan::FromJson(json.dump())->tensors[0].on_host());
   CHECK(Plan::FromJson(json.dump())->ToJson().find("host_offset") == std::string::npos);
@@ -204,7 +204,7 @@ TEST_CASE("a value of the wrong type is refused, whichever it is") {
   }
 }
 
-TEST_CASE("a field that no plan has is refused, whatever object it is in") {
+TEST_CASE("an unknown field is refused in every object") {
   std::vector<Json::json_pointer> paths = {Json::json_pointer()};
   AllPaths(FullPlan(), Json::json_pointer(), paths);
   for (const Json::json_pointer& path : paths) {
@@ -232,7 +232,7 @@ TEST_CASE("ids outside the tables, or that do not fit 32 bits, are refused") {
 }
 
 //   sizes that add up to more than 64 bits hold       on one of them, or on many together
-TEST_CASE("numbers that could not be summed are refused, and others can be") {
+TEST_CASE("numbers whose sums could overflow are refused, and others are accepted") {
   const Json full = FullPlan();
   std::vector<Json::json_pointer> paths;
   AllPaths(full, Json::json_pointer(), paths);
@@ -251,7 +251,7 @@ TEST_CASE("numbers that could not be summed are refused, and others can be") {
       Json large = full;
       large[path] = value;
       const absl::StatusOr<Plan> plan = Plan::FromJson(large.dump());
-      if (plan.ok()) CHECK(!plan->Summary().empty());  // the sanitizer looks on
+      if (plan.ok()) CHECK(!plan->Summary().empty());  // for the sanitizer
     }
   }
   Json plan = full;
@@ -274,14 +274,14 @@ TEST_CASE("a plan of format 1 is refused, and the message says what to do") {
   old["neap_plan"] = 1;
   CHECK(Plan::FromJson(old.dump()).status().message() ==
         "plan: this file is plan format 1; this version reads format 2: plan again");
-  // Whatever else is different in it.
+  // Even if it differs in other respects.
   old["actions"][2].erase("offset");
   old.erase("host_pool_bytes");
   CHECK(Plan::FromJson(old.dump()).status().message() ==
         "plan: this file is plan format 1; this version reads format 2: plan again");
 }
 
-TEST_CASE("another version, and what is no JSON at all, are refused") {
+TEST_CASE("another version, and a text that is not JSON, are refused") {
   Json other = FullPlan();
   for (const Json& version : {Json(1), Json(3), Json("2"), Json(2.5), Json(nullptr)}) {
     other["neap_plan"] = version;

@@ -48,8 +48,8 @@ TEST_CASE("a host copy counts from its offload to the last prefetch that reads i
 }
 
 //   host   | b         |      peer   | a   | b
-//   what comes back from the peer is counted as that, and the same copy is in one place at a time
-TEST_CASE("copies on the host and on the peer are counted apart") {
+//   bytes from the peer are counted separately, and the same copy is in one place at a time
+TEST_CASE("copies on the host and on the peer are counted separately") {
   Plan plan = SmallPlan();
   plan.host_peak_bytes = plan.peer_peak_bytes = 1024;
   std::get<OffloadAction>(plan.actions[6]).pool = Pool::kPeer;
@@ -78,7 +78,7 @@ TEST_CASE("the activation peak is the first of the steps with the largest activa
   const std::vector<StepMemory> memory = MemoryPerStep(SmallPlan());
   const std::optional<StepMemory> peak = ActivationPeak(memory);
   REQUIRE(peak.has_value());
-  CHECK(peak->step == StepId(1));  // as busy as step 2
+  CHECK(peak->step == StepId(1));  // its sum equals that of step 2
   CHECK(memory[2].live_activation_bytes == peak->live_activation_bytes);
   CHECK(!ActivationPeak({}).has_value());
 }

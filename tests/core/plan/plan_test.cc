@@ -9,7 +9,7 @@
 namespace neap {
 namespace {
 
-TEST_CASE("the summary says what a person wants to know") {
+TEST_CASE("the summary lists device, budget, peak, recomputations and predicted time") {
   CHECK("\n" + SmallPlan().Summary() == R"(
 tiny, batch 2, fp32 nchw, policy liveness, on NVIDIA H200
   budget               8.000 KiB

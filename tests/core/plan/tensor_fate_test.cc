@@ -11,7 +11,8 @@
 namespace neap {
 namespace {
 
-// By name. A second for a step, two for a recomputation, 1 KiB per second out and 2 KiB in.
+// Fates by name. A step takes 1 s, a recomputation 2 s; offloads run at 1 KiB/s, prefetches at 2
+// KiB/s.
 struct Followed {
   explicit Followed(const char* script) : plan(PlanFromScript(script)) {
     const Timeline timeline = PredictTimeline(plan, {.compute_seconds = SecondsEach(plan, 1, 2),
@@ -28,8 +29,8 @@ struct Followed {
   std::map<std::string, std::string> text;
 };
 
-//   a     |f1|f2|  |  |f2'|      leaves while f2 runs (2 s, one of them hidden), and comes back in
-//   copy     |-----| |in|        one second that nothing hides
+//   a     |f1|f2|  |  |f2'|      offloaded while f2 runs (2 s, one of them hidden), and prefetched
+//   in copy     |-----| |in|        one second that nothing hides
 TEST_CASE("an offloaded tensor: where it goes, what it costs, what it saves") {
   const Followed followed(kTransferPlan);
   CHECK(followed.text.at("a") ==
@@ -48,7 +49,7 @@ TEST_CASE("an offloaded tensor: where it goes, what it costs, what it saves") {
   CHECK(followed.text.at("m") == "kept: its value outlives the iteration");
 }
 
-TEST_CASE("a rebuilt tensor: by which step, from what") {
+TEST_CASE("a recomputed tensor: by which step, from what") {
   const Followed followed(kRecomputePlan);
   CHECK(followed.text.at("y") ==
         "rebuilt once by bn forward from x, s; freed after f backward_params, its last use");
@@ -69,7 +70,7 @@ TEST_CASE("tensors in place share bytes with the one before") {
 }
 
 //   a   |f|   |g|   |h|     one copy on the host, read twice
-TEST_CASE("a copy that is brought back several times") {
+TEST_CASE("a copy that is prefetched several times") {
   const Followed followed(R"(
     batch 1 budget 1 arena 1 peak 1 activations 1024 host 1 host_pool 1
     tensor a activation 1024
@@ -96,7 +97,7 @@ TEST_CASE("a copy that is brought back several times") {
   CHECK(followed.fates.at("a").trips.size() == 2);
 }
 
-TEST_CASE("a weight may leave and must come back") {
+TEST_CASE("a weight may be offloaded and must be prefetched again") {
   const Followed followed(kPersistentTransferPlan);
   CHECK(followed.text.at("w") ==
         "offloaded, back before fc update; kept: its value outlives the iteration");

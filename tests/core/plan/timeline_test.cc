@@ -74,7 +74,7 @@ TEST_CASE("a wait holds its stream back until the other has finished") {
   CHECK(timeline.stalls[1].end_us == doctest::Approx(6e6));
 }
 
-//   compute |f1|f2|f3|f3'|f2'|     nobody waits: the offload runs from the beginning
+//   compute |f1|f2|f3|f3'|f2'|     without waits the offload runs from the beginning
 //   d2h     |offload |
 //   h2d     |p|
 TEST_CASE("without waits every stream runs on") {
@@ -103,7 +103,7 @@ TEST_CASE("every transfer has its latency") {
 
 //   compute |f1|f2|f3|f3'|f2'|
 //   d2h        |                unknown bandwidth: no time
-TEST_CASE("a bandwidth of zero is none known, and takes no time") {
+TEST_CASE("an unknown bandwidth of zero takes no time") {
   const Plan plan = PlanFromScript(kTransferPlan);
   TimelineCosts costs = Seconds(plan);
   costs.d2h_bytes_per_second = costs.h2d_bytes_per_second = 0;
@@ -124,7 +124,7 @@ TEST_CASE("copies to a peer and back take its link's time") {
   CHECK(timeline.total_us == doctest::Approx(5.5e6));
 }
 
-TEST_CASE("the batch's copy takes its link's time, and is no part of the timeline") {
+TEST_CASE("the batch's copy takes its link's time, and is not part of the timeline") {
   const Plan plan = PlanFromScript(
       Edited(kTransferPlan, "tensor m state 4", "tensor m state 4\n  tensor l label 512"));
   TimelineCosts costs = Seconds(plan);
@@ -135,7 +135,7 @@ TEST_CASE("the batch's copy takes its link's time, and is no part of the timelin
 }
 
 //   compute |bn|f|f'|bn again|f'p|
-TEST_CASE("a recomputation has a time of its own") {
+TEST_CASE("a recomputation has its own time") {
   const Plan plan = PlanFromScript(kRecomputePlan);
   CHECK(Spans(plan, PredictTimeline(plan, Seconds(plan))) ==
         Strings{"bn forward 0-1", "f forward 1-2", "f backward_data 2-3", "again bn forward 3-5",
@@ -160,7 +160,7 @@ TEST_CASE("an iteration is over when every stream is") {
   CHECK(timeline.actions.back().begin_us == doctest::Approx(1e6));
 }
 
-// Measured: f1 0-1, f2 2-3 (nobody knows why so late), f3 5-6, f3' 6-8, f2' 10-11; a out 1-4, in
+// Measured: f1 0-1, f2 2-3 (late for no known reason), f3 5-6, f3' 6-8, f2' 10-11; a out 1-4, in
 // 7-9.
 //
 //   compute |f1|  |f2|     |f3| f3' |     |f2'|

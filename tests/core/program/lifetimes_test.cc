@@ -16,7 +16,7 @@ namespace {
 
 using Span = std::pair<int, int>;  // begin, end
 
-// The latest life of each tensor that has one.
+// The latest lifetime of each tensor that has one.
 std::map<std::string, Span> ByName(const Program& program, const ComputeSequence& runs) {
   std::map<std::string, Span> by_name;
   for (const Lifetime& life : Lifetimes(program, runs))
@@ -39,7 +39,7 @@ TEST_CASE("a tensor lives from the step that defines it to one past its last use
   //    input         [=================================)
   //    labels        [===================)
   //    fc            [=========)
-  //    relu               [===========================)         (its sign is what backward needs)
+  //    relu               [===========================)         (backward needs its sign)
   //    loss                     [========)
   //    relu.grad                       [===========)
   //    fc.grad                               [=========)
@@ -60,8 +60,7 @@ TEST_CASE("a tensor lives from the step that defines it to one past its last use
   CHECK(lives.at("fc.weight.momentum") == Span{0, 7});
 }
 
-TEST_CASE(
-    "in inference an output nobody reads lives for its own step, an unused input not at all") {
+TEST_CASE("in inference an unused output lives for its own step, and an unused input not at all") {
   const Program program = BuildProgram(Mlp(), {.mode = Mode::kInference}).value();
   const std::map<std::string, Span> lives = ByName(program, ProgramOrder(program));
   CHECK(lives.at("loss") == Span{2, 3});
@@ -70,7 +69,7 @@ TEST_CASE(
   CHECK(lives.at("fc.weight.momentum") == Span{0, 3});
 }
 
-TEST_CASE("a tensor that is made again lives twice, and what makes it lives until then") {
+TEST_CASE("a recomputed tensor has two lifetimes, and its sources live until the recomputation") {
   //                  fc   relu  loss | loss  relu   relu  fc     fc
   //                  fwd  fwd   fwd  | data  again  data  params update
   //    run           0    1     2      3     4      5     6      7

@@ -8,7 +8,7 @@
 
 namespace neap {
 
-TEST_CASE("while there is no pass, a program is as it was built, for whatever device") {
+TEST_CASE("without passes, a program is as it was built, for every device") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
   for (uint32_t seed = 1; seed <= 10; ++seed) {
     CAPTURE(seed);
@@ -21,7 +21,7 @@ TEST_CASE("while there is no pass, a program is as it was built, for whatever de
   }
 }
 
-TEST_CASE("a part of a lowered network is lowered, or refused for what the whole has not") {
+TEST_CASE("a part of a lowered network is lowered, or refused for a tensor that the whole lacks") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
   const Program whole = Lower(SmallNet(), {}, h200).value();
   const Graph part = SmallNet(Layout::kNchw, /*with_block=*/false);

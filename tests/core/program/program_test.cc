@@ -137,7 +137,7 @@ TEST_CASE("a tensor with three readers gets one gradient, written once and accum
       writes += program.tensor(use.tensor).name == "stem.grad" ? 1 : 0;
     for (const Use& use : step.accumulates)
       accumulates += program.tensor(use.tensor).name == "stem.grad" ? 1 : 0;
-    // Relu's kernel overwrites: it needs scratch space for what is added afterwards.
+    // Relu's kernel overwrites, so it needs scratch space for gradients that are added afterwards.
     if (program.StepName(step) == "a backward_data") {
       CHECK(program.AccumulationScratchBytes(step) == 2 * 2 * 4 * 4 * 4);
       CHECK(program.Signature(step).Find({Slot::kInputGrad, 0}).has_value());
@@ -213,7 +213,7 @@ TEST_CASE("every parameter is updated once, from a gradient that was written") {
   }
 }
 
-TEST_CASE("a rerun of batch norm reads what it saved and leaves the running statistics alone") {
+TEST_CASE("a rerun of batch norm reads what it saved and does not change the running statistics") {
   Graph net({.name = "bn", .batch = 2});
   const std::string x = net.Add("bn", BatchNorm{}, {net.Input({2, 4, 4})});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {x}), SoftmaxCrossEntropy{});

@@ -1,5 +1,5 @@
-// The contract on a hostile device: whatever order the waits of a plan allow, training gives the
-// same bits; and if a wait is missing, some order shows it.
+// The contract on a hostile device: in every order that the waits of a plan allow, training gives
+// the same bits; and if a wait is missing, some order reveals it.
 //
 // NEAP_RANDOM_SEEDS=N tries N networks instead of the usual few.
 #include <doctest/doctest.h>
@@ -87,7 +87,7 @@ bool AreSame(const std::vector<std::vector<float>>& a, const std::vector<std::ve
                     [](const auto& x, const auto& y) { return SameBits(x, y); });
 }
 
-// Policies, budgets and peers take turns over the seeds.
+// Policies, budgets and peers alternate over the seeds.
 PlannerOptions OptionsOf(uint32_t seed, const Graph& graph, Device& device) {
   std::vector<std::string> policies;
   for (const Policy& policy : Policies()) {
@@ -108,7 +108,7 @@ PlannerOptions OptionsOf(uint32_t seed, const Graph& graph, Device& device) {
 
 bool MovesAnything(const Plan& plan) { return plan.host_peak_bytes + plan.peer_peak_bytes > 0; }
 
-TEST_CASE("random networks train to the same bits in whatever order the streams run") {
+TEST_CASE("random networks train to the same bits in every order of the streams") {
   constexpr uint32_t kMostSeeds = 1'000'000;
   const uint32_t seeds = testing::RandomSeeds(16, kMostSeeds);
   const auto cpu = OpenCpu();
@@ -141,7 +141,7 @@ TEST_CASE("random networks train to the same bits in whatever order the streams 
   CHECK(overtakings > 0);
 }
 
-// Without layers that address memory by what they read: what a missing wait makes of it is random.
+// Without layers that compute addresses from data, which would be random after a missing wait.
 Graph NetWithoutIndices() {
   Graph net({.name = "no indices", .batch = 4});
   std::string x = net.Input({3, 8, 8});
@@ -158,7 +158,7 @@ Graph NetWithoutIndices() {
   return net;
 }
 
-// Carries a plan out as a session would, but without asking the verifier.
+// Executes a plan as a session would, but without the verifier.
 class UnverifiedRun {
  public:
   UnverifiedRun(const Program& program, const Plan& plan, Device& device)
@@ -237,7 +237,7 @@ bool ShowsInSomeOrder(const Program& program, const Plan& plan, Device& cpu,
   return false;
 }
 
-TEST_CASE("every wait that a plan needs is missed in some order") {
+TEST_CASE("removing a wait that a plan needs changes the result in some order") {
   const auto cpu = OpenCpu();
   const absl::StatusOr<Program> program = BuildProgram(NetWithoutIndices(), {});
   REQUIRE(program.ok());
@@ -259,7 +259,7 @@ TEST_CASE("every wait that a plan needs is missed in some order") {
     for (size_t i = 0; i < plan.actions.size(); ++i) {
       if (!std::holds_alternative<WaitAction>(plan.actions[i])) continue;
       const Plan changed = WithoutWait(plan, i);
-      if (Verify(changed).ok()) continue;  // another wait says as much
+      if (Verify(changed).ok()) continue;  // another wait implies this one
       ++needed;
       CAPTURE(i);
       CAPTURE(std::string(Verify(changed).message()));

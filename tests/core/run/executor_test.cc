@@ -102,7 +102,7 @@ struct Outcome {
   int64_t measured_peak_bytes = 0;
 };
 
-// Carries a plan out as a session would, the arena full of garbage at first.
+// Executes a plan as a session would, with garbage in the arena at first.
 class Trainer {
  public:
   Trainer(const Program& program, const Plan& plan, Device& device)
@@ -177,7 +177,7 @@ class Trainer {
   Device& device_;
 };
 
-// Two iterations give the bits of the plan that keeps everything, in the bytes that the plan says.
+// Two iterations give the bits of the plan that keeps everything, within the bytes of the plan.
 void CheckSameTraining(const Program& program, const Plan& plan, Device& device) {
   const Plan keep_all = PlanWith(program, device, "keep-all");
   const Outcome expected = Trainer(program, keep_all, device).Train(2);
@@ -187,7 +187,7 @@ void CheckSameTraining(const Program& program, const Plan& plan, Device& device)
   CHECK(found.measured_peak_bytes == plan.peak_bytes);
 }
 
-// Whether some other tensor is given bytes that an offloaded one has left.
+// Whether another tensor reuses the bytes of an offloaded one.
 bool ReusesOffloadedBytes(const Plan& plan) {
   std::vector<Region> regions(plan.tensors.size());
   std::vector<std::pair<TensorId, Region>> left;
@@ -227,7 +227,8 @@ TEST_CASE("a plan that keeps everything and one that frees the dead train to the
   CheckSameTraining(program, PlanWith(program, *device, "liveness"), *device);
 }
 
-TEST_CASE("activations that go to the host and come back elsewhere train to the same bits") {
+TEST_CASE(
+    "activations that are offloaded and prefetched to other addresses train to the same bits") {
   const auto device = OpenCpu();
   const Program program = SmallProgram();
   const Eviction activations = {.offload = OfRoles({Role::kActivation})};
@@ -238,7 +239,7 @@ TEST_CASE("activations that go to the host and come back elsewhere train to the 
   CheckSameTraining(program, plan, *device);
 }
 
-TEST_CASE("offloaded bytes can be another tensor's once the copy has been waited for") {
+TEST_CASE("offloaded bytes can be reused after a wait for the copy") {
   const auto device = OpenCpu();
   const Program program = SmallProgram();
   const Plan apart = Rewritten(program, *device, kOffloadAll, Reuse::kNone);
@@ -251,7 +252,7 @@ TEST_CASE("offloaded bytes can be another tensor's once the copy has been waited
   CheckSameTraining(program, plan, *device);
 }
 
-TEST_CASE("normalised and rectified activations made again train to the same bits") {
+TEST_CASE("recomputed normalised and rectified activations train to the same bits") {
   const auto device = OpenCpu();
   const Program program = SmallProgram();
   const Eviction eviction = {.drop = Named({"bn1", "relu1", "bn2", "relu2"})};
@@ -263,7 +264,7 @@ TEST_CASE("normalised and rectified activations made again train to the same bit
   }
 }
 
-TEST_CASE("every activation made again, from the images on, trains to the same bits") {
+TEST_CASE("recomputing every activation from the images trains to the same bits") {
   const auto device = OpenCpu();
   const Program program = SmallProgram();
   const Eviction eviction = {.drop = OfRoles({Role::kActivation})};
@@ -322,7 +323,7 @@ TEST_CASE("outputs and input gradients of convolutions in micro-batches train to
   CheckSameTraining(program, plan, *device);
 }
 
-TEST_CASE("micro-batches of what cannot be divided are refused") {
+TEST_CASE("micro-batches of a step that cannot be divided are refused") {
   const auto device = OpenCpu();
   const Program program = SmallProgram();
   Plan plan = PlanWith(program, *device, "liveness");

@@ -1,4 +1,4 @@
-// A plan that was written as a file is run as it is, and refused where it is not the right one.
+// A plan that was written to a file is run unchanged, and refused if it does not fit.
 #include "neap/core/run/file_planner.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ namespace {
 
 const std::shared_ptr<const Planner> kEvaluation = PlannerFor({.policy = "superneurons"});
 
-// A plan of SmallNet() for the CPU, in which tensors leave for the host.
+// A plan of SmallNet() for the CPU in which tensors are offloaded.
 struct Written {
   std::unique_ptr<CpuDevice> device = OpenCpu();
   PlannerOptions options = Tight(*device, "tensor-cache");
@@ -89,7 +89,7 @@ TEST_CASE("training is the file's plan, evaluation another planner's") {
             .starts_with("evaluation beside the plan in " + written.file + ": "));
 }
 
-TEST_CASE("a budget may be any that the plan fits in, and changes nothing") {
+TEST_CASE("every budget that holds the plan is accepted, and changes nothing") {
   const Written written;
   Session steady = MakeSession(*written.device, written.options);
   Session session = Session::Create(SmallNet(), *written.device, written.Read().value()).value();
@@ -108,7 +108,7 @@ TEST_CASE("a budget may be any that the plan fits in, and changes nothing") {
   CheckSameState(session, steady);
 }
 
-TEST_CASE("a part of the network is not the plan's, and training goes on with the whole") {
+TEST_CASE("a part of the network is refused, and training continues with the whole") {
   const Written written;
   Session session = Session::Create(SmallNet(), *written.device, written.Read().value()).value();
   const absl::Status refused =
@@ -146,7 +146,7 @@ TEST_CASE("a plan for something else is refused with the first difference") {
                 absl::StatusCode::kInvalidArgument) == begin + "batch 8, not for 16");
 }
 
-TEST_CASE("what the verifier refuses, or is no plan at all, is not read") {
+TEST_CASE("a file that is not a plan, or that the verifier refuses, is not read") {
   const Written written;
   const auto fault = written.Read([](Plan& p) {
     for (Action& action : p.actions) {
@@ -164,7 +164,7 @@ TEST_CASE("what the verifier refuses, or is no plan at all, is not read") {
             .find(missing) != std::string::npos);
 }
 
-TEST_CASE("an engine that this device has not is named") {
+TEST_CASE("an engine that this device lacks is named") {
   const Written written;
   const auto foreign = written.Read([](Plan& p) {
     for (Action& action : p.actions) {

@@ -1,4 +1,4 @@
-// Whether a timeline that was measured can be true of its plan.
+// Whether a measured timeline is possible for its plan.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 
 namespace neap {
 
-// Nothing for what takes no time.
+// Nothing for actions that take no time.
 inline std::optional<Stream> StreamThatRuns(const Action& action) {
   if (std::holds_alternative<ComputeAction>(action)) return Stream::kCompute;
   if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
@@ -21,7 +21,7 @@ inline std::optional<Stream> StreamThatRuns(const Action& action) {
   return std::nullopt;
 }
 
-// Every stream does one thing after the other, and nothing before what it has waited for, as
+// Every stream runs one action after the other, and none before what it has waited for, as
 // far as the clock can tell.
 inline void CheckPossible(const Plan& plan, const Timeline& timeline, double resolution_us) {
   REQUIRE(timeline.actions.size() == plan.actions.size());

@@ -8,8 +8,8 @@
 #include "neap/core/graph/graph.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/memory/planner.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/planner.h"
 
 namespace neap {
 namespace {
@@ -36,14 +36,14 @@ PlanKey Key(int64_t budget_bytes) {
           .device = {}};
 }
 
-// A plan that can be told from others.
+// A plan that can be distinguished from others.
 absl::StatusOr<PlanResult> Numbered(int64_t number) {
   PlanResult result;
   result.plan.arena_bytes = number;
   return result;
 }
 
-// What the cache gives for the key, where a new plan would have this number.
+// The cache's plan for the key; a new plan would have this number.
 int64_t Get(PlanCache& cache, PlanKey key, int64_t number) {
   const absl::StatusOr<PlanResult> found =
       cache.FindOrMake(std::move(key), [&] { return Numbered(number); });
@@ -63,7 +63,7 @@ TEST_CASE("a plan is made once for a program, a budget and a planner") {
   CHECK(cache.stats().misses == 2);
 }
 
-TEST_CASE("whatever may change a plan is told apart") {
+TEST_CASE("keys that may have different plans are distinguished") {
   PlanCache cache(16);
   const PlanKey key = Key(100);
   CHECK(Get(cache, key, 0) == 0);
@@ -87,7 +87,7 @@ TEST_CASE("whatever may change a plan is told apart") {
   CHECK(Get(cache, key, 8) == 0);
 }
 
-TEST_CASE("the least recently used plan goes when there are too many") {
+TEST_CASE("the least recently used plan is removed when there are too many") {
   PlanCache cache(2);
   Get(cache, Key(1), 1);
   Get(cache, Key(2), 2);
@@ -98,7 +98,7 @@ TEST_CASE("the least recently used plan goes when there are too many") {
   CHECK(Get(cache, Key(2), 4) == 4);
 }
 
-TEST_CASE("a failure is reported and not kept; nothing is once the cache is cleared") {
+TEST_CASE("a failure is returned and not cached, and Clear() removes all plans") {
   PlanCache cache(2);
   const auto fail = [] { return absl::StatusOr<PlanResult>(absl::ResourceExhaustedError("no")); };
   CHECK(cache.FindOrMake(Key(1), fail).status().code() == absl::StatusCode::kResourceExhausted);

@@ -26,7 +26,7 @@ Batch FirstImages(const Batch& batch, int64_t count) {
   return first;
 }
 
-TEST_CASE("predictions are probabilities, and say of each image what evaluation counts") {
+TEST_CASE("predictions are probabilities that agree with the results of evaluation") {
   const auto device = OpenCpu();
   Session session = MakeSession(*device, {}, {.learning_rate = {.base = 0.05F}});
   Train(session, 30);
@@ -78,7 +78,7 @@ TEST_CASE("fewer images than the batch are evaluated and predicted as they are i
   CHECK(session.Evaluate(batch)->correct == correct);
 }
 
-TEST_CASE("predictions have the same bits under every budget, and leave training as it was") {
+TEST_CASE("predictions have the same bits under every budget, and do not change training") {
   const auto device = OpenCpu();
   Session plain = MakeSession(*device, {});
   Session tight = MakeSession(*device, Tight(*device));
@@ -102,7 +102,7 @@ TEST_CASE("a network that labels pixels is predicted pixel by pixel") {
   CHECK(prediction->shape == Shape{1, 3, 32, 32});
 }
 
-TEST_CASE("a session for inference alone takes no memory for training, and trains no step") {
+TEST_CASE("a session for inference only takes no memory for training, and refuses to train") {
   const auto device = OpenCpu();
   Session trained = MakeSession(*device, {});
   Train(trained, 3);

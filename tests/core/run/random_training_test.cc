@@ -78,15 +78,15 @@ std::vector<std::string> PoliciesThatMoveOrRebuild() {
   return names;
 }
 
-// With no byte to spare, where everything that can move or be rebuilt is; or between that and what
-// the policy takes of itself, where plans do some of it.
+// Trains under the minimum budget, where everything movable is moved or recomputed, or under one
+// halfway to the peak of the plan without a budget, where some of it is.
 void CheckPolicy(const Graph& graph, Device& device, PlannerOptions options, bool tight,
                  const State& reference) {
   CAPTURE(options.policy);
   const absl::StatusOr<Session> session = CreateSession(graph, device, options, kTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const int64_t minimum = session->planning().minimum_budget_bytes;
-  // Evaluation can need more than training takes.
+  // Evaluation can need more memory than training.
   const int64_t natural = std::max(minimum, session->plan().peak_bytes);
   options.budget_bytes = tight ? minimum : (minimum + natural) / 2;
   CAPTURE(options.budget_bytes);
@@ -112,7 +112,7 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
         Train(graph, device, {.policy = "keep-all", .in_place = false}, nullptr);
     for (float loss : reference[0]) REQUIRE(std::isfinite(loss));
 
-    // Placements and in-place settings take turns over the seeds, with bytes to spare and with
+    // Placements and in-place settings alternate over the seeds, with bytes to spare and with
     // none.
     PlannerOptions options = {.placement = kPlacements[seed % 3], .in_place = seed % 2 == 0};
     int64_t minimum = 0;

@@ -1,5 +1,5 @@
-// What fails in the middle of training: which state is left, and that the run goes on from it with
-// the bits of a run that nothing has disturbed.
+// Failures in the middle of training: which state is left, and that the run continues from it with
+// the bits of an undisturbed run.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
 constexpr absl::StatusCode kWaiting = absl::StatusCode::kFailedPrecondition;
 constexpr int kForGood = 1'000'000;
 
-// What a session may be asked for between two steps.
+// The requests to a session between two steps.
 struct Request {
   const char* name;
   std::function<absl::Status(Session&)> ask;
@@ -32,7 +32,7 @@ std::vector<Request> Requests(const std::string& folder) {
           {"values", [](Session& s) { return s.Values("fc.weight").status(); }}};
 }
 
-// One that waits for a budget gets it.
+// A session that waits for a budget gets it.
 void GoOn(Session& session) {
   const absl::StatusOr<float> loss =
       session.TrainStep(MakeBatch(static_cast<uint64_t>(session.step())));
@@ -43,7 +43,7 @@ void GoOn(Session& session) {
   Train(session, 1);
 }
 
-// What a device refuses: some call and those that follow it, `count` in all.
+// The calls that a device refuses: `count` consecutive ones.
 struct Fault {
   void (FaultyDevice::*fail)(int first, int count);
   int (FaultyDevice::*calls)() const;
@@ -87,7 +87,7 @@ void CheckCostsNoBit(const Fault& fault) {
 
 }  // namespace
 
-TEST_CASE("a host budget that is too small is refused, and a larger arena goes on without it") {
+TEST_CASE("a host budget that is too small is refused, and a larger arena works without it") {
   const auto device = OpenCpu();
   PlannerOptions options = Tight(*device);
   const int64_t minimum = options.budget_bytes;
@@ -165,7 +165,7 @@ TEST_CASE("a copy that fails between two steps costs no bit of the training") {
       {&FaultyDevice::FailCopies, &FaultyDevice::copy_calls, 1, absl::StatusCode::kInternal});
 }
 
-TEST_CASE("a step whose batch does not arrive can be repeated; after any other, Load() goes on") {
+TEST_CASE("a step whose batch does not arrive can be repeated; any other failure needs a Load()") {
   const auto cpu = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("checkpoint.safetensors");
@@ -194,7 +194,7 @@ TEST_CASE("a step whose batch does not arrive can be repeated; after any other, 
       ++loaded;
       CHECK(again.code() == kWaiting);
       CHECK(std::string(again.message()).find("copy failed by the test") != std::string::npos);
-      CHECK(session.Save(path).code() == kWaiting);  // the good one is not overwritten
+      CHECK(session.Save(path).code() == kWaiting);  // the valid file is not overwritten
       CHECK(session.Evaluate(MakeBatch(3)).status().code() == kWaiting);
       CHECK(session.SetTrainingGraph(SmallNet()).code() == kWaiting);
       REQUIRE(session.Load(path).ok());
@@ -240,7 +240,7 @@ TEST_CASE("an evaluation that fails leaves the training as it was") {
   CheckSameState(steady, session);
 }
 
-TEST_CASE("a checkpoint that is half way in is no state to train from, until one is in") {
+TEST_CASE("a session with a half-loaded checkpoint does not train until one is loaded") {
   const auto cpu = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("checkpoint.safetensors");

@@ -7,8 +7,8 @@
 
 #include "neap/core/run/session.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/memory/create_session.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "tests/faulty_device.h"
 #include "tests/guarded_device.h"
 #include "tests/scratch_directory.h"
@@ -40,7 +40,7 @@ void TrainVaried(Session& session, int steps, WithBlock with_block) {
 
 }  // namespace
 
-TEST_CASE("a part of a network trains as it would by itself") {
+TEST_CASE("a part of a network trains as it does by itself") {
   const auto device = OpenCpu();
   absl::StatusOr<Session> alone = CreateSession(WithoutBlock(), *device, {});
   REQUIRE(alone.ok());
@@ -50,7 +50,7 @@ TEST_CASE("a part of a network trains as it would by itself") {
   CheckSameState(*alone, part);
 }
 
-TEST_CASE("parameters of layers that are left out keep their values until they are back") {
+TEST_CASE("parameters of layers that are left out keep their values until they are used again") {
   const auto device = OpenCpu();
   Session session = MakeSession(*device, {.policy = "superneurons"});
   Train(session, 2);
@@ -116,7 +116,7 @@ TEST_CASE("parameters that live on the host keep their values there while they a
   CheckSameState(*in_arena, *on_host);
 }
 
-TEST_CASE("a graph that was there before is not planned again, and the arena stays") {
+TEST_CASE("a graph that was used before is not planned again, and the arena is kept") {
   const auto cpu = OpenCpu();
   GuardedDevice device(*cpu);
   Session session = MakeSession(device, {});
@@ -146,7 +146,7 @@ TEST_CASE("evaluation and checkpoints are those of the whole network") {
   CheckSameState(session, other);
 }
 
-TEST_CASE("a graph that needs more than the budget is refused, and comes with a larger one") {
+TEST_CASE("a graph that needs more than the budget is refused, and accepted with a larger one") {
   const auto cpu = OpenCpu();
   FaultyDevice device(*cpu);
   Session session = MakeSession(device, {});
@@ -155,7 +155,7 @@ TEST_CASE("a graph that needs more than the budget is refused, and comes with a 
   const int64_t whole_minimum = session.planning().minimum_budget_bytes;
   Train(session, 1);
   REQUIRE(session.SetTrainingGraph(WithoutBlock()).ok());
-  // Evaluation is of the whole network still, so the smallest budget lies between.
+  // Evaluation is still of the whole network, so the smallest budget lies between.
   const int64_t part_minimum = session.planning().minimum_budget_bytes;
   REQUIRE(part_minimum < whole_minimum);
   REQUIRE(session.SetBudget(part_minimum).ok());
@@ -174,7 +174,7 @@ TEST_CASE("a graph that needs more than the budget is refused, and comes with a 
   CheckSameState(steady, session);
 }
 
-TEST_CASE("a graph that is no part of the network is refused, naming what it lacks") {
+TEST_CASE("a graph that is not a part of the network is refused, naming the missing tensor") {
   const auto device = OpenCpu();
   Session session = MakeSession(*device, {});
   const auto refusal = [&](const char* layer, int64_t out_features, int64_t batch) {

@@ -1,4 +1,4 @@
-// A long run whose budget never rests: no bit of the training changes, and nothing is left behind.
+// A long run with a changing budget: no bit of the training changes, and no memory leaks.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -10,8 +10,8 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/memory/create_session.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "tests/faulty_device.h"
 #include "tests/small_training.h"
 
@@ -29,7 +29,7 @@ struct Held {
 };
 Held HeldOf(FaultyDevice& device) { return {*device.UsedBytes(), device.pinned_bytes()}; }
 
-// Two convolutions of which the first's result may leave; no more, as there are many steps.
+// Two convolutions, of which the first's result may be offloaded; small, as there are many steps.
 Graph Chain() {
   Graph net({.name = "chain", .batch = kBatch});
   std::string x = net.Input({1, 8, 8});
@@ -71,7 +71,8 @@ int64_t RandomBudget(int64_t least, int64_t most, uint64_t number) {
 
 }  // namespace
 
-TEST_CASE("2,000 steps with another budget every 20th give every loss of a run that has one") {
+TEST_CASE(
+    "2,000 steps with another budget every 20 steps give the losses of a run with one budget") {
   const auto cpu = OpenCpu();
   std::vector<float> losses;
   Session unmanaged = Open(*cpu, {.policy = "keep-all", .in_place = false});

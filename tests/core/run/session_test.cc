@@ -93,7 +93,7 @@ TEST_CASE("training options outside their range are refused, and their field is 
   refused({.learning_rate = {.period_steps = -5}}, "period_steps -5");
 }
 
-TEST_CASE("a label that is no class is refused with its image, and training goes on") {
+TEST_CASE("a label that is not a class is refused with its image, and training continues") {
   const auto device = OpenCpu();
   Session session = MakeSession(*device, {});
   Session steady = MakeSession(*device, {});
@@ -173,7 +173,7 @@ TEST_CASE("every policy, placement and in-place setting trains to the same bits"
   }
 }
 
-TEST_CASE("a peer with room for all, for some or for none of what leaves trains to the same bits") {
+TEST_CASE("a peer with room for all, some or none of the offloads trains to the same bits") {
   const auto device = OpenCpu();
   Session reference = MakeSession(*device, {.policy = "keep-all", .in_place = false});
   Session host = MakeSession(*device, {.policy = "vdnn-all"});
@@ -230,7 +230,7 @@ TEST_CASE("a session resumed from a checkpoint continues with the same bits") {
   CheckSameState(whole, resumed);
 }
 
-TEST_CASE("weights alone start a new run, in either layout") {
+TEST_CASE("a file of weights starts a new run, in either layout") {
   const auto device = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("weights.safetensors");
@@ -264,7 +264,7 @@ TEST_CASE("a checkpoint of another network is refused and the session left as it
   CheckSameState(session, untouched);
 }
 
-TEST_CASE("SetBudget in the middle of training changes the arena and not the training") {
+TEST_CASE("SetBudget in the middle of training changes the arena but not the training") {
   const auto device = OpenCpu();
   Session steady = MakeSession(*device, {.policy = "liveness"});
   Session changed = MakeSession(*device, {.policy = "liveness"});
@@ -281,7 +281,7 @@ TEST_CASE("SetBudget in the middle of training changes the arena and not the tra
   CheckSameState(steady, changed);
 }
 
-TEST_CASE("an arena that the device refuses leaves the session as it was") {
+TEST_CASE("a session whose new arena the device refuses is unchanged") {
   const auto cpu = OpenCpu();
   GuardedDevice device(*cpu);
   Session session = MakeSession(device, {});
@@ -295,7 +295,7 @@ TEST_CASE("an arena that the device refuses leaves the session as it was") {
   CheckSameState(steady, session);
 }
 
-TEST_CASE("a session that has lost its arena waits for a budget that finds room, and goes on") {
+TEST_CASE("a session that has lost its arena continues once a budget fits the device") {
   const auto cpu = OpenCpu();
   GuardedDevice device(*cpu);
   Session session = MakeSession(device, {});

@@ -9,7 +9,7 @@
 
 namespace neap {
 
-TEST_CASE("on a GPU a timed step keeps to the streams' order, and trains to the same bits") {
+TEST_CASE("on a GPU a timed step respects the streams' order, and trains to the same bits") {
   const std::unique_ptr<CudaDevice> gpu = testing::OpenGpuOrSkip();
   if (!gpu) return;
   constexpr double kResolutionUs = 1;

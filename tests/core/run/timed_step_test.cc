@@ -1,4 +1,4 @@
-// Steps that are timed: what was measured is possible, and the training is that of other steps.
+// Timed steps: the measurements are possible, and training is the same as without timing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr absl::StatusCode kWaiting = absl::StatusCode::kFailedPrecondition;
 
-// Counts what a step asks of a device besides its work.
+// Counts a step's calls to the device other than its kernels and copies.
 class CountingDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -70,7 +70,7 @@ TimedStep Time(Session& session) {
 
 }  // namespace
 
-TEST_CASE("what a timed step measured keeps to the streams' order and to the plan's waits") {
+TEST_CASE("the times of a timed step respect the order of the streams and the plan's waits") {
   const auto device = OpenCpu();
   for (const char* policy : {"liveness", "offload", "tensor-cache", "superneurons"}) {
     CAPTURE(policy);
@@ -82,7 +82,7 @@ TEST_CASE("what a timed step measured keeps to the streams' order and to the pla
   }
 }
 
-TEST_CASE("a timed step trains to the bits of any other") {
+TEST_CASE("a timed step trains to the bits of an untimed one") {
   const auto device = OpenCpu();
   Session steady = MakeSession(*device, {});
   Session timed = MakeSession(*device, Tight(*device));
@@ -96,7 +96,8 @@ TEST_CASE("a timed step trains to the bits of any other") {
   CheckSameState(steady, timed);
 }
 
-TEST_CASE("a timed step is enqueued whole before anybody waits; an untimed one records no times") {
+TEST_CASE(
+    "a timed step is enqueued completely before the host waits; an untimed one records no times") {
   const auto cpu = OpenCpu();
   const PlannerOptions tight = Tight(*cpu);
   CountingDevice device(*cpu);
@@ -120,7 +121,7 @@ TEST_CASE("a timed step allocates no memory of the device") {
   CHECK(device.allocations() == allocations);
 }
 
-TEST_CASE("no step is timed while another is in flight, which goes on") {
+TEST_CASE("no step is timed while another is in flight, which continues") {
   const auto device = OpenCpu();
   Session steady = MakeSession(*device, {});
   Session session = MakeSession(*device, {});
@@ -132,7 +133,7 @@ TEST_CASE("no step is timed while another is in flight, which goes on") {
   CheckSameState(steady, session);
 }
 
-TEST_CASE("a timed step that fails half way is like any other that does") {
+TEST_CASE("a timed step that fails half way has the effect of an untimed one") {
   const auto cpu = OpenCpu();
   const PlannerOptions tight = Tight(*cpu);
   FaultyDevice device(*cpu);
@@ -148,7 +149,7 @@ TEST_CASE("a timed step that fails half way is like any other that does") {
   Time(other);
 }
 
-TEST_CASE("the trace of a measured timeline has three tracks and a span for all that took time") {
+TEST_CASE("the trace of a measured timeline has three tracks and a span per timed action") {
   const auto device = OpenCpu();
   Session session = MakeSession(*device, Tight(*device));
   const Timeline timeline = Time(session).timeline;

@@ -83,7 +83,7 @@ TEST_CASE("what takes no time is not in the text") {
   CHECK(SignatureText(other) == SignatureText(BackwardParams(2)));
 }
 
-TEST_CASE("each part of a signature that decides the kernel is in the text") {
+TEST_CASE("each part of a signature that determines the kernel is in the text") {
   const std::vector<std::function<void(StepSignature&)>> changes = {
       [](StepSignature& s) { s.layer = Convolution{.out_channels = 8}; },
       [](StepSignature& s) { s.layer = Relu{}; },
@@ -153,7 +153,7 @@ TEST_CASE("an update is the same for every layer, but not with and without momen
   CHECK(BatchOf(Update(BatchNorm{}, true)) == 1);
 }
 
-// Every field of a definition. One more, and these do not compile.
+// Every field of a definition. With another field, these do not compile.
 auto Fields(BatchNorm& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
@@ -267,7 +267,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   CHECK(seen.size() == all.layers().size());
 }
 
-// Without what takes no time.
+// The signature without fields that do not affect the time.
 StepSignature Essence(StepSignature signature) {
   if (signature.phase == Phase::kUpdate) signature.layer = Relu{};
   signature.layer_seed = 0;

@@ -161,7 +161,7 @@ TEST_CASE("the other layers declare what their headers say") {
         "backward_data: output[0] input[1] -> input_grad[0] input_grad[0] over output[0]\n");
 }
 
-TEST_CASE("layers declare what the papers' policies and accounting decide by") {
+TEST_CASE("layers declare the traits that the papers' policies and accounting use") {
   const std::vector<TensorSpec> x = {Image({2, 4, 6, 6})};
   const LayerTraits convolution = {
       .checkpoint = true, .hides_transfers = true, .divisible = true, .paper_reads_output = false};
@@ -279,7 +279,7 @@ TEST_CASE("a crop lies within its image") {
   CheckRefused(Crop{.size = 1, .offset = -1}, {x}, "cannot cut 1x1 at -1,-1 out of the image 5x4");
 }
 
-TEST_CASE("channels and features that cannot be are refused") {
+TEST_CASE("impossible channels and features are refused") {
   const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
   CheckRefused(Convolution{}, x, "out_channels 0 must be positive");
   CheckRefused(Convolution{.out_channels = 4, .groups = 0}, x, "groups 0 must be positive");
@@ -335,7 +335,7 @@ TEST_CASE("wrong inputs are refused") {
                " agree");
 }
 
-TEST_CASE("a loss wants one int32 label per image, or per pixel") {
+TEST_CASE("a loss needs one int32 label per image, or per pixel") {
   const TensorSpec logits = Image({2, 10, 1, 1});
   const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
   CheckRefused(SoftmaxCrossEntropy{}, {logits}, "takes 2 inputs, logits and labels, got 1");
@@ -350,7 +350,7 @@ TEST_CASE("a loss wants one int32 label per image, or per pixel") {
                "labels are 3 int32 nchw, expected int32 2 for logits of 2x10x1x1");
 }
 
-TEST_CASE("sources take no inputs and give what they are told") {
+TEST_CASE("sources take no inputs and output the given tensor") {
   const TensorSpec x = Image({2, 6, 5, 5});
   CHECK(Specified(Images{x}, {}).output == x);
   CHECK(Specified(Images{x}, {}).steps.empty());
@@ -366,7 +366,7 @@ TEST_CASE("phases and operands have names") {
     CHECK(ParsePhase(Name(phase)).value() == phase);
   }
   CHECK(Name(Phase::kAddGradients) == "add_gradients");
-  CHECK(absl::IsInvalidArgument(ParsePhase("add_gradients").status()));  // no program has it
+  CHECK(absl::IsInvalidArgument(ParsePhase("add_gradients").status()));  // not in programs
   CHECK(absl::IsInvalidArgument(ParsePhase("sideways").status()));
   CHECK(ToString({Slot::kInputGrad, 1}) == "input_grad[1]");
   CHECK(ToString({Slot::kIteration}) == "iteration[0]");

@@ -10,7 +10,7 @@
 namespace neap {
 namespace {
 
-TEST_CASE("values from outside have their places before anything is computed, each its own") {
+TEST_CASE("given values have distinct places before the first compute action") {
   CHECK(Fault(kPlainPlan, "  alloc m 1\n  alloc x 2\n  alloc y 4\n  run conv forward",
               "  alloc x 2\n  alloc y 4\n  alloc m 1\n  run conv forward") == "");
   CHECK(Fault(kRecomputePlan, "tensor z activation", "tensor z input") == "given");
@@ -36,10 +36,10 @@ std::string WithLabel(std::string_view actions = "") {
                 "  alloc w 0\n", "  alloc w 0\n" + std::string(actions));
 }
 
-TEST_CASE("a value that no step uses may have no place, or one before anything is computed") {
+TEST_CASE("an unused given value may have no place, or one before the first compute action") {
   CHECK(Verdict(WithLabel()) == "");
   CHECK(Verdict(WithLabel("  alloc l 7\n  free l\n")) == "");
-  // y is made over it.
+  // y is written over it.
   CHECK(Verdict(WithLabel("  alloc l 4\n  free l\n")) == "");
   CHECK(Fault(WithLabel(), "  run conv forward w", "  alloc l 7\n  run conv forward w") ==
         "overlap");
@@ -48,7 +48,7 @@ TEST_CASE("a value that no step uses may have no place, or one before anything i
   CHECK(Fault(WithLabel("  alloc l 7\n  free l\n"), "  free l\n", "") == "overlap");
 }
 
-TEST_CASE("a value that no step uses is put nowhere over another's, early or late") {
+TEST_CASE("an unused given value must not overlap another tensor at any time") {
   // The place of the input or of a weight, before they have it.
   CHECK(Fault(WithLabel(), "  alloc x 2\n", "  alloc l 3\n  free l\n  alloc x 2\n") == "given");
   CHECK(Fault(WithLabel(), "  alloc w 0\n", "  alloc l 0\n  free l\n  alloc w 0\n") == "given");
@@ -64,7 +64,7 @@ TEST_CASE("a value that no step uses is put nowhere over another's, early or lat
   CHECK(Fault(lent, "  free z\n", "  free z\n  alloc l 2\n  free l\n") == "given");
 }
 
-TEST_CASE("a value from outside is put nowhere where a prefetch before it writes") {
+TEST_CASE("a given value must not lie where an earlier prefetch writes") {
   const std::string script =
       Edited(kResidentPlan, "  tensor dw", "  tensor l label 4\n  tensor dw");
   CHECK(Verdict(script) == "");
@@ -75,12 +75,12 @@ TEST_CASE("a value from outside is put nowhere where a prefetch before it writes
                        "  prefetch w\n  alloc l 2\n  free l\n  in: prefetch w\n")) == "");
 }
 
-TEST_CASE("a value from outside that is freed is gone, wherever it is put again") {
+TEST_CASE("a given value that is freed is lost, wherever it is allocated again") {
   CHECK(Fault(kPlainPlan, "  alloc y 4\n", "  free x\n  alloc y 4\n") == "not-allocated");
   CHECK(Fault(kPlainPlan, "  alloc y 4\n", "  free x\n  alloc x 2\n  alloc y 4\n") == "no-value");
 }
 
-TEST_CASE("a persistent tensor that no step uses is in its place all the time as well") {
+TEST_CASE("an unused persistent tensor is also always in its place") {
   const std::string script =
       Edited(Edited(Edited(kPlainPlan, "  tensor dw", "  tensor v optimizer 4\n  tensor dw"),
                     "peak 8", "peak 9"),
@@ -94,7 +94,7 @@ TEST_CASE("a persistent tensor that no step uses is in its place all the time as
       Edited(Edited(script, "  alloc v 8\n", ""), "  alloc g 6\n", "  alloc g 6\n  alloc v 8\n");
   CHECK(FaultOf(Verify(PlanFromScript(late))) == "given");
   CHECK(Fault(script, "  alloc v 8\n", "  alloc v 3\n") == "overlap");  // the input
-  // It may leave and come back.
+  // It may be offloaded and prefetched.
   CHECK(Verdict(Edited(Edited(script, "host 0", "host 1 host_pool 1"), "  free dw\n",
                        "  free dw\n  out: offload v 0\n  free v\n  alloc v 8\n  wait h2d out\n"
                        "  prefetch v\n")) == "");

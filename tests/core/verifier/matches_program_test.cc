@@ -1,5 +1,5 @@
-// The verifier from outside: the documented example, a program's own plan, and plans as large as
-// they come.
+// The verifier's interface: the documented example, a program's own plan, and very large
+// plans.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string DocumentedExample() {
   return text.str().substr(begin + 8, text.str().find("```", begin + 8) - begin - 8);
 }
 
-TEST_CASE("the example in docs/plan-format.md is a plan, and right") {
+TEST_CASE("the example in docs/plan-format.md is a valid plan") {
   const absl::StatusOr<Plan> plan = Plan::FromJson(DocumentedExample());
   REQUIRE_MESSAGE(plan.ok(), plan.status().message());
   CHECK(Verify(*plan).message() == "");
@@ -100,7 +100,7 @@ Plan PlanOfSmallProgram() {
   return plan;
 }
 
-TEST_CASE("a plan matches the program it was made of and no other") {
+TEST_CASE("a plan matches only the program that it was made for") {
   const Program program = SmallProgram();
   CHECK(MatchesProgram(PlanOfSmallProgram(), program).message() == "");
   const auto message = [&](const std::function<void(Plan&)>& change) {
@@ -136,7 +136,7 @@ TEST_CASE("a plan matches the program it was made of and no other") {
 }
 
 // A chain: step i reads tensor i and writes tensor i + 1; `live` neighbours are kept, each made at
-// its own place. With `transfers`, every tensor also leaves for the host.
+// its own place. With `transfers`, every tensor is also offloaded.
 Plan LongPlan(int steps, int live, bool transfers) {
   Plan plan = {.batch = 1, .budget_bytes = live * kBlockBytes, .arena_bytes = live * kBlockBytes};
   const auto add_tensor = [&](int i) {

@@ -1,5 +1,5 @@
-// Plans changed at random: whatever the verifier still accepts must carry out right, in whatever
-// order the streams run.
+// Plans changed at random: every plan that the verifier still accepts must run correctly in every
+// order of the streams.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -73,7 +73,7 @@ class Mutator {
 
   int64_t Shift() { return (static_cast<int64_t>(Below(5)) - 2) * kBlockBytes; }
 
-  // The bytes of a pool or of its residents, or the place of a resident, which may be a new one.
+  // Changes the size of a pool or of its residents, or the place of a resident, perhaps a new one.
   void ChangePools() {
     PlanTensor& tensor = plan_.tensors[Below(plan_.tensors.size())];
     switch (Below(4)) {
@@ -104,7 +104,7 @@ class Mutator {
     }
   }
 
-  // An offset, a region's size, a tensor, what is waited for.
+  // Changes an offset, a region's size, a tensor, or the action of a wait.
   void ChangeFields(Action& action) {
     const int64_t shift = Shift();
     if (auto* alloc = std::get_if<AllocAction>(&action)) {
@@ -124,7 +124,7 @@ class Mutator {
     }
   }
 
-  // Waits mean actions, not positions.
+  // Waits refer to actions, not to positions.
   void Renumber(Action& action) const {
     auto* wait = std::get_if<WaitAction>(&action);
     if (wait == nullptr) return;
@@ -142,7 +142,7 @@ class Mutator {
 };
 
 struct Verdicts {
-  int accepted = 0, refused = 0, wrong = 0;  // wrong: and refused
+  int accepted = 0, refused = 0, wrong = 0;  // `wrong` ones are also counted as refused
 };
 
 Verdicts JudgeMutants(const char* script) {
@@ -166,7 +166,7 @@ Verdicts JudgeMutants(const char* script) {
   return verdicts;
 }
 
-TEST_CASE("whatever changed plan is accepted carries out right in any order of the streams") {
+TEST_CASE("every changed plan that is accepted runs correctly in any order of the streams") {
   for (const char* script : {kPlainPlan, kInPlacePlan, kTransferPlan, kRecomputePlan,
                              kPersistentTransferPlan, kPoolsPlan, kResidentPlan}) {
     const Plan plan = PlanFromScript(script);

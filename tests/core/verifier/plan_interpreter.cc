@@ -19,7 +19,7 @@ Bytes Pattern(const Plan& plan, TensorId tensor, int version) {
   return bytes;
 }
 
-// Which versions each step of the program reads and makes.
+// Which versions each step of the program reads and writes.
 struct StepVersions {
   std::vector<std::pair<TensorId, int>> reads, rerun_reads, writes, accumulates;
 };
@@ -294,7 +294,7 @@ bool IsInPool(const Plan& plan, TensorId tensor, Pool pool, size_t now) {
       read_before = false;
     }
     if (prefetch == nullptr || prefetch->tensor != tensor) continue;
-    if (i > now) return copied;  // it is still wanted
+    if (i > now) return copied;  // a later prefetch reads it
     read_before = true;
   }
   return copied && !read_before;

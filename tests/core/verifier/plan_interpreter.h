@@ -1,9 +1,9 @@
-// Carries a plan out on bytes, as an executor would, to see whether every step really reads what
+// Executes a plan on bytes, as an executor would, to see whether every step really reads what
 // the program means.
 //
 // It shares nothing with the verifier: it knows no liveness, no clocks and no races, only the bytes
 // of an arena and of two pools, and three queues whose heads it picks at random as far as waits
-// allow. Version v of tensor t is a pattern of bytes of its own.
+// allow. Each version of each tensor is a distinct pattern of bytes.
 #pragma once
 
 #include <cstdint>

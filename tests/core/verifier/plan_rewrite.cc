@@ -30,7 +30,7 @@ Ids Results(const Plan& plan, const ComputeAction& compute) {
   const PlanStep& step = plan.steps[compute.step.index()];
   Ids results = compute.recompute ? Ids() : step.accumulates;
   for (TensorId id : step.writes) {
-    // A recomputation that reads what the step saved does not save it again.
+    // A recomputation that reads the saved tensors does not save them again.
     if (!compute.recompute || !Has(RerunReads(step), id)) results.push_back(id);
   }
   return results;
@@ -123,7 +123,7 @@ class Evictor {
     for (TensorId id : Sources(from_, compute)) Bring(id);
     for (TensorId id : Results(from_, compute)) Alloc(id);
     actions_.emplace_back(compute);
-    // What was brought back only for this.
+    // Tensors that were prefetched only for this action.
     for (TensorId id : Sources(from_, compute)) {
       if (Of(id).over) Free(id);
     }
@@ -137,7 +137,7 @@ class Evictor {
 
 int64_t WholeBlocks(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
 
-// Hands out bytes.
+// Allocates bytes.
 class Bytes {
  public:
   explicit Bytes(Reuse reuse) : reuse_(reuse) {}
@@ -165,7 +165,7 @@ class Bytes {
 struct Access {
   size_t action = 0;
   Stream stream = Stream::kCompute;
-  std::optional<Pool> pool;  // absent: the arena
+  std::optional<Pool> pool;  // nullopt for the arena
   Region region;
   bool writes = false;
 
@@ -274,7 +274,7 @@ void Place(Plan& plan, Reuse reuse) {
 
 void PlaceCopies(Plan& plan, Reuse reuse) {
   std::array<Bytes, kPoolCount> pools = {Bytes(reuse), Bytes(reuse)};
-  // By TensorId: the copy, and how many prefetches of it are to come.
+  // By TensorId: the copy, and the number of prefetches of it that follow.
   std::vector<std::optional<std::pair<Pool, Region>>> copies(plan.tensors.size());
   std::vector<int> reads(plan.tensors.size());
   const auto end = [&](TensorId id) {

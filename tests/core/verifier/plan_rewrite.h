@@ -1,10 +1,10 @@
-// Plans that move and rebuild tensors, made from plans that keep them: for tests of what carries
-// plans out.
+// Plans that move and recompute tensors, made from plans that keep them; for tests of code that
+// executes plans.
 //
-// Policies decide what is worth moving; here everything that is told to leaves as soon as forward
-// is done with it and returns right before backward wants it. Four passes, each plain: what leaves
-// and returns (Evict), where it lies in the arena (Place) and in the pools (PlaceCopies), what
-// waits for what (AddWaits).
+// Policies decide what is worth moving; here every selected tensor is evicted as soon as forward
+// is done with it and returns right before backward needs it. Four simple passes decide which
+// tensors move (Evict), their places in the arena (Place) and in the pools (PlaceCopies), and the
+// waits (AddWaits).
 //
 //   Plan plan = Evict(liveness, {.offload = [](const PlanTensor& t) { return ...; }});
 //   Place(plan, Reuse::kNone);
@@ -27,13 +27,13 @@ struct Eviction {
   TensorFilter drop = [](const PlanTensor&) { return false; };  // and recompute
 };
 
-// The filters are asked about tensors that both forward and backward steps touch. Regions and
-// waits are left to the other passes. `plan` keeps everything from first to last use in a region of
-// its own (no results in place).
+// The filters apply to tensors that both forward and backward steps touch. Regions and
+// waits are left to the other passes. `plan` keeps everything from first to last use in a separate
+// region (no in-place results).
 Plan Evict(const Plan& plan, const Eviction& eviction);
 
 enum class Reuse : uint8_t {
-  kNone,      // every allocation and workspace has bytes that no other ever has
+  kNone,      // every allocation and workspace has separate bytes
   kFirstFit,  // the lowest free bytes
 };
 // Sets all regions, the arena and the budget.
@@ -46,7 +46,7 @@ void PlaceCopies(Plan& plan, Reuse reuse);
 // Before each action, waits for the last conflicting action of every other stream.
 void AddWaits(Plan& plan);
 
-// The plan with waits taken out.
+// The plan without its waits.
 std::vector<Action> WithoutWaits(const std::vector<Action>& actions);
 
 }  // namespace neap

@@ -14,7 +14,7 @@ namespace {
 //   1 |        [= x ====)             2 |  [= z ==========)
 //   0 | [= y =)[= x ====)
 //     +----------------------> transfers
-TEST_CASE("a copy may have bytes of a pool that another had, once that one has been read") {
+TEST_CASE("a copy may reuse bytes of a pool after the copy there has been read") {
   CHECK(Verdict(kPoolsPlan) == "");
   const std::string together =
       Edited(Edited(kPoolsPlan, "  left: offload y 0\n", "  left: offload y 0\n  offload x 0\n"),
@@ -24,12 +24,13 @@ TEST_CASE("a copy may have bytes of a pool that another had, once that one has b
         "overlap 1024 bytes at 0, where the copy of tensor 2 'y' is");
   const std::string apart = Edited(together, "  offload x 0\n  free y", "  offload x 1\n  free y");
   CHECK(Verdict(apart) == "");
-  // A copy reaches to the end of its last block, and begins no later than that of another ends.
+  // A copy extends to the end of its last block, so one that begins within another's last block
+  // overlaps it.
   CHECK(Fault(apart, "  left: offload y 0", "  left: offload y 1") == "overlap");
   CHECK(Fault(apart, "  left: offload y 0", "  left: offload y 2") == "overlap");
 }
 
-TEST_CASE("bytes of a pool that a prefetch still reads need a wait before they are used again") {
+TEST_CASE("bytes of a pool that a prefetch still reads need a wait before they are reused") {
   CHECK(
       Verdict(Edited(kPoolsPlan, "  wait d2h back\n", "")) ==
       "plan fault [race]: action 15 (offload tensor 1 'x'): it writes bytes of the host's pool "
@@ -40,8 +41,8 @@ TEST_CASE("bytes of a pool that a prefetch still reads need a wait before they a
   const std::string beside = Edited(Edited(kPoolsPlan, "away: offload x 0", "away: offload x 1"),
                                     "host_pool 2", "host_pool 3");
   CHECK(Verdict(beside) == "");
-  // Nor do other streams wait for it then.
-  CHECK(Fault(beside, "  wait d2h back\n", "") == "race");  // compute, which is to read y
+  // But then no other stream waits for it.
+  CHECK(Fault(beside, "  wait d2h back\n", "") == "race");  // on compute, which reads y
   CHECK(Verdict(Edited(Edited(beside, "  wait d2h back\n", ""), "  wait compute away\n",
                        "  wait compute away\n  wait compute back\n")) == "");
 }
@@ -80,7 +81,7 @@ TEST_CASE("a copy that no prefetch reads keeps its bytes until the tensor is off
   CHECK(Fault(kScript, "    offload v 1\n", "    offload v 0\n") == "overlap");
   CHECK(Fault(kScript, "    offload v 1\n    offload w 0\n",
               "    offload v 1\n    offload w 1\n") == "overlap");
-  // Its own bytes may be written anew, and are another's then.
+  // Its own bytes may be overwritten, and then belong to the new copy.
   CHECK(Verdict(Edited(Edited(kScript, "    offload v 1\n    offload w 0\n",
                               "    offload w 1\n    offload v 0\n"),
                        "host_pool 2", "host_pool 3")) == "");
@@ -116,7 +117,7 @@ TEST_CASE("no copy lies among the tensors that are on the host between iteration
   CHECK(Fault(gap, "offload y 3", "offload y 2") == "out-of-pool");
 }
 
-TEST_CASE("what is on the host between iterations returns to where it was") {
+TEST_CASE("a tensor that is on the host between iterations returns to its place there") {
   CHECK(Fault(kResidentPlan, "offload w 1", "offload w 0") == "host-copy");
   CHECK(Fault(kResidentPlan, "offload w 1", "offload w 2") == "host-copy");
   CHECK(Fault(kResidentPlan, "offload w 1", "offload w peer 1") == "host-copy");
@@ -124,12 +125,12 @@ TEST_CASE("what is on the host between iterations returns to where it was") {
   CHECK(Fault(kResidentPlan, "  wait d2h done\n", "") == "race");
 }
 
-TEST_CASE("those tensors count among the bytes on the host all the time") {
+TEST_CASE("tensors on the host between iterations always count as bytes on the host") {
   CHECK(Fault(kResidentPlan, "host 3", "host 2") == "totals");
   CHECK(Fault(kResidentPlan, "host 3", "host 4") == "totals");
 }
 
-TEST_CASE("bytes on the peer are those of the copies that go there, and of no others") {
+TEST_CASE("bytes on the peer are those of the copies offloaded there") {
   const std::string script = Edited(Edited(kTransferPlan, "host 2", "host 0 peer 2 peer_pool 2"),
                                     "offload a", "offload a peer");
   CHECK(Verdict(script) == "");
@@ -140,7 +141,7 @@ TEST_CASE("bytes on the peer are those of the copies that go there, and of no ot
   CHECK(Fault(script, "peer 2", "peer -2") == "bad-header");
 }
 
-TEST_CASE("a copy that is sent elsewhere anew leaves the pool that it was in") {
+TEST_CASE("a tensor that is offloaded elsewhere again frees its copy in the old pool") {
   constexpr char kScript[] = R"(
     batch 1 budget 3 arena 3 peak 2 activations 0 host 2 host_pool 2 peer 1 peer_pool 1
     tensor w param 1024

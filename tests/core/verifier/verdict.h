@@ -1,4 +1,4 @@
-// What the verifier says of plans written by hand: shared by its tests.
+// The verifier's verdicts on hand-written plans, shared by its tests.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 
 namespace neap {
 
-// What Verify says of the script.
+// The message of Verify() for the script.
 inline std::string Verdict(std::string_view script) {
   return std::string(Verify(PlanFromScript(script)).message());
 }
@@ -25,12 +25,12 @@ inline std::string FaultOf(const absl::Status& status) {
   return message.substr(begin + 1, message.find(']') - begin - 1);
 }
 
-// The fault found once `from` in the script, which is right, is replaced.
+// The fault found after `from` in the script, which is valid, is replaced.
 inline std::string Fault(std::string_view script, std::string_view from, std::string_view to) {
   REQUIRE(Verdict(script) == "");
   return FaultOf(Verify(PlanFromScript(Edited(script, from, to))));
 }
-// The fault found once the plan, which is right, is changed.
+// The fault found after the plan, which is valid, is changed.
 inline std::string FaultAfter(Plan plan, void (*change)(Plan&)) {
   REQUIRE(Verify(plan).ok());
   change(plan);

@@ -10,7 +10,7 @@
 namespace neap {
 namespace {
 
-TEST_CASE("plans that are right are accepted") {
+TEST_CASE("valid plans are accepted") {
   CHECK(Verdict(kPlainPlan) == "");
   CHECK(Verdict(kInPlacePlan) == "");
   CHECK(Verdict(kTransferPlan) == "");
@@ -93,14 +93,14 @@ TEST_CASE("regions in use must not overlap") {
   CHECK(Fault(kPlainPlan, "  free y\n  alloc dw 4", "  alloc dw 4\n  free y") == "overlap");
 }
 
-TEST_CASE("what is allocated is so once, and what is touched or freed is allocated") {
+TEST_CASE("a tensor is allocated once, and only an allocated tensor is touched or freed") {
   CHECK(Fault(kPlainPlan, "alloc g 6", "alloc y 6") == "double-alloc");
   CHECK(Fault(kPlainPlan, "  free g\n", "  free g\n  free g\n") == "not-allocated");
   CHECK(Fault(kPlainPlan, "  alloc g 6\n", "") == "not-allocated");
   CHECK(Fault(kPlainPlan, "  free x\n  free g\n", "  free g\n  offload g 0\n") == "not-allocated");
 }
 
-TEST_CASE("a value must have been written and not been lost") {
+TEST_CASE("a value that is read must have been written and not lost") {
   CHECK(Fault(kPlainPlan, "  run loss forward\n", "  free y\n  alloc y 4\n  run loss forward\n") ==
         "no-value");
   CHECK(Fault(kPlainPlan, "writes y accumulates m", "writes y accumulates m g") == "not-allocated");
@@ -113,7 +113,7 @@ TEST_CASE(
     "other") {
   CHECK(Fault(kInPlacePlan, "in_place b/a", "") == "overlap");
   CHECK(Fault(kInPlacePlan, "  free b\n", "") == "leak");
-  // One step too early, over a part, over what was itself replaced.
+  // One step too early, over a part of the region, over a tensor that was itself replaced.
   CHECK(Fault(kInPlacePlan, "  alloc a 2\n  run conv forward\n",
               "  alloc a 2\n  alloc b 2\n  run conv forward\n") == "overlap");
   CHECK(Fault(kInPlacePlan, "alloc b 2", "alloc b 2 3") == "too-small");
@@ -160,8 +160,8 @@ TEST_CASE("only forward steps that have run can be run again") {
   CHECK(FaultOf(Verify(plan)) == "recompute");
 }
 
-TEST_CASE("a recomputation reads what the first run read, and leaves sums alone") {
-  // Without `rerun` it reads x alone and makes s again, for which it needs no more than a place.
+TEST_CASE("a recomputation reads what the first run read, and does not accumulate") {
+  // Without `rerun` it reads only x and writes s again, which then only needs a place.
   const std::string plain = Edited(kRecomputePlan, "rerun x s", "");
   CHECK(Verdict(plain) == "");
   const std::string dropped =
@@ -171,7 +171,7 @@ TEST_CASE("a recomputation reads what the first run read, and leaves sums alone"
   const std::string reads_lost = Edited(dropped, "reads x writes y s accumulates r ",
                                         "reads x writes y s accumulates r rerun x s");
   CHECK(FaultOf(Verify(PlanFromScript(reads_lost))) == "no-value");
-  // r, which it adds to, may be anywhere.
+  // r, into which the first run accumulates, may be anywhere.
   CHECK(Fault(kRecomputePlan, "reads x writes y s", "reads x r writes y s") == "");
   CHECK(Fault(plain, "step bn forward reads x", "step bn forward reads x r") == "stale-read");
   // x has changed since.
@@ -179,8 +179,8 @@ TEST_CASE("a recomputation reads what the first run read, and leaves sums alone"
         "stale-read");
 }
 
-TEST_CASE("a value that was made again is the old one") {
-  // y is added to after its first run; made again it lacks the sum.
+TEST_CASE("a recomputed value is that of the first run") {
+  // y is accumulated into after its first run; recomputed, it lacks the sum.
   CHECK(Fault(kRecomputePlan, "step f forward reads y writes z",
               "step f forward accumulates y writes z") == "stale-read");
 }
@@ -189,7 +189,7 @@ TEST_CASE("micro-batches make up the batch") {
   CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3 b:2") == "bad-engines");
   CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3") == "bad-engines");
   CHECK(Fault(kPlainPlan, "a:3 b:1", "a:5 b:-1") == "bad-engines");
-  CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3 b:1+") == "bad-engines");  // no gradients of parameters
+  CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3 b:1+") == "bad-engines");  // not backward_params
   CHECK(Fault(kPlainPlan, "a:3 b:1", "a:3+ b:1") == "bad-engines");
 }
 
@@ -219,10 +219,10 @@ TEST_CASE("bytes that two streams touch, one of them writing, need a wait betwee
     return FaultOf(Verify(PlanFromScript(
         Edited(script, script.substr(begin, script.find('\n', begin) - begin), ""))));
   };
-  CHECK(without("wait d2h made") == "race");     // it leaves before it is made
-  CHECK(without("wait compute out") == "race");  // c is written before a has left
-  CHECK(without("wait h2d read") == "race");     // it comes back while c is still read
-  CHECK(without("wait compute in") == "race");   // it is read before it is back
+  CHECK(without("wait d2h made") == "race");     // a is offloaded before it is written
+  CHECK(without("wait compute out") == "race");  // c is written before the offload of a ends
+  CHECK(without("wait h2d read") == "race");     // a is prefetched while c is still read
+  CHECK(without("wait compute in") == "race");   // a is read before its prefetch ends
   // Waiting for an earlier action of the same stream is not enough.
   CHECK(Fault(kTransferPlan, "wait compute in", "wait compute out") == "race");
   CHECK(Fault(kTransferPlan, "wait h2d read", "wait h2d out") == "race");
