@@ -6,11 +6,11 @@
 //   forward (inference)  x, gamma, beta, running_mean, running_var  y
 //   backward_data        x, dy, gamma, mean, invstd                 dx, dgamma, dbeta
 //
-// Training's forward also accumulates running_mean and running_var; dx may take dy's place.
+// In training, forward also accumulates running_mean and running_var; dx may overwrite dy.
 // params: 0 weight (gamma), 1 bias (beta), both {C}; saved: 0 mean, 1 invstd = 1 / sqrt(biased
 // variance + epsilon); states: 0 running_mean, 1 running_var (unbiased): running = (1 - momentum) *
-// running + momentum * batch. A rerun gives y the same bits: forward is statistics, then the very
-// apply that the rerun repeats.
+// running + momentum * batch. A rerun gives y the same bits, because forward computes the
+// statistics and then runs the same normalisation that the rerun repeats.
 #pragma once
 
 #include "neap/core/step/layer.h"

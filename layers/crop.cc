@@ -11,7 +11,7 @@ namespace {
 
 using namespace operands;
 
-// offset + size <= whole, without the sum.
+// offset + size <= whole, without overflow.
 bool Fits(int64_t offset, int64_t size, int64_t whole) {
   return offset >= 0 && size >= 1 && size <= whole && offset <= whole - size;
 }

@@ -1,9 +1,9 @@
-// A rectangle cut out of an image: H and W shrink, N and C stay. Brings two branches to one size
-// where one of them has lost or gained a border.
+// Crop: a rectangle of each image; H and W shrink, N and C stay. It brings two branches to one size
+// after one of them has lost or gained a border.
 //
 //   step           reads  writes
 //   forward        x      y
-//   backward_data  dy     dx      0 around dy
+//   backward_data  dy     dx      0 outside the rectangle
 #pragma once
 
 #include "neap/core/step/layer.h"
@@ -14,7 +14,7 @@ namespace neap {
 struct Crop {
   static constexpr std::string_view kType = "crop";
   Extent2d size = 1;
-  Extent2d offset = 0;  // of its first row and column
+  Extent2d offset = 0;  // the rectangle's first row and column
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
   friend bool operator==(const Crop&, const Crop&) = default;

@@ -4,9 +4,9 @@
 //   forward        x, iteration   y       y over x
 //   backward_data  dy, iteration  dx      dx over dy
 //
-// The mask is no tensor: element i (in memory order) is dropped when a counter-based random number
-// of (session seed, layer seed, step, i) says so (core/base/philox.h, DropoutKeeps). So a rerun,
-// another device and a resumed run repeat it. In inference the layer copies its input.
+// The mask is not stored: a counter-based random number of (session seed, layer seed, step, i)
+// decides whether element i (in memory order) is dropped (core/base/philox.h, DropoutKeeps), so a
+// rerun, another device and a resumed run repeat it. In inference the layer copies its input.
 #pragma once
 
 #include "neap/core/step/layer.h"

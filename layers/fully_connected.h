@@ -1,12 +1,12 @@
-// Fully connected layer: y = x W^T + b, the image flattened, as torch.nn.Flatten and Linear.
+// Fully connected layer: y = x W^T + b on the flattened image, as torch.nn.Flatten and Linear.
 //
 //   step             reads              writes
-//   forward          x, weight, [bias]  y {N, out_features, 1, 1}
+//   forward          x, weight, [bias]  y
 //   backward_params  x, dy              dweight, [dbias]
 //   backward_data    dy, weight         dx
 //
-// weight is {out_features, C, H, W} in the network's layout (so that x needs no reordering),
-// {out_features, C*H*W} in files; bias {out_features}.
+// y is {N, out_features, 1, 1}. weight is {out_features, C, H, W} in the network's layout, which
+// avoids reordering x, and {out_features, C*H*W} in files; bias is {out_features}.
 #pragma once
 
 #include "neap/core/step/layer.h"

@@ -10,7 +10,7 @@ namespace {
 
 using namespace operands;
 
-// y from every x_i; every dx_i from dy, added to what is there.
+// Forward computes y from every x_i; backward writes or accumulates every dx_i from dy.
 std::vector<StepSpec> Steps(const LayerContext& context, double flops) {
   StepSpec forward = {.writes = {Y()}, .flops = flops};
   StepSpec backward = {.phase = Phase::kBackwardData,

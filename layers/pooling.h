@@ -6,9 +6,9 @@
 //   average: forward         x          y
 //            backward_data   dy         dx
 //
-// The index says which element of the window won, the first on ties: h * kernel.w + w, in 1 byte
-// per output (4 where the window exceeds 256 elements). A NaN wins over every number, as in
-// PyTorch.
+// The index is the position of the maximum in its window, h * kernel.w + w, the first on ties. It
+// has 1 byte per output, or 4 if the window exceeds 256 elements. NaN counts as larger than any
+// number, as in PyTorch.
 #pragma once
 
 #include "neap/core/step/layer.h"
@@ -31,8 +31,8 @@ struct AveragePool {
   Extent2d kernel = 2;
   Extent2d stride = 2;
   Extent2d padding = 0;  // at most half the kernel
-  // Padded zeros count (torch's count_include_pad); otherwise the mean is over what lies in the
-  // image.
+  // The mean includes padded zeros (torch's count_include_pad); otherwise only the elements inside
+  // the image.
   bool count_padding = true;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;

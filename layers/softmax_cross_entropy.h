@@ -1,14 +1,15 @@
 // Softmax over the channels and mean cross-entropy against class indices, one per image or one per
-// pixel: the end of a network.
+// pixel: the last layer of a network.
 //
 //   step           reads             writes               in place
 //   forward        logits, labels    y, metrics           y over logits
 //   backward_data  y, labels         dx = (y - onehot)/L  dx over y
 //
-// inputs: 0 logits {N, C, H, W}, 1 labels int32 {N, H, W}, or {N} where H and W are 1, L in number;
-// y: probabilities {N, C, H, W}; state 0 metrics fp32 {2}: mean loss, number of labels at which the
-// largest probability is (exact up to 2^24). A label of kNoLabel (core/input/batch.h) adds nothing
-// to the loss and has dx = 0; any other outside [0, C) makes the loss NaN.
+// inputs: 0 logits {N, C, H, W}; 1 labels int32 {N, H, W}, or {N} if H and W are 1; L is the number
+// of labels. y: probabilities {N, C, H, W}. state 0: metrics fp32 {2}, the mean loss and the number
+// of labels that have the largest probability (exact up to 2^24). A label of kNoLabel
+// (core/input/batch.h) adds nothing to the loss and has dx = 0; any other label outside [0, C)
+// makes the loss NaN.
 #pragma once
 
 #include "neap/core/step/layer.h"

@@ -12,7 +12,7 @@
 namespace neap {
 namespace {
 
-// He's, for the kernel elements that meet in one element of y.
+// He's initialisation for the number of kernel elements that contribute to one element of y.
 Init WeightInit(const TransposedConvolution& layer, int64_t in_channels) {
   if (layer.bilinear) return {.kind = Init::Kind::kBilinear};
   const double meeting = Product({in_channels, layer.kernel.h, layer.kernel.w}) /
@@ -25,8 +25,8 @@ absl::StatusOr<Extent2d> OutputExtent(const TransposedConvolution& layer, const 
                         WindowedSize(x.w(), layer.kernel.w, layer.stride.w, layer.padding.w)};
   if (out.h > 0 && out.w > 0) return out;
   return absl::InvalidArgumentError(absl::StrCat("padding ", layer.padding.h, "x", layer.padding.w,
-                                                 " leaves nothing of an output ", "of the image ",
-                                                 x.h(), "x", x.w()));
+                                                 " leaves no output for the image ", x.h(), "x",
+                                                 x.w()));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// 2-d transposed convolution, as in torch.nn.ConvTranspose2d: each element of x lays the kernel,
-// scaled by it, over y. The way up in networks that label every pixel.
+// 2-d transposed convolution, as in torch.nn.ConvTranspose2d: each element of x adds a copy of the
+// kernel, scaled by the element, to y. Networks that label every pixel use it for upsampling.
 //
 //   step            reads              writes
 //   forward         x, weight, [bias]  y
@@ -7,9 +7,9 @@
 //   backward_data   dy, weight         dx
 //
 // y is (size - 1) * stride - 2 * padding + kernel along each axis. weight is {in_channels,
-// out_channels, kernel.h, kernel.w} in the network's layout, bias {out_channels}. It is what a
-// convolution from y to x of the same weight does to its gradients, and the kernels run it so: its
-// forward is that convolution's backward_data, its backward_data that one's forward.
+// out_channels, kernel.h, kernel.w} in the network's layout, bias {out_channels}. The kernels run
+// it as the gradient of a convolution from y to x with the same weight: its forward is that
+// convolution's backward_data, and its backward_data that convolution's forward.
 #pragma once
 
 #include "neap/core/step/layer.h"
@@ -25,8 +25,8 @@ struct TransposedConvolution {
   Extent2d stride = 1;
   Extent2d padding = 0;
   bool bias = true;
-  // The weight starts as bilinear interpolation of each channel by itself (Long et al., 2015,
-  // section 3.3), not at random.
+  // Initialises the weight to bilinear interpolation of each channel (Long et al., 2015, section
+  // 3.3) instead of random numbers.
   bool bilinear = false;
 
   // The convolution from y to x.

@@ -22,7 +22,7 @@ absl::Status CheckAlone(const CustomKernel& kernel) {
   const bool of_layer = kernel.phase == Phase::kForward || kernel.phase == Phase::kBackwardData ||
                         kernel.phase == Phase::kBackwardParams;
   if (kernel.layer_type.empty()) return Refused(kernel, "its layer_type is empty");
-  if (!of_layer) return Refused(kernel, "this phase is not a layer's");
+  if (!of_layer) return Refused(kernel, "layers have no such phase");
   if (kernel.engine.empty()) return Refused(kernel, "its engine has no id");
   if (kernel.run != nullptr && kernel.make != nullptr)
     return Refused(kernel, "it has both run and make");
@@ -54,7 +54,7 @@ absl::Status CheckCustomKernels(absl::Span<const CustomKernel> kernels) {
     RETURN_IF_ERROR(CheckAlone(kernels[i]));
     for (size_t before = 0; before < i; ++before) {
       if (IsFor(kernels[before], kernels[i].layer_type, kernels[i].phase))
-        return Refused(kernels[i], "the step has another one already");
+        return Refused(kernels[i], "the step already has a kernel");
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// The engines of a device of which nothing but its description is known: one per step, without
-// workspace, but for the kernels of a program's own layers, whose engines are known.
+// Engines for a device that is known by its description only: one per step, without workspace.
+// Custom layers have the engines of their registered kernels.
 #pragma once
 
 #include <string>

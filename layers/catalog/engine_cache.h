@@ -1,8 +1,8 @@
-// The engines that a backend has listed, by signature, so that each signature is listed once.
+// A cache of the engines that a backend lists for a signature.
 //
-// To list is to ask a library (oneDNN: 0.1 ms for a convolution, cuDNN: milliseconds), and the same
-// is asked again and again: by deep networks, which repeat a few layers hundreds of times, by each
-// plan that a session makes, and by its executors.
+// Listing queries a library (oneDNN: 0.1 ms for a convolution, cuDNN: milliseconds), and the same
+// queries recur: deep networks repeat a few layers hundreds of times, and a session lists the
+// engines again for each plan and each executor.
 //
 //   EngineCache cache;
 //   ASSIGN_OR_RETURN(std::vector<Engine> engines, cache.Get(signature, ListEngines));
@@ -24,12 +24,13 @@ class EngineCache {
  public:
   using List = absl::FunctionRef<absl::StatusOr<std::vector<Engine>>(const StepSignature&)>;
 
-  // What `list` returned for an equal signature; calls it the first time. Errors are not kept.
+  // The result of `list` for this signature, computed on the first call. Errors are not cached.
   absl::StatusOr<std::vector<Engine>> Get(const StepSignature& signature, List list);
 
-  // Takes off its list an engine that cannot be built. Returns what Backend::MakeKernel then has
-  // to: ABORTED, or `reason` itself where that would leave nothing to plan with. Of engines that
-  // add to gradients none need be left: others write them.
+  // Removes an engine that cannot be built from its list. Returns the status that
+  // Backend::MakeKernel has to return: ABORTED, or `reason` itself if no engine would be left to
+  // plan with. A list of engines that add to gradients may become empty, because gradients can also
+  // be written and added by a separate kernel.
   absl::Status Withdraw(const StepSignature& signature, std::string_view engine,
                         const absl::Status& reason);
 

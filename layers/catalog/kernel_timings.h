@@ -1,5 +1,5 @@
-// What is known of how long kernels take on a device: measured (layers/profile/profiled_timings.h),
-// or made up by a test. *Threads*: any number at a time.
+// Kernel times of a device, measured (layers/profile/profiled_timings.h) or made up by a test.
+// *Threads*: any number at a time.
 //
 //   std::vector<TimedEngine> engines = timings.Of(signature);
 //   FastestDivision(engines, BatchOf(signature), /*granularity=*/1, 64 * kMiB);
@@ -15,11 +15,11 @@
 
 namespace neap {
 
-// What a part that is not the first takes besides its kernel, where its engine does not add: in
-// `backward_params` it writes to scratch in the workspace, and a kernel adds that to the sum.
+// Extra cost of every part after the first, unless its engine adds by itself: in `backward_params`
+// the part writes its gradients to scratch memory in the workspace, and a kernel adds them up.
 struct Addition {
   int64_t workspace_bytes = 0;
-  std::optional<double> seconds = 0.0;  // nullopt: not known, so the part can only be the first
+  std::optional<double> seconds = 0.0;  // nullopt: unknown, so the part can only be the first
 };
 
 // An engine on a part of `batch` images, measured or predicted.
@@ -29,8 +29,8 @@ struct TimedEngine {
   int64_t workspace_bytes = 0;
   double seconds = 0;  // >= 0, at most some hours
   bool deterministic = true;
-  bool adds = false;       // as EngineUse's: not for a first part
-  Addition addition = {};  // of nothing where it adds
+  bool adds = false;       // as in EngineUse: not for a first part
+  Addition addition = {};  // no extra cost if it adds
 
   EngineUse use() const { return {engine, batch, adds}; }
 };
@@ -38,10 +38,10 @@ struct TimedEngine {
 class KernelTimings {
  public:
   virtual ~KernelTimings() = default;
-  // The engines that can run the step, on its whole batch and on parts of it; empty where nothing
-  // is known, or can be read now: times are advice.
+  // The timed engines for the step's whole batch and for parts of it; empty if nothing was measured
+  // or the times cannot be read, because times are only advice.
   virtual std::vector<TimedEngine> Of(const StepSignature& signature) const = 0;
-  // Engines that did not build or run on its whole batch: better left alone.
+  // Engines that failed to build or run on the whole batch, which plans should avoid.
   virtual std::vector<std::string> FailedOn(const StepSignature& /*signature*/) const { return {}; }
 };
 

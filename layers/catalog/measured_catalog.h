@@ -1,10 +1,11 @@
-// The engines of a device that is not here: those that were measured on it, and those that its
-// library, if that is here, lists by its description. Neither alone is enough: by description a
-// library lists fewer engines than on the device itself, and a profile may be of a part of them.
+// The engines of a device that is not present: those that were measured on it, and those that its
+// library, if installed, lists for its description. Neither is enough by itself: for a description
+// a library lists fewer engines than on the device, and a profile may cover only some engines.
 //
 //   ASSIGN_OR_RETURN(auto database, ProfileDatabase::OpenToRead(path, {"NVIDIA H200", versions}));
 //   const ProfiledTimings timings(std::move(database));
-//   TimedCatalog catalog(timings, versions, *DescribedCatalog("h200"));
+//   ASSIGN_OR_RETURN(std::unique_ptr<EngineCatalog> library, DescribedCatalog("h200"));
+//   TimedCatalog catalog(timings, versions, std::move(library));
 #pragma once
 
 #include <memory>
@@ -21,15 +22,15 @@ namespace neap {
 // *Ownership*: borrows timings.
 class TimedCatalog final : public EngineCatalog {
  public:
-  // `library`: null where it is not here.
+  // `library` is null if it is not installed.
   TimedCatalog(const KernelTimings& timings, std::string versions,
                std::unique_ptr<EngineCatalog> library)
       : timings_(&timings), versions_(std::move(versions)), library_(std::move(library)) {}
 
-  // Those of a library of the same versions in its order, with the workspace that they had when
-  // they were measured, then the others that were, the fastest first. Where nothing was measured,
-  // the library's, whatever its versions; without one, an engine without workspace, as in
-  // layers/catalog/default_catalog.h, but none that adds to gradients.
+  // If the library has the same versions: its engines in its order, with the workspace that they
+  // had when measured, followed by the other measured engines, fastest first. If nothing was
+  // measured for the step: the library's engines, whatever its versions; without a library, one
+  // engine without workspace (layers/catalog/default_catalog.h), and none that adds to gradients.
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override;
   std::string Versions() const override { return versions_; }
 

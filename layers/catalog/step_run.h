@@ -1,4 +1,4 @@
-// One run of a step as its kernel sees it: addresses by operand instead of by position.
+// One run of a step as its kernel sees it: addresses looked up by operand instead of by position.
 //
 //   void ReluForward(const StepRun& step) {
 //     const float* const x = step.Get<float>(operands::X());
@@ -21,13 +21,13 @@ struct StepRun {
   const StepSignature& signature;
   const KernelArgs& run;
 
-  // The operand's address; null where the step has no such operand.
+  // The operand's address; null if the step does not have the operand.
   template <typename T>
   T* Find(Operand operand) const {
     const std::optional<size_t> position = signature.Find(operand);
     return position ? static_cast<T*>(run.operands[*position]) : nullptr;
   }
-  // The address of an operand that must be there.
+  // The address of an operand that the step must have.
   template <typename T>
   T* Get(Operand operand) const {
     T* const address = Find<T>(operand);

@@ -55,7 +55,7 @@ absl::StatusOr<CustomFunction> FunctionOf(const CustomKernel& kernel,
                                           const StepSignature& signature) {
   if (kernel.make == nullptr && kernel.run == nullptr) {
     return WithStep(
-        absl::FailedPreconditionError("it has neither run nor make, for planning alone"),
+        absl::FailedPreconditionError("it has neither run nor make, so it is for planning only"),
         signature);
   }
   if (kernel.make == nullptr) return kernel.run;
@@ -140,7 +140,7 @@ absl::Status TableBackend::CheckDTypes(const StepSignature& signature) const {
   return absl::OkStatus();
 }
 
-// Sums only where a kernel can add to them.
+// Refuses a signature that accumulates into an operand to which no kernel can add.
 absl::Status TableBackend::CheckAccess(const StepSignature& signature) const {
   const bool adds_parts = table_.adds_parts && IsDivisible(signature);
   for (const OperandSpec& operand : signature.operands) {

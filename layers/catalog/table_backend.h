@@ -1,14 +1,13 @@
-// A backend as a table: its rows say which function lists the kernels of which step.
+// A backend defined by a table, whose rows map a step to the function that lists its kernels.
 //
-// All backends answer the same questions in the same way: can the kernels do what the signature
-// asks, which row is the step's, which engines does it list, was that asked before, and what
-// follows when one of them does not build. That is here once, with the kernels that a program
-// brings for layers of its own; a backend has its rows, its libraries' versions, and what makes its
-// device current.
+// This class has the parts that all backends share: it checks that kernels support the signature,
+// finds the step's row, caches the listed engines, withdraws engines that do not build, and runs
+// the kernels that a program registers for custom layers. A backend supplies its rows, the versions
+// of its libraries, and a function that makes its device current.
 //
-// Planning asks for the engines of every step, so listing must be cheap: what it takes to make a
-// kernel (code generation in oneDNN, the build of a cuDNN plan) is a function in the candidate,
-// called when the kernel is wanted.
+// Planning asks for the engines of every step, so listing must be cheap. The expensive part of
+// making a kernel (code generation in oneDNN, building a cuDNN plan) is a function in the
+// candidate, which is called only for the chosen engine.
 //
 //   KernelTable table = {.device = "the CPU",
 //                        .versions = "oneDNN 2.6.3",
@@ -44,27 +43,27 @@ inline constexpr std::string_view kAnyLayer = "";
 struct KernelRow {
   std::string_view layer_type;  // or kAnyLayer
   std::optional<Phase> phase;   // nullopt: every phase
-  // In the library's order. Errors: UNIMPLEMENTED where no kernel can do what the signature asks.
+  // In the library's order. Errors: UNIMPLEMENTED if no kernel supports the signature.
   std::function<absl::StatusOr<KernelCandidates>(const StepSignature& signature)> list;
 };
 
 struct KernelTable {
-  std::string device;           // as messages name it: "the CPU"
+  std::string device;           // its name in messages: "the CPU"
   std::string versions;         // EngineCatalog::Versions()
-  std::vector<KernelRow> rows;  // the first that matches a step is the step's
+  std::vector<KernelRow> rows;  // the first row that matches a step is used
   bool adds_parts = false;      // some kernels add to parameter gradients: AddingSignature()
   void* stream = nullptr;       // CustomRun::stream
-  // Makes the device current; called before a kernel is made, and before a custom one runs. Null
-  // where there is nothing to do.
+  // Makes the device current; called before a kernel is made, and before a custom kernel runs. May
+  // be null.
   std::function<absl::Status()> enter = nullptr;
 };
 
-// Also the catalog of a device that is not here: then nobody calls MakeKernel(). *Threads*: one at
-// a time.
+// Also serves as the catalog of a device that is not present; MakeKernel() is not called then.
+// *Threads*: one at a time.
 class TableBackend final : public Backend {
  public:
-  // Errors: those of CheckCustomKernels(); INVALID_ARGUMENT for a kernel of a layer type that the
-  // table has rows for.
+  // Errors: those of CheckCustomKernels(); INVALID_ARGUMENT for a custom kernel of a layer type
+  // that has rows in the table.
   static absl::StatusOr<std::unique_ptr<TableBackend>> Create(KernelTable table,
                                                               std::vector<CustomKernel> custom);
   explicit TableBackend(KernelTable table) : table_(std::move(table)) {}

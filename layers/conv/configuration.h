@@ -1,16 +1,16 @@
-// How one convolution step is run: a configuration, its mini-batch divided into parts, each run by
-// an engine of its own (u-cuDNN III-A: "a list of micro-configurations").
+// The configuration of one convolution step: how its mini-batch is divided into parts, and which
+// engine runs each part (u-cuDNN III-A: "a list of micro-configurations").
 //
-// An engine's workspace grows with the images that it is given, and the fastest engines want the
-// most. Run part by part, one after another in the same workspace, they fit where the whole batch
-// would not:
+// An engine's workspace grows with the number of images, and the fastest engines need the most. Run
+// part by part, one after another in the same workspace, they fit although the whole batch does
+// not:
 //
 //   workspace
-//   |  +----------+                      undivided: the fast engine does not fit the limit,
-//   |  | Winograd |                      the slow one runs
-//   |--|   256    |-------- limit
-//   |  |          |   +----+----+----+   in parts: each fits, and reuses the bytes of the one
-//   before |  |          |   | 86 | 85 | 85 |
+//   |  +----------+                       undivided: the fast engine exceeds the limit,
+//   |  | Winograd |                       so the slow one would have to run
+//   |--|   256    |---------------- limit
+//   |  |          |   +----+----+----+    in parts: each part fits, and reuses the bytes
+//   |  |          |   | 86 | 85 | 85 |    of the part before
 //   +--+----------+---+----+----+----+---> time
 //
 //   const Configuration divided = {.parts = {{"winograd", 86}, {"winograd", 85}, {"winograd", 85}},
@@ -25,12 +25,12 @@
 namespace neap {
 
 struct Configuration {
-  // In order; after the first, larger ones first, but for what the granularity leaves: that is
-  // last.
+  // In order. After the first part come larger parts before smaller ones; a part that is not a
+  // multiple of the granularity is last.
   std::vector<EngineUse> parts;
-  int64_t workspace_bytes = 0;  // of the part that wants most, with its addition
-  double seconds = 0;           // of all parts
-  bool is_measured = false;     // the seconds are, of every part
+  int64_t workspace_bytes = 0;  // the largest of the parts', including Addition
+  double seconds = 0;           // sum over the parts
+  bool is_measured = false;     // the times of all parts were measured
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
 

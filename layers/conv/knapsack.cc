@@ -12,8 +12,8 @@
 namespace neap {
 namespace {
 
-// The program as GLPK takes it: arrays from 1. Column 1 is the capacity that is not used, times its
-// cost; then come the items, class by class. Row 1 is the capacity, then come the classes.
+// The program in GLPK's form, with arrays that start at 1. Column 1 is the cost of the unused
+// capacity, followed by the items, class by class. Row 1 is the capacity, followed by the classes.
 struct Search {
   explicit Search(const ChoiceProgram& p);
 
@@ -57,10 +57,9 @@ Search::Search(const ChoiceProgram& p)
   }
 }
 
-// From here to SolveWithGlpk(), functions may be left by longjmp: nothing in them needs a
-// destructor.
+// From here to SolveWithGlpk(), longjmp may leave a function, so none has locals with a destructor.
 
-// So many members may take the item before that alone costs more than the start.
+// The most members that may take the item before these alone cost more than the start.
 double MostMembers(const Search& search, const ChoiceClass& choices, const ChoiceItem& item) {
   constexpr double kRounding = 1e-6;
   const double members = choices.members;
@@ -99,7 +98,7 @@ glp_prob* Build(const Search& search) {
   return problem;
 }
 
-// GLPK compares bytes with a tolerance. Here they are exact: a solution that is over is not taken.
+// Rejects solutions that exceed the capacity by any byte; GLPK compares bytes with a tolerance.
 void TakeSolution(glp_prob* problem, Search& search) {
   const ChoiceProgram& program = search.program;
   int64_t unused_bytes = program.capacity_bytes;
@@ -133,7 +132,7 @@ void Follow(glp_tree* tree, void* info) {
     glp_ios_terminate(tree);
 }
 
-// What is left of the time limit, of which `begin` was the beginning. GLPK takes none below 0.
+// What remains of the time limit since `begin`, at least 0, because GLPK rejects negative limits.
 int LeftMs(const Search& search, double begin) {
   const double left_seconds = search.program.time_limit_seconds - glp_difftime(glp_time(), begin);
   return static_cast<int>(std::clamp(left_seconds * 1000, 0.0, double{INT_MAX}));
@@ -159,7 +158,7 @@ void BranchAndBound(glp_prob* problem, Search& search) {
 
 int PrintNothing(void*, const char*) { return 1; }
 
-// GLPK's own answer to an error is abort().
+// Replaces GLPK's default reaction to an error, which is abort().
 void Escape(void* search) { std::longjmp(static_cast<Search*>(search)->failed, 1); }
 
 void SolveWithGlpk(Search* search) {
@@ -167,7 +166,7 @@ void SolveWithGlpk(Search* search) {
   glp_term_hook(PrintNothing, nullptr);
   glp_error_hook(Escape, search);
   if (setjmp(search->failed) == 0) BranchAndBound(Build(*search), *search);
-  glp_free_env();  // with the problem
+  glp_free_env();  // also frees the problem
 }
 
 }  // namespace

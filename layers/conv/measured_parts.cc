@@ -18,7 +18,8 @@ bool Lists(absl::Span<const Engine> engines, const std::string& id, int64_t work
   });
 }
 
-// Of adding by kernels what a part wrote to scratch; none unless all of them were measured.
+// The time of the kernels that add a part's gradients from scratch memory to the sums; nullopt
+// unless all of them were measured.
 std::optional<double> ScratchSeconds(const StepSignature& signature, const KernelTimings& timings) {
   double sum = 0;
   for (const OperandSpec& operand : signature.operands) {
@@ -30,7 +31,8 @@ std::optional<double> ScratchSeconds(const StepSignature& signature, const Kerne
   return sum;
 }
 
-// How parts after the first come to the sum.
+// Adds the two ways in which parts after the first reach the sum: by scratch memory, or by an
+// engine that adds.
 void AddSums(const StepSignature& signature, const KernelTimings& timings,
              std::vector<TimedEngine>& engines) {
   const Addition addition = {.workspace_bytes = DivisionScratchBytes(signature),
@@ -42,11 +44,12 @@ void AddSums(const StepSignature& signature, const KernelTimings& timings,
   }
 }
 
-// A part of the configuration that the library has no more, or only in more workspace.
+// A part of the configuration whose engine the library no longer lists, or only with more
+// workspace.
 absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
                                                       const Configuration& configuration,
                                                       EngineCatalog& catalog) {
-  const EngineUse* last = nullptr;  // after the first
+  const EngineUse* last = nullptr;  // the last part checked, except the first part
   for (const EngineUse& part : configuration.parts) {
     const bool is_first = &part == &configuration.parts.front();
     if (last != nullptr && part == *last) continue;

@@ -1,6 +1,6 @@
-// What measured times offer for a step: the engines for its batch and for the parts that it may be
-// run in, and what adding up the parts costs; and which engines it advises against. It is what
-// divisions are made from (layers/conv/micro_batching.h).
+// The timed engines that a plan may use for a step: for its whole batch and for parts of it, with
+// the cost of adding up the parts, and without engines that failed. Divisions are computed from
+// them (layers/conv/micro_batching.h).
 //
 //   std::vector<TimedEngine> known =
 //       TimedPartsOf(step, engines, DivisionPolicy::kAll, /*deterministic=*/true, timings);
@@ -21,33 +21,35 @@
 
 namespace neap {
 
-// Of a step that is not divisible, for its whole batch alone. `listed`: the engines that the
-// catalog has for the whole batch; measured ones that are not among them, or want more workspace by
-// now, are left out. With `deterministic` so are those that may give other bits every time. Where
-// the time of adding up is not known, parts by scratch can only be first.
+// The timed engines of a step, for its whole batch only if it is not divisible. `listed` has the
+// catalog's engines for the whole batch; measured engines that are not listed, or that now need
+// more workspace, are left out. `deterministic` also leaves out engines whose bits may differ
+// between runs. If the time of the addition is unknown, a part that needs scratch memory for its
+// gradients can only be first.
 std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
                                       absl::Span<const Engine> listed, DivisionPolicy divisions,
                                       bool deterministic, const KernelTimings& timings);
 
-// Whether the whole batch was measured. Where it was not, parts of it may be known by chance: a
-// smaller batch was.
+// Whether the whole batch was measured. If it was not, times of parts may still be known, from a
+// profile of a smaller batch.
 bool KnowsWhole(absl::Span<const TimedEngine> known, const StepSignature& signature);
 
-// What `choose` makes of the known parts, all of it in engines that the library has. Where it names
-// one that the library has no more, or only in more workspace, that goes out of `known`, and
-// `choose` is asked again: parts are looked up here, when they are few, and not where there are
-// hundreds. An engine that lacks one size of part is trusted with no other. Errors: the catalog's.
+// Calls `choose` on `known` until the catalog lists every engine that it picks within the
+// configuration's workspace. Between calls, engines that are no longer listed are removed from
+// `known`; an engine that is not listed for one size of part is removed for all sizes. Only the
+// chosen parts are looked up, because `known` may have hundreds. Errors: the catalog's.
 absl::StatusOr<std::vector<Configuration>> ChooseListed(
     const StepSignature& signature,
     absl::FunctionRef<std::vector<Configuration>(const std::vector<TimedEngine>&)> choose,
     EngineCatalog& catalog, std::vector<TimedEngine>& known);
 
-// Those of `listed`, in order, that are not known to fail on the whole batch (`timings` null:
-// nothing is known), with `deterministic` only those that give the same bits every time.
+// The engines of `listed`, in order, that are not known to fail on the whole batch (nothing is
+// known if `timings` is null). `deterministic` keeps only those that always give the same bits.
 std::vector<Engine> UsableEngines(const StepSignature& signature, std::vector<Engine> listed,
                                   bool deterministic, const KernelTimings* timings);
 
-// Of the kernel that adds a gradient to a sum (AdditionSignature); none where it was not measured.
+// The time of the kernel that adds a gradient to a sum (AdditionSignature); nullopt if it was not
+// measured.
 std::optional<double> AdditionSeconds(const TensorSpec& spec, const KernelTimings& timings);
 
 }  // namespace neap

@@ -16,19 +16,20 @@ namespace {
 constexpr std::array<std::string_view, 3> kPolicyNames = {"undivided", "power-of-two", "all"};
 
 constexpr double kPicosecondsPerSecond = 1e12;
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;  // two of them can be added
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;  // 2 * kNever fits
 constexpr int64_t kNotDivided = std::numeric_limits<int64_t>::max();
 
 int64_t Picoseconds(double seconds) { return std::llround(seconds * kPicosecondsPerSecond); }
 
-// An engine on one part.
+// An engine's run of one part.
 struct Part {
   int64_t workspace_bytes = 0;
   int64_t picoseconds = 0;
   const TimedEngine* engine = nullptr;
 };
 
-// By batch: rising workspace, falling time; what is beyond the limit is dropped from the back.
+// For each batch, in rising workspace and falling time. Entries beyond the limit are popped from
+// the back.
 using PartsByBatch = std::vector<std::vector<Part>>;
 
 // The fastest way to run some number of images.
@@ -36,12 +37,12 @@ struct Best {
   int64_t picoseconds = kNever;
   int64_t parts = 0;
   int64_t workspace_bytes = 0;
-  int64_t first_batch = 0;  // one part has so many, the others are the best of what remains
+  int64_t first_batch = 0;  // size of one part; the others are the best division of the rest
 
   auto Key() const { return std::tie(picoseconds, parts, workspace_bytes); }
 };
 
-// The dynamic program, for limits that fall from call to call.
+// The dynamic program, for limits that decrease from call to call.
 class DivisionTable {
  public:
   DivisionTable(absl::Span<const TimedEngine> engines, int64_t batch, int64_t granularity);
@@ -50,7 +51,7 @@ class DivisionTable {
  private:
   size_t batch() const { return rest_.size() - 1; }
   bool IsMultiple(size_t images) const { return images % granularity_ == 0; }
-  // What no multiples leave of the batch, nor of itself, is never a rest.
+  // Whether this number of images can remain after some parts.
   bool IsRest(size_t images) const { return IsMultiple(images) || IsMultiple(batch() - images); }
   Best Divide(size_t images) const;
   Best DivideWhole() const;
@@ -58,19 +59,20 @@ class DivisionTable {
 
   size_t granularity_;
   PartsByBatch first_;      // as the first part
-  PartsByBatch later_;      // as another
+  PartsByBatch later_;      // as a later part
   std::vector<Best> rest_;  // by the number of images after the first part
-  // Rests that are fastest in one part, so far. No other need be a part: its division will do.
+  // Rests that are fastest as one part. Only these sizes need to be tried as parts: any other size
+  // is at least as fast divided.
   std::vector<size_t> undivided_;
 };
 
-// What `part` and the best of the rest come to.
+// The total of `part` and the best division of the rest.
 Best Join(const Part& part, size_t images, const Best& rest) {
   return {part.picoseconds + rest.picoseconds, 1 + rest.parts,
           std::max(part.workspace_bytes, rest.workspace_bytes), static_cast<int64_t>(images)};
 }
 
-// Sorts, and leaves only the parts that are faster than all with less workspace.
+// Sorts the parts, and keeps only those that are faster than all parts with less workspace.
 void KeepDesirable(std::vector<Part>& parts) {
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     return std::tie(a.workspace_bytes, a.picoseconds, a.engine->engine) <
@@ -114,7 +116,7 @@ std::optional<Configuration> DivisionTable::Fastest(int64_t workspace_limit_byte
   for (size_t images = 1; images < batch(); ++images) {
     if (!IsRest(images)) continue;
     KeepWithin(limit_bytes, later_[images]);
-    // What was fastest under a larger limit and still fits is fastest now.
+    // The fastest division under a larger limit remains the fastest if it still fits.
     if (rest_[images].workspace_bytes > limit_bytes) rest_[images] = Divide(images);
     if (rest_[images].parts == 1) undivided_.push_back(images);
   }
@@ -128,7 +130,7 @@ Best DivisionTable::Divide(size_t images) const {
   if (!later_[images].empty()) best = Join(later_[images].back(), images, rest_[0]);
   for (const size_t size : undivided_) {
     if (2 * size > images) break;  // the smallest part is no larger than half
-    if (!IsMultiple(size) && IsMultiple(images)) continue;  // it is the last of another rest
+    if (!IsMultiple(size) && IsMultiple(images)) continue;  // it ends another rest
     const Best& rest = rest_[images - size];
     if (rest_[size].picoseconds + rest.picoseconds > best.picoseconds) continue;
     const Best divided = Join(later_[size].back(), size, rest);
@@ -139,7 +141,7 @@ Best DivisionTable::Divide(size_t images) const {
 
 Best DivisionTable::DivideWhole() const {
   Best best;
-  for (size_t size = batch(); size > 0; --size) {  // of equals, the largest is the first
+  for (size_t size = batch(); size > 0; --size) {  // ties go to the largest first part
     if (first_[size].empty() || (size < batch() && !IsMultiple(size))) continue;
     const Best divided = Join(first_[size].back(), size, rest_[batch() - size]);
     if (divided.Key() < best.Key()) best = divided;

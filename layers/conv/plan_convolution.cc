@@ -21,11 +21,11 @@ absl::Status TooSmall(int64_t limit_bytes, int64_t least_bytes) {
 }
 
 struct ByTime {
-  std::optional<Configuration> fastest = {};  // none where nothing that was measured fits
-  int64_t least_bytes = kUnlimited;           // of what was measured
+  std::optional<Configuration> fastest = {};  // nullopt if no measured configuration fits
+  int64_t least_bytes = kUnlimited;           // of the measured configurations
 };
 
-// Of what the library still has.
+// The fastest measured configuration that uses only engines that the library still lists.
 absl::StatusOr<ByTime> FastestByTime(const StepSignature& step, const ConvolutionOptions& options,
                                      EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog.Engines(step));
@@ -47,7 +47,7 @@ absl::StatusOr<ByTime> FastestByTime(const StepSignature& step, const Convolutio
   return any.empty() ? ByTime{} : ByTime{.least_bytes = any.front().workspace_bytes};
 }
 
-// Of those that are usable, the first that fits, else the smallest.
+// The first usable engine that fits, or, if none does, the one with the smallest workspace.
 std::optional<Engine> FirstOf(const StepSignature& signature, std::vector<Engine> listed,
                               const ConvolutionOptions& options, int64_t limit_bytes) {
   std::vector<Engine> engines =
@@ -62,8 +62,8 @@ std::optional<Engine> FirstOf(const StepSignature& signature, std::vector<Engine
   });
 }
 
-// What a part's gradients are added to the sum by: its engine, if there is one that does so in the
-// limit, else scratch.
+// The engine for a part after the first: one that adds to the gradients, if any does within the
+// limit, otherwise one that goes through scratch memory.
 absl::StatusOr<std::optional<TimedEngine>> LaterPart(const StepSignature& part,
                                                      const ConvolutionOptions& options,
                                                      EngineCatalog& catalog) {
@@ -88,7 +88,7 @@ absl::StatusOr<std::optional<TimedEngine>> LaterPart(const StepSignature& part,
                      .workspace_bytes = engine->workspace_bytes + scratch_bytes};
 }
 
-// Parts of `size` images, and one of what is left; none where one of them has no usable engine.
+// Parts of `size` images and one part with the remainder; nullopt if a part has no usable engine.
 absl::StatusOr<std::optional<Configuration>> InPartsOf(int64_t size, const StepSignature& step,
                                                        const ConvolutionOptions& options,
                                                        EngineCatalog& catalog) {
@@ -112,7 +112,7 @@ absl::StatusOr<std::optional<Configuration>> InPartsOf(int64_t size, const StepS
   return configuration;
 }
 
-// None where no engine is usable. `least_bytes`: that are known to do.
+// Nullopt if no engine is usable. `least_bytes` is a workspace that is known to be sufficient.
 absl::StatusOr<std::optional<Configuration>> FirstInLibraryOrder(const StepSignature& step,
                                                                  const ConvolutionOptions& options,
                                                                  int64_t least_bytes,
@@ -140,7 +140,7 @@ absl::StatusOr<Configuration> PlanConvolution(const StepSignature& step,
                                               EngineCatalog& catalog) {
   if (!IsDivisible(step)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a step of type ", std::string(step.layer.type()), " is no convolution's"));
+        absl::StrCat("a step of type ", std::string(step.layer.type()), " is not divisible"));
   }
   ByTime by_time;
   if (options.timings != nullptr) {

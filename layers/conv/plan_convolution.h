@@ -1,9 +1,9 @@
-// Plans one step of one convolution inside a given workspace: u-cuDNN's use, for programs that have
-// their own tensors and no network of neap's.
+// Plans one step of one convolution inside a given workspace, as u-cuDNN does, for programs that
+// have their own tensors and do not define their network in neap.
 //
-// A framework fixes a limit for a convolution's workspace, and the engine that misses it by a byte
-// is lost. Here the step is divided into micro-batches such that the fastest division fits, which
-// is u-cuDNN's WR (III-B). Signature, plan and kernel are a call each; memory is the caller's:
+// A framework limits a convolution's workspace, and cannot use an engine that exceeds the limit by
+// a byte. PlanConvolution() divides the step into micro-batches instead, and picks the fastest
+// division that fits, which is u-cuDNN's WR (III-B). The caller provides the memory:
 //
 //   const Layer conv2 = Convolution{.out_channels = 192, .kernel = 5, .padding = 2};
 //   ASSIGN_OR_RETURN(StepSignature step, SignatureOf(conv2, Phase::kForward, {x_spec}));
@@ -17,8 +17,8 @@
 //   RETURN_IF_ERROR(kernel->Run({.operands = operands, .workspace = workspace,
 //                                .workspace_bytes = plan.workspace_bytes}));
 //
-// Times come from a Profiler (layers/profile/profiler.h). examples/micro_batched_conv.cc is a whole
-// program.
+// The times come from a Profiler (layers/profile/profiler.h). examples/micro_batched_conv.cc is a
+// complete program.
 #pragma once
 
 #include <cstdint>
@@ -34,19 +34,19 @@ namespace neap {
 
 struct ConvolutionOptions {
   int64_t workspace_limit_bytes = kUnlimited;
-  DivisionPolicy divisions = DivisionPolicy::kAll;  // of the parts that were measured
+  DivisionPolicy divisions = DivisionPolicy::kAll;  // which sizes of parts are considered
   const KernelTimings* timings = nullptr;           // null: nothing was measured
-  bool deterministic = false;  // leaves out engines that may give other bits every time
+  bool deterministic = false;  // leaves out engines whose bits may differ between runs
 };
 
-// The fastest configuration within the limit, by the timings, of engines that the library still
-// has. Where the timings know of none that fits, by the library's order, in seconds 0: the first
-// engine that fits for the whole batch, else, where `divisions` allows parts, for parts of as large
-// a power of two as any fits, and a last one of what is left. Engines that failed when they were
-// to be measured are left out, unless nothing can be run without them.
-// Errors: INVALID_ARGUMENT for a step that is not divisible; RESOURCE_EXHAUSTED where nothing fits,
-// naming the least workspace that would do; FAILED_PRECONDITION where deterministic engines are
-// asked for and there are none; the catalog's.
+// The fastest configuration within the limit according to the timings, restricted to engines that
+// the library still lists. If the timings have none that fits, the configuration follows the
+// library's order and has seconds = 0: the first engine that fits the whole batch, or, if
+// `divisions` allows parts, the first that fits parts of the largest possible power of two, with a
+// smaller last part. Engines whose measurement failed are used only if no other can run the step.
+// Errors: INVALID_ARGUMENT for a step that is not divisible; RESOURCE_EXHAUSTED if nothing fits,
+// with the least workspace that would; FAILED_PRECONDITION if deterministic engines are requested
+// and the library has none; the catalog's.
 absl::StatusOr<Configuration> PlanConvolution(const StepSignature& step,
                                               const ConvolutionOptions& options,
                                               EngineCatalog& catalog);

@@ -18,14 +18,14 @@ namespace {
 
 using Front = std::vector<Configuration>;
 
-// Kernels with equal fronts: a network repeats its layers.
+// Kernels with equal fronts, which are common because networks repeat layers.
 struct KernelClass {
   const Front* front = nullptr;
   std::vector<size_t> kernels;
   double count() const { return static_cast<double>(kernels.size()); }
 };
 
-// A division of all kernels: how many of a class take which configuration.
+// A division of all kernels: the number of kernels of each class that take each configuration.
 struct Counted {
   ChoiceCounts counts;
   int64_t unused_bytes = 0;
@@ -67,7 +67,7 @@ std::vector<KernelClass> GroupEqualFronts(absl::Span<const Front> fronts) {
   return classes;
 }
 
-// From one configuration to a larger one of the same front's lower convex hull.
+// A step from one configuration to the next larger one on its front's lower convex hull.
 struct HullStep {
   size_t kernel_class = 0;
   size_t from = 0;
@@ -76,7 +76,7 @@ struct HullStep {
   double seconds_per_byte = 0;  // gained
 };
 
-// They gain less and less.
+// Appends the steps of one front's hull, whose gains per byte decrease.
 void AppendHullSteps(const Front& front, size_t kernel_class, std::vector<HullStep>& steps) {
   for (size_t from = 0; from + 1 < front.size();) {
     HullStep best;
@@ -109,7 +109,7 @@ Counted SmallestDivision(const std::vector<KernelClass>& classes, int64_t total_
   return division;
 }
 
-// Moves as many members as there are and as fit; false if some did not.
+// Moves as many members as fit. Returns false if some did not fit.
 bool Move(Counted& division, const HullStep& step) {
   std::vector<int>& counts = division.counts[step.kernel_class];
   const int64_t fit = division.unused_bytes / step.bytes;
@@ -121,7 +121,7 @@ bool Move(Counted& division, const HullStep& step) {
   return all;
 }
 
-// Spends what is left on single kernels, also on what is not on a hull.
+// Spends the unused bytes on single kernels, also on configurations that are not on a hull.
 void SpendUnused(const std::vector<KernelClass>& classes, Counted& division) {
   for (size_t k = 0; k < classes.size(); ++k) {
     const Front& front = *classes[k].front;
@@ -145,11 +145,11 @@ double Seconds(const std::vector<KernelClass>& classes, const ChoiceCounts& coun
   return seconds;
 }
 
-// The linear relaxation: steps of the hulls are taken by what they gain per byte, until one does
-// not fit whole. That one's gain is the price of a byte; at that price, every kernel's best
-// configuration, less the price of the total, is no slower than any division.
+// The linear relaxation: takes the hulls' steps in order of gain per byte until one does not fit
+// completely. The gain of that step is the price of a byte. The sum of every kernel's least priced
+// time, minus the price of the total, is a lower bound on the time of any division.
 struct Relaxation {
-  double seconds_per_byte = 0;  // 0: everything fits, nothing has a price
+  double seconds_per_byte = 0;  // 0: everything fits, so bytes have no price
   double seconds_bound = 0;
   Counted rounded;  // the steps that fit
 };
@@ -181,9 +181,9 @@ Relaxation Relax(const std::vector<KernelClass>& classes, int64_t total_bytes) {
   return result;
 }
 
-// What the relaxation leaves open. Costs are what a configuration is above its kernel's best at the
-// price, as a part of the gap: what costs more than 1 is in no division faster than the rounded
-// one.
+// The program that the relaxation leaves open. A configuration's cost is its priced time above its
+// kernel's least, relative to the gap: a configuration that costs more than 1 cannot be part of a
+// division that is faster than the rounded one.
 struct OpenProgram {
   ChoiceProgram program;
   std::vector<std::vector<size_t>> kept;  // by class: the configurations that are items, if any
@@ -221,7 +221,7 @@ OpenProgram Open(const std::vector<KernelClass>& classes, const Relaxation& rela
   return open;
 }
 
-// Counts of the open classes, back in their places.
+// Copies the solved counts of the open classes back to their places.
 void Close(const OpenProgram& open, const ChoiceCounts& solved, ChoiceCounts& counts) {
   size_t next = 0;
   for (size_t k = 0; k < counts.size(); ++k) {

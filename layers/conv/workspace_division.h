@@ -1,9 +1,9 @@
 // Divides one workspace among all convolutions of a network (u-cuDNN III-C, "WD"): each kernel gets
-// a segment of its own, and bytes go where they buy most time.
+// its own segment, and bytes go to the kernels that gain the most time from them.
 //
-// With a limit per kernel ("WR") small kernels leave bytes unused that a large one lacks; under one
-// total the kernels compete. Every kernel brings its desirable configurations, and one is chosen
-// for each, so that the workspaces add up to no more than the total and the times to the least:
+// With a limit per kernel ("WR"), small kernels leave bytes unused that a large one lacks; under
+// one total the kernels compete. Each kernel has a front of desirable configurations. One is chosen
+// per kernel such that the workspaces sum to at most the total and the sum of the times is minimal:
 //
 //   seconds   kernel 1      kernel 2             total 40: kernel 2 gains more from bytes
 //     |  o                  o                      1: (10 bytes, 5 s)
@@ -11,11 +11,11 @@
 //     |                           o
 //     +--10-20------------10-----30--> bytes
 //
-// That is a 0-1 integer linear program, solved with GLPK as in the paper. Its linear relaxation is
-// solved first, by hand: it gives a lower bound, a division close to it, and the proof that most
-// configurations are in no better one. What remains is small.
+// This is a 0-1 integer linear program, solved with GLPK as in the paper. Its linear relaxation is
+// solved first, without GLPK: it gives a lower bound, a division close to it, and a proof that no
+// better division contains most of the configurations. The remaining program is small.
 //
-//   std::vector<std::vector<Configuration>> fronts;  // of every kernel: DesirableConfigurations()
+//   std::vector<std::vector<Configuration>> fronts;  // one of DesirableConfigurations() per kernel
 //   ASSIGN_OR_RETURN(WorkspaceDivision division, DivideWorkspace(fronts, 120 * kMiB));
 //   const Configuration& conv2 = fronts[1][division.choice[1]];
 #pragma once
@@ -31,24 +31,25 @@
 namespace neap {
 
 struct WorkspaceDivisionGoal {
-  double time_limit_seconds = 0.5;  // of the search; what it has found by then is the result
-  double gap = 1e-5;                // it also stops this close to the bound, as a part of the time
+  double time_limit_seconds = 0.5;  // the search then returns its best division
+  double gap = 1e-5;                // relative distance to the bound at which the search stops
 };
 
 struct WorkspaceDivision {
   std::vector<size_t> choice;   // by kernel: the position in its front
-  int64_t workspace_bytes = 0;  // of all kernels
-  double seconds = 0;           // of all kernels
-  double seconds_bound = 0;     // proven: no division is faster
-  bool optimal = false;         // proven, as far as double precision goes
+  int64_t workspace_bytes = 0;  // sum over all kernels
+  double seconds = 0;           // sum over all kernels
+  double seconds_bound = 0;     // proven lower bound on the time of any division
+  bool optimal = false;         // proven, up to double precision
 
-  // How much faster a division could be at most, as a part of the time.
+  // The largest possible relative improvement of another division.
   double gap() const { return seconds > 0 ? (seconds - seconds_bound) / seconds : 0; }
 };
 
-// Each front by rising workspace and strictly falling time. The same answer for the same fronts,
-// unless the time limit is met. Errors: INVALID_ARGUMENT for a front that is empty or out of order,
-// with its position; RESOURCE_EXHAUSTED naming the smallest total where the kernels do not fit.
+// Each front is in order of rising workspace and strictly falling time. The result is
+// deterministic, unless the time limit is reached. Errors: INVALID_ARGUMENT for a front that is
+// empty or out of order, with its position; RESOURCE_EXHAUSTED, with the smallest sufficient total,
+// if the kernels do not fit.
 absl::StatusOr<WorkspaceDivision> DivideWorkspace(
     absl::Span<const std::vector<Configuration>> fronts, int64_t total_bytes,
     const WorkspaceDivisionGoal& goal = {});

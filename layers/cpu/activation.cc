@@ -25,7 +25,7 @@ dnnl::eltwise_forward::primitive_desc ForwardDesc(const Origin& origin, algorith
   return {{dnnl::prop_kind::forward_training, which, data, 0.0F}, UserScratchpad(), origin.engine};
 }
 
-// ReLU by own loops: oneDNN's turns NaN into 0, which hides a diverged network.
+// ReLU as own loops, because oneDNN's turns NaN into 0, which hides a diverged network.
 void ReluForward(const LoopArgs& args) {
   const float* const x = args.Get<float>(X());
   float* const y = args.Get<float>(Y());
@@ -44,7 +44,7 @@ void ReluBackward(const LoopArgs& args) {
   const int64_t elements = args.signature.Spec(Y()).elements();
 #pragma GCC ivdep
   for (int64_t i = 0; i < elements; ++i) {
-    const float gradient = dy[i];  // loaded whatever y is: no branch
+    const float gradient = dy[i];  // loaded unconditionally, to avoid a branch
     dx[i] = y[i] <= 0 ? 0 : gradient;
   }
 }

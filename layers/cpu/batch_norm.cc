@@ -10,9 +10,9 @@ namespace {
 
 using namespace operands;
 
-// A tensor as `rows` rows in memory. NCHW: a row is one image's plane of one channel. NHWC: a row
-// is one pixel, all channels. So every loop below has two forms: per-channel numbers are constant
-// along a row, or vary along it.
+// A tensor as rows in memory. NCHW: a row is one channel's plane of one image. NHWC: a row is one
+// pixel with all its channels. Every loop below therefore has two forms: per-channel numbers are
+// constant along a row, or vary along it.
 struct Rows {
   int64_t images, channels, pixels;
   bool channels_last;
@@ -34,7 +34,7 @@ void SumPerChannel(const Rows& rows, double* totals, Value value) {
     }
     return;
   }
-  constexpr int64_t kLanes = 8;  // sums that do not wait for each other
+  constexpr int64_t kLanes = 8;  // independent sums
   for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
     const int64_t c = r % rows.channels;
     const int64_t begin = r * rows.pixels;
@@ -63,8 +63,8 @@ void ForEachElement(const Rows& rows, Apply apply) {
   }
 }
 
-// y = (x - mean) * invstd * gamma + beta: the one place, so that forward and its rerun give the
-// same bits.
+// y = (x - mean) * invstd * gamma + beta. Forward and its rerun both call this function, so they
+// give the same bits.
 [[gnu::noinline]] void Normalise(const Rows& rows, const float* x, const float* gamma,
                                  const float* beta, const float* mean, const float* invstd,
                                  float* y) {
@@ -77,8 +77,8 @@ float InverseDeviation(double variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
-// Saved mean and invstd, and the variance into `variance`. Two passes: subtracting the mean first
-// keeps the digits.
+// Writes the saved mean and invstd, and the variance to `variance`. Two passes, because subtracting
+// the mean first avoids cancellation.
 void Statistics(const LoopArgs& args, const Rows& rows, const float* x, double* variance) {
   const float epsilon = args.signature.layer.As<BatchNorm>()->epsilon;
   float* const mean = args.Get<float>(Saved(0));
@@ -139,7 +139,7 @@ void InferenceForward(const LoopArgs& args) {
 }
 
 // dbeta = sum dy; dgamma = sum dy * xhat; dx = gamma invstd (dy - dbeta / n - xhat dgamma / n),
-// xhat the normalised x.
+// where xhat is the normalised x.
 void Backward(const LoopArgs& args) {
   const Rows rows = RowsOf(args.signature.Spec(X()));
   const float* const x = args.Get<float>(X());

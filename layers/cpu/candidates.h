@@ -1,5 +1,5 @@
-// What the CPU backend's rows list (layers/catalog/table_backend.h): for a layer and phase, a
-// function that gives the ways to run a signature.
+// The functions of the CPU backend's table (layers/catalog/table_backend.h): each lists the
+// candidate kernels for the signatures of one layer and phase.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -13,11 +13,11 @@ namespace neap::cpu {
 using Candidate = KernelCandidate;
 using Candidates = KernelCandidates;
 
-// One run of a step, for kernels that are a loop.
+// One run of a step, for kernels that are plain loops.
 using LoopArgs = StepRun;
 using Loop = void (*)(const LoopArgs& args);
 
-// The one candidate "neap": `loop`, with a workspace.
+// A single candidate "neap" that runs `loop` with a workspace.
 Candidates OwnLoop(const StepSignature& signature, Loop loop, int64_t workspace_bytes = 0);
 
 // The functions of the rows, one per layer and phase.

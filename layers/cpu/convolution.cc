@@ -8,9 +8,9 @@ namespace {
 using namespace operands;
 using dnnl::memory;
 
-// A convolution as oneDNN wants it told, from the specs of image, weight and result.
+// A convolution in oneDNN's terms, from the specs of image, weight and result.
 struct Problem {
-  memory::desc x, weight, y, bias;  // bias is empty where there is none
+  memory::desc x, weight, y, bias;  // bias is empty if the step has none
   memory::dims strides, dilation, padding;
 };
 
@@ -36,30 +36,30 @@ void ReleaseFormat(memory::desc& desc) {
   desc = memory::desc(desc.dims(), memory::data_type::f32, memory::format_tag::any);
 }
 
-// The same with the weight's format left to oneDNN.
+// The same problem, with the weight's format chosen by oneDNN.
 Problem WithFreeWeight(Problem problem) {
   ReleaseFormat(problem.weight);
   return problem;
 }
 
-// The same with all formats left to oneDNN.
+// The same problem, with all formats chosen by oneDNN.
 Problem WithFreeFormats(Problem problem) {
   ReleaseFormat(problem.x);
   ReleaseFormat(problem.y);
   return WithFreeWeight(std::move(problem));
 }
 
-// What oneDNN is asked for.
+// A query for oneDNN's implementations.
 struct Question {
   Problem problem;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
-  bool converting = false;  // which of the answers are candidates
+  bool converting = false;  // take the implementations that convert, or those that do not
 };
 
-// Lists what `append(question, candidates)` finds. The direct ones first, GEMMs among them: those
-// for plain images (NHWC) or for blocked ones (NCHW), then those that convert nothing. Then
-// Winograd's, which are for blocked images alone, and of which there are none for most problems and
-// on CPUs without AVX-512.
+// Lists what `append(question, candidates)` finds. Direct algorithms, including GEMM, come first:
+// those for plain images (NHWC) or for blocked ones (NCHW), then those that convert nothing.
+// Winograd's follow, which exist for blocked images only, and for most problems and on CPUs without
+// AVX-512 not at all.
 template <typename Append>
 Candidates ListAll(const Problem& problem, Layout layout, Append append) {
   Candidates candidates;
@@ -81,8 +81,8 @@ Candidates ListAll(const Problem& problem, Layout layout, Append append) {
   return candidates;
 }
 
-// As in training, in inference too: there Winograd would want weights in a format of its own, for
-// which there is no reorder from NHWC, and so more workspace than where it was measured.
+// Inference uses training's descriptor too: with its own, Winograd would need its own weight
+// format, for which oneDNN has no reorder from NHWC, and more workspace than was measured.
 dnnl::convolution_forward::desc ForwardOperation(const Problem& p, dnnl::algorithm algorithm) {
   return {dnnl::prop_kind::forward_training,
           algorithm,
@@ -96,7 +96,7 @@ dnnl::convolution_forward::desc ForwardOperation(const Problem& p, dnnl::algorit
           p.padding};
 }
 
-// That a backward descriptor must be given, whatever its own algorithm.
+// The forward descriptor that every backward descriptor needs, whatever its algorithm.
 dnnl::convolution_forward::primitive_desc ForwardHint(const Problem& p, const Origin& origin) {
   return {ForwardOperation(p, dnnl::algorithm::convolution_direct), UserScratchpad(),
           origin.engine};

@@ -1,5 +1,5 @@
-// The three oneDNN primitives of a convolution, for the layers that are one: under their own names
-// for a convolution, under each other's for a transposed one.
+// The three oneDNN primitives of a convolution, shared by convolutions and transposed convolutions,
+// which use forward and backward_data in swapped roles.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace neap::cpu {
 struct ConvolutionRoles {
   Convolution layer;
   Operand x, weight, y;
-  std::optional<Operand> bias = {};  // the step may be without it
+  std::optional<Operand> bias = {};  // a step need not have it
 };
 
 absl::StatusOr<Candidates> ListForward(const StepSignature& signature,

@@ -1,10 +1,10 @@
-// One copy stream of the CPU device: a thread that runs copies, waits and signals in the order they
-// were given.
+// One copy stream of the CPU device: a thread that runs copies, waits and signals in the order in
+// which they were enqueued.
 //
-// Two queues may wait on each other's events. That cannot deadlock, as an event can be waited on
-// only after it was enqueued: the earliest unfinished task of all queues never waits on a later
-// one. It does mean that no thread may stop before every queue is empty; CpuDevice asks all of them
-// to finish before it joins any.
+// Two queues may wait on each other's events. This cannot deadlock: an event can be waited on only
+// after it was enqueued, so the earliest unfinished task of all queues never waits on a later one.
+// However, no thread may stop before every queue is empty, so CpuDevice asks all queues to finish
+// before it joins any thread.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace neap {
 
-// Whether an event remembers when it happened.
+// Whether an event records the time at which it happens.
 enum class Timing : uint8_t { kNone, kTimed };
 
 // Happens once. *Threads*: safe to share.
@@ -34,7 +34,7 @@ class CpuEvent {
   void Wait() const { happened_.wait(false, std::memory_order_acquire); }
   bool happened() const { return happened_.load(std::memory_order_acquire); }
   Timing timing() const { return timing_; }
-  // Of a timed one that has happened.
+  // Only for a timed event that has happened.
   std::chrono::steady_clock::time_point time() const { return time_; }
 
  private:
@@ -45,9 +45,9 @@ class CpuEvent {
 
 class CopyQueue {
  public:
-  // Throws std::system_error when no thread can be had.
+  // Throws std::system_error if the thread cannot be started.
   CopyQueue() : thread_([this] { Run(); }) {}
-  // Runs what is queued, then joins.
+  // Runs the queued tasks, then joins the thread.
   ~CopyQueue();
   CopyQueue(const CopyQueue&) = delete;
   CopyQueue& operator=(const CopyQueue&) = delete;
@@ -55,7 +55,7 @@ class CopyQueue {
   void Copy(void* destination, const void* source, int64_t size_bytes);
   void Wait(std::shared_ptr<CpuEvent> event);
   std::shared_ptr<CpuEvent> Record(Timing timing = Timing::kNone);
-  // The thread ends once its queue is empty; nothing may be enqueued from here on.
+  // Lets the thread end once its queue is empty; nothing may be enqueued afterwards.
   void Finish();
 
  private:
@@ -79,7 +79,7 @@ class CopyQueue {
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   bool finishing_ = false;
-  std::thread thread_;  // last: it starts when all else is there
+  std::thread thread_;  // last, because it starts at once and uses the other members
 };
 
 }  // namespace neap

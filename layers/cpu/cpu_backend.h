@@ -1,8 +1,8 @@
-// Kernels for the CPU: oneDNN where it has the layer, plain loops where it has not.
+// Kernels for the CPU: oneDNN for the layers that it implements, plain loops for the others.
 //
-// Run() is synchronous: the step is done when it returns. oneDNN spreads work over OpenMP threads;
-// with a given number of threads every engine repeats its bits. fp32 and tf32 (here the same
-// arithmetic), NCHW and NHWC.
+// Run() is synchronous: the step is done when it returns. oneDNN uses OpenMP threads; for a given
+// number of threads every engine is deterministic. Supported are fp32 and tf32 (computed as fp32),
+// NCHW and NHWC.
 //
 //   std::unique_ptr<Backend> backend = MakeCpuBackend();
 //   ASSIGN_OR_RETURN(std::vector<Engine> engines, backend->Engines(signature));
@@ -18,7 +18,7 @@
 namespace neap {
 
 std::unique_ptr<Backend> MakeCpuBackend();
-// The same with kernels for layers of the program's own. Errors: those of TableBackend::Create().
+// Also takes kernels for custom layers. Errors: those of TableBackend::Create().
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::vector<CustomKernel> custom);
 
 }  // namespace neap

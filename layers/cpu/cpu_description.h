@@ -1,6 +1,6 @@
-// What the CPU device says of itself, from /proc and cgroup files. Rates are nominal, never
-// measured: opening a device must not cost seconds. They serve to compare plans on one machine, not
-// to predict times.
+// The CPU device's description, from /proc and cgroup files. Rates are nominal, because measuring
+// them would make opening a device take seconds. They serve to compare plans on one machine, not to
+// predict times.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace neap {
 
-// Physical memory or the cgroup's limit, whichever is less. Per processor this process may run
-// on: 2.5 GHz times 16 fp32 operations (one 8-wide fused multiply-add a cycle). 20 GB/s memory, 8
-// GB/s copies between two places in it, 16 GB/s where one of them stands for a peer's memory.
+// Memory: physical memory or the cgroup's limit, whichever is less. Arithmetic: 2.5 GHz times 16
+// fp32 operations (one 8-wide fused multiply-add a cycle) for each processor that this process may
+// use. Memory bandwidth: 20 GB/s. Copies: 8 GB/s, and 16 GB/s to and from memory that stands for a
+// peer's.
 DeviceDescription DescribeCpu();
 
-// The first "model name" of /proc/cpuinfo; "CPU" where there is none (not every architecture has
-// it).
+// The first "model name" of /proc/cpuinfo, or "CPU" on architectures that have none.
 std::string CpuModelName(std::string_view cpuinfo);
 
 // Bytes of this process in physical memory. Errors: INTERNAL when /proc/self/statm cannot be read.

@@ -28,7 +28,7 @@ absl::StatusOr<std::chrono::steady_clock::time_point> TimeOf(const Event& event)
   if (cpu_event == nullptr || cpu_event->timing() != Timing::kTimed)
     return absl::InvalidArgumentError("cpu device: ElapsedUs(an event without time)");
   if (!cpu_event->happened())
-    return absl::FailedPreconditionError("cpu device: ElapsedUs(an event that is yet to happen)");
+    return absl::FailedPreconditionError("cpu device: ElapsedUs(an event that has not happened)");
   return cpu_event->time();
 }
 

@@ -1,9 +1,9 @@
-// The CPU as a device: what every plan can run on, everywhere.
+// The CPU as a device, which can run every plan on every machine.
 //
-// It has the same three streams as a GPU and may not be kinder than one: a plan that forgets a wait
-// must show it here, under ThreadSanitizer, before it corrupts a training run there. So the copy
-// streams are threads with in-order queues, and a copy is visible to the caller only after a wait.
-// The compute stream is the caller's thread itself: kernels run when they are enqueued, and a wait
+// It has the same three streams as a GPU and must not be more forgiving: a plan that lacks a wait
+// has to fail here, under ThreadSanitizer, before it corrupts a training run on a GPU. Therefore
+// the copy streams are threads with in-order queues, and a copy is visible to the caller only after
+// a wait. The compute stream is the calling thread: kernels run when they are enqueued, and a wait
 // on it blocks.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CpuDevice> device, CpuDevice::Open());
@@ -12,14 +12,14 @@
 //   RETURN_IF_ERROR(device->Synchronize());
 //
 // *Threads*: one thread at a time. *Signals*: oneDNN's matrix products use the stack pointer for
-// something else while they run, so that a handler in a thread that computes, or in OpenMP's, may
-// write its frame over the heap. Programs that handle signals block them there, before the threads
-// start, and take them in another (sigwait), as apps/cli/interrupt.h does. *OpenMP*: kernels run in
-// OpenMP's threads, which spin between kernels unless told otherwise. Where other programs want the
-// cores, too, training is then several times slower. libgomp reads OMP_WAIT_POLICY while it is
-// loaded, so a program is started with OMP_WAIT_POLICY=passive, or starts itself again with it, as
-// apps/cli/wait_policy.h does. *Ownership*: buffers may outlive the device; the destructor finishes
-// queued copies.
+// other purposes while they run, so a signal handler in the computing thread, or in one of
+// OpenMP's, may write its frame over the heap. A program that handles signals must block them in
+// these threads, before they start, and receive them in another (sigwait), as apps/cli/interrupt.h
+// does. *OpenMP*: kernels run in OpenMP's threads, which by default spin between kernels; if other
+// programs need the cores too, training is then several times slower. libgomp reads OMP_WAIT_POLICY
+// when it is loaded, so start the program with OMP_WAIT_POLICY=passive, or let it restart itself
+// with that variable, as apps/cli/wait_policy.h does. *Ownership*: buffers may outlive the device;
+// the destructor finishes queued copies.
 #pragma once
 
 #include <cstdint>
@@ -38,13 +38,13 @@ class CopyQueue;
 enum class Timing : uint8_t;
 
 struct CpuDeviceOptions {
-  std::vector<CustomKernel> kernels = {};  // of layers of the program's own
+  std::vector<CustomKernel> kernels = {};  // for custom layers
 };
 
 class CpuDevice final : public Device {
  public:
-  // Errors: RESOURCE_EXHAUSTED when the operating system refuses the two threads; INVALID_ARGUMENT
-  // for kernels that CheckCustomKernels() refuses, or that are of a layer of neap's.
+  // Errors: RESOURCE_EXHAUSTED if the operating system refuses the two threads; INVALID_ARGUMENT
+  // for kernels that CheckCustomKernels() refuses, or kernels of built-in layers.
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Open(CpuDeviceOptions options = {});
   ~CpuDevice() override;
   CpuDevice(const CpuDevice&) = delete;
@@ -52,10 +52,10 @@ class CpuDevice final : public Device {
 
   // Rates are nominal (layers/cpu/cpu_description.h).
   const DeviceDescription& description() const override { return description_; }
-  // All kinds, a peer's too, are ordinary memory, zeroed, page-aligned, and given real pages when
-  // first touched.
-  // Errors: RESOURCE_EXHAUSTED for more than description().memory_bytes, or when the operating
-  // system refuses; INVALID_ARGUMENT for a negative size.
+  // All kinds, including a peer's, are ordinary memory, zeroed and page-aligned; physical pages are
+  // allocated on first touch.
+  // Errors: RESOURCE_EXHAUSTED for more than description().memory_bytes, or if the operating system
+  // refuses; INVALID_ARGUMENT for a negative size.
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;
   // The resident set of this process.
   absl::StatusOr<int64_t> UsedBytes() override;
@@ -75,7 +75,7 @@ class CpuDevice final : public Device {
   CpuDevice(DeviceDescription description, std::unique_ptr<Backend> backend);
   CopyQueue& QueueOf(Stream stream);
   absl::StatusOr<Event> Record(Stream stream, Timing timing);
-  // Remembers the first error, which every later call returns.
+  // Stores the first error, which every later call returns.
   absl::Status Fail(absl::Status error);
 
   DeviceDescription description_;

@@ -9,8 +9,8 @@ namespace {
 
 using namespace operands;
 
-// Calls f(row of the whole image, row of the part, elements) for each run of memory that both have;
-// positions in elements.
+// Calls f(offset in the whole image, offset in the crop, elements) for each run of memory that both
+// contain. Offsets are in elements.
 template <typename F>
 void ForEachRow(const Crop& layer, const TensorSpec& whole, F f) {
   const bool last = whole.layout == Layout::kNhwc;

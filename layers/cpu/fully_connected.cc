@@ -10,10 +10,10 @@ namespace {
 using namespace operands;
 using dnnl::memory;
 
-// An inner product as oneDNN wants it told. x and weight keep their image axes: their strides say
-// that they agree.
+// An inner product in oneDNN's terms. x and weight keep their image axes, whose strides show that
+// their layouts agree.
 struct Problem {
-  memory::desc x, weight, y, bias;  // bias is empty where there is none
+  memory::desc x, weight, y, bias;  // bias is empty if the step has none
 };
 
 Problem MakeProblem(const TensorSpec& x, const TensorSpec& weight, const TensorSpec& y, bool bias) {

@@ -9,8 +9,9 @@ namespace {
 
 using namespace operands;
 
-// Operands of one slot in the order of their index: x_0, x_1, ... or dx_0, dx_1, ... In this order
-// also because two inputs may be one tensor: then dx_0 is written and dx_1 adds to it.
+// Calls f for the operands of one slot in the order of their index: x_0, x_1, ... or dx_0, dx_1,
+// ... The order matters if two inputs are the same tensor: then dx_0 is written and dx_1 adds to
+// it.
 template <typename F>
 void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
   for (int i = 0;; ++i) {
@@ -20,8 +21,8 @@ void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
   }
 }
 
-// y may lie over any of the terms: a chunk is summed aside before it is stored.
-// `for_each_term(add)` calls add(term) for each.
+// y may share memory with any of the terms, because each chunk is summed in a local buffer before
+// it is stored. `for_each_term(add)` calls add(term) for each term.
 template <typename ForEachTerm>
 void Sum(int64_t elements, const ForEachTerm& for_each_term, float* y) {
   constexpr int64_t kChunk = 512;
@@ -61,8 +62,8 @@ void CopyOrAdd(const float* from, int64_t count, bool add, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-// Writes before sums, because two inputs may be one tensor. Gradients that the program does not
-// want are not there.
+// Writes come before sums, because two inputs may be the same tensor. Operands of gradients that
+// the program does not need are missing.
 void AddBackwardLoop(const LoopArgs& args) {
   const float* const dy = args.Get<float>(Dy());
   const int64_t elements = args.signature.Spec(Dy()).elements();
@@ -76,7 +77,7 @@ void AddBackwardLoop(const LoopArgs& args) {
   }
 }
 
-// A concatenation in memory: `rows` rows of `length` elements, each made of one run of every input.
+// A concatenation in memory: `rows` rows of `length` elements, each with one run of every input.
 struct Rows {
   int64_t rows, length, per_channel;
 };

@@ -9,8 +9,8 @@ namespace {
 
 using namespace operands;
 
-// Pixels are worked on in blocks of all channels x kLanes pixels, copied to the workspace: there
-// the layout no longer matters, neighbouring channels are in cache, and dx may overwrite dy in
+// Pixels are processed in blocks of all channels x kLanes pixels, copied to the workspace. In the
+// block the layout does not matter, neighbouring channels are in cache, and dx may overwrite dy in
 // memory while the block still has dy.
 constexpr int64_t kLanes = 16;
 
@@ -53,7 +53,7 @@ void Store(const float* from, const Block& block, int64_t channels, float* to) {
   }
 }
 
-// base^-exponent; AlexNet's 0.75 by square roots, which vectorise.
+// base^-exponent; AlexNet's exponent 0.75 uses square roots, which vectorise.
 float NegativePower(float base, float exponent) {
   if (exponent != 0.75F) return std::pow(base, -exponent);
   const float root = std::sqrt(base);
@@ -102,8 +102,8 @@ void Forward(const LoopArgs& args) {
   });
 }
 
-// dx_c = dy_c s_c^-beta - 2 alpha beta / size x_c sum_j (dy_j x_j s_j^(-beta - 1)), j near c. On
-// return dy holds dx.
+// dx_c = dy_c s_c^-beta - 2 alpha beta / size x_c sum_j (dy_j x_j s_j^(-beta - 1)), over the j in
+// c's window. On return dy holds dx.
 void BackwardBlock(const LocalResponseNorm& layer, int64_t channels, const float* x, float* dy,
                    float* squares, float* terms) {
   Square(x, channels * kLanes, squares);

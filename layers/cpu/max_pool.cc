@@ -20,8 +20,8 @@ Strides StridesOf(const TensorSpec& spec) {
   return {s.c() * s.h() * s.w(), s.h() * s.w(), s.w(), 1};
 }
 
-// The part of a window along one axis that lies in the image: kernel positions [begin, end), and
-// where 0 would be.
+// The part of a window along one axis that is inside the image: kernel positions [begin, end), and
+// the image position of kernel position 0.
 struct Span {
   int64_t origin, begin, end;
 };
@@ -62,7 +62,7 @@ struct Winner {
   int64_t index;
 };
 
-// The first largest element; the first NaN where there is one.
+// The first largest element, or the first NaN if there is one.
 Winner Largest(const float* plane, const Strides& strides, const Span& rows, const Span& columns,
                int64_t kernel_w) {
   Winner best = {-std::numeric_limits<float>::infinity(), rows.begin * kernel_w + columns.begin};

@@ -31,7 +31,7 @@ std::string ShapesOf(const StepSignature& signature) {
   return text;
 }
 
-// An operand that the primitive wants in a format of its own: a copy in the workspace.
+// An operand that the primitive needs in another format, as a copy in the workspace.
 struct Conversion {
   size_t binding;  // position in Recipe::bindings
   bool is_result;
@@ -40,8 +40,8 @@ struct Conversion {
   int64_t offset;  // of the copy in the workspace
 };
 
-// All that it takes to make the kernel, known when it is listed. The workspace is: scratch space of
-// the stages, which run one after another and share it; then the copies.
+// Everything needed to make the kernel, known when it is listed. The workspace begins with the
+// scratch memory of the stages, which run one after another and share it, followed by the copies.
 struct Recipe {
   Origin origin;
   dnnl::primitive_desc_base desc;
@@ -140,7 +140,7 @@ class PrimitiveKernel final : public Kernel {
     workspace_.emplace_back(0, scratch);
   }
 
-  // The stage that converts; `main` then works on the copy.
+  // The stage that converts an operand; makes `main` use the copy.
   Stage Convert(const Recipe& recipe, const Conversion& conversion, Stage& main) {
     const memory copy(conversion.wanted, origin_.engine, nullptr);
     workspace_.emplace_back(conversion.offset, copy);
@@ -157,7 +157,8 @@ class PrimitiveKernel final : public Kernel {
   Origin origin_;
   dnnl::stream stream_;
   std::vector<Stage> stages_;
-  // Handles to the memory objects among the arguments: by operand, and by place in the workspace.
+  // Handles to the memory objects among the arguments, with the operand's position or the offset in
+  // the workspace.
   std::vector<std::pair<size_t, memory>> bound_;
   std::vector<std::pair<int64_t, memory>> workspace_;
 };

@@ -1,10 +1,10 @@
-// What the oneDNN kernels share: memory descriptors of neap's tensors, and a Kernel around a
-// primitive.
+// Common parts of the oneDNN kernels: memory descriptors of neap's tensors, and a Kernel that wraps
+// a primitive.
 //
-// Descriptors are plain strides, never oneDNN's blocked formats: the plan knows every byte of a
-// tensor, and a blocked weight would be a second copy that it does not know of. Primitives are made
-// with scratchpad_mode::user, so their scratch space is the workspace that the plan gives them, and
-// they allocate nothing.
+// Descriptors are plain strides, never oneDNN's blocked formats: the plan accounts for every byte
+// of a tensor, and a blocked weight would be a second copy outside the plan. Primitives are made
+// with scratchpad_mode::user, so their scratch memory is the workspace that the plan gives them,
+// and they allocate nothing.
 #pragma once
 
 #include <algorithm>
@@ -19,22 +19,22 @@ namespace neap::cpu {
 
 // {N, C, H, W} (or {O, I, H, W}) with the strides of its layout.
 dnnl::memory::desc ImageDesc(const TensorSpec& spec);
-// {G, O/G, I/G, H, W}: the same bytes, for grouped convolutions.
+// {G, O/G, I/G, H, W}: the same memory, for grouped convolutions.
 dnnl::memory::desc GroupedWeightDesc(const TensorSpec& spec, int64_t groups);
-// {N, C}: of {N, C, 1, 1}.
+// {N, C}, for a tensor of shape {N, C, 1, 1}.
 dnnl::memory::desc MatrixDesc(const TensorSpec& spec);
 // All elements in memory order.
 dnnl::memory::desc FlatDesc(const TensorSpec& spec);
 
-// What a primitive_desc points to without owning it (oneDNN 2): kept for as long as the descriptor
-// and its kernels.
+// Objects that a primitive_desc points to without owning them (oneDNN 2). They must outlive the
+// descriptor and its kernels.
 struct Origin {
   dnnl::engine engine = {dnnl::engine::kind::cpu, 0};
-  dnnl::primitive_desc_base forward = {};  // of a backward descriptor: its hint
+  dnnl::primitive_desc_base forward = {};  // the hint of a backward descriptor
 };
 dnnl::primitive_attr UserScratchpad();
 
-// An argument of a primitive: DNNL_ARG_x, its descriptor, and the operand that it is.
+// An argument of a primitive: DNNL_ARG_x, its descriptor, and the step's operand.
 struct Binding {
   int argument;
   dnnl::memory::desc desc;
@@ -44,18 +44,18 @@ struct Binding {
 absl::Status OnednnError(const dnnl::error& error, std::string_view what,
                          const StepSignature& signature);
 
-// The candidate `id`; its primitive is made when it is chosen.
+// The candidate `id`; its primitive is created when the candidate is chosen.
 Candidate PrimitiveCandidate(const StepSignature& signature, std::string id, const Origin& origin,
                              const dnnl::primitive_desc_base& desc, std::vector<Binding> bindings);
 
-// Whether running `desc` takes copies of operands in a format of its own.
+// Whether `desc` needs copies of operands in another format.
 bool Converts(const dnnl::primitive_desc_base& desc, const std::vector<Binding>& bindings);
 
-// Appends one candidate per implementation that oneDNN has, in its order: those that convert, or
-// those that do not. An id is the implementation's name, with "+reorder" where it converts.
-// `operation` must be alive while the implementations are walked, hence not a primitive_desc made
-// by the caller. The walk shows an implementation that has run before twice: from oneDNN's cache of
-// primitives, and then again.
+// Appends one candidate per implementation in oneDNN's order: those that convert operands if
+// `converting`, otherwise those that do not. An id is the implementation's name, with "+reorder" if
+// it converts. The function takes `operation`, which must be alive during the iteration, instead of
+// a primitive_desc. The iteration returns an implementation that has run before twice, the first
+// time from oneDNN's primitive cache; the duplicate is skipped.
 template <typename PrimitiveDesc, typename Operation, typename... Hint>
 void AppendImplementations(const StepSignature& signature, const Origin& origin,
                            const std::vector<Binding>& bindings, bool converting,
@@ -65,7 +65,7 @@ void AppendImplementations(const StepSignature& signature, const Origin& origin,
   do {
     if (Converts(desc, bindings) != converting) continue;
     const std::string_view implementation = desc.impl_info_str();
-    if (converting && implementation.starts_with("ref")) continue;  // takes any format: why convert
+    if (converting && implementation.starts_with("ref")) continue;  // accepts any format as it is
     const std::string id = std::string(implementation) + (converting ? "+reorder" : "");
     const bool is_listed =
         std::any_of(candidates.begin(), candidates.end(),
@@ -75,7 +75,7 @@ void AppendImplementations(const StepSignature& signature, const Origin& origin,
   } while (desc.next_impl());
 }
 
-// Calls `list`, which may throw dnnl::error, and turns that into a Status.
+// Calls `list`, and converts a dnnl::error that it throws to a Status.
 template <typename List>
 absl::StatusOr<Candidates> GuardOnednn(const StepSignature& signature, List list) {
   try {

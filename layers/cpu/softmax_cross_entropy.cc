@@ -12,13 +12,13 @@ namespace {
 
 using namespace operands;
 
-// What one label adds to the metrics.
+// One label's contribution to the metrics.
 struct Score {
   double loss;
   bool correct;
 };
 
-// The classes of one image or pixel, `apart` elements from one to the next.
+// The classes of one image or pixel, with a stride of `apart` elements.
 template <typename T>
 struct Column {
   T* first;
@@ -41,7 +41,7 @@ float Largest(Column<const float> logits, int64_t classes) {
   return largest;
 }
 
-// y over logits is allowed: what the score needs of the logits is read first.
+// y may overwrite the logits: the score reads what it needs of them first.
 Score SoftmaxColumn(Column<const float> logits, int64_t classes, int32_t label, Column<float> y) {
   const float largest = Largest(logits, classes);
   const bool valid = label >= 0 && label < classes;
@@ -58,10 +58,10 @@ Score SoftmaxColumn(Column<const float> logits, int64_t classes, int32_t label, 
   return {.loss = std::log(sum) - static_cast<double>(own), .correct = correct};
 }
 
-// Where the classes of each label lie.
+// The memory positions of each label's classes.
 struct Columns {
   int64_t labels, classes, pixels;
-  bool last;  // classes side by side
+  bool last;  // a label's classes are contiguous
 
   explicit Columns(const TensorSpec& logits)
       : labels(logits.elements() / logits.shape.c()),

@@ -10,7 +10,7 @@ namespace {
 
 using namespace operands;
 
-// The step's roles in the convolution from y to x.
+// The operands' roles in the convolution from y to x.
 ConvolutionRoles RolesOf(const StepSignature& signature, Operand x, Operand weight, Operand y) {
   const auto& layer = *signature.layer.As<TransposedConvolution>();
   return {layer.Transposed(signature.Spec(y).shape.c()), x, weight, y};
@@ -48,7 +48,7 @@ void SumBiasGradient(const LoopArgs& args) {
   }
 }
 
-// A kernel, then a loop over the same operands.
+// Runs a kernel, and then a loop over the same operands.
 class FollowedKernel final : public Kernel {
  public:
   FollowedKernel(std::unique_ptr<Kernel> first, StepSignature signature, Loop then)
@@ -65,7 +65,7 @@ class FollowedKernel final : public Kernel {
   Loop then_;
 };
 
-// With the bias that the gradients of a convolution know nothing of.
+// Adds a loop for the bias, which the gradients of a convolution do not have.
 absl::StatusOr<Candidates> Followed(absl::StatusOr<Candidates> candidates,
                                     const StepSignature& signature, Loop then) {
   RETURN_IF_ERROR(candidates.status());

@@ -1,4 +1,4 @@
-// Non-linearities: from signature to launch.
+// Activations: builds launches from signatures.
 #include "neap/layers/activation.h"
 
 #include "neap/layers/cuda/candidates.h"

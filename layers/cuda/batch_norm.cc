@@ -1,4 +1,4 @@
-// Batch norm: from signature to launches.
+// Batch norm: builds launches from signatures.
 #include "neap/layers/batch_norm.h"
 
 #include "neap/core/base/status_macros.h"

@@ -1,14 +1,13 @@
-// What the CUDA backend's rows list (layers/catalog/table_backend.h): for a layer, a function that
-// gives the ways to run a signature, and what its kernels share.
+// The functions of the CUDA backend's table (layers/catalog/table_backend.h), each of which lists
+// the candidate kernels for the signatures of one layer, and common parts of these kernels.
 //
-// Listing needs no GPU; what making a kernel takes is in the candidate, and may use all of the
-// runtime.
+// Listing needs no GPU. The candidate's function that makes the kernel may use the whole runtime.
 //
 //   cudaError_t LaunchRelu(const LaunchArgs& a) {
 //     return kernels::Relu(a.Get<float>(X()), a.Get<float>(Y()), a.Elements(Y()), a.stream);
 //   }
-//   absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, const SharedRuntime& runtime)
-//   {
+//   absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s,
+//                                             const SharedRuntime& runtime) {
 //     return OwnKernel(s, runtime, LaunchRelu);
 //   }
 #pragma once
@@ -34,7 +33,8 @@ namespace neap::cuda {
 using Candidate = KernelCandidate;
 using Candidates = KernelCandidates;
 
-// Where kernels run; they share it. Of a GPU that is not here there is cudnn alone, which lists.
+// The device, stream and library handles that kernels share. For a GPU that is not present only
+// `cudnn` is set, which can list engines.
 struct Runtime {
   int device = 0;
   cudaStream_t stream = nullptr;
@@ -49,8 +49,8 @@ struct LaunchArgs : StepRun {
   cudaStream_t stream = nullptr;
 };
 
-// Makes the step's device current, so that it may run on any thread. Refuses less workspace than
-// its engine listed.
+// Makes the step's device current before each run, so the kernel may run on any thread. Refuses a
+// smaller workspace than its engine listed.
 class StreamKernel : public Kernel {
  public:
   StreamKernel(SharedRuntime runtime, StepSignature signature)
@@ -69,11 +69,11 @@ class StreamKernel : public Kernel {
   int64_t workspace_bytes_ = 0;
 };
 
-// The candidate `engine`, whose workspace the kernel that `make` returns will then need.
+// The candidate `engine`; kernels made by `make` require the engine's workspace.
 Candidate StreamCandidate(Engine engine,
                           std::function<absl::StatusOr<std::unique_ptr<StreamKernel>>()> make);
 
-// The one candidate "neap".
+// A single candidate "neap" that runs `launch`.
 using OwnLaunch = cudaError_t (*)(const LaunchArgs& args);
 Candidates OwnKernel(const StepSignature& signature, const SharedRuntime& runtime, OwnLaunch launch,
                      int64_t workspace_bytes = 0);
@@ -83,10 +83,10 @@ std::string ToString(const StepSignature& signature);
 
 kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor);
 
-// UNIMPLEMENTED where a kernel that has 32-bit indices alone would have to count `elements`.
+// UNIMPLEMENTED if `elements` is too many for a kernel that has 32-bit indices only.
 absl::Status CheckFits32(const StepSignature& signature, int64_t elements);
 
-// The functions of the rows, by layer; each looks at the signature's phase.
+// The functions of the table's rows, one per layer; each handles all phases of the layer.
 using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signature,
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,

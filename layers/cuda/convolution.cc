@@ -1,6 +1,6 @@
-// Convolution and transposed convolution: a plan of cuDNN or our own, and kernels for the bias,
-// which share its workspace because they run after it. A transposed convolution is the convolution
-// from its y to its x, whose phases it runs under other names.
+// Convolution and transposed convolution: a plan of cuDNN or of neap, and kernels for the bias,
+// which reuse its workspace because they run after it. A transposed convolution runs as the
+// convolution from its y to its x, with forward and backward_data swapped.
 #include "neap/layers/convolution.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace operands;
 
-// The problem's phase, and the operands that are its x, weight and y.
+// The problem's phase, and the operands in the roles of its x, weight and y.
 struct Roles {
   Phase phase;
   Operand x, weight, y;

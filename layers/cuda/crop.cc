@@ -1,4 +1,4 @@
-// Crops: from signature to launch.
+// Crop: builds launches from signatures.
 #include "neap/layers/crop.h"
 
 #include "neap/layers/cuda/candidates.h"

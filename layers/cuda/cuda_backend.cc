@@ -30,7 +30,7 @@ namespace {
 struct TableEntry {
   std::string_view type;
   CandidatesOf candidates;
-  std::optional<Phase> phase = std::nullopt;  // nullopt: the function looks at it
+  std::optional<Phase> phase = std::nullopt;  // nullopt: the function handles every phase
 };
 
 constexpr TableEntry kTable[] = {
@@ -60,7 +60,7 @@ std::string LibraryVersions() {
                       ", cuBLASLt ", blas / 10000, ".", blas / 100 % 100, ".", blas % 100);
 }
 
-// What can be listed with it; `runtime` need not have a GPU.
+// The table for listing engines; `runtime` need not have a GPU.
 KernelTable Table(const SharedRuntime& runtime) {
   KernelTable table = {.device = "CUDA", .versions = LibraryVersions(), .adds_parts = true};
   for (const TableEntry& entry : kTable) {
@@ -72,7 +72,7 @@ KernelTable Table(const SharedRuntime& runtime) {
   return table;
 }
 
-// The same for kernels that run.
+// The same table, for kernels that run.
 KernelTable RunnableTable(const SharedRuntime& runtime) {
   KernelTable table = Table(runtime);
   table.stream = runtime->stream;
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
 absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view device) {
   if (device == "h200") return std::string(kH200DeviceProperties);
   return absl::NotFoundError(
-      absl::StrCat("no cuDNN description of a device '", std::string(device), "'"));
+      absl::StrCat("there is no cuDNN description of a device '", std::string(device), "'"));
 }
 
 }  // namespace neap

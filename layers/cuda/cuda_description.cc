@@ -12,7 +12,7 @@ namespace neap {
 namespace {
 
 constexpr double kFp32FlopsPerClock =
-    256;  // 128 multiply-adds on a multiprocessor of compute capability 8.6 and later
+    256;  // 128 multiply-adds per multiprocessor for compute capability 8.6 and later
 constexpr double kNominalCopyBandwidth = 25e9;
 
 // Per multiprocessor and clock, dense tf32.
@@ -38,7 +38,7 @@ absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index) {
   ASSIGN_OR_RETURN(const double memory_khz, Attribute(cudaDevAttrMemoryClockRate, index));
   ASSIGN_OR_RETURN(const double bus_bits, Attribute(cudaDevAttrGlobalMemoryBusWidth, index));
   const double clocks = clock_khz * 1e3 * properties.multiProcessorCount;
-  // The A100's multiprocessors have half as many fp32 units.
+  // A multiprocessor of the A100 has half as many fp32 units.
   const bool half = properties.major == 8 && properties.minor == 0;
   return DeviceDescription{.name = properties.name,
                            .kind = "cuda",
@@ -53,7 +53,7 @@ absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index) {
 
 absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
   int count = 0;
-  // No driver, or one that is too old, is no error: there is nothing to list.
+  // A missing or outdated driver is not an error; the list is empty.
   if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
   std::vector<DeviceDescription> devices;
   for (int i = 0; i < count; ++i) {

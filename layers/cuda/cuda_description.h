@@ -1,4 +1,4 @@
-// What the CUDA runtime says of a GPU, as a DeviceDescription.
+// The CUDA runtime's properties of a GPU as a DeviceDescription.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -6,8 +6,8 @@
 
 namespace neap {
 
-// Nominal rates; copy_bandwidth is that of its PCI Express generation at best, to be replaced by a
-// measurement.
+// Rates are nominal. copy_bandwidth is the maximum of the GPU's PCI Express generation; callers
+// replace it by a measurement.
 absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index);
 
 }  // namespace neap

@@ -44,8 +44,8 @@ absl::StatusOr<int64_t> UsedNow() {
   return static_cast<int64_t>(total - free);
 }
 
-// What an allocation returned. A refusal leaves the device usable: kernels launched later must not
-// report it.
+// The status of an allocation. A refusal leaves the device usable, so later kernel launches must
+// not report it.
 absl::Status Granted(cudaError_t error, const std::string& call) {
   if (error == cudaSuccess) return absl::OkStatus();
   cudaGetLastError();
@@ -59,7 +59,7 @@ class CudaDevice::Impl {
  public:
   Impl(int index, std::optional<int> peer) : index_(index), peer_(peer) {}
   ~Impl() {
-    // Work in flight may still use streams and kernels; an error here has nowhere to go.
+    // Work in flight may still use streams and kernels. A destructor cannot report an error.
     if (cudaSetDevice(index_) == cudaSuccess) cudaDeviceSynchronize();
   }
 
@@ -72,7 +72,7 @@ class CudaDevice::Impl {
     if (!failed_.ok()) return failed_;
     return Keep(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
   }
-  // Remembers the first error.
+  // Stores the first error.
   absl::Status Keep(absl::Status status) {
     if (!status.ok() && failed_.ok()) failed_ = status;
     return status;
@@ -81,15 +81,15 @@ class CudaDevice::Impl {
 
   DeviceDescription description;
   absl::StatusOr<Event> Record(Stream on, EventPool& from);
-  // Events with time cost more to record, so that they are kept apart.
+  // Timed events cost more to record, so they have a pool of their own.
   std::shared_ptr<EventPool> events = std::make_shared<EventPool>(cudaEventDisableTiming);
   std::shared_ptr<EventPool> timed_events = std::make_shared<EventPool>(cudaEventDefault);
   std::array<OwnedStream, kStreamCount> streams_;
-  std::unique_ptr<Backend> backend;  // after the streams that it runs on, so that it goes first
+  std::unique_ptr<Backend> backend;  // after its streams, to be destroyed before them
 
  private:
   absl::Status EnablePeer();
-  // Bytes per second from memory of that kind to the device.
+  // Bytes per second of copies from memory of kind `from` to the device.
   absl::StatusOr<double> MeasureCopies(MemoryKind from);
   absl::StatusOr<void*> TakeHost(int64_t bytes, const std::string& call);
   absl::StatusOr<void*> TakeDevice(int gpu, int64_t bytes, const std::string& call);
@@ -97,8 +97,8 @@ class CudaDevice::Impl {
   int index_;
   std::optional<int> peer_;
   absl::Status failed_;
-  // Bytes that Allocate() took, as the driver counts them. Shared with buffers, which may outlive
-  // the device.
+  // Bytes that Allocate() took, rounded up as the driver does. Shared with buffers, which may
+  // outlive the device.
   std::shared_ptr<int64_t> allocated_ = std::make_shared<int64_t>(0);
 };
 
@@ -117,7 +117,7 @@ absl::Status CudaDevice::Impl::Open(std::vector<CustomKernel> kernels) {
   return absl::OkStatus();
 }
 
-// Copies then go from GPU to GPU, without a stop on the host.
+// Enables direct copies between the GPUs, which are not staged on the host.
 absl::Status CudaDevice::Impl::EnablePeer() {
   ASSIGN_OR_RETURN(const std::vector<int> peers, CudaPeersOf(index_));
   if (std::find(peers.begin(), peers.end(), *peer_) == peers.end()) {
@@ -131,7 +131,7 @@ absl::Status CudaDevice::Impl::EnablePeer() {
   return absl::OkStatus();
 }
 
-// The better of a few copies, so that the first one's start-up does not count.
+// The best rate of a few copies, because the first includes start-up time.
 absl::StatusOr<double> CudaDevice::Impl::MeasureCopies(MemoryKind from) {
   constexpr int64_t kBytes = 32 * kMiB;
   ASSIGN_OR_RETURN(const Buffer source, Allocate(from, kBytes));
@@ -173,19 +173,19 @@ absl::StatusOr<Buffer> CudaDevice::Impl::Allocate(MemoryKind kind, int64_t size_
   if (size_bytes < 0) return absl::InvalidArgumentError(call);
   if (size_bytes > std::numeric_limits<int64_t>::max() - CudaDevice::kPageBytes)
     return absl::ResourceExhaustedError(call);
-  // Whole pages are what the driver takes, and begin at one. Host memory gets room to be aligned.
+  // The driver allocates whole, aligned pages. Host memory gets extra bytes for alignment.
   const int64_t taken = on_host ? size_bytes + kAlignment
                                 : RoundUp(std::max<int64_t>(size_bytes, 1), CudaDevice::kPageBytes);
   ASSIGN_OR_RETURN(void* const base,
                    on_host ? TakeHost(taken, call) : TakeDevice(gpu, taken, call));
   std::byte* const data = AlignUp(base);
   if (on_host) return Buffer(data, size_bytes, [base](void*) { cudaFreeHost(base); });
-  // The device's own bytes are counted; those of its peer are not its.
+  // Only the device's own bytes are counted, not those of its peer.
   const std::shared_ptr<int64_t> counted =
       gpu == index_ ? allocated_ : std::make_shared<int64_t>(0);
   *counted += taken;
   Buffer buffer(data, size_bytes, [base, counted, taken](void*) {
-    cudaFree(base);  // whichever GPU has them, and whichever is current
+    cudaFree(base);  // works for either GPU, whichever is current
     *counted -= taken;
   });
   if (data == base) return buffer;
@@ -207,7 +207,7 @@ absl::StatusOr<void*> CudaDevice::Impl::TakeHost(int64_t bytes, const std::strin
   return base;
 }
 
-// The GPU is current only for as long as that takes.
+// GPU `gpu` is current only during the allocation.
 absl::StatusOr<void*> CudaDevice::Impl::TakeDevice(int gpu, int64_t bytes,
                                                    const std::string& call) {
   void* base = nullptr;
@@ -286,9 +286,9 @@ absl::StatusOr<double> CudaDevice::ElapsedUs(const Event& earlier, const Event& 
   if (error == cudaSuccess) return 1e3 * static_cast<double>(ms);
   if (error != cudaErrorNotReady && error != cudaErrorInvalidResourceHandle)
     return impl_->Keep(CudaStatus(error, "cudaEventElapsedTime"));
-  cudaGetLastError();  // a wrong question leaves the device usable
+  cudaGetLastError();  // an invalid query leaves the device usable
   if (error == cudaErrorNotReady)
-    return absl::FailedPreconditionError("ElapsedUs: an event is yet to happen");
+    return absl::FailedPreconditionError("ElapsedUs: an event has not happened");
   return absl::InvalidArgumentError("ElapsedUs: an event without time");
 }
 

@@ -1,25 +1,24 @@
-// An NVIDIA GPU as a device. Includes no CUDA, and exists in builds without it, where Open() says
-// so.
+// An NVIDIA GPU as a device. This header includes no CUDA; in builds without CUDA, Open() returns
+// UNIMPLEMENTED.
 //
-// The GPU's memory is not all ours to plan: the context, cuDNN and cuBLAS take some for themselves,
-// some of it late (code is loaded when a kernel first runs). LibraryBytes() is what they hold, so
-// that planned bytes + LibraryBytes() is what the driver sees.
+// A plan cannot have all of the GPU's memory: the context, cuDNN and cuBLAS allocate some, partly
+// late (code is loaded when a kernel first runs). LibraryBytes() is what they hold: planned bytes +
+// LibraryBytes() equals the usage that the driver reports.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0));
 //   ASSIGN_OR_RETURN(Buffer arena, device->Allocate(MemoryKind::kDevice, 12 * kGiB));
-//   // ... one training step ...
 //   ASSIGN_OR_RETURN(std::optional<int64_t> libraries, device->LibraryBytes());
 //   // *device->UsedBytes() == *libraries + RoundUp(12 * kGiB, kPageBytes)
 //
-// Another GPU of the same host may lend it memory, as a peer: that is reached over NVLink or PCI
-// Express by this GPU's own copy streams, and nothing ever runs there.
+// Another GPU of the same host may lend its memory as a peer. This GPU's copy streams access it
+// over NVLink or PCI Express, and no kernel runs on the peer.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0, {.peer = 1}));
 //   ASSIGN_OR_RETURN(Buffer lent, device->Allocate(MemoryKind::kPeer, 40 * kGiB));
 //
-// *Streams*: three that do not block each other or the legacy default stream. *Threads*: one at a
-// time, any one. *Ownership*: buffers and events may outlive the device; kernels of its backend may
-// not.
+// *Streams*: the three streams do not block each other or the legacy default stream. *Threads*: any
+// thread, one at a time. *Ownership*: buffers and events may outlive the device; kernels of its
+// backend may not.
 #pragma once
 
 #include <cstdint>
@@ -36,31 +35,31 @@
 namespace neap {
 
 struct CudaDeviceOptions {
-  std::optional<int> peer = std::nullopt;  // the GPU that lends memory
-  std::vector<CustomKernel> kernels = {};  // of layers of the program's own
+  std::optional<int> peer = std::nullopt;  // index of the GPU that lends memory
+  std::vector<CustomKernel> kernels = {};  // for custom layers
 };
 
 class CudaDevice final : public Device {
  public:
-  // What the driver rounds allocations up to.
+  // The driver rounds allocations up to a multiple of this size.
   static constexpr int64_t kPageBytes = 2 * kMiB;
 
-  // Errors: NOT_FOUND when there is no such GPU or no driver; FAILED_PRECONDITION when GPU `index`
-  // cannot reach the peer's memory (CudaPeersOf() says which it can); INVALID_ARGUMENT for kernels
-  // that CheckCustomKernels() refuses, or that are of a layer of neap's; UNIMPLEMENTED in a build
-  // without CUDA.
+  // Errors: NOT_FOUND if there is no such GPU or no driver; FAILED_PRECONDITION if GPU `index`
+  // cannot access the peer's memory (CudaPeersOf() lists the possible peers); INVALID_ARGUMENT for
+  // kernels that CheckCustomKernels() refuses, or kernels of built-in layers; UNIMPLEMENTED in a
+  // build without CUDA.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index,
                                                           CudaDeviceOptions options = {});
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  // Rates are nominal, but for the copies from host and peer to the device, which Open() times.
+  // Rates are nominal, except those of copies from host and peer to the device, which Open() times.
   const DeviceDescription& description() const override;
-  // Device memory is one cudaMalloc, that of the peer one there, host memory one cudaHostAlloc:
-  // none belongs in an iteration.
+  // One cudaMalloc for device or peer memory, one cudaHostAlloc for host memory: too slow to call
+  // in every iteration.
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes) override;
-  // Total less free bytes of the GPU (cudaMemGetInfo): other processes count, if there are any.
+  // Total minus free bytes of the GPU (cudaMemGetInfo), including those of other processes.
   absl::StatusOr<int64_t> UsedBytes() override;
   absl::StatusOr<std::optional<int64_t>> LibraryBytes() override;
   Backend& backend() override;
@@ -80,10 +79,11 @@ class CudaDevice final : public Device {
   std::unique_ptr<Impl> impl_;
 };
 
-// The GPUs that Open() would open, in its order. Empty without a GPU, a driver, or CUDA.
+// The GPUs that Open() can open, in the order of their indices. Empty without a GPU, a driver, or
+// CUDA.
 absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices();
 
-// The GPUs that GPU `index` can be opened with as a peer (cudaDeviceCanAccessPeer).
+// The possible peers of GPU `index` (cudaDeviceCanAccessPeer).
 absl::StatusOr<std::vector<int>> CudaPeersOf(int index);
 
 }  // namespace neap

@@ -1,7 +1,7 @@
 // Errors of CUDA calls as absl::Status.
 //
-// CUDA reports a failed kernel at whatever call comes next, on any stream, so a message must carry
-// the call at which it surfaced; the name and the text of the error come from the runtime.
+// CUDA reports a failed kernel at the next call on any stream, so a message has the call that
+// returned the error; the name and the text of the error come from the runtime.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +14,7 @@
 
 namespace neap {
 
-// `call` names the function or kernel, with the shapes if there are any. Allocates nothing on
-// success.
+// `call` names the function or kernel, with its shapes if it has any. Does not allocate on success.
 inline absl::Status CudaStatus(cudaError_t error, std::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
   const std::string message = absl::StrCat(std::string(call), ": ", cudaGetErrorName(error), ": ",

@@ -81,7 +81,7 @@ struct EngineChoice {
 
 absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
   const absl::Status bad =
-      absl::NotFoundError(absl::StrCat("'", std::string(id), "' is no cuDNN engine"));
+      absl::NotFoundError(absl::StrCat("'", std::string(id), "' is not a cuDNN engine"));
   std::vector<absl::string_view> parts =
       absl::StrSplit(absl::string_view(id.data(), id.size()), '_');
   EngineChoice choice;
@@ -101,7 +101,7 @@ absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
   return choice;
 }
 
-// fp32 means fp32: no engine that rounds its inputs. tf32 allows tensor cores, but nothing coarser.
+// fp32 excludes engines that round their inputs; tf32 allows tensor cores, but no lower precision.
 bool Allowed(cudnnBackendDescriptor_t config, DType dtype) {
   if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(config)) return false;
   return dtype == DType::kTf32 || !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config);
@@ -122,13 +122,13 @@ std::string NotesOf(cudnnBackendDescriptor_t config) {
                        [](std::string* out, std::string_view note) { out->append(note); });
 }
 
-// The weight gradient's engine 70 (cuDNN 9.19, tf32) returns NaN when the memory it is given holds
-// NaN, which ours may.
+// The weight gradient's engine 70 (cuDNN 9.19, tf32) returns NaN if the memory that it is given
+// holds NaN, which is possible in the arena.
 bool Trusted(std::string_view id, Phase phase) {
   return phase != Phase::kBackwardParams || (id != "eng70" && id.substr(0, 6) != "eng70_");
 }
 
-// A frontend graph that lets its engine configurations be seen before any of them is built.
+// A frontend graph that exposes its engine configurations before any of them is built.
 class ConvolutionGraph : public fe::graph::Graph {
  public:
   explicit ConvolutionGraph(const ConvolutionProblem& problem) : problem_(problem) {
@@ -167,8 +167,8 @@ class ConvolutionGraph : public fe::graph::Graph {
     return absl::UnimplementedError(absl::StrCat("cuDNN has no engine for ", problem_.ToString()));
   }
 
-  // Builds the engine as the plan at index 0. Like the frontend's create_execution_plan(), which
-  // does not know the knobs that cuDNN 9 calls deprecated and its heuristics still return.
+  // Builds the engine as the plan at index 0. Replaces the frontend's create_execution_plan(),
+  // which lacks the knobs that cuDNN 9 calls deprecated and its heuristics still return.
   absl::Status Build(const EngineChoice& choice, const std::string& call) {
     fe::detail::backend_descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     RETURN_IF_ERROR(FrontendStatus(
@@ -197,18 +197,19 @@ class ConvolutionGraph : public fe::graph::Graph {
     return FrontendStatus(build_plan_at_index(0), call, problem_);
   }
 
-  // What the built plan wants can differ from what its configuration announced.
+  // The built plan's workspace can differ from the one that its configuration announced.
   absl::Status CheckWorkspace(int64_t listed_bytes, const std::string& call) const {
     int64_t bytes = 0;
     RETURN_IF_ERROR(FrontendStatus(get_workspace_size_plan_at_index(0, bytes), call, problem_));
     if (bytes <= listed_bytes) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat(call, ": the plan wants ", bytes,
+    return absl::InternalError(absl::StrCat(call, ": the plan needs ", bytes,
                                             " bytes of workspace, its engine listed ", listed_bytes,
                                             " (", problem_.ToString(), ")"));
   }
 
  private:
-  // Whether heuristics that list nothing say that there is nothing, one status for each of them.
+  // Returns an error unless the statuses of heuristics that list nothing, one per heuristic, mean
+  // that there is no engine.
   absl::Status CheckThereIsNone(const std::vector<cudnnStatus_t>& statuses) const {
     for (const cudnnStatus_t status : statuses) {
       if (status == CUDNN_STATUS_SUCCESS ||
@@ -279,7 +280,7 @@ class ConvolutionGraph : public fe::graph::Graph {
   ConvolutionProblem problem_;
 };
 
-// cuDNN's handle, alive as long as any plan made with it.
+// cuDNN's handle, which stays alive as long as any plan made with it.
 using Handle = std::shared_ptr<std::remove_pointer_t<cudnnHandle_t>>;
 
 class BuiltPlan final : public ConvolutionPlan {
@@ -314,7 +315,7 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
 
   absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
                                                          std::string_view engine) override {
-    if (handle_ == nullptr) return absl::FailedPreconditionError("a described device runs nothing");
+    if (handle_ == nullptr) return absl::FailedPreconditionError("a described device cannot run");
     ASSIGN_OR_RETURN(EngineChoice choice, ParseEngineId(engine));
     ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem));
     const std::string call = absl::StrCat("cudnn build ", std::string(engine));
@@ -349,8 +350,8 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(void* stream) {
-  // The oldest that neap is tested with. 9.14 lists engines that write out of alignment (tf32,
-  // NHWC, channels not a multiple of 4), so what is older is refused, not trusted.
+  // The oldest version that neap is tested with. Older ones are refused: 9.14, for one, lists
+  // engines that make misaligned writes (tf32, NHWC, channels not a multiple of 4).
   constexpr size_t kOldestVersion = 91900;
   if (const size_t version = cudnnGetVersion(); version < kOldestVersion) {
     return absl::FailedPreconditionError(absl::StrCat("the cuDNN found is version ", version, "; ",

@@ -1,10 +1,8 @@
-// Convolutions through the cuDNN graph API: which engines there are, and plans that run one of
-// them.
+// Convolutions through the cuDNN graph API: the list of engines, and plans that run one of them.
 //
-// cuDNN's heuristics rank engines (an engine and its knobs) for a problem without running anything,
-// and need no GPU: a description of one is enough. Building an engine's plan needs the GPU. Listing
-// takes milliseconds, so every list is kept; building can take a second (run-time compiled
-// engines).
+// cuDNN's heuristics rank engines (an engine and its knobs) for a problem without running them, and
+// need only the description of a GPU. Building an engine's plan needs the GPU. Listing takes
+// milliseconds, so every list is cached; building can take a second (run-time compiled engines).
 //
 //   ASSIGN_OR_RETURN(auto cudnn, CudnnConvolutions::ForDevice(stream));
 //   ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn->Engines(problem));
@@ -23,17 +21,17 @@
 
 namespace neap {
 
-// x, weight and y are the layer's input, weight and output, or their gradients: `phase` says which
-// one is computed.
+// x, weight and y are the layer's input, weight and output, or their gradients; `phase` decides
+// which of them is computed.
 struct ConvolutionProblem {
   Phase phase = Phase::kForward;
   TensorSpec x;
-  TensorSpec weight;  // its channels against x's give the groups
+  TensorSpec weight;  // x's channels divided by the weight's are the number of groups
   TensorSpec y;
   Extent2d stride = 1;
   Extent2d padding = 0;
   Extent2d dilation = 1;
-  bool accumulate = false;  // backward_params: add to what `weight` has
+  bool accumulate = false;  // backward_params: add to the gradient in `weight`
 
   std::string ToString() const;
 };
@@ -50,20 +48,20 @@ class ConvolutionPlan {
   virtual absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) = 0;
 };
 
-// *Threads*: one at a time. Plans may outlive it.
+// *Threads*: one at a time. *Ownership*: plans may outlive this object.
 class CudnnConvolutions {
  public:
   // Plans run on `stream` (a cudaStream_t) of the current device.
   static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDevice(void* stream);
-  // For a GPU that is not here, in cuDNN's description of it (from cuDNN 9.8); builds nothing.
+  // For a GPU that is not present, from cuDNN's description of it (cuDNN >= 9.8). Build() fails.
   static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDescribedDevice(
       std::string_view properties_json);
 
   virtual ~CudnnConvolutions() = default;
-  // In heuristic order: recommendations first, then fallbacks. fp32 leaves out engines that round
-  // to tf32.
+  // In heuristic order: recommendations first, then fallbacks. For fp32, engines that round to tf32
+  // are left out.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) = 0;
-  // `engine` is the id of one of Engines(problem): cuDNN's global index and knobs,
+  // `engine` is the id of one of Engines(problem), made of cuDNN's global index and knobs:
   // "eng12_k2=1_k3=0".
   virtual absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
                                                                  std::string_view engine) = 0;

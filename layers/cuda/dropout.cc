@@ -1,4 +1,4 @@
-// Dropout: from signature to launch.
+// Dropout: builds launches from signatures.
 #include "neap/layers/dropout.h"
 
 #include "neap/layers/cuda/candidates.h"

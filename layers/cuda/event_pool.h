@@ -1,5 +1,4 @@
-// CUDA events that are made once and used again: an iteration records hundreds, and creating one
-// may synchronise.
+// A pool of reusable CUDA events: an iteration records hundreds, and creating one may synchronise.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,13 +14,14 @@ namespace neap {
 // *Ownership*: events hold the pool, so they may outlive the device. *Threads*: one at a time.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
-  // `flags`: of cudaEventCreateWithFlags().
+  // `flags` are passed to cudaEventCreateWithFlags().
   explicit EventPool(unsigned flags) : flags_(flags) {}
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
   ~EventPool();
 
-  // An event that comes back here once every copy is gone. The pointer is the cudaEvent_t.
+  // An event that returns to the pool when its last copy is destroyed. The pointer is the
+  // cudaEvent_t.
   absl::StatusOr<Event> Take();
 
  private:

@@ -1,7 +1,7 @@
 // Fully connected layers through cuBLASLt.
 //
-// cuBLAS is column-major, where a row-major {rows, columns} matrix is its own transpose. With K = C
-// * H * W:
+// cuBLAS is column-major, and reads a row-major matrix as its transpose. With K = C * H * W:
+//
 //   forward          y'  {out, N} = W' {K, out}^T  x'  {K, N}      (+ bias over the columns)
 //   backward_params  dW' {K, out} = x' {K, N}      dy' {out, N}^T
 //   backward_data    dx' {K, N}   = W' {K, out}    dy' {out, N}
@@ -21,8 +21,8 @@ namespace {
 
 using namespace operands;
 
-// What cuBLAS recommends on Hopper; below this many multiplications a product is too small to be
-// cut along K.
+// The workspace that cuBLAS recommends on Hopper. Products with fewer multiplications than
+// kWorthWorkspace are too small to be split along K.
 constexpr int64_t kLargeWorkspace = 32 * kMiB;
 constexpr int64_t kWorthWorkspace = int64_t{1} << 24;
 constexpr std::string_view kWithWorkspace = "cublaslt-32m";
@@ -74,8 +74,7 @@ class FullyConnectedKernel final : public StreamKernel {
   }
 
  private:
-  // {N, out} has one order in memory whatever the layout says: this is the one whose threads lie
-  // side by side.
+  // {N, out} has the same order in memory in both layouts; channels last has contiguous threads.
   kernels::ChannelShape Rows(Operand operand) const {
     kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(operand));
     shape.channels_last = true;

@@ -1,7 +1,7 @@
-// Into how many parts the sum over images is cut that is a 1x1 convolution's weight gradient.
+// The number of parts into which a 1x1 convolution's weight gradient, a sum over images, is split.
 //
-// Each part adds up its share of the images in a copy of the gradient, round by round: one image of
-// every part at a time. More parts fill the GPU, but each takes a copy's bytes of workspace.
+// Each part adds up its share of the images in its own copy of the gradient, in rounds of one image
+// per part. More parts fill the GPU, but each needs workspace for its copy.
 //
 //   264 wanted tiles, 4 in the gradient: 66 parts fill the GPU
 //   images   128: 128 parts, 1 round          images 4096: 128 parts, 32 rounds
@@ -12,11 +12,11 @@
 
 namespace neap::cuda {
 
-inline constexpr int64_t kTile = 128;         // of the products' result, per multiprocessor
+inline constexpr int64_t kTile = 128;         // side of a multiprocessor's tile of the result
 inline constexpr int64_t kWantedTiles = 264;  // two per multiprocessor of a large GPU
 
-// The smallest divisor of the number of images that fills the GPU, unless it takes twice the parts
-// or more that are needed; then as many as make the rounds nearly even.
+// The smallest divisor of the number of images that fills the GPU. If it is at least twice the
+// number of parts needed, the number that makes the rounds nearly even instead.
 constexpr int64_t ImageParts(int64_t images, int64_t in_channels, int64_t out_channels) {
   const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const int64_t tiles = ceil_div(in_channels, kTile) * ceil_div(out_channels, kTile);

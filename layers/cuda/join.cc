@@ -1,4 +1,4 @@
-// Sums and concatenations: from signature to launches.
+// Add and Concat: builds launches from signatures.
 #include "neap/layers/join.h"
 
 #include <array>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace operands;
 
-// Operands of one slot, in the order of the signature.
+// Calls f for the operands of one slot, in the order of the signature.
 template <typename F>
 void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
   for (size_t i = 0; i < signature.operands.size(); ++i) {
@@ -34,7 +34,7 @@ cudaError_t AddGradientsLaunch(const LaunchArgs& a) {
   return kernels::Add(terms, 2, sum, a.Elements(Dx()), a.stream);
 }
 
-// Copies before sums, because two inputs may be one tensor.
+// Copies come before sums, because two inputs may be the same tensor.
 cudaError_t AddBackward(const LaunchArgs& a) {
   const float* const dy = a.Get<float>(Dy());
   const int64_t n = a.Elements(Dy());
@@ -51,7 +51,8 @@ cudaError_t AddBackward(const LaunchArgs& a) {
   return error;
 }
 
-// y is `rows` rows of `length` elements; an input has `per_channel` times its channels in each.
+// y has `rows` rows of `length` elements; an input contributes `per_channel` elements for each of
+// its channels to every row.
 struct Concatenation {
   int64_t rows, length, per_channel;
 };
@@ -95,7 +96,7 @@ absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
   ForEachOfSlot(signature, Slot::kInput, [&](const OperandSpec&, size_t) { ++inputs; });
   if (inputs <= kernels::kMostAddends) return OwnKernel(signature, runtime, AddForward);
   return absl::UnimplementedError(
-      absl::StrCat("no CUDA kernel adds ", inputs, " tensors: at most ", kernels::kMostAddends));
+      absl::StrCat("the CUDA add takes at most ", kernels::kMostAddends, " tensors, not ", inputs));
 }
 
 absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,

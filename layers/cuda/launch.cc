@@ -1,4 +1,4 @@
-// What the CUDA kernels share.
+// Common parts of the CUDA kernels.
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
@@ -81,7 +81,7 @@ kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor) {
 absl::Status CheckFits32(const StepSignature& signature, int64_t elements) {
   if (kernels::Fits32(elements)) return absl::OkStatus();
   return absl::UnimplementedError(
-      absl::StrCat("no CUDA kernel that counts ", elements, " elements: ", ToString(signature)));
+      absl::StrCat("no CUDA kernel can index ", elements, " elements: ", ToString(signature)));
 }
 
 }  // namespace neap::cuda

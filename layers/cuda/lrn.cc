@@ -1,4 +1,4 @@
-// Local response normalisation: from signature to launch.
+// Local response normalisation: builds launches from signatures.
 #include "neap/layers/lrn.h"
 
 #include "absl/strings/str_cat.h"
@@ -29,8 +29,8 @@ absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature,
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   const int64_t size = signature.layer.As<LocalResponseNorm>()->size;
   if (size <= kernels::kLargestLrnSize) return OwnKernel(signature, runtime, LrnLaunch);
-  return absl::UnimplementedError(absl::StrCat("no CUDA kernel for lrn over ", size,
-                                               " channels: at most ", kernels::kLargestLrnSize));
+  return absl::UnimplementedError(absl::StrCat("the CUDA lrn normalises over at most ",
+                                               kernels::kLargestLrnSize, " channels, not ", size));
 }
 
 }  // namespace neap::cuda

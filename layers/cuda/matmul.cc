@@ -40,7 +40,7 @@ absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes, uint32_t alig
       BlasStatus(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate"));
   Preference preference(raw, cublasLtMatmulPreferenceDestroy);
   const uint64_t most = static_cast<uint64_t>(workspace_bytes);
-  // Adding parts of K in place would add them in the order in which they finish.
+  // In-place reduction would add the parts of K in the order in which they finish.
   const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   const uint32_t of_c = 16;
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, const auto& value) {

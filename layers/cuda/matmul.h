@@ -1,10 +1,11 @@
-// A matrix product by cuBLASLt, which takes its workspace from us and never allocates.
+// A matrix product by cuBLASLt, which uses the workspace that it is given and never allocates.
 //
 // The algorithm is cuBLAS's first recommendation among those that add in a fixed order. Matrices
-// are column-major: a row-major one is its own transpose.
+// are column-major; a row-major matrix is the transpose of a column-major one.
 //
 //   ASSIGN_OR_RETURN(auto product, Matmul::Build(runtime, {.m = 64, .n = 32, .k = 128},
-//   DType::kFp32)); RETURN_IF_ERROR(product->Run({a, b, c}));   // c {m, n} = a {m, k} b {k, n}
+//                                                DType::kFp32));
+//   RETURN_IF_ERROR(product->Run({a, b, c}));  // c {m, n} = a {m, k} b {k, n}
 #pragma once
 
 #include <cublasLt.h>
@@ -19,14 +20,14 @@
 
 namespace neap::cuda {
 
-// c {m, n} = op(a) op(b), summed over k; `batch` products, whose matrices are strides apart
-// (elements).
+// c {m, n} = op(a) op(b), summed over k, for each of `batch` products. The strides are the
+// distances between their matrices in elements.
 struct MatmulShape {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
-  uint32_t alignment = 16;  // of the addresses of a and b, bytes; that of c is a multiple of 16
+  uint32_t alignment = 16;  // of a and b, in bytes; c is always aligned to 16
 };
 
 struct MatmulPointers {
@@ -34,12 +35,12 @@ struct MatmulPointers {
   const void* b = nullptr;
   void* c = nullptr;
   void* workspace = nullptr;
-  bool add = false;  // to what c holds
+  bool add = false;  // adds to c instead of overwriting it
 };
 
 class Matmul {
  public:
-  // Errors: UNIMPLEMENTED when cuBLAS has no algorithm for the shape. `runtime` outlives the
+  // Errors: UNIMPLEMENTED if cuBLAS has no algorithm for the shape. `runtime` must outlive the
   // product.
   static absl::StatusOr<std::unique_ptr<Matmul>> Build(const Runtime& runtime,
                                                        const MatmulShape& shape, DType dtype,

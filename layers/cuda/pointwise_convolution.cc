@@ -9,15 +9,15 @@
 namespace neap::cuda {
 namespace {
 
-constexpr int64_t kFewPixels = 128;  // below, a tile is mostly empty
+constexpr int64_t kFewPixels = 128;  // with fewer, a tile is mostly empty
 
-// What the products and the workspace are made from.
+// The sizes that determine the products and the workspace.
 struct Pointwise {
   int64_t images, in_channels, out_channels, pixels;  // pixels of y
   bool strided;
-  int64_t parts;  // of the weight's gradient: images of a round
+  int64_t parts;  // parts of the weight's gradient, and images per round
 
-  int64_t last_round() const { return images % parts; }  // images of a shorter last one, or 0
+  int64_t last_round() const { return images % parts; }  // images of a shorter last round, or 0
 
   int64_t compact_bytes() const {
     return strided ? RoundUp(images * in_channels * pixels * 4, kWorkspaceAlignment) : 0;
@@ -46,7 +46,7 @@ MatmulShape ShapeOf(Phase phase, const Pointwise& p) {
   if (phase == Phase::kBackwardData) {
     return {false, true, p.pixels, p.in_channels, p.out_channels, p.images, y, 0, x};
   }
-  // Rounds after the first begin wherever those before them end.
+  // A later round begins where the one before it ends, which need not be aligned.
   const bool aligned = p.parts * x % 4 == 0 && p.parts * y % 4 == 0;
   return {true, false, p.in_channels, p.out_channels,    p.pixels, p.parts,
           x,    y,     p.weights(),   aligned ? 16U : 4U};
@@ -113,7 +113,7 @@ class PointwisePlan final : public ConvolutionPlan {
   ConvolutionProblem problem_;
   Pointwise pointwise_;
   std::unique_ptr<Matmul> matmul_;
-  std::unique_ptr<Matmul> last_round_;  // null: as the others
+  std::unique_ptr<Matmul> last_round_;  // null if all rounds have the same size
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Pooling: from signature to launch.
+// Pooling: builds launches from signatures.
 #include "neap/layers/pooling.h"
 
 #include "neap/core/base/status_macros.h"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace operands;
 
-// NCHW images are planes of one channel.
+// NCHW images are treated as planes of one channel.
 kernels::PoolShape PoolShapeOf(const TensorSpec& x, const TensorSpec& y) {
   const bool last = x.layout == Layout::kNhwc;
   return {.outer = last ? x.shape.n() : x.shape.n() * x.shape.c(),

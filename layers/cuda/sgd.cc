@@ -1,4 +1,4 @@
-// The optimizer: from signature to launches.
+// The optimizer: builds launches from signatures.
 #include "neap/core/step/sgd.h"
 
 #include "neap/layers/cuda/candidates.h"

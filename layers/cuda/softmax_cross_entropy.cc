@@ -1,4 +1,4 @@
-// The loss: from signature to launch.
+// The loss: builds launches from signatures.
 #include "neap/layers/softmax_cross_entropy.h"
 
 #include "neap/core/base/status_macros.h"

@@ -11,10 +11,10 @@
 namespace neap::cuda {
 namespace {
 
-constexpr int64_t kChannelMultiple = 4;  // of 4 bytes each: kernels load 16
+constexpr int64_t kChannelMultiple = 4;  // of 4 bytes each, because kernels load 16 bytes
 constexpr int64_t kMostChannels = 7;
 
-// Of an image, or of a weight, whose filters count as images.
+// The rearranged shape of an image, or of a weight, whose filters count as images.
 Shape DeepShape(const Shape& shape, Extent2d block, Extent2d size) {
   return {shape.n(), RoundUp(shape.c() * block.h * block.w, kChannelMultiple), size.h, size.w};
 }
@@ -27,14 +27,14 @@ ConvolutionProblem DeepProblem(const ConvolutionProblem& problem) {
   ConvolutionProblem deep = problem;
   deep.stride = 1;
   deep.padding = 0;
-  deep.accumulate = false;  // added when it is put in place
+  deep.accumulate = false;  // DepthToSpace() adds
   deep.weight.shape = DeepShape(weight, block, kernel);
-  // As far as windows reach.
+  // Large enough for every window.
   deep.x.shape = DeepShape(problem.x.shape, block, {y.h() - 1 + kernel.h, y.w() - 1 + kernel.w});
   return deep;
 }
 
-// Of one output.
+// The number of products per output element.
 int64_t Products(const ConvolutionProblem& problem) {
   const Shape& filter = problem.weight.shape;
   return filter.c() * filter.h() * filter.w();

@@ -1,18 +1,19 @@
-// Convolutions of few channels with a stride, as many a network's first layer, by way of others
-// that engines are made for.
+// Strided convolutions of few channels, which are the first layer of many networks, computed as
+// convolutions for which engines are optimised.
 //
 // The pixels of a block as large as the stride become the channels of one pixel (space to depth),
-// and the stride becomes 1; zeros fill the channels up to a multiple of four, 16 bytes. The sums
-// are the same in another order, with some products by zero:
+// and the stride becomes 1; the channels are padded with zeros to a multiple of four, 16 bytes. The
+// sums are the same in another order, with some additional products by zero:
 //
 //   AlexNet's first   x 3x224x224, 11x11, stride 4, padding 2   ->   x 48x57x57,   3x3
 //   ResNet's          x 3x224x224,  7x7,  stride 2, padding 3   ->   x 12x115x115, 4x4
 //   Inception-v4's    x 3x299x299,  3x3,  stride 2              ->   x 12x150x150, 2x2
 //
-// Without a stride there are only the zeros to add, and on an H200 no engine gains by those.
+// Without a stride only the padding would remain, which makes no engine faster on an H200.
 //
-// Every engine that cuDNN has for the other convolution is one more for this, "s2d4x4+eng12_k2=1".
-// The rearranged operands lie in its workspace: [x, weight or its gradient, what the engine wants).
+// Every cuDNN engine of the transformed convolution becomes another engine of the original one,
+// "s2d4x4+eng12_k2=1". Its workspace has the rearranged operands and the engine's own workspace:
+// [x, weight or its gradient, the engine's workspace).
 #pragma once
 
 #include <memory>
@@ -28,20 +29,21 @@ namespace neap::cuda {
 
 struct SpaceToDepth {
   Extent2d block = 1;          // the stride
-  ConvolutionProblem problem;  // the other convolution
+  ConvolutionProblem problem;  // the transformed convolution
 
   int64_t x_bytes() const;        // of its x in the workspace
   int64_t operand_bytes() const;  // with its weight
 };
 
-// Empty where it does not apply: eight channels or more, or four; no stride, or one larger than the
-// kernel; groups, dilation; and backward_data, which a first layer does not have.
+// Nullopt if it does not apply: for eight channels or more, or four; without a stride, or for a
+// stride larger than the kernel; for groups or dilation; for backward_data, which a first layer
+// does not have.
 std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem);
-// Whether it is likely to beat all engines of the convolution as it is: on tensor cores that read
-// channels last, where few products are by zero.
+// Whether it is likely to be faster than all engines of the original convolution: on tensor cores
+// with channels last, if few products are by zero.
 bool SpaceToDepthIsFirstChoice(const ConvolutionProblem& problem);
 
-// In cuDNN's order; none where it does not apply.
+// In cuDNN's order; empty if it does not apply.
 absl::StatusOr<std::vector<Engine>> SpaceToDepthEngines(const ConvolutionProblem& problem,
                                                         CudnnConvolutions& cudnn);
 

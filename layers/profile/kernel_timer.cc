@@ -9,13 +9,13 @@
 namespace neap {
 namespace {
 
-constexpr double kSampleSeconds = 400e-6;    // so long if kMostRuns take it: clocks are coarse
-constexpr int64_t kMostRuns = 100;           // of one sample
+constexpr double kSampleSeconds = 400e-6;    // wanted length of a sample: clocks are coarse
+constexpr int64_t kMostRuns = 100;           // in one sample
 constexpr double kLongestWarmUpSeconds = 5;  // libraries load their code in less
 constexpr double kSteady = 0.02;             // spread at which no more samples are taken
-constexpr int64_t kPatience = 3;             // so many times the samples, where it is not reached
+constexpr int64_t kPatience = 3;             // limit on the samples, as a multiple of those wanted
 
-// Of sorted values, by linear interpolation.
+// A quantile of sorted values, by linear interpolation.
 double Quantile(const std::vector<double>& sorted, double part) {
   const double at = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(at);
@@ -23,7 +23,7 @@ double Quantile(const std::vector<double>& sorted, double part) {
   return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
 }
 
-// Runs of `seconds` that make a sample.
+// The number of runs in a sample, for runs of `seconds`.
 int64_t RunsOf(double seconds) {
   return static_cast<int64_t>(
       std::clamp(kSampleSeconds / std::max(seconds, 1e-9), 1.0, double{kMostRuns}));
@@ -48,7 +48,7 @@ absl::StatusOr<KernelTime> KernelTimer::Time(Kernel& kernel, const KernelArgs& a
 
 absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
                                                          double hopeless_seconds) {
-  // A busy machine may disturb one: that makes it longer, never shorter.
+  // Other load on the machine may make a sample longer, never shorter.
   ASSIGN_OR_RETURN(const double warm_up, Sample(timed, 1));
   ASSIGN_OR_RETURN(const double first, Sample(timed, 1));
   if (std::min(warm_up, first) >= std::max(hopeless_seconds, kLongestWarmUpSeconds))
@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
   std::vector<double> samples = {shorter, longer};
   const int64_t runs = RunsOf(shorter);
   const auto wanted = static_cast<size_t>(samples_);
-  samples.resize(runs > 1 ? 0 : std::min(samples.size(), wanted));  // else they are too short
+  samples.resize(runs > 1 ? 0 : std::min(samples.size(), wanted));  // drops too short samples
   while (samples.size() < wanted ||
          (samples.size() < wanted * kPatience && TimeOf(samples).spread > kSteady)) {
     ASSIGN_OR_RETURN(const double sample, Sample(timed, runs));

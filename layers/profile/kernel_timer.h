@@ -1,7 +1,8 @@
-// How long one run of a kernel takes, by a device's own clock.
+// Measures how long one run of a kernel takes, with the device's own clock.
 //
-// The kernel runs back to back after a warm-up, so often that a sample is long beside a launch and
-// the clock's grain; the median of several samples is what a busy machine disturbs least.
+// After a warm-up the kernel runs back to back, often enough that a sample is long compared to a
+// launch and to the clock's resolution. The result is the median of several samples, which other
+// load on the machine disturbs least.
 //
 //   KernelTimer timer(device, /*samples=*/7);
 //   ASSIGN_OR_RETURN(KernelTime time, timer.Time(*kernel, args));
@@ -22,19 +23,18 @@ namespace neap {
 
 struct KernelTime {
   double median_seconds = 0;
-  double spread = 0;  // interquartile range / median; of one sample none
+  double spread = 0;  // interquartile range / median; 0 for one sample
   int64_t samples = 0;
 };
 
 class KernelTimer {
  public:
-  // `samples`: at least; up to three times as many where they disagree.
+  // Takes at least `samples`, and up to three times as many if they disagree.
   KernelTimer(Device& device, int64_t samples) : device_(&device), samples_(samples) {}
 
-  // On the compute stream. Of two samples the shorter, and no more, where both take
-  // `hopeless_seconds` or longer; one, where that and the warm-up do and are longer than any
-  // library takes to start. Errors: the kernel's and the device's; CANCELLED where `go_on`, asked
-  // before each sample, says no.
+  // Runs on the compute stream. Stops after two samples, keeping the shorter, if both reach
+  // `hopeless_seconds`; after one if the warm-up did too and neither can be start-up cost. Errors:
+  // the kernel's and the device's; CANCELLED if `go_on`, called before each sample, returns false.
   absl::StatusOr<KernelTime> Time(Kernel& kernel, const KernelArgs& args,
                                   double hopeless_seconds = std::numeric_limits<double>::infinity(),
                                   const std::function<bool()>& go_on = nullptr);
@@ -46,7 +46,7 @@ class KernelTimer {
     const std::function<bool()>& go_on;
   };
   absl::StatusOr<std::vector<double>> Samples(const Timed& timed, double hopeless_seconds);
-  // Of one run, by a sample of several.
+  // Seconds per run, from one sample of `runs` runs.
   absl::StatusOr<double> Sample(const Timed& timed, int64_t runs);
 
   Device* device_;

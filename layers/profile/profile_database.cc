@@ -14,7 +14,7 @@
 namespace neap {
 namespace {
 
-// Each of the three is to be followed by ImpossibleRow().
+// ImpossibleRow() is appended to each of these three.
 constexpr char kCountRows[] = "SELECT count(*) FROM measurements WHERE NOT ";
 constexpr char kCounts[] = R"sql(
 SELECT count(DISTINCT measurements.operation), count(median_seconds), count(failure)
@@ -33,7 +33,7 @@ int64_t NowUnixMs() {
       .count();
 }
 
-// RFC 4180.
+// Quotes a CSV field as in RFC 4180.
 std::string CsvText(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -56,8 +56,8 @@ std::string CsvLine(const ProfileRow& row) {
 absl::StatusOr<std::string> Canonical(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  // Beside the file itself, not beside a link to it, lies what SQLite keeps. A file need not be
-  // there; one that another process sets aside meanwhile makes an error.
+  // SQLite keeps its files beside the file itself, not beside a link to it. The file need not
+  // exist, but resolving it fails if another process sets it aside meanwhile.
   constexpr int kTries = 20;
   std::filesystem::path canonical;
   for (int i = 0; i < kTries && !error; ++i) {
@@ -115,7 +115,7 @@ absl::Status ProfileDatabase::Do(Work work) {
   for (int attempt = 1; attempt <= kAttempts; ++attempt) {
     if (!connection_) RETURN_IF_ERROR(Take(OpenProfileFile(path_, OtherVersion::kRefuse)));
     const absl::Status status = work(*connection_);
-    // Looked at afterwards: what went into a file that another process was setting aside is lost.
+    // Checked after the work: what was written to a file that another process set aside is lost.
     if (connection_->HasMoved()) {
       notices_.push_back(path_ + ": was set aside or removed by another process");
       connection_.reset();
@@ -126,7 +126,7 @@ absl::Status ProfileDatabase::Do(Work work) {
       return status;
     }
   }
-  return absl::AbortedError(path_ + ": is damaged or replaced again and again");
+  return absl::AbortedError(path_ + ": is repeatedly damaged or replaced");
 }
 
 absl::Status ProfileDatabase::Record(std::string_view operation, const Measurement& measurement,

@@ -23,7 +23,7 @@ absl::Status SystemError(const std::error_code& error, const std::string& path,
   return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": ", call));
 }
 
-// Held until it goes out of scope.
+// Takes the lock, which is held until the descriptor goes out of scope.
 absl::StatusOr<FileDescriptor> Lock(const std::string& path) {
   FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": open"));
@@ -40,7 +40,7 @@ absl::StatusOr<int64_t> Pragma(SqliteConnection& connection, const std::string& 
   return value;
 }
 
-// All that CREATE has made, as it was written.
+// The text of all CREATE statements of the database.
 absl::StatusOr<std::string> SchemaText(SqliteConnection& connection) {
   std::string text;
   RETURN_IF_ERROR(connection.Run(
@@ -68,7 +68,7 @@ absl::Status CheckPages(SqliteConnection& connection) {
   return absl::DataLossError(absl::StrCat(connection.path(), ": corrupt: ", found));
 }
 
-// Whether nothing was ever written: a new file, or one whose maker was killed at once.
+// Whether nothing was ever written: the file is new, or the process that created it was killed.
 absl::StatusOr<bool> IsBlank(SqliteConnection& connection) {
   ASSIGN_OR_RETURN(const int64_t application, Pragma(connection, "application_id"));
   ASSIGN_OR_RETURN(const int64_t version, Pragma(connection, "user_version"));
@@ -106,15 +106,15 @@ absl::StatusOr<SqliteConnection> OpenChecked(const std::string& path) {
   ASSIGN_OR_RETURN(const bool blank, IsBlank(connection));
   if (!connection.CanWrite()) return absl::PermissionDeniedError(path + ": cannot be written");
   if (!blank) RETURN_IF_ERROR(Check(connection));
-  // NORMAL: a killed process loses nothing that was recorded, a power cut perhaps the last seconds;
-  // neither harms the file.
+  // NORMAL: killing the process loses no recorded measurement, a power failure perhaps the last
+  // seconds; neither damages the file.
   RETURN_IF_ERROR(connection.RunScript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
   if (blank) RETURN_IF_ERROR(Begin(connection));
   return connection;
 }
 
-// What SQLite keeps beside a database goes first: a killed process must not leave a log that the
-// next database would take for its own.
+// SQLite's files beside the database are renamed first: if the process is killed, no log may remain
+// that the next database would take for its own.
 constexpr std::array<const char*, 4> kSuffixes = {"-wal", "-shm", "-journal", ""};
 
 bool IsTaken(const std::string& name) {
@@ -125,7 +125,7 @@ bool IsTaken(const std::string& name) {
   return false;
 }
 
-// The new name.
+// Renames the files of `path`, and returns the new name.
 absl::StatusOr<std::string> SetAside(const std::string& path) {
   int number = 1;
   while (IsTaken(absl::StrCat(path, ".set-aside-", number))) ++number;
@@ -187,8 +187,8 @@ absl::StatusOr<SqliteConnection> OpenProfileToRead(const std::string& path) {
   RETURN_IF_ERROR(CheckRegular(path));
   ASSIGN_OR_RETURN(SqliteConnection connection, SqliteConnection::Open(path, SqliteAccess::kRead));
   absl::Status status = Check(connection);
-  // SQLite cannot make what it keeps beside a database on read-only media. Where there is no log,
-  // nobody has the file open, and it can be read as it is.
+  // On read-only media SQLite cannot create its files beside the database. Without a log no process
+  // is writing, and the file can be read without locks.
   if (!status.ok() && !fs::exists(path + "-wal")) {
     ASSIGN_OR_RETURN(connection, SqliteConnection::Open(path, SqliteAccess::kReadUnlocked));
     status = Check(connection);

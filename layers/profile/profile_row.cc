@@ -33,7 +33,8 @@ constexpr char kSelect[] =
     "SELECT device, versions, operation, batch, engine, workspace_bytes, deterministic, "
     "median_seconds, spread, repeats, failure, recorded_unix_ms, checksum FROM profile";
 
-// Any two rows that differ give different text: this, and then that of the measurement.
+// The names' part of a row's text; the measurement's part follows. Different rows have different
+// texts.
 std::string NamesText(std::string_view device, std::string_view versions,
                       std::string_view operation) {
   std::string text;
@@ -63,12 +64,13 @@ Measurement MeasurementIn(const SqliteRow& row) {
           .recorded_unix_ms = row.Integer(11)};
 }
 
-// Rows as kSelect and `rest` find them, each checked. Errors: DATA_LOSS.
+// Calls a function for each row that kSelect + `rest` finds, after checking its checksum. Errors:
+// DATA_LOSS.
 absl::Status ForEachRow(SqliteConnection& connection, const std::string& rest,
                         absl::Span<const SqliteValue> values,
                         absl::FunctionRef<void(const SqliteRow&, Measurement)> on_row) {
   std::string corrupt;
-  std::string names;  // of the row before: rows of one operation follow each other
+  std::string names;  // of the previous row, because rows of an operation are consecutive
   uint64_t names_hash = 0;
   RETURN_IF_ERROR(connection.Run(absl::StrCat(kSelect, rest), values, [&](const SqliteRow& row) {
     Measurement measurement = MeasurementIn(row);
@@ -138,7 +140,7 @@ absl::Status CheckPossible(const Measurement& m) {
   const bool is_none = m.repeats == 0 && m.median_seconds == 0 && m.spread == 0;
   if (is_engine && (m.failed() ? is_none : is_time)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("no measurement: batch ", m.batch, ", engine \"", m.engine.id, "\", workspace ",
+      absl::StrCat("impossible: batch ", m.batch, ", engine \"", m.engine.id, "\", workspace ",
                    m.engine.workspace_bytes, " bytes, median ", m.median_seconds, " s, spread ",
                    m.spread, ", ", m.repeats, " repeats, failure \"", m.failure, "\""));
 }
@@ -160,7 +162,7 @@ absl::StatusOr<FoundRows> ReadRows(SqliteConnection& connection, const std::stri
   return found;
 }
 
-// A failure has no numbers but those of its engine.
+// A failure has no numbers except its engine's workspace.
 std::string ImpossibleRow() {
   return absl::StrCat(
       "(batch NOT BETWEEN 1 AND ", kMaxMeasuredBatch, " OR workspace_bytes NOT BETWEEN 0 AND ",

@@ -14,7 +14,7 @@
 namespace neap {
 namespace {
 
-// Signatures, each once.
+// A set of signatures in order of insertion.
 class SignatureSet {
  public:
   void Add(const StepSignature& signature) {
@@ -28,14 +28,14 @@ class SignatureSet {
   absl::flat_hash_set<std::pair<std::string, int64_t>> seen_;
 };
 
-// The largest of its parts first.
+// Adds the step and its parts, the largest part first.
 absl::Status AddWithParts(const StepSignature& signature, DivisionPolicy divisions,
                           EngineCatalog& catalog, SignatureSet& set) {
   set.Add(signature);
   if (!IsDivisible(signature)) return absl::OkStatus();
   std::vector<int64_t> sizes =
       MicroBatchSizes(divisions, BatchOf(signature), BatchGranularity(signature));
-  sizes.pop_back();  // the whole
+  sizes.pop_back();  // the whole batch
   std::reverse(sizes.begin(), sizes.end());
   std::stable_partition(sizes.begin(), sizes.end(), IsPowerOfTwo);
   for (int64_t size : sizes) set.Add(WithBatch(signature, size));
@@ -58,7 +58,7 @@ std::vector<StepSignature> KernelsOf(const Program& program) {
   for (const Step& step : program.steps) {
     const StepSignature signature = program.Signature(step);
     set.Add(signature);
-    // A convolution that runs again is the same one; in inference nothing runs again.
+    // The rerun of a convolution is the same kernel, and inference has no reruns.
     if (is_training && step.phase == Phase::kForward && !IsDivisible(signature))
       set.Add(program.Signature(step, /*rerun=*/true));
     for (const Use& use : step.accumulates) {

@@ -1,5 +1,5 @@
-// What a profile measures: each step that a program runs, once, and the parts of a batch on which
-// a plan may run those that can be divided.
+// The steps that a profile measures: each distinct step of a program, and for divisible steps also
+// the parts of the batch that a plan may use.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace neap {
 
-// All that a program's steps run, each once: kernels, their reruns, and additions of gradients. A
-// session has two programs, of training and of inference.
+// The distinct kernels that a program's steps run, including reruns and additions of gradients. A
+// session has two programs, one for training and one for inference.
 std::vector<StepSignature> KernelsOf(const Program& program);
 
-// `steps`, the parts of their batches that `divisions` names, and what adds parts up: engines that
-// do so by themselves, and additions. Each once, and after what decides which of its engines are
-// worth measuring: parts of odd sizes after powers of two, adding after writing.
+// `steps`, the parts of their batches under `divisions`, and the kernels that sum up parts: engines
+// that add by themselves, and additions. Each comes once, after the steps that decide which of its
+// engines are worth measuring: parts of odd sizes after powers of two, adding after writing.
 absl::StatusOr<std::vector<StepSignature>> WithParts(const std::vector<StepSignature>& steps,
                                                      DivisionPolicy divisions,
                                                      EngineCatalog& catalog);

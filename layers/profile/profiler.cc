@@ -19,25 +19,27 @@
 namespace neap {
 namespace {
 
-constexpr double kHopeless = 3;     // times as slow as an engine that would do instead
+constexpr double kHopeless = 3;     // times as slow as an engine that could replace it
 constexpr double kLastResort = 10;  // times as slow as any other engine
-constexpr double kNear = 1.15;      // times the fastest: worth measuring between
+constexpr double kNear = 1.15;      // times the fastest: near enough to measure
 constexpr int64_t kFillBytes = 16 * kMiB;
 
-// Null where the engine is not among `rows`.
+// The engine's row; null if `rows` does not have it.
 const Measurement* FindMeasured(const std::vector<Measurement>& rows, const std::string& engine) {
   const auto found = std::find_if(rows.begin(), rows.end(),
                                   [&](const Measurement& row) { return row.engine.id == engine; });
   return found == rows.end() ? nullptr : &*found;
 }
 
-// Whether what `row` has measured would do wherever `engine` does.
+// Whether the engine of `row` can replace `engine`: it needs no more workspace, and is at least as
+// deterministic.
 bool MayReplace(const Measurement& row, const Engine& engine) {
   return !row.failed() && row.engine.workspace_bytes <= engine.workspace_bytes &&
          (row.engine.deterministic || !engine.deterministic);
 }
 
-// Whether it runs and no engine in its place is clearly faster. `rows`: of its batch.
+// Whether the engine runs, and no engine that could replace it is clearly faster. `rows` has the
+// measurements of the same batch.
 bool IsNearFastest(const std::vector<Measurement>& rows, const Measurement& own) {
   return !own.failed() && std::none_of(rows.begin(), rows.end(), [&](const Measurement& row) {
     return MayReplace(row, own.engine) && row.median_seconds * kNear < own.median_seconds;
@@ -73,12 +75,12 @@ absl::Status Profiler::Reserve() {
     operand_bytes_ = std::max(operand_bytes_, OperandBytes(step));
   const absl::StatusOr<int64_t> used = device_->UsedBytes();
   const int64_t free_bytes = device_->description().memory_bytes - (used.ok() ? *used : 0);
-  // Libraries load code as they go: not all of what is free is ours.
+  // Libraries load code later, so some of the free memory is left to them.
   const int64_t most = free_bytes - free_bytes / 10 - operand_bytes_;
   if (most < 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the largest step's operands are ", operand_bytes_, " bytes, and of the device's ",
-        device_->description().memory_bytes, " bytes ", free_bytes, " are free"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the largest step's operands take ", operand_bytes_, " bytes; ", free_bytes,
+                     " of the device's ", device_->description().memory_bytes, " bytes are free"));
   }
   options_.workspace_limit_bytes = std::min(options_.workspace_limit_bytes, most);
   ASSIGN_OR_RETURN(arena_, device_->Allocate(MemoryKind::kDevice,
@@ -116,8 +118,8 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, EnginesFor(step, operation));
   ASSIGN_OR_RETURN(const std::vector<Measurement> known,
                    database_->Measurements(operation, BatchOf(step)));
-  std::vector<void*> operands;            // placed when the first engine is to be measured
-  std::vector<Measurement> measurements;  // to judge others by
+  std::vector<void*> operands;            // placed before the first engine is measured
+  std::vector<Measurement> measurements;  // to compare others with
   if (!options_.again) measurements = known;
   for (const Engine& engine : engines) {
     if (go_on != nullptr && !go_on()) return absl::CancelledError("stopped between two engines");
@@ -140,10 +142,10 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
     }
     ASSIGN_OR_RETURN(Measurement measurement,
                      Measure(step, engine, operands, hopeless_seconds, go_on));
-    // What was not known may be by now, from another process.
+    // Another process may have recorded the same engine meanwhile.
     RETURN_IF_ERROR(database_->Record(operation, measurement,
                                       again ? OnConflict::kReplace : OnConflict::kKeepBetter));
-    if (measurement.failed()) RETURN_IF_ERROR(device_->Synchronize());  // unless that is lost
+    if (measurement.failed()) RETURN_IF_ERROR(device_->Synchronize());  // fails if the device did
     ++(measurement.failed() ? failed_ : measured_);
     if (measurement.spread > kWideSpread) ++wide_spreads_;
     measurements.push_back(std::move(measurement));
@@ -220,15 +222,15 @@ absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, co
 absl::StatusOr<double> Profiler::MedianSeconds(const StepSignature& signature,
                                                const Configuration& configuration) {
   if (OperandBytes(signature) > operand_bytes_)
-    return absl::InvalidArgumentError("larger than any step that is profiled");
+    return absl::InvalidArgumentError("the operands are larger than those of any profiled step");
   if (configuration.workspace_bytes > arena_.size_bytes() - operand_bytes_) {
-    return absl::AbortedError(absl::StrCat("wants ", configuration.workspace_bytes,
-                                           " bytes of workspace, and there are ",
-                                           arena_.size_bytes() - operand_bytes_));
+    return absl::AbortedError(absl::StrCat("needs ", configuration.workspace_bytes,
+                                           " bytes of workspace, but only ",
+                                           arena_.size_bytes() - operand_bytes_, " are available"));
   }
   const absl::StatusOr<double> seconds = ExecutedSeconds(signature, configuration);
   if (seconds.ok()) return seconds;
-  // An engine's failure is the engine's, a device's stays: then this fails, too.
+  // A failed device also fails here; otherwise only the engine failed.
   RETURN_IF_ERROR(device_->Synchronize());
   return absl::AbortedError(seconds.status().message());
 }

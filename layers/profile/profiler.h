@@ -1,15 +1,15 @@
-// Measures how long the kernels of a network's steps take, engine by engine, and keeps the times in
-// a profile database.
+// Measures how long the kernels of a network's steps take, engine by engine, and stores the times
+// in a profile database.
 //
-// What a plan can choose from is worth knowing before it is made: every engine of every step and,
-// for convolutions, on parts of the batch too (layers/profile/profile_steps.h). A kernel is
-// measured by itself on operands of its own (layers/profile/kernel_timer.h). An engine that twice
-// is far slower than another that would do in its place is timed no more: nobody will take it. Nor
-// is a last resort, ten times as slow as any other. And on parts of odd sizes, which DivisionPolicy
-// kAll has by the hundred, only engines are measured that come near the fastest on the powers of
-// two around; as engines that add their gradients to those of other parts, only such as come near
-// the fastest at writing them. What would do in an engine's place wants no more workspace, and
-// gives the same bits every time if that engine does.
+// It measures everything that a plan can choose from: every engine of every step and, for
+// convolutions, also of parts of the batch (layers/profile/profile_steps.h). Each kernel is timed
+// in isolation on operands of its own (layers/profile/kernel_timer.h). Three rules save time:
+// * Timing stops early for an engine that two samples show to be over 3x slower than one that could
+//   replace it (same or less workspace, at least as deterministic), or 10x slower than any.
+// * Parts of odd sizes, of which DivisionPolicy::kAll has hundreds, are measured only with engines
+//   that are near the fastest on the neighbouring powers of two.
+// * Adding gradients to those of other parts is measured only with engines that are near the
+//   fastest at writing them.
 //
 //   ASSIGN_OR_RETURN(Profiler profiler,
 //                    Profiler::Create(KernelsOf(program), {}, device, database));
@@ -18,8 +18,8 @@
 //     ShowProgress(profiler.done(), profiler.total());
 //   }
 //
-// What the database has is not measured again, so a profile that was interrupted goes on where it
-// was. *Ownership*: borrows device and database. *Threads*: one at a time.
+// Engines that the database already has are not measured again, so an interrupted profile resumes
+// where it stopped. *Ownership*: borrows device and database. *Threads*: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -41,45 +41,44 @@ namespace neap {
 
 struct ProfileOptions {
   DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;  // which parts of a batch are measured
-  int64_t workspace_limit_bytes = 2 * kGiB;                // engines that want more are left out
-  int64_t samples = 7;                                     // behind a median, at least
-  bool again = false;                                      // measure what was measured before, too
-  bool retry_failed = false;                               // and what failed before
+  int64_t workspace_limit_bytes = 2 * kGiB;                // engines that need more are left out
+  int64_t samples = 7;                                     // minimum per median
+  bool again = false;                                      // repeat existing measurements
+  bool retry_failed = false;                               // repeat existing failures
 };
 
-// Of a measurement (interquartile range / median): beyond it, two engines may be in the wrong
-// order.
+// A spread (interquartile range / median) beyond which two engines may be in the wrong order.
 inline constexpr double kWideSpread = 0.1;
 
 class Profiler {
  public:
-  // Of `steps`, and of the parts of those that can be divided. Errors: RESOURCE_EXHAUSTED when the
-  // device has not the memory for the largest step's operands and a workspace.
+  // Measures `steps`, and the parts of those that are divisible. Errors: RESOURCE_EXHAUSTED if the
+  // device does not have the memory for the largest step's operands and a workspace.
   static absl::StatusOr<Profiler> Create(const std::vector<StepSignature>& steps,
                                          const ProfileOptions& options, Device& device,
                                          ProfileDatabase& database);
 
-  // Steps that differ, each with each batch that is measured.
+  // Numbers of distinct steps, counting each batch of a step.
   int64_t total() const { return static_cast<int64_t>(steps_.size()); }
   int64_t done() const { return done_; }
-  // Of all engines of the steps done: timed now, found in the database, or found not to run.
+  // Numbers of engines of the completed steps: timed now, found in the database, or failed.
   int64_t measured() const { return measured_; }
   int64_t known() const { return known_; }
   int64_t failed() const { return failed_; }
-  // Of those timed now, with a spread above kWideSpread; of one sample there is none.
+  // Number of engines timed now with a spread above kWideSpread.
   int64_t wide_spreads() const { return wide_spreads_; }
 
-  // Every engine of the next step. Errors: of the device and the database. An engine that does not
-  // build or run is written down as such, and is no error unless the device is lost with it: the
-  // next profile leaves it out. OUT_OF_RANGE when all are done. CANCELLED where `go_on`, asked
-  // before each engine and each sample, says no: the step is not done, and the engines that were
-  // measured are kept.
+  // Measures every engine of the next step. Errors: those of the device and the database;
+  // OUT_OF_RANGE if all steps are done; CANCELLED if `go_on`, called before each engine and each
+  // sample, returns false: the step then stays undone, but its engines measured so far are kept. An
+  // engine that does not build or run is recorded as failed, which the next profile skips. This is
+  // an error only if it makes the device fail.
   absl::Status MeasureNext(const std::function<bool()>& go_on = nullptr);
 
-  // How long a configuration takes as it is executed, all parts and additions. Not kept. Errors:
-  // INVALID_ARGUMENT where the operands are larger than what is profiled; ABORTED, with the reason,
-  // where it wants more workspace than there is, does not build or does not run; the device's where
-  // that is lost with it.
+  // The time of a whole configuration, with all parts and additions, which is not recorded. Errors:
+  // INVALID_ARGUMENT if the operands are larger than those of the profiled steps; ABORTED, with the
+  // reason, if it needs more workspace than is available, does not build or does not run; the
+  // device's errors if the device fails.
   absl::StatusOr<double> MedianSeconds(const StepSignature& signature,
                                        const Configuration& configuration);
 
@@ -90,15 +89,15 @@ class Profiler {
         database_(&database),
         timer_(device, options.samples) {}
   absl::Status Reserve();
-  // Puts numbers into all operands, zeros into those that are integers.
+  // Fills operands with random numbers, integer operands with zeros.
   absl::StatusOr<std::vector<void*>> PlaceOperands(const StepSignature& signature);
-  // Of an engine that does not build or run, the reason.
+  // Times one engine. If it does not build or run, the measurement has the reason.
   absl::StatusOr<Measurement> Measure(const StepSignature& signature, const Engine& engine,
                                       absl::Span<void* const> operands, double hopeless_seconds,
                                       const std::function<bool()>& go_on);
   absl::StatusOr<double> ExecutedSeconds(const StepSignature& signature,
                                          const Configuration& configuration);
-  // The engines to measure: those within the limit and, on a part of an odd size, promising.
+  // The engines to measure: those within the workspace limit that the rules above do not exclude.
   absl::StatusOr<std::vector<Engine>> EnginesFor(const StepSignature& step,
                                                  const std::string& operation);
 
@@ -107,7 +106,7 @@ class Profiler {
   ProfileDatabase* database_;
   KernelTimer timer_;
   std::vector<StepSignature> steps_;
-  absl::flat_hash_set<std::pair<std::string, int64_t>> wholes_;  // operations and batches, no parts
+  absl::flat_hash_set<std::pair<std::string, int64_t>> wholes_;  // operations with whole batches
   Buffer arena_;                                                 // operands, then the workspace
   int64_t operand_bytes_ = 0;
   Buffer numbers_, zeros_;  // on the host, copied over the operands

@@ -11,7 +11,7 @@ namespace neap {
 namespace {
 
 absl::StatusCode CodeOf(int result) {
-  switch (result & 0xff) {  // what is above says more than a status can
+  switch (result & 0xff) {  // the primary code; higher bits have details
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::StatusCode::kDataLoss;
@@ -34,7 +34,7 @@ absl::StatusCode CodeOf(int result) {
   }
 }
 
-// A path as SQLite's URIs want it.
+// A path as an SQLite URI.
 std::string Uri(const std::string& path, std::string_view query) {
   std::string uri = "file:";
   for (const char c : path) {
@@ -53,13 +53,13 @@ struct Bind {
   int operator()(std::monostate) const { return sqlite3_bind_null(statement, position); }
   int operator()(int64_t value) const { return sqlite3_bind_int64(statement, position, value); }
   int operator()(double value) const { return sqlite3_bind_double(statement, position, value); }
-  int operator()(std::string_view value) const {  // the caller's, until the statement is reset
+  int operator()(std::string_view value) const {  // not copied; valid until the statement is reset
     return sqlite3_bind_text64(statement, position, value.data(), value.size(), SQLITE_STATIC,
                                SQLITE_UTF8);
   }
 };
 
-// A statement at rest holds no lock and none of the caller's values.
+// Resets a statement on destruction, which releases its locks and the caller's values.
 class Rest {
  public:
   explicit Rest(sqlite3_stmt* statement) : statement_(statement) {}
@@ -127,7 +127,7 @@ absl::StatusOr<sqlite3_stmt*> SqliteConnection::Prepare(const std::string& sql) 
   if (sqlite3_prepare_v3(database_.get(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement,
                          nullptr) != SQLITE_OK) {
     const absl::Status status = Error("prepare");
-    // The statement is right, so the tables are not, or their format.
+    // The statement is valid, so the tables or their format must be wrong.
     const bool of_file = sqlite3_errcode(database_.get()) == SQLITE_ERROR;
     return of_file ? absl::DataLossError(status.message()) : status;
   }
@@ -178,7 +178,7 @@ SqliteTransaction::SqliteTransaction(SqliteTransaction&& other) noexcept
     : connection_(std::exchange(other.connection_, nullptr)) {}
 
 SqliteTransaction::~SqliteTransaction() {
-  // Fails where SQLite has rolled back by itself.
+  // Fails if SQLite has already rolled back.
   if (connection_ != nullptr) connection_->Run("ROLLBACK").IgnoreError();
 }
 

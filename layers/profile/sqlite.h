@@ -1,9 +1,9 @@
-// SQLite with statuses for codes, and connections, statements and transactions that end themselves.
+// A wrapper of SQLite that returns absl::Status, and closes connections, statements and
+// transactions in destructors.
 //
-// What a caller must know of an error is in its code: DATA_LOSS a file that is no database or a
-// corrupt one, UNAVAILABLE one that others kept locked for kSqliteWaitMs, PERMISSION_DENIED,
-// RESOURCE_EXHAUSTED (full disk), NOT_FOUND, otherwise INTERNAL. The message has the file and what
-// SQLite says.
+// Status codes: DATA_LOSS for a file that is not a database or is corrupt, UNAVAILABLE for one that
+// other processes kept locked for kSqliteWaitMs, PERMISSION_DENIED, RESOURCE_EXHAUSTED (full disk),
+// NOT_FOUND, otherwise INTERNAL. The message has the file and SQLite's message.
 //
 //   ASSIGN_OR_RETURN(SqliteConnection db, SqliteConnection::Open(path, SqliteAccess::kReadWrite));
 //   int64_t count = 0;
@@ -32,29 +32,29 @@ inline constexpr int kSqliteWaitMs = 30'000;
 
 enum class SqliteAccess : uint8_t {
   kRead,
-  kReadUnlocked,  // of a file that nobody changes: takes no lock and makes no file beside it
-  kReadWrite,     // creates the file where there is none
+  kReadUnlocked,  // for a file that no process changes: takes no lock and creates no file beside it
+  kReadWrite,     // creates the file if it does not exist
 };
 
 // monostate: NULL.
 using SqliteValue = std::variant<std::monostate, int64_t, double, std::string_view>;
 
-// Columns count from 0. NULL is 0 or empty.
+// Columns are numbered from 0. NULL reads as 0 or as empty text.
 class SqliteRow {
  public:
   explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
   int64_t Integer(int column) const;
   double Real(int column) const;
   std::string Text(int column) const { return std::string(TextView(column)); }
-  std::string_view TextView(int column) const;  // until the next row
+  std::string_view TextView(int column) const;  // valid until the next row
 
  private:
   sqlite3_stmt* statement_;
 };
 
-// *Threads*: one at a time; never to be carried over a fork(). Nothing else may open a database
-// file that a connection of the same process has open: closing it would take the connection's locks
-// away.
+// *Threads*: one at a time; must not be used after a fork(). While a connection has a file open,
+// the same process must not open the file in any other way: closing it would release the
+// connection's locks.
 class SqliteConnection {
  public:
   using OnRow = absl::FunctionRef<void(const SqliteRow&)>;
@@ -63,12 +63,12 @@ class SqliteConnection {
 
   const std::string& path() const { return path_; }
 
-  // One statement, with values for ?1, ?2, ... Its compiled form is kept for the next time.
+  // Runs one statement, with values for ?1, ?2, ... Compiled statements are cached.
   absl::Status Run(const std::string& sql, absl::Span<const SqliteValue> values, OnRow on_row);
   absl::Status Run(const std::string& sql, absl::Span<const SqliteValue> values = {});
-  // Several statements, separated by semicolons.
+  // Runs several statements, separated by semicolons.
   absl::Status RunScript(const std::string& sql);
-  // Rows that the last INSERT or UPDATE changed.
+  // The number of rows that the last INSERT or UPDATE changed.
   int64_t ChangedRows() const;
   // Whether the path no longer names the file that was opened.
   bool HasMoved() const;
@@ -91,8 +91,8 @@ class SqliteConnection {
   absl::flat_hash_map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
 };
 
-// Rolled back on destruction unless committed. Waits for other writers at the beginning, not in the
-// middle, where two that have both read could only fail.
+// Rolled back on destruction unless committed. It waits for other writers at the beginning: later,
+// two transactions that have both read could only fail.
 class SqliteTransaction {
  public:
   static absl::StatusOr<SqliteTransaction> Begin(SqliteConnection& connection);

@@ -162,10 +162,10 @@ TEST_CASE("kernels that cannot be meant so are refused when the device is opened
     CHECK(Says(status, why));
   };
   const CustomKernel forward = {.layer_type = kGelu, .run = Nothing};
-  refused({forward, forward}, "registered for gelu forward: the step has another one already");
+  refused({forward, forward}, "registered for gelu forward: the step already has a kernel");
   refused({{.layer_type = "relu", .run = Nothing}}, "of type relu, which neap has");
   refused({{.layer_type = kGelu, .phase = Phase::kUpdate, .run = Nothing}},
-          "registered for gelu update: this phase is not a layer's");
+          "registered for gelu update: layers have no such phase");
   refused({{.layer_type = "", .run = Nothing}}, "its layer_type is empty");
   refused({{.layer_type = kGelu, .run = Nothing, .engine = ""}}, "its engine has no id");
   refused(

@@ -1,9 +1,9 @@
-// Batch-norm: statistics, then the map that applies them; backward, sums and then the map that
-// needs them.
+// Batch norm. Forward computes statistics and then a map that applies them; backward computes sums
+// and then a map that uses them.
 //
-// A variance is a small difference of large sums unless what is squared is near zero: so a thread
-// sums (x - x0), x0 being its own first element, and from there means and squared deviations are
-// merged by Chan's formula. An outlier is the x0 of one thread's few elements only.
+// A variance is a small difference of large sums unless the squared values are near zero.
+// Therefore a thread sums (x - x0), where x0 is its first element, and means and squared deviations
+// are merged by Chan's formula. An outlier can be the x0 of only one thread's few elements.
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -34,7 +34,7 @@ struct Moments {
               __shfl_down_sync(~0U, count, offset)};
     }
   };
-  // From the sums of x - x0 and its square.
+  // Computes the moments from the sums of x - x0 and of its square.
   template <int kVec>
   static __device__ Of<float> Close(const Vec<kVec>& x0, int k, float2 sums, uint32_t count) {
     if (count == 0) return {};
@@ -45,7 +45,7 @@ struct Moments {
   }
 };
 
-// x - x0 and its square.
+// Sums x - x0 and its square.
 struct MomentsOp {
   using Total = Moments;
   const float* x;
@@ -75,7 +75,7 @@ struct MomentsOp {
   }
 };
 
-// dy and dy * (x - mean) * invstd.
+// Sums dy and dy * (x - mean) * invstd.
 struct GradientOp {
   using Total = Sums;
   const float* x;
@@ -119,7 +119,7 @@ struct StatisticsFinal {
   }
 };
 
-// y = (x - mean) * (invstd * gamma) + beta. Forward and rerun are this one kernel, so their bits
+// y = (x - mean) * (invstd * gamma) + beta. Forward and rerun use this same kernel, so their bits
 // agree.
 template <bool kFromVariance>
 struct ApplyOp {

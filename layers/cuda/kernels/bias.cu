@@ -1,4 +1,4 @@
-// Bias: added to every element of its channel; its gradient is the sum over the channel.
+// Bias: forward adds it to every element of its channel; its gradient is the sum over the channel.
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -6,7 +6,7 @@
 namespace neap::kernels {
 namespace {
 
-// dy alone.
+// Sums dy.
 struct SumOp {
   using Total = Sums;
   const float* dy;

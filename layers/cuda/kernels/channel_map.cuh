@@ -1,4 +1,4 @@
-// Maps over tensors that need a value per channel, in both layouts.
+// Elementwise maps over tensors with per-channel values, in both layouts.
 #pragma once
 
 #include "neap/layers/cuda/kernels/device_math.cuh"
@@ -14,7 +14,7 @@ __device__ __forceinline__ Vec<kVec> Broadcast(float value) {
   return v;
 }
 
-// A channel's value for each lane of a vector.
+// The channel's value for each lane of a vector.
 template <bool kLast, int kVec>
 __device__ __forceinline__ Vec<kVec> PerChannel(const float* p, size_t c) {
   if constexpr (kLast) {
@@ -29,7 +29,7 @@ struct Two {
   Vec<kVec> a, b;
 };
 
-// The channel of four neighbours is one, or four neighbours too.
+// Whether every vector of four elements has one channel (NCHW) or four consecutive ones (NHWC).
 inline bool Vectorised(const ChannelShape& s) {
   return (s.channels_last ? s.channels : s.inner) % 4 == 0;
 }

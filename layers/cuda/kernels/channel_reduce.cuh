@@ -1,14 +1,16 @@
-// Sums over N, H and W per channel, or moments made of them: in two stages and a fixed order.
+// Sums over N, H and W per channel, or moments derived from them, in two stages and a fixed order.
 //
-// Blocks write partial results to scratch, one small kernel merges those. How a tensor is cut
-// depends on its shape alone, so the bits do too.
+// Blocks write partial results to scratch memory, and one small kernel merges them. The split
+// depends only on the tensor's shape, so the bits are reproducible.
 //
-//   NCHW: a block takes part of one channel's planes       NHWC: a block takes some rows of a few
-//   channels
-//     channel c: [n0 ####][n1 ####][n2 ####]                 row 0: [c0 c1 c2 c3 | ...]   threads
-//     side by side on
-//                  block(c, 0)   block(c, 1)                 row 1: [c0 c1 c2 c3 | ...]   channels,
-//                  rows in strides
+//   NCHW: a block reduces part of one channel's planes
+//     channel c: [n0 ####][n1 ####][n2 ####]
+//                | block(c, 0) | block(c, 1) |
+//
+//   NHWC: a block reduces some rows of a few channels; threads are contiguous along the channels,
+//   and stride over the rows
+//     row 0: [c0 c1 c2 c3 | ...]
+//     row 1: [c0 c1 c2 c3 | ...]
 #pragma once
 
 #include <algorithm>
@@ -23,8 +25,8 @@ inline constexpr int64_t kWantedBlocks = 528;  // four per multiprocessor of a l
 inline constexpr int kWarp = 32;
 inline constexpr int64_t kPartBytes = 16;  // the most that a block writes per channel
 
-// What an operation's two sums over some elements of a channel make: its Total. Of<float> is a
-// thread's or a block's part, Of<double> gathers blocks.
+// A Total is the result of an operation's two sums over some elements of a channel. Of<float> is a
+// thread's or a block's part, Of<double> merges the blocks' parts.
 struct Sums {
   template <typename T>
   struct Of {
@@ -44,7 +46,7 @@ struct Sums {
   }
 };
 
-// Right in thread 0.
+// The merged result is valid in thread 0 only.
 template <typename Part>
 static __device__ Part MergeBlock(Part part) {
   __shared__ Part warps[kThreads / kWarp];
@@ -173,12 +175,12 @@ struct SumsFinal {
   }
 };
 
-// How a reduction is cut.
+// How a reduction is split into blocks.
 struct Cut {
   uint32_t splits = 1;
   uint32_t per_split = 0;  // NCHW: vectors
   dim3 block = kThreads;
-  uint32_t tiles = 1;  // NHWC: of channels
+  uint32_t tiles = 1;  // NHWC: tiles of channels
 };
 
 inline Cut CutPlanes(const ChannelShape& s, int vec) {

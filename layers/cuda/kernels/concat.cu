@@ -1,4 +1,4 @@
-// Rows copied between tensors of different row length: concatenation along the channels and its
+// Copies rows between tensors of different row lengths: concatenation along the channels and its
 // gradient, in both layouts.
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"

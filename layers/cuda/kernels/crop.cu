@@ -1,19 +1,20 @@
-// Rectangles cut out of images, and their gradients: 0 around them. A thread owns elements of the
-// result, so both write every element once.
+// Crops, and their gradients, which are 0 outside the rectangle. A thread owns elements of the
+// result, so both kernels write every element once.
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
 namespace neap::kernels {
 namespace {
 
-// From one image of {outer, rows, columns, channels} to another that lies (top, left) further in
-// it, or around it where those are negative; 0 where there is nothing. Channels in vectors.
+// Copies from an image of {outer, rows, columns, channels} to another that begins at (top, left) in
+// it. Where the result extends beyond the source, as with negative offsets, it is 0. Channels are
+// counted in vectors.
 template <typename Index>
 struct Shifted {
   Index count;  // vectors of the result
   Divider<Index> rows, columns, channels;
-  int64_t top, left;       // of the result's first element, in the source
-  int64_t from_h, from_w;  // of the source
+  int64_t top, left;       // position of the result's first element in the source
+  int64_t from_h, from_w;  // size of the source
 };
 
 template <int kVec, typename Index>

@@ -1,13 +1,16 @@
-// What the kernels share: vectors of floats that load in one access, division by a constant that
-// costs a multiplication, and maps over flat tensors with enough loads in flight to fill the memory
-// bus.
+// Common parts of the kernels: vectors of floats that load in one access, division by a constant
+// through a multiplication, and maps over flat tensors with enough loads in flight to saturate the
+// memory bus.
 //
 //   struct Twice {                                      // an operation on vectors of kVec floats
-//     const float* x; float* y;
+//     const float* x;
+//     float* y;
 //     template <int kVec> using Registers = Vec<kVec>;
 //     template <int kVec> __device__ Vec<kVec> Load(size_t i) const { return At<kVec>(x, i); }
-//     template <int kVec> __device__ void Store(size_t i, Vec<kVec> v) const { ... At<kVec>(y, i) =
-//     v; }
+//     template <int kVec> __device__ void Store(size_t i, Vec<kVec> v) const {
+//       for (float& f : v.v) f *= 2;
+//       At<kVec>(y, i) = v;
+//     }
 //   };
 #pragma once
 
@@ -46,8 +49,8 @@ bool AllAligned16(Pointers... p) {
 
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Division by a fixed number. 32 bits: Granlund and Montgomery's multiplication, right for
-// numerators below 2^31.
+// Division by a fixed number. The 32-bit version uses Granlund and Montgomery's multiplication,
+// which is exact for numerators below 2^31.
 template <typename Index>
 struct Divider;
 

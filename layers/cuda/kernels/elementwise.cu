@@ -1,4 +1,4 @@
-// Non-linearities, sums, dropout and the optimizer: one pass over flat memory each.
+// Activations, sums, dropout and the optimizer, each as one pass over flat memory.
 #include "neap/core/base/philox.h"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -7,7 +7,7 @@ namespace neap::kernels {
 namespace {
 
 struct ReluFunction {
-  // Written so that NaN passes, as in PyTorch.
+  // This comparison propagates NaN, as in PyTorch.
   __device__ static float Forward(float x) { return x <= 0.0F ? 0.0F : x; }
   __device__ static float Backward(float y, float dy) { return y <= 0.0F ? 0.0F : dy; }
 };
@@ -108,15 +108,15 @@ cudaError_t AddSome(const float* const* inputs, float* y, int64_t n, cudaStream_
   return Map(op, n, aligned, stream);
 }
 
-// IterationScalars, as the device sees it (core/step/layer.h).
+// The device's copy of IterationScalars (core/step/layer.h).
 struct Scalars {
   float learning_rate;
   uint32_t step;
   uint64_t seed;
 };
 
-// One Philox block makes the mask of four neighbours, so a thread takes four whatever the
-// alignment.
+// One Philox block makes the mask of four neighbours, so a thread computes four elements whatever
+// the alignment.
 __global__ void __launch_bounds__(kThreads)
     DropoutKernel(const float* x, float* y, size_t n, float probability, uint64_t layer_seed,
                   const Scalars* scalars, bool aligned) {
@@ -159,7 +159,7 @@ __device__ void UpdateVector(const SgdTensors& t, int which, size_t i, float mom
   At<kVec>(t.parameters[which], i) = w;
 }
 
-// blockIdx.y chooses the tensor; the vectors of small ones leave most of their blocks without work.
+// blockIdx.y chooses the tensor. For a small tensor, most blocks have no work.
 __global__ void __launch_bounds__(kThreads) SgdKernel(SgdTensors t, float momentum, float decay,
                                                       const Scalars* scalars, unsigned vectorised) {
   const int which = static_cast<int>(blockIdx.y);

@@ -1,10 +1,10 @@
-// The launchers of neap's own CUDA kernels: plain functions, so that the .cu files need no Abseil
-// and the callers no nvcc.
+// The launchers of neap's own CUDA kernels. They are plain functions, so the .cu files need no
+// Abseil and their callers no nvcc.
 //
-// All are bound by memory, so each moves every byte once, in 16-byte accesses where shapes and
-// addresses allow, and all are deterministic: sums are taken in two stages in a fixed order that
-// depends on the shape alone, gradients of windows are gathered, never scattered. Results may alias
-// operands where the layer's table says "in place".
+// All kernels are bound by memory, so each moves every byte once, in 16-byte accesses if shapes and
+// addresses allow. All are deterministic: sums are taken in two stages in a fixed order that
+// depends on the shape only, and gradients of windows are gathered, never scattered. Results may
+// alias operands if the layer's table says "in place".
 //
 //   cudaError_t error = kernels::Relu(x, y, elements, stream);
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace neap::kernels {
 
-// A tensor as reductions per channel see it: {outer, channels, inner} in memory, or {outer, inner,
-// channels}.
+// A tensor's shape for reductions per channel: {outer, channels, inner} in memory, or {outer,
+// inner, channels}.
 struct ChannelShape {
   int64_t outer = 1;  // N
   int64_t channels = 1;
@@ -24,8 +24,8 @@ struct ChannelShape {
   bool channels_last = false;
 };
 
-// Whether 32-bit indices count n elements. Reductions per channel, LRN, softmax and global pooling
-// have no others.
+// Whether 32-bit indices suffice for n elements. Reductions per channel, LRN, softmax and global
+// pooling have only these.
 inline bool Fits32(int64_t n) { return n < (int64_t{1} << 31); }
 
 // elementwise.cu
@@ -41,10 +41,10 @@ cudaError_t TanhBackward(const float* y, const float* dy, float* dx, int64_t n,
 // y = sum of inputs[0 .. count-1], left to right; y may be inputs[0].
 inline constexpr int kMostAddends = 8;
 cudaError_t Add(const float* const* inputs, int count, float* y, int64_t n, cudaStream_t stream);
-// Forward over x, backward over dy. `scalars` is an IterationScalars in device memory.
+// For backward, x is dy and y is dx. `scalars` points to an IterationScalars in device memory.
 cudaError_t Dropout(const float* x, float* y, int64_t n, float probability, uint64_t layer_seed,
                     const void* scalars, cudaStream_t stream);
-// One update of up to kMostUpdates tensors; `velocities[i]` is null without momentum.
+// Updates up to kMostUpdates tensors in one launch; `velocities[i]` is null without momentum.
 inline constexpr int kMostUpdates = 4;
 struct SgdTensors {
   int count = 0;
@@ -56,7 +56,7 @@ struct SgdTensors {
 cudaError_t SgdUpdate(const SgdTensors& tensors, float momentum, float weight_decay,
                       const void* scalars, cudaStream_t stream);
 
-// batch_norm.cu. The scratch of everything that reduces:
+// batch_norm.cu. The scratch memory of every reduction per channel:
 int64_t ChannelScratchBytes(const ChannelShape& shape);
 struct BatchNormState {
   float* mean = nullptr;
@@ -101,7 +101,7 @@ struct PoolShape {
   int padding_h = 0, padding_w = 0;
   bool count_padding = true;  // average only: a mean counts padded zeros
 };
-// `index` is uint8_t* or, if `wide_index`, int32_t*; null when not wanted.
+// `index` is uint8_t* or, if `wide_index`, int32_t*; null if it is not needed.
 cudaError_t MaxPool(const PoolShape& shape, const float* x, float* y, void* index, bool wide_index,
                     cudaStream_t stream);
 cudaError_t MaxPoolBackward(const PoolShape& shape, const float* dy, const void* index,
@@ -127,8 +127,8 @@ cudaError_t Lrn(const ChannelShape& shape, const LrnOptions& options, const floa
 cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, const float* x,
                         const float* dy, float* dx, cudaStream_t stream);
 
-// softmax.cu, over the channels. `metrics` receives {mean loss, correct}. Null labels:
-// probabilities alone.
+// softmax.cu, over the channels. `metrics` receives {mean loss, correct}. With null labels, only
+// the probabilities are computed.
 int64_t SoftmaxScratchBytes(const ChannelShape& shape);
 cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, const float* logits,
                                 const int32_t* labels, float* y, float* metrics, void* scratch,
@@ -146,7 +146,8 @@ struct RowCopy {
 };
 cudaError_t CopyRows(const RowCopy& copy, const float* in, float* out, cudaStream_t stream);
 
-// crop.cu. Images as in PoolShape; the rectangle of height x width at (top, left).
+// crop.cu. Images as in PoolShape; the rectangle has height x width pixels and begins at (top,
+// left).
 struct CropShape {
   int64_t outer = 1;
   int64_t channels = 1;
@@ -157,7 +158,7 @@ struct CropShape {
 cudaError_t Crop(const CropShape& shape, const float* x, float* y, cudaStream_t stream);
 cudaError_t CropBackward(const CropShape& shape, const float* dy, float* dx, cudaStream_t stream);
 
-// pointwise.cu. Every stride-th pixel of planes {h, w}: {out_h, out_w} of them.
+// pointwise.cu. Every stride-th pixel of planes {h, w}, {out_h, out_w} in each plane.
 struct PixelGrid {
   int64_t planes = 1;
   int64_t h = 1, w = 1;
@@ -165,15 +166,15 @@ struct PixelGrid {
   int64_t stride_h = 1, stride_w = 1;
 };
 cudaError_t Gather(const PixelGrid& grid, const float* x, float* out, cudaStream_t stream);
-// The opposite: all other pixels become 0.
+// The inverse of Gather(); all other pixels become 0.
 cudaError_t Spread(const PixelGrid& grid, const float* small, float* dx, cudaStream_t stream);
 // sum[i] = parts[0][i] + ... + parts[count - 1][i]
 cudaError_t SumParts(const float* parts, int64_t count, int64_t n, float* sum, cudaStream_t stream);
 
-// space_to_depth.cu. Blocks of pixels as channels of one: of an image, `deep` at channel (row *
-// block_w + column) * channels + c of pixel (i, j) is channel c of pixel (i * block_h + row -
-// padding_h, j * block_w + column - padding_w), and 0 beyond the image and in channels that are
-// left.
+// space_to_depth.cu. Rearranges each block of pixels into the channels of one pixel: channel (row *
+// block_w + column) * channels + c of pixel (i, j) of `deep` is channel c of pixel (i * block_h +
+// row - padding_h, j * block_w + column - padding_w) of the image; it is 0 outside the image and in
+// padding channels.
 struct DepthShape {
   int64_t outer = 1;
   int64_t channels = 1;
@@ -186,7 +187,7 @@ struct DepthShape {
 };
 cudaError_t SpaceToDepth(const DepthShape& shape, const float* wide, float* deep,
                          cudaStream_t stream);
-// The opposite: every pixel from its place in `deep`, 0 where it has none; if `add`, added.
+// The inverse: writes every pixel from its place in `deep`, or 0 if it has none; adds if `add`.
 cudaError_t DepthToSpace(const DepthShape& shape, const float* deep, float* wide, bool add,
                          cudaStream_t stream);
 

@@ -1,13 +1,13 @@
-// Local response normalisation. Where the channels of a pixel lie side by side, a block takes whole
-// pixels through shared memory, a thread per value; dx may take the place of dy because all that a
-// block reads is there before it writes.
+// Local response normalisation. If the channels of a pixel are contiguous, a block loads whole
+// pixels into shared memory, with a thread per value; dx may overwrite dy, because a block reads
+// all its input before it writes.
 //
-// Else one thread walks the channels of one pixel, a window of them in registers. Since it reads
-// ahead of what it writes, and keeps what it needs of what is behind, dx may take the place of dy.
+// Otherwise one thread iterates over the channels of one pixel, with a window of them in registers.
+// It reads ahead of its writes and keeps the earlier values that it needs, so dx may overwrite dy.
 //
-//   channel   i-2r .. i-r .. i .. i+r .. i+2r          x is read 2r ahead (its squares make s up to
-//   i+r), s, t            [ s t s t s t s ]                   t = dy x s^(-beta-1) r ahead, dx i dx
-//   written at i
+//   channel   i-2r .. i-r .. i .. i+r .. i+2r    x is read 2r ahead: its squares give s up to i+r
+//   s, t             [ s t s t s t s ]           t = dy x s^(-beta-1) is computed r ahead
+//   dx                        i                  dx is written at i
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -26,12 +26,12 @@ struct Scale {
 };
 
 __device__ __forceinline__ float NegativePower(float s, float beta) {
-  // The usual exponent, at a tenth of powf's cost.
+  // The usual exponent, at a tenth of the cost of powf.
   if (beta == 0.75F) return 1.0F / (sqrtf(s) * sqrtf(sqrtf(s)));
   return powf(s, -beta);
 }
 
-// The last 2 * kMost + 1 values of a sequence, newest last; a window of 2r + 1 of them is summed.
+// The last 2 * kMost + 1 values of a sequence, newest last, of which 2r + 1 are summed.
 template <int kMost>
 struct Window {
   float v[2 * kMost + 1] = {};
@@ -40,7 +40,7 @@ struct Window {
     for (int i = 0; i < 2 * kMost; ++i) v[i] = v[i + 1];
     v[2 * kMost] = f;
   }
-  // The value pushed `age` pushes ago; compile-time indices keep the array in registers.
+  // The value that was pushed `age` pushes ago; compile-time indices keep the array in registers.
   __device__ __forceinline__ float Ago(int age) const {
     float found = 0;
 #pragma unroll
@@ -118,14 +118,14 @@ __global__ void __launch_bounds__(kThreads)
 
 // Whole pixels of channels-last images.
 struct Tile {
-  size_t values = 0;  // of the tensor
+  size_t values = 0;  // elements of the tensor
   uint32_t tile_values = 0;
   Divider<uint32_t> channels{1};
   int channel_count = 0;
 };
-constexpr uint32_t kTileValues = 4096;  // at most: three of them are 48 KiB
+constexpr uint32_t kTileValues = 4096;  // maximum; three such arrays are 48 KiB
 
-// The values of `tile` from `begin` on, as far as the tensor goes. Returns their number.
+// Loads the values of `tile` from `begin` to at most the end of the tensor. Returns their number.
 __device__ __forceinline__ uint32_t LoadTile(const Tile& tile, size_t begin,
                                              const float* __restrict__ from, float* to) {
   const size_t left = tile.values - begin;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
                      const float* dy, float* dx) {
   __shared__ float tile_x[kTileValues];
   __shared__ float direct[kTileValues];  // dy, then dy x s^-beta
-  __shared__ float ratio[kTileValues];   // that x x / s
+  __shared__ float ratio[kTileValues];   // direct x / s
   const size_t begin = static_cast<size_t>(blockIdx.x) * tile.tile_values;
   const uint32_t count = LoadTile(tile, begin, x, tile_x);
   LoadTile(tile, begin, dy, direct);

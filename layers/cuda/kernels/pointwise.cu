@@ -1,4 +1,4 @@
-// What a 1x1 convolution needs around its matrix products.
+// The kernels that a 1x1 convolution runs before and after its matrix products.
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads)
   out[i] = x[(plane * g.h + row * g.stride_h) * g.w + column * g.stride_w];
 }
 
-// A thread per element of the large image: most are zero.
+// One thread per element of the large image, most of which are zero.
 template <typename Index>
 __global__ void __launch_bounds__(kThreads)
     SpreadKernel(PixelGrid g, Grid<Index> grid, Divider<uint32_t> stride_h,

@@ -1,6 +1,6 @@
 // Pooling. Images are {outer, h, w, channels}; NCHW is the case of one channel and N * C images, so
-// there is one kernel for both layouts. Gradients are gathered: a thread owns elements of dx and
-// asks each window over them, so nothing is added twice in an uncertain order.
+// both layouts share a kernel. Gradients are gathered: a thread owns elements of dx and reads every
+// window that covers them, so the order of additions is fixed.
 #include <algorithm>
 
 #include "neap/layers/cuda/kernels/device_math.cuh"
@@ -9,7 +9,7 @@
 namespace neap::kernels {
 namespace {
 
-// Where a vector of an {outer, h, w, channels} image is.
+// The position of a vector in an {outer, h, w, channels} image.
 template <typename Index>
 struct Position {
   Index outer, row, column, channel;  // channel in vectors
@@ -32,7 +32,7 @@ struct alignas(sizeof(T) * kVec) Indices {
   T v[kVec];
 };
 
-// Vectors from one image row, or one pixel, to the next; one image.
+// Strides of rows, pixels and images, in vectors.
 struct Strides {
   size_t image, row, pixel;
 };
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
       const T here = static_cast<T>(kh * s.kernel_w + kw);
 #pragma unroll
       for (int k = 0; k < kVec; ++k) {
-        // The first NaN stays: nothing is larger, and no second NaN replaces it.
+        // The first NaN stays: no number is larger, and a second NaN does not replace it.
         if (none || v.v[k] > best.v[k] || (isnan(v.v[k]) && !isnan(best.v[k]))) {
           best.v[k] = v.v[k];
           where.v[k] = here;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads)
   At<kVec>(dx, i) = sum;
 }
 
-// Elements that the window whose first element is at (top, left) takes the mean of.
+// The number of elements in the mean of the window whose first element is at (top, left).
 __device__ __forceinline__ float WindowSize(const PoolShape& s, int top, int left) {
   if (s.count_padding) return static_cast<float>(s.kernel_h * s.kernel_w);
   const int height = min(s.h, top + s.kernel_h) - max(0, top);
@@ -224,7 +224,7 @@ cudaError_t LaunchMaxPoolBackward(const PoolShape& s, const float* dy, const T* 
       });
 }
 
-// A warp per plane.
+// One warp per plane.
 __global__ void __launch_bounds__(kThreads)
     GlobalAveragePlanes(const float* __restrict__ x, float* __restrict__ y, size_t planes,
                         int inner) {
@@ -237,7 +237,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % 32 == 0) y[plane] = sum / static_cast<float>(inner);
 }
 
-// A thread per channel and image; neighbours read neighbours.
+// One thread per channel and image; neighbouring threads read neighbouring elements.
 __global__ void __launch_bounds__(kThreads)
     GlobalAverageRows(const float* __restrict__ x, float* __restrict__ y, size_t outputs,
                       Divider<uint32_t> channels, int inner) {

@@ -1,5 +1,5 @@
-// Softmax and cross-entropy: a block per image, or a thread per pixel where each has a label, then
-// one small block for the means. Each row is read three times, from cache.
+// Softmax and cross-entropy: a block per image, or a thread per pixel if each pixel has a label,
+// then one small block for the means. Each row is read three times, from cache.
 #include <cfloat>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr int kWarps = kThreads / 32;
 constexpr int32_t kNoLabel = -1;  // core/input/batch.h
 
-// All threads get the result. kMax: largest, else sum. In a fixed order.
+// The maximum if kMax, otherwise the sum, in a fixed order. All threads get the result.
 template <bool kMax>
 __device__ float BlockReduce(float value) {
   __shared__ float warps[kWarps];
@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(kThreads)
     const float without = label == kNoLabel ? 0.0F : nanf("");
     per_image[blockIdx.x].x = valid ? logf(sum) + largest - logit : without;
   }
-  // Right when every class before the label is smaller and none after is larger: the first of
-  // equals wins, and what is beside a NaN does not.
+  // The label is correct if every class before it is smaller and none after it is larger: ties go
+  // to the first class, and no class is the largest beside a NaN.
   if (labels != nullptr) {
     const int32_t label = labels[blockIdx.x];
     const float logit = label >= 0 && label < classes ? row[label] : nanf("");
@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(kThreads)
     beaten = BlockReduce<false>(beaten);
     if (threadIdx.x == 0) per_image[blockIdx.x].y = beaten == 0.0F ? 1.0F : 0.0F;
   }
-  // The output may lie over the logits: all of them have been read by everyone who needs more than
-  // its own.
+  // The output may overwrite the logits: after this barrier, each thread reads only its own.
   __syncthreads();
   for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
     out[c] = expf(row[c] - largest) / sum;
@@ -96,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
   dx[i] = label == kNoLabel ? 0.0F : (y[i] - target) / images;
 }
 
-// The classes of each pixel: `apart` elements from one to the next.
+// The classes of each pixel, with a stride of `apart` elements.
 struct Pixels {
   explicit Pixels(const ChannelShape& s)
       : labels(static_cast<uint32_t>(s.outer * s.inner)),
@@ -116,8 +115,8 @@ struct Pixels {
   bool last;
 };
 
-// Loss, and 1 if the label is the first of the largest. The logits are read before y, which may lie
-// over them, is written.
+// The loss, and 1 if the label is the first of the largest. Reads the logits before y, which may
+// overwrite them, is written.
 __device__ float2 Score(const Pixels& p, const float* column, int32_t label, float largest,
                         float sum) {
   if (label == kNoLabel) return {0.0F, 0.0F};
@@ -166,12 +165,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Sums of scores before the last: per image, or per block of pixels.
+// The number of partial sums of scores: one per image, or per block of pixels.
 int64_t Parts(const ChannelShape& s) {
   return s.inner == 1 ? s.outer : CeilDiv(s.outer * s.inner, kThreads);
 }
 
-// What a thread counts in 32 bits: elements, or, one pixel at a time, labels.
+// Whether 32-bit indices suffice: for elements, or, with a thread per pixel, for labels.
 bool Countable(const ChannelShape& s) {
   return Fits32(s.inner == 1 ? s.outer * s.channels : s.outer * s.inner);
 }

@@ -1,4 +1,4 @@
-// Rearranging pixels into channels and back.
+// Rearranges pixels into channels and back.
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
   Position<Index> from = {.n = at.n};
   Index column = 0;
   const Index row = b.block_w.Split(b.wide.channels.Split(at.c, from.c), column);
-  // Before the image they wrap around to more than its height and width.
+  // Positions before the image wrap around to values larger than its height and width.
   from.h = at.h * b.block_h.divisor + row - b.padding_h;
   from.w = at.w * b.block_w.divisor + column - b.padding_w;
   const bool is_pixel =

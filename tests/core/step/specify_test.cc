@@ -264,7 +264,7 @@ TEST_CASE("a transposed convolution undoes what a convolution does to the size")
   CheckRefused(TransposedConvolution{.out_channels = 1, .stride = 0}, {x},
                "stride 0x0 must be positive");
   CheckRefused(TransposedConvolution{.out_channels = 1, .padding = 2}, {x},
-               "padding 2x2 leaves nothing of an output of the image 5x4");
+               "padding 2x2 leaves no output for the image 5x4");
 }
 
 TEST_CASE("a crop lies within its image") {
