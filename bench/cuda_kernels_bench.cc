@@ -1,6 +1,6 @@
-// The CUDA kernels on the GPU that is there: memory-bound layers at ResNet-50's sizes in bytes per
-// second, every engine of a 3x3 convolution, and each step of a whole ResNet-50 iteration by
-// itself, summed.
+// The CUDA kernels on the machine's GPU: memory-bound layers at ResNet-50's sizes in bytes per
+// second, every engine of a 3x3 convolution, and all steps of a ResNet-50 iteration, timed one by
+// one and summed.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ namespace {
 constexpr int64_t kBatch = 128;
 constexpr int kRepeats = 10;
 
-// A GPU with an arena of random numbers, from which every operand of a step gets a piece. The arena
-// begins with an iteration's scalars.
+// A GPU with an arena of random numbers that holds all operands of a step. The arena begins with an
+// iteration's scalars.
 class Bench {
  public:
   static absl::StatusOr<Bench> Open(int64_t arena_bytes) {
@@ -74,8 +74,8 @@ class Bench {
            kRepeats;
   }
 
-  // Makes the whole arena random: zeros would flatter the GPU's clocks, and results of earlier
-  // steps may be infinite.
+  // Fills the arena with random numbers: zeros would allow higher GPU clocks than real data, and
+  // results of earlier steps may be infinite.
   absl::Status Fill() {
     for (int64_t at = 0; at < arena_.size_bytes(); at += kPiece) {
       const int64_t bytes = std::min(kPiece, arena_.size_bytes() - at);
@@ -91,7 +91,7 @@ class Bench {
   Buffer random_;
 };
 
-// One for the process: opening a GPU takes longer than most benchmarks.
+// One instance per process, because opening a GPU takes longer than most benchmarks.
 absl::StatusOr<Bench>& SharedBench() {
   static absl::StatusOr<Bench> bench = Bench::Open(12 * kGiB);
   return bench;
@@ -117,8 +117,8 @@ void Report(benchmark::State& state, const absl::StatusOr<double>& seconds) {
   state.SetIterationTime(*seconds);
 }
 
-// GB/s of operands touched once each: batch-norm, which must read x twice forward and x and dy
-// twice backward, can reach 2/3 and 3/5 of the memory's rate at most.
+// GB/s, counting every operand once. Batch norm has to read x twice in forward, and x and dy twice
+// in backward, so it can reach at most 2/3 and 3/5 of the memory's rate.
 void MemoryBound(benchmark::State& state, const Layer& layer, const Shape& shape, size_t inputs,
                  size_t step, Layout layout) {
   absl::StatusOr<Bench>& bench = SharedBench();
@@ -166,8 +166,8 @@ absl::StatusOr<double> BestTime(Bench& bench, const StepSignature& signature, in
   return best;
 }
 
-// Milliseconds per kind of step of one iteration, and the images per second if nothing came between
-// steps.
+// Milliseconds per kind of step of one iteration, and the images per second without gaps between
+// the steps.
 void ResNet50Steps(benchmark::State& state, DType dtype, Layout layout, int most_engines) {
   absl::StatusOr<Bench>& bench = SharedBench();
   if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());

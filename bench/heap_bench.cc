@@ -28,7 +28,7 @@ void AllocFreePair(benchmark::State& state, Fit fit) {
   for (auto _ : state) {
     const AllocationId id = static_cast<AllocationId>(random() % live);
     if (!heap.Free(id).ok() || !heap.Allocate(id, RandomBytes(random)).ok()) {
-      state.SkipWithError("the heap refused");
+      state.SkipWithError("the heap refused an allocation");
     }
   }
 }
@@ -38,7 +38,7 @@ BENCHMARK_CAPTURE(AllocFreePair, exact_fit_first_fit, Fit::kExactFitFirstFit)
     ->Arg(1000)
     ->Arg(10000);
 
-// As training does: forward allocates one after the other, backward frees in reverse.
+// The pattern of training: forward allocates blocks in order, backward frees them in reverse.
 void ForwardThenBackward(benchmark::State& state, Fit fit) {
   const int64_t live = state.range(0);
   std::mt19937 random(kSeed);

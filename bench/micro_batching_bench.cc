@@ -1,4 +1,5 @@
-// Micro-batching of one convolution: time for one limit (u-cuDNN's WR) and for the front of all.
+// Planning time of one convolution's micro-batches, for one limit (u-cuDNN's WR) and for the whole
+// front.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace {
 constexpr uint32_t kSeed = 1;
 constexpr int kEngines = 20;
 
-// As convolutions are: a launch, then time by whole tiles of images; workspace grows with the
-// images, and faster engines want more of it. Measured times scatter by a percent.
+// Engines like those of real convolutions: time is a launch plus whole tiles of images, with a
+// percent of noise; workspace grows with the images, and faster engines need more of it.
 std::vector<TimedEngine> ConvolutionEngines(const std::vector<int64_t>& sizes) {
   std::mt19937 random(kSeed);
   std::uniform_real_distribution<double> scatter(0.99, 1.01);
@@ -32,7 +33,8 @@ std::vector<TimedEngine> ConvolutionEngines(const std::vector<int64_t>& sizes) {
   return engines;
 }
 
-// Nothing of a convolution's order: as many changes of the fastest division as can be.
+// Random engines without a convolution's regularity, for as many changes of the fastest division as
+// possible.
 std::vector<TimedEngine> RandomEngines(const std::vector<int64_t>& sizes) {
   std::mt19937 random(kSeed);
   std::uniform_real_distribution<double> seconds(1e-5, 1e-3);

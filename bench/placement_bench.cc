@@ -1,4 +1,4 @@
-// Offline placement: time, and how far above the lower bound it ends.
+// Offline placement: its time, and how far the result is above the lower bound.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kSeed = 1;
 
-// Lifetimes as random as can be: nothing of training's nesting helps.
+// Fully random lifetimes, without the nesting of training's.
 std::vector<PlacementBlock> RandomBlocks(size_t count, int steps) {
   std::mt19937 random(kSeed);
   std::vector<PlacementBlock> blocks;
@@ -28,7 +28,7 @@ std::vector<PlacementBlock> RandomBlocks(size_t count, int steps) {
   return blocks;
 }
 
-// `percent` over the lower bound are enough; 0: as tight as can be.
+// Placement may stop `percent` above the lower bound; 0 asks for the tightest result.
 void Place(benchmark::State& state, const std::vector<PlacementBlock>& blocks, int64_t percent) {
   const int64_t bound = PlacementLowerBound(blocks);
   const int64_t target = percent == 0 ? 0 : bound + bound * percent / 100;

@@ -14,7 +14,7 @@ namespace neap {
 namespace {
 
 Graph ResNet152() { return nets::ResNet({.blocks = {3, 8, 36, 3}, .batch = 32}); }
-// 2 + 3 * 3333 = 10,001 layers, as resnets are counted.
+// 2 + 3 * 3333 = 10,001 layers, counted as in the names of ResNets.
 Graph ResNet10k() { return nets::ResNet({.blocks = {3, 1000, 2327, 3}, .batch = 1}); }
 
 struct Net {

@@ -33,7 +33,7 @@ Measurement Row(int i) {
           .repeats = 20};
 }
 
-// Filled once, removed at exit.
+// A database that is filled once and removed at exit.
 class FullDatabase {
  public:
   FullDatabase() {

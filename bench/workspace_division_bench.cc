@@ -29,8 +29,8 @@ std::vector<Configuration> RandomFront(std::mt19937& random) {
   return front;
 }
 
-// Layers repeat: `kernels` in all, `distinct` different ones (ResNet-152 and DenseNet-201 have
-// about 450 and 600 steps of convolutions, some 70 and 300 of them different).
+// Layers repeat: there are `kernels` in all, and `distinct` different ones (ResNet-152 and
+// DenseNet-201 have about 450 and 600 convolution steps, of which some 70 and 300 are different).
 void Divide(benchmark::State& state) {
   std::mt19937 random(kSeed);
   std::vector<std::vector<Configuration>> fronts;

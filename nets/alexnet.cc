@@ -14,8 +14,8 @@ namespace neap::nets {
 namespace {
 
 constexpr MaxPool kOverlappingPool = {.kernel = 3, .stride = 2};
-// Krizhevsky et al. (2012), section 3.3: k = 2, n = 5, alpha = 1e-4 for the sum, not the mean, of
-// squares.
+// Krizhevsky et al. (2012), section 3.3: k = 2, n = 5, alpha = 1e-4, which there multiplies the sum
+// of squares, not the mean.
 constexpr LocalResponseNorm kLrn = {.size = 5, .alpha = 5e-4F, .beta = 0.75F, .k = 2.0F};
 
 }  // namespace

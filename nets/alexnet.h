@@ -1,10 +1,9 @@
-// AlexNet, twice: torchvision's, whose weights exchange with PyTorch, and the one that the
-// SuperNeurons paper plans.
+// AlexNet in two versions: torchvision's, which can exchange weights with PyTorch, and the one that
+// the SuperNeurons paper plans.
 //
-// They differ where it shows in bytes: torchvision's (Krizhevsky, "One weird trick", 2014) has
-// 64-192-384-256-256 maps at 224x224 and no normalisation; the paper's has the 2012 network's
-// 96-256-384-384-256 maps in one tower at 227x227, with LRN. The paper's published peaks hold only
-// for the latter.
+// They differ in memory: torchvision's (Krizhevsky, "One weird trick", 2014) has 64-192-384-256-256
+// maps at 224x224 and no normalisation; the paper's has the 2012 network's 96-256-384-384-256 maps
+// in one tower at 227x227, with LRN. The paper's published peaks hold only for the latter.
 //
 //   Graph net = nets::AlexNet({.batch = 128});
 //   Graph paper = nets::AlexNetPaper({.batch = 200});
@@ -26,9 +25,9 @@ struct AlexNetOptions {
   Layout layout = Layout::kNchw;
 };
 
-// torchvision.models.alexnet, 61,100,840 parameters, layers named as its modules: features.0 ...
-// classifier.6. Its adaptive average pooling to 6x6, the identity at 224 (up to 254), is left out:
-// other sizes that do not come to 6x6 give classifier.1 another number of weights.
+// torchvision.models.alexnet, 61,100,840 parameters, with layers named like its modules: features.0
+// ... classifier.6. Its adaptive average pooling to 6x6, the identity at 224 (up to 254), is
+// omitted, so image sizes that do not give 6x6 change the number of classifier.1's weights.
 Graph AlexNet(const AlexNetOptions& options);
 
 struct AlexNetPaperOptions {
@@ -41,8 +40,8 @@ struct AlexNetPaperOptions {
   Layout layout = Layout::kNchw;
 };
 
-// The 23 layers of SuperNeurons, footnote 3, in that order; the 23rd is the loss's softmax.
-// 62,378,344 parameters.
+// The 23 layers of SuperNeurons, footnote 3, in that order, with 62,378,344 parameters. The 23rd
+// layer is the loss's softmax.
 Graph AlexNetPaper(const AlexNetPaperOptions& options);
 
 }  // namespace neap::nets

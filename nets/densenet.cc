@@ -17,10 +17,10 @@
 namespace neap::nets {
 namespace {
 
-// A bottleneck has this many times the maps that its layer adds.
+// A bottleneck has this multiple of the maps that its layer adds.
 constexpr int64_t kBottleneckWidth = 4;
 
-// Batch norm comes first and is followed by ReLU; the convolution has no bias.
+// The convolution has no bias; batch norm and ReLU come before it.
 constexpr Convolution Conv(int64_t size, int64_t out_channels) {
   return {.out_channels = out_channels, .kernel = size, .padding = size / 2, .bias = false};
 }

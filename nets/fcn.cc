@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kFirstPadding = 100;
 
-// A layer's output, and its height and width: what crops must be told.
+// A layer's output, with its height and width, which crops need.
 struct Map {
   std::string name;
   int64_t size = 0;

@@ -22,13 +22,13 @@ struct Unit {
   int64_t out_channels = 0;
   Extent2d kernel = 1;
 };
-// The same with a convolution that shrinks: no padding.
+// A unit whose convolution has no padding, so the image shrinks.
 struct Shrink {
   int64_t out_channels = 0;
   int64_t stride = 1;
 };
 
-// The modules one after another: features.0, features.1, ...
+// Adds the modules in sequence: features.0, features.1, ...
 class Features {
  public:
   Features(Graph& net, std::string x) : net_(net), x_(std::move(x)) {}
@@ -67,7 +67,7 @@ class Features {
             .out_channels = unit.out_channels, .kernel = 3, .stride = unit.stride, .bias = false},
         x);
   }
-  // An nn.Sequential of units, numbered from `first`, on `x`.
+  // An nn.Sequential of units on `x`, numbered from `first`.
   std::string Chain(const std::string& branch, const std::vector<Unit>& units, std::string x,
                     int first = 0) {
     for (const Unit& unit : units) x = Add(Name(absl::StrCat(branch, ".", first++)), unit, x);
@@ -76,7 +76,7 @@ class Features {
   std::string Chain(const std::string& branch, const std::vector<Unit>& units) {
     return Chain(branch, units, x_);
   }
-  // Units, then one without padding.
+  // Units followed by one without padding.
   std::string Chain(const std::string& branch, const std::vector<Unit>& units, const Shrink& last) {
     return Add(Name(absl::StrCat(branch, ".", units.size())), last, Chain(branch, units));
   }
@@ -94,7 +94,7 @@ class Features {
 
   Graph& net_;
   std::string x_;
-  int index_ = 0;  // of the module
+  int index_ = 0;  // the current module's
 };
 
 // Figure 3. 299x299x3 to 35x35x384.

@@ -1,11 +1,11 @@
-// Inception v4 (Szegedy et al., 2016), as timm's `inception_v4` has it, so that weights exchange:
-// 42,679,816 parameters at 299x299.
+// Inception v4 (Szegedy et al., 2016), as timm's `inception_v4`, with which it can exchange
+// weights: 42,679,816 parameters at 299x299.
 //
-// The widest graph here: up to six branches meet in one concatenation, every branch reads the same
-// tensor, and no two modules follow each other in a line; liveness has more to say than in any
-// chain. SuperNeurons counts 515 basic layers: these 488 and the input and labels, which are its
-// two data layers, and 25 fork layers, one wherever several layers read one tensor; a graph needs
-// none for that.
+// This is the network with the widest graph: up to six branches meet in one concatenation, and all
+// branches of a module read the same tensor, so liveness depends on their order. SuperNeurons
+// counts 515 basic layers: the 488 layers here, two data layers, which are the input and labels
+// here, and 25 fork layers, one for every tensor that several layers read, which a graph does not
+// need.
 //
 //   Graph net = nets::InceptionV4({.batch = 32});
 #pragma once
@@ -21,14 +21,15 @@ struct InceptionV4Options {
   int64_t classes = 1000;
   int64_t batch = 1;
   int64_t channels = 3;
-  float dropout = 0.2F;  // before the classifier: the paper keeps 0.8
+  float dropout = 0.2F;  // before the classifier; the paper gives it as "keep 0.8"
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };
 
-// Layers named as timm's modules: features.0.conv, features.0.bn ... last_linear. A pair of 1x3 and
-// 3x1 convolutions at a branch's end goes into its module's concatenation directly, not into one of
-// its own first. Batch norm's epsilon is 1e-3; average pools leave their padding out of the mean.
+// Layers are named like timm's modules: features.0.conv, features.0.bn ... last_linear. A pair of
+// 1x3 and 3x1 convolutions at a branch's end is concatenated directly with the other branches,
+// without a concatenation of the pair. Batch norm's epsilon is 1e-3; average pools exclude their
+// padding from the mean.
 Graph InceptionV4(const InceptionV4Options& options);
 
 }  // namespace neap::nets

@@ -1,8 +1,7 @@
-// LeNet-5 for handwritten digits, in the variant that Caffe made common: 431,080 parameters at
-// 28x28x1.
+// LeNet-5 for handwritten digits, in Caffe's well-known variant: 431,080 parameters at 28x28x1.
 //
-// The smallest network with every kind of layer that the planner tells apart; the first to try a
-// change on.
+// It is the smallest network with every kind of layer that the planner distinguishes, and thus the
+// first to try a change on.
 //
 //   Graph net = nets::LeNet({.batch = 64});
 #pragma once

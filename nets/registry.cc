@@ -20,7 +20,7 @@
 namespace neap::nets {
 namespace {
 
-// `base` with what every network can be given.
+// `base` with the options that every network has.
 template <typename Options>
 Options WithOverrides(Options base, const NetOptions& options) {
   base.batch = options.batch.value_or(base.batch);
@@ -66,13 +66,13 @@ Graph DenseNetForCifar(const NetOptions& options, CifarDenseNetOptions base) {
   return CifarDenseNet(WithOverrides(base, options));
 }
 
-// DenseNets grow with the square of their depth.
+// A DenseNet's size grows with the square of its depth.
 constexpr int64_t kMaxBlocks = 20'000;
 constexpr int64_t kMaxDenseLayers = 512;
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 constexpr int64_t kMaxDenseElements = int64_t{1} << 30;
 
-// What not every network has, and how large it may be.
+// The options that only some networks have, and their limits.
 struct Takes {
   bool dropout = false;
   bool blocks = false;
@@ -197,7 +197,7 @@ absl::Status CheckRange(const char* option, std::optional<int64_t> value, int64_
       absl::StrCat(option, " must be between 1 and ", limit, ", not ", *value));
 }
 
-// Sizes up to which no product of shapes, however a network widens them, overflows 64 bits.
+// Limits the sizes such that no product of shapes overflows 64 bits in any network.
 absl::Status CheckSizes(const Entry& entry, const NetOptions& options) {
   const Network& network = entry.network;
   RETURN_IF_ERROR(CheckRange("batch", options.batch, int64_t{1} << 24));

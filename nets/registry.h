@@ -1,8 +1,7 @@
-// The networks by name, for the command line: what `neap plan NET` and `neap train NET` accept.
+// The networks by name, for the command line: the NET of `neap plan NET` and `neap train NET`.
 //
-// Input comes from people, so unlike the builders this checks its options: a depth that no network
-// has, a million blocks or an image of 10^9 pixels a side end in one clear line, not in an
-// overflow.
+// Users enter these options, so unlike the builders this checks them: an impossible depth, a
+// million blocks or an image of 10^9 pixels a side results in a one-line error, not in an overflow.
 //
 //   ASSIGN_OR_RETURN(Graph net, nets::Build("resnet50", {.batch = 128, .image = 192}));
 #pragma once
@@ -27,37 +26,37 @@ struct Network {
   int64_t classes = 0;           // by default
 };
 
-// In the order in which to list them.
+// All networks, in the order of the command line's list.
 std::vector<Network> Networks();
 
-// What is absent is the network's own default.
+// Absent options have the network's defaults.
 struct NetOptions {
   std::optional<int64_t> batch = {};
   std::optional<int64_t> image = {};
   std::optional<int64_t> channels = {};
   std::optional<int64_t> classes = {};
-  std::optional<int64_t> depth = {};                  // of the rule in the network's description
+  std::optional<int64_t> depth = {};                  // by the rule in the network's description
   std::optional<std::array<int64_t, 4>> blocks = {};  // "resnet" and "densenet" only
   std::optional<int64_t> growth_rate = {};            // "densenet..." without a number only
-  std::optional<float> dropout = {};                  // probability; where there is dropout
+  std::optional<float> dropout = {};                  // probability; for networks with dropout
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };
 
-// Depths that a network can be given: step * n + offset with n from 1 to most_n.
+// The depths that a network accepts: step * n + offset with n from 1 to most_n.
 struct Depths {
-  int64_t step = 0;  // 0: none
+  int64_t step = 0;  // 0: the depth is fixed
   int64_t offset = 0;
   int64_t most_n = 0;
 };
-// Errors: NOT_FOUND as Build.
+// Errors: NOT_FOUND as in Build().
 absl::StatusOr<Depths> DepthsOf(std::string_view name);
 
-// Errors: NOT_FOUND for an unknown name, with the closest known ones; INVALID_ARGUMENT naming the
+// Errors: NOT_FOUND for an unknown name, with the closest known names; INVALID_ARGUMENT for an
 // option that is out of range or that this network does not have. Shapes are checked by Resolve().
 absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options);
 
-// Learned numbers of the network: weights, biases, batch norm's gamma and beta, not its running
+// The number of learned values: weights, biases, batch norm's gamma and beta, but not its running
 // statistics.
 int64_t ParameterCount(const ResolvedGraph& graph);
 

@@ -16,10 +16,10 @@
 namespace neap::nets {
 namespace {
 
-// A bottleneck's output has this many times the maps of its 3x3 convolution.
+// A bottleneck's output has this multiple of the maps of its 3x3 convolution.
 constexpr int64_t kExpansion = 4;
 
-// Batch norm subtracts any bias, so the convolution has none.
+// The convolution has no bias, because batch norm would subtract it.
 constexpr Convolution Conv(int64_t size, int64_t out_channels, int64_t stride = 1) {
   return {.out_channels = out_channels,
           .kernel = size,
@@ -73,14 +73,15 @@ class ResidualTrunk {
     channels_ = out_channels;
   }
 
-  // All that is left of a dropped block. Its input is a ReLU's: another would change nothing.
+  // Replaces a dropped block by its shortcut. An identity shortcut needs no ReLU, because its input
+  // is the output of a ReLU.
   void KeepShortcut(const std::string& prefix, int64_t out_channels, int64_t stride) {
     const std::string shortcut = AddShortcut(prefix, out_channels, stride);
     if (shortcut != x_) x_ = net_.Add(prefix + "relu", Relu{}, {shortcut});
     channels_ = out_channels;
   }
 
-  // The block's input, projected where the block changes its shape.
+  // The block's input, projected if the block changes its shape.
   std::string AddShortcut(const std::string& prefix, int64_t out_channels, int64_t stride) {
     if (stride == 1 && channels_ == out_channels) return x_;
     const std::string x = net_.Add(prefix + "downsample.0", Conv(1, out_channels, stride), {x_});
@@ -96,8 +97,8 @@ class ResidualTrunk {
   Graph& net_;
   std::string x_;
   int64_t channels_;
-  std::vector<int64_t> dropped_;  // by their numbers
-  int64_t block_ = 0;             // the next
+  std::vector<int64_t> dropped_;  // indices of blocks
+  int64_t block_ = 0;             // index of the next block
 };
 
 std::string Stem(Graph& net, const Convolution& convolution, std::string x) {

@@ -1,10 +1,10 @@
 // Residual networks (He et al., 2015) of any depth: for ImageNet as torchvision has them, and for
 // CIFAR-sized images.
 //
-// What makes them hard to plan is the shortcut: a block's input stays alive over the whole block,
-// and its gradient is a sum of two. Layers are named as torchvision's modules (conv1, layer1.0.bn2,
-// layer2.0.downsample.0, fc), so that weights exchange with PyTorch; those without parameters are
-// named likewise (layer1.0.relu1, layer1.0.add).
+// Shortcuts make them hard to plan: a block's input stays alive over the whole block, and its
+// gradient is a sum of two. Layers are named like torchvision's modules (conv1, layer1.0.bn2,
+// layer2.0.downsample.0, fc), to exchange weights with PyTorch; layers without parameters follow
+// the same scheme (layer1.0.relu1, layer1.0.add).
 //
 //   Graph resnet50 = nets::ResNet({.batch = 128});
 //   Graph resnet18 = nets::ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false, .batch = 128});
@@ -33,11 +33,12 @@ struct ResNetOptions {
 };
 
 // torchvision's resnet18 ... resnet152 ("v1.5": a bottleneck's stride is at its 3x3 convolution).
-// Its name is resnetD, D = 2 + convolutions on the main path between stem and classifier.
+// The graph's name is resnetD, where D is 2 + the number of convolutions on the main path between
+// stem and classifier.
 Graph ResNet(const ResNetOptions& options);
 
-// SuperNeurons' rule for going deeper (section 4): depth = 3 (n1 + n2 + n3 + n4) + 2 with n1 = 6,
-// n2 = 32, n4 = 6 and n3 what is left, at least 1: depths 137, 140, 143, ...
+// SuperNeurons' rule for deeper networks (section 4): depth = 3 (n1 + n2 + n3 + n4) + 2 with n1 =
+// 6, n2 = 32, n4 = 6 and n3 >= 1, which gives depths 137, 140, 143, ...
 inline constexpr std::array<int64_t, 4> kDeepBlocks = {6, 32, 1, 6};
 ResNetOptions ResNetOfDepth(int64_t depth);
 
@@ -50,13 +51,13 @@ struct CifarResNetOptions {
   int64_t width = 16;  // maps in the first stage, doubled in the second and third
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
-  // Stochastic depth (Huang et al., 2016): blocks left out, counted from 0. The shortcut stays.
+  // Stochastic depth (Huang et al., 2016): indices of blocks to drop. Their shortcuts remain.
   std::vector<int64_t> dropped = {};
 };
 
-// He et al., section 4.2: a 3x3 stem, three stages of n basic blocks. Where the shape changes the
-// shortcut is a 1x1 projection with batch norm (option B, as in the ImageNet networks), not the
-// paper's padding with zeros (option A): 2,752 parameters more than its ResNet-20.
+// He et al., section 4.2: a 3x3 stem, three stages of n basic blocks. If a block changes the shape,
+// its shortcut is a 1x1 projection with batch norm (option B, as in the ImageNet networks), not the
+// paper's zero padding (option A): ResNet-20 has 2,752 parameters more than the paper's.
 Graph CifarResNet(const CifarResNetOptions& options);
 
 }  // namespace neap::nets

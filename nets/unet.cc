@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kLevels = 4;  // below the first
 
-// An nn.Sequential of two 3x3 convolutions, each with ReLU and perhaps batch norm before it.
+// An nn.Sequential of two 3x3 convolutions, each followed by an optional batch norm and a ReLU.
 std::string AddDoubleConvolution(Graph& net, const std::string& prefix, int64_t out_channels,
                                  bool batch_norm, std::string x) {
   int index = 0;

@@ -1,8 +1,8 @@
-// U-Net (Ronneberger et al., 2015) with padded convolutions: a label for each pixel.
+// U-Net (Ronneberger et al., 2015) with padded convolutions, which labels each pixel.
 //
-// Four times half the size and twice the maps, then the same way back, where every level reads what
-// the way down left at its size: the first level's output, the largest of all, waits for the whole
-// network to come back to it.
+// The contracting path halves the size and doubles the maps four times; the expanding path reverses
+// this, and each of its levels reads the contracting path's output of the same size. The first
+// level's output, the largest tensor, is therefore alive during almost the whole network.
 //
 //   Graph net = nets::UNet({.image = 256, .batch = 8, .batch_norm = true});
 #pragma once
@@ -24,10 +24,10 @@ struct UNetOptions {
   Layout layout = Layout::kNchw;
 };
 
-// The paper's layers, 31,030,658 parameters, but padded, so that the result is as large as the
-// image and nothing is cropped, and without its dropout. Enlarging is a 2x2 transposed convolution.
-// Named as in milesial/Pytorch-UNet (inc.double_conv.0, up1.up, outc.conv), with which weights
-// exchange where `batch_norm` is set: 31,037,698 parameters for 3 channels.
+// The paper's layers, 31,030,658 parameters, without its dropout, and with padding, so the result
+// is as large as the image and nothing is cropped. Upsampling is a 2x2 transposed convolution.
+// Layers are named as in milesial/Pytorch-UNet (inc.double_conv.0, up1.up, outc.conv), with which
+// weights can be exchanged if `batch_norm` is set: 31,037,698 parameters for 3 channels.
 Graph UNet(const UNetOptions& options);
 
 }  // namespace neap::nets

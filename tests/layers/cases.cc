@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kRandomCasesPerLayer = 12;
 
-// Unlike the standard distributions, the same on every platform.
+// Random numbers that, unlike the standard distributions, are the same on every platform.
 class Dice {
  public:
   explicit Dice(uint32_t seed) : engine_(seed) {}
@@ -51,7 +51,7 @@ class CaseList {
   void Joins();
 
  private:
-  // The case in both layouts.
+  // Adds the case in both layouts.
   void Add(const std::string& name, const Layer& layer, const std::vector<Shape>& shapes) {
     for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       LayerCase layer_case = {.name = name, .layer = layer};

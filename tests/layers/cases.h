@@ -1,4 +1,4 @@
-// The layers, shapes and options that every backend's kernels are held to.
+// The layers, shapes and options with which every backend's kernels are tested.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ class Random {
   }
   std::vector<double> Labels(const TensorSpec& spec, int64_t classes) {
     std::vector<double> values(static_cast<size_t>(spec.elements()));
-    for (double& value : values)  // kNoLabel, too
+    for (double& value : values)  // includes kNoLabel
       value = static_cast<double>(engine_() % static_cast<uint64_t>(classes + 1)) + kNoLabel;
     return values;
   }
@@ -57,7 +57,7 @@ bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
   return true;
 }
 
-// One case on one backend; collects failures.
+// Tests one case on one backend, and collects failures.
 class Conformance {
  public:
   Conformance(Backend& backend, const DeviceAccess& access, const LayerCase& layer_case,
@@ -101,7 +101,7 @@ class Conformance {
     }
   }
 
-  // The sum of two gradients of the first input.
+  // Tests the sum of two gradients of the first input.
   void RunAddition() {
     const TensorSpec& gradient = case_.inputs[0];
     Random random(options_.seed);
@@ -109,7 +109,7 @@ class Conformance {
     CheckSignature(AdditionSignature(gradient), {});
   }
 
-  // The step, its in-place twins and its rerun; then its results are there for the steps after it.
+  // Tests the step, also in place and as a rerun, and stores its results for the following steps.
   void CheckStep(const StepSpec& step, const SignatureOptions& of) {
     const StepSignature signature = SignatureOf(step, of);
     CheckSignature(signature, step.in_place);
@@ -149,7 +149,7 @@ class Conformance {
     }
   }
 
-  // A rerun gives the bits of the forward step before it, which also gave what the rerun reads.
+  // A rerun gives the bits of the preceding forward step, whose results it reads.
   void CheckRerun(const StepSpec& step, SignatureOptions of) {
     const StepSignature first = SignatureOf(step, of);
     of.rerun = true;
@@ -168,7 +168,7 @@ class Conformance {
     CheckSameBits(*again, got, "rerun");
   }
 
-  // The first; plans name no others.
+  // The first deterministic engine, as in plans.
   std::string DeterministicEngine(const StepSignature& signature) {
     const absl::StatusOr<std::vector<Engine>> engines = backend_.Engines(signature);
     if (!engines.ok()) return "";

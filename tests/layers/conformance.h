@@ -1,6 +1,6 @@
-// What every backend's kernels must do with a LayerCase, as one call: each step under each engine
+// The conformance test of every backend's kernels for a LayerCase: each step with each engine
 // agrees with the float64 reference, repeats its bits, gives the same bits in place and as a rerun,
-// and adds where it says it adds.
+// and accumulates into the operands that its signature accumulates.
 #pragma once
 
 #include <string>
@@ -18,17 +18,17 @@ struct ConformanceOptions {
   uint32_t seed = 1;         // of the values
 };
 
-// One sentence per violation, empty when there is none.
+// One sentence per violation; empty if there is none.
 std::vector<std::string> ConformanceFailures(Backend& backend, const DeviceAccess& access,
                                              const LayerCase& layer_case,
                                              const ConformanceOptions& options = {});
 
-// Random fp32 values for everything that the first step reads or is given, by the layer's spec:
-// inputs, labels in range, parameters, states, the iteration's scalars, and the output gradient.
+// Random fp32 values of all operands that exist before the first step, by the layer's spec: inputs,
+// labels in range, parameters, states, the iteration's scalars, and the output gradient.
 Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t seed);
 
-// Why `got` is not `want`, |got - want| <= tolerance * max(least_scale, largest |want|); empty when
-// it is.
+// Describes the first element that violates |got - want| <= tolerance * max(least_scale, largest
+// |want|); empty if none does.
 std::string Difference(const std::vector<double>& got, const std::vector<double>& want,
                        double tolerance, double least_scale = 1);
 

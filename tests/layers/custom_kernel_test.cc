@@ -1,4 +1,4 @@
-// Kernels that a program brings for layers of its own, on the CPU and for a GPU that is not here.
+// Kernels that a program registers for custom layers, on the CPU and for a GPU that is not present.
 #include "neap/layers/catalog/custom_kernel.h"
 
 #include <doctest/doctest.h>
@@ -81,7 +81,7 @@ CustomKernel ScaleKernel(Phase phase, Operand from, Operand to) {
   return {.layer_type = "scale", .phase = phase, .run = run};
 }
 
-// dw = x . dy, from the products, which it keeps in its workspace.
+// dw = x . dy, a sum of products that it stores in its workspace.
 absl::Status ScaleGradient(const CustomRun& step) {
   float* const products = step.Workspace<float>();
   for (int64_t i = 0; i < step.Elements(X()); ++i)
@@ -118,15 +118,15 @@ absl::Status CreateGeluSession(Device& device) {
 
 }  // namespace
 
-TEST_CASE("on the CPU the gradient of the example's GELU is that of finite differences") {
+TEST_CASE("on the CPU the gradient of the example's GELU agrees with finite differences") {
   CheckGeluGradient(*OpenCpu(CpuGeluKernels()));
 }
 
-TEST_CASE("a network with a layer of the program's own trains to the same bits by every policy") {
+TEST_CASE("a network with a custom layer trains to the same bits with every policy") {
   CheckGeluTrainsTheSameUnderEveryPolicy(*OpenCpu(CpuGeluKernels()));
 }
 
-TEST_CASE("a layer of one's own with a parameter is updated, and its workspace is in the plan") {
+TEST_CASE("a custom layer's parameter is updated, and its kernel's workspace is in the plan") {
   const auto device = OpenCpu(ScaleKernels());
   absl::StatusOr<Session> session = CreateSession(ScaleNet(), *device, {});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
@@ -142,7 +142,7 @@ TEST_CASE("a layer of one's own with a parameter is updated, and its workspace i
   CHECK(gradient->workspace_bytes >= 2 * 4 * 4);
 }
 
-TEST_CASE("a kernel of one's own keeps to its operands and its workspace, and refuses less of it") {
+TEST_CASE("a custom kernel uses only its operands and workspace, and refuses a smaller workspace") {
   const std::unique_ptr<Backend> backend = MakeCpuBackend(ScaleKernels()).value();
   const StepSignature step =
       neap::SignatureOf(Scale{}, Phase::kBackwardParams, {{{1, 1, 2, 2}}}).value();
@@ -154,7 +154,7 @@ TEST_CASE("a kernel of one's own keeps to its operands and its workspace, and re
   CHECK(absl::IsInternal(kernel->Run({.operands = {}, .workspace_bytes = 15})));
 }
 
-TEST_CASE("kernels that cannot be meant so are refused when the device is opened") {
+TEST_CASE("invalid kernels are refused when the device is opened") {
   const auto refused = [](std::vector<CustomKernel> kernels, const std::string& why) {
     CAPTURE(why);
     const absl::Status status = CpuDevice::Open({.kernels = std::move(kernels)}).status();
@@ -175,13 +175,13 @@ TEST_CASE("kernels that cannot be meant so are refused when the device is opened
       "it has both run and make");
 }
 
-TEST_CASE("a layer without a kernel is refused, by its name and with the way to give it one") {
+TEST_CASE("a layer without a kernel is refused by name, with a hint at how to register one") {
   const auto device = OpenCpu({});
   const absl::Status status = CreateGeluSession(*device);
   CHECK(absl::IsUnimplemented(status));
   CHECK(Says(status, "gelu1 forward: the CPU has no kernel for gelu forward"));
   CHECK(Says(status, "layers/catalog/custom_kernel.h"));
-  // Where some steps have one, the others are missed just so.
+  // If some steps have a kernel, the missing ones have the same error.
   const auto half = OpenCpu({CpuGeluKernels()[0]});
   CHECK(Says(CreateGeluSession(*half), "the CPU has no kernel for gelu backward_data"));
 }
@@ -223,7 +223,7 @@ TEST_CASE("a run that fails ends the step with its layer's type and the reason")
   CHECK(Says(status, "the kernel registered for scale forward: out of luck"));
 }
 
-TEST_CASE("a plan for an H200 takes the program's kernels, and needs neither GPU nor functions") {
+TEST_CASE("a plan for an H200 uses custom kernels, and needs neither a GPU nor their functions") {
   const Program program = BuildProgram(GeluNet(), {}).value();
   const DeviceDescription h200 = DescribedDevice("h200").value();
   std::vector<CustomKernel> kernels = {{.layer_type = kGelu},
@@ -244,7 +244,7 @@ TEST_CASE("a plan for an H200 takes the program's kernels, and needs neither GPU
   CHECK(absl::IsInvalidArgument(DescribedCatalog("h200", {kernels[0], kernels[0]}).status()));
 }
 
-TEST_CASE("an H200's catalog says which layer it has no kernel for") {
+TEST_CASE("an H200's catalog names the layer that it has no kernel for") {
   const bool with_cudnn = CudnnDeviceProperties("h200").ok();
   const Program program = BuildProgram(GeluNet(), {}).value();
   const std::unique_ptr<EngineCatalog> catalog = DescribedCatalog("h200").value();

@@ -1,9 +1,8 @@
-// What every device must do, as one function: call CheckDeviceConformance(device) inside a doctest
-// case.
+// The conformance test of every device: call CheckDeviceConformance(device) inside a doctest case.
 //
-// The races it provokes (a copy that runs early or late) show as wrong bytes with some luck, and
-// under ThreadSanitizer without any. Device memory is only ever touched by Device::Copy, so that it
-// also suits a GPU.
+// The races that it provokes (a copy that runs early or late) may show as wrong bytes, and always
+// show under ThreadSanitizer. Device memory is accessed only by Device::Copy, so the test also
+// works for a GPU.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -70,7 +69,7 @@ class DeviceConformance {
     return *elapsed_us;
   }
   void Wait(Stream stream, const Event& event) { REQUIRE(device_.Wait(stream, event).ok()); }
-  // `then` does what it is given next after `first` has done what it was given so far.
+  // Work enqueued on `then` from now on runs after the work enqueued on `first` so far.
   void Join(Stream first, Stream then) { Wait(then, Record(first)); }
   void Synchronize() { REQUIRE(device_.Synchronize().ok()); }
   static void Fill(const Buffer& buffer, int value) {
@@ -123,7 +122,7 @@ inline void DeviceConformance::RefusesAbsurdSizes() {
     }
     CHECK(!device_.Allocate(kind, -1).ok());
   }
-  // A refusal is no failure of the device.
+  // A refused allocation does not make the device fail.
   CHECK(device_.Allocate(MemoryKind::kDevice, kMiB).ok());
   Synchronize();
 }
@@ -138,7 +137,7 @@ inline void DeviceConformance::CopiesNothing() {
   Synchronize();
 }
 
-// Random pieces go to the device and back through a second place there; the host's copies must
+// Copies random pieces to the device, to a second place there, and back; the host's copies must
 // agree.
 inline void DeviceConformance::CopiesRandomPieces(uint32_t seed) {
   CAPTURE(seed);
@@ -163,8 +162,8 @@ inline void DeviceConformance::CopiesRandomPieces(uint32_t seed) {
   CHECK(std::memcmp(from.data(), to.data(), kSize) == 0);
 }
 
-// From the host to the device, from there to its peer, back to another place and home: pieces in
-// both directions at once. Without a peer there is no memory of one.
+// Copies pieces from the host to the device, to its peer, back to another place on the device and
+// to the host, in both directions at once. Without a peer, peer memory cannot be allocated.
 inline void DeviceConformance::CopiesToThePeerAndBack(uint32_t seed) {
   if (!has_peer()) {
     CHECK(absl::IsFailedPrecondition(device_.Allocate(MemoryKind::kPeer, kMiB).status()));
@@ -194,7 +193,7 @@ inline void DeviceConformance::CopiesToThePeerAndBack(uint32_t seed) {
   CHECK(std::memcmp(from.data(), to.data(), kSize) == 0);
 }
 
-// Copies over the same bytes: the last one given wins, on every stream.
+// Copies to the same bytes: on every stream, the last enqueued copy wins.
 inline void DeviceConformance::KeepsOrderWithinAStream() {
   constexpr int64_t kSize = 256 * kKiB;
   for (Stream stream : {Stream::kCompute, Stream::kD2h, Stream::kH2d}) {
@@ -232,7 +231,7 @@ inline void DeviceConformance::ShowsCopiesAfterAWait() {
   }
 }
 
-// The end of a long copy is read behind a wait: without it, the end would still be old.
+// Reads the end of a long copy after a wait; without the wait, the end would have old bytes.
 inline void DeviceConformance::AwaitsOneStreamOnly() {
   constexpr int64_t kSize = 16 * kMiB;
   constexpr int64_t kEnd = 64 * kKiB;
@@ -249,8 +248,8 @@ inline void DeviceConformance::AwaitsOneStreamOnly() {
   }
 }
 
-// Bytes are filled anew behind a wait on their offload: without it, the host would get some of the
-// new ones.
+// Overwrites bytes after a wait on their offload; without the wait, the host would get some of the
+// new bytes.
 inline void DeviceConformance::ReusesBytesOnceTheyAreOffloaded() {
   constexpr int64_t kSize = 16 * kMiB;
   constexpr int64_t kEnd = 64 * kKiB;
@@ -271,7 +270,7 @@ inline void DeviceConformance::ReusesBytesOnceTheyAreOffloaded() {
   }
 }
 
-// Offload of one half and prefetch of the other at once: neither disturbs the other.
+// Offloads one half and prefetches the other at once; neither disturbs the other.
 inline void DeviceConformance::OverlapsBothDirections() {
   constexpr int64_t kHalf = 4 * kMiB;
   const Buffer arena = New(MemoryKind::kDevice, 2 * kHalf);
@@ -296,13 +295,13 @@ inline void DeviceConformance::TakesManyEvents() {
   for (int i = 0; i < 3000; ++i) events.push_back(Record(static_cast<Stream>(i % kStreamCount)));
   for (size_t i = 0; i < events.size(); ++i) {
     Wait(static_cast<Stream>((i + i / 3) % kStreamCount), events[i]);
-    if (i % 7 == 0) Wait(Stream::kCompute, events[i]);  // again: an event stays happened
+    if (i % 7 == 0) Wait(Stream::kCompute, events[i]);  // again, after it has happened
   }
   events.clear();
   Synchronize();
 }
 
-// One byte block goes round compute -> d2h -> h2d -> compute; a wait that is lost or early breaks
+// One block of bytes is copied round compute -> d2h -> h2d -> compute; a lost or early wait breaks
 // the chain.
 inline void DeviceConformance::WaitsAcrossStreamsInChains() {
   constexpr int kLinks = 300;
@@ -324,8 +323,8 @@ inline void DeviceConformance::WaitsAcrossStreamsInChains() {
   CHECK(IsAll(back, 77));
 }
 
-// A copy has begun before it ends, and what comes behind a wait begins no earlier than what was
-// waited for has ended.
+// A copy begins before it ends, and work after a wait does not begin before the awaited work has
+// ended.
 //
 //   h2d   |copy     |
 //   d2h             |copy     |      one wait between each and the next
@@ -338,7 +337,7 @@ inline void DeviceConformance::TimesStreams() {
   const Event origin = RecordTime(Stream::kCompute);
   std::vector<Event> marks;
   for (Stream stream : {Stream::kH2d, Stream::kD2h, Stream::kCompute}) {
-    Wait(stream, marks.empty() ? origin : marks.back());  // one with a time is an event like others
+    Wait(stream, marks.empty() ? origin : marks.back());  // timed events can be waited on too
     marks.push_back(RecordTime(stream));
     Copy(stream, device.data(), host.data(), kSize);
     marks.push_back(RecordTime(stream));
@@ -364,7 +363,7 @@ inline void DeviceConformance::RefusesTimesThatAreNotThere() {
   CHECK(device_.ElapsedUs(timed, untimed).status().code() == kInvalid);
   CHECK(device_.ElapsedUs(untimed, timed).status().code() == kInvalid);
   CHECK(device_.ElapsedUs(nullptr, timed).status().code() == kInvalid);
-  CHECK(ElapsedUs(timed, timed) == 0);  // none of which is a failure of the device
+  CHECK(ElapsedUs(timed, timed) == 0);  // the errors did not make the device fail
   Synchronize();
 }
 

@@ -17,7 +17,7 @@
 namespace neap::testing {
 namespace {
 
-// Lists one engine, which runs every step in `parts`.
+// A backend with one engine, which runs every step in `parts`.
 class DividingBackend final : public Backend {
  public:
   DividingBackend(Backend& backend, std::vector<EngineUse> parts, int64_t workspace_bytes)
@@ -91,7 +91,7 @@ class DividedCase {
             .inputs = {x}};
   }
 
-  // Of the whole batch, in order; sizes that operands can begin at.
+  // Sizes of parts of the whole batch, in order, that keep the operands aligned.
   std::vector<int64_t> RandomParts(int64_t batch, int64_t granularity) {
     std::vector<int64_t> parts;
     while (batch > granularity) {
@@ -124,7 +124,7 @@ class DividedCase {
       const StepSignature like = WithBatch(signature, part);
       const absl::StatusOr<Engine> same =
           Find(adds && later ? AddingSignature(like) : like, engine.id);
-      if (!same.ok()) return;  // not for such a batch, or not to add
+      if (!same.ok()) return;  // not listed for this batch, or not for adding
       uses.push_back({engine.id, part, adds && later});
       const int64_t scratch_bytes = later && !adds ? DivisionScratchBytes(signature) : 0;
       workspace_bytes = std::max(workspace_bytes, same->workspace_bytes + scratch_bytes);

@@ -1,7 +1,7 @@
-// Random convolutions, transposed ones too, run in random parts of their batch on any backend, and
-// held against the undivided step by the same engine: y and dx must have its bits, where the engine
-// treats every image alike; gradients of parameters are sums in another order, so they must be
-// close. All repeat their own bits.
+// Runs random convolutions, including transposed ones, in random parts of their batch on any
+// backend, and compares them with the undivided step of the same engine: y and dx must have the
+// same bits if the engine treats every image alike; gradients of parameters, which are sums in
+// another order, must be close. All must repeat their own bits.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct DividedOptions {
   uint32_t seed = 1;
   DType dtype = DType::kFp32;
   int64_t most_channels = 9;
-  bool only_3x3 = false;    // with stride 1 and padding 1, which Winograd's engines are for
+  bool only_3x3 = false;    // with stride 1 and padding 1, as Winograd's engines require
   size_t most_engines = 4;  // of each step, in the backend's order
   std::function<bool(const Engine&)> is_tried = [](const Engine&) { return true; };
-  // |divided - whole| <= tolerance * largest |whole| of the tensor, of parameter gradients and of
+  // |divided - whole| <= tolerance * largest |whole| of the tensor, for parameter gradients and for
   // engines that do not treat every image alike
   double tolerance = 1e-5;
   std::function<bool(const Engine&)> treats_images_alike = [](const Engine&) { return true; };
@@ -29,8 +29,8 @@ struct DividedOptions {
 
 struct DividedResult {
   std::vector<std::string> failures;  // one sentence per violation, with the case's seed
-  // Comparisons made: with parts that write, into scratch after the first, and with parts whose
-  // engine adds by itself.
+  // Numbers of comparisons: with parts that write, into scratch memory after the first, and with
+  // parts whose engine adds by itself.
   int64_t writing = 0, adding = 0;
 };
 

@@ -1,4 +1,4 @@
-// Convolutions in parts against the undivided ones, on the CPU.
+// Compares convolutions in parts with undivided ones, on the CPU.
 #include "neap/core/step/divided_kernel.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ bool IsSum(const OperandSpec& operand) {
   return operand.operand.slot == Slot::kParamGrad && operand.access == Access::kAccumulate;
 }
 
-// A kernel that writes gradients to memory of its own, and adds them to those that are there.
+// A kernel that writes gradients to its own memory, and adds them to the operands.
 class AddingKernel final : public Kernel {
  public:
   AddingKernel(std::unique_ptr<Kernel> kernel, const StepSignature& signature)
@@ -53,7 +53,7 @@ class AddingKernel final : public Kernel {
   std::map<size_t, std::vector<float>> sums_;  // by operand
 };
 
-// The CPU's engines, all of which add by themselves.
+// The CPU's engines, extended to add by themselves.
 class AddingBackend final : public Backend {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
@@ -68,8 +68,8 @@ class AddingBackend final : public Backend {
   }
   std::string Versions() const override { return ""; }
 
-  int additions = 0;  // kernels of additions
-  int adding = 0;     // kernels that add by themselves
+  int additions = 0;  // number of addition kernels
+  int adding = 0;     // number of kernels that add by themselves
 
  private:
   static StepSignature Writing(StepSignature signature) {
@@ -96,19 +96,20 @@ TEST_CASE("parts whose engines add have the same gradients, and no additions") {
   CHECK(backend.additions == 0);
   CHECK(MakeDividedKernel(backend, step, {{engine.id, 4}, {engine.id, 4}}, kMiB).ok());
   CHECK(backend.additions == 2);  // weight and bias
-  // Where the whole step adds to what is there, its first part does; scratch is written.
+  // If the whole step accumulates, its first part does too; scratch memory is written.
   backend.adding = 0;
   CHECK(MakeDividedKernel(backend, AddingSignature(step), {{engine.id, 4}, {engine.id, 4}}, kMiB)
             .ok());
   CHECK(backend.adding == 1);
 }
 
-TEST_CASE("gradients are compared by their own size, however small they are") {
+TEST_CASE("gradients are compared relative to their own magnitude, however small it is") {
   CHECK(!Difference({1e-6, 0}, {2e-6, 0}, 1e-5, /*least_scale=*/0).empty());
   CHECK(Difference({1e-6, 0}, {1e-6, 1e-12}, 1e-5, /*least_scale=*/0).empty());
 }
 
-// Not so: GEMM, and Winograd with many channels, which cut sums by the size of the whole problem.
+// Excludes GEMM, and Winograd with many channels, which split sums by the size of the whole
+// problem.
 bool TreatsImagesAlike(const Engine& engine) {
   return engine.notes != "winograd" && engine.id.find("gemm") == std::string::npos;
 }
@@ -128,13 +129,13 @@ TEST_CASE("random convolutions in random parts have the undivided bits, and thei
   CheckRandomConvolutions({.cases = 20, .seed = 8, .only_3x3 = true});
 }
 
-TEST_CASE("so have random convolutions of many channels") {
+TEST_CASE("random convolutions of many channels in random parts have the undivided bits too") {
   const auto is_fast = [](const Engine& engine) { return engine.id != "ref:any"; };
   CheckRandomConvolutions(
       {.cases = 10, .seed = 9, .most_channels = 160, .only_3x3 = true, .is_tried = is_fast});
 }
 
-TEST_CASE("workspace holds a part's gradients before what its engine wants") {
+TEST_CASE("the workspace has a part's gradients before its engine's workspace") {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   const StepSignature step = WeightGradient({{8, 4, 6, 6}});
   CHECK(DivisionScratchBytes(step) == RoundUp(5 * 4 * 3 * 3 * 4, 256) + 256);  // weight, bias
@@ -148,13 +149,13 @@ TEST_CASE("workspace holds a part's gradients before what its engine wants") {
   }
 }
 
-TEST_CASE("parts begin where operands are aligned") {
+TEST_CASE("parts begin at aligned addresses of the operands") {
   // 3 x 5 x 5 floats are 300 bytes: every fourth image begins at a multiple of 16.
   CHECK(BatchGranularity(WeightGradient({{8, 3, 5, 5}})) == 4);
   CHECK(BatchGranularity(WeightGradient({{8, 4, 6, 6}})) == 1);
 }
 
-TEST_CASE("what cannot be divided is refused") {
+TEST_CASE("divisions that are impossible are refused") {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   const StepSignature step = WeightGradient({{8, 3, 5, 5}});
   const std::string engine = backend->Engines(WithBatch(step, 4))->front().id;

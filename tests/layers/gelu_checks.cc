@@ -58,7 +58,7 @@ class DeviceMemory {
   std::map<void*, Buffer> buffers_;
 };
 
-// From -4 to 4, and some of exactly 0.
+// Values from -4 to 4, some of them exactly 0.
 std::vector<double> Points(int64_t count) {
   std::vector<double> points;
   for (int64_t i = 0; i < count; ++i) points.push_back(static_cast<double>(i % 33 - 16) / 4);
@@ -155,7 +155,7 @@ void CheckGeluGradient(Device& device) {
     REQUIRE_MESSAGE(results.ok(), results.status().ToString());
     return *std::move(results);
   };
-  // Elementwise, so that all elements may be shifted at once.
+  // GELU is elementwise, so all elements can be shifted at once.
   const std::vector<double> above = run(forward, {{X(), Shifted(x, kShift)}}).at(Y());
   const std::vector<double> below = run(forward, {{X(), Shifted(x, -kShift)}}).at(Y());
   const std::vector<double> dx = run(backward, {{X(), x}, {Dy(), dy}}).at(Dx());

@@ -1,5 +1,5 @@
-// What must hold of examples/custom_layer's GELU on any device that was opened with its kernels: a
-// layer that neap has not, run by kernels that it knows only from the program.
+// Checks of examples/custom_layer's GELU, a layer outside neap with kernels of its program, on any
+// device that was opened with these kernels.
 #pragma once
 
 #include "neap/core/device/device.h"
@@ -7,15 +7,15 @@
 
 namespace neap::testing {
 
-// A residual block with GELU in its branch and behind its join: its input must be kept, moved or
-// computed again for backward.
+// A residual block with GELU in its branch and after its join: the input of GELU must be kept,
+// moved or recomputed for backward.
 Graph GeluNet();
 
-// The gradient that its backward step computes is that of its forward step by finite differences.
+// Checks that the backward step's gradient agrees with finite differences of the forward step.
 void CheckGeluGradient(Device& device);
 
-// GeluNet() trains to the bits of keep-all under every policy in the least memory that the policy
-// takes, and some of the plans run GELU again, or move its tensors.
+// Checks that GeluNet() trains to the bits of keep-all with every policy in the least memory that
+// the policy needs, and that some of the plans recompute GELU or move its tensors.
 void CheckGeluTrainsTheSameUnderEveryPolicy(Device& device);
 
 }  // namespace neap::testing

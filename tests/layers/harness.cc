@@ -55,7 +55,7 @@ std::vector<std::byte> IterationBytes(const std::vector<double>& values) {
   return bytes;
 }
 
-// A block of device memory with a canary behind it, which survives only kernels that stay inside.
+// A block of device memory followed by a canary, which detects writes beyond the block.
 class GuardedBlock {
  public:
   GuardedBlock(const DeviceAccess& access, std::vector<std::byte> contents)
@@ -72,7 +72,7 @@ class GuardedBlock {
 
   void* device() const { return device_; }
   const std::vector<std::byte>& contents() const { return contents_; }
-  // What is there now, with the canary.
+  // The current bytes, including the canary.
   std::vector<std::byte> Read() const {
     std::vector<std::byte> bytes(contents_.size() + kCanaryBytes);
     access_.copy_out(bytes.data(), device_, static_cast<int64_t>(bytes.size()));

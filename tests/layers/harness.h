@@ -1,12 +1,13 @@
-// Runs one step of one layer on any backend with values from the host, and watches that the kernel
-// keeps to its signature: outputs start as NaN, memory beyond every operand and the workspace must
-// stay as it was, and what is only read must not change.
+// Runs one step of one layer on any backend with values from the host, and checks that the kernel
+// respects its signature: outputs start as NaN, memory beyond every operand and the workspace must
+// not change, nor operands that are only read.
 //
 // Values are doubles in logical N, C, H, W order whatever the dtype and layout of the tensor; the
 // iteration's scalars are {learning_rate, step, seed}.
 //
-//   StepSignature forward = SignatureOf(step_spec, {.layer = layer, .spec = spec, .inputs =
-//   inputs}); auto out = RunStep(*backend, HostAccess(), forward, {{operands::X(), x}});
+//   StepSignature forward =
+//       SignatureOf(step_spec, {.layer = layer, .spec = spec, .inputs = inputs});
+//   auto out = RunStep(*backend, HostAccess(), forward, {{operands::X(), x}});
 //   out->at(operands::Y());
 #pragma once
 
@@ -30,7 +31,7 @@ struct OperandLess {
 };
 using Values = std::map<Operand, std::vector<double>, OperandLess>;
 
-// How the harness reaches the memory that a backend's kernels work on.
+// The harness's access to the memory that a backend's kernels use.
 struct DeviceAccess {
   std::function<void*(int64_t bytes)> allocate;  // 256-byte aligned
   std::function<void(void*)> release;
@@ -39,9 +40,9 @@ struct DeviceAccess {
 };
 DeviceAccess HostAccess();
 
-// Position in memory of element `logical` (counted in N, C, H, W order).
+// Position in memory of element `logical` (numbered in N, C, H, W order).
 int64_t MemoryIndex(const TensorSpec& spec, int64_t logical);
-// Host values to the tensor's bytes and back. fp32, tf32, uint8, int32.
+// Converts host values to the tensor's bytes and back, for fp32, tf32, uint8 and int32.
 std::vector<std::byte> ToBytes(const TensorSpec& spec, const std::vector<double>& values);
 std::vector<double> FromBytes(const TensorSpec& spec, const std::byte* bytes);
 
@@ -51,11 +52,11 @@ struct SignatureOptions {
   std::vector<TensorSpec> inputs;
   Mode mode = Mode::kTraining;
   bool rerun = false;
-  bool accumulate = false;  // input gradients hold a sum already (steps that accumulate natively)
+  bool accumulate = false;  // adds to input gradients (steps that accumulate natively)
   uint64_t layer_seed = 11;
 };
-// The signature of `step` as the program would make it: a rerun writes neither state nor what it
-// reads.
+// The signature of `step` as the program would make it: a rerun does not write states or the
+// operands that it reads.
 StepSignature SignatureOf(const StepSpec& step, const SignatureOptions& options);
 // The SGD update of `params`.
 StepSignature UpdateSignature(const Layer& layer, const std::vector<TensorSpec>& params,
@@ -65,8 +66,8 @@ struct RunOptions {
   std::string engine = {};  // empty: the first that the backend lists
   std::vector<std::pair<Operand, Operand>> in_place = {};  // {written, read} that share bytes
 };
-// All that the step wrote or accumulated into. `given`: all that it reads or accumulates into.
-// Errors: of the backend; INTERNAL when the kernel wrote where it must not.
+// The operands that the step wrote or accumulated into. `given` has those that it reads or
+// accumulates into. Errors: the backend's; INTERNAL if the kernel wrote to other memory.
 absl::StatusOr<Values> RunStep(Backend& backend, const DeviceAccess& access,
                                const StepSignature& signature, const Values& given,
                                const RunOptions& options = {});

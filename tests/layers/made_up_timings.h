@@ -1,5 +1,5 @@
-// Times of a test's own making, the same for every convolution; `adding`, of parts that add their
-// gradients by themselves.
+// Timings made up by a test, the same for every convolution. `adding` has those of parts that add
+// their gradients by themselves.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ class MadeUpTimings final : public KernelTimings {
     return engines;
   }
 
-  std::optional<double> addition_seconds = 0.0;  // none: not measured
+  std::optional<double> addition_seconds = 0.0;  // nullopt: not measured
   std::vector<EngineUse> failed;
 
  private:

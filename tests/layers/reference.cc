@@ -61,7 +61,7 @@ Values DropoutStep(const StepSignature& signature, const Values& given) {
   return {{forward ? Y() : Dx(), result}};
 }
 
-// s_c of the LRN header, for element `i` of channel c; `step` elements lie between channels.
+// s_c of the LRN header, for element `i` of channel c; `step` is the stride of channels.
 struct LrnAt {
   const LocalResponseNorm& layer;
   const Shape& shape;
@@ -206,7 +206,7 @@ Values BatchNormStep(const StepSignature& signature, const Values& given) {
   return BatchNormBackward(signature, given);
 }
 
-// Where class c of label i is among logits {N, C, H, W}.
+// The position of class c of label i in logits {N, C, H, W}.
 size_t ClassAt(const Shape& shape, size_t label, size_t c) {
   const size_t pixels = static_cast<size_t>(shape.h() * shape.w());
   return (label / pixels * static_cast<size_t>(shape.c()) + c) * pixels + label % pixels;
@@ -332,7 +332,7 @@ Values Update(const StepSignature& signature, const Values& given) {
   return result;
 }
 
-// Native accumulation: the result on top of what was there.
+// Native accumulation: adds the given values to the result.
 void AddGiven(const StepSignature& signature, const Values& given, Values& result) {
   for (auto& [operand, values] : result) {
     if (operand.slot != Slot::kInputGrad || !signature.Accumulates(operand)) continue;

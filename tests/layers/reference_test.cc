@@ -1,4 +1,4 @@
-// The float64 reference's gradients against central differences of its own forward.
+// Compares the float64 reference's gradients with central differences of its forward steps.
 #include "tests/layers/reference.h"
 
 #include <doctest/doctest.h>
@@ -27,11 +27,11 @@ constexpr double kStepSize = 1e-6;
 // |analytic - numeric| <= kTolerance * max(1, |numeric|)
 constexpr double kTolerance = 1e-6;
 constexpr size_t kSamplesPerTensor = 8;
-constexpr int64_t kMostElements = 1000;  // larger cases are slow and show nothing more
+constexpr int64_t kMostElements = 1000;  // larger cases are slow and show no more
 
-// As many values in the same order, evenly over [-2, 2): no two so near that a step of the
-// difference quotient changes the winner of a max pool, and none so near 0 that it crosses ReLU's
-// kink.
+// The same number of values in the same order, evenly over [-2, 2). Their distances are large
+// enough that a step of the difference quotient cannot change the maximum of a max pool, nor cross
+// ReLU's kink at 0.
 std::vector<double> Spread(const std::vector<double>& values) {
   std::vector<size_t> by_value(values.size());
   std::iota(by_value.begin(), by_value.end(), size_t{0});
@@ -44,8 +44,7 @@ std::vector<double> Spread(const std::vector<double>& values) {
   return spread;
 }
 
-// A layer with values for one iteration; the loss is sum(y * dy), or the layer's own where it has
-// one.
+// A layer with values for one iteration. The loss is sum(y * dy), or the layer's own if it has one.
 class GradientCheck {
  public:
   GradientCheck(const LayerCase& layer_case, uint32_t seed) : case_(layer_case) {
@@ -63,7 +62,7 @@ class GradientCheck {
     }
   }
 
-  // What is wrong, if anything is.
+  // Describes the first difference; empty if there is none.
   std::string Check(Operand variable, Operand gradient) {
     const std::vector<double> analytic = values_.at(gradient);
     const size_t stride = std::max<size_t>(1, analytic.size() / kSamplesPerTensor);
@@ -82,7 +81,7 @@ class GradientCheck {
   StepSignature Signature(const StepSpec& step) const {
     return SignatureOf(step, {.layer = case_.layer, .spec = spec_, .inputs = case_.inputs});
   }
-  // What the loss is the sum of.
+  // The terms whose sum is the loss.
   std::vector<double> LossTerms() const {
     const Values results = ReferenceStep(Signature(spec_.steps[0]), values_);
     if (case_.layer.As<SoftmaxCrossEntropy>() != nullptr) return {results.at(State(0))[0]};
@@ -90,7 +89,8 @@ class GradientCheck {
     for (size_t i = 0; i < terms.size(); ++i) terms[i] *= values_.at(Dy())[i];
     return terms;
   }
-  // Term by term: the rounding of a sum of thousands is as large as what a step changes.
+  // Differences are taken term by term, because rounding in a sum of thousands of terms would be as
+  // large as the effect of a step.
   double Slope(Operand variable, size_t i) {
     double& value = values_.at(variable)[i];
     const double before = value;
@@ -124,7 +124,7 @@ void CheckGradients(const LayerCase& layer_case, uint32_t seed) {
   }
 }
 
-TEST_CASE("the reference's gradients are its central differences") {
+TEST_CASE("the reference's gradients agree with central differences") {
   const uint32_t seed = std::random_device{}();
   MESSAGE("seed ", seed);
   int checked = 0;
@@ -138,7 +138,7 @@ TEST_CASE("the reference's gradients are its central differences") {
   CHECK(checked > 150);
 }
 
-// One forward step on hand-made numbers, so that the reference does not only agree with itself.
+// One forward step on hand-made numbers, because the other test compares the reference with itself.
 std::vector<double> ForwardOf(const Layer& layer, const Shape& image, const Values& given) {
   const std::vector<TensorSpec> inputs = {{.shape = image}};
   const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
@@ -155,7 +155,7 @@ TEST_CASE("the reference gives results worked out by hand") {
       ForwardOf(Convolution{.out_channels = 1, .kernel = 2}, {1, 1, 3, 3},
                 {{X(), {1, 2, 3, 4, 5, 6, 7, 8, 9}}, {Param(0), {1, 0, 0, 1}}, {Param(1), {10}}}) ==
       std::vector<double>{16, 18, 22, 24});
-  // 1 2 laid twice over four columns and 10 on top: 1*1 1*2 2*1 2*2
+  // the kernel 1 2, scaled by 1 and by 2, over four columns, plus 10: 1*1 1*2 2*1 2*2
   CHECK(ForwardOf(TransposedConvolution{.out_channels = 1, .kernel = {1, 2}, .stride = 2},
                   {1, 1, 1, 2}, {{X(), {1, 2}}, {Param(0), {1, 2}}, {Param(1), {10}}}) ==
         std::vector<double>{11, 12, 12, 14});

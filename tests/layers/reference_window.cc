@@ -17,9 +17,9 @@ size_t At(const Shape& s, int64_t n, int64_t c, int64_t h, int64_t w) {
   return static_cast<size_t>(((n * s.c() + c) * s.h() + h) * s.w() + w);
 }
 
-// One meeting of an output element and an element under its window.
+// One pair of an output element and an input element in its window.
 struct Tap {
-  int64_t n, c_out, r, s;  // image; channel of y; place in the window
+  int64_t n, c_out, r, s;  // image; channel of y; position in the window
   size_t y, x, weight;     // positions
 };
 
@@ -114,7 +114,7 @@ Shape WindowShape(const Convolution& window) {
   return {window.out_channels, 1, window.kernel.h, window.kernel.w};
 }
 
-// Elements that each window takes the mean of.
+// The number of elements in each window's mean.
 Vector WindowSizes(const StepSignature& signature, const Convolution& window, const Shape& in,
                    const Shape& out) {
   const AveragePool* layer = signature.layer.As<AveragePool>();
@@ -132,8 +132,8 @@ Values ReferenceConvolution(const StepSignature& signature, const Values& given)
   return RunConvolution(signature, *signature.layer.As<Convolution>(), given);
 }
 
-// As its definition says it, not as the gradient of a convolution: every tap from y to x lays one
-// element of x, times one of the kernel, over y.
+// Follows the definition instead of the gradient of a convolution: every tap from y to x adds one
+// element of x, times one of the kernel, to y.
 Values ReferenceTransposedConvolution(const StepSignature& signature, const Values& given) {
   const auto& layer = *signature.layer.As<TransposedConvolution>();
   const Phase phase = signature.phase;

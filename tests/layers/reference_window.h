@@ -1,5 +1,5 @@
-// The float64 reference of the layers that slide a window, and of fully connected, which is a
-// window as large as the image.
+// The float64 reference of the layers with a sliding window, and of fully connected layers, whose
+// window is as large as the image.
 #pragma once
 
 #include "tests/layers/harness.h"

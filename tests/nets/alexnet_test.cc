@@ -39,7 +39,7 @@ TEST_CASE("AlexNet's classifier drops before its first and second fully connecte
   CHECK(net.layer("classifier.3").layer.type() == "dropout");
 }
 
-TEST_CASE("both AlexNets take the image sizes that their headers say, and none smaller") {
+TEST_CASE("both AlexNets accept the image sizes that their header states, and none smaller") {
   CHECK(Resolve(AlexNet({.image = 63}), Mode::kTraining).ok());
   CHECK_FALSE(Resolve(AlexNet({.image = 62}), Mode::kTraining).ok());
   CHECK(Resolve(AlexNetPaper({.image = 67}), Mode::kTraining).ok());

@@ -46,7 +46,7 @@ TEST_CASE("a dense layer reads the block's input and every earlier layer, flat")
   CHECK(net.layer("features.denseblock3.denselayer24.cat").inputs.size() == 24);
   CHECK(net.layer("features.denseblock3.cat").inputs.size() == 25);
   CHECK(net.shape("features.denseblock1.denselayer6.cat") == "2x224x56x56");
-  CHECK(net.count("concat") == 58);  // a block's first layer has nothing to join
+  CHECK(net.count("concat") == 58);  // a block's first layer has nothing to concatenate
   for (const ResolvedLayer& layer : net.graph().layers) {
     for (const LayerId input : layer.inputs) {
       if (layer.layer.type() != "concat") continue;
@@ -64,7 +64,7 @@ TEST_CASE("DenseNet-121's maps grow within blocks and are halved between them") 
   CHECK(net.shape("classifier") == "2x1000x1x1");
 }
 
-TEST_CASE("any growth rate, blocks and compression") {
+TEST_CASE("DenseNet takes any growth rate, blocks and compression") {
   const Resolved net(DenseNet(
       {.blocks = {1, 2, 3, 4}, .growth_rate = 5, .stem = 7, .compression = 0.3, .image = 64}));
   CHECK(net.shape("features.denseblock1.cat") == "1x12x16x16");

@@ -20,7 +20,7 @@ TEST_CASE("FCN-8s labels every pixel") {
   CHECK(net.shape("loss") == "2x21x384x384");
 }
 
-TEST_CASE("FCN-8s's branches meet where the authors' network crops them") {
+TEST_CASE("FCN-8s's branches have the sizes to which the authors' network crops them") {
   const Resolved net(Fcn8s({.image = 500}));
   CHECK(net.shape("conv1_1") == "1x64x698x698");
   CHECK(net.shape("pool3") == "1x256x87x87");

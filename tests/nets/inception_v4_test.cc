@@ -18,7 +18,7 @@ TEST_CASE("Inception v4 has the published number of parameters") {
   CHECK(ParameterCount(Resolved(InceptionV4({})).graph()) == 42'679'816);
 }
 
-TEST_CASE("Inception v4 has SuperNeurons' 515 layers, less the forks") {
+TEST_CASE("Inception v4 has SuperNeurons' 515 layers without the forks") {
   const Resolved net(InceptionV4({}));
   CHECK(net.count("convolution") == 149);
   CHECK(net.count("batch_norm") == 149);
@@ -28,7 +28,7 @@ TEST_CASE("Inception v4 has SuperNeurons' 515 layers, less the forks") {
   CHECK(net.count("concat") == 19);
   // dropout, the global pool, the classifier and the loss; the input and the labels
   CHECK(net.graph().layers.size() == 3 * 149 + 4 + 14 + 19 + 4 + 2);
-  // A fork stands wherever several layers read one activation.
+  // SuperNeurons has a fork for every activation that several layers read.
   std::vector<int> readers(net.graph().layers.size());
   for (const ResolvedLayer& layer : net.graph().layers) {
     for (const LayerId input : layer.inputs) ++readers[input.index()];
@@ -86,13 +86,13 @@ TEST_CASE("Inception v4's parameters and statistics have the keys of timm's stat
   CHECK(keys.count("last_linear.bias") == 1);
 }
 
-TEST_CASE("Inception v4 normalises with an epsilon of 1e-3 and averages what lies in the image") {
+TEST_CASE("Inception v4 normalises with an epsilon of 1e-3 and excludes padding from averages") {
   const Resolved net(InceptionV4({}));
   CHECK(net.layer("features.0.bn").layer.As<BatchNorm>()->epsilon == 1e-3F);
   CHECK_FALSE(net.layer("features.6.branch3.0").layer.As<AveragePool>()->count_padding);
 }
 
-TEST_CASE("Inception v4 takes images from 75") {
+TEST_CASE("Inception v4 takes images of size 75 and larger") {
   CHECK(Resolve(InceptionV4({.image = 75}), Mode::kTraining).ok());
   CHECK_FALSE(Resolve(InceptionV4({.image = 74}), Mode::kTraining).ok());
 }

@@ -17,7 +17,7 @@ Resolved BuildResolved(std::string_view name, const NetOptions& options = {}) {
   return Resolved(*net);
 }
 
-// The message of the error that `options` must give.
+// The message of the error that `options` must cause.
 std::string Refusal(std::string_view name, const NetOptions& options) {
   const auto net = Build(name, options);
   REQUIRE_FALSE(net.ok());
@@ -29,7 +29,7 @@ bool Contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_CASE("every listed network builds, resolves and has the defaults it is listed with") {
+TEST_CASE("every listed network builds, resolves and has its listed defaults") {
   std::set<std::string_view> names;
   for (const Network& network : Networks()) {
     CAPTURE(network.name);
@@ -51,7 +51,7 @@ TEST_CASE("a network built by name carries that name") {
   }
 }
 
-TEST_CASE("names lead to the parameter counts of their networks") {
+TEST_CASE("networks built by name have their known parameter counts") {
   const std::pair<const char*, int64_t> counts[] = {{"lenet", 431'080},
                                                     {"alexnet", 62'378'344},
                                                     {"alexnet-torchvision", 61'100'840},

@@ -29,8 +29,8 @@ TEST_CASE("ResNets are named after their depth") {
   CHECK(CifarResNet({.n = 18}).options().name == "resnet110");
 }
 
-// What is left of a first block is its projection.
-TEST_CASE("dropped blocks leave their shortcuts, and no other parameter changes") {
+// The first block of a stage leaves its projection.
+TEST_CASE("dropped blocks leave their shortcuts, and other parameters do not change") {
   const Graph all = CifarResNet({.n = 2});
   const Graph some = CifarResNet({.n = 2, .dropped = {1, 2}});
   const auto has = [](const Graph& net, const std::string& layer) {
@@ -89,7 +89,7 @@ TEST_CASE(
   CHECK(keys.count("layer2.1.downsample.0.weight") == 0);
 }
 
-TEST_CASE("layers without parameters have torchvision's names or names in its scheme") {
+TEST_CASE("layers without parameters have torchvision's names or names that follow its scheme") {
   const Resolved net(ResNet({}));
   for (const char* name : {"relu", "maxpool", "layer1.0.relu1", "layer1.0.relu2", "layer1.0.add",
                            "layer1.0.relu3", "avgpool"}) {
@@ -140,8 +140,8 @@ TEST_CASE("a block's main path runs before its shortcut") {
 }
 
 TEST_CASE("ResNets for CIFAR have 6n + 2 layers and the projections' parameters") {
-  // Option A's published 269,722 for ResNet-20, and two projections: 16 x 32 + 2 x 32, 32 x 64 + 2
-  // x 64.
+  // Option A's published 269,722 for ResNet-20, plus two projections: 16 x 32 + 2 x 32 and
+  // 32 x 64 + 2 x 64.
   CHECK(Parameters(CifarResNet({.n = 3})) == 269'722 + 576 + 2'176);
   for (const int n : {1, 3, 5, 18}) {
     const Resolved net(CifarResNet({.n = n}));
@@ -169,7 +169,7 @@ TEST_CASE("dtype and layout reach every activation") {
   }
 }
 
-TEST_CASE("a depth gives SuperNeurons' blocks: 6, 32, what is left, 6") {
+TEST_CASE("a depth gives SuperNeurons' blocks: 6, 32, the remainder, 6") {
   CHECK(ResNetOfDepth(137).blocks == std::array<int64_t, 4>{6, 32, 1, 6});
   CHECK(ResNetOfDepth(1001).blocks == std::array<int64_t, 4>{6, 32, 289, 6});
   CHECK(ResNet(ResNetOfDepth(1001)).options().name == "resnet1001");

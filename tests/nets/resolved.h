@@ -34,7 +34,7 @@ class Resolved {
   std::string shape(const std::string& name) const {
     return layer(name).spec.output.shape.ToString();
   }
-  // Layers of that type.
+  // The number of layers of that type.
   int count(std::string_view type) const {
     return static_cast<int>(
         std::count_if(graph_.layers.begin(), graph_.layers.end(),
@@ -47,7 +47,7 @@ class Resolved {
     for (const ResolvedLayer& layer : graph_.layers) names.push_back(layer.name);
     return names;
   }
-  // Keys of the state_dict that PyTorch would give this network, less num_batches_tracked.
+  // Keys of the state_dict that PyTorch would give this network, without num_batches_tracked.
   std::set<std::string> keys() const {
     std::set<std::string> keys;
     for (const ResolvedLayer& layer : graph_.layers) {

@@ -19,7 +19,7 @@ TEST_CASE("VGG is named after its layers with weights") {
   CHECK(Vgg({.convolutions = kVgg101}).options().name == "vgg101");
 }
 
-TEST_CASE("VGG-16's layers stand where torchvision's nn.Sequential has them") {
+TEST_CASE("VGG-16's layers have their positions in torchvision's nn.Sequential") {
   const Resolved net(Vgg({.batch = 4}));
   for (const char* convolution :
        {"features.0", "features.2", "features.5", "features.7", "features.10", "features.12",
@@ -66,7 +66,7 @@ TEST_CASE("VGG-16's images halve five times, from 224 to 7") {
   CHECK(net.shape("classifier.6") == "4x1000x1x1");
 }
 
-TEST_CASE("VGG takes images from 32, and comes to 7x7 up to 255") {
+TEST_CASE("VGG takes images from 32, and its last pooling gives 7x7 up to 255") {
   CHECK(Resolve(Vgg({.image = 32}), Mode::kTraining).ok());
   CHECK_FALSE(Resolve(Vgg({.image = 31}), Mode::kTraining).ok());
   CHECK(Resolved(Vgg({.image = 255})).shape("features.30") == "1x512x7x7");

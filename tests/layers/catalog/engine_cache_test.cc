@@ -19,7 +19,7 @@ StepSignature ConvolutionOf(int64_t images, int64_t dilation = 1) {
                        {{Slot::kOutput, 0}, y, Access::kWrite}}};
 }
 
-TEST_CASE("signatures are equal when nothing in them differs, whoever made the layer") {
+TEST_CASE("signatures are equal if all their fields are, whichever layer object they come from") {
   const StepSignature one = ConvolutionOf(2);
   CHECK(one == ConvolutionOf(2));
   CHECK(absl::HashOf(one) == absl::HashOf(ConvolutionOf(2)));
@@ -40,7 +40,7 @@ TEST_CASE("signatures are equal when nothing in them differs, whoever made the l
   CHECK(one != other);
 }
 
-TEST_CASE("a signature is listed once, a refusal is asked for again") {
+TEST_CASE("engines are listed once per signature, but errors are not cached") {
   EngineCache cache;
   int asked = 0;
   const auto list = [&](const StepSignature& s) -> absl::StatusOr<std::vector<Engine>> {
@@ -63,7 +63,7 @@ TEST_CASE("a signature is listed once, a refusal is asked for again") {
   CHECK(asked == 4);
 }
 
-TEST_CASE("an engine that cannot be built is the end where there is no other") {
+TEST_CASE("the last engine of a signature is not withdrawn: its build error is final") {
   const StepSignature signature = ConvolutionOf(2);
   const absl::Status reason = absl::InternalError("no compiler");
   EngineCache cache;
@@ -78,7 +78,7 @@ TEST_CASE("an engine that cannot be built is the end where there is no other") {
   CHECK(cache.Get(signature, list)->size() == 1);
 }
 
-TEST_CASE("of engines that add to gradients none need be left") {
+TEST_CASE("the last engine that adds to gradients can be withdrawn") {
   const StepSignature step =
       SignatureOf(Convolution{.out_channels = 2}, Phase::kBackwardParams, {{{2, 2, 4, 4}}}).value();
   EngineCache cache;

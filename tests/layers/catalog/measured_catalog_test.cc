@@ -38,7 +38,7 @@ StepSignature Images(int64_t batch, Phase phase = Phase::kForward) {
 
 const MadeUpTimings kTimings({{"only there", 4, 16, 2}, {"fast", 4, 32, 1}, {"first", 4, 9, 3}});
 
-TEST_CASE("a library of the versions that were measured comes first, then what it does not list") {
+TEST_CASE("engines of a library with the measured versions come before those it does not list") {
   TimedCatalog catalog(kTimings, "lib 1", std::make_unique<Library>());
   CHECK(Text(catalog.Engines(Images(4))) == "first:9 second:0 fast:32 only there:16 ");
   CHECK(Text(catalog.Engines(Images(5))) == "first:8 second:0 ");
@@ -47,13 +47,13 @@ TEST_CASE("a library of the versions that were measured comes first, then what i
       catalog.Engines(AddingSignature(Images(4, Phase::kBackwardParams))).status()));
 }
 
-TEST_CASE("of a library of other versions, engines where nothing was measured") {
+TEST_CASE("a library of other versions is used only for steps that were not measured") {
   TimedCatalog catalog(kTimings, "lib 2", std::make_unique<Library>());
   CHECK(Text(catalog.Engines(Images(4))) == "fast:32 only there:16 first:9 ");
   CHECK(Text(catalog.Engines(Images(5))) == "first:8 second:0 ");
 }
 
-TEST_CASE("without a library, one engine where nothing was measured, and none that adds") {
+TEST_CASE("without a library, an unmeasured step has one engine, and none that adds") {
   TimedCatalog catalog(kTimings, "lib 1", nullptr);
   CHECK(Text(catalog.Engines(Images(4))) == "fast:32 only there:16 first:9 ");
   CHECK(Text(catalog.Engines(Images(5))) == "default:0 ");

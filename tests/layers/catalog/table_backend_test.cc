@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "neap/core/step/step_signature.h"
-#include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 
@@ -19,7 +18,7 @@ struct EmptyKernel final : Kernel {
   absl::Status Run(const KernelArgs&) override { return absl::OkStatus(); }
 };
 
-// Lists engines by these ids; those that begin with "bad" do not build.
+// A row function that lists engines with these ids; ids that begin with "bad" do not build.
 auto Lists(std::vector<std::string> ids) {
   return [ids = std::move(ids)](const StepSignature&) -> absl::StatusOr<KernelCandidates> {
     KernelCandidates candidates;
@@ -65,14 +64,14 @@ TEST_CASE("the first row that matches a step lists its engines") {
   CHECK(FirstEngine(backend, sigmoid) == "update");
 }
 
-TEST_CASE("a step of a layer that has rows, but none for it, is refused without a way out") {
+TEST_CASE("an unsupported step of a built-in layer is refused without a hint at custom kernels") {
   TableBackend backend(
       {.device = "the table", .rows = {{Relu::kType, Phase::kForward, Lists({"forward"})}}});
   CHECK(FirstEngine(backend, ReluStep(Phase::kBackwardData)) ==
         "the table has no kernel for relu backward_data");
 }
 
-TEST_CASE("half precision and sums that kernels would overwrite are refused for every table") {
+TEST_CASE("every table refuses half precision, and sums that its kernels would overwrite") {
   KernelTable table = {.device = "the table", .rows = {{kAnyLayer, std::nullopt, Lists({"any"})}}};
   TableBackend writes(table);
   table.adds_parts = true;
@@ -90,7 +89,7 @@ TEST_CASE("half precision and sums that kernels would overwrite are refused for 
   CHECK(FirstEngine(adds, part) == "any");
 }
 
-TEST_CASE("an engine that does not build is listed no more, unless it is the last") {
+TEST_CASE("an engine that does not build is no longer listed, unless it is the last") {
   TableBackend backend(
       {.device = "the table",
        .rows = {{kAnyLayer, std::nullopt, Lists({"bad one", "good", "bad two"})}}});
@@ -138,7 +137,7 @@ TEST_CASE("a custom kernel runs on the table's device and stream") {
   const std::unique_ptr<TableBackend> backend =
       TableBackend::Create(std::move(table), {{.layer_type = "relu", .run = run, .engine = "own"}})
           .value();
-  const StepSignature step = ReluStep(Phase::kForward, DType::kBf16);  // the kernel's affair
+  const StepSignature step = ReluStep(Phase::kForward, DType::kBf16);  // left to the kernel
   CHECK(FirstEngine(*backend, step) == "own");
   const std::unique_ptr<Kernel> kernel = backend->MakeKernel(step, "own").value();
   void* operands[] = {&entered, &stream};

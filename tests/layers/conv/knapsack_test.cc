@@ -10,8 +10,8 @@
 namespace neap {
 namespace {
 
-// Two kernels of one kind and one of another, in 10 bytes that cost 0.1 if not used:
-// {0, 0.5} + {8, 0} and {2, 0} use all; the start uses nothing.
+// Two kernels of one class and one of another in 10 bytes, of which an unused one costs 0.1:
+// {0, 0.5} + {8, 0} and {2, 0} use all bytes; the start uses none.
 ChoiceProgram SmallProgram() {
   return {.classes = {{.members = 2, .items = {{0, 0.5}, {8, 0}}}, {.items = {{0, 1}, {2, 0}}}},
           .capacity_bytes = 10,
@@ -26,7 +26,7 @@ TEST_CASE("the cheapest choice that fits is found and proven") {
   CHECK(solution.cost_bound == doctest::Approx(0.5));
 }
 
-TEST_CASE("the example of choice_program.h: what is not used costs too") {
+TEST_CASE("in the example of knapsack.h unused bytes have a cost too") {
   const ChoiceSolution solution = Solve({.classes = {{.members = 2, .items = {{0, 0.5}, {8, 0}}}},
                                          .capacity_bytes = 10,
                                          .slack_cost = 0.1,
@@ -36,7 +36,7 @@ TEST_CASE("the example of choice_program.h: what is not used costs too") {
   CHECK(solution.cost_bound == doctest::Approx(0.7));
 }
 
-TEST_CASE("without time, or where GLPK fails, the start is the solution, and nothing is proven") {
+TEST_CASE("without time, or if GLPK fails, the start is the solution, and nothing is proven") {
   std::vector<ChoiceProgram> programs(3, SmallProgram());
   programs[0].time_limit_seconds = 0;
   programs[1].time_limit_seconds = -1;
@@ -57,7 +57,7 @@ TEST_CASE("a start within the tolerance is not improved") {
   CHECK(Solve(program).counts == program.start);
 }
 
-TEST_CASE("a byte too much is too much, however small it is next to the capacity") {
+TEST_CASE("a solution that exceeds a large capacity by one byte is rejected") {
   // 2 x 500,000,001 bytes are one over; GLPK's own tolerance would let them pass.
   const ChoiceProgram program = {.classes = {{.members = 2, .items = {{0, 1}, {500'000'001, 0}}}},
                                  .capacity_bytes = 1'000'000'001,
@@ -69,7 +69,7 @@ TEST_CASE("a byte too much is too much, however small it is next to the capacity
   CHECK(solution.cost_bound <= 1.5);
 }
 
-TEST_CASE("a program that uses GLPK too keeps its problems and settings") {
+TEST_CASE("a calling program that also uses GLPK keeps its problems and settings") {
   glp_term_out(GLP_OFF);
   glp_prob* const mine = glp_create_prob();
   glp_set_prob_name(mine, "mine");

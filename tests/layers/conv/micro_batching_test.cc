@@ -1,3 +1,5 @@
+#include "neap/layers/conv/micro_batching.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/conv/micro_batching.h"
 
 namespace neap {
 namespace {
@@ -22,8 +23,8 @@ constexpr double kTolerance = 1e-10;  // sums of picoseconds
 constexpr DivisionPolicy kPolicies[] = {DivisionPolicy::kUndivided, DivisionPolicy::kPowerOfTwo,
                                         DivisionPolicy::kAll};
 
-// Up to three engines for every size; times and workspaces from so few values that many are equal.
-// Every second instance is one whose parts add up: by scratch, or by engines that add.
+// Up to three engines for every size. Times and workspaces have few possible values, so many are
+// equal. In every second instance parts are summed, by scratch memory or by engines that add.
 Engines RandomEngines(std::mt19937& random, int64_t batch) {
   const bool sums = random() % 2 == 0;
   Addition by_scratch = {static_cast<int64_t>(random() % 30),
@@ -45,7 +46,7 @@ Engines RandomEngines(std::mt19937& random, int64_t batch) {
   return engines;
 }
 
-// What `part` adds to the configuration.
+// Appends `part` to the configuration.
 void Append(const TimedEngine& part, Configuration& configuration) {
   const Addition addition = configuration.parts.empty() ? Addition{} : part.addition;
   configuration.parts.push_back(part.use());
@@ -54,7 +55,7 @@ void Append(const TimedEngine& part, Configuration& configuration) {
   configuration.seconds += part.seconds + addition.seconds.value();
 }
 
-// All divisions of `batch` images: any first part, then parts no larger than `largest`.
+// Enumerates all divisions of `batch` images: any first part, then parts no larger than `largest`.
 void Enumerate(const Engines& engines, int64_t batch, int64_t largest, const Configuration& begun,
                std::vector<Configuration>& all) {
   if (batch == 0) return all.push_back(begun);
@@ -67,7 +68,7 @@ void Enumerate(const Engines& engines, int64_t batch, int64_t largest, const Con
               all);
   }
 }
-// Whether all parts but the last can be multiples, in some order after the first.
+// Whether, in some order of the parts after the first, all but the last are multiples.
 bool IsAllowed(const Parts& parts, int64_t granularity) {
   const auto is_odd = [&](const EngineUse& part) { return part.batch % granularity != 0; };
   return parts.size() == 1 ||
@@ -81,7 +82,7 @@ std::vector<Configuration> AllDivisions(const Engines& engines, int64_t batch,
   return all;
 }
 
-// By time, then number of parts, then workspace; empty if nothing fits.
+// The best by time, then number of parts, then workspace; nullopt if nothing fits.
 std::optional<Configuration> BestByBruteForce(const std::vector<Configuration>& all,
                                               int64_t limit_bytes) {
   std::optional<Configuration> best;
@@ -100,7 +101,7 @@ std::optional<Configuration> BestByBruteForce(const std::vector<Configuration>& 
   return best;
 }
 
-// Asserts that it is a division, in order, with the time and the workspace that it says.
+// Asserts that it is a division, in order, with the time and the workspace that it claims.
 void CheckConsistent(const Configuration& configuration, const Engines& engines, int64_t batch,
                      int64_t granularity) {
   int64_t images = 0;
@@ -122,7 +123,7 @@ void CheckConsistent(const Configuration& configuration, const Engines& engines,
                        [](const EngineUse& a, const EngineUse& b) { return a.batch < b.batch; }));
 }
 
-TEST_CASE("the text of a configuration groups equal parts, and tells which add by themselves") {
+TEST_CASE("the text of a configuration groups equal parts, and marks those that add") {
   using Parts = std::vector<EngineUse>;
   CHECK(ToString(Parts{{"a", 64}}) == "a");
   CHECK(ToString(Parts{{"a", 64}, {"a", 64}, {"a", 64}, {"b", 32}}) == "3 x 64 a + 32 b");
@@ -151,7 +152,7 @@ TEST_CASE("policies have names, and no policy loses the undivided step") {
         "unknown division 'powerOfTwo'; known: undivided power-of-two all");
 }
 
-TEST_CASE("the fast engine runs in parts where it does not fit the whole batch") {
+TEST_CASE("the fast engine runs in parts if it does not fit for the whole batch") {
   // The drawing of configuration.h.
   const Engines engines = {
       {"implicit", 6, 0, 9},
@@ -172,7 +173,7 @@ TEST_CASE("larger parts come first") {
   CHECK(FastestDivision(engines, 8, 1, 0)->parts == Parts{{"fast", 3}, {"fast", 3}, {"fast", 2}});
 }
 
-TEST_CASE("equally fast: fewer parts, then less workspace, then the first by name") {
+TEST_CASE("ties in time go to fewer parts, then less workspace, then the first by name") {
   CHECK(FastestDivision(Engines{{"a", 2, 0, 1}, {"a", 4, 100, 2}}, 4, 1, 100)->parts ==
         Parts{{"a", 4}});
   CHECK(FastestDivision(Engines{{"a", 4, 100, 2}, {"b", 4, 50, 2}}, 4, 1, 100)->parts ==
@@ -184,7 +185,7 @@ TEST_CASE("equally fast: fewer parts, then less workspace, then the first by nam
             ->parts.size() == 1);
 }
 
-TEST_CASE("where nothing fits, or no sizes add up to the batch, there is no division") {
+TEST_CASE("if nothing fits, or no sizes add up to the batch, there is no division") {
   const Engines engines = {{"a", 4, 10, 1}, {"a", 8, 20, 1}};
   CHECK(!FastestDivision(engines, 8, 1, 9).has_value());
   CHECK(!FastestDivision(engines, 8, 1, -1).has_value());
@@ -205,7 +206,7 @@ TEST_CASE("a budget one byte short of the scratch falls back to the undivided st
   CHECK(FastestDivision(engines, 4, 1, 1000) == Configuration{{{"fast", 4}}, 1000, 1});
 }
 
-TEST_CASE("parts whose sums cost more than they gain stay together") {
+TEST_CASE("a batch is not divided if adding up the parts costs more than they gain") {
   const auto parts = [](double sum_seconds) {
     Engines engines = {{"a", 4, 0, 5}, {"a", 2, 0, 1}, {"a", 1, 0, 0.2}};
     for (TimedEngine& engine : engines) engine.addition.seconds = sum_seconds;
@@ -216,17 +217,17 @@ TEST_CASE("parts whose sums cost more than they gain stay together") {
   CHECK(parts(4) == 1);
 }
 
-TEST_CASE("the part that adds up dearly goes first") {
+TEST_CASE("the part that is most expensive to add goes first") {
   const Addition dear = {.workspace_bytes = 100, .seconds = 9};
   Engines engines = {{"by_scratch", 1, 20, 1}, {"by_itself", 3, 10, 2}};
   engines[0].addition = dear;
   engines[1].adds = true;
   CHECK(FastestDivision(engines, 4, 1, 20) ==
         Configuration{{{"by_scratch", 1}, {"by_itself", 3, true}}, 20, 3});
-  CHECK(!FastestDivision(engines, 3, 1, 20).has_value());  // what adds is no first part
+  CHECK(!FastestDivision(engines, 3, 1, 20).has_value());  // an engine that adds cannot be first
 }
 
-TEST_CASE("a part of which nobody knows what adding it up takes can only be the first") {
+TEST_CASE("a part whose addition has no known time can only be the first") {
   Engines engines = {{"by_scratch", 2, 20, 1}, {"by_itself", 2, 10, 2}, {"whole", 4, 10, 9}};
   engines[0].addition.seconds.reset();
   CHECK(FastestDivision(engines, 4, 1, 20)->parts == Parts{{"by_scratch", 2}, {"by_itself", 2}});
@@ -237,7 +238,7 @@ TEST_CASE("a part of which nobody knows what adding it up takes can only be the 
   CHECK(FastestDivision(engines, 4, 1, 20)->parts == Parts{{"whole", 4}});
 }
 
-TEST_CASE("parts but the last are multiples of the granularity") {
+TEST_CASE("all parts but the last are multiples of the granularity") {
   const Engines engines = {
       {"a", 150, 99, 9}, {"a", 128, 50, 4}, {"a", 16, 10, 1}, {"a", 4, 5, 0.5}, {"a", 2, 5, 0.1}};
   CHECK(FastestDivision(engines, 150, 4, 60)->parts ==
@@ -271,7 +272,7 @@ TEST_CASE("the fastest division is the best of all divisions, on random instance
   }
 }
 
-// Those of all divisions that no other dominates; one of equals.
+// The divisions that no other dominates; one of several equal ones.
 std::vector<Configuration> FrontByBruteForce(std::vector<Configuration> all, int64_t limit_bytes) {
   std::sort(all.begin(), all.end(), [](const Configuration& a, const Configuration& b) {
     return std::tie(a.workspace_bytes, a.seconds) < std::tie(b.workspace_bytes, b.seconds);
@@ -304,7 +305,7 @@ TEST_CASE("the desirable configurations are the Pareto front of all divisions") 
   }
 }
 
-TEST_CASE("the front loses no optimum, and more workspace is never slower") {
+TEST_CASE("the front contains every optimum, and more workspace is never slower") {
   MESSAGE("seed 3");
   std::mt19937 random(3);
   for (int i = 0; i < 40; ++i) {
@@ -328,7 +329,7 @@ TEST_CASE("the front loses no optimum, and more workspace is never slower") {
   }
 }
 
-TEST_CASE("undivided is never better than power-of-two, nor that than all") {
+TEST_CASE("undivided is never better than power-of-two, nor power-of-two than all") {
   MESSAGE("seed 4");
   std::mt19937 random(4);
   for (int i = 0; i < 100; ++i) {

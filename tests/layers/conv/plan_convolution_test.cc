@@ -23,7 +23,7 @@ namespace {
 
 using testing::MadeUpTimings;
 
-// Workspace grows with the batch, as the libraries' does.
+// A catalog whose workspaces grow with the batch, as the libraries' do.
 class GrowingCatalog final : public EngineCatalog {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
@@ -57,7 +57,7 @@ bool Contains(const absl::Status& status, const std::string& text) {
   return std::string(status.message()).find(text) != std::string::npos;
 }
 
-TEST_CASE("a plan is the fastest that fits, and a byte less takes the next or says what it takes") {
+TEST_CASE("a plan is the fastest that fits; a byte less gives the next, or an error") {
   GrowingCatalog catalog;
   const StepSignature forward = TenImages(Phase::kForward);
   const MadeUpTimings timings(
@@ -83,7 +83,7 @@ TEST_CASE("a plan is the fastest that fits, and a byte less takes the next or sa
   CHECK(PartsOf(plan(999, DivisionPolicy::kUndivided)) == Parts{{"slow", 10}});
 }
 
-TEST_CASE("what was measured and the library has no more, or in more workspace, is not planned") {
+TEST_CASE("measured engines that the library dropped, or lists with more workspace, are not used") {
   GrowingCatalog catalog;
   const StepSignature forward = TenImages(Phase::kForward);
   const MadeUpTimings timings({{"gone", 10, 0, 0.1},
@@ -96,7 +96,7 @@ TEST_CASE("what was measured and the library has no more, or in more workspace, 
         Parts{{"slow", 5}, {"slow", 5}});
 }
 
-TEST_CASE("an engine that the library lacks for one part is trusted with no other") {
+TEST_CASE("an engine that the library does not list for one part is used for no other part") {
   GrowingCatalog catalog;
   const StepSignature forward = TenImages(Phase::kForward);
   const MadeUpTimings timings(
@@ -117,17 +117,17 @@ TEST_CASE("an engine that the library lacks for one part is trusted with no othe
   } counting(catalog, listed);
   CHECK(PartsOf(PlanConvolution(forward, {.timings = &timings}, counting)) ==
         Parts{{"slow", 5}, {"slow", 5}});
-  CHECK(listed <= 4);  // the whole, the part that is gone, and the two parts that are not
+  CHECK(listed <= 4);  // the whole batch, the unlisted part, and the two listed ones
 }
 
-TEST_CASE("parts alone, without the whole batch, are known by chance and not planned with") {
+TEST_CASE("times of parts are not used if the whole batch was not measured") {
   GrowingCatalog catalog;
   const StepSignature forward = TenImages(Phase::kForward);
   const MadeUpTimings timings({{"fast", 5, 500, 0.6}});
   CHECK(PartsOf(PlanConvolution(forward, {.timings = &timings}, catalog)) == Parts{{"fast", 10}});
 }
 
-TEST_CASE("gradients of parameters in parts need the scratch besides, to the byte") {
+TEST_CASE("gradients of parameters in parts also need scratch memory, exact to the byte") {
   GrowingCatalog catalog;
   const StepSignature step = TenImages(Phase::kBackwardParams);
   const MadeUpTimings timings({{"fast", 5, 500, 0.6}, {"slow", 10, 300, 5}});
@@ -141,7 +141,7 @@ TEST_CASE("gradients of parameters in parts need the scratch besides, to the byt
   CHECK(PartsOf(plan(divided_bytes - 1)) == Parts{{"slow", 10}});
 }
 
-TEST_CASE("an engine that adds gradients by itself needs no scratch for them") {
+TEST_CASE("an engine that adds gradients by itself needs no scratch memory for them") {
   GrowingCatalog catalog;
   catalog.adds = true;
   const StepSignature step = TenImages(Phase::kBackwardParams);
@@ -160,7 +160,7 @@ TEST_CASE("an engine that adds gradients by itself needs no scratch for them") {
   CHECK(PartsOf(plan(500 + DivisionScratchBytes(step))) == Parts{{"fast", 5}, {"fast", 5}});
 }
 
-TEST_CASE("what adding up takes is counted; where it is not known, nothing goes through scratch") {
+TEST_CASE("the time of additions counts; if it is unknown, no part uses scratch memory") {
   GrowingCatalog catalog;
   catalog.adds = true;
   const StepSignature step = TenImages(Phase::kBackwardParams);
@@ -177,7 +177,7 @@ TEST_CASE("what adding up takes is counted; where it is not known, nothing goes 
   CHECK(PartsOf(plan({}, {{"fast", 5, 550, 0.7}})) == Parts{{"fast", 5}, {"fast", 5, true}});
 }
 
-TEST_CASE("without timings, too, what adds needs no scratch") {
+TEST_CASE("engines that add need no scratch memory without timings either") {
   GrowingCatalog catalog;
   const StepSignature step = TenImages(Phase::kBackwardParams);
   const auto plan = [&](int64_t limit_bytes) {
@@ -189,7 +189,7 @@ TEST_CASE("without timings, too, what adds needs no scratch") {
   CHECK(plan(299)->workspace_bytes == 240);
 }
 
-TEST_CASE("without timings the library's order decides, undivided where anything fits") {
+TEST_CASE("without timings the library's order decides, undivided if any engine fits") {
   GrowingCatalog catalog;
   const StepSignature forward = TenImages(Phase::kForward);
   const MadeUpTimings nothing({});
@@ -214,7 +214,7 @@ TEST_CASE("without timings the library's order decides, undivided where anything
   }
 }
 
-TEST_CASE("engines that give other bits every time are left out when asked for") {
+TEST_CASE("nondeterministic engines are left out on request") {
   GrowingCatalog catalog;
   catalog.is_fast_deterministic = false;
   const StepSignature forward = TenImages(Phase::kForward);
@@ -227,7 +227,7 @@ TEST_CASE("engines that give other bits every time are left out when asked for")
   }
 }
 
-TEST_CASE("an engine that failed is left alone, by itself, as a part and where it adds") {
+TEST_CASE("a failed engine is avoided for the whole batch, for parts and for adding") {
   GrowingCatalog catalog;
   const StepSignature forward = TenImages(Phase::kForward);
   MadeUpTimings timings({});
@@ -247,7 +247,7 @@ TEST_CASE("an engine that failed is left alone, by itself, as a part and where i
   CHECK(PartsOf(plan(gradients, DivisionPolicy::kAll)) == Parts{{"fast", 8}, {"fast", 2}});
 }
 
-TEST_CASE("a kernel can be made of the plan in the bytes that it names, for each of the steps") {
+TEST_CASE("for each step a kernel can be made from the plan with the workspace that it states") {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   for (Phase phase : {Phase::kForward, Phase::kBackwardParams, Phase::kBackwardData}) {
     const StepSignature step = TenImages(phase);
@@ -275,7 +275,7 @@ absl::Status RunPlanned(const StepSignature& step, absl::Span<void* const> opera
                       .workspace_bytes = plan.workspace_bytes});
 }
 
-TEST_CASE("a plan runs on memory of the caller's, in its workspace") {
+TEST_CASE("a plan runs on the caller's memory and workspace") {
   const StepSignature step = TenImages(Phase::kForward);
   std::vector<std::vector<float>> tensors;
   std::vector<void*> operands;
@@ -289,7 +289,7 @@ TEST_CASE("a plan runs on memory of the caller's, in its workspace") {
   CHECK(tensors.back() == expected);
 }
 
-TEST_CASE("what is no convolution is refused") {
+TEST_CASE("a step that is not a convolution's is refused") {
   GrowingCatalog catalog;
   const StepSignature relu = SignatureOf(Relu{}, Phase::kForward, {{{2, 3, 4, 4}}}).value();
   CHECK(absl::IsInvalidArgument(PlanConvolution(relu, {}, catalog).status()));

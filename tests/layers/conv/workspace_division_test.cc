@@ -1,3 +1,5 @@
+#include "neap/layers/conv/workspace_division.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "neap/layers/conv/workspace_division.h"
-
 namespace neap {
 namespace {
 
@@ -17,7 +17,7 @@ using Fronts = std::vector<Front>;
 
 constexpr WorkspaceDivisionGoal kExact = {.time_limit_seconds = 60, .gap = 0};
 
-// Rising in workspace, falling in time, with points off the hull.
+// A front, rising in workspace and falling in time, with points off the hull.
 Front RandomFront(std::mt19937& random, size_t count, uint32_t largest_step_bytes) {
   Front front;
   auto bytes = static_cast<int64_t>(random() % 3);
@@ -30,7 +30,7 @@ Front RandomFront(std::mt19937& random, size_t count, uint32_t largest_step_byte
   return front;
 }
 
-// Kernels of which some are alike.
+// Fronts of kernels, some of which are equal.
 Fronts RandomFronts(std::mt19937& random, size_t kernels, uint32_t largest_step_bytes) {
   Fronts fronts;
   for (size_t k = 0; k < kernels; ++k) {
@@ -65,7 +65,7 @@ double BestByBruteForce(const Fronts& fronts, size_t kernel, int64_t bytes) {
   return best;
 }
 
-// Asserts that it is a division with the figures that it says, and returns its time.
+// Asserts that it is a division with the sums that it claims, and returns its time.
 double Checked(const Fronts& fronts, int64_t total_bytes, const WorkspaceDivision& division) {
   REQUIRE(division.choice.size() == fronts.size());
   int64_t bytes = 0;
@@ -83,7 +83,7 @@ double Checked(const Fronts& fronts, int64_t total_bytes, const WorkspaceDivisio
   return division.seconds;
 }
 
-TEST_CASE("bytes go where they buy most time") {
+TEST_CASE("bytes go to the kernels that gain the most time from them") {
   // The drawing of workspace_division.h.
   const Fronts fronts = {{{{}, 10, 5}, {{}, 20, 4}}, {{{}, 10, 5}, {{}, 30, 1}}};
   const WorkspaceDivision division = DivideWorkspace(fronts, 40).value();
@@ -96,7 +96,7 @@ TEST_CASE("bytes go where they buy most time") {
   CHECK(DivideWorkspace(fronts, 50)->choice == std::vector<size_t>{1, 1});
 }
 
-TEST_CASE("where the kernels do not fit, the error names the smallest total") {
+TEST_CASE("if the kernels do not fit, the error has the smallest sufficient total") {
   const Fronts fronts = {{{{}, 1024, 5}, {{}, 2048, 4}}, {{{}, 1024, 5}}};
   CHECK(DivideWorkspace(fronts, 2048)->choice == std::vector<size_t>{0, 0});
   const absl::Status status = DivideWorkspace(fronts, 2047).status();
@@ -106,7 +106,7 @@ TEST_CASE("where the kernels do not fit, the error names the smallest total") {
         "least 2048 bytes (2.000 KiB)");
 }
 
-TEST_CASE("no kernels need nothing, and fronts that are none are refused") {
+TEST_CASE("no kernels need no bytes, and invalid fronts are refused") {
   CHECK(DivideWorkspace({}, 0)->optimal);
   const Front good = {{{}, 0, 2}, {{}, 10, 1}};
   for (const Front& bad :
@@ -136,7 +136,7 @@ TEST_CASE("the division is the best of all, on random instances") {
   }
 }
 
-TEST_CASE("without time to search, what is proven holds all the same") {
+TEST_CASE("without time to search, the proven bound still holds") {
   MESSAGE("seed 2");
   std::mt19937 random(2);
   int open = 0;
@@ -190,8 +190,7 @@ TEST_CASE("one total is no slower than the same bytes in equal parts") {
   }
 }
 
-TEST_CASE(
-    "as many kernels as DenseNet-201 has, all different, end as close to the bound as asked") {
+TEST_CASE("as many kernels as DenseNet-201 has, all different, end within the requested gap") {
   MESSAGE("seed 5");
   std::mt19937 random(5);
   Fronts fronts;

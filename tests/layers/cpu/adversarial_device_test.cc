@@ -37,7 +37,7 @@ TEST_CASE("streams that do not wait overtake each other, in one way for each ord
     AdversarialDevice device(*cpu, order);
     const Buffer place = *device.Allocate(MemoryKind::kDevice, 1);
     const Buffer log = *device.Allocate(MemoryKind::kPinnedHost, 3);
-    // Whoever is second finds what the first has left.
+    // A stream that runs later reads what an earlier one has written.
     const char names[] = {'c', 'd', 'h'};
     for (int stream = 0; stream < kStreamCount; ++stream) {
       const auto on = static_cast<Stream>(stream);
@@ -53,7 +53,7 @@ TEST_CASE("streams that do not wait overtake each other, in one way for each ord
   CHECK(std::unique(orders.begin(), orders.end()) == orders.end());
 }
 
-TEST_CASE("what has begun holds NaN until it ends, which may be last of all") {
+TEST_CASE("a copy's destination holds NaN until the copy ends, which may be last of all") {
   const auto cpu = OpenCpu();
   constexpr uint32_t kEndsLate = 9;  // prefers d2h, then h2d
   AdversarialDevice device(*cpu, kEndsLate);
@@ -71,7 +71,7 @@ TEST_CASE("what has begun holds NaN until it ends, which may be last of all") {
   CHECK(place.data()[0] == std::byte('f'));
 }
 
-TEST_CASE("what is written or copied beyond a buffer is a fault") {
+TEST_CASE("a write or copy beyond a buffer is a fault") {
   const auto cpu = OpenCpu();
   AdversarialDevice device(*cpu, 0);
   const Buffer buffer = *device.Allocate(MemoryKind::kDevice, 64);

@@ -23,7 +23,7 @@ TEST_CASE("the cpu device does what every device must") {
   CheckDeviceConformance(*device);
 }
 
-TEST_CASE("without threads there is no device") {
+TEST_CASE("opening the device fails if its threads cannot be started") {
   const testing::NoThreads none;
   const absl::Status status = CpuDevice::Open().status();
   CHECK(absl::IsResourceExhausted(status));
@@ -46,7 +46,7 @@ TEST_CASE("an error in a stream is returned by every later call") {
   CHECK(device->Synchronize() == error);
 }
 
-TEST_CASE("waiting on no event is an error that names the stream") {
+TEST_CASE("waiting on a null event is an error that names the stream") {
   const std::unique_ptr<CpuDevice> device = OpenCpu();
   CHECK(device->Wait(Stream::kD2h, nullptr).message() == "cpu device: Wait(d2h, no event)");
 }
@@ -57,7 +57,7 @@ TEST_CASE("a refused allocation names the bytes asked for") {
   CHECK(refused.message().find("1152921504606846976 bytes") != absl::string_view::npos);
 }
 
-TEST_CASE("a queued copy really runs beside its caller") {
+TEST_CASE("a queued copy really runs concurrently with its caller") {
   CopyQueue queue;
   auto gate = std::make_shared<CpuEvent>();
   std::vector<char> from(kMiB, 'x');
@@ -65,13 +65,13 @@ TEST_CASE("a queued copy really runs beside its caller") {
   queue.Wait(gate);
   queue.Copy(to.data(), from.data(), kMiB);
   const std::shared_ptr<CpuEvent> done = queue.Record();
-  CHECK(to.back() == '-');  // the queue stands at the gate, and this thread does not
+  CHECK(to.back() == '-');  // the queue waits for the gate, and this thread does not
   gate->Signal();
   done->Wait();
   CHECK(to == from);
 }
 
-TEST_CASE("an event that is yet to happen has no time, and then one after its gate's") {
+TEST_CASE("an event has no time before it happens, and then one after its gate's") {
   const std::unique_ptr<CpuDevice> device = OpenCpu();
   auto gate = std::make_shared<CpuEvent>(Timing::kTimed);
   REQUIRE(device->Wait(Stream::kD2h, gate).ok());

@@ -23,10 +23,10 @@ namespace {
 
 using namespace operands;
 
-// |got - want| <= kTolerance * max(1, largest |want|): fp32 sums of up to some thousand terms.
-// Winograd's F(4x4, 3x3) is within it: it adds up more rounding than a direct sum (Lavin and Gray,
-// "Fast Algorithms for Convolutional Neural Networks", 2015), but on these cases some 4 times, to
-// 1.8e-6 at most in 20 seeds.
+// |got - want| <= kTolerance * max(1, largest |want|), for fp32 sums of up to some thousand terms.
+// Winograd's F(4x4, 3x3) is within it: it accumulates more rounding than a direct sum (Lavin and
+// Gray, "Fast Algorithms for Convolutional Neural Networks", 2015), on these cases some 4 times as
+// much, at most 1.8e-6 in 20 seeds.
 constexpr double kTolerance = 2e-5;
 
 void CheckAllCases(uint32_t seed) {
@@ -52,7 +52,7 @@ absl::StatusOr<Values> Forward(const Layer& layer, const std::vector<TensorSpec>
   return RunStep(*MakeCpuBackend(), HostAccess(), signature, given);
 }
 
-TEST_CASE("CPU kernels agree with the reference in every engine, in place and rerun") {
+TEST_CASE("CPU kernels agree with the reference for every engine, in place and as reruns") {
   CheckAllCases(1);
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("a NaN wins over every number in a max pool, and passes through activa
   }
 }
 
-TEST_CASE("a max pool takes the first of equals") {
+TEST_CASE("a max pool takes the first of equal elements") {
   const TensorSpec x = {.shape = {1, 1, 3, 3}};
   const auto y = Forward(MaxPool{.kernel = 3, .stride = 3, .padding = 0}, {x},
                          {{X(), {0, 1, 1, 0, 1, 0, 0, 0, 1}}});
@@ -132,7 +132,7 @@ TEST_CASE("an image without a label adds nothing to the loss and is not correct"
   CHECK(metrics(kNoLabel)[1] == 1);
 }
 
-TEST_CASE("the CPU says which layer and dtype it has no kernel for") {
+TEST_CASE("the CPU's error names the layer and dtype that it has no kernel for") {
   const std::vector<TensorSpec> inputs = {{.shape = {1, 1, 4, 4}, .dtype = DType::kBf16}};
   const LayerSpec spec = Layer(Relu{}).Specify({.inputs = inputs}).value();
   const auto engines = MakeCpuBackend()->Engines(
@@ -177,11 +177,11 @@ TEST_CASE("convolution lists unique engines, the same ones each time, and refuse
     CHECK(std::adjacent_find(ids.begin(), ids.end()) == ids.end());
     CHECK(absl::IsNotFound(backend->MakeKernel(signature, "no such engine").status()));
     for (const std::string& id : ids) CHECK(backend->MakeKernel(signature, id).ok());
-    CHECK(EngineIds(*MakeCpuBackend(), signature) == again);  // whatever oneDNN has in its caches
+    CHECK(EngineIds(*MakeCpuBackend(), signature) == again);  // whatever oneDNN has cached
   }
 }
 
-// How many of the listed engines are Winograd's; all of them must stand at the end.
+// The number of Winograd's engines; asserts that they come last.
 int64_t CountWinograd(const StepSignature& signature) {
   const std::vector<Engine> engines = MakeCpuBackend()->Engines(signature).value();
   const auto is_winograd = [](const Engine& engine) { return engine.notes == "winograd"; };

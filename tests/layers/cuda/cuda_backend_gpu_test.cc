@@ -1,4 +1,4 @@
-// What the CUDA backend lists, makes and refuses.
+// The engines and kernels of the CUDA backend, and the requests that it refuses.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -15,8 +15,8 @@
 namespace neap::testing {
 namespace {
 
-// cuDNN's own answers differ in details (workspace of engines that choose their split by occupancy,
-// an engine or two), so a plan for a described GPU is made again where it runs.
+// cuDNN's lists for a description and for the GPU differ in details (the workspace of engines that
+// choose their split by occupancy, an engine or two), so plans are made again on the GPU.
 TEST_CASE("an H200 recommends the convolution engines that its description does") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
@@ -45,7 +45,7 @@ TEST_CASE("an H200 recommends the convolution engines that its description does"
   }
 }
 
-TEST_CASE("the CUDA backend says which dtype it has no kernel for, and refuses unknown engines") {
+TEST_CASE("the CUDA backend names the dtype that it has no kernel for, and unknown engines") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   std::vector<TensorSpec> inputs = {{.shape = {1, 4, 8, 8}, .dtype = DType::kBf16}};

@@ -62,7 +62,7 @@ TEST_CASE(
   CHECK(*gpu->UsedBytes() == libraries);
 }
 
-TEST_CASE("an allocation larger than the GPU is refused, names its bytes, and harms nothing") {
+TEST_CASE("an allocation larger than the GPU is refused with its bytes, and harms nothing") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   const absl::Status refused = gpu->Allocate(MemoryKind::kDevice, int64_t{1} << 50).status();
@@ -72,7 +72,7 @@ TEST_CASE("an allocation larger than the GPU is refused, names its bytes, and ha
   CHECK(gpu->Allocate(MemoryKind::kDevice, kMiB).ok());
 }
 
-TEST_CASE("a GPU that is not there is not found") {
+TEST_CASE("opening a GPU that does not exist returns NOT_FOUND") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   CHECK(absl::IsNotFound(CudaDevice::Open(1000).status()));
@@ -80,14 +80,14 @@ TEST_CASE("a GPU that is not there is not found") {
   CHECK(absl::IsNotFound(CudaDevice::Open(0, {.peer = 1000}).status()));
 }
 
-TEST_CASE("no GPU is its own peer") {
+TEST_CASE("a GPU cannot be its own peer") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   CHECK(gpu->description().peer_bandwidth == 0);
   CHECK(absl::IsFailedPrecondition(CudaDevice::Open(0, {.peer = 0}).status()));
 }
 
-// GPU 0 with the first that it can reach; null where there is none, with a message that says so.
+// GPU 0 with the first possible peer; null if there is none, with a message that says so.
 std::unique_ptr<CudaDevice> OpenWithPeerOrSkip() {
   if (!OpenGpuOrSkip()) return nullptr;
   const absl::StatusOr<std::vector<int>> peers = CudaPeersOf(0);
@@ -109,13 +109,13 @@ TEST_CASE("a GPU with a peer does what every device must") {
   CheckDeviceConformance(*gpu);
 }
 
-TEST_CASE("memory on the peer is none of the GPU's own, and outlives the device") {
+TEST_CASE("memory on the peer does not count as the GPU's own, and outlives the device") {
   std::unique_ptr<CudaDevice> gpu = OpenWithPeerOrSkip();
   if (!gpu) return;
   const int64_t used = *gpu->UsedBytes();
   absl::StatusOr<Buffer> lent = gpu->Allocate(MemoryKind::kPeer, 1000 * kMiB);
   REQUIRE(lent.ok());
-  // Page tables for what it can reach are the GPU's own.
+  // The page tables for the peer's memory are in the GPU's own memory.
   CHECK(*gpu->UsedBytes() < used + 100 * kMiB);
   gpu.reset();
   *lent = Buffer();

@@ -22,11 +22,11 @@ namespace {
 
 using namespace operands;
 
-// |got - want| <= tolerance * max(1, largest |want|). tf32 keeps 10 bits of a factor: 2^-11 of each
-// product at most.
+// |got - want| <= tolerance * max(1, largest |want|). tf32 keeps 10 bits of a factor, so the error
+// of each product is at most 2^-11.
 constexpr double kFp32Tolerance = 2e-5;
 constexpr double kTf32Tolerance = 2e-3;
-// Convolutions at sizes of real networks, whose sums are that much longer.
+// For convolutions at sizes of real networks, whose sums are longer.
 constexpr double kRealSizeTolerance = 5e-5;
 
 // Memory for the harness from one allocation, which is reused once all of it has been released.
@@ -94,11 +94,11 @@ void CheckAllCases(DType dtype, uint32_t seed, size_t most_engines) {
   }
 }
 
-TEST_CASE("fp32 CUDA kernels agree with the reference in every engine, in place and rerun") {
+TEST_CASE("fp32 CUDA kernels agree with the reference for every engine, in place and as reruns") {
   CheckAllCases(DType::kFp32, 1, 128);
 }
 
-TEST_CASE("tf32 CUDA kernels agree with the reference in every engine, in place and rerun") {
+TEST_CASE("tf32 CUDA kernels agree with the reference for every engine, in place and as reruns") {
   CheckAllCases(DType::kTf32, 1, 128);
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("CUDA kernels agree with the reference on shapes of a new seed") {
   CheckAllCases(DType::kFp32, std::random_device{}(), 3);
 }
 
-// Not so: FFTs, which transform two images at once; and engines that choose their tiles, or the
+// Excludes FFTs, which transform two images at once, and engines that choose their tiles, or the
 // parts of a sum, by the size of the whole problem.
 bool TreatsImagesAlike(const Engine& engine) {
   for (std::string_view by_size : {"eng58_", "eng63_", "cublaslt-1x1"}) {
@@ -140,8 +140,8 @@ struct StepCase {
   std::vector<Shape> shapes;
 };
 
-// The first deterministic engine, and those that are neap's own in part, which may come later: of a
-// 1x1 convolution, and the first by space to depth.
+// The first deterministic engine, and those that use neap's own kernels, which may come later: for
+// 1x1 convolutions, and the first one by space to depth.
 std::vector<std::string> EnginesToCompare(Backend& backend, const StepSignature& signature) {
   const absl::StatusOr<std::vector<Engine>> engines = backend.Engines(signature);
   REQUIRE(engines.ok());
@@ -164,8 +164,8 @@ double ToleranceOf(const Layer& layer, DType dtype) {
   return convolves ? kRealSizeTolerance : kFp32Tolerance;
 }
 
-// Every step on both devices with the same values, sizes at which blocks, splits and vectors are
-// all in use.
+// Runs every step on both devices with the same values, at sizes that use blocks, splits and
+// vectors.
 void CompareWithCpu(CudaDevice& gpu, const StepCase& c, DType dtype, Layout layout) {
   const double tolerance = ToleranceOf(c.layer, dtype);
   LayerCase layer_case = {.name = std::string(c.layer.type()), .layer = c.layer};
@@ -225,8 +225,8 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
   }
 }
 
-// Images enough that the weight's gradient is a sum of several products; with 33 of them and an odd
-// number of channels and pixels, the later ones begin at odd addresses.
+// There are enough images that the weight's gradient is a sum of several products. With 33 images
+// and odd numbers of channels and pixels, the later products begin at unaligned addresses.
 TEST_CASE("1x1 convolutions of many images agree with the CPU's") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
@@ -242,7 +242,7 @@ TEST_CASE("1x1 convolutions of many images agree with the CPU's") {
   }
 }
 
-TEST_CASE("batch-norm keeps the variance of numbers far from zero") {
+TEST_CASE("batch norm computes the variance of numbers far from zero accurately") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   Arena arena(*gpu);
@@ -261,7 +261,7 @@ TEST_CASE("batch-norm keeps the variance of numbers far from zero") {
   }
 }
 
-TEST_CASE("batch-norm keeps the variance when the first number is an outlier") {
+TEST_CASE("batch norm computes the variance accurately if the first number is an outlier") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   Arena arena(*gpu);
@@ -284,7 +284,7 @@ TEST_CASE("batch-norm keeps the variance when the first number is an outlier") {
   }
 }
 
-TEST_CASE("batch-norm of a NaN has NaN statistics") {
+TEST_CASE("batch norm of a NaN has NaN statistics") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   Arena arena(*gpu);

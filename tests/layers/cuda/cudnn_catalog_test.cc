@@ -1,4 +1,4 @@
-// Planning for a GPU that is not here: needs cuDNN, but neither a GPU nor a driver.
+// Planning for a GPU that is not present, which needs cuDNN, but neither a GPU nor a driver.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::vector<StepSignature> Signatures(const Layer& layer, const TensorSpec& x) {
   return signatures;
 }
 
-TEST_CASE("engines of a ResNet-50 convolution on an H200 are listed without one") {
+TEST_CASE("the engines of a ResNet-50 convolution on an H200 are listed without an H200") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;
   const Layer conv =
@@ -93,7 +93,7 @@ TEST_CASE("weight gradients of AlexNet's third convolution have engines that add
   }
 }
 
-TEST_CASE("gradients of an fp32 1x1 convolution are matrix products by recommendation") {
+TEST_CASE("matrix products are the first choice for gradients of an fp32 1x1 convolution") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;
   const auto first = [&](const Convolution& layer, DType dtype, Layout layout) {
@@ -108,7 +108,7 @@ TEST_CASE("gradients of an fp32 1x1 convolution are matrix products by recommend
   CHECK(first(grouped, DType::kFp32, Layout::kNchw) != "cublaslt-1x1");
 }
 
-TEST_CASE("a first layer has engines by space to depth besides") {
+TEST_CASE("a first layer also has engines by space to depth") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;
   struct Expected {
@@ -183,7 +183,7 @@ TEST_CASE("steps that would overwrite a sum are refused for CUDA too") {
   CHECK(absl::IsUnimplemented(catalog->Engines(forward).status()));
 }
 
-TEST_CASE("shapes that a kernel cannot count are refused when its engines are listed") {
+TEST_CASE("shapes that a kernel cannot index are refused when its engines are listed") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;
   const TensorSpec many = {{int64_t{1} << 20, 2, 64, 64}};  // 2^32 per channel

@@ -1,4 +1,4 @@
-// Kernels that a program brings for layers of its own, on a GPU.
+// Kernels that a program registers for custom layers, on a GPU.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -24,13 +24,13 @@ std::unique_ptr<CudaDevice> OpenWithGeluOrSkip() {
   return *std::move(gpu);
 }
 
-TEST_CASE("on a GPU the gradient of the example's GELU is that of finite differences") {
+TEST_CASE("on a GPU the gradient of the example's GELU agrees with finite differences") {
   const std::unique_ptr<CudaDevice> gpu = OpenWithGeluOrSkip();
   if (!gpu) return;
   CheckGeluGradient(*gpu);
 }
 
-TEST_CASE("on a GPU a layer of the program's own trains to the same bits by every policy") {
+TEST_CASE("on a GPU a custom layer trains to the same bits with every policy") {
   const std::unique_ptr<CudaDevice> gpu = OpenWithGeluOrSkip();
   if (!gpu) return;
   CheckGeluTrainsTheSameUnderEveryPolicy(*gpu);

@@ -8,15 +8,15 @@
 namespace neap::cuda {
 namespace {
 
-TEST_CASE("a number of images with a good divisor is cut by it") {
+TEST_CASE("a number of images with a good divisor is split by it") {
   CHECK(ImageParts(128, 256, 256) == 128);
   CHECK(ImageParts(4096, 256, 256) == 128);
   CHECK(ImageParts(128, 2048, 512) == 8);
-  CHECK(ImageParts(32, 64, 64) == 32);  // all there are
+  CHECK(ImageParts(32, 64, 64) == 32);  // one image per part
   CHECK(ImageParts(1, 64, 64) == 1);
 }
 
-TEST_CASE("a number of images without one is cut nearly evenly") {
+TEST_CASE("a number of images without a good divisor is split nearly evenly") {
   CHECK(ImageParts(257, 256, 256) == 86);
   CHECK(ImageParts(127, 2048, 512) == 6);
 }

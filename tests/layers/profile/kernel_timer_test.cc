@@ -14,8 +14,8 @@
 namespace neap {
 namespace {
 
-// By at least 7 samples, of a kernel whose runs take `run_us`, the warm-up first and the last again
-// and again.
+// Times a kernel whose runs take `run_us`, beginning with the warm-up and repeating the last, with
+// at least 7 samples.
 absl::StatusOr<KernelTime> TimeOf(std::vector<double> run_us, double hopeless_seconds = 1) {
   const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
   ScriptedDevice device(*cpu, {{{.id = "engine"}, std::move(run_us)}});
@@ -23,14 +23,14 @@ absl::StatusOr<KernelTime> TimeOf(std::vector<double> run_us, double hopeless_se
   return KernelTimer(device, 7).Time(*kernel, {}, hopeless_seconds);
 }
 
-TEST_CASE("a kernel's time is the median of samples, and the warm-up is none of them") {
+TEST_CASE("a kernel's time is the median of samples, without the warm-up") {
   const KernelTime time = TimeOf({50e3, 1000}).value();
   CHECK(time.median_seconds == doctest::Approx(1e-3));
   CHECK(time.spread == 0);
   CHECK(time.samples == 7);
 }
 
-TEST_CASE("a short kernel runs so often that a sample takes 400 us") {
+TEST_CASE("a short kernel runs often enough that a sample takes 400 us") {
   // Warm-up and a first run, then samples of 40 runs, every second of which takes three times as
   // long.
   std::vector<double> run_us = {10, 10};
@@ -57,18 +57,18 @@ TEST_CASE("samples that disagree are followed by more, up to three times as many
   for (int i = 0; i < 30; ++i) never.push_back(i % 2 == 0 ? 1000 : 1500);
   const KernelTime unsettled = TimeOf(never).value();
   CHECK(unsettled.samples == 21);
-  CHECK(unsettled.median_seconds == doctest::Approx(1e-3));  // of 11 short, 10 long ones
+  CHECK(unsettled.median_seconds == doctest::Approx(1e-3));  // of 11 short and 10 long samples
   CHECK(unsettled.spread == doctest::Approx(0.5));
 }
 
-TEST_CASE("two hopeless samples are enough, and one of them is not") {
+TEST_CASE("timing stops after two hopeless samples, but not after one") {
   CHECK(TimeOf({9000}, 9e-3).value().samples == 1);
   CHECK(TimeOf({9000, 12000, 9000}, 9e-3).value().median_seconds == doctest::Approx(9e-3));
   CHECK(TimeOf({9000}, 9e-3).value().median_seconds == doctest::Approx(9e-3));
   CHECK(TimeOf({9000, 9000, 1000}, 9e-3).value().samples >= 7);
 }
 
-TEST_CASE("a warm-up longer than any library's start is enough of a hopeless kernel") {
+TEST_CASE("timing stops after one hopeless sample if the warm-up cannot be start-up cost") {
   CHECK(TimeOf({6e6, 6e6, 1000}, 1).value().samples == 1);
   CHECK(TimeOf({6e6, 1000}, 1).value().samples >= 7);  // it was the start of a library
   CHECK(TimeOf({6e6, 1000}, 7).value().samples >= 7);  // not hopeless

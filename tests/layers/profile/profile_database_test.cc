@@ -21,7 +21,7 @@ namespace {
 using testing::Measured;
 using testing::OpenDatabase;
 
-TEST_CASE("what is recorded is read back, in this and in the next run") {
+TEST_CASE("recorded measurements are read back, in this and in the next run") {
   const ScratchDirectory directory;
   const std::string path = directory.File("cache/neap/profile.db");
   const Measurement fast = {.batch = 32,
@@ -54,7 +54,7 @@ TEST_CASE("what is recorded is read back, in this and in the next run") {
   CHECK_FALSE(*database.Contains("other", 32, fast.engine.id));
 }
 
-TEST_CASE("an engine that failed is remembered with its reason, and has no time") {
+TEST_CASE("a failed engine is recorded with its reason, and has no time") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));
   REQUIRE(
@@ -70,7 +70,7 @@ TEST_CASE("an engine that failed is remembered with its reason, and has no time"
   CHECK(counts.measured == 0);
 }
 
-TEST_CASE("who only reads changes nothing: not a database that is there, nor one that is not") {
+TEST_CASE("opening to read neither changes an existing database nor creates a missing one") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   const ProfiledDevice device = OpenDatabase(path).device();
@@ -89,7 +89,7 @@ TEST_CASE("who only reads changes nothing: not a database that is there, nor one
   CHECK(ReadText(other) == text);
 }
 
-TEST_CASE("times that cannot be read are none, and that is reported once") {
+TEST_CASE("times that cannot be read count as not measured, which is reported once") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   std::vector<StepSignature> steps;
@@ -118,7 +118,7 @@ TEST_CASE("times that cannot be read are none, and that is reported once") {
   CHECK(errors[0].message().find(SignatureText(steps[1])) != absl::string_view::npos);
 }
 
-TEST_CASE("an operation's measurements come by batch, then engine") {
+TEST_CASE("an operation's measurements are in order of batch, then engine") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));
   for (const int64_t batch : {16, 2, 128}) {
@@ -137,7 +137,7 @@ TEST_CASE("an operation's measurements come by batch, then engine") {
   CHECK(database.Measurements("conv", 3)->empty());
 }
 
-TEST_CASE("a record takes the place of the one before it") {
+TEST_CASE("a record replaces the previous one") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));
   REQUIRE(database.Record("conv", {.engine = {"a"}, .failure = "busy"}).ok());
@@ -149,7 +149,7 @@ TEST_CASE("a record takes the place of the one before it") {
   CHECK_FALSE(found[0].failed());
 }
 
-TEST_CASE("a record that keeps what is better takes no better one's place") {
+TEST_CASE("a record with kKeepBetter does not replace a better one") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));
   REQUIRE(database.Record("conv", Measured(1, "a", 10)).ok());
@@ -198,7 +198,7 @@ TEST_CASE("a database says which devices and versions it has, the last measured 
   CHECK(found == std::vector<std::string>{"H200 cudnn 9", "H200 cudnn 8", "CPU onednn"});
 }
 
-TEST_CASE("what cannot have been measured is refused") {
+TEST_CASE("impossible measurements are refused") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));
   const double infinity = std::numeric_limits<double>::infinity();
@@ -222,7 +222,7 @@ TEST_CASE("what cannot have been measured is refused") {
   CHECK(database.Record("conv", good).ok());
 }
 
-TEST_CASE("merging keeps the shorter time, of equals the newer, and a time over a failure") {
+TEST_CASE("merging prefers times to failures, shorter times, and among equal ones the newer") {
   const ScratchDirectory directory;
   ProfileDatabase mine = OpenDatabase(directory.File("mine.db"));
   ProfileDatabase theirs = OpenDatabase(directory.File("theirs.db"));
@@ -271,7 +271,7 @@ TEST_CASE("merging keeps the shorter time, of equals the newer, and a time over 
   CHECK(*mine.Merge(mine.path()) == 0);
 }
 
-TEST_CASE("the CSV file has all rows, in order, with what needs quotes in quotes") {
+TEST_CASE("the CSV file has all rows, in order and quoted as needed") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   ProfileDatabase database = OpenDatabase(path, {"H200", "cudnn 9.19, neap 0.1"});
@@ -301,7 +301,7 @@ TEST_CASE("the CSV file has all rows, in order, with what needs quotes in quotes
   CHECK(absl::IsNotFound(database.WriteCsv(directory.File("no such folder/out.csv"))));
 }
 
-TEST_CASE("measurements lie in the user's cache folder") {
+TEST_CASE("the default path is in the user's cache folder") {
   const testing::Environment home("HOME", "/home/ada");
   {
     const testing::Environment cache("XDG_CACHE_HOME", "/big/cache");

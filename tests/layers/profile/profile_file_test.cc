@@ -1,4 +1,4 @@
-// Profile databases that are damaged, of another version, or where nothing can be written.
+// Profile databases that are damaged, of another version, or not writable.
 #include "neap/layers/profile/profile_file.h"
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ void CheckBegunAnew(const std::string& path, const std::string& reason, int numb
   CHECK(OpenDatabase(path).notices().empty());
 }
 
-TEST_CASE("a file that is no database is set aside as it is") {
+TEST_CASE("a file that is not a database is set aside unchanged") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   const std::string text(5000, 't');
@@ -42,7 +42,7 @@ TEST_CASE("a file that is no database is set aside as it is") {
   CHECK(ReadText(path + ".set-aside-1") == text);
 }
 
-TEST_CASE("what was set aside before keeps its name") {
+TEST_CASE("files that were set aside before keep their names") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   WriteText(path + ".set-aside-2-wal", "somebody's");
@@ -55,7 +55,7 @@ TEST_CASE("what was set aside before keeps its name") {
   CHECK(ReadText(path + ".set-aside-2-wal") == "somebody's");
 }
 
-TEST_CASE("an empty file, as a killed process leaves it, is a new database") {
+TEST_CASE("an empty file, as a killed process may leave, becomes a new database") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   WriteText(path, "");
@@ -132,7 +132,7 @@ constexpr const char* kChanges[] = {
     "engine = 'b'",         "batch = 2",
     "checksum = 1",         "median_seconds = NULL, spread = NULL, repeats = 0, failure = 'x'"};
 
-TEST_CASE("a number that changed in one row of many is found when the file is opened") {
+TEST_CASE("a changed number in one of many rows is detected when the file is opened") {
   const ScratchDirectory directory;
   for (const char* const change : kChanges) {
     CAPTURE(change);
@@ -161,7 +161,7 @@ TEST_CASE("a number that changed in one row of many is found when the file is op
   }
 }
 
-TEST_CASE("a number that changes while a database is open is found when the row is read") {
+TEST_CASE("a number that changes while a database is open is detected when the row is read") {
   const ScratchDirectory directory;
   for (const char* const change : kChanges) {
     CAPTURE(change);
@@ -212,7 +212,7 @@ TEST_CASE("whatever bytes are damaged, no call fails and no row that is returned
   CHECK(noticed > 0);
 }
 
-TEST_CASE("damage that is done while a database is open is found on use, and the work goes on") {
+TEST_CASE("damage to an open database is detected on use, and calls still succeed") {
   constexpr int kOperations = 3000;  // more than SQLite keeps in memory
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
@@ -232,7 +232,7 @@ TEST_CASE("damage that is done while a database is open is found on use, and the
   CHECK(*OpenDatabase(path).Contains("conv", 1, "a"));
 }
 
-TEST_CASE("a database that another process sets aside is followed to the new one") {
+TEST_CASE("if another process sets the database aside, the new one is used") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   ProfileDatabase one = OpenDatabase(path);
@@ -250,7 +250,7 @@ TEST_CASE("a database that another process sets aside is followed to the new one
   CHECK_FALSE(*one.Contains("old", 1, "a"));
 }
 
-TEST_CASE("programs of two versions do not take turns at setting aside") {
+TEST_CASE("programs of two versions do not set aside each other's databases") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   ProfileDatabase database = OpenDatabase(path);
@@ -268,7 +268,7 @@ TEST_CASE("programs of two versions do not take turns at setting aside") {
   CHECK(database.Record("conv", Measured(2, "a")).ok());  // it can be used again
 }
 
-TEST_CASE("what is no file, and what cannot be written, is refused with its path") {
+TEST_CASE("paths that are not files, or not writable, are refused with the path") {
   const ScratchDirectory directory;
   const auto refusal = [](const std::string& path) {
     const absl::Status status = ProfileDatabase::Open(path, {"H200", "cudnn 9"}).status();
@@ -282,7 +282,7 @@ TEST_CASE("what is no file, and what cannot be written, is refused with its path
   CHECK_FALSE(under_file.ok());
 }
 
-TEST_CASE("a read-only folder and a read-only file are permission errors, and stay as they are") {
+TEST_CASE("a read-only folder and a read-only file are permission errors, and do not change") {
   const ScratchDirectory directory;
   const std::string folder = directory.File("folder");
   const std::string path = folder + "/p.db";
@@ -309,7 +309,7 @@ TEST_CASE("a read-only folder and a read-only file are permission errors, and st
   CHECK(*OpenDatabase(path).Contains("conv", 1, "a"));
 }
 
-TEST_CASE("a path with a link, spaces and signs is one path") {
+TEST_CASE("paths with links, spaces and special characters work") {
   const ScratchDirectory directory;
   const std::string path = directory.File("a folder?/50% #1.db");
   REQUIRE(OpenDatabase(path).Record("conv", Measured(1, "a")).ok());
@@ -319,7 +319,7 @@ TEST_CASE("a path with a link, spaces and signs is one path") {
   CHECK_FALSE(std::filesystem::exists(directory.File("link.db-wal")));
 }
 
-TEST_CASE("what cannot be trusted is not merged, and left alone") {
+TEST_CASE("a file that cannot be trusted is neither merged nor modified") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));
   CHECK(absl::IsNotFound(database.Merge(directory.File("missing.db")).status()));

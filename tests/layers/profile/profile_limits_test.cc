@@ -1,4 +1,4 @@
-// Rows that match their checksums and hold what no kernel takes.
+// Rows with valid checksums and impossible numbers.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -48,7 +48,7 @@ Measurement Changed(const Change& change, const char* engine = "bad") {
   return measurement;
 }
 
-// As somebody writes it who asks nobody: with its checksum.
+// Writes a row with a valid checksum past the checks of ProfileDatabase.
 void Smuggle(const std::string& path, const ProfiledDevice& device, const std::string& operation,
              const Measurement& measurement) {
   absl::StatusOr<SqliteConnection> connection =
@@ -59,7 +59,7 @@ void Smuggle(const std::string& path, const ProfiledDevice& device, const std::s
   REQUIRE_MESSAGE(written.ok(), written.status().ToString());
 }
 
-TEST_CASE("numbers outside the limits are not recorded, the limits themselves are") {
+TEST_CASE("numbers outside the limits are refused, and the limits themselves are accepted") {
   const ScratchDirectory directory;
   ProfileDatabase database = OpenDatabase(directory.File("p.db"));
   for (const Change& change : kImpossible)
@@ -72,7 +72,7 @@ TEST_CASE("numbers outside the limits are not recorded, the limits themselves ar
   CHECK(database.notices().empty());
 }
 
-TEST_CASE("a row outside the limits is ignored wherever rows are read, and that is said once") {
+TEST_CASE("a row outside the limits is ignored wherever rows are read, with one notice") {
   const ScratchDirectory directory;
   const ProfiledDevice device = {"H200", "cudnn 9"};
   for (size_t i = 0; i < kImpossible.size(); ++i) {
@@ -101,7 +101,7 @@ TEST_CASE("a row outside the limits is ignored wherever rows are read, and that 
   }
 }
 
-TEST_CASE("a new measurement takes the place of a row that is ignored, whatever that claims") {
+TEST_CASE("a new measurement replaces an ignored row, whatever that row claims") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   ProfileDatabase database = OpenDatabase(path);
@@ -122,7 +122,7 @@ TEST_CASE("a new measurement takes the place of a row that is ignored, whatever 
   CHECK(database.Measurements("failed")->at(0).failed());
 }
 
-TEST_CASE("merging leaves out the rows that are ignored, and says so") {
+TEST_CASE("merging leaves out ignored rows, with a notice") {
   const ScratchDirectory directory;
   ProfileDatabase mine = OpenDatabase(directory.File("mine.db"));
   const std::string path = directory.File("theirs.db");
@@ -134,7 +134,7 @@ TEST_CASE("merging leaves out the rows that are ignored, and says so") {
   CHECK(mine.notices()[0].find("theirs.db: rows that cannot be right") != std::string::npos);
 }
 
-TEST_CASE("whoever plans by times hears of rows that are ignored") {
+TEST_CASE("timings report ignored rows to the planner's caller") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   const StepSignature step = SignatureOf(Relu{}, Phase::kForward, {{{4, 2, 1, 1}}}).value();

@@ -24,7 +24,7 @@ inline Measurement Measured(int64_t batch, std::string engine, int64_t repeats =
           .recorded_unix_ms = recorded_unix_ms};
 }
 
-// Whether it is Measured(batch, engine).
+// Whether `m` equals Measured(batch, engine).
 inline bool IsMeasured(const Measurement& m, int64_t batch, const std::string& engine) {
   const Measurement expected = Measured(batch, engine);
   return m.batch == expected.batch && m.engine.id == engine &&
@@ -42,10 +42,10 @@ inline ProfileDatabase OpenDatabase(const std::string& path,
   return *std::move(database);
 }
 
-// About a KiB.
+// A name of about a KiB.
 inline std::string OperationName(int i) { return absl::StrCat("conv ", i, std::string(1000, 'x')); }
 
-// Closed when it returns.
+// Fills a database, which is closed when this returns.
 inline void FillDatabase(const std::string& path, int operations = 300) {
   ProfileDatabase database = OpenDatabase(path);
   for (int i = 0; i < operations; ++i) {
@@ -53,8 +53,8 @@ inline void FillDatabase(const std::string& path, int operations = 300) {
   }
 }
 
-// In a process of its own, which must not use what this one has open. Ends with what `child`
-// returns.
+// Runs `child` in a process of its own, which must not use connections of this one. Its exit status
+// is the result of `child`.
 inline pid_t Fork(const std::function<int()>& child) {
   const pid_t pid = fork();
   if (pid == 0) _exit(child());
@@ -62,7 +62,7 @@ inline pid_t Fork(const std::function<int()>& child) {
   return pid;
 }
 
-// Its exit status, or minus the signal that killed it.
+// The exit status of the process, or minus the signal that killed it.
 inline int Await(pid_t pid) {
   int status = 0;
   REQUIRE(waitpid(pid, &status, 0) == pid);

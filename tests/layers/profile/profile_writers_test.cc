@@ -1,4 +1,4 @@
-// Several writers of one profile database, and writers that are killed.
+// Concurrent writers of one profile database, and writers that are killed.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -17,13 +17,13 @@ using namespace testing;
 
 std::string EngineName(int writer, int i) { return absl::StrCat("writer ", writer, " row ", i); }
 
-TEST_CASE("processes and threads that write at once lose no row") {
+TEST_CASE("processes and threads that write concurrently lose no row") {
   constexpr int kProcesses = 3;
   constexpr int kThreads = 2;
   constexpr int kRows = 100;
   const ScratchDirectory directory;
   const std::string path = directory.File("new folder/p.db");
-  // Opens it too, all at once, where there is nothing yet.
+  // Each writer also opens the database, all at once, before it exists.
   const auto write = [&](int writer) {
     auto database = ProfileDatabase::Open(path, {"H200", "cudnn 9"});
     if (!database.ok() || !database->notices().empty()) return 1;
@@ -54,7 +54,7 @@ TEST_CASE("processes and threads that write at once lose no row") {
   }
 }
 
-TEST_CASE("a writer killed at any moment loses at most the record at hand, and harms nothing") {
+TEST_CASE("a writer killed at any moment loses at most its current record, and harms nothing") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   std::mt19937 random(7);
@@ -89,7 +89,7 @@ TEST_CASE("a writer killed at any moment loses at most the record at hand, and h
   }
 }
 
-TEST_CASE("a process killed while it makes the database leaves what the next one can use") {
+TEST_CASE("a process killed while it creates the database leaves a usable file") {
   const ScratchDirectory directory;
   std::mt19937 random(3);
   for (int round = 0; round < 30; ++round) {
@@ -107,7 +107,7 @@ TEST_CASE("a process killed while it makes the database leaves what the next one
   }
 }
 
-TEST_CASE("processes that meet a corrupt file at once set it aside once, and lose no row") {
+TEST_CASE("processes that find a corrupt file concurrently set it aside once, and lose no row") {
   constexpr int kProcesses = 4;
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");

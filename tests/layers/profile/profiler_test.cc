@@ -17,8 +17,8 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/profile/profile_steps.h"
 #include "neap/layers/profile/profiled_timings.h"
-#include "neap/memory/create_session.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "tests/layers/profile/scripted_device.h"
 #include "tests/scratch_directory.h"
 
@@ -46,7 +46,7 @@ struct Bench {
   }
 };
 
-TEST_CASE("every engine of every step has a time, convolutions on parts of the batch too") {
+TEST_CASE("every engine of every step has a time, convolutions also for parts of the batch") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   Profiler profiler =
@@ -71,7 +71,7 @@ TEST_CASE("every engine of every step has a time, convolutions on parts of the b
   }
 }
 
-// Whose streams can be made to have failed.
+// A device whose streams can be made to fail.
 class LosableDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -81,7 +81,7 @@ class LosableDevice final : public ForwardingDevice {
   }
 };
 
-TEST_CASE("a configuration that does not run is told from a device that is lost") {
+TEST_CASE("a configuration that does not run is distinguished from a lost device") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   LosableDevice device(*bench.device);
@@ -105,7 +105,7 @@ TEST_CASE("a configuration that does not run is told from a device that is lost"
         absl::InternalError("the device is lost"));
 }
 
-TEST_CASE("a profile that was stopped goes on where it was") {
+TEST_CASE("a stopped profile resumes where it stopped") {
   Bench bench;
   int64_t measured = 0;
   {
@@ -124,7 +124,7 @@ TEST_CASE("a profile that was stopped goes on where it was") {
   CHECK(again.known() == measured);
 }
 
-TEST_CASE("between two engines of a step it can be stopped, and keeps those before") {
+TEST_CASE("a profile can be stopped between two engines, and keeps the completed ones") {
   Bench bench;
   const auto open = [&](ProfileDatabase& database) {
     return Profiler::Create(KernelsOf(bench.program), {.samples = 1}, *bench.device, database)
@@ -144,12 +144,12 @@ TEST_CASE("between two engines of a step it can be stopped, and keeps those befo
   CHECK(again.measured() > 0);
 }
 
-// A step of a convolution of 6 images.
+// A step of a convolution with 6 images.
 StepSignature SixImages(Phase phase = Phase::kForward) {
   return SignatureOf(Convolution{.out_channels = 4, .kernel = 8}, phase, {{{6, 4, 8, 8}}}).value();
 }
 
-// Profiles it, and returns its measurements, or those of its parts of `batch`, by engine.
+// Profiles SixImages(), and returns the measurements for `batch` images, by engine.
 std::map<std::string, Measurement> Profiled(ScriptedDevice& device, ProfileDatabase& database,
                                             const ProfileOptions& options, int64_t batch) {
   Profiler profiler = Profiler::Create({SixImages()}, options, device, database).value();
@@ -161,7 +161,7 @@ std::map<std::string, Measurement> Profiled(ScriptedDevice& device, ProfileDatab
   return rows;
 }
 
-TEST_CASE("parts of odd sizes are measured by engines that come near the fastest around them") {
+TEST_CASE("parts of odd sizes are measured with engines near the fastest on powers of two") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   ScriptedDevice device(*bench.device, {{{.id = "fast"}, {1000}},
@@ -171,11 +171,11 @@ TEST_CASE("parts of odd sizes are measured by engines that come near the fastest
                                         {{.id = "large", .workspace_bytes = 8}, {900}}});
   const ProfileOptions options = {.divisions = DivisionPolicy::kAll, .samples = 1};
   CHECK(Profiled(device, database, options, 4).size() == 5);
-  CHECK(Profiled(device, database, options, 6).size() == 5);  // the whole
+  CHECK(Profiled(device, database, options, 6).size() == 5);  // the whole batch
   const auto part = Profiled(device, database, options, 3);
   CHECK(part.size() == 3);
   for (const char* engine : {"fast", "near", "large"}) CHECK(part.contains(engine));
-  // As a whole, 3 images are measured by all.
+  // As a whole batch, 3 images are measured with all engines.
   Profiler whole = Profiler::Create({WithBatch(SixImages(), 3)},
                                     {.divisions = DivisionPolicy::kUndivided}, device, database)
                        .value();
@@ -184,7 +184,7 @@ TEST_CASE("parts of odd sizes are measured by engines that come near the fastest
   CHECK(whole.known() == 3);
 }
 
-TEST_CASE("one slow sample condemns no engine, two do") {
+TEST_CASE("timing of an engine stops early after two slow samples, not after one") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   // The warm-up comes first.
@@ -199,7 +199,7 @@ TEST_CASE("one slow sample condemns no engine, two do") {
   CHECK(rows.at("slow").median_seconds == doctest::Approx(90e-3));
 }
 
-TEST_CASE("what was measured on a busy machine can be measured again") {
+TEST_CASE("measurements from a busy machine can be repeated") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   ProfileOptions options = {.divisions = DivisionPolicy::kUndivided};
@@ -212,12 +212,12 @@ TEST_CASE("what was measured on a busy machine can be measured again") {
   CHECK(rows.at("a").median_seconds == doctest::Approx(1.2e-3));
   CHECK(rows.at("b").median_seconds == doctest::Approx(1e-3));
   CHECK(rows.at("b").repeats >= 7);
-  // What ran and does so no more.
+  // An engine that ran before and now fails.
   ScriptedDevice failing(*bench.device, {{{.id = "a"}, {-1}}, {{.id = "b"}, {1000}}});
   CHECK(Profiled(failing, database, options, 6).at("a").failed());
 }
 
-TEST_CASE("a last resort has a time, but not at any price") {
+TEST_CASE("an engine that no other can replace is timed, but only briefly if it is very slow") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   ScriptedDevice device(*bench.device, {{{.id = "large", .workspace_bytes = 8}, {1000}},
@@ -231,7 +231,7 @@ TEST_CASE("a last resort has a time, but not at any price") {
   CHECK(rows.at("for ever").repeats == 1);
 }
 
-TEST_CASE("an engine that may give other bits stands in no deterministic one's way") {
+TEST_CASE("a nondeterministic engine does not exclude a deterministic one") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   ScriptedDevice device(*bench.device,
@@ -247,7 +247,7 @@ TEST_CASE("an engine that may give other bits stands in no deterministic one's w
   CHECK_FALSE(part.contains("slow, any bits"));
 }
 
-TEST_CASE("as adding to gradients, parts are measured by engines that are near the fastest") {
+TEST_CASE("adding to gradients is measured with engines that are near the fastest") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   ScriptedDevice device(
@@ -275,7 +275,7 @@ TEST_CASE("as adding to gradients, parts are measured by engines that are near t
         std::map<int64_t, std::vector<std::string>>{{1, near}, {2, near}, {4, near}});
 }
 
-TEST_CASE("the engine that the device is lost with is left out from then on, unless asked for") {
+TEST_CASE("an engine that makes the device fail is skipped from then on, unless requested") {
   Bench bench;
   ProfileDatabase database = bench.Database();
   const ProfileOptions once = {.divisions = DivisionPolicy::kUndivided};
@@ -293,7 +293,7 @@ TEST_CASE("the engine that the device is lost with is left out from then on, unl
   CHECK_FALSE(third.at("harmful").failed());
 }
 
-TEST_CASE("a session plans with the times that were measured, and says so") {
+TEST_CASE("a session plans with the measured times, and says so") {
   Bench bench;
   auto timings = [&] {
     ProfileDatabase database = bench.Database();
@@ -312,7 +312,7 @@ TEST_CASE("a session plans with the times that were measured, and says so") {
   CHECK(plain->plan().predicted_ms != measured->plan().predicted_ms);
 }
 
-TEST_CASE("a device too small for the largest step says so") {
+TEST_CASE("a device too small for the largest step is an error") {
   Bench bench;
   Graph net({.name = "large", .batch = 1 << 20});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 2}, {net.Input({512, 64, 64})}),

@@ -1,4 +1,4 @@
-// A device whose engines are those of a test, and as fast as it says.
+// A device whose engines, with their times, are scripted by a test.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@ class ScriptedDevice final : public ForwardingDevice, public Backend {
  public:
   struct Scripted {
     Engine engine;
-    // Of one run after another, the last again and again; <= 0: the device fails.
+    // The times of successive runs; the last repeats. <= 0 makes the device fail.
     std::vector<double> run_us;
   };
   ScriptedDevice(Device& device, std::vector<Scripted> engines)
       : ForwardingDevice(device), scripted_(std::move(engines)) {}
 
-  bool adds = false;  // its engines can add to gradients
+  bool adds = false;  // the engines can add to gradients
 
   Backend& backend() override { return *this; }
   std::string Versions() const override { return "scripted"; }
