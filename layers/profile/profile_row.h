@@ -7,7 +7,7 @@
 // workspace is ignored, because planners add up such numbers.
 //
 //   RETURN_IF_ERROR(CheckPossible(row.measurement));
-//   RETURN_IF_ERROR(WriteRow(connection, row, OnConflict::kReplace));
+//   ASSIGN_OR_RETURN(const bool is_written, WriteRow(connection, row, OnConflict::kReplace));
 //   ASSIGN_OR_RETURN(FoundRows found, ReadRows(connection, "operation = ?1", {operation}));
 #pragma once
 

@@ -1,0 +1,94 @@
+// The examples in the headers of layers/catalog, compiled and not run.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/core/step/operands.h"
+#include "neap/core/step/signature_text.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/catalog/custom_kernel.h"
+#include "neap/layers/catalog/engine_cache.h"
+#include "neap/layers/catalog/kernel_timings.h"
+#include "neap/layers/catalog/measured_catalog.h"
+#include "neap/layers/catalog/step_run.h"
+#include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/conv/micro_batching.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/profile/profile_database.h"
+#include "neap/layers/profile/profiled_timings.h"
+
+namespace neap::examples {
+
+// layers/catalog/custom_kernel.h
+float Gelu(float x);
+absl::Status GeluBackward(const CustomRun& step);
+absl::Status GeluForward(const CustomRun& step) {
+  const float* const x = step.Get<float>(operands::X());
+  float* const y = step.Get<float>(operands::Y());
+  for (int64_t i = 0; i < step.Elements(operands::Y()); ++i) y[i] = Gelu(x[i]);
+  return absl::OkStatus();
+}
+
+absl::Status OpenWithCustomKernels() {
+  ASSIGN_OR_RETURN(auto device,
+                   CpuDevice::Open({.kernels = {{.layer_type = "gelu", .run = GeluForward},
+                                                {.layer_type = "gelu",
+                                                 .phase = Phase::kBackwardData,
+                                                 .run = GeluBackward}}}));
+  return absl::OkStatus();
+}
+
+// layers/catalog/engine_cache.h
+absl::StatusOr<std::vector<Engine>> ListEngines(const StepSignature& signature);
+absl::Status UseEngineCache(const StepSignature& signature) {
+  EngineCache cache;
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, cache.Get(signature, ListEngines));
+  return absl::OkStatus();
+}
+
+// layers/catalog/kernel_timings.h
+void UseKernelTimings(const KernelTimings& timings, const StepSignature& signature) {
+  std::vector<TimedEngine> engines = timings.Of(signature);
+  FastestDivision(engines, BatchOf(signature), /*granularity=*/1, 64 * kMiB);
+}
+
+// layers/catalog/measured_catalog.h
+absl::Status MakeTimedCatalog(const std::string& path, const std::string& versions) {
+  ASSIGN_OR_RETURN(auto database, ProfileDatabase::OpenToRead(path, {"NVIDIA H200", versions}));
+  const ProfiledTimings timings(std::move(database));
+  ASSIGN_OR_RETURN(std::unique_ptr<EngineCatalog> library, DescribedCatalog("h200"));
+  TimedCatalog catalog(timings, versions, std::move(library));
+  return absl::OkStatus();
+}
+
+// layers/catalog/step_run.h
+void ReluForward(const StepRun& step) {
+  const float* const x = step.Get<float>(operands::X());
+  float* const y = step.Get<float>(operands::Y());
+  for (int64_t i = 0; i < step.Elements(operands::Y()); ++i) y[i] = x[i] <= 0 ? 0 : x[i];
+}
+
+namespace rows {
+
+absl::StatusOr<KernelCandidates> SgdUpdate(const StepSignature& signature);
+absl::StatusOr<KernelCandidates> ReluForward(const StepSignature& signature);
+
+// layers/catalog/table_backend.h
+absl::Status MakeTableBackend(const std::vector<CustomKernel>& custom_kernels) {
+  KernelTable table = {.device = "the CPU",
+                       .versions = "oneDNN 2.6.3",
+                       .rows = {{kAnyLayer, Phase::kUpdate, SgdUpdate},
+                                {Relu::kType, Phase::kForward, ReluForward}}};
+  ASSIGN_OR_RETURN(auto backend, TableBackend::Create(std::move(table), custom_kernels));
+  return absl::OkStatus();
+}
+
+}  // namespace rows
+
+}  // namespace neap::examples

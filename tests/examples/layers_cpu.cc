@@ -1,0 +1,30 @@
+// The examples in the headers of layers/cpu, compiled and not run.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/layers/cpu/cpu_backend.h"
+#include "neap/layers/cpu/cpu_device.h"
+
+namespace neap::examples {
+
+// layers/cpu/cpu_backend.h
+absl::Status ListCpuEngines(const StepSignature& signature) {
+  std::unique_ptr<Backend> backend = MakeCpuBackend();
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, backend->Engines(signature));
+  return absl::OkStatus();
+}
+
+// layers/cpu/cpu_device.h
+absl::Status CopyOnTheCpu(const Buffer& host, int64_t bytes) {
+  ASSIGN_OR_RETURN(std::unique_ptr<CpuDevice> device, CpuDevice::Open());
+  ASSIGN_OR_RETURN(Buffer arena, device->Allocate(MemoryKind::kDevice, 64 * kMiB));
+  RETURN_IF_ERROR(device->Copy(Stream::kD2h, host.data(), arena.data(), bytes));
+  RETURN_IF_ERROR(device->Synchronize());
+  return absl::OkStatus();
+}
+
+}  // namespace neap::examples

@@ -1,0 +1,51 @@
+// The examples in the headers of layers/cuda that include CUDA, compiled and not run.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/operands.h"
+#include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/cudnn_convolution.h"
+#include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/matmul.h"
+
+namespace neap::examples {
+
+using namespace cuda;
+using namespace operands;
+
+// layers/cuda/candidates.h
+cudaError_t LaunchRelu(const LaunchArgs& a) {
+  return kernels::Relu(a.Get<float>(X()), a.Get<float>(Y()), a.Elements(Y()), a.stream);
+}
+absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, const SharedRuntime& runtime) {
+  return OwnKernel(s, runtime, LaunchRelu);
+}
+
+// layers/cuda/cudnn_convolution.h
+absl::Status RunCudnnConvolution(const ConvolutionProblem& problem, void* stream, void* x, void* w,
+                                 void* y, void* workspace) {
+  ASSIGN_OR_RETURN(auto cudnn, CudnnConvolutions::ForDevice(stream));
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn->Engines(problem));
+  ASSIGN_OR_RETURN(auto plan, cudnn->Build(problem, engines.front().id));
+  RETURN_IF_ERROR(plan->Execute({.x = x, .weight = w, .y = y}, workspace));
+  return absl::OkStatus();
+}
+
+// layers/cuda/kernels/kernels.h
+void RunRelu(const float* x, float* y, int64_t elements, cudaStream_t stream) {
+  cudaError_t error = kernels::Relu(x, y, elements, stream);
+}
+
+// layers/cuda/matmul.h
+absl::Status RunMatmul(const Runtime& runtime, const void* a, const void* b, void* c) {
+  ASSIGN_OR_RETURN(auto product,
+                   Matmul::Build(runtime, {.m = 64, .n = 32, .k = 128}, DType::kFp32));
+  RETURN_IF_ERROR(product->Run({a, b, c}));  // c {m, n} = a {m, k} b {k, n}
+  return absl::OkStatus();
+}
+
+}  // namespace neap::examples
