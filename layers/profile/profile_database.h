@@ -2,8 +2,8 @@
 // processes share the result.
 //
 // Several processes may write at the same time, and a profiling run may be killed at any moment, so
-// every measurement is a transaction of its own and is durable once Record() has returned OK. A
-// file that is corrupt or of another version is set aside and replaced by a new one
+// every measurement is a transaction of its own: once Record() has returned OK, killing the process
+// does not lose it. A file that is corrupt or of another version is set aside and replaced
 // (layers/profile/profile_file.h). notices() reports this, also if the damage is found long after
 // Open() or another process sets the file aside. Rows with impossible numbers
 // (layers/profile/profile_row.h) are ignored wherever rows are read or counted, with one notice.
