@@ -24,8 +24,8 @@ std::vector<Entry> Entries() {
   return {
       {"plan", "NET", "plan one training iteration; needs no GPU", RunPlan},
       {"train", "NET", "train a network under a byte budget", RunTrain},
-      {"eval", "NET", "say how well trained weights do on a dataset", RunEval},
-      {"predict", "NET", "print what trained weights say of each image", RunPredict},
+      {"eval", "NET", "measure the accuracy of trained weights on a dataset", RunEval},
+      {"predict", "NET", "print what trained weights predict for each image", RunPredict},
       {"peak-batch", "NET...", "find the largest batch that fits a byte budget", RunPeakBatch},
       {"peak-depth", "NET", "find the deepest network that fits a byte budget", RunPeakDepth},
       {"profile", "NET", "measure how long each engine of each step takes", RunProfile},

@@ -61,7 +61,7 @@ done
 strict_bits() {
   local plan plans peers=() reference="$out/strict.safetensors" weights="$out/strict_other.safetensors"
   local training=("$programs/neap" train resnet20 --data synthetic --device cuda:0 --batch 64 --steps 20 --strict)
-  if "$programs/neap" devices | grep -q 'can have as --peer: cuda:1'; then
+  if "$programs/neap" devices | grep -q 'possible --peer: cuda:1'; then
     peers=('vdnn-all --peer cuda:1 --peer-budget 20MiB' 'superneurons --budget 25% --peer cuda:1 --peer-budget 4GiB')
   else
     echo "no peer for cuda:0: copies on a peer are left out"

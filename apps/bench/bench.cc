@@ -13,13 +13,13 @@ constexpr char kHelp[] =
     "usage: neap bench conv|workspace [flags]\n\n"
     "Measures on a device:\n"
     "  conv           convolutions, undivided and in micro-batches\n"
-    "  workspace NET  ways to choose workspaces, in training within budgets\n\n"
+    "  workspace NET  ways to choose workspaces, when training within budgets\n\n"
     "neap bench conv --help and neap bench workspace --help list their flags.\n";
 
 }  // namespace
 
 absl::StatusOr<int> RunBench(const std::vector<std::string>& args) {
-  if (args.empty()) return BadUsage("what to bench is missing; see neap bench --help");
+  if (args.empty()) return BadUsage("the benchmark's name is missing; see neap bench --help");
   if (args[0] == "--help" || args[0] == "-h") {
     Print(kHelp);
     return 0;
@@ -29,7 +29,7 @@ absl::StatusOr<int> RunBench(const std::vector<std::string>& args) {
   if (args[0] == "workspace") return RunWorkspaceBench(rest);
   const std::string closest = Closest(args[0], {"conv", "workspace"});
   return BadUsage(absl::StrCat(
-      "nothing to bench is called '", args[0].substr(0, 64), "'",
+      "unknown benchmark '", args[0].substr(0, 64), "'",
       closest.empty() ? "; see neap bench --help" : absl::StrCat("; did you mean ", closest, "?")));
 }
 

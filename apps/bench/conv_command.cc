@@ -51,21 +51,22 @@ struct ConvBenchCommand {
 
 void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
   flags.Add("set", "SET",
-            "a network (neap nets lists them), whose convolutions are taken, or deepbench",
+            "a network (neap nets lists them) whose convolutions are timed, or deepbench",
             Text(&command.net.name));
-  flags.Add("batch", "N", "images in a batch (256; of deepbench each shape's own)",
+  flags.Add("batch", "N", "images in a batch (256; for deepbench each shape's own)",
             Integer(1, kMostBatch, &command.net.options.batch));
-  flags.Add("batch-factor", "N", "of deepbench: so many times each shape's own batch",
+  flags.Add("batch-factor", "N", "for deepbench: multiply each shape's own batch by N",
             Integer(1, kMostBatchFactor, &command.batch_factor));
   command.net.AddFormatTo(flags);
-  command.measuring.AddTo(flags, "with --plan-only any that the database has (the last measured)");
+  command.measuring.AddTo(flags,
+                          "with --plan-only any device in the database (the last one measured)");
   flags.Add("limits", "BYTES,...", "workspace limits of each kernel",
             BytesList(kMostLimits, &command.bench.limits_bytes));
   flags.Add("total", "BYTES", "workspace to divide among all kernels (8MiB times their number)",
             ReadBytes(&command.bench.total_bytes));
   flags.Add("csv", "FILE", "write a line for every kernel and limit", Text(&command.csv_path));
   flags.Add("chart", "FILE", "draw the speedups (SVG)", Text(&command.chart_path));
-  flags.Add("plan-only", "predict by the database's times: nothing is measured or executed",
+  flags.Add("plan-only", "predict from the database's times; measure and execute nothing",
             &command.plan_only);
   flags.Add("json", "print one JSON object", &command.json);
 }
@@ -78,7 +79,7 @@ absl::StatusOr<std::vector<ConvKernel>> KernelsOf(ConvBenchCommand& command) {
     return DeepBenchConvolutions(
         {options.batch, command.batch_factor, options.dtype, options.layout});
   }
-  if (command.batch_factor != 1) return BadUsage("--batch-factor is for --set deepbench");
+  if (command.batch_factor != 1) return BadUsage("--batch-factor needs --set deepbench");
   options.batch = options.batch.value_or(kDefaultBatch);
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
   // Not Lower(): the set is the network's convolutions as they are written, on every device alike.
@@ -148,9 +149,9 @@ absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const Measure
   return absl::NotFoundError(absl::StrCat(
       std::count_if(kernels.begin(), kernels.end(), is_missing), " of ", kernels.size(),
       " kernels were not measured at their batch on ", measured.device.name, " (",
-      measured.device.versions, "), first of all ", missing->name, " ",
+      measured.device.versions, "), for example ", missing->name, " ",
       std::string(Name(missing->signature.phase)), ", ", missing->Shapes(),
-      "; the same command there without --plan-only measures them"));
+      "; the same command on that device, without --plan-only, measures them"));
 }
 
 // By a database alone.
@@ -175,8 +176,8 @@ absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args) {
   FlagSet flags("neap bench conv [flags]",
                 "Times convolutions on a device, undivided and divided into micro-batches: the "
                 "fastest that fits\neach limit, as executed, and one workspace divided among all "
-                "kernels. Measures engines first\nwhere the database lacks them. Stopped by "
-                "Ctrl-C, it says so of the kernels that were done.");
+                "kernels. Engines that the\ndatabase lacks are measured first. After "
+                "Ctrl-C it reports the kernels that are done.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

@@ -115,12 +115,12 @@ std::string StoppedText(const ConvBenchReport& report) {
   if (report.result.is_whole()) return "";
   if (report.steps_done < report.steps) {
     return InterruptedText(report.steps_done, report.steps, "steps of measuring") +
-           "; started again, it goes on where it was\n";
+           "; run again, the command continues from here\n";
   }
   const int64_t done = std::ssize(report.result.kernels), asked = report.result.kernels_asked;
   return absl::StrCat(InterruptedText(done, asked, "kernels"),
                       done < asked ? "" : ", before one workspace was divided among them (WD)",
-                      "; started again, it measures no more engines, and times all kernels\n");
+                      "; run again, the command measures no engine again, but times all kernels\n");
 }
 
 Json TimesJson(const ConvSeconds& seconds) {

@@ -59,7 +59,8 @@ absl::StatusOr<ShapeRow> ReadRow(const std::vector<std::string>& fields) {
     const bool may_be_zero = i == 7 || i == 8;  // padding
     if (!absl::SimpleAtoi(fields[i + 1], &n[i]) || n[i] < (may_be_zero ? 0 : 1) ||
         n[i] > kMostExtent)
-      return absl::InvalidArgumentError(absl::StrCat("'", fields[i + 1], "' is no extent"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", fields[i + 1], "' is not a valid extent"));
   }
   return ShapeRow{n[0], n[1], n[2], n[3], n[4], {n[6], n[5]}, {n[8], n[7]}, {n[10], n[9]}};
 }

@@ -48,17 +48,19 @@ void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
   flags.Positional("NET", kNetHelp, &command.net.name);
   command.net.AddShapesTo(flags);
   command.net.AddDepthTo(flags);
-  flags.Add("budgets", "BYTES,...", "of device memory for everything",
+  flags.Add("budgets", "BYTES,...", "device memory for everything",
             BytesList(kMostValues, &command.bench.budgets_bytes));
   flags.Add("batches", "N,...", "images in a batch",
             IntegerList(1, kMostBatch, kMostValues, &command.bench.batches));
   flags.Add("limits", "BYTES,...", "fixed workspace limits of each convolution to compare with",
             BytesList(kMostValues, &command.bench.limits_bytes));
-  flags.Add("policy", "NAME", "what stays in memory", OneOf(policies, &command.bench.policy));
+  flags.Add("policy", "NAME", "which tensors are kept, offloaded or recomputed",
+            OneOf(policies, &command.bench.policy));
   command.kernels.AddDatabaseTo(flags);
-  flags.Add("steps", "N", "of training, for each plan; the median counts, after ten",
+  flags.Add("steps", "N",
+            "training steps for each plan; the speed is the median after the first ten",
             Integer(1, kMostSteps, &command.steps));
-  flags.Add("plan-only", "predict, and train nothing: needs no GPU", &command.plan_only);
+  flags.Add("plan-only", "predict and train nothing; needs no GPU", &command.plan_only);
   flags.Add("device", "DEVICE",
             "cpu or cuda:N (cuda:0 if there is one, else cpu); with --plan-only also h200",
             Text(&command.device));
@@ -147,8 +149,8 @@ absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
   FlagSet flags("neap bench workspace NET [flags]",
                 "Trains a network within budgets, at several batches, by each way to choose the "
                 "workspaces of\nconvolutions: what is left, moDNN's gain, the better of both, and "
-                "fixed limits. Says how fast\neach is. Stopped by Ctrl-C, it says so of those that "
-                "were done.");
+                "fixed limits. Reports how\nfast each is. After Ctrl-C it reports the plans that "
+                "are done.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

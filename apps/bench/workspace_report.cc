@@ -81,9 +81,10 @@ std::string UnmeasuredText(const WorkspaceReport& report) {
   }
   if (guessed == 0) return "";
   if (report.profile.empty())
-    return "\nno measured times were read (--database none): predictions are the roofline's\n";
+    return "\nno measured times were read (--database none): predictions come from the roofline "
+           "model\n";
   std::string text = absl::StrFormat(
-      "\nin %d of %d plans not all times of kernels were measured; on %s this measures them:\n",
+      "\nin %d of %d plans some kernel times were not measured; on %s this measures them:\n",
       guessed, report.runs.size(), report.device);
   for (const int64_t batch : batches)
     absl::StrAppend(&text, "  ", report.profile, " --batch ", batch, "\n");
@@ -94,7 +95,7 @@ std::string StoppedText(const WorkspaceReport& report) {
   if (report.is_whole()) return "";
   const auto done = static_cast<int64_t>(report.runs.size());
   return absl::StrCat("\n", InterruptedText(done, report.plans, "plans"),
-                      "; started again, it begins with the first\n");
+                      "; run again, the command begins with the first\n");
 }
 
 Json OrNull(const std::optional<double>& number) {

@@ -28,8 +28,8 @@ bool HasGpu() {
 }
 
 absl::Status UnknownDevice(const std::string& name, const std::string& known) {
-  return BadUsage(
-      absl::StrCat("unknown device '", name.substr(0, 64), "'; there are cpu, cuda:N", known));
+  return BadUsage(absl::StrCat("unknown device '", name.substr(0, 64),
+                               "'; known devices are cpu, cuda:N", known));
 }
 
 // The GPU that --peer names for the device.
@@ -38,7 +38,7 @@ absl::StatusOr<std::optional<int>> PeerIndex(const std::string& device, const st
   const std::optional<int> index = GpuIndex(peer);
   if (!index.has_value() || peer == device || !GpuIndex(device).has_value()) {
     return BadUsage(absl::StrCat("--peer ", peer.substr(0, 64), " for device ", device,
-                                 ": a peer is another GPU (cuda:N) of a GPU"));
+                                 ": the device and its peer must be two different GPUs (cuda:N)"));
   }
   return index;
 }
@@ -67,8 +67,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
   if (const std::optional<int> index = GpuIndex(chosen)) return OpenGpu(*index, peer_index);
   const std::vector<std::string> described = DescribedDeviceNames();
   if (std::find(described.begin(), described.end(), chosen) != described.end()) {
-    return BadUsage(absl::StrCat("device '", chosen,
-                                 "' is known by description: it can be planned for, not run on"));
+    return BadUsage(absl::StrCat(
+        "device '", chosen, "' is only a description: neap can plan for it but not run on it"));
   }
   return UnknownDevice(chosen, "");
 }

@@ -23,9 +23,9 @@ absl::Status ReadInteger(int64_t least, int64_t most, const std::string& text, i
     return absl::OkStatus();
   }
   if (most == std::numeric_limits<int64_t>::max()) {
-    return BadUsage(absl::StrCat("'", text, "' is no whole number of at least ", least));
+    return BadUsage(absl::StrCat("'", text, "' is not a whole number of at least ", least));
   }
-  return BadUsage(absl::StrCat("'", text, "' is no whole number from ", least, " to ", most));
+  return BadUsage(absl::StrCat("'", text, "' is not a whole number from ", least, " to ", most));
 }
 
 // What a person typed may hold anything; an error stays one line.
@@ -56,7 +56,8 @@ FlagValue RisingList(size_t most_values, std::vector<int64_t>* values, std::stri
     std::sort(list.begin(), list.end());
     list.erase(std::unique(list.begin(), list.end()), list.end());
     if (list.size() > most_values)
-      return BadUsage(absl::StrCat(list.size(), " values, of at most ", most_values));
+      return BadUsage(
+          absl::StrCat(list.size(), " values are given, at most ", most_values, " are possible"));
     *values = std::move(list);
     return absl::OkStatus();
   };
@@ -148,7 +149,7 @@ FlagValue Real(double least, double most, float* value) {
     const std::optional<double> number = ReadDecimal(text);
     if (!number.has_value() || *number < least || *number > most) {
       return BadUsage(
-          absl::StrFormat("'%s' is no number from %g to %g", Shortened(text), least, most));
+          absl::StrFormat("'%s' is not a number from %g to %g", Shortened(text), least, most));
     }
     *value = static_cast<float>(*number);
     return absl::OkStatus();
@@ -282,7 +283,7 @@ std::string FlagSet::HelpText() const {
       absl::StrAppendFormat(&text, "  %-*s%s\n", kColumn, left, right);
     }
   }
-  absl::StrAppendFormat(&text, "  %-*s%s\n", kColumn, "--help", "print this");
+  absl::StrAppendFormat(&text, "  %-*s%s\n", kColumn, "--help", "print this help");
   return text;
 }
 

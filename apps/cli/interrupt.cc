@@ -13,7 +13,8 @@
 namespace neap::apps {
 namespace {
 
-constexpr char kAnswer[] = "\nneap: stopping after what is at hand; Ctrl-C again ends it at once\n";
+constexpr char kAnswer[] =
+    "\nneap: stopping after the current step or measurement; Ctrl-C again stops at once\n";
 // timeout(1) sends a signal twice, to the process and to its group. Nobody types so fast.
 constexpr auto kOneSignal = std::chrono::milliseconds(100);
 

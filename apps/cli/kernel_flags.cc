@@ -32,7 +32,7 @@ WorkspaceRule RuleOf(const std::string& name) {
 }
 
 std::string UnreadText(const absl::Status& error) {
-  return absl::StrCat("neap: going on without some measured times: ", error.message());
+  return absl::StrCat("neap: continuing without some of the measured times: ", error.message());
 }
 
 }  // namespace
@@ -80,23 +80,23 @@ FlagValue ReadDivisions(DivisionPolicy* policy) {
 
 void KernelFlags::AddDatabaseTo(FlagSet& flags) {
   flags.Add("database", "FILE",
-            "measured times to choose kernels by (profile.db in ~/.cache/neap, if it is there); "
-            "none: the library's choice",
+            "choose kernels by the times in this database (profile.db in ~/.cache/neap, if it "
+            "exists); none: as the library chooses",
             Text(&database));
-  flags.Add("divisions", "POLICY", "parts of a batch that convolutions may run in, if measured",
+  flags.Add("divisions", "POLICY", "parts of a batch in which convolutions may run, if measured",
             ReadDivisions(&divisions));
-  flags.Add("nondeterministic", "also engines that give other bits every time, if measured",
+  flags.Add("nondeterministic", "also use engines whose bits differ from run to run, if measured",
             &nondeterministic);
 }
 
 void KernelFlags::AddTo(FlagSet& flags) {
   AddDatabaseTo(flags);
   flags.Add("workspace-limit", "BYTES",
-            "of each convolution (else whatever is left in the arena at its step)",
+            "workspace of each convolution (whatever is left in the arena at its step)",
             ReadBytes(&workspace_limit_bytes));
   flags.Add(
       "workspace-rule", "RULE",
-      "who gives way: workspaces, tensors where measured times gain by it, or the faster of both",
+      "if memory is short: shrink workspaces, evict tensors if measured times gain, or the faster",
       OneOf({"left-over", "gain", "best"}, &workspace_rule));
 }
 

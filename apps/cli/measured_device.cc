@@ -114,8 +114,8 @@ std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
 }
 
 std::string MadeUpText(const std::string& device) {
-  return absl::StrCat("made up, one for each step, without workspace: there is no cuDNN here to ",
-                      "list those of ", device);
+  return absl::StrCat("placeholders, one for each step, without workspace: there is no cuDNN here ",
+                      "to list those of ", device);
 }
 
 std::string MadeUpEngines(const PlanTarget& target, const PlanningStats& stats) {
@@ -126,8 +126,8 @@ std::string MadeUpEngines(const PlanTarget& target, const PlanningStats& stats) 
 void PrintOtherVersions(const PlanTarget& target) {
   if (target.other_versions.empty()) return;
   absl::FPrintF(stderr,
-                "neap: kernels of %s were measured with %s, but %s are here: what was not measured "
-                "has their engines\n",
+                "neap: kernels of %s were measured with %s, but this machine has %s, whose engines "
+                "are used for kernels that were not measured\n",
                 target.description.name, target.engines().Versions(), target.other_versions);
 }
 

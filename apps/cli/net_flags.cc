@@ -37,7 +37,7 @@ FlagValue Probability(std::optional<float>* value) {
     const std::optional<double> number = ReadDecimal(text);
     const auto probability = static_cast<float>(number.value_or(-1));
     if (!(probability >= 0 && probability < 1)) {
-      return BadUsage("a number from 0 up to but not 1 is needed");
+      return BadUsage("a number from 0 up to, but not including, 1 is needed");
     }
     *value = probability;
     return absl::OkStatus();
@@ -80,8 +80,8 @@ void NetFlags::AddShapesTo(FlagSet& flags) {
   AddFormatTo(flags);
   flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
-  flags.Add("classes", "N", "classes to tell apart", Integer(1, kMost, &options.classes));
-  flags.Add("growth-rate", "N", "maps that a layer of densenet adds",
+  flags.Add("classes", "N", "number of classes", Integer(1, kMost, &options.classes));
+  flags.Add("growth-rate", "N", "feature maps that each layer of densenet adds",
             Integer(1, kMost, &options.growth_rate));
   flags.Add("dropout", "P", "probability of dropout in alexnet, vgg, inception_v4 and fcn8s",
             Probability(&options.dropout));

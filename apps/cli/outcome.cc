@@ -30,7 +30,7 @@ absl::StatusOr<int> Caught(const std::function<absl::StatusOr<int>()>& run) {
   try {
     return run();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("out of memory: the system gives this process no more");
+    return absl::ResourceExhaustedError("out of memory: the system refused to allocate more");
   } catch (const std::system_error& error) {
     return absl::UnavailableError(absl::StrCat("the system refused a request: ", error.what()));
   } catch (const std::exception& error) {

@@ -19,7 +19,7 @@ constexpr int64_t kHostPercent = 75;
 absl::Status ReadPercent(const std::string& text, Budget& budget) {
   const std::optional<double> percent = ReadDecimal(text.substr(0, text.size() - 1));
   if (!percent.has_value() || *percent <= 0 || *percent > 1000) {
-    return BadUsage(absl::StrCat("'", text.substr(0, 64), "' is no percentage from 0 to 1000"));
+    return BadUsage(absl::StrCat("'", text.substr(0, 64), "' is not a percentage from 0 to 1000"));
   }
   budget = {.percent = percent};
   return absl::OkStatus();
@@ -70,31 +70,33 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
   std::vector<std::string> placements;
   for (std::string_view known : PlacementNames()) placements.emplace_back(known);
   flags.Add("budget", "BYTES",
-            "bytes of device memory for everything, as 12GiB (2^30) or 12GB (10^9); 60% is of the "
+            "device memory for everything, e.g. 12GiB (2^30) or 12GB (10^9); 60% means 60% of the "
             "natural peak",
             ReadBudget(&budget));
   flags.Add("host-budget", "BYTES",
-            absl::StrCat("bytes of pinned host memory for what leaves the arena (", kHostPercent,
+            absl::StrCat("pinned host memory for offloaded tensors (", kHostPercent,
                          "% of the host's memory)"),
             ReadBytes(&host_budget_bytes));
   flags.Add("peer-budget", "BYTES",
-            "bytes of a peer GPU's memory for what leaves the arena, before the host's (none)",
+            "memory of a peer GPU for offloaded tensors, used before the host's (none)",
             ReadBytes(&peer_budget_bytes));
   FlagValue one_policy = OneOf(policies, &policy);
   if (policy.empty()) one_policy.default_text = "superneurons with --budget, else liveness";
-  flags.Add("policy", "NAME", "what stays in memory", std::move(one_policy));
-  flags.Add("placement", "NAME", "how places in the arena are found",
+  flags.Add("policy", "NAME", "which tensors are kept, offloaded or recomputed",
+            std::move(one_policy));
+  flags.Add("placement", "NAME", "how tensors are placed in the arena",
             OneOf(placements, &placement));
-  flags.Add("evict", "RULE", "who leaves: used least recently, or again the latest",
+  flags.Add("evict", "RULE",
+            "which tensor to evict first: least recently used, or next used farthest in the future",
             OneOf({"lru", "belady"}, &evict));
-  flags.Add("no-in-place", "no result takes over the bytes of an operand", &no_in_place);
+  flags.Add("no-in-place", "never write a result over its operand", &no_in_place);
   flags.Add("offload-params",
-            "parameters and optimizer state are on the host but around their uses",
+            "keep parameters and optimizer state on the host except while a step uses them",
             &offload_params);
-  flags.Add("strict", "the same bits under every budget; always so on the CPU", &strict);
+  flags.Add("strict", "compute the same bits under every budget; always on for the CPU", &strict);
   flags.Add("device", "DEVICE", device_help, Text(&device));
-  flags.Add("peer", "DEVICE", "cuda:N, the GPU that lends --peer-budget (neap devices: which can)",
-            Text(&peer));
+  flags.Add("peer", "DEVICE",
+            "cuda:N, the GPU of --peer-budget (neap devices lists possible peers)", Text(&peer));
   kernels.AddTo(flags);
 }
 

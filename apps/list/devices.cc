@@ -94,7 +94,7 @@ std::string ToText(const CopySpeed& copies, const std::string& there) {
 std::string PeersText(const std::vector<Peer>& peers) {
   if (peers.empty()) return "";
   std::string text = absl::StrCat(
-      kIndent, "can have as --peer: ",
+      kIndent, "possible --peer: ",
       absl::StrJoin(peers, ", ", [](std::string* out, const Peer& p) { out->append(p.name); }),
       "\n");
   for (const Peer& peer : peers) {
@@ -124,7 +124,7 @@ std::string ToText(const Listed& device) {
   const DeviceDescription& d = device.description;
   std::string text = absl::StrFormat(
       "%-9s%s, %s%s\n%splanned with %s\n", device.name, d.name, FormatBytes(d.memory_bytes),
-      device.trains ? "" : " (by description: for planning)", kIndent, RatesText(d));
+      device.trains ? "" : " (description only, for planning)", kIndent, RatesText(d));
   if (d.host_memory_bytes != d.memory_bytes)  // a CPU's memory is the host's
     absl::StrAppend(&text, kIndent, "host memory ", FormatBytes(d.host_memory_bytes), "\n");
   if (device.copies.has_value()) text += ToText(*device.copies, "the host");

@@ -47,10 +47,11 @@ Json ToJson(const std::vector<nets::Network>& networks) {
 
 absl::StatusOr<int> RunNets(const std::vector<std::string>& args) {
   bool json = false;
-  FlagSet flags("neap nets [--json]",
-                "Lists the networks by the names that NET takes, with the image (channels x height "
-                "x width) and\nthe classes that they have where --channels, --image and --classes "
-                "do not say otherwise.");
+  FlagSet flags(
+      "neap nets [--json]",
+      "Lists the networks by the names that NET takes, with their image (channels x height "
+      "x width) and\nnumber of classes unless --channels, --image and --classes "
+      "change them.");
   flags.Add("json", "print one JSON object", &json);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

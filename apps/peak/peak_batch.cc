@@ -19,13 +19,13 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
   PeakFlags given;
   std::vector<std::string> nets;
   FlagSet flags("neap peak-batch NET... [flags]",
-                "Finds the largest batch that can be trained in a budget (else in the device's "
-                "memory),\nby planning. Needs no GPU without --run.");
+                "Finds the largest batch that can be trained in a budget (by default the "
+                "device's memory),\nby planning. Needs no GPU without --run.");
   flags.Positional("NET", kNetHelp, &nets);
   given.net.AddShapesTo(flags);
   given.net.AddDepthTo(flags);
   given.AddTo(flags);
-  flags.Add("compare-batch", "N", "also train at this batch in the same budget, with --run",
+  flags.Add("compare-batch", "N", "with --run, also train at this batch in the same budget",
             Integer(1, kMostBatch, &given.compared_batch));
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

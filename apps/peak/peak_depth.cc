@@ -19,7 +19,7 @@ absl::StatusOr<Growth> DepthOf(const std::string& net) {
   const absl::StatusOr<nets::Depths> depths = nets::DepthsOf(net);
   if (!depths.ok()) return AsBadUsage(depths.status());
   if (depths->step == 0) {
-    return BadUsage(absl::StrCat("network '", net, "' has one depth; resnet has any 3n+134"));
+    return BadUsage(absl::StrCat("network '", net, "' has a fixed depth; resnet has any 3n+134"));
   }
   return Growth{.what = "depth",
                 .most = depths->most_n,
@@ -33,10 +33,11 @@ absl::StatusOr<Growth> DepthOf(const std::string& net) {
 absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args) {
   PeakFlags given;
   given.net.options.batch = kPaperBatch;
-  FlagSet flags("neap peak-depth NET [flags]",
-                "Finds the deepest resnet (depth 3n+134), resnet-cifar (6n+2), densenet-cifar "
-                "(3n+4) or\ndensenet-bc-cifar (6n+4) that can be trained in a budget (else in the "
-                "device's memory), by\nplanning. Needs no GPU without --run.");
+  FlagSet flags(
+      "neap peak-depth NET [flags]",
+      "Finds the deepest resnet (depth 3n+134), resnet-cifar (6n+2), densenet-cifar "
+      "(3n+4) or\ndensenet-bc-cifar (6n+4) that can be trained in a budget (by default the "
+      "device's memory), by\nplanning. Needs no GPU without --run.");
   flags.Positional("NET", kNetHelp, &given.net.name);
   given.net.AddBatchTo(flags);
   given.net.AddShapesTo(flags);

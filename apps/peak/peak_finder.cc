@@ -17,15 +17,15 @@ namespace neap::apps {
 
 void PeakFlags::AddTo(FlagSet& flags) {
   planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
-  flags.Add("run", "prove it: train at that size on the device", &run);
-  flags.Add("steps", "N", "of training, with --run",
+  flags.Add("run", "confirm the result by training at that size on the device", &run);
+  flags.Add("steps", "N", "training steps, with --run",
             Integer(1, std::numeric_limits<int32_t>::max(), &steps));
   flags.Add("json", "print one JSON object", &json);
 }
 
 absl::Status PeakFlags::Check() const {
   if (planning.budget.percent.has_value()) {
-    return BadUsage("--budget takes bytes here: a percentage would change with every size");
+    return BadUsage("--budget takes only bytes here: a percentage would differ for every size");
   }
   if (compared_batch.has_value() && !run) return BadUsage("--compare-batch needs --run");
   return absl::OkStatus();

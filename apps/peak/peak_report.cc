@@ -103,8 +103,8 @@ std::string ToText(const std::vector<PeakResult>& results, const HostBudget& hos
                           FormatBytes(plan.peak_bytes), FormatBytes(plan.host_pool_bytes),
                           plan.predicted_ms, result.search.probes, result.search.elapsed_ms,
                           result.plan_ms,
-                          result.at_most_size ? "  (the largest there is)"
-                          : result.by_host    ? "  (the host budget's limit)"
+                          result.at_most_size ? "  (the largest possible)"
+                          : result.by_host    ? "  (limited by the host budget)"
                                               : "");
     if (result.run.has_value()) absl::StrAppend(&text, RunText(result, *result.run));
     if (result.compared.has_value()) absl::StrAppend(&text, RunText(result, *result.compared));

@@ -40,14 +40,15 @@ struct PlanFlags {
   void AddTo(FlagSet& flags) {
     net.AddTo(flags);
     planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
-    flags.Add("accounting", "NAME", "what counts: what kernels read, or what SuperNeurons counts",
+    flags.Add("accounting", "NAME", "count what kernels read, or what SuperNeurons counts",
               OneOf({"exact", "paper"}, &accounting));
     flags.Add("per-step", "also print time, memory and engine of every step", &per_step);
     flags.Add("plan-out", "FILE", "write the plan as JSON, for neap train --plan", Text(&plan_out));
     flags.Add("trace-out", "FILE", "write the predicted timeline as a Chrome trace",
               Text(&trace_out));
     flags.Add("report", "FILE",
-              "write a page for the browser: memory, time, and every tensor's fate", Text(&report));
+              "write a page for the browser with memory, time and every tensor's fate",
+              Text(&report));
     flags.Add("json", "print one JSON object", &json);
   }
 
@@ -159,9 +160,9 @@ absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Pl
 
 absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
   PlanFlags given;
-  FlagSet flags(
-      "neap plan NET [flags]",
-      "Plans one training iteration, proves the plan and says what it takes. Needs no GPU.");
+  FlagSet flags("neap plan NET [flags]",
+                "Plans one training iteration, verifies the plan and reports its memory and time. "
+                "Needs no GPU.");
   given.AddTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

@@ -111,7 +111,8 @@ std::string ToText(const PlanReport& report) {
     absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
   if (!report.made_up_engines.empty())
     absl::StrAppendFormat(&text, "  engines              %s\n", report.made_up_engines);
-  absl::StrAppendFormat(&text, "  batch's copy         %.3f ms before that\n", stats.batch_copy_ms);
+  absl::StrAppendFormat(&text, "  batch's copy         %.3f ms, before the iteration\n",
+                        stats.batch_copy_ms);
   absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
   if (report.paper.has_value()) text += ToText(*report.paper);
   return text;

@@ -42,21 +42,22 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   flags.OptionalPositional("NET", kNetHelp, &command.net.name);
   command.net.AddSizesTo(flags);
   command.measuring.AddTo(flags, "with --list also h200");
-  flags.Add("workspace-limit", "BYTES", "engines that want more are left out (2GiB)",
+  flags.Add("workspace-limit", "BYTES", "leave out engines that need more workspace (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
-  flags.Add("again",
-            "measure engines again that were measured before, on a busy machine say; the new times "
-            "take the place of the old",
-            &command.measuring.options.again);
-  flags.Add("retry-failed", "measure engines again that did not build or run before",
+  flags.Add(
+      "again",
+      "measure again the engines that were measured before, e.g. on a busy machine; new times "
+      "replace old ones",
+      &command.measuring.options.again);
+  flags.Add("retry-failed", "measure again the engines that failed to build or run before",
             &command.measuring.options.retry_failed);
-  flags.Add("merge", "FILE", "first take over another database's measurements",
+  flags.Add("merge", "FILE", "first copy another database's measurements into this one",
             Texts(&command.merged));
   flags.Add("list",
-            "measure and merge nothing: print the engines of each step, with the times that the "
-            "database has",
+            "measure and merge nothing; print the engines of each step with the times in the "
+            "database",
             &command.list);
-  flags.Add("csv", "FILE", "at last write all measurements, or the list, as a table",
+  flags.Add("csv", "FILE", "finally write all measurements, or the list, as a table",
             Text(&command.csv_path));
   flags.Add("json", "print one JSON object", &command.json);
 }
@@ -160,8 +161,9 @@ absl::StatusOr<EngineList> List(ProfileCommand& command) {
 }
 
 absl::StatusOr<int> RunList(ProfileCommand& command) {
-  if (command.net.name.empty()) return BadUsage("--list: of which network?");
-  if (!command.merged.empty()) return BadUsage("--list only reads: --merge without it first");
+  if (command.net.name.empty()) return BadUsage("--list needs a network");
+  if (!command.merged.empty())
+    return BadUsage("--list only reads; run --merge first, without --list");
   ASSIGN_OR_RETURN(const EngineList list, List(command));
   command.json ? PrintJson(ToJson(list)) : Print(ToText(list));
   if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(list)));
@@ -172,9 +174,10 @@ absl::StatusOr<int> RunList(ProfileCommand& command) {
 std::string SpreadText(const Result& result) {
   if (result.measured == 0 || result.wide_spreads == 0) return "";
   if (!result.wide_spreads.has_value())
-    return "the new ones are of one sample each, so their spread is not known\n";
-  return absl::StrFormat("%d of the new ones have a spread above %.0f%%; --again measures again\n",
-                         *result.wide_spreads, kWideSpread * 100);
+    return "the new measurements have one sample each, so their spread is unknown\n";
+  return absl::StrFormat(
+      "%d of the new measurements have a spread above %.0f%%; --again repeats them\n",
+      *result.wide_spreads, kWideSpread * 100);
 }
 
 void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
@@ -200,12 +203,11 @@ void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
                         database.device().versions, result.measured, result.merged_rows));
   Print(SpreadText(result));
   if (result.failed > 0) {
-    Print(
-        absl::StrFormat("%d engines did not run; the database says why (--csv)\n", result.failed));
+    Print(absl::StrFormat("%d engines failed; the database says why (--csv)\n", result.failed));
   }
   if (!result.is_whole()) {
     Print(InterruptedText(result.steps_done, result.steps, "steps") +
-          "; started again, it goes on where it was\n");
+          "; run again, the command continues from here\n");
   }
 }
 
@@ -259,8 +261,8 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
   FlagSet flags(
       "neap profile [NET] [flags]",
       "Measures how long each engine of each step of training and evaluating a network takes on a "
-      "device,\nfor plans to choose by. What was measured is kept and not measured again, so that "
-      "an interrupted profile\ngoes on where it was.");
+      "device,\nfor plans to choose by. Measured times are kept and not measured again: after an "
+      "interruption,\nthe same command continues.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

@@ -228,7 +228,7 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
   TrainFlags given;
   FlagSet flags(
       "neap train NET [flags]",
-      "Trains a network inside one planned and verified arena of at most the budget's bytes.");
+      "Trains a network in one planned and verified arena that is no larger than the budget.");
   given.AddTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

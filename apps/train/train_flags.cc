@@ -19,23 +19,24 @@ void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
   flags.Add("batch-file", "FILE",
             "train on this one batch: raw little-endian fp32 images (NCHW), then int32 labels",
             Text(&batches.batch_file));
-  flags.Add("repeat-batch", "train on the first batch again and again, for timing",
-            &batches.repeat);
-  flags.Add("augment", "shift images by up to an eighth; mirror CIFAR's", &batches.augment);
+  flags.Add("repeat-batch", "train on the first batch repeatedly, for timing", &batches.repeat);
+  flags.Add("augment", "shift images by up to an eighth; also mirror CIFAR images",
+            &batches.augment);
 }
 
 void AddRateFlags(FlagSet& flags, RateFlags& rate, Sgd& sgd) {
   constexpr double kMost = std::numeric_limits<float>::max();
   flags.Add("lr", "X", "learning rate", Real(0, kMost, &rate.base));
-  flags.Add("lr-schedule", "NAME", "how it falls",
+  flags.Add("lr-schedule", "NAME", "how the learning rate decreases",
             OneOf({"constant", "step", "cosine"}, &rate.schedule));
   flags.Add("lr-period", "N",
-            "step: a tenth after every N steps (a third of all); cosine: to 0 in N steps (all)",
+            "step: divided by 10 every N steps (a third of all); cosine: to 0 in N steps (all)",
             Integer(1, kMostSteps, &rate.period_steps));
-  flags.Add("warmup", "N", "steps over which the rate first rises",
+  flags.Add("warmup", "N", "steps over which the learning rate rises at the start",
             Integer(0, kMostSteps, &rate.warmup_steps));
-  flags.Add("momentum", "X", "of stochastic gradient descent", Real(0, 1, &sgd.momentum));
-  flags.Add("weight-decay", "X", "of stochastic gradient descent", Real(0, 1, &sgd.weight_decay));
+  flags.Add("momentum", "X", "momentum of stochastic gradient descent", Real(0, 1, &sgd.momentum));
+  flags.Add("weight-decay", "X", "weight decay of stochastic gradient descent",
+            Real(0, 1, &sgd.weight_decay));
 }
 
 void AddFileFlags(FlagSet& flags, FileFlags& files) {
@@ -43,11 +44,11 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
             Text(&files.save));
   flags.Add("save-every", "N", "also every N steps", Integer(1, kMostSteps, &files.save_every));
   flags.Add("resume", "FILE",
-            "continue from a checkpoint; bit for bit with the same flags and measured times",
+            "continue from a checkpoint; bit-identical if flags and measured times are the same",
             Text(&files.resume));
   flags.Add("weights-in", "FILE", "start from these weights (safetensors)",
             Text(&files.weights_in));
-  flags.Add("weights-out", "FILE", "write the weights alone at the end", Text(&files.weights_out));
+  flags.Add("weights-out", "FILE", "write only the weights at the end", Text(&files.weights_out));
   flags.Add("trace-out", "FILE",
             absl::StrCat("time step ", StepTimes::kWarmupSteps + 1,
                          " of this run (its last, if there are fewer) and write what each stream "
@@ -60,19 +61,19 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
 void TrainFlags::AddTo(FlagSet& flags) {
   net.AddTo(flags);
   planning.AddTo(flags, "cpu or cuda:N (cuda:0 if there is one, else cpu)");
-  flags.Add("plan", "FILE", "run the plan in this file, as neap plan --plan-out writes it",
+  flags.Add("plan", "FILE", "run the plan in this file, written by neap plan --plan-out",
             Text(&plan_file));
   AddBatchFlags(flags, batches);
-  flags.Add("steps", "N", "train until step N, steps before --resume included (100)",
+  flags.Add("steps", "N", "train until step N, including the steps before --resume (100)",
             Integer(1, kMostSteps, &steps));
-  flags.Add("epochs", "N", "train for N times the dataset instead",
+  flags.Add("epochs", "N", "train for N passes over the dataset instead",
             Integer(1, kMostSteps, &epochs));
   AddRateFlags(flags, rate, sgd);
-  flags.Add("seed", "N", "of first weights, order, augmentation and dropout",
+  flags.Add("seed", "N", "seed of initial weights, image order, augmentation and dropout",
             Integer(0, std::numeric_limits<int64_t>::max(), &seed));
   AddFileFlags(flags, files);
   flags.Add("eval", "report the accuracy on the test split at the end", &evaluate);
-  flags.Add("log-every", "N", "steps from one line to the next (a twentieth of all)",
+  flags.Add("log-every", "N", "steps from one progress line to the next (a twentieth of all)",
             Integer(1, kMostSteps, &log_every));
   flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);
 }
@@ -113,7 +114,7 @@ absl::StatusOr<std::optional<int64_t>> TrainFlags::StepToTime(int64_t first_step
   if (files.trace_out.empty()) return std::nullopt;
   if (first_step < last_step) return std::min(first_step + StepTimes::kWarmupSteps, last_step - 1);
   return BadUsage(absl::StrCat("--trace-out has no step to time: ", first_step, " of ", last_step,
-                               " steps are taken"));
+                               " steps have been taken"));
 }
 
 LearningRate TrainFlags::Rate(int64_t last_step) const {

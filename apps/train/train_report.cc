@@ -47,10 +47,11 @@ std::string PredictionText(int64_t batch, const TrainSummary& summary) {
   const std::string text = absl::StrFormat("\n  predicted        %.1f images/s (%+.1f%%); ",
                                            PerSecond(batch, predicted.seconds),
                                            100 * (measured_seconds / predicted.seconds - 1));
-  if (!predicted.measured_runs.has_value()) return absl::StrCat(text, "as the plan's file has it");
+  if (!predicted.measured_runs.has_value())
+    return absl::StrCat(text, "as stored in the plan's file");
   const bool has_more = predicted.reads_times && predicted.measured_runs < predicted.runs;
   return absl::StrCat(text, *predicted.measured_runs, " of ", predicted.runs,
-                      " kernel times measured", has_more ? " (neap profile measures)" : "");
+                      " kernel times measured", has_more ? " (neap profile measures more)" : "");
 }
 
 std::string MemoryText(const TrainSummary& summary) {
@@ -112,7 +113,7 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
                           note);
   };
   line("natural peak", setup.peaks.keep_all_bytes, "(unmanaged: every tensor keeps its bytes)");
-  line("liveness peak", setup.peaks.liveness_bytes, "(bytes are free after the last use)");
+  line("liveness peak", setup.peaks.liveness_bytes, "(tensors are freed after their last use)");
   if (setup.planning.budget_bytes != kUnlimited) {
     const double percent = 100.0 * static_cast<double>(setup.planning.budget_bytes) /
                            static_cast<double>(setup.peaks.keep_all_bytes);
@@ -125,7 +126,7 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
   line("host memory", plan.host_pool_bytes,
        setup.plan_file.empty()
            ? absl::StrFormat("(pinned; the budget is %s)", setup.host_budget.ToText())
-           : absl::StrFormat("(pinned; by the plan in %s)", setup.plan_file));
+           : absl::StrFormat("(pinned; from the plan in %s)", setup.plan_file));
   if (setup.fit.has_value()) absl::StrAppend(&text, ToText(*setup.fit));
   Print(text);
 }

@@ -28,7 +28,8 @@ TEST_CASE("a command line that makes no sense ends with 2 and one line that says
   CheckRefused({"plan", "lenet", "--device", ""}, 2, {"--device"});
   CheckRefused({"train", "lenet", "--device", "h200"}, 2, {"h200", "not run on"});
   CheckRefused({"plan", "lenet", "--device", "h200", "--peer", "cuda:1"}, 2, {"--peer", "h200"});
-  CheckRefused({"plan", "lenet", "--device", "cuda:1", "--peer", "cuda:1"}, 2, {"another GPU"});
+  CheckRefused({"plan", "lenet", "--device", "cuda:1", "--peer", "cuda:1"}, 2,
+               {"two different GPUs"});
   CheckRefused({"train", "lenet", "--device", "cuda:0", "--peer", "cpu"}, 2, {"--peer cpu"});
   CheckRefused({"plan", "lenet", "--peer-budget", "60%"}, 2, {"--peer-budget", "60%"});
   CheckRefused({"plan", "resnet20", "--depth", "20"}, 2, {"resnet20", "depth"});

@@ -25,7 +25,7 @@ namespace neap::testing {
 
 // What a command says on stderr when it is told to stop.
 inline constexpr char kStopping[] =
-    "neap: stopping after what is at hand; Ctrl-C again ends it at once\n";
+    "neap: stopping after the current step or measurement; Ctrl-C again stops at once\n";
 
 // The command that is run: NEAP_COMMAND, or that of the build which these tests are part of.
 std::string CommandPath();

@@ -22,6 +22,8 @@ usage: neap SUBCOMMAND [flags]
 subcommands:
   plan NET           plan one training iteration; needs no GPU
   train NET          train a network under a byte budget
+  eval NET           measure the accuracy of trained weights on a dataset
+  predict NET        print what trained weights predict for each image
   peak-batch NET...  find the largest batch that fits a byte budget
   peak-depth NET     find the deepest network that fits a byte budget
   profile NET        measure how long each engine of each step takes
@@ -39,7 +41,7 @@ Lists the devices to train on, and those known by description, to plan for.
 flags:
   --measure-copies          time copies to and from pinned host memory and peers
   --json                    print one JSON object
-  --help                    print this
+  --help                    print this help
 )";
 
 TEST_CASE("neap --help says what there is") {
@@ -64,7 +66,7 @@ TEST_CASE("a subcommand's --help is written from the table that is parsed") {
          {"  --batch N                 images in a batch (32)\n",
           "  --dtype TYPE              element type: fp32, tf32 (fp32)\n",
           "chen (superneurons with --budget, else liveness)\n",
-          "leaves the arena (75% of the host's memory)\n", "  --json                    print "}) {
+          "offloaded tensors (75% of the host's memory)\n", "  --json                    print "}) {
       CHECK(outcome.out.find(line) != std::string::npos);
     }
   }
@@ -99,7 +101,7 @@ TEST_CASE("neap nets lists every network, as it is built by default") {
 TEST_CASE("the searches' --help leaves out what they search for") {
   const std::string batch = RunNeap({"peak-batch", "--help"}).out;
   CHECK(batch.find("  --batch N") == std::string::npos);
-  CHECK(batch.find("  --compare-batch N         also train") != std::string::npos);
+  CHECK(batch.find("  --compare-batch N         with --run, also train") != std::string::npos);
   CHECK(batch.find("belady (lru)\n") != std::string::npos);
   CHECK(batch.find("(superneurons)\n") != std::string::npos);
   const std::string depth = RunNeap({"peak-depth", "--help"}).out;
@@ -120,7 +122,7 @@ TEST_CASE("neap devices lists the CPU to train on and the H200 to plan for") {
   CHECK(devices.back().at("peer_bandwidth") == 450e9);
   CHECK(devices.back().at("host_memory_bytes") == int64_t{256} << 30);
   const std::string text = RunNeap({"devices"}).out;
-  CHECK(text.find("h200     NVIDIA H200, 139.801 GiB (by description: for planning)\n"
+  CHECK(text.find("h200     NVIDIA H200, 139.801 GiB (description only, for planning)\n"
                   "         planned with fp32 60 TFLOP/s, tf32 tensor cores 400 TFLOP/s, memory "
                   "4300 GB/s, host copies 55.5 GB/s, peer copies 450 GB/s\n"
                   "         host memory 256.000 GiB\n") != std::string::npos);

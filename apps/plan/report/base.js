@@ -1,4 +1,4 @@
-// What every part of the page uses: the data, elements, numbers as text, the tooltip.
+// Shared by all parts of the page: the data, element builders, number formats, the tooltip.
 const report = JSON.parse(document.getElementById("report-data").textContent);
 const byId = (id) => document.getElementById(id);
 
@@ -32,7 +32,7 @@ function timeText(us) {
 const percentText = (part, whole) => (whole > 0 ? `${((100 * part) / whole).toFixed(1)}%` : "0%");
 const plural = (n, one, many = one + "s") => `${grouped(n)} ${n === 1 ? one : many}`;
 
-// Round numbers from 0 on that cut [from, to] into about `count` parts; bytes are cut at powers of two.
+// Round numbers that divide [from, to] into about `count` parts; for bytes, multiples of a power of two.
 function ticks(from, to, count, binary = false) {
   const raw = Math.max((to - from) / count, Number.MIN_VALUE);
   let step;
@@ -71,12 +71,12 @@ function runKind(run) {
   return phase === "forward" || phase === "update" ? phase : "backward";
 }
 
-// Legend entries of the kinds of steps that there are.
+// Legend entries for the kinds of steps that occur.
 const kKinds = [["forward", "forward"], ["backward", "backward"], ["update", "update"], ["again", "recomputation"]];
 const kindEntries = (thin) => kKinds
   .filter(([kind]) => report.runs.some((run) => runKind(run) === kind)).map(([kind, text]) => [kind, text, thin]);
 
-// The step under the mouse, shown in every chart: listeners are called with a run index or null.
+// The step under the mouse, marked in every chart; listeners are called with a run index or null.
 const cursor = {
   listeners: [],
   set(run) { for (const listener of this.listeners) listener(run); },

@@ -1,5 +1,5 @@
-// Several plans of the same program, a line each: memory and live tensors step by step, as in the
-// SuperNeurons paper's Figure 10. A click on a policy takes its line away, another brings it back.
+// Several plans of the same program, one line each: memory and live tensors step by step, as in the
+// SuperNeurons paper's Figure 10. A click on a policy hides its line or shows it again.
 const kLineColors = 9;
 const lineColor = (k) => `line-${k % kLineColors}`;
 const dashedSwatch = (name) => el("i", { class: "swatch thin",
@@ -80,7 +80,7 @@ function drawComparison() {
   byId("compare").hidden = false;
   byId("compare-note").textContent = "The same steps under each policy" + (report.plan.accounting === "paper"
     ? ", counted as the SuperNeurons paper counts (its Figure 10)." : ".") +
-    " A step counts what is rebuilt for it. Dots mark the peaks; a click takes a line away.";
+    " A step includes what is recomputed for it. Dots mark the peaks; click a policy to hide or show its line.";
   const hidden = new Set();
   const charts = [new LineChart("compare-bytes", hidden, (plan) => plan.live_bytes, bytesText, true),
     new LineChart("compare-tensors", hidden, (plan) => plan.live_tensors, (n) => grouped(n), false)];

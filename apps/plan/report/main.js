@@ -25,12 +25,12 @@ function drawTiles() {
   byId("tiles").replaceChildren(
     tile("Peak", bytesText(plan.peak_bytes), `${grouped(plan.peak_bytes)} bytes`,
       plan.peak_bytes / Math.max(1, plan.budget_bytes)),
-    tile("Budget", bytesText(plan.budget_bytes), `${bytesText(plan.budget_bytes - plan.peak_bytes)} never touched`),
+    tile("Budget", bytesText(plan.budget_bytes), `${bytesText(plan.budget_bytes - plan.peak_bytes)} unused`),
     tile("Peak in host memory", bytesText(plan.host_peak_bytes), transfers.length === 0 ? "nothing is moved"
       : `${bytesText(moved)} moved in ${plural(transfers.length, "transfer")}` +
         (plan.peer_peak_bytes > 0 ? `; ${bytesText(plan.peer_peak_bytes)} at most on the peer` : "")),
-    tile("Predicted time", timeText(timeline.total_us), `of an iteration; compute waits ${timeText(stalled)}`),
-    tile("Steps run", grouped(runs.length), reruns.length === 0 ? "none twice"
+    tile("Predicted time", timeText(timeline.total_us), `per iteration; compute waits ${timeText(stalled)}`),
+    tile("Steps run", grouped(runs.length), reruns.length === 0 ? "none recomputed"
       : `${plural(reruns.length, "recomputation")}, ${timeText(rerunTime)}`),
     tile("Tensors", grouped(tensors.length), bytesText(tensors.reduce((sum, t) => sum + t.bytes, 0)) + " in all"));
 }
@@ -40,12 +40,12 @@ function drawSummary() {
   if (runs.length === 0) return;
   const all = tensors.reduce((sum, t) => sum + t.bytes, 0);
   const count = (fate) => tensors.filter((t) => t.fates.includes(fate)).length;
-  const parts = [[count("offloaded"), "offloaded"], [count("rebuilt"), "rebuilt when wanted again"],
-    [count("in place"), "made in place of another"], [count("freed"), "freed after their last use"],
+  const parts = [[count("offloaded"), "offloaded"], [count("rebuilt"), "rebuilt when needed again"],
+    [count("in place"), "written over another tensor"], [count("freed"), "freed after their last use"],
     [count("kept"), "kept throughout"]].filter(([n]) => n > 0).map(([n, text]) => `${grouped(n)} ${text}`);
-  byId("summary").textContent = `Of ${plural(tensors.length, "tensor")}, ${bytesText(all)} together, the arena never ` +
-    `holds more than ${bytesText(plan.peak_bytes)} (${percentText(plan.peak_bytes, all)}): ${parts.join(", ")}. ` +
-    `Most is live at ${runTitle(runs[busiestRun()])}.`;
+  byId("summary").textContent = `${plural(tensors.length, "tensor")} take ${bytesText(all)} together; the arena ` +
+    `never holds more than ${bytesText(plan.peak_bytes)} (${percentText(plan.peak_bytes, all)}): ` +
+    `${parts.join(", ")}. The most bytes are live at ${runTitle(runs[busiestRun()])}.`;
 }
 
 // For tools that read the page.

@@ -1,4 +1,4 @@
-// Bytes of the arena while each step runs, stacked by what they are for; host copies below.
+// Bytes of the arena while each step runs, stacked by role; host copies below.
 const kLayers = [
   ["param", "parameters", ["param"]],
   ["optimizer", "optimizer and states", ["optimizer", "state"]],
@@ -29,7 +29,7 @@ class MemoryChart {
       return kLayers.map((layer) => (sum += layerBytes(run, layer)));
     });
     this.used = kLayers.map((layer) => runs.some((run) => layerBytes(run, layer) > 0));
-    this.budgetShown = plan.budget_bytes <= 1.7 * plan.peak_bytes;  // else the plan would be a line at the bottom
+    this.budgetShown = plan.budget_bytes <= 1.7 * plan.peak_bytes;  // otherwise the plan would be a flat line
     this.top = 1.09 * Math.max(1, plan.peak_bytes, this.budgetShown ? plan.budget_bytes : 0);
     this.hostTop = Math.max(0, ...runs.map((run) => run.host_bytes));
     this.hostHeight = this.hostTop > 0 ? 74 : 0;
@@ -89,7 +89,7 @@ class MemoryChart {
     this.root.append(svg("text", { x: this.left - 8, y, "text-anchor": "end" }, "steps run"));
   }
 
-  // The path around what lies between two heights of every run in view.
+  // The outline of the area between two heights over all runs in view.
   outline(lower, higher) {
     let there = "", back = "";
     for (let i = this.from; i < this.to; i++) {

@@ -1,6 +1,6 @@
-// A table that sorts by any column. A column is { title, hint, key(row), cell(row), number }: `key` is
-// what rows are sorted by, `cell` a text, an element, or a list of them. An optional column without a
-// number other than zero is left out.
+// A table that sorts by any column. A column is { title, hint, key(row), cell(row), number }: rows
+// are sorted by `key`; `cell` is a text, an element or a list of them. An optional column is left out if
+// all its values are zero.
 class Table {
   constructor(id, columns, rows, attributes, sorted = null) {
     this.table = byId(id);

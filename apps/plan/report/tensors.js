@@ -6,7 +6,7 @@ const kRoleColors = { state: "optimizer", input: "batch", label: "batch", param_
 const roleColor = (role) => kRoleColors[role] || role;
 const savedBytes = (tensor) => tensor.bytes * tensor.absent_steps;
 
-// When, from left to right through the iteration, the tensor has bytes on the device.
+// The part of the iteration, from left to right, in which the tensor has bytes on the device.
 function strip(tensor) {
   const runs = Math.max(1, report.runs.length);
   const bars = tensor.resident.map(([from, to]) => svg("rect", { x: (130 * from) / runs, y: 0, height: 12,

@@ -95,7 +95,7 @@ class TimelineChart {
     }
   }
 
-  // Spans too narrow to see are left to the neighbour of the same kind that covers them.
+  // Spans too narrow to see are skipped if a neighbour of the same kind covers them.
   drawSpans() {
     const drawn = kStreams.map(() => ({ end: 0, kind: "" }));
     for (const span of this.spans) {

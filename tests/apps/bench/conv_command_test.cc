@@ -300,7 +300,7 @@ TEST_CASE("bench --help says what there is to bench") {
   CHECK(help.find("(8MiB,64MiB,512MiB)\n") != std::string::npos);
   CHECK(help.find("(alexnet)\n") != std::string::npos);
   CHECK(help.find("(8MiB times their number)\n") != std::string::npos);
-  CHECK(help.find("; with --plan-only any that the database has") != std::string::npos);
+  CHECK(help.find("; with --plan-only any device in the database") != std::string::npos);
   CHECK(RunNeap({"profile", "--help"}).out.find("; with --list also h200\n") != std::string::npos);
 }
 

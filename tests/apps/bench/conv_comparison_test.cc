@@ -226,7 +226,7 @@ TEST_CASE("a bench that was stopped when it divided one workspace says that this
   CHECK(ToText(report).find("interrupted") == std::string::npos);
   report.result.workspace.reset();
   CHECK(ToText(report).find("\ninterrupted after 2 of 2 kernels, before one workspace was divided "
-                            "among them (WD); started again, it ") != std::string::npos);
+                            "among them (WD); run again, the ") != std::string::npos);
   report.result.kernels.pop_back();
   CHECK(ToText(report).find("\ninterrupted after 1 of 2 kernels; ") != std::string::npos);
 }

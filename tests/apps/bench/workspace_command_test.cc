@@ -130,8 +130,9 @@ TEST_CASE("bench workspace that reads no database has none measured for") {
   const Bench bench;
   const std::string none = RunNeap(bench.Command({"--plan-only"})).out;
   CHECK(none.find("neap profile") == std::string::npos);
-  CHECK(none.ends_with(
-      "\nno measured times were read (--database none): predictions are the roofline's\n"));
+  CHECK(
+      none.ends_with("\nno measured times were read (--database none): predictions come from the "
+                     "roofline model\n"));
   const std::string folder = bench.directory.path();
   const Environment cache("XDG_CACHE_HOME", folder.c_str());
   const std::string absent = RunNeap({"bench", "workspace", "lenet", "--plan-only", "--device",
@@ -187,8 +188,9 @@ TEST_CASE("bench workspace that is stopped says what was done by then") {
       CHECK(report.at("plans") == 24);
       CHECK(report.at("runs").size() == 12);
     } else {
-      CHECK(outcome.out.find("\ninterrupted after 12 of 24 plans; started again, it begins with "
-                             "the first\n") != std::string::npos);
+      CHECK(
+          outcome.out.find("\ninterrupted after 12 of 24 plans; run again, the command begins with "
+                           "the first\n") != std::string::npos);
     }
   }
 }

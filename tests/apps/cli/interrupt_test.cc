@@ -147,7 +147,7 @@ TEST_CASE("a profile that is stopped between engines says how far it came, and g
   CHECK(outcome.exit_code == 130);
   CHECK(outcome.err.find("\n" + std::string(kStopping)) != std::string::npos);
   CHECK(outcome.out.find("\ninterrupted after ") != std::string::npos);
-  CHECK(outcome.out.ends_with(" steps; started again, it goes on where it was\n"));
+  CHECK(outcome.out.ends_with(" steps; run again, the command continues from here\n"));
 
   Process second = Process::StartOnTerminal(Joined(command, {"--json"}));
   second.AwaitErrors(", 3 engines");
@@ -185,7 +185,7 @@ TEST_CASE("bench conv that is stopped while it measures says so, and writes no t
   const Outcome outcome = process.Wait();
   CHECK(outcome.exit_code == 130);
   CHECK(outcome.out.starts_with("convolutions of lenet, batch 4"));
-  CHECK(outcome.out.ends_with(" steps of measuring; started again, it goes on where it was\n"));
+  CHECK(outcome.out.ends_with(" steps of measuring; run again, the command continues from here\n"));
   CHECK(!std::filesystem::exists(csv));
   CHECK(!std::filesystem::exists(directory.File("conv.svg")));
   CHECK(RunForJson(Joined(command, {"1"})).at(0).at("interrupted") == false);

@@ -19,7 +19,7 @@ using apps::Caught;
 TEST_CASE("what a subcommand throws is an error like any other") {
   CHECK(Caught([] { return absl::StatusOr<int>(3); }).value() == 3);
   CHECK(Caught([]() -> absl::StatusOr<int> { throw std::bad_alloc(); }).status() ==
-        absl::ResourceExhaustedError("out of memory: the system gives this process no more"));
+        absl::ResourceExhaustedError("out of memory: the system refused to allocate more"));
   const absl::Status refused = Caught([]() -> absl::StatusOr<int> {
                                  throw std::system_error(std::make_error_code(std::errc::io_error));
                                }).status();
@@ -45,7 +45,7 @@ TEST_CASE("a network that is too large for the machine's memory ends with one li
   return SkipCase("a sanitizer needs more addresses than the limit leaves");
 #endif
   CheckRefusedUnder("ulimit -v 400000", {"plan", "resnet-cifar", "--depth", "20000"},
-                    "out of memory: the system gives this process no more");
+                    "out of memory: the system refused to allocate more");
 }
 
 TEST_CASE("where the system refuses threads, that ends with one line") {

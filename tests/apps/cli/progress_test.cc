@@ -105,7 +105,7 @@ TEST_CASE("what goes wrong while progress is shown is said in a line of its own"
   process.Signal(SIGCONT);
   const Outcome outcome = process.Wait();
   CHECK(outcome.exit_code == 0);
-  CHECK(outcome.err.find("\nneap: going on without some measured times: " + database) !=
+  CHECK(outcome.err.find("\nneap: continuing without some of the measured times: " + database) !=
         std::string::npos);
 }
 

@@ -171,7 +171,7 @@ TEST_CASE("several networks give one row each") {
   CHECK(rows.size() == 2);
   for (const Json& row : rows) CHECK(row.at("engines_known") == KnowsEnginesOfH200());
   const std::string table = RunNeap(search).out;
-  CHECK((table.find("\n  engines are made up, one for each step") == std::string::npos) ==
+  CHECK((table.find("\n  engines are placeholders, one for each step") == std::string::npos) ==
         KnowsEnginesOfH200());
   CHECK(table.find("\n  lenet ") != std::string::npos);
   CHECK(table.find("\n  resnet20 ") != std::string::npos);

@@ -75,7 +75,8 @@ TEST_CASE("a plan for a GPU whose engines nobody here knows says that they are m
                                            device, "--database", "none"};
     CHECK(RunForJson(plan).at(0).at("engines_known") == are_known);
     const std::string made_up =
-        "\n  engines              made up, one for each step, without workspace: there is no cuDNN "
+        "\n  engines              placeholders, one for each step, without workspace: there is no "
+        "cuDNN "
         "here to list those of NVIDIA H200\n";
     CHECK((RunNeap(plan).out.find(made_up) == std::string::npos) == are_known);
   }

@@ -57,7 +57,7 @@ TEST_CASE("absurd numbers in a database are ignored with a line, and the plan is
     INFO(outcome.err);
     CHECK(outcome.exit_code == 0);
     CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-    CHECK(outcome.err.find("neap: going on without some measured times: " + bad +
+    CHECK(outcome.err.find("neap: continuing without some of the measured times: " + bad +
                            ": rows that cannot be right are ignored") == 0);
     const Outcome listed = RunNeap(
         {"profile", "lenet", "--batch", "4", "--list", "--device", "cpu", "--database", bad});

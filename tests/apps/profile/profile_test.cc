@@ -167,7 +167,7 @@ TEST_CASE(
   CHECK(plain.out.find("NVIDIA H200") != std::string::npos);
   CHECK(plain.out.find("conv1 forward, batch 32") != std::string::npos);
   CHECK(RunForJson(list).at(0).at("engines_known") == KnowsEnginesOfH200());
-  CHECK((plain.out.find("\nengines are made up, one for each step") == std::string::npos) ==
+  CHECK((plain.out.find("\nengines are placeholders, one for each step") == std::string::npos) ==
         KnowsEnginesOfH200());
   const Graph graph = nets::Build("lenet", {.batch = 32}).value();
   const Program program = BuildProgram(graph, {}).value();
@@ -242,8 +242,8 @@ TEST_CASE("a profile says how many measurements have a wide spread, of one sampl
   CHECK(result.at("wide_spreads") == wide);
 
   const std::vector<std::string> once = Joined(command, {"--samples", "1", "--database", database});
-  CHECK(RunNeap(once).out.find("\nthe new ones are of one sample each") != std::string::npos);
-  CHECK(RunNeap(once).out.find("the new ones") == std::string::npos);  // there are none
+  CHECK(RunNeap(once).out.find("\nthe new measurements have one sample each") != std::string::npos);
+  CHECK(RunNeap(once).out.find("the new measurements") == std::string::npos);  // there are none
   CHECK(RunForJson(once).at(0).at("wide_spreads").is_null());
 }
 

@@ -80,9 +80,9 @@ TEST_CASE("a person reads which file the plan is from, and whose prediction it i
   const PlanFile plan;
   const Outcome outcome = RunNeap(plan.Training({"--steps", "13"}));
   REQUIRE(outcome.exit_code == 0);
-  CHECK(outcome.out.find("by the plan in " + plan.path()) != std::string::npos);
+  CHECK(outcome.out.find("from the plan in " + plan.path()) != std::string::npos);
   CHECK(outcome.out.find("(equal)") != std::string::npos);
-  CHECK(outcome.out.find("as the plan's file has it") != std::string::npos);
+  CHECK(outcome.out.find("as stored in the plan's file") != std::string::npos);
 }
 
 TEST_CASE("a plan that was edited is refused with the verifier's line") {
