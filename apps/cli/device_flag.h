@@ -1,5 +1,5 @@
-// Devices by the names that --device takes: cpu, cuda:N, or one known by description alone (h200);
-// and the GPU that --peer names, which lends a GPU its memory.
+// Opens the device that --device names: cpu, cuda:N, or a device of which only a description exists
+// (h200); and the second GPU that --peer names, whose memory holds offloaded tensors.
 #pragma once
 
 #include <memory>
@@ -16,29 +16,30 @@ namespace neap::apps {
 // N of "cuda:N".
 std::optional<int> GpuIndex(const std::string& name);
 
-// For training. "" is cuda:0 if there is one, else cpu. `peer` is cuda:N, or "" for none.
-// Errors: BadUsage() for a name that no device has, and for a peer of what is no GPU; NOT_FOUND for
-// a GPU that is not there; FAILED_PRECONDITION for one that cannot be that peer.
+// Opens a device for training. "" is cuda:0 if there is one, else cpu. `peer` is cuda:N, or "" for
+// no peer. Errors: BadUsage() for an unknown name, and for a peer if the device is not a GPU;
+// NOT_FOUND for a GPU that does not exist; FAILED_PRECONDITION for a GPU that cannot be the peer.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
                                                    const std::string& peer = "");
 
-// What planning needs of a device, which may be absent.
+// What planning needs to know about a device, which need not be present.
 struct PlanTarget {
   std::string name = {};  // as --device takes it: "h200"
   DeviceDescription description;
-  std::unique_ptr<Device> device = nullptr;          // null: known by description alone
+  std::unique_ptr<Device> device = nullptr;          // null: only a description exists
   std::unique_ptr<EngineCatalog> catalog = nullptr;  // null: the device's own
-  // False without the library that lists the engines of a device known by description: then each
-  // step has one engine, made up and without workspace, except where times of others were measured.
+  // False if the library that lists the engines of a described device is missing. Each step then
+  // has one placeholder engine without workspace, unless the database has measured engines for it.
   bool knows_engines = true;
   KernelOptions kernels = {};
-  // Of the library that is here, where `kernels` has times that were measured with another.
+  // Versions of the library that is installed here, if the times in `kernels` are of other
+  // versions.
   std::string other_versions = {};
 
   EngineCatalog& engines() const { return catalog != nullptr ? *catalog : device->backend(); }
 };
 
-// "" is cuda:0 if there is one, else h200. Errors: as OpenDevice.
+// "" is cuda:0 if there is one, else h200. Errors: those of OpenDevice().
 absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::string& peer);
 
 }  // namespace neap::apps

@@ -28,13 +28,13 @@ absl::Status ReadInteger(int64_t least, int64_t most, const std::string& text, i
   return BadUsage(absl::StrCat("'", text, "' is not a whole number from ", least, " to ", most));
 }
 
-// What a person typed may hold anything; an error stays one line.
+// User input may be of any length; an error message stays short.
 std::string Shortened(const std::string& text) {
   constexpr size_t kMost = 64;
   return text.size() <= kMost ? text : absl::StrCat(text.substr(0, kMost), "...");
 }
 
-// As it is typed: "8MiB".
+// The form in which users type sizes: "8MiB".
 std::string BytesText(int64_t bytes) {
   for (const auto& [size, name] : {std::pair(kGiB, "GiB"), {kMiB, "MiB"}, {kKiB, "KiB"}}) {
     if (bytes % size == 0) return absl::StrCat(bytes / size, name);
@@ -42,7 +42,7 @@ std::string BytesText(int64_t bytes) {
   return absl::StrCat(bytes);
 }
 
-// `parse` reads one value of the list.
+// A sorted list without duplicates; `parse` reads one value.
 template <typename Parse>
 FlagValue RisingList(size_t most_values, std::vector<int64_t>* values, std::string default_text,
                      const Parse& parse) {

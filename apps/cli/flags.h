@@ -1,18 +1,19 @@
-// The flags of one subcommand: a table from which arguments are read and the help text is written.
+// The flags of one subcommand: a table that parses the arguments and prints the help text.
 //
-// Each subcommand has flags of its own, so there is no global registry: a FlagSet is filled, parsed
-// and forgotten. What the table says (names, ranges, choices, defaults) is said once, so --help
-// cannot drift from what is accepted.
+// Each subcommand has flags of its own, so there is no global registry: a FlagSet is filled, used
+// to parse, and discarded. Names, ranges, choices and defaults are written once, in the table, so
+// that --help always agrees with what is accepted.
 //
 //   FlagSet flags("neap plan NET [flags]", "Plans one training iteration.");
 //   flags.Positional("NET", "a network", &net);
-//   flags.Add("budget", "BYTES", "what the arena may take", Budget(&budget));
+//   flags.Add("budget", "BYTES", "device memory for everything", ReadBytes(&budget_bytes));
 //   flags.Add("json", "print one JSON object", &json);
 //   RETURN_IF_ERROR(flags.Parse(args));
-//   if (flags.help()) ...
+//   if (flags.help()) Print(flags.HelpText());
 //
-// Accepted: --name value, --name=value, --switch. The last one wins. *Errors*: BadUsage()
-// (apps/cli/outcome.h) naming the flag; an unknown flag comes with the closest known one.
+// Accepted forms are --name value, --name=value and --switch; if a flag is repeated, the last value
+// counts. *Errors*: BadUsage() (apps/cli/outcome.h) naming the flag; for an unknown flag, also the
+// known flag that is closest to it.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@
 
 namespace neap::apps {
 
-// Reads one flag's text. `default_text` and `choices` are for the help text alone.
+// Parses one flag's text. `default_text` and `choices` appear only in the help text.
 struct FlagValue {
   std::function<absl::Status(const std::string& text)> read;
   std::string default_text = {};
@@ -39,7 +40,7 @@ FlagValue Text(std::string* value);
 FlagValue Texts(std::vector<std::string>* values);
 // "12GiB", "64KB", "4096".
 FlagValue ReadBytes(std::optional<int64_t>* bytes);
-// "8MiB,64MiB", "100,200": rising, each once. What is there before is shown as the default.
+// "8MiB,64MiB", "100,200": sorted, without duplicates. The initial list is shown as the default.
 FlagValue BytesList(size_t most_values, std::vector<int64_t>* values);
 FlagValue IntegerList(int64_t least, int64_t most, size_t most_values,
                       std::vector<int64_t>* values);
@@ -58,13 +59,13 @@ class FlagSet {
   void Add(std::string name, std::string placeholder, std::string help, FlagValue value);
   // A switch.
   void Add(std::string name, std::string help, bool* value);
-  // The one argument without a name that must be there, or may. `help` says what it is: "a file".
+  // The one argument without a name, required or optional. `help` says what it is: "a file".
   void Positional(std::string name, std::string help, std::string* value);
   void OptionalPositional(std::string name, std::string help, std::string* value);
   // One or more.
   void Positional(std::string name, std::string help, std::vector<std::string>* values);
 
-  // With --help anywhere, nothing else is looked at.
+  // If --help is among the arguments, nothing else is parsed.
   absl::Status Parse(const std::vector<std::string>& args);
   bool help() const { return help_; }
   // Whether the flag was among the arguments.
@@ -96,8 +97,8 @@ class FlagSet {
   bool help_ = false;
 };
 
-// Of `known`, the one that takes the fewest insertions, deletions and replacements to become
-// `text`; empty if even that one is nothing like it.
+// The known word with the smallest edit distance to `text` (insertions, deletions, replacements);
+// empty if none is similar.
 std::string Closest(const std::string& text, const std::vector<std::string>& known);
 
 }  // namespace neap::apps

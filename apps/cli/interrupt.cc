@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kAnswer[] =
     "\nneap: stopping after the current step or measurement; Ctrl-C again stops at once\n";
-// timeout(1) sends a signal twice, to the process and to its group. Nobody types so fast.
+// timeout(1) sends a signal twice, to the process and to its group, faster than any user can type.
 constexpr auto kOneSignal = std::chrono::milliseconds(100);
 
 std::atomic<bool> is_watched = false;
@@ -27,7 +27,7 @@ void Answer() {
   std::fflush(stderr);
 }
 
-// As if nobody took it.
+// Ends the process as the signal does by default.
 void EndBy(int signal) {
   std::signal(signal, SIG_DFL);
   sigset_t own;
@@ -45,7 +45,7 @@ void Serve(sigset_t signals) {
     if (!is_watched) {
       EndBy(signal);
     } else if (first_signal == 0) {
-      Answer();  // first of all: when the others know, the process may end
+      Answer();  // first: once other threads see the flag, the process may end
       answered = std::chrono::steady_clock::now();
       first_signal = signal;
     } else if (signal == SIGINT && std::chrono::steady_clock::now() - answered > kOneSignal) {

@@ -1,16 +1,15 @@
-// Ctrl-C (and SIGTERM) as a question that can be asked between two measurements or steps.
+// Ctrl-C (and SIGTERM) as a flag that is polled between two measurements or steps.
 //
-// The first signal makes Interrupted() true and is answered at once, by a line on stderr: what is
-// at hand may take minutes. A second Ctrl-C ends the process as if nobody watched, for whoever does
-// not want to wait; files are safe against that. A second SIGTERM changes nothing. A signal that is
-// ignored stays so: whoever started the process wants it left alone.
+// The first signal makes Interrupted() true and at once prints a line on stderr, because the
+// current step or measurement may take minutes. A second Ctrl-C ends the process immediately, as
+// without a handler; no file is damaged by that. A second SIGTERM changes nothing. A signal that
+// the process was started to ignore stays ignored.
 //
-// Both are taken by a thread of their own and blocked in all others. For oneDNN's matrix products
-// use the stack pointer for something else while they run: a signal handler in their threads would
-// write its frame over whatever lies there.
+// Both signals are received by a thread of their own and blocked in all others: oneDNN's matrix
+// products use the stack pointer as a general register, so a signal handler in their threads would
+// write its frame over other data.
 //
-//   TakeSignals();  // main() begins with it
-//   ...
+//   TakeSignals();  // the first call in main()
 //   WatchForInterrupt();
 //   while (step < last && !Interrupted()) Take(step++);
 //   return step < last ? InterruptedExitCode() : 0;
@@ -21,13 +20,13 @@
 
 namespace neap::apps {
 
-// Before any other thread is started. Until somebody watches, signals end the process as always.
-// SIGXFSZ is ignored from then on: a file that grows beyond the process's limit is an error of the
-// write (EFBIG), not the end of the process.
+// Must be called before any other thread is started. Until WatchForInterrupt() is called, signals
+// end the process as usual. SIGXFSZ is ignored from then on: a file that exceeds the process's size
+// limit makes the write fail (EFBIG) instead of ending the process.
 void TakeSignals();
 void WatchForInterrupt();
 bool Interrupted();
-// 130 after Ctrl-C, 143 after SIGTERM: what a shell says of a process that the signal ended.
+// 130 after Ctrl-C, 143 after SIGTERM: the exit codes by which shells report these signals.
 int InterruptedExitCode();
 // "interrupted after 3 of 14 kernels"
 std::string InterruptedText(int64_t done, int64_t total, const std::string& unit);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kNone = "none";
 
-// Who names a file wants it read; the default may not be there.
+// A database that the user names must exist; the default one need not.
 bool IsWanted(const std::string& given) {
   if (given == kNone) return false;
   if (!given.empty()) return true;

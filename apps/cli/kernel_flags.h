@@ -1,4 +1,4 @@
-// Where measured times are kept, and how plans choose kernels by them.
+// The flags that name the profile database and say how plans choose kernels by its times.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,12 @@
 
 namespace neap::apps {
 
-// The file that --database names; empty: the default. Errors: those of DefaultProfilePath().
+// The file that --database names; the default one if `given` is empty. Errors: those of
+// DefaultProfilePath().
 absl::StatusOr<std::string> ProfilePath(const std::string& given);
 
-// The same file for CheckOutputs(): no output may replace it. Without a path where --database says
-// none, or where there is no place for the default.
+// The same file for CheckOutputs(): no output may overwrite it. The path is empty for --database
+// none, and if the default has no place.
 NamedFile DatabaseFile(const std::string& given);
 
 // The database at `path` (empty: the default) for a device whose engines are `catalog`'s. Errors:
@@ -31,8 +32,8 @@ absl::StatusOr<ProfileDatabase> OpenProfile(const std::string& path,
                                             const DeviceDescription& device,
                                             const EngineCatalog& catalog);
 
-// Says on stderr what was set aside: at its beginning what has been by then, at its end the rest.
-// *Ownership*: borrows the database, which must stay where it is.
+// Prints the database's notices on stderr: on construction those so far, on destruction the rest.
+// *Ownership*: borrows the database, which must not move.
 class NoticePrinter {
  public:
   explicit NoticePrinter(const ProfileDatabase& database) : database_(database) { Print(); }
@@ -47,8 +48,8 @@ class NoticePrinter {
   size_t printed_ = 0;
 };
 
-// Say on stderr that measured times could not be read while they were used; the other, which
-// borrows it, where there is a line of progress.
+// Both report on stderr that measured times could not be read while planning. SayUnread() is for
+// commands with a progress line, which it borrows.
 void PrintUnread(const absl::Status& error);
 ProfiledTimings::OnError SayUnread(ProgressLine& line);
 
@@ -57,24 +58,24 @@ FlagValue ReadDivisions(DivisionPolicy* policy);
 
 // For commands that plan.
 struct KernelFlags {
-  std::string database;  // empty: the default, if it is there; "none": no database
+  std::string database;  // empty: the default, if it exists; "none": no database
   DivisionPolicy divisions = DivisionPolicy::kAll;
   std::optional<int64_t> workspace_limit_bytes = {};
   std::string workspace_rule = "best";
   bool nondeterministic = false;
 
   void AddTo(FlagSet& flags);
-  void AddDatabaseTo(FlagSet& flags);  // and which of its times count; a part of them
-  // Whether measured times count at all.
+  void AddDatabaseTo(FlagSet& flags);  // only the database and which of its times count
+  // Whether measured times are used.
   bool reads_database() const;
-  // What a `neap profile` that measures for these plans is to be given, as it is typed, where they
-  // read a database: " --database h200.db".
+  // The arguments of the `neap profile` that measures for these plans, as typed; only for plans
+  // that read a database: " --database h200.db".
   std::string ProfileArguments() const;
   KernelOptions WithoutTimes() const;
-  // Empty where none is to be used. Errors: those of reading a database that was named. Of the
-  // default one they are a line on stderr, and nothing was measured.
+  // Empty if no database is used. Errors: those of reading the database that --database names. If
+  // the default one cannot be read, a line on stderr says so and the result is empty.
   absl::StatusOr<std::optional<ProfileDatabase>> OpenDatabase(ProfiledDevice device) const;
-  // Both. Errors: those of OpenDatabase().
+  // WithoutTimes() plus the database's times. Errors: those of OpenDatabase().
   absl::StatusOr<KernelOptions> Options(const DeviceDescription& device,
                                         const EngineCatalog& catalog,
                                         ProfiledTimings::OnError on_unread = PrintUnread) const;

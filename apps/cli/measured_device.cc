@@ -18,7 +18,7 @@
 namespace neap::apps {
 namespace {
 
-// Of the libraries that are here. They are the same for every device that a library runs on.
+// The versions of the libraries installed here; they do not depend on the device.
 std::vector<std::string> VersionsHere() {
   std::vector<std::string> versions = {MakeCpuBackend()->Versions()};
   for (const std::string& name : DescribedDeviceNames()) {
@@ -28,7 +28,7 @@ std::vector<std::string> VersionsHere() {
   return versions;
 }
 
-// By the name that the database has; `measured` as it lists them, the last first.
+// Finds a device by its name in the database. `measured` is in the database's order, newest first.
 const ProfiledDevice* Find(const std::vector<ProfiledDevice>& measured, const std::string& name) {
   const std::vector<std::string> here = VersionsHere();
   const ProfiledDevice* found = nullptr;
@@ -40,7 +40,7 @@ const ProfiledDevice* Find(const std::vector<ProfiledDevice>& measured, const st
   return found;
 }
 
-// As the database has it. Errors: those of OpenPlanTarget().
+// The device's name in the database. Errors: those of OpenPlanTarget().
 absl::StatusOr<std::string> NameOf(const std::vector<ProfiledDevice>& measured,
                                    const std::string& device) {
   if (device.empty()) return measured.front().name;

@@ -1,5 +1,5 @@
-// A device as a profile database has it: for commands that choose by measured times, and need
-// neither the device nor its libraries.
+// A device as a profile database describes it, for commands that choose kernels by measured times
+// and need neither the device nor its libraries.
 //
 //   ASSIGN_OR_RETURN(const MeasuredDevice h200, OpenMeasuredDevice("h200.db", "h200"));
 //   h200.device.versions;  // "cuDNN 9.19.0, cuBLASLt 13.1.0"
@@ -25,30 +25,30 @@ struct MeasuredDevice {
   std::unique_ptr<EngineCatalog> catalog;  // the engines that were measured
 };
 
-// `database`: empty for the default. `device`: as --device takes it, or the name that the database
-// has; empty for the one that was measured last. Of several versions of its libraries, however it
-// is named, those that are here, else those that were measured last.
+// `database` is a path, or empty for the default. `device` is a name that --device takes or one in
+// the database, or empty for the device measured last. If it was measured with several versions of
+// its libraries, the installed versions are chosen, otherwise those measured last.
 // Errors: NOT_FOUND naming the devices that the database has; those of ProfileDatabase::OpenToRead
 // and OpenPlanTarget().
 absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                                                   const std::string& device,
                                                   ProfiledTimings::OnError on_unread = PrintUnread);
 
-// OpenPlanTarget(), to plan by what was measured. A device that is known by description alone has
-// the engines of layers/catalog/measured_catalog.h, of versions as above. Errors: its, and those of
-// KernelFlags::Options.
+// OpenPlanTarget() with the measured times. A device of which only a description exists gets the
+// engines of layers/catalog/measured_catalog.h, with versions chosen as above. Errors: those of
+// OpenPlanTarget() and KernelFlags::Options().
 absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
                                             const std::string& peer,
                                             ProfiledTimings::OnError on_unread = PrintUnread);
 
-// The versions that a plan's times were measured with; empty where none was.
+// The library versions that a plan's times were measured with; empty if none was measured.
 std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats);
-// Of a device whose engines are not known here (PlanTarget::knows_engines), how they are made up.
+// Describes the placeholder engines of a device whose engines are not known here
+// (PlanTarget::knows_engines).
 std::string MadeUpText(const std::string& device);
-// The same of a plan; empty where all of its engines are known.
+// The same for a plan; empty if all of its engines are known.
 std::string MadeUpEngines(const PlanTarget& target, const PlanningStats& stats);
-// Says on stderr of a plan with measured times that they are not those of the library that is here,
-// if so.
+// Warns on stderr if the measured times of a plan are of other versions than the installed library.
 void PrintOtherVersions(const PlanTarget& target);
 
 }  // namespace neap::apps

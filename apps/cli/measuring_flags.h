@@ -1,5 +1,4 @@
-// On which device kernels are measured, how, and where the times are kept: the flags of commands
-// that measure.
+// The flags of commands that measure kernels: the device, the number of samples, the database.
 #pragma once
 
 #include <string>
@@ -14,8 +13,8 @@ struct MeasuringFlags {
   std::string database;  // empty: the default
   ProfileOptions options = {};
 
-  // The flags refer to this object, which must stay where it is. `other_devices` says
-  // which --device may be besides, where nothing is measured.
+  // The flags refer to this object, which must not move. `other_devices` is help text for the
+  // devices that --device also accepts when nothing is measured.
   void AddTo(FlagSet& flags, const std::string& other_devices);
 };
 

@@ -1,4 +1,4 @@
-// Which network, of what size: NET and the flags that go with it.
+// NET and the flags that choose the network's size and format.
 #pragma once
 
 #include <string>
@@ -19,17 +19,17 @@ struct NetFlags {
   std::string dtype = "fp32";
   std::string layout = "nchw";
 
-  // The flags refer to this object, which must stay where it is.
+  // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);
-  // Parts of it.
+  // Subsets of these flags.
   void AddSizesTo(FlagSet& flags);  // all but NET
   void AddBatchTo(FlagSet& flags);
   void AddDepthTo(FlagSet& flags);
   void AddFormatTo(FlagSet& flags);  // element type and layout
-  void AddShapesTo(FlagSet& flags);  // those and the images
-  // What was given but NET and batch, as it is typed: " --dtype tf32 --depth 32".
+  void AddShapesTo(FlagSet& flags);  // the format and the images
+  // The flags that differ from their defaults, except the batch, as typed: " --dtype tf32".
   std::string Arguments() const;
-  // Errors: BadUsage() for an unknown network or what it cannot be given.
+  // Errors: BadUsage() for an unknown network or an option that it does not take.
   absl::StatusOr<Graph> Build();
 };
 

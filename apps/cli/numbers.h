@@ -1,5 +1,5 @@
-// Numbers as people type them: digits, a minus sign, a point and an exponent. Blanks around them, a
-// plus sign, hexadecimal digits and words ("inf") are mistakes, which the C library would let pass.
+// Parses numbers that consist of digits, a minus sign, a point and an exponent. Surrounding blanks,
+// a plus sign, hexadecimal digits and words ("inf") are rejected, which the C library would accept.
 //
 //   ReadWhole("12");         // 12
 //   ReadWhole(" 12");        // nothing
@@ -13,7 +13,7 @@
 
 namespace neap::apps {
 
-// Nothing for what is no such number, or for one that an int64_t or a double does not hold.
+// Empty for other text and for numbers outside the range of int64_t or double.
 std::optional<int64_t> ReadWhole(std::string_view text);
 std::optional<double> ReadDecimal(std::string_view text);
 

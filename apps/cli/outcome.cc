@@ -40,7 +40,7 @@ absl::StatusOr<int> Caught(const std::function<absl::StatusOr<int>()>& run) {
 
 int Finish(const absl::StatusOr<int>& outcome) {
   absl::StatusOr<int> result = outcome;
-  // What failed to be written earlier left its mark on the stream.
+  // An earlier write that failed has set the stream's error flag.
   const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (!is_written && result.ok())
     result = absl::DataLossError("cannot write to the standard output");

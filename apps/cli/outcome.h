@@ -1,7 +1,7 @@
 // How a subcommand ends: a status, and the process's exit code for it.
 //
-// 0 it did what was asked, 1 it could not, 2 the command line makes no sense, 130 stopped by
-// Ctrl-C, 143 by SIGTERM (apps/cli/interrupt.h).
+// 0: success; 1: failure; 2: bad command line; 130: stopped by Ctrl-C; 143: stopped by SIGTERM
+// (apps/cli/interrupt.h).
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ absl::Status BadUsage(const std::string& message);
 // The same message, as bad usage.
 absl::Status AsBadUsage(const absl::Status& status);
 
-// What one subcommand is: its arguments after its name, to its exit code.
+// A subcommand maps the arguments after its name to an exit code.
 using Subcommand = absl::StatusOr<int> (*)(const std::vector<std::string>& args);
 
 absl::StatusOr<int> RunPlan(const std::vector<std::string>& args);
@@ -32,13 +32,12 @@ absl::StatusOr<int> RunBench(const std::vector<std::string>& args);
 absl::StatusOr<int> RunNets(const std::vector<std::string>& args);
 absl::StatusOr<int> RunDevices(const std::vector<std::string>& args);
 
-// What `run` returns. What it throws is an error, too: RESOURCE_EXHAUSTED for memory that the
-// system refuses, UNAVAILABLE for anything else that it refuses, a thread for example; else
-// INTERNAL.
+// Returns the result of `run`. Exceptions become errors: RESOURCE_EXHAUSTED if the system refuses
+// memory, UNAVAILABLE if it refuses anything else (a thread, for example), otherwise INTERNAL.
 absl::StatusOr<int> Caught(const std::function<absl::StatusOr<int>()>& run);
 
-// Prints an error as one line on stderr; returns the exit code. What could not be written to the
-// standard output, at whatever time, is an error.
+// Prints an error as one line on stderr and returns the exit code. Any failed write to the standard
+// output, however early, is an error.
 int Finish(const absl::StatusOr<int>& outcome);
 
 }  // namespace neap::apps

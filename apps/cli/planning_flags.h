@@ -1,11 +1,11 @@
-// How to plan: the flags that all subcommands share, what they mean where they are not given, and
-// the peaks that a budget in percent refers to.
+// The planning flags that all subcommands share, their defaults, and the peaks to which a budget in
+// percent refers.
 //
-//   policy        superneurons where there is a budget to keep, else liveness
-//   host budget   three quarters of the host's memory: as much may be pinned
+//   policy        superneurons if there is a budget, else liveness
+//   host budget   three quarters of the host's memory, all of which may be pinned
 //
-// What one subcommand finds by these defaults another one can do with them: `neap train` trains the
-// batch that `neap peak-batch` has found in the same budget.
+// Because the defaults are shared, `neap train` can train the batch that `neap peak-batch` finds in
+// the same budget.
 #pragma once
 
 #include <array>
@@ -30,28 +30,28 @@ struct Budget {
 };
 FlagValue ReadBudget(Budget* budget);
 
-// What a network takes with all the memory it wants.
+// The memory that a network takes without a budget.
 struct NaturalPeaks {
-  int64_t keep_all_bytes = 0;  // every tensor has bytes of its own: the natural peak
-  int64_t liveness_bytes = 0;  // bytes are free after a tensor's last use, results go in place
+  int64_t keep_all_bytes = 0;  // the natural peak: every tensor keeps its bytes
+  int64_t liveness_bytes = 0;  // tensors are freed after their last use, results go in place
 };
 absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const PlannerOptions& options,
                                               const DeviceDescription& device,
                                               EngineCatalog& catalog);
 
-// Bytes of pinned host memory that a plan may take.
+// The pinned host memory that a plan may take.
 struct HostBudget {
   int64_t bytes = kUnlimited;
-  bool is_default = false;  // a part of the host's memory, as nothing else was said
+  bool is_default = false;  // kHostPercent of the host's memory, without --host-budget
 
   // "192.000 GiB (75% of the host's memory)"
   std::string ToText() const;
   Json ToJson() const;  // null: unlimited
 };
-// Where --host-budget is not given. Unlimited on a host whose memory is not known.
+// The budget without --host-budget. Unlimited if the host's memory is not known.
 HostBudget DefaultHostBudget(const DeviceDescription& device);
 
-// The flags that say how to plan. Who runs a plan that is there already has no use for them.
+// The flags that control planning; none of them applies to a plan read from a file.
 inline constexpr std::array<const char*, 14> kPlanningChoices = {
     "budget",    "host-budget",      "peer-budget",     "policy",        "placement",
     "evict",     "no-in-place",      "offload-params",  "strict",        "database",
@@ -72,7 +72,7 @@ struct PlanningFlags {
   KernelFlags kernels;
 
   void AddTo(FlagSet& flags, const std::string& device_help);
-  // With an unlimited budget; `chosen` is what `kernels` gave for the device.
+  // The options with an unlimited budget; `chosen` is what `kernels` returned for the device.
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   HostBudget HostBudgetFor(const DeviceDescription& device) const;

@@ -1,5 +1,5 @@
-// What takes minutes says how far it is, on stderr: on a terminal by one line that rewrites itself,
-// in a log by few lines.
+// Progress of long work on stderr: on a terminal as one line that is rewritten in place, in a log
+// as a few lines.
 //
 //   ProgressLine line("profile resnet50", "steps");
 //   line.Show(112, 180, "840 engines");   // profile resnet50 [#####...] 112/180 steps, 840 engines
@@ -18,8 +18,8 @@
 
 namespace neap::apps {
 
-// When a log gets another line: the first at once, then one for every tenth of all that is done,
-// but none within half a minute of the last.
+// Decides when a log gets another line: the first at once, then one for every tenth of the work,
+// but at least half a minute after the last line.
 class LogPace {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -27,11 +27,11 @@ class LogPace {
 
  private:
   std::optional<Time> last_;
-  int64_t tenths_ = 0;  // done at the last
+  int64_t tenths_ = 0;  // of the work, at the last line
 };
 
-// What fits a line of the terminal: from its end no carriage return goes back to the beginning.
-// Everything where `file` is no terminal, or one that does not know.
+// The width of a terminal line less one column: a carriage return does not go back past a line that
+// has wrapped. Unlimited if `file` is not a terminal or its width is unknown.
 size_t TerminalColumns(int file);
 
 class ProgressLine {
@@ -42,9 +42,9 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void Show(int64_t done, int64_t total, const std::string& more = "");
-  // A message between two of them.
+  // Prints a message between two updates.
   void Say(const std::string& message);
-  // What was shown last stays; in a log it is written if it was not.
+  // Keeps the last line on the terminal; writes it to a log if it is not there yet.
   void End();
 
  private:
@@ -52,11 +52,11 @@ class ProgressLine {
   const bool is_terminal_;
   LogPace pace_;
   std::string shown_;     // last
-  bool is_open_ = false;  // on a terminal it has to be ended, in a log it has to be written
+  bool is_open_ = false;  // the line must be ended (terminal) or written (log)
 };
 
-// Measures what is missing, with a line that begins "profile WHAT", until all is done or, between
-// two samples, Ctrl-C.
+// Measures what is missing, with a progress line that begins "profile WHAT", until everything is
+// measured or Ctrl-C arrives between two samples.
 absl::Status MeasureAll(Profiler& profiler, const std::string& what);
 
 }  // namespace neap::apps

@@ -13,8 +13,8 @@ namespace {
 constexpr char kPolicy[] = "OMP_WAIT_POLICY";
 constexpr char kProgram[] = "/proc/self/exe";
 
-// Where the kernel was given the dynamic loader to run, and that this program, /proc/self/exe is
-// the loader.
+// If the dynamic loader was executed with this program as its argument, /proc/self/exe is the
+// loader.
 bool IsStartedByLoader() { return getauxval(AT_BASE) == 0; }
 
 }  // namespace
@@ -23,7 +23,7 @@ void WaitPassively(char** argv) {
   const bool is_chosen =
       std::getenv(kPolicy) != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
   if (is_chosen || IsStartedByLoader() || setenv(kPolicy, "passive", 0) != 0) return;
-  // By its own name, which ps and top then show.
+  // By its real path, so that ps and top show its name.
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink(kProgram, unknown);
   if (!unknown) execv(program.c_str(), argv);
