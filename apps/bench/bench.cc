@@ -1,4 +1,4 @@
-// neap bench: measures something, by the name that comes first.
+// neap bench: runs the benchmark that the first argument names.
 #include "apps/bench/bench.h"
 
 #include "absl/strings/str_cat.h"

@@ -8,10 +8,10 @@
 
 namespace neap::apps {
 
-// u-cuDNN's comparison: apps/bench/conv_comparison.h. `args` follow its name.
+// u-cuDNN's comparison (apps/bench/conv_comparison.h). `args` follow the benchmark's name.
 absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args);
 
-// Ways to choose workspaces, in pools of fixed sizes: apps/bench/workspace_comparison.h.
+// Ways to choose workspaces in pools of fixed sizes (apps/bench/workspace_comparison.h).
 absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args);
 
 }  // namespace neap::apps

@@ -17,13 +17,13 @@ namespace {
 constexpr int kPlotWidth = 560, kValueWidth = 70;
 constexpr int kTop = 104, kBottom = 12;  // title, legend, axis; margin
 constexpr int kBarHeight = 11, kBarGap = 2, kGroupGap = 12;
-// Limits rise, so the colours get darker; told apart also without seeing colours.
+// Colours get darker as limits rise, so that bars can be told apart without seeing colours.
 constexpr std::array<const char*, kMostLimits> kColours = {"#9ecae1", "#4292c6", "#08519c",
                                                            "#6a51a3", "#3f007d"};
 
 struct Group {
   std::string label;
-  std::string detail;                           // shown on pointing at it
+  std::string detail;                           // tooltip
   std::vector<std::optional<double>> speedups;  // by limit
 };
 
@@ -46,10 +46,10 @@ std::vector<Group> GroupsOf(const ConvBenchResult& result) {
   return groups;
 }
 
-// Where things are, in pixels.
+// The chart's layout in pixels.
 struct Frame {
-  int left = 0;         // of the bars; labels end there
-  int height = 0;       // of all
+  int left = 0;         // left edge of the bars, right edge of the labels
+  int height = 0;       // of the chart
   double axis_end = 2;  // the largest speedup, rounded up
 
   double X(double speedup) const { return left + kPlotWidth * speedup / axis_end; }
@@ -61,7 +61,7 @@ int GroupHeight(const Group& group) {
 }
 
 Frame FrameOf(const std::vector<Group>& groups) {
-  constexpr int kLetterWidth = 7;  // about, of 12 pixels' height
+  constexpr int kLetterWidth = 7;  // approximately, at 12 pixels' height
   Frame frame = {.left = 150, .height = kTop + kBottom};
   for (const Group& group : groups) {
     frame.left = std::max(frame.left, static_cast<int>(group.label.size()) * kLetterWidth + 24);
@@ -85,7 +85,7 @@ std::string Legend(const std::vector<int64_t>& limits_bytes, const Frame& frame)
   return svg;
 }
 
-// A line from top to bottom; at 1, where dividing changes nothing, a darker one.
+// A vertical line; darker at 1, where dividing changes nothing.
 std::string Line(double at, const Frame& frame) {
   const double x = frame.X(at);
   return absl::StrFormat("<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"%s\"/>\n", x,

@@ -1,6 +1,6 @@
-// The speedups of `neap bench conv` as a bar chart: a picture by itself (SVG), to be looked at in a
-// browser or put into a page. A group of bars for all kernels together and for each kernel, a bar
-// for each limit; as tall as there are kernels.
+// The speedups of `neap bench conv` as a bar chart, a standalone SVG image. It has a group of bars
+// for all kernels together and one for each kernel, with one bar per limit; its height grows with
+// the number of kernels.
 //
 //   RETURN_IF_ERROR(WriteTextFile("speedups.svg", SpeedupChart(report)));
 #pragma once

@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<ConvKernel>> KernelsOf(ConvBenchCommand& command) {
   if (command.batch_factor != 1) return BadUsage("--batch-factor needs --set deepbench");
   options.batch = options.batch.value_or(kDefaultBatch);
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
-  // Not Lower(): the set is the network's convolutions as they are written, on every device alike.
+  // Not Lower(): the set holds the network's convolutions as written, the same on every device.
   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
   std::vector<ConvKernel> kernels = ConvolutionsOf(program);
   if (kernels.empty()) return BadUsage(absl::StrCat(command.net.name, " has no convolution"));
@@ -135,8 +135,8 @@ absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
   return report;
 }
 
-// At each kernel's own batch: parts of it are known by chance where only a smaller one was
-// measured.
+// Checks each kernel at its whole batch, because measurements of a part may exist without it, from
+// a smaller batch.
 absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const MeasuredDevice& measured) {
   const auto is_missing = [&](const ConvKernel& kernel) {
     const std::vector<TimedEngine> timed = measured.timings->Of(kernel.signature);
@@ -154,7 +154,7 @@ absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const Measure
       "; the same command on that device, without --plan-only, measures them"));
 }
 
-// By a database alone.
+// Uses only a database.
 absl::StatusOr<ConvBenchReport> Predict(ConvBenchCommand& command) {
   ASSIGN_OR_RETURN(const std::vector<ConvKernel> kernels, KernelsOf(command));
   ProgressLine line("choose", "kernels");
@@ -188,7 +188,7 @@ absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args) {
                                {DatabaseFile(command.measuring.database)}));
   ASSIGN_OR_RETURN(const ConvBenchReport report,
                    command.plan_only ? Predict(command) : Measure(command));
-  // First: what took minutes must not be lost to a file that cannot be written.
+  // Checked first, so that minutes of work are not lost to a file that cannot be written.
   command.json ? PrintJson(ToJson(report)) : Print(ToText(report));
   if (!command.csv_path.empty() && !report.result.kernels.empty())
     RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(report.result)));

@@ -16,7 +16,7 @@ namespace neap::apps {
 namespace {
 
 constexpr int64_t kDefaultBytesPerKernel = 8 * kMiB;  // u-cuDNN's, IV-B
-// Of a total, one kernel is not given more: few engines want it, and it must be there to measure.
+// The most that one kernel gets of the total: few engines need more, and it must be allocated.
 constexpr int64_t kMostOfTotalBytes = 2 * kGiB;
 
 int64_t CountOf(const std::vector<ConvKernel>& kernels) {

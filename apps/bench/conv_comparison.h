@@ -2,17 +2,16 @@
 // undivided and in micro-batches, under workspace limits per kernel ("WR") and under one total
 // ("WD").
 //
-// Configurations are chosen by the times of single engines in the profile database, and what counts
-// is how long they take as they are executed: all parts, additions and launches in one go. Both
-// sides of a comparison are measured in this run. The same configuration is measured once, so that
-// where dividing changes nothing the speedup is 1 and no noise.
+// Configurations are chosen by the times of single engines in the profile database, but what is
+// compared is their execution time with all parts, additions and launches. Both sides of a
+// comparison are measured in the same run. Equal configurations are measured once, so the speedup
+// is exactly 1 if dividing changes nothing.
 //
-// An engine that does not build or run is left out, and the choice made again: a library that lists
-// a hundred of them has one that fails. One that fails only where it adds to the gradients of other
-// parts may still be the first part.
+// An engine that fails to build or run is left out and the choice is repeated; among a hundred
+// engines of a library, one usually fails. An engine that fails only when it adds to the gradients
+// of other parts may still run the first part.
 //
-// Without a device the database's times are all there is: nothing is executed then, and predictions
-// are compared.
+// Without a device nothing is executed, and the database's predictions are compared.
 //
 //   ProgressLine line("execute", "kernels");
 //   ConvBench bench({.limits_bytes = {8 * kMiB, 64 * kMiB}}, timings, catalog, line, execute);
@@ -40,13 +39,13 @@
 
 namespace neap::apps {
 
-// As many limits as a chart can tell apart.
+// The number of limits that a chart can distinguish.
 inline constexpr size_t kMostLimits = 5;
 
-// Of a configuration, or summed.
+// The time of one configuration, or a sum.
 struct ConvSeconds {
   double predicted = 0;                 // by the database
-  std::optional<double> executed = {};  // absent where nothing is
+  std::optional<double> executed = {};  // absent if nothing is executed
 
   double best_known() const { return executed.value_or(predicted); }
 };
@@ -56,7 +55,7 @@ struct TimedConfiguration {
   ConvSeconds seconds;
 };
 
-// The best under one limit; absent where nothing fits.
+// The fastest configurations under one limit; absent if none fits.
 struct ConvAtLimit {
   std::optional<TimedConfiguration> undivided;
   std::optional<TimedConfiguration> divided;
@@ -69,27 +68,27 @@ struct ConvTimes {
   std::vector<ConvAtLimit> at_limits;  // parallel to the limits
 };
 
-// Of all kernels, each as often as the set has it.
+// The sums over all kernels, each counted as often as the set has it.
 struct LimitTotal {
-  // Of kernels that fit both ways: what there is to compare.
+  // Sums over the kernels that fit both ways, which can be compared.
   ConvSeconds undivided;
   ConvSeconds divided;
-  // Kernels that fit divided alone, and their time.
+  // The kernels that fit only divided, and their time.
   int64_t only_divided = 0;
   ConvSeconds only_divided_seconds;
-  int64_t left_out = 0;  // kernels where nothing fits
+  int64_t left_out = 0;  // kernels that do not fit
 
-  // Absent where none fits both ways.
+  // Absent if no kernel fits both ways.
   std::optional<double> speedup() const;
 };
 
 // One workspace divided among all kernels, against the same bytes for each.
 struct WorkspaceComparison {
   int64_t total_bytes = 0;
-  int64_t kernels = 0;                  // equal ones too
+  int64_t kernels = 0;                  // counting equal ones
   std::optional<ConvSeconds> separate;  // WR under total / kernels
-  std::optional<ConvSeconds> divided;   // WD; absent where the kernels do not fit the total
-  int64_t variables = 0;                // of the 0-1 program: a kernel's configuration each
+  std::optional<ConvSeconds> divided;   // WD; absent if the kernels do not fit the total
+  int64_t variables = 0;                // of the 0-1 program: one per kernel and configuration
   int64_t used_bytes = 0;               // by WD
   double gap = 0;                       // proven
   double solver_seconds = 0;
@@ -98,14 +97,14 @@ struct WorkspaceComparison {
   std::optional<double> speedup() const;
 };
 
-// Until Ctrl-C: the kernels that were done and, of the rest, nothing.
+// After Ctrl-C it holds only the kernels that were done.
 struct ConvBenchResult {
   std::vector<int64_t> limits_bytes;
   int64_t kernels_asked = 0;
   std::vector<ConvTimes> kernels;
   std::vector<LimitTotal> totals;  // parallel to the limits
   std::optional<WorkspaceComparison> workspace = {};
-  // They did not build or run: of a kernel and a batch each, writing or adding to gradients.
+  // Engines that failed to build or run, counted per kernel, batch, and writing or adding.
   int64_t engines_left_out = 0;
 
   bool is_whole() const { return workspace.has_value(); }
@@ -114,18 +113,18 @@ struct ConvBenchResult {
 struct ConvBenchOptions {
   DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;
   std::vector<int64_t> limits_bytes;        // per kernel; rising, 1 to kMostLimits
-  std::optional<int64_t> total_bytes = {};  // of all kernels; 8 MiB for each where absent
+  std::optional<int64_t> total_bytes = {};  // for all kernels; if absent, 8 MiB times their number
 
   int64_t TotalBytes(const std::vector<ConvKernel>& kernels) const;
-  // All limits and, as far as that can be executed, the total: what is worth measuring.
+  // The largest workspace worth measuring: of all limits and, as far as it can run, the total.
   int64_t MeasuredWorkspaceBytes(const std::vector<ConvKernel>& kernels) const;
 };
 
 // *Ownership*: borrows timings, catalog and line.
 class ConvBench {
  public:
-  // Seconds that a configuration takes; null: nothing is executed. ABORTED, with the reason, where
-  // it does not build or run.
+  // Returns the seconds that a configuration takes, or ABORTED with the reason if it fails to build
+  // or run. If null, nothing is executed.
   using Execute = std::function<absl::StatusOr<double>(const StepSignature&, const Configuration&)>;
   ConvBench(ConvBenchOptions options, const KernelTimings& timings, EngineCatalog& catalog,
             ProgressLine& line, Execute execute)
@@ -135,22 +134,23 @@ class ConvBench {
         line_(&line),
         execute_(std::move(execute)) {}
 
-  // At least one kernel. On stderr its progress, and a line for each engine that is left out. After
-  // Ctrl-C no more than what was done. Errors: of the catalog; of execution but ABORTED.
+  // Takes at least one kernel. Prints progress on stderr, and a line for each engine that is left
+  // out. After Ctrl-C it returns what was done. Errors: those of the catalog and, except ABORTED,
+  // of `execute`.
   absl::StatusOr<ConvBenchResult> Run(const std::vector<ConvKernel>& kernels);
 
  private:
-  // How one kernel is to run; null: it cannot.
+  // How one kernel runs; the configuration is null if it cannot.
   struct Choice {
     const ConvKernel* kernel = nullptr;
     const Configuration* configuration = nullptr;
   };
   // CANCELLED after Ctrl-C.
   absl::Status Fill(const std::vector<ConvKernel>& kernels, ConvBenchResult& result);
-  // What there is to choose from.
+  // The engines to choose from.
   absl::StatusOr<std::vector<TimedEngine>> PartsOf(const ConvKernel& kernel,
                                                    DivisionPolicy divisions);
-  // Empty where nothing fits.
+  // Empty if nothing fits.
   absl::StatusOr<std::optional<TimedConfiguration>> Fastest(const ConvKernel& kernel,
                                                             DivisionPolicy divisions,
                                                             int64_t limit_bytes);
@@ -161,12 +161,12 @@ class ConvBench {
                       const std::vector<std::vector<Configuration>>& fronts,
                       WorkspaceComparison& comparison);
   absl::StatusOr<std::optional<ConvSeconds>> Sum(const std::vector<Choice>& choices);
-  // ABORTED where it does not run: its engines are left out then, so choose again.
+  // ABORTED if it does not run. Its engines are then left out, and the caller chooses again.
   absl::StatusOr<TimedConfiguration> Timed(const ConvKernel& kernel,
                                            const Configuration& configuration);
   absl::Status LeaveOut(const ConvKernel& kernel, const Configuration& configuration,
                         const absl::Status& reason);
-  // Those of its engines that fail alone; where none does, all.
+  // The engines of the configuration that fail alone, or all of them if none does.
   absl::StatusOr<std::vector<EngineUse>> FindFailing(const ConvKernel& kernel,
                                                      const Configuration& configuration);
 
@@ -175,9 +175,9 @@ class ConvBench {
   EngineCatalog* catalog_;
   ProgressLine* line_;
   Execute execute_;
-  // By operation and batch.
+  // Keyed by operation and batch.
   absl::flat_hash_set<std::pair<std::string, EngineUse>> left_out_;
-  // By operation and configuration.
+  // Keyed by operation and configuration.
   absl::flat_hash_map<std::pair<std::string, std::vector<EngineUse>>, double> executed_;
 };
 

@@ -18,7 +18,7 @@ constexpr char kNothing[] = "-";
 
 double Ms(double seconds) { return seconds * 1e3; }
 
-// "12.345 (12.1)": as executed, and as predicted. "12.1" where nothing was executed.
+// "12.3450 (12.1000)": executed (predicted). Only the prediction if nothing was executed.
 std::string TimesText(const ConvSeconds& seconds) {
   if (!seconds.executed.has_value()) return absl::StrFormat("%.4f", Ms(seconds.predicted));
   return absl::StrFormat("%.4f (%.4f)", Ms(*seconds.executed), Ms(seconds.predicted));
@@ -54,7 +54,7 @@ std::string KernelText(const ConvTimes& times, const std::vector<int64_t>& limit
   return text;
 }
 
-// What the sums of both sides lack.
+// The kernels that the sums leave out.
 std::string MissingText(const LimitTotal& total) {
   std::vector<std::string> missing;
   if (total.only_divided > 0) {

@@ -1,4 +1,4 @@
-// What `neap bench conv` has measured, as a table, as JSON and as CSV.
+// The results of `neap bench conv` as a table, as JSON and as CSV.
 #pragma once
 
 #include <string>
@@ -15,25 +15,25 @@ struct ConvBenchSubject {
   std::string divisions;
   std::string device;
   std::string versions;
-  bool executed = true;  // else times are predictions alone
+  bool executed = true;  // false: all times are predictions
 };
 
-// First steps are measured, then kernels are timed; after Ctrl-C not all of either.
+// Engines of all steps are measured first, then kernels are timed; Ctrl-C may cut either short.
 struct ConvBenchReport {
   ConvBenchSubject subject;
   ConvBenchResult result = {};
-  int64_t steps = 0, steps_done = 0;  // of measuring
+  int64_t steps = 0, steps_done = 0;  // of the measuring
 };
 
 // "alexnet, batch 256, tf32 nchw, parts power-of-two, on NVIDIA H200", and ", predicted" where
 // nothing was executed.
 std::string Title(const ConvBenchSubject& subject);
-// "3.42x"; "-" where something does not fit.
+// "3.42x"; "-" without a speedup, if one side does not fit.
 std::string SpeedupText(const std::optional<double>& speedup);
 
 std::string ToText(const ConvBenchReport& report);
 Json ToJson(const ConvBenchReport& report);
-// A line for every kernel and limit; empty fields where nothing fits.
+// One line per kernel and limit; fields are empty if nothing fits.
 std::string ToCsv(const ConvBenchResult& result);
 
 }  // namespace neap::apps

@@ -23,7 +23,7 @@ constexpr char kColumns[] =
     "source,W,H,C_in,N,C_out,kernel_w,kernel_h,pad_w,pad_h,stride_w,stride_h";
 constexpr int64_t kMostExtent = 1 << 20;
 
-// Equal kernels once, with how many there were.
+// Merges equal kernels and counts them.
 class KernelSet {
  public:
   void Add(std::string name, StepSignature signature) {
@@ -46,7 +46,7 @@ std::string ShapeOf(const StepSignature& signature, Operand operand, Operand gra
   return signature.Spec(signature.Has(operand) ? operand : gradient).shape.ToString();
 }
 
-// One row's numbers, in order of the columns after the source.
+// The numbers of one row, in the order of the columns after the source.
 struct ShapeRow {
   int64_t w = 0, h = 0, in_channels = 0, batch = 0, out_channels = 0;
   Extent2d kernel = 1, padding = 0, stride = 1;

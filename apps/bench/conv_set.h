@@ -1,5 +1,4 @@
-// The kernels that `neap bench conv` times: those of a network's convolutions, or of a list of
-// shapes.
+// The kernels that `neap bench conv` times, from a network's convolutions or from a list of shapes.
 //
 //   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
 //   const std::vector<ConvKernel> kernels = ConvolutionsOf(program);
@@ -20,30 +19,30 @@ namespace neap::apps {
 
 // A step of a convolution.
 struct ConvKernel {
-  std::string name;  // of the first layer that has it; of a list of shapes "Vision 20", its row
+  std::string name;  // the first layer that has it; in a list of shapes its row, "Vision 20"
   StepSignature signature;
   int64_t count = 1;  // how often the set has it
 
-  // Of input, weight and output: "16x64x27x27 * 192x64x5x5 -> 16x192x27x27".
+  // The shapes of input, weight and output: "16x64x27x27 * 192x64x5x5 -> 16x192x27x27".
   std::string Shapes() const;
 };
 
-// By layer: forward, backward_data, backward_params. Equal kernels are counted, not repeated. No
-// backward_data of what reads the images: nobody runs it.
+// The kernels of each layer in the order forward, backward_data, backward_params. Equal kernels are
+// counted, not repeated. A layer that reads the images has no backward_data, which is never run.
 std::vector<ConvKernel> ConvolutionsOf(const Program& program);
 
 struct ShapeListOptions {
-  std::optional<int64_t> batch = {};  // else each row's own, `batch_factor` times
+  std::optional<int64_t> batch = {};  // default: each row's own, times `batch_factor`
   int64_t batch_factor = 1;
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };
 
-// Of a table with the columns of bench/deepbench_conv_train.csv, all three steps of every row.
+// Reads a table with the columns of bench/deepbench_conv_train.csv: all three steps of every row.
 // Errors: INVALID_ARGUMENT naming the row.
 absl::StatusOr<std::vector<ConvKernel>> ReadShapeList(std::string_view csv,
                                                       const ShapeListOptions& options);
-// Of bench/deepbench_conv_train.csv.
+// The kernels of bench/deepbench_conv_train.csv.
 absl::StatusOr<std::vector<ConvKernel>> DeepBenchConvolutions(const ShapeListOptions& options);
 
 }  // namespace neap::apps

@@ -1,4 +1,4 @@
-// neap bench workspace: ways to choose workspaces, in training within budgets.
+// neap bench workspace: compares ways to choose workspaces when training within budgets.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -83,7 +83,7 @@ absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command, Prog
   return target;
 }
 
-// Those done until Ctrl-C.
+// Returns the runs that were done before Ctrl-C.
 absl::StatusOr<std::vector<WorkspaceRun>> RunAll(WorkspaceBench& bench, ProgressLine& line) {
   WatchForInterrupt();
   int64_t done = 0;
@@ -99,8 +99,8 @@ absl::StatusOr<std::vector<WorkspaceRun>> RunAll(WorkspaceBench& bench, Progress
   return runs;
 }
 
-// The `neap profile` that measures the kernels of such plans, but for --batch. Empty where none of
-// its times would be read.
+// The `neap profile` command, without --batch, that measures the kernels of these plans. Empty if
+// its times would not be read.
 std::string ProfileCommand(const WorkspaceBenchCommand& command, const PlanTarget& target) {
   if (!command.kernels.reads_database()) return "";
   const bool names_device = target.device != nullptr && !command.device.empty();
@@ -160,7 +160,7 @@ absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
   RETURN_IF_ERROR(
       CheckOutputs({{"--csv", command.csv_path}}, {DatabaseFile(command.kernels.database)}));
   ASSIGN_OR_RETURN(const WorkspaceReport report, Measure(command));
-  // First: what took minutes must not be lost to a file that cannot be written.
+  // Checked first, so that minutes of work are not lost to a file that cannot be written.
   PrintReport(command, report);
   if (!command.csv_path.empty()) RETURN_IF_ERROR(WriteTextFile(command.csv_path, ToCsv(report)));
   return report.is_whole() ? 0 : InterruptedExitCode();

@@ -1,9 +1,9 @@
-// How fast a network trains in pools of fixed sizes, by several ways to choose the workspaces of
-// its convolutions (SuperNeurons 4.1.2, Figure 12; moDNN 5.2.3).
+// How fast a network trains in pools of fixed sizes under several rules that choose the workspaces
+// of its convolutions (SuperNeurons 4.1.2, Figure 12; moDNN 5.2.3).
 //
-// Every way has a plan of its own for each budget and batch. Its predicted time is known without a
-// device; with one, it is trained for some steps with one synthetic batch. Equal plans are trained
-// once, so that where a rule changes nothing the speed is the same and no noise.
+// Each rule has its own plan for each budget and batch. The predicted time needs no device; with a
+// device, the network is trained for some steps with one synthetic batch. Equal plans are trained
+// once, so rules that lead to the same plan have exactly the same speed.
 //
 //   WorkspaceBench bench({.budgets_bytes = {3 * kGiB}, .batches = {100, 200}}, net, target, train);
 //   const auto go_on = [](const WorkspaceRun& /*next*/) { return !Interrupted(); };
@@ -26,7 +26,7 @@
 
 namespace neap::apps {
 
-// Rising, each once.
+// The lists are sorted and have no duplicates.
 struct WorkspaceBenchOptions {
   std::vector<int64_t> budgets_bytes = {3 * kGiB, 5 * kGiB};
   std::vector<int64_t> batches = {100, 150, 200, 250, 300, 350, 400};
@@ -34,12 +34,12 @@ struct WorkspaceBenchOptions {
   std::string policy = "superneurons";
 };
 
-// What one convolution is run with. Of one that runs again: both times.
+// The configuration of one convolution step. A step that is recomputed appears twice.
 struct WorkspaceStep {
   std::string layer;
   Phase phase = Phase::kForward;
   int64_t workspace_bytes = 0;
-  std::string configuration;  // "3 x 64 eng3"; empty where there is no choice
+  std::string configuration;  // "3 x 64 eng3"; empty if there is no choice
 };
 
 struct Speed {
@@ -47,26 +47,26 @@ struct Speed {
   std::optional<double> measured = {};
 };
 
-// One plan, or none.
+// The result for one budget, batch and rule, whether a plan fits or not.
 struct WorkspaceRun {
   int64_t budget_bytes = 0;
   int64_t batch = 0;
   std::string rule;
-  std::optional<Speed> speed = {};        // empty: it does not fit, and the rest says nothing
-  int64_t kernels = 0;                    // that an iteration runs
-  int64_t measured_kernels = 0;           // of those, by measured times
-  int64_t offloaded_bytes = 0;            // in an iteration
+  std::optional<Speed> speed = {};        // empty: no plan fits, and the fields below are unset
+  int64_t kernels = 0;                    // run by an iteration
+  int64_t measured_kernels = 0;           // those with measured times
+  int64_t offloaded_bytes = 0;            // per iteration
   std::vector<WorkspaceStep> steps = {};  // in program order
 };
 
-// Images per second. Errors: RESOURCE_EXHAUSTED where there is no room; CANCELLED where it was
+// Returns images per second. Errors: RESOURCE_EXHAUSTED if it does not fit; CANCELLED if it was
 // stopped.
 using TrainByPlan =
     std::function<absl::StatusOr<double>(const Graph& graph, const PlannerOptions& options)>;
 
 class WorkspaceBench {
  public:
-  // `train` empty: plans only. *Ownership*: borrows the target.
+  // If `train` is empty, it only plans. *Ownership*: borrows the target.
   WorkspaceBench(WorkspaceBenchOptions options, NetFlags net, const PlanTarget& target,
                  TrainByPlan train)
       : options_(std::move(options)),
@@ -74,11 +74,11 @@ class WorkspaceBench {
         target_(target),
         train_(std::move(train)) {}
 
-  // The names of the rules: best (the default), left-over, gain, and the limits.
+  // The rules' names: best (the default), left-over, gain, and the limits.
   std::vector<std::string> Rules() const;
-  int64_t size() const;  // runs in all
-  // In order of budget, batch and rule. `go_on` is asked before each, which then has no more than
-  // these; where it says no, or training is CANCELLED, those that are done are all.
+  int64_t size() const;  // the number of runs
+  // Runs in order of budget, batch and rule. Before each run, `go_on` is called with its budget,
+  // batch and rule; if it returns false, or training is CANCELLED, the runs so far are returned.
   absl::StatusOr<std::vector<WorkspaceRun>> Run(
       const std::function<bool(const WorkspaceRun& next)>& go_on);
 
@@ -92,7 +92,7 @@ class WorkspaceBench {
     std::optional<double> images_per_second;
   };
   std::vector<Rule> MakeRules() const;
-  // Fills in the rest of `run`. `trained` are the plans of its budget and batch that were.
+  // Fills in the rest of `run`. `trained` holds the plans of its budget and batch trained so far.
   absl::StatusOr<WorkspaceRun> RunBy(const Rule& rule, WorkspaceRun run, const Graph& graph,
                                      std::vector<Trained>& trained) const;
   absl::StatusOr<std::optional<double>> TrainOnce(const Plan& plan, const Graph& graph,

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kNothing[] = "-";
 
-// "1234.5 (1250.0)": as measured, and as predicted.
+// "1234.5 (1250.0)": measured (predicted).
 std::string SpeedText(const std::optional<Speed>& speed) {
   if (!speed.has_value()) return kNothing;
   const std::string measured =
@@ -29,8 +29,8 @@ std::string StepName(const WorkspaceStep& step) {
   return absl::StrCat(step.layer, " ", std::string(Name(step.phase)));
 }
 
-// A line for each batch of the budget that begins with `run`; moves it past them. The last may be
-// short.
+// One line for each batch of the budget that begins at `run`, which is advanced past it. The last
+// line may be incomplete.
 std::string SpeedTable(const WorkspaceReport& report, size_t& run) {
   const int64_t budget_bytes = report.runs[run].budget_bytes;
   std::string text = absl::StrFormat("\n%s\n%8s", FormatBytes(budget_bytes), "batch");
@@ -43,7 +43,7 @@ std::string SpeedTable(const WorkspaceReport& report, size_t& run) {
   return text + "\n";
 }
 
-// By the first rule, the default, those of a budget that fit.
+// The runs of a budget by the first rule, which is the default, as far as they fit.
 std::vector<const WorkspaceRun*> DefaultRuns(const WorkspaceReport& report, int64_t budget_bytes) {
   std::vector<const WorkspaceRun*> runs;
   for (const WorkspaceRun& run : report.runs) {
@@ -70,7 +70,7 @@ std::string StepTable(const WorkspaceReport& report, int64_t budget_bytes) {
   return text;
 }
 
-// Why predictions may be far off, and what would make them better.
+// Why predictions may be inaccurate, and which commands would improve them.
 std::string UnmeasuredText(const WorkspaceReport& report) {
   int64_t guessed = 0;
   std::set<int64_t> batches;
@@ -130,7 +130,7 @@ std::string Number(const std::optional<double>& number) {
   return number.has_value() ? absl::StrFormat("%.4f", *number) : "";
 }
 
-// What the lines of a run begin with.
+// The first fields of each line of a run.
 std::string RunFields(const WorkspaceRun& run) {
   const std::string plan = absl::StrCat(run.budget_bytes, ",", run.batch, ",", run.rule, ",");
   if (!run.speed.has_value()) return plan + ",,";

@@ -1,4 +1,4 @@
-// What `neap bench workspace` has planned and measured, as tables, as JSON and as CSV.
+// The results of `neap bench workspace` as tables, as JSON and as CSV.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ struct WorkspaceReport {
   std::string policy;
   std::string device;
   std::string versions;
-  // Measures its kernels, but for --batch: "neap profile lenet --dtype tf32". Empty: no measured
-  // times were read.
+  // The command, without --batch, that measures its kernels: "neap profile lenet --dtype tf32".
+  // Empty if no measured times were read.
   std::string profile;
   std::vector<std::string> rules;
   std::vector<WorkspaceRun> runs;  // in order of budget, batch and rule
-  int64_t plans = 0;               // asked for: more than `runs` after Ctrl-C
+  int64_t plans = 0;               // requested; more than `runs` has after Ctrl-C
 
   bool is_whole() const { return static_cast<int64_t>(runs.size()) == plans; }
 };
 
 std::string ToText(const WorkspaceReport& report);
-// What the default rule gives every convolution step.
+// The workspaces that the default rule gives to each convolution step.
 std::string PerStepTables(const WorkspaceReport& report);
 Json ToJson(const WorkspaceReport& report);
-// A line for every run, and one for each of its convolution steps.
+// One line per run, and one for each of its convolution steps.
 std::string ToCsv(const WorkspaceReport& report);
 
 }  // namespace neap::apps

@@ -1,5 +1,5 @@
-// What `neap eval` and `neap predict` share: a network with weights from a file, and the images
-// that it is run on.
+// The setup that `neap eval` and `neap predict` share: a network with weights from a file, and a
+// dataset of images.
 //
 //   InferenceFlags given;
 //   given.AddTo(flags);
@@ -26,10 +26,10 @@ struct InferenceFlags {
   std::string weights;
   std::string data = "synthetic";
   std::string split = "test";
-  std::string device;  // empty: choose
+  std::string device;  // empty: cuda:0 if there is one, else cpu
   bool json = false;
 
-  // The flags refer to this object, which must stay where it is.
+  // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);
 };
 

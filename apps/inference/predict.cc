@@ -1,4 +1,4 @@
-// neap predict: what trained weights say of each image of a dataset.
+// neap predict: prints what trained weights predict for each image of a dataset.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -30,8 +30,8 @@ struct ClassProbability {
   float probability = 0;
 };
 
-// The classes of one image or pixel, the most probable first; `apart` elements from one class to
-// the next.
+// The `top` most probable classes of one image or pixel, most probable first. `apart` is the
+// distance between the elements of two classes.
 std::vector<ClassProbability> Ranked(const float* probabilities, int64_t classes, int64_t apart,
                                      int64_t top) {
   std::vector<ClassProbability> ranked;
@@ -46,7 +46,7 @@ std::vector<ClassProbability> Ranked(const float* probabilities, int64_t classes
   return ranked;
 }
 
-// The lines of a table, or of JSON objects.
+// Formats the lines of a table, or of JSON objects.
 class Lines {
  public:
   Lines(bool json, bool pixels, int64_t top) : json_(json), pixels_(pixels), top_(top) {}
@@ -102,7 +102,7 @@ class Lines {
   int64_t top_;
 };
 
-// Prints line by line, or collects what goes to the file. True if it came to the end.
+// Prints line by line, or collects the text for the file. False if it was interrupted.
 absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference, const Lines& lines,
                                 std::string& text) {
   const auto emit = [&](const std::string& line) {

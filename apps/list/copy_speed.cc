@@ -19,7 +19,7 @@ struct Direction {
   const std::byte* source = nullptr;
 };
 
-// Bytes per second over all directions together.
+// The sum of all directions, in bytes per second.
 absl::StatusOr<double> Measure(Device& device, const std::vector<Direction>& directions) {
   const auto copy = [&](int count) -> absl::Status {
     for (int i = 0; i < count; ++i) {

@@ -1,7 +1,7 @@
-// How fast a device copies to and from pinned host memory, or its peer's: one way at a time, and
-// both at once.
+// Measures how fast a device copies to and from pinned host memory, or its peer's memory: in each
+// direction alone, and in both at once.
 //
-// The bound for whoever offloads: an iteration cannot be faster than its transfers.
+// These speeds bound offloading: an iteration cannot be faster than its transfers.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -15,7 +15,7 @@ struct CopySpeed {  // bytes per second
   double both_ways = 0;  // the sum of both directions, running together
 };
 
-// To `there` and back. Takes about a second, and 256 MiB at either end.
+// Copies to `there` and back. Takes about a second, and 256 MiB on each side.
 absl::StatusOr<CopySpeed> MeasureCopySpeed(Device& device, MemoryKind there);
 
 }  // namespace neap::apps

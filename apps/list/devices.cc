@@ -1,4 +1,4 @@
-// neap devices: what there is to train on, and what can be planned for without being there.
+// neap devices: the devices to train on, and those that can be planned for without being present.
 #include <memory>
 #include <optional>
 #include <string>
@@ -108,7 +108,7 @@ std::string FlopsText(double flops) {
                       : absl::StrFormat("%.3g TFLOP/s", flops / 1e12);
 }
 
-// Those that it has: no tensor cores on a CPU, and peers are GPUs.
+// The rates that the device has: a CPU has no tensor cores, and only GPUs have peers.
 std::string RatesText(const DeviceDescription& d) {
   std::string text = absl::StrCat("fp32 ", FlopsText(d.fp32_flops));
   if (d.tensor_flops > d.fp32_flops)
@@ -131,7 +131,7 @@ std::string ToText(const Listed& device) {
   return text + PeersText(device.peers);
 }
 
-// Each link between two GPUs once, from the one of the lower number.
+// Each link between two GPUs is measured once, from the GPU with the lower number.
 absl::Status MeasureCopies(Listed& device) {
   ASSIGN_OR_RETURN(std::unique_ptr<Device> opened, OpenDevice(device.name));
   ASSIGN_OR_RETURN(device.copies, MeasureCopySpeed(*opened, MemoryKind::kPinnedHost));

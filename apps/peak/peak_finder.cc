@@ -38,7 +38,7 @@ NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
   return sized;
 }
 
-// Without --budget the device's memory is it.
+// Without --budget, the budget is the device's memory.
 PlannerOptions PeakFinder::Options() const {
   PlannerOptions options = flags_.planning.Options(target_.description, target_.kernels);
   options.budget_bytes = flags_.planning.budget.bytes.value_or(target_.description.memory_bytes);
@@ -47,12 +47,12 @@ PlannerOptions PeakFinder::Options() const {
 
 absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) const {
   const absl::StatusOr<Graph> graph = Sized(net, n).Build();
-  if (!graph.ok()) return false;  // the smallest could be built: this one is too large
+  if (!graph.ok()) return false;  // the smallest size could be built, so this one is too large
   ASSIGN_OR_RETURN(const Program program, Lower(*graph, {}, target_.description));
   const PlannerOptions options = Options();
   const absl::StatusOr<int64_t> minimum =
       MinimumBudget(program, options, target_.description, target_.engines());
-  // Beyond what kernels count in, no memory helps.
+  // Sizes beyond the kernels' index range fit no budget.
   if (program.net.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
   RETURN_IF_ERROR(minimum.status());
   return *minimum <= options.budget_bytes;
@@ -123,8 +123,8 @@ absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
   return result;
 }
 
-// The device may hold less than the budget, and evaluation has to fit as well: then a fiftieth
-// less, and again.
+// The device may have less free memory than the budget, and evaluation must fit as well. If the
+// size is refused, a size that is smaller by a fiftieth is tried, and so on.
 absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n) const {
   constexpr int64_t kPart = 50;
   for (int64_t refused = 0;; ++refused) {

@@ -1,10 +1,9 @@
-// How large a network may become: the flags, the search and the proof that `neap peak-batch` and
-// `neap peak-depth` share.
+// The flags, the search and the trial run that `neap peak-batch` and `neap peak-depth` share.
 //
-// A probe asks only for the smallest budget that a size can do with. What is found is planned in
-// full and verified, and with --run trained at that size on the device. Where the plan takes more
-// pinned memory than the host budget, the search begins anew with probes that plan in full: the
-// pinned memory of a size is known from nothing less.
+// A probe computes only the minimum budget of a size. The size that is found is planned in full and
+// verified, and with --run it is trained on the device. If its plan takes more pinned memory than
+// the host budget, the search starts again with probes that plan in full, since only a full plan
+// shows how much pinned memory a size takes.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +31,13 @@ struct PeakFlags {
   bool json = false;
 
   PeakFlags() { planning.policy = "superneurons"; }
-  // Of planning, running and printing; those of the network are the subcommand's own.
+  // Adds the flags of planning, running and printing; each subcommand adds those of the network.
   void AddTo(FlagSet& flags);
   // Errors: BadUsage() for flags that contradict each other.
   absl::Status Check() const;
 };
 
-// The network with n of what grows; n is a batch, or counts the steps of a depth rule.
+// How the network grows with n, which is a batch or the n of a depth rule (3n+134).
 struct Growth {
   std::string what;  // "batch" or "depth"
   int64_t most = 0;
@@ -48,20 +47,20 @@ struct Growth {
 struct PeakRun {
   TrialRun trial = {};
   std::optional<int64_t> depth = {};
-  int64_t refused = 0;  // larger sizes that the device had no room for
+  int64_t refused = 0;  // larger sizes that did not fit the device
 };
 
 struct PeakResult {
   std::string what;  // Growth::what
   PlanResult planned;
-  std::string measured_with;    // versions of libraries; empty: planned by no measured times
-  std::string made_up_engines;  // MadeUpEngines(): empty where the library lists all
+  std::string measured_with;    // library versions; empty: no measured times were used
+  std::string made_up_engines;  // MadeUpEngines(): empty if all engines are known
   int64_t batch = 0;
   std::optional<int64_t> depth = {};
   PeakSearch search = {};
-  double plan_ms = 0;         // planning and verifying what was found
-  bool at_most_size = false;  // larger networks than this are refused whatever the budget
-  bool by_host = false;       // larger ones fit the budget, but not the host's
+  double plan_ms = 0;         // for planning and verifying the result
+  bool at_most_size = false;  // larger sizes are refused under any budget
+  bool by_host = false;       // larger sizes fit the budget but not the host budget
   std::optional<PeakRun> run = {};
   std::optional<PeakRun> compared = {};
 };
@@ -72,8 +71,8 @@ class PeakFinder {
   PeakFinder(const PeakFlags& flags, const PlanTarget& target, const Growth& growth)
       : flags_(flags), target_(target), growth_(growth) {}
 
-  // Errors: RESOURCE_EXHAUSTED where not even the smallest fits; BadUsage() for a network that
-  // there is not.
+  // Errors: RESOURCE_EXHAUSTED if not even the smallest size fits; BadUsage() for an unknown
+  // network.
   absl::StatusOr<PeakResult> Find(const std::string& net) const;
 
  private:
@@ -81,9 +80,9 @@ class PeakFinder {
   PlannerOptions Options() const;
   // Whether the smallest plan fits the budget.
   absl::StatusOr<bool> FitsBudget(const std::string& net, int64_t n) const;
-  // Whether the plan fits the budget and the host's.
+  // Whether the plan fits the budget and the host budget.
   absl::StatusOr<bool> FitsBoth(const std::string& net, int64_t n) const;
-  // The largest, planned.
+  // Finds the largest size and plans it.
   absl::StatusOr<PeakResult> Search(const std::string& net) const;
   absl::StatusOr<PlanResult> PlanAt(const std::string& net, int64_t n) const;
   absl::StatusOr<PeakRun> RunAtMost(const std::string& net, int64_t n) const;

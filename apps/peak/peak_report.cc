@@ -45,7 +45,7 @@ Json RunJson(const PeakRun& run) {
   return json;
 }
 
-// Of the results, which are of one device, the first that says something.
+// The first nonempty text among the results, which are all of one device.
 std::string FirstText(const std::vector<PeakResult>& results, std::string PeakResult::*text) {
   for (const PeakResult& result : results) {
     if (!(result.*text).empty()) return result.*text;

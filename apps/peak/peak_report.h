@@ -1,4 +1,4 @@
-// What `neap peak-batch` and `neap peak-depth` have found, as a table and as JSON.
+// The results of `neap peak-batch` and `neap peak-depth` as a table and as JSON.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace neap::apps {
 
-// One row for each; at least one.
+// One row per result; there is at least one.
 std::string ToText(const std::vector<PeakResult>& results, const HostBudget& host_budget);
 Json ToJson(const std::vector<PeakResult>& results, const HostBudget& host_budget);
 
-// The rest of a subcommand whose flags have been read: opens the device, finds, prints.
+// The rest of a subcommand after its flags are parsed: opens the device, searches, prints.
 absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,
                                  const Growth& growth);
 

@@ -1,13 +1,13 @@
-// The largest size that fits, of what grows with its size: by galloping, then by halving.
+// Finds the largest size that fits, by galloping and then by bisection.
 //
-// A batch or a depth is feasible up to some size and no further, and how far nobody knows without
-// planning. Doubling from the smallest brackets the answer within a factor of two whatever it is,
-// so that few probes are of large networks, which take longest to plan.
+// A batch or a depth is feasible up to some size, which only planning reveals. Doubling from 1
+// brackets that size within a factor of two, so only few probes plan large networks, which take the
+// longest.
 //
 //   fits      1   2   4   8   16  |  12  14  13           13 fits, 14 does not
 //             y   y   y   y   n      y   n   y
 //
-//   ASSIGN_OR_RETURN(const PeakSearch found, FindLargest(1 << 24, [&](int64_t batch) { ... }));
+//   ASSIGN_OR_RETURN(const PeakSearch found, FindLargest(1 << 24, fits));
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct PeakSearch {
 
 using Fits = std::function<absl::StatusOr<bool>(int64_t size)>;
 
-// Sizes are 1 to `most`. *Complexity*: about 2 log2(largest) probes. Errors: those of `fits`.
+// Searches sizes 1 to `most`. *Complexity*: about 2 log2(largest) probes. Errors: those of `fits`.
 absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits);
 
 }  // namespace neap::apps

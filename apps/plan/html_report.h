@@ -1,8 +1,7 @@
 // A plan as a page for the browser: memory step by step, the streams' timeline, every tensor.
 //
-// The page is one file that needs nothing else, so that it can be mailed: its style and script
-// (apps/report/, put together at build time by cmake/report_page.cmake) are in it, and so is the
-// plan, as one JSON object.
+// The page is one self-contained file: it holds its style and script (apps/plan/report/, assembled
+// at build time by cmake/report_page.cmake) and the plan, as one JSON object.
 //
 //   RETURN_IF_ERROR(WriteTextFile("plan.html", HtmlReport(plan, timeline, {})));
 #pragma once
@@ -13,7 +12,7 @@
 
 namespace neap::apps {
 
-// As ReportJson().
+// Takes the same arguments as ReportJson().
 std::string HtmlReport(const Plan& plan, const Timeline& timeline, const ReportOptions& options);
 
 }  // namespace neap::apps

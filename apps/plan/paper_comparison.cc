@@ -17,7 +17,7 @@
 namespace neap::apps {
 namespace {
 
-// Neither engines nor placement change which tensors live when, so the cheapest of both will do.
+// Lifetimes depend neither on engines nor on placement, so the fastest choice of both is used.
 absl::StatusOr<Plan> PlanQuickly(const Program& program, const std::string& policy, bool in_place,
                                  const DeviceDescription& device) {
   DefaultCatalog catalog;
@@ -60,7 +60,7 @@ struct BackwardReads {
   bool paper_output = false;
 };
 
-// What the backward steps of each layer type do without, of what the paper has them read.
+// For each layer type, the tensors that backward steps read in the paper but not here.
 std::string Unread(const Program& program) {
   std::map<std::string, BackwardReads> by_type;
   for (const Step& step : program.steps) {

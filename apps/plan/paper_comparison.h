@@ -1,8 +1,8 @@
-// How far exact accounting lies below the paper's, and why.
+// How far exact accounting is below the paper's, and why.
 //
-// SuperNeurons counts what cuDNN's legacy calls read. neap declares what its kernels read, and lets
-// results take over the bytes of dying operands. The difference is found by planning: the paper's
-// program, the exact one without in-place results, the exact one as asked.
+// SuperNeurons counts what cuDNN's legacy calls read. neap declares what its kernels read, and
+// writes results over operands that are not used again. The difference is found by planning three
+// programs: the paper's, the exact one without in-place results, and the exact one as requested.
 //
 //   paper  - reads that kernels do not need + saved tensors = exact without in-place results
 //          - bytes of in-place results                      = exact
@@ -23,11 +23,11 @@ struct PaperComparison {
   int64_t paper_bytes = 0;  // peak of activations and gradients
   int paper_step = 0;       // from 1
   int64_t exact_bytes = 0;
-  int64_t unread_bytes = 0;      // spared by reads that kernels do not need
-  std::string unread;            // "relu: x; max_pool: x, y": what backward does without
-  int64_t saved_bytes = 0;       // of saved tensors alive at the exact peak
+  int64_t unread_bytes = 0;      // saved because kernels do not need these reads
+  std::string unread;            // "relu: x; max_pool: x, y": not read by backward steps
+  int64_t saved_bytes = 0;       // of saved tensors live at the exact peak
   int saved_tensors = 0;         //
-  int64_t in_place_bytes = 0;    // spared by in-place results
+  int64_t in_place_bytes = 0;    // saved by in-place results
   int64_t in_place_results = 0;  //
 };
 

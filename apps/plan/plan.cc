@@ -1,4 +1,4 @@
-// neap plan: plans one training iteration, has the plan verified and says what it will take.
+// neap plan: plans one training iteration, verifies the plan and reports its memory and time.
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -104,14 +104,14 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   return report;
 }
 
-// Under the paper's accounting every policy, as in its Figure 10; else those that manage nothing or
-// little, beside the plan's own. Some take seconds.
+// Under the paper's accounting every policy is compared, as in its Figure 10; otherwise, because
+// some policies take seconds to plan, only keep-all and liveness besides the plan's own.
 bool IsCompared(const PlanFlags& flags, std::string_view policy) {
   return flags.accounting == "paper" || policy == "keep-all" || policy == "liveness";
 }
 
-// The program's plan under other policies, and among them `plan`. Without a budget where that is
-// too small.
+// The plans of the program under the compared policies, including `plan`. A policy for which the
+// budget is too small is planned without one.
 absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const PlanFlags& flags,
                                                  const Plan& plan, const PlanTarget& target) {
   PlannerOptions options = flags.planning.Options(target.description, target.kernels);

@@ -12,7 +12,7 @@
 namespace neap::apps {
 namespace {
 
-// How far above the sum of live bytes the smallest feasible arena lies.
+// How far the smallest feasible arena exceeds the sum of live bytes, in percent.
 double GapPercent(const PlanningStats& stats) {
   if (stats.placement_lower_bound == 0) return 0;
   return 100.0 * static_cast<double>(stats.minimum_budget_bytes - stats.placement_lower_bound) /
@@ -21,7 +21,7 @@ double GapPercent(const PlanningStats& stats) {
 
 double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
 
-// A compute action: its memory, and the time that the plan counts with.
+// A compute action's memory and the time that the plan assumes for it.
 struct TimedStep {
   StepMemory memory;
   double predicted_ms = 0;

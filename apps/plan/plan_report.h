@@ -1,4 +1,4 @@
-// What `neap plan` has found out, as text and as JSON.
+// The results of `neap plan` as text and as JSON.
 #pragma once
 
 #include <optional>
@@ -16,20 +16,20 @@ struct PlanReport {
   std::string placement;
   std::string accounting;
   HostBudget host_budget = {};
-  std::string measured_with;    // versions of libraries; empty: by no measured times
-  std::string made_up_engines;  // MadeUpEngines(): empty where the library lists all
+  std::string measured_with;    // library versions; empty: no measured times were used
+  std::string made_up_engines;  // MadeUpEngines(): empty if all engines are known
   double verify_ms = 0;
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only
 };
 
-// What the plan is for and what it takes.
+// The plan's subject and its totals.
 Json PlanTotals(const Plan& plan);
 
 std::string ToText(const PlanReport& report);
 Json ToJson(const PlanReport& report, bool per_step);
 
-// One line per compute action: its time, measured or by the cost model, memory while it runs, and
-// its engine.
+// One line per compute action: its time (measured or from the cost model), its engine, and the
+// memory while it runs.
 std::string PerStepTable(const PlanResult& result);
 
 }  // namespace neap::apps

@@ -83,7 +83,7 @@ Json StallsJson(const Plan& plan, const Timeline& timeline) {
   return stalls;
 }
 
-// The words that the page filters by.
+// The fates by which the page filters.
 Json FateNames(const TensorFate& fate) {
   Json names = Array();
   if (!fate.trips.empty()) names.push_back("offloaded");
@@ -115,7 +115,7 @@ Json TensorJson(const Plan& plan, const TensorFate& fate) {
           {"recompute_us", fate.recompute_us}};
 }
 
-// Step by step. What is run again counts for the step that it is run again for.
+// Memory per step. A recomputation counts towards the step that needs it.
 Json LineJson(const Plan& plan, bool over_budget) {
   std::vector<int64_t> live_bytes(plan.steps.size());
   std::vector<int> live_tensors(plan.steps.size());

@@ -1,11 +1,11 @@
-// What the report page shows, as the one JSON object that its script reads (apps/report/).
+// The report page's content: the one JSON object that its script (apps/plan/report/) reads.
 //
-// Everything comes from the plan and its timeline, so a plan read from a file can be shown as well
-// as one just made. The page computes no memory, no time and no fate: what it draws, others can
-// read.
+// Everything is derived from the plan and its timeline, so a plan read from a file can be shown as
+// well as a new one. The page itself computes no memory, time or fate; other tools can read all
+// that it draws.
 //
 //   Json json = ReportJson(plan, timeline, {.accounting = "exact"});
-//   json["runs"][3]["live_bytes"];      // of the fourth compute action
+//   json["runs"][3]["live_bytes"];      // at the fourth compute action
 //   json["tensors"][7]["story"];        // "offloaded after relu1 forward, back before ..."
 #pragma once
 
@@ -20,11 +20,11 @@ namespace neap::apps {
 
 struct ReportOptions {
   std::string accounting = "exact";
-  bool has_budget = false;          // the user gave one: the plan's is not just its peak
-  std::vector<Plan> compared = {};  // of the same program, for the chart of policies
+  bool has_budget = false;          // the user gave one; else the plan's budget is its peak
+  std::vector<Plan> compared = {};  // plans of the same program for the policy chart
 };
 
-// `plan` and those compared must be ones that the verifier accepts, `timeline` the plan's.
+// The verifier must accept `plan` and the compared plans; `timeline` must be the plan's.
 Json ReportJson(const Plan& plan, const Timeline& timeline, const ReportOptions& options);
 
 }  // namespace neap::apps

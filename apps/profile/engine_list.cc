@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<ListedEngine>> EnginesOf(const StepSignature& signatu
   return listed;
 }
 
-// By kernel, the steps that run it.
+// The steps that run each kernel.
 absl::flat_hash_map<KernelKey, ListedKernel> StepsOf(const Program& program) {
   absl::flat_hash_map<KernelKey, ListedKernel> kernels;
   for (const Step& step : program.steps) {
@@ -68,7 +68,7 @@ absl::flat_hash_map<KernelKey, ListedKernel> StepsOf(const Program& program) {
   return kernels;
 }
 
-// Of what no step is: a rerun, an addition of gradients.
+// The name of a kernel that belongs to no step: a rerun, or an addition of gradients.
 std::string NameOf(const StepSignature& signature) {
   return absl::StrCat(std::string(signature.layer.type()), " ", std::string(Name(signature.phase)),
                       signature.rerun ? " rerun" : "");

@@ -1,5 +1,4 @@
-// `neap profile NET --list`: the engines of every step of a network, with what was measured of
-// them.
+// `neap profile NET --list`: the engines of every step of a network, with their measurements.
 //
 //   EngineList list = {.net = "lenet", .device = database.device(), .database = database.path()};
 //   ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, {&device->backend(), &database}));
@@ -22,43 +21,43 @@ namespace neap::apps {
 
 struct ListedEngine {
   Engine engine;
-  bool is_listed = true;                     // else measured once, and the library has it no more
-  std::optional<Measurement> measured = {};  // or found to fail
+  bool is_listed = true;                     // false: measured before, but no longer in the library
+  std::optional<Measurement> measured = {};  // times, or a failure
 };
 
-// A kernel that steps of the network run.
+// A kernel that one or more steps of the network run.
 struct ListedKernel {
   std::string name;   // "conv1 forward", of the first such step
-  int64_t count = 1;  // such steps, of the first program that has one
+  int64_t count = 1;  // number of such steps in the first program that has any
   int64_t batch = 1;
   std::string operation;              // docs/profile-database.md
-  std::vector<ListedEngine> engines;  // measured ones first, the fastest at the top
+  std::vector<ListedEngine> engines;  // measured engines first, from fastest to slowest
 };
 
 struct EngineList {
   std::string net;
   ProfiledDevice device;
-  std::string database;  // empty: none
+  std::string database;  // empty: no database
   std::vector<ListedKernel> kernels;
 
-  // False where engines were made up, as there is no library to list them.
+  // False if the engines are placeholders because no library is installed that lists them.
   bool engines_are_known() const { return !device.versions.empty(); }
 };
 
-// Where engines and times are looked up.
+// The sources of engines and times.
 struct EngineSource {
-  EngineCatalog* catalog = nullptr;     // null: the engines that the database has are all
+  EngineCatalog* catalog = nullptr;     // null: only the database's engines
   ProfileDatabase* database = nullptr;  // null: no times
 };
 
-// Of programs of one network: equal kernels once, in the programs' order. Errors: the catalog's and
-// the database's.
+// Lists the kernels of programs of one network in the programs' order, equal kernels once. Errors:
+// those of the catalog and the database.
 absl::StatusOr<std::vector<ListedKernel>> ListKernels(absl::Span<const Program> programs,
                                                       const EngineSource& source);
 
 std::string ToText(const EngineList& list);
 Json ToJson(const EngineList& list);
-// A line for every engine.
+// One line per engine.
 std::string ToCsv(const EngineList& list);
 
 }  // namespace neap::apps

@@ -1,5 +1,4 @@
-// neap profile: measures how long each engine of each of a network's steps takes, for plans to
-// choose by.
+// neap profile: measures the engines of each step of a network, so that plans can choose by time.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -70,14 +69,14 @@ absl::Status CheckFiles(const ProfileCommand& command) {
 
 struct Result {
   int64_t merged_rows = 0;
-  int64_t steps = 0, steps_done = 0;            // fewer after Ctrl-C
+  int64_t steps = 0, steps_done = 0;            // fewer steps done after Ctrl-C
   int64_t measured = 0, known = 0, failed = 0;  // engines
-  std::optional<int64_t> wide_spreads = {};     // absent where there is one sample of each
+  std::optional<int64_t> wide_spreads = {};     // absent if there is one sample of each
 
   bool is_whole() const { return steps_done == steps; }
 };
 
-// Those of a session: of training, and of evaluation.
+// The programs of a session: training and evaluation.
 absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command,
                                                 const DeviceDescription& device) {
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
@@ -119,14 +118,14 @@ absl::StatusOr<PlanTarget> OpenListed(const std::string& device) {
   return target;
 }
 
-// Errors: NOT_FOUND where there is no such file, or no place where it could be.
+// Errors: NOT_FOUND if the file does not exist, or if the default has no place.
 absl::StatusOr<ProfileDatabase> OpenListedTimes(const std::string& database,
                                                 const ProfiledDevice& device) {
   ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
   return ProfileDatabase::OpenToRead(path, device);
 }
 
-// Of a device whose library is not here, the engines that were measured.
+// For a device whose library is not installed, lists the measured engines.
 absl::StatusOr<EngineList> List(ProfileCommand& command) {
   ASSIGN_OR_RETURN(const PlanTarget target, OpenListed(command.measuring.device));
   ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command, target.description));
@@ -170,7 +169,7 @@ absl::StatusOr<int> RunList(ProfileCommand& command) {
   return 0;
 }
 
-// How far new measurements are to be trusted; empty where there is nothing to say.
+// How reliable the new measurements are; empty if there is nothing to report.
 std::string SpreadText(const Result& result) {
   if (result.measured == 0 || result.wide_spreads == 0) return "";
   if (!result.wide_spreads.has_value())
@@ -233,7 +232,7 @@ absl::StatusOr<int> RunMeasuring(ProfileCommand& command) {
   return result.is_whole() ? 0 : InterruptedExitCode();
 }
 
-// What has to do with no device: merging, and writing a table.
+// The work that needs no device: merging, and writing a table.
 absl::StatusOr<int> RunOnFiles(const ProfileCommand& command) {
   ASSIGN_OR_RETURN(const std::string path, ProfilePath(command.measuring.database));
   ASSIGN_OR_RETURN(ProfileDatabase database, command.merged.empty()

@@ -11,7 +11,7 @@
 namespace neap::apps {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files are read as they lie");
+static_assert(std::endian::native == std::endian::little, "files are read without byte swapping");
 
 template <typename T>
 absl::Status ReadArray(const ReadableFile& file, int64_t offset, std::vector<T>& values) {

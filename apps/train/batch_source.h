@@ -1,4 +1,4 @@
-// Where training steps get their batches: a dataset read in the background, or one batch for all.
+// Sources of training batches: a dataset read in the background, or one batch for every step.
 #pragma once
 
 #include <memory>
@@ -13,17 +13,17 @@
 
 namespace neap::apps {
 
-// What the network takes in.
+// The network's input.
 struct NetInput {
   int64_t batch = 0;
   ImageShape image = {};
-  int64_t labels = 0;  // of an image
+  int64_t labels = 0;  // per image
   int64_t classes = 0;
 };
 
 NetInput InputOf(const Program& program);
 
-// The part of a dataset that suits the network; `data` is what --data says. Errors: those of
+// Opens a split of the dataset that --data names, in the network's image format. Errors: those of
 // OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
                                                    Split split);
@@ -54,9 +54,9 @@ class RepeatedBatch final : public BatchSource {
   Batch batch_;
 };
 
-// A file of `size` images as little-endian fp32 in N, C, H, W order, then their int32 labels,
-// `labels` for each.
-// Errors: as ReadableFile; DATA_LOSS for a file of another size or a label outside [0, classes).
+// Reads `size` images as little-endian fp32 in N, C, H, W order, then `labels` int32 labels for
+// each image. Errors: those of ReadableFile; DATA_LOSS for a file of another size or a label
+// outside [0, classes).
 absl::StatusOr<Batch> ReadBatchFile(const std::string& path, int64_t size, const ImageShape& shape,
                                     int64_t labels, int64_t classes);
 

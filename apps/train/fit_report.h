@@ -1,9 +1,12 @@
-// What a plan does in each step to fit its budget, and what that costs in time.
+// What a plan moves and recomputes in each step to fit its budget, and the time that it costs.
 //
 //   ASSIGN_OR_RETURN(const auto fit, FindFit(program, session.plan(), options, device, catalog));
 //   if (fit.has_value()) Print(ToText(*fit));
-//     to fit           14.564 MiB to the host, 18.564 MiB back; predicted 36.932 ms a step (+0.3%
-//                      against no budget)                               (one line)
+//
+// prints one line:
+//
+//   to fit           14.564 MiB to the host, 18.564 MiB back; predicted 36.932 ms a step (+0.3%
+//                    against no budget)
 #pragma once
 
 #include <optional>
@@ -22,14 +25,14 @@ namespace neap::apps {
 
 struct Fit {
   Movement moved = {};
-  double predicted_ms = 0;            // a step, by the plan
-  double predicted_ms_unlimited = 0;  // by one that has all the memory it wants
+  double predicted_ms = 0;            // per step, by the plan
+  double predicted_ms_unlimited = 0;  // by a plan without a budget
 
   double slowdown() const { return predicted_ms / predicted_ms_unlimited; }
 };
 
-// Of a plan that `options` led to. Nothing where they have no budget and nothing moves all the
-// same. Errors: those of MakePlan.
+// `plan` was made with `options`. Empty if they set no budget and the plan moves and recomputes
+// nothing. Errors: those of MakePlan().
 absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& plan,
                                            const PlannerOptions& options,
                                            const DeviceDescription& device, EngineCatalog& catalog);

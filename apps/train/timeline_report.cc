@@ -63,7 +63,7 @@ std::string ToText(const TimelineComparison& comparison) {
   const std::vector<Row> predicted = Rows(comparison.predicted);
   const std::vector<Row> measured = Rows(comparison.measured);
   for (size_t i = 0; i < measured.size(); ++i) {
-    if (predicted[i].us == 0 && measured[i].us == 0) continue;  // nothing is copied
+    if (predicted[i].us == 0 && measured[i].us == 0) continue;  // no copies
     absl::StrAppendFormat(&text, "    %-24s %9.3f ms  %9.3f ms\n", measured[i].label,
                           predicted[i].us / kUsPerMs, measured[i].us / kUsPerMs);
   }

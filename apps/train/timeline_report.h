@@ -1,5 +1,4 @@
-// What two timelines of a plan have in common and what not: the one that was predicted, and that of
-// a step which was timed.
+// Compares two timelines of a plan: the predicted one and that of a timed step.
 //
 //   timed step 11         predicted      measured
 //     total                 205.3 ms      216.7 ms
@@ -21,13 +20,13 @@ struct TimelineTotals {
 };
 
 struct TimelineComparison {
-  int64_t step = 0;  // that was timed, from 1
+  int64_t step = 0;  // the timed step, from 1
   TimelineTotals predicted = {}, measured = {};
 };
 
 TimelineComparison CompareTimelines(const Plan& plan, int64_t step, Timeline predicted,
                                     Timeline measured);
-// Some lines for a person, without what did not happen.
+// A table that omits rows which are 0 in both.
 std::string ToText(const TimelineComparison& comparison);
 Json ToJson(const TimelineComparison& comparison);
 

@@ -35,7 +35,7 @@
 namespace neap::apps {
 namespace {
 
-// Beside a plan from a file: of all policies the one with the smallest budget.
+// Plans evaluation if training runs a plan from a file: of all policies it needs the least memory.
 constexpr char kEvaluationPolicy[] = "superneurons";
 
 LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const NetInput& input,
@@ -81,8 +81,8 @@ absl::Status LoadState(const FileFlags& files, Session& session) {
                                                  position->step, "; use --resume"));
 }
 
-// What a GPU's driver sees of this process. The libraries load code when a kernel first runs, so
-// what is theirs is measured after the first step; whatever appears later is nobody's.
+// The memory of this process as the GPU's driver counts it. Libraries load code when a kernel first
+// runs, so their share is measured after the first step; later growth is unaccounted for.
 class MemoryAccount {
  public:
   explicit MemoryAccount(Device& device) : device_(device) {}
@@ -90,7 +90,7 @@ class MemoryAccount {
   void AfterStep() {
     if (!std::exchange(measured_, true)) library_bytes_ = device_.LibraryBytes();
   }
-  // Null on devices that do not tell, and where nothing was trained.
+  // Empty on devices that do not report it, and if no step was taken.
   absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory) const {
     ASSIGN_OR_RETURN(const std::optional<int64_t> library_bytes, library_bytes_);
     if (!library_bytes.has_value()) return std::nullopt;
@@ -140,7 +140,7 @@ class Training {
   }
 
  private:
-  // And what there is to say of what it plans with.
+  // Also fills in what `setup` reports about planning.
   absl::StatusOr<std::shared_ptr<const Planner>> MakePlanner(const Program& program,
                                                              TrainSetup& setup) const {
     const DeviceDescription& device = device_.description();
@@ -203,7 +203,7 @@ class Training {
     return summary.end.interrupted ? InterruptedExitCode() : 0;
   }
 
-  // Nothing where no step was timed.
+  // Empty if no step was timed.
   absl::StatusOr<std::optional<TimelineComparison>> TraceTimedStep(const Session& session,
                                                                    const TrainingEnd& end) const {
     if (!end.timed.has_value()) return std::nullopt;

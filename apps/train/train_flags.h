@@ -1,4 +1,4 @@
-// The flags of `neap train`, and what they mean once the network is known.
+// The flags of `neap train`, and the training options that follow from them for a network.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace neap::apps {
 struct BatchFlags {
   std::string data = "synthetic";
   std::string batch_file;  // instead of data
-  bool repeat = false;     // the first batch again and again
+  bool repeat = false;     // the first batch repeatedly
   bool augment = false;
 };
 
@@ -41,7 +41,7 @@ struct FileFlags {
 struct TrainFlags {
   NetFlags net;
   PlanningFlags planning;
-  std::string plan_file;  // empty: a plan is made as `planning` says
+  std::string plan_file;  // empty: make a plan from `planning`
   BatchFlags batches;
   RateFlags rate;
   FileFlags files;
@@ -53,16 +53,16 @@ struct TrainFlags {
   bool evaluate = false;
   bool json = false;
 
-  // The flags refer to this object, which must stay where it is.
+  // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);
-  // `flags` have been parsed. Errors: BadUsage() for flags that contradict each other; those of
-  // CheckOutputs() for files that cannot be written.
+  // Call it after `flags` are parsed. Errors: BadUsage() for flags that contradict each other;
+  // those of CheckOutputs() for files that cannot be written.
   absl::Status Check(const FlagSet& flags) const;
 
-  // Steps in all: --steps, or --epochs of a dataset of `images`; 100 without either.
+  // The total number of steps: --steps, or --epochs of a dataset of `images`; 100 without either.
   int64_t LastStep(int64_t images, int64_t batch) const;
-  // Of the steps from `first_step` on, the one after the warm-up, or the last if there are fewer.
-  // Nothing without --trace-out. Errors: BadUsage() if no step is left.
+  // The first step after the warm-up that begins at `first_step`, or the last step if there are
+  // fewer. Empty without --trace-out. Errors: BadUsage() if no step is left.
   absl::StatusOr<std::optional<int64_t>> StepToTime(int64_t first_step, int64_t last_step) const;
   LearningRate Rate(int64_t last_step) const;
   TrainingOptions Options(int64_t last_step) const;

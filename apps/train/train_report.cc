@@ -33,13 +33,13 @@ std::string DurationText(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", minutes / 60, minutes % 60, whole % 60);
 }
 
-// Nothing where nothing was trained, and so nothing measured.
+// Empty if no step was taken, and so nothing was measured.
 std::optional<bool> PeaksAgree(const TrainSummary& summary) {
   if (summary.end.steps == 0) return std::nullopt;
   return summary.memory.measured_peak_bytes == summary.memory.predicted_peak_bytes;
 }
 
-// How far the prediction was from the median step.
+// How far the prediction is from the median step.
 std::string PredictionText(int64_t batch, const TrainSummary& summary) {
   const PredictedStep& predicted = summary.predicted;
   if (predicted.seconds == 0) return "";

@@ -1,7 +1,7 @@
-// What `neap train` prints: before, while and after it trains.
+// The output of `neap train` before, during and after training.
 //
-// On a terminal progress is one line that is written over; elsewhere, and with --json, lines are
-// appended. Losses are printed with nine digits, so that equal lines mean equal bits.
+// On a terminal, progress is one line that is rewritten in place; elsewhere, and with --json, lines
+// are appended. Losses are printed with nine digits, so that equal lines mean equal bits.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,29 @@
 
 namespace neap::apps {
 
-// What a GPU's driver sees of this process, after training.
+// The memory of this process after training, as the GPU's driver counts it.
 struct DeviceMemory {
-  int64_t library_bytes = 0;  // of context, cuDNN and cuBLAS, after the first step
-  int64_t used_bytes = 0;     // all
-  int64_t unaccounted_bytes =
-      0;  // besides the arena, rounded to the driver's pages, and the libraries'
+  int64_t library_bytes = 0;  // context, cuDNN and cuBLAS, after the first step
+  int64_t used_bytes = 0;     // in total
+  // Neither the libraries' nor the arena's, which is rounded up to the driver's pages.
+  int64_t unaccounted_bytes = 0;
 };
 
-// What the plan knew of an iteration's time, the batch's copy to the device included.
+// The plan's prediction of an iteration's time, including the batch's copy to the device.
 struct PredictedStep {
   double seconds = 0;
   int64_t runs = 0;  // of kernels
-  // Of those, with a time from the profile database; a plan from a file does not say.
+  // Runs whose time is from the profile database; unknown for a plan from a file.
   std::optional<int64_t> measured_runs = 0;
-  bool reads_times = true;  // there
+  bool reads_times = true;  // from a profile database
 };
 
-// What is trained with, before training. With a plan from a file, the budget is the file's.
+// The configuration, known before training. With a plan from a file, the budget is the file's.
 struct TrainSetup {
   NaturalPeaks peaks = {};
-  std::string plan_file = {};  // empty: the plan was made here
+  std::string plan_file = {};  // empty: the plan is made by this run
   PlannerOptions planning = {};
-  HostBudget host_budget = {};  // of plans that are made here
+  HostBudget host_budget = {};  // of a plan that this run makes
   std::optional<Fit> fit = std::nullopt;
 };
 
@@ -54,17 +54,17 @@ struct TrainSummary {
   std::optional<TimelineComparison> timed = std::nullopt;
 };
 
-// What lies ahead: how far each step is.
+// The extent of the training, to which each step's progress refers.
 struct TrainSchedule {
   int64_t last_step = 0;
-  int64_t images = 0;  // of an epoch; 0: a batch that is repeated, without epochs
+  int64_t images = 0;  // per epoch; 0: a repeated batch, without epochs
   LearningRate rate = {};
 };
 
 class TrainReport {
  public:
   TrainReport(const Plan& plan, bool json, int64_t log_every, const TrainSchedule& schedule);
-  ~TrainReport() { EndLine(); }  // an error message begins a line of its own
+  ~TrainReport() { EndLine(); }  // an error message begins on a new line
   TrainReport(const TrainReport&) = delete;
   TrainReport& operator=(const TrainReport&) = delete;
 
@@ -77,7 +77,7 @@ class TrainReport {
   void BeginJson(const TrainSetup& setup, const Plan& plan) const;
   void BeginText(const TrainSetup& setup, const Plan& plan) const;
   void EndLine();
-  // Epochs count from 1, steps from 0. Nothing without epochs.
+  // Epochs count from 1, steps from 0. Empty without epochs.
   std::optional<int64_t> EpochOf(int64_t step) const;
   void Line(const StepResult& result, double seconds_per_step);
   void JsonLine(const StepResult& result, double seconds_per_step) const;
@@ -90,7 +90,7 @@ class TrainReport {
   const bool terminal_;
   const int64_t log_every_;
   const TrainSchedule schedule_;
-  bool line_open_ = false;  // the cursor stands in a progress line
+  bool line_open_ = false;  // the cursor is in a progress line
   std::chrono::steady_clock::time_point drawn_ = {};
 };
 

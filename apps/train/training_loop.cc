@@ -12,7 +12,7 @@
 namespace neap::apps {
 namespace {
 
-// Of an even number the mean of the two in the middle.
+// For an even number of values, the mean of the two in the middle.
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -51,7 +51,7 @@ class TrainingLoop {
     return std::min(options_.last_step, (session_.step() / every + 1) * every);
   }
 
-  // Where no step may be in flight.
+  // The next step count at which no step may be in flight.
   int64_t NextPause(int64_t save) const {
     int64_t pause = save;
     for (const int64_t step : {warm_step_, options_.timed_step.value_or(warm_step_)})

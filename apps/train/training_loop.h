@@ -1,13 +1,15 @@
-// The loop of `neap train`: two steps in flight, checkpoints between steps, a clean end on Ctrl-C.
+// The training loop: two steps in flight, checkpoints between steps, a clean end on Ctrl-C.
 //
-// A checkpoint needs the device idle and must never hold what a diverged step left behind. So no
-// step is begun past the next checkpoint, and every loss before it has been seen to be finite.
+// A checkpoint needs an idle device and must never contain the values of a diverged step. Therefore
+// no step begins past the next checkpoint, which is written only once all losses before it are
+// known to be finite.
 //
 //   begin 0, begin 1, finish 0, begin 2, finish 1, ...   finish k-1, save, begin k, ...
 //
-// A step that is timed has the device to itself, and counts in no speed. Neither do those of the
-// warm-up. None is in flight when it ends: where the device computes while a step is begun (the
-// CPU), what is measured would else have two ends of steps more than it has beginnings.
+// A timed step has the device to itself and does not count towards the speed, nor do the steps of
+// the warm-up. No step is in flight when the warm-up ends: on a device that computes while a step
+// begins (the CPU), the measured interval would otherwise contain two more ends of steps than
+// beginnings.
 //
 // *Errors*: those of session and batches; FAILED_PRECONDITION naming the step whose loss is not
 // finite.
@@ -36,10 +38,10 @@ class StepTimes {
   // The next step is timed from now on.
   void Start(Clock::time_point now = Clock::now()) { last_ = now; }
   void Step(Clock::time_point now = Clock::now());
-  // Both after kWarmupSteps steps, where there are more; 0 without any.
+  // Both skip the first kWarmupSteps steps if there are more; 0 without any step.
   double MedianSeconds() const;
   double MeanSeconds() const;
-  // The median of the last few, which two steps in flight make uneven.
+  // The median of the last few steps, whose times vary because two are in flight.
   double RecentSeconds() const;
   int64_t measured() const { return static_cast<int64_t>(Settled().size()); }
 
@@ -50,8 +52,8 @@ class StepTimes {
 };
 
 struct TrainingLoopOptions {
-  int64_t last_step = 0;   // train until so many steps have been taken, earlier runs included
-  std::string save;        // checkpoint; empty: none
+  int64_t last_step = 0;   // total steps at which to stop, including those of earlier runs
+  std::string save;        // the checkpoint's path; empty: do not save
   int64_t save_every = 0;  // steps; 0: only at the end
   std::optional<int64_t> timed_step = {};  // from 0
 };
@@ -63,7 +65,7 @@ struct TrainingEnd {
   std::optional<TimedStep> timed = {};
   bool interrupted = false;
 
-  // Whether it was interrupted before its first step: then there is nothing new to save.
+  // True if it was interrupted before its first step, so that there is nothing new to save.
   bool is_idle() const { return interrupted && steps == 0; }
 };
 

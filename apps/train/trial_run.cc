@@ -28,7 +28,7 @@ absl::StatusOr<Batch> SyntheticBatch(const Program& program) {
 absl::StatusOr<TrialRun> RunTrial(const Graph& graph, Device& device, const PlannerOptions& options,
                                   int64_t steps) {
   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
-  const TrainingOptions steady = {.learning_rate = {.base = 0}};  // any other may diverge
+  const TrainingOptions steady = {.learning_rate = {.base = 0}};  // any other rate may diverge
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, device, options, steady));
   ASSIGN_OR_RETURN(Batch batch, SyntheticBatch(program));
   RepeatedBatch batches(std::move(batch));
