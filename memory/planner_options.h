@@ -1,4 +1,4 @@
-// What the planner is asked for, besides the program and the device (memory/planner.h).
+// The planner's options; its other inputs are the program and the device (memory/planner.h).
 //
 //   PlannerOptions options = {.budget_bytes = 12 * kGiB, .policy = "superneurons"};
 #pragma once
@@ -14,21 +14,21 @@ namespace neap {
 
 struct PlannerOptions {
   int64_t budget_bytes = kUnlimited;
-  // Pinned host memory for what leaves the arena. A plan that wants more is refused. Unlimited
-  // unless given, so that a plan does not depend on the machine that it is made on; the command
-  // gives three quarters of the host's memory (apps/cli/planning_flags.h).
+  // Pinned host memory for offloaded tensors; planning fails if a plan needs more. Unlimited by
+  // default, so that a plan does not depend on the machine that makes it; the command's default is
+  // three quarters of the host's memory (apps/cli/planning_flags.h).
   int64_t host_budget_bytes = kUnlimited;
-  int64_t peer_budget_bytes = 0;  // memory of the device's peer, taken first
-  // The command's default is superneurons where a budget is given.
+  int64_t peer_budget_bytes = 0;  // memory of the device's peer, used before the host's
+  // The command's default is superneurons if there is a budget.
   std::string policy = "liveness";
   std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
-  // Parameters and optimizer state are on the host between iterations, in the arena around their
-  // uses (moDNN 5.1.1). Exact accounting only.
+  // Keep parameters and optimizer state on the host except while a step uses them (moDNN 5.1.1).
+  // Exact accounting only.
   bool offload_params = false;
-  EvictionRule eviction = EvictionRule::kLru;  // of policies that evict
+  EvictionRule eviction = EvictionRule::kLru;  // for policies that evict
   bool in_place = true;
-  // One engine per convolution whatever the budget, so that every budget gives the same bits: the
-  // first deterministic one whose workspace is at most kStrictWorkspaceBytes
+  // Use one engine per convolution under every budget, so that every budget gives the same bits:
+  // the first deterministic engine whose workspace is at most kStrictWorkspaceBytes
   // (memory/engines/engine_table.h).
   bool strict = false;
   KernelOptions kernels = {};

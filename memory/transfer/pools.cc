@@ -9,9 +9,9 @@
 namespace neap {
 namespace {
 
-// Memory of hosts and peers is plentiful: a gap of one part in so many is not worth a search.
+// Host and peer memory is plentiful: a gap of one part in kPoolGap is not worth a search.
 constexpr int64_t kPoolGap = 50;
-constexpr int64_t kMostComparisons = 1'000'000;  // of placement: layouts are made for each draft
+constexpr int64_t kMostComparisons = 1'000'000;  // of placement; every candidate plan has a layout
 
 using Copies = std::vector<ExternalCopy>;
 
@@ -57,7 +57,7 @@ class CopyFinder {
 
   const Plan& plan_;
   Copies copies_;
-  std::vector<std::optional<size_t>> open_;  // by TensorId: the last copy
+  std::vector<std::optional<size_t>> open_;  // by TensorId: its last copy
   int time_ = 0;                             // transfers so far
 };
 
@@ -77,7 +77,8 @@ std::array<Copies, kPoolCount> CopiesByPool(const Plan& plan) {
   return by_pool;
 }
 
-// By Pool: where the copies begin, above the tensors that are on the host between iterations.
+// For each Pool, the offset at which copies begin, above the tensors on the host between
+// iterations.
 std::array<int64_t, kPoolCount> CopiesBegin(const Plan& plan) {
   std::array<int64_t, kPoolCount> begin = {};
   begin[static_cast<size_t>(Pool::kHost)] = plan.host_resident_bytes;
@@ -93,7 +94,7 @@ void SetPoolBytes(const std::array<int64_t, kPoolCount>& bytes, Plan& plan) {
   plan.peer_pool_bytes = bytes[static_cast<size_t>(Pool::kPeer)];
 }
 
-// Tensors that are on the host between iterations return to where they were.
+// Tensors that are on the host between iterations return to their fixed offsets.
 void PlaceResidents(Plan& plan) {
   for (Action& action : plan.actions) {
     auto* offload = std::get_if<OffloadAction>(&action);

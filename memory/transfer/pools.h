@@ -1,23 +1,23 @@
-// The places of copies outside the arena, in a pool of pinned host memory and in one of a peer
-// GPU's memory (SuperNeurons 3.3, the unified tensor pool).
+// Places the copies outside the arena, in a pool of pinned host memory and in one of a peer GPU's
+// memory (SuperNeurons 3.3, the unified tensor pool).
 //
-// A copy has its bytes from its offload to the last prefetch that reads it; after that another copy
-// may have them. The d2h stream then fills bytes that the h2d stream reads, and must wait for that:
-// memory/transfer/waits.h writes the wait.
+// A copy occupies its bytes from its offload to the last prefetch that reads it; then another copy
+// may reuse them. The d2h stream must then wait until the h2d stream has read the bytes that it
+// overwrites; memory/transfer/waits.h inserts that wait.
 //
 //   ^ bytes of the pool
 //   |            [== c ====)
-//   |  [== a ========)  [== b ====)       b has the bytes that a had: its offload waits for the
+//   |  [== a ========)  [== b ====)       b reuses the bytes of a: its offload waits for the
 //   +--------------------------------->   prefetch of a
 //                        transfers
 //
-//   plan.actions = ...;        // without waits; every offload names its pool
-//   LayOutPools(plan);         // every offload has its offset, the plan its pools' bytes
+//   plan.actions = actions;    // without waits; every offload names its pool
+//   LayOutPools(plan);         // sets every offload's offset and the sizes of the pools
 //   plan.actions = WithWaits(plan);
 //
-// Only the order of the transfers decides where copies lie. Tensors that are on the host between
-// iterations have the first bytes of the host's pool (core/plan/describe_program.h).
-// *Complexity*: O(copies x log(copies)), and what placement takes (memory/placement/placement.h).
+// The layout depends only on the order of the transfers. Tensors that are on the host between
+// iterations occupy the first bytes of the host's pool (core/plan/describe_program.h).
+// *Complexity*: O(copies x log(copies)), plus that of placement (memory/placement/placement.h).
 #pragma once
 
 #include <array>
@@ -28,9 +28,9 @@
 
 namespace neap {
 
-// A copy of a tensor that is not on the host between iterations. Times are counted in transfers, of
-// all pools: from the offload to one past the last prefetch, to the next offload of the tensor
-// where there is none, or to the end.
+// A copy of a tensor that is not on the host between iterations. Times count the transfers of all
+// pools. A copy lives from its offload to one past its last prefetch; without a prefetch, to the
+// next offload of the tensor or to the end.
 struct ExternalCopy {
   TensorId tensor;
   Pool pool = Pool::kHost;
@@ -46,17 +46,17 @@ struct PoolLayout {
   std::vector<int64_t> offsets;  // by index into the copies
   int64_t bytes = 0;
 };
-// Of copies that share a pool.
+// Lays out copies that share a pool.
 PoolLayout LayOutCopies(const std::vector<ExternalCopy>& copies);
 
 // Sets the offsets of the plan's offloads and the bytes of its pools.
 void LayOutPools(Plan& plan);
 
-// Does the same, but gives each copy bytes of its own, as if memory outside the arena were
-// unlimited: no copy waits for another then. Much quicker.
+// Does the same, but gives each copy its own bytes, as if memory outside the arena were unlimited,
+// so that no copy waits for another. Much faster.
 void LayOutApart(Plan& plan);
 
-// By Pool, the largest sum of copies alive: Plan::host_peak_bytes, Plan::peer_peak_bytes.
+// The largest sum of live copies in each Pool: Plan::host_peak_bytes, Plan::peer_peak_bytes.
 std::array<int64_t, kPoolCount> PoolPeakBytes(const Plan& plan);
 
 }  // namespace neap

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kNever = -1;
 
-// By stream: the index of an action on it, kNever for none.
+// For each stream, the index of one of its actions, or kNever.
 using PerStream = std::array<int64_t, kStreamCount>;
 constexpr PerStream kNone = {kNever, kNever, kNever};
 
@@ -46,10 +46,10 @@ class WaitWriter {
  private:
   struct State {
     Region region;
-    PerStream touches = kNone;  // last access, also to its bytes before it had them
-    PerStream written = kNone;  // last write; one stream at most
-    Pool pool = Pool::kHost;    // of the copy outside the arena
-    Region copy;                // its bytes there
+    PerStream touches = kNone;  // last accesses, including those to its bytes by earlier owners
+    PerStream written = kNone;  // last write, on at most one stream
+    Pool pool = Pool::kHost;    // pool of the copy outside the arena
+    Region copy;                // bytes of that copy
   };
   State& At(TensorId tensor) { return tensors_[tensor.index()]; }
 
@@ -68,7 +68,7 @@ class WaitWriter {
     return pools_[static_cast<size_t>(state.pool)];
   }
 
-  // `stream` goes on when all of `actions` are done.
+  // Makes `stream` wait until all of `actions` are done.
   void Require(Stream stream, const PerStream& actions) {
     PerStream& known = known_[Index(stream)];
     const PerStream before = known;
@@ -82,8 +82,8 @@ class WaitWriter {
     }
   }
 
-  // Whether a stream that waits for the actions of the other streams learns of `actions[stream]`.
-  // No two can imply each other: an action knows only earlier ones.
+  // Whether waiting for the other streams' actions implies waiting for `actions[stream]`. Two
+  // actions cannot imply each other, because an action knows only earlier ones.
   bool IsImplied(size_t stream, Stream waiting, const PerStream& actions) const {
     for (size_t other = 0; other < actions.size(); ++other) {
       if (other == stream || other == Index(waiting) || actions[other] == kNever) continue;
@@ -92,7 +92,7 @@ class WaitWriter {
     return false;
   }
 
-  // Records an action of `stream`; its index.
+  // Records an action of `stream` and returns its index.
   int64_t Issue(Stream stream, Action action) {
     const auto index = static_cast<int64_t>(actions_.size());
     actions_.push_back(std::move(action));
@@ -132,7 +132,7 @@ class WaitWriter {
       const std::vector<TensorId>& sums = plan_.steps[compute.step.index()].accumulates;
       writes.insert(writes.end(), sums.begin(), sums.end());
     }
-    PerStream needs = kNone;  // together: waiting for the last of a stream is enough
+    PerStream needs = kNone;  // merged: waiting for a stream's last action is enough
     for (TensorId tensor : reads) Merge(needs, At(tensor).written);
     for (TensorId tensor : writes) Merge(needs, At(tensor).touches);
     if (compute.workspace.has_value()) Merge(needs, LastTouches(history_, *compute.workspace));
@@ -175,16 +175,17 @@ class WaitWriter {
     PoolOf(state).Set(state.copy, copy_touches);
   }
 
-  void Apply(const WaitAction& /*wait*/) {}  // there are none
+  void Apply(const WaitAction& /*wait*/) {}  // the input has no waits
 
   const Plan& plan_;
   std::vector<Action> actions_;
-  std::vector<PerStream> learned_;  // by action: what a stream that waits for it learns
-  std::array<PerStream, kStreamCount> known_{};  // by stream: what it has waited for
-  std::vector<State> tensors_;                   // by TensorId
-  std::map<int64_t, TensorId> at_;               // by offset: the last to be given these bytes
-  ByteHistory<PerStream> history_;  // by byte: who touched it, where no tensor lies now
-  std::array<ByteHistory<PerStream>, kPoolCount> pools_;  // by Pool, by byte: who touched it
+  std::vector<PerStream> learned_;  // by action: the clock that a waiting stream merges
+  std::array<PerStream, kStreamCount>
+      known_{};                     // by stream: its clock, the actions it has waited for
+  std::vector<State> tensors_;      // by TensorId
+  std::map<int64_t, TensorId> at_;  // by offset: the last tensor allocated at these bytes
+  ByteHistory<PerStream> history_;  // by byte: last accesses to bytes without a tensor
+  std::array<ByteHistory<PerStream>, kPoolCount> pools_;  // by Pool and byte: last accesses
 };
 
 }  // namespace

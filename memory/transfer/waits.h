@@ -1,7 +1,7 @@
-// Puts the waits into a plan: copies run beside the computation, so an action that reads bytes that
-// another stream writes, or reuses bytes that another stream still touches, must wait for it. The
-// bytes may be the arena's or those of a pool outside it. There is a wait only where that is so,
-// and only where nothing that the stream has waited for already implies it.
+// Inserts the waits into a plan. Copies run concurrently with compute, so an action that reads
+// bytes which another stream writes, or reuses bytes which another stream still accesses, must wait
+// for it. The bytes may be in the arena or in a pool outside it. A wait is inserted only if no
+// earlier wait of the stream implies it.
 //
 //   compute 4 (writes conv1)    offload conv1    compute 5    alloc relu2 over conv1's bytes
 //                            ^                                                          ^
@@ -11,8 +11,8 @@
 //                            ^
 //                            d2h waits for the prefetch
 //
-// What a stream has waited for is kept as in vector clocks: an action knows what its stream knew
-// when it was issued, and a stream that waits for it learns that too.
+// Implied waits are found with vector clocks: an action carries the clock of its stream when it was
+// issued, and a stream that waits for the action merges that clock into its own.
 //
 // *Complexity*: O(operands x log(pieces of the arena and the pools)).
 #pragma once
@@ -23,8 +23,8 @@
 
 namespace neap {
 
-// The plan's actions, which have no waits, with those that they need. The offsets of offloads
-// count: the pools must have been laid out (memory/transfer/pools.h).
+// Returns the plan's actions, which have no waits, with the waits that they need. The offsets of
+// offloads matter, so the pools must have been laid out (memory/transfer/pools.h).
 std::vector<Action> WithWaits(const Plan& plan);
 
 }  // namespace neap
