@@ -6,8 +6,8 @@
 // free bytes (SuperNeurons 3.5, u-cuDNN's WR). Other steps have the library's order and the cost
 // model's time.
 //
-//   workspace left    12 MiB                     -> {"winograd" x 64, "winograd" x 64}
-//                      0                         -> {"direct" x 128}
+//   workspace left    12 MiB                     -> "winograd" x 64, "winograd" x 64
+//                      0                         -> "direct" x 128
 #pragma once
 
 #include <cstdint>

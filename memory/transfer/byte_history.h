@@ -4,7 +4,7 @@
 //   value   nothing | a a a a | b b | a | nothing      Set(region of b, b) has split a
 //   offset  0       4         8    10   11
 //
-//   ByteHistory<int64_t> last_use(kNever);
+//   ByteHistory<int64_t> last_use(/*nothing=*/-1);
 //   last_use.Set(region, action);
 //   last_use.ForEach(region, [&](int64_t action) { wait_for = std::max(wait_for, action); });
 //

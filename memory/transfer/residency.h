@@ -10,9 +10,9 @@
 //
 // A stay ends before the life does for one of three reasons, which a policy may combine:
 //   * the tensor is eager: it is offloaded after its last forward use, whatever the budget
-//     (SuperNeurons 3.3.1, vDNN);
-//   * the arena is short: the tensor cache evicts it (SuperNeurons 3.3.2, Algorithm 2;
-//     memory/transfer/tensor_cache.h);
+//     (SuperNeurons 3.3.1, vDNN),
+//   * the arena is short: the tensor cache evicts it (SuperNeurons 3.3.2, Algorithm 2,
+//     memory/transfer/tensor_cache.h),
 //   * it is a parameter that is kept on the host between its uses (moDNN 5.1.1).
 //
 //   const Liveness liveness = FindLiveness(program, runs, /*in_place=*/true);

@@ -4,7 +4,7 @@
 // bound (recompute/layerwise_bound.h) and the papers count exact bytes of activations instead.
 //
 //   const Usage limit = {.bytes = 12 * kGiB, .activation_bytes = kUnlimited};
-//   if (!Fits(used, UsageOf(tensor), limit)) ...
+//   if (!Fits(used, UsageOf(tensor), limit)) Evict(Excess(used, UsageOf(tensor), limit));
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,43 @@
+// The examples of the headers under apps/bench/, compiled but not run.
+#include "absl/status/status.h"
+#include "apps/bench/conv_chart.h"
+#include "apps/bench/conv_comparison.h"
+#include "apps/bench/conv_set.h"
+#include "apps/bench/workspace_comparison.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/output.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/program/program.h"
+
+namespace neap::apps {
+
+absl::Status ConvChartExample(const ConvBenchReport& report) {
+  RETURN_IF_ERROR(WriteTextFile("speedups.svg", SpeedupChart(report)));
+  return absl::OkStatus();
+}
+
+absl::Status ConvComparisonExample(const std::vector<ConvKernel>& kernels,
+                                   const KernelTimings& timings, EngineCatalog& catalog,
+                                   const ConvBench::Execute& execute) {
+  ProgressLine line("execute", "kernels");
+  ConvBench bench({.limits_bytes = {8 * kMiB, 64 * kMiB}}, timings, catalog, line, execute);
+  ASSIGN_OR_RETURN(const ConvBenchResult result, bench.Run(kernels));
+  return absl::OkStatus();
+}
+
+absl::Status ConvSetExample(const Graph& graph) {
+  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+  const std::vector<ConvKernel> kernels = ConvolutionsOf(program);
+  ASSIGN_OR_RETURN(const std::vector<ConvKernel> listed, DeepBenchConvolutions({.batch = 64}));
+  return absl::OkStatus();
+}
+
+absl::Status WorkspaceComparisonExample(const NetFlags& net, const PlanTarget& target,
+                                        const TrainByPlan& train) {
+  WorkspaceBench bench({.budgets_bytes = {3 * kGiB}, .batches = {100, 200}}, net, target, train);
+  const auto go_on = [](const WorkspaceRun& /*next*/) { return !Interrupted(); };
+  ASSIGN_OR_RETURN(const std::vector<WorkspaceRun> runs, bench.Run(go_on));
+  return absl::OkStatus();
+}
+
+}  // namespace neap::apps

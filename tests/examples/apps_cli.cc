@@ -1,0 +1,65 @@
+// The examples of the headers under apps/cli/, compiled but not run.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/measured_device.h"
+#include "apps/cli/numbers.h"
+#include "apps/cli/output.h"
+#include "apps/cli/progress.h"
+#include "apps/cli/wait_policy.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::apps {
+
+absl::Status FlagsExample(const std::vector<std::string>& args, std::string& net,
+                          std::optional<int64_t>& budget_bytes, bool& json) {
+  FlagSet flags("neap plan NET [flags]", "Plans one training iteration.");
+  flags.Positional("NET", "a network", &net);
+  flags.Add("budget", "BYTES", "device memory for everything", ReadBytes(&budget_bytes));
+  flags.Add("json", "print one JSON object", &json);
+  RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.help()) Print(flags.HelpText());
+  return absl::OkStatus();
+}
+
+int InterruptExample(int step, int last, const std::function<void(int)>& Take) {
+  TakeSignals();  // the first call in main()
+  WatchForInterrupt();
+  while (step < last && !Interrupted()) Take(step++);
+  return step < last ? InterruptedExitCode() : 0;
+}
+
+absl::Status MeasuredDeviceExample() {
+  ASSIGN_OR_RETURN(const MeasuredDevice h200, OpenMeasuredDevice("h200.db", "h200"));
+  h200.device.versions;  // "cuDNN 9.19.0, cuBLASLt 13.1.0"
+  return absl::OkStatus();
+}
+
+void NumbersExample() {
+  ReadWhole("12");        // 12
+  ReadWhole(" 12");       // nothing
+  ReadDecimal("2.5e-3");  // 0.0025
+  ReadDecimal("0x1p3");   // nothing
+}
+
+absl::Status OutputExample(const std::string& plan_out, const std::string& report) {
+  RETURN_IF_ERROR(CheckOutputs({{"--plan-out", plan_out}, {"--report", report}}));
+  return absl::OkStatus();
+}
+
+void ProgressExample() {
+  ProgressLine line("profile resnet50", "steps");
+  line.Show(112, 180, "840 engines");
+  line.End();
+}
+
+void WaitPolicyExample(char** argv) {
+  WaitPassively(argv);  // at the start of main()
+}
+
+}  // namespace neap::apps

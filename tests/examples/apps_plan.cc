@@ -1,0 +1,34 @@
+// The examples of the headers under apps/plan/ and apps/profile/, compiled but not run.
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "apps/cli/output.h"
+#include "apps/plan/html_report.h"
+#include "apps/plan/report_json.h"
+#include "apps/profile/engine_list.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/device/device.h"
+
+namespace neap::apps {
+
+absl::Status HtmlReportExample(const Plan& plan, const Timeline& timeline) {
+  RETURN_IF_ERROR(WriteTextFile("plan.html", HtmlReport(plan, timeline, {})));
+  return absl::OkStatus();
+}
+
+void ReportJsonExample(const Plan& plan, const Timeline& timeline) {
+  Json json = ReportJson(plan, timeline, {.accounting = "exact"});
+  json["runs"][3]["live_bytes"];
+  json["tensors"][7]["story"];
+}
+
+absl::Status EngineListExample(ProfileDatabase& database, const std::unique_ptr<Device>& device,
+                               const std::vector<Program>& programs) {
+  EngineList list = {.net = "lenet", .device = database.device(), .database = database.path()};
+  ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, {&device->backend(), &database}));
+  Print(ToText(list));
+  return absl::OkStatus();
+}
+
+}  // namespace neap::apps

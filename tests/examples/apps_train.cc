@@ -1,0 +1,47 @@
+// The examples of the headers under apps/inference/, apps/peak/ and apps/train/, compiled but not
+// run.
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "apps/cli/flags.h"
+#include "apps/inference/inference.h"
+#include "apps/peak/peak_search.h"
+#include "apps/train/fit_report.h"
+#include "apps/train/trial_run.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/run/session.h"
+
+namespace neap::apps {
+
+absl::Status InferenceExample(FlagSet& flags, const std::vector<std::string>& args,
+                              const std::vector<float>& images) {
+  InferenceFlags given;
+  given.AddTo(flags);
+  RETURN_IF_ERROR(flags.Parse(args));
+  ASSIGN_OR_RETURN(Inference inference, OpenInference(given));
+  ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(images));
+  return absl::OkStatus();
+}
+
+absl::Status PeakSearchExample(const Fits& fits) {
+  ASSIGN_OR_RETURN(const PeakSearch found, FindLargest(1 << 24, fits));
+  return absl::OkStatus();
+}
+
+absl::Status FitReportExample(const Program& program, const Session& session,
+                              const PlannerOptions& options, const DeviceDescription& device,
+                              EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const auto fit, FindFit(program, session.plan(), options, device, catalog));
+  if (fit.has_value()) Print(ToText(*fit));
+  return absl::OkStatus();
+}
+
+absl::Status TrialRunExample(const Graph& graph, const std::unique_ptr<Device>& device,
+                             const PlannerOptions& options) {
+  ASSIGN_OR_RETURN(const TrialRun run, RunTrial(graph, *device, options, /*steps=*/20));
+  run.images_per_second;
+  return absl::OkStatus();
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,157 @@
+// The examples of the headers under memory/, compiled but not run.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/core/program/liveness.h"
+#include "neap/layers/profile/profiled_timings.h"
+#include "neap/memory/action_writer.h"
+#include "neap/memory/candidate.h"
+#include "neap/memory/create_session.h"
+#include "neap/memory/engines/gain_rule.h"
+#include "neap/memory/engines/kernel_options.h"
+#include "neap/memory/placement/heap.h"
+#include "neap/memory/placement/offline_allocator.h"
+#include "neap/memory/placement/placement.h"
+#include "neap/memory/plan_search.h"
+#include "neap/memory/planner.h"
+#include "neap/memory/planner_options.h"
+#include "neap/memory/policies/policies.h"
+#include "neap/memory/transfer/byte_history.h"
+#include "neap/memory/transfer/pools.h"
+#include "neap/memory/transfer/residency.h"
+#include "neap/memory/transfer/tensor_cache.h"
+#include "neap/memory/transfer/usage.h"
+#include "neap/memory/transfer/waits.h"
+
+namespace neap {
+
+absl::Status CreateSessionExample(const Graph& net, const std::unique_ptr<Device>& device) {
+  ASSIGN_OR_RETURN(Session session, CreateSession(net, *device, {.budget_bytes = 12 * kGiB}));
+  return absl::OkStatus();
+}
+
+absl::Status PlannerExample(const Program& program, const DeviceDescription& description,
+                            EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(PlanResult result,
+                   MakePlan(program, {.budget_bytes = 12 * kGiB, .policy = "superneurons"},
+                            description, catalog));
+  result.plan.peak_bytes;
+  result.stats.minimum_budget_bytes;
+  return absl::OkStatus();
+}
+
+void PlannerOptionsExample() {
+  PlannerOptions options = {.budget_bytes = 12 * kGiB, .policy = "superneurons"};
+}
+
+absl::Status PlanSearchExample(const Program& program, const Policy& policy,
+                               const PlannerOptions& options, const DeviceDescription& device,
+                               EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const PlanSearch search,
+                   PlanSearch::Create(program, policy, options, device, catalog));
+  const Candidate smallest = search.Smallest();
+  smallest.arena_bytes;
+  ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest));
+  best.written.actions;
+  return absl::OkStatus();
+}
+
+absl::Status CandidateExample(const Program& program, const ComputeSequence& runs,
+                              const Residency& residency, const std::vector<int64_t>& least,
+                              const EngineTable& engines, int64_t budget) {
+  Candidate candidate = PlaceCandidate(
+      program, {.runs = runs, .residency = residency, .workspaces = least}, "offline", {});
+  candidate.arena_bytes;
+  ASSIGN_OR_RETURN(candidate, WriteCandidate(program, candidate, engines, "offline", budget));
+  candidate.written.peak_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ActionWriterExample(const Program& program, const ComputeSequence& runs,
+                                 const Residency& residency, const EngineTable& engines,
+                                 int64_t budget_bytes) {
+  Heap heap(budget_bytes - PersistentBytes(program, residency.travels));
+  ASSIGN_OR_RETURN(WrittenActions written, WriteActions(program, runs, residency, engines, heap));
+  written.peak_bytes;
+  return absl::OkStatus();
+}
+
+void GainRuleExample(const Program& program, const EngineTable& engines, const TransferTimes& times,
+                     const Liveness& liveness, const std::vector<int64_t>& least,
+                     const Residency& residency, int64_t level, const ResidencyRules& rules) {
+  const std::vector<int64_t> workspaces = WorkspacesByGain(
+      program, engines, times, EvictionRule::kLru, {liveness, least, residency, level});
+  DecideResidency(program, liveness, workspaces, rules);
+}
+
+void KernelOptionsExample(ProfileDatabase database) {
+  KernelOptions options = {.timings = std::make_shared<ProfiledTimings>(std::move(database)),
+                           .workspace_limit_bytes = 64 * kMiB};
+}
+
+absl::Status HeapExample() {
+  Heap heap(64 * kMiB);
+  ASSIGN_OR_RETURN(Region region, heap.Allocate(1, 100'000));
+  RETURN_IF_ERROR(heap.Free(1));
+  return absl::OkStatus();
+}
+
+absl::Status OfflineAllocatorExample() {
+  OfflineAllocator allocator(8 * kKiB, {{1, Region{2 * kKiB, 2 * kKiB}}});
+  ASSIGN_OR_RETURN(Region known, allocator.Allocate(1, 2 * kKiB));
+  ASSIGN_OR_RETURN(Region other, allocator.Allocate(9, 1 * kKiB));
+  return absl::OkStatus();
+}
+
+void PlacementExample(const std::vector<PlacementBlock>& blocks, int64_t most) {
+  const PlacementResult tight = PlaceOffline(blocks);
+  const bool fits = PlaceOffline(blocks, {.target_bytes = most}).extent_bytes <= most;
+}
+
+absl::Status PoliciesExample() {
+  ASSIGN_OR_RETURN(const Policy policy, FindPolicy("superneurons"));
+  return absl::OkStatus();
+}
+
+void ByteHistoryExample(const Region& region, int64_t action, int64_t wait_for) {
+  ByteHistory<int64_t> last_use(/*nothing=*/-1);
+  last_use.Set(region, action);
+  last_use.ForEach(region, [&](int64_t action) { wait_for = std::max(wait_for, action); });
+}
+
+void PoolsExample(Plan& plan, const std::vector<Action>& actions) {
+  plan.actions = actions;
+  LayOutPools(plan);
+  plan.actions = WithWaits(plan);
+}
+
+void ResidencyExample(const Program& program, const ComputeSequence& runs,
+                      const std::vector<int64_t>& workspaces, const ResidencyRules& rules) {
+  const Liveness liveness = FindLiveness(program, runs, /*in_place=*/true);
+  Residency residency = DecideResidency(program, liveness, workspaces, rules);
+  residency.usage[8].bytes;
+}
+
+void TensorCacheExample(size_t count, int next_use, const Usage& used, const Usage& missing,
+                        const Usage& limit, const std::function<Usage(size_t)>& size_of,
+                        const std::function<bool(size_t)>& is_locked) {
+  auto cache = MakeTensorCache(EvictionRule::kLru, count);
+  cache->In(3, next_use);
+  for (size_t victim : cache->Out(Excess(used, missing, limit), size_of, is_locked)) {
+    cache->Remove(victim);
+  }
+}
+
+void UsageExample(const Usage& used, const Tensor& tensor,
+                  const std::function<void(const Usage&)>& Evict) {
+  const Usage limit = {.bytes = 12 * kGiB, .activation_bytes = kUnlimited};
+  if (!Fits(used, UsageOf(tensor), limit)) Evict(Excess(used, UsageOf(tensor), limit));
+}
+
+}  // namespace neap

@@ -1,0 +1,29 @@
+// The examples of the headers under recompute/, compiled but not run.
+#include "neap/recompute/recompute.h"
+
+#include <cstdint>
+
+#include "neap/recompute/cost_aware.h"
+#include "neap/recompute/rerun_order.h"
+#include "neap/recompute/segments.h"
+
+namespace neap {
+
+void CostAwareExample(const Program& program, int64_t bound_bytes) {
+  Segments segments = CheckpointSegments(program);
+  MeetBound(program, bound_bytes, segments);
+  const ComputeSequence runs = CostAwareOrder(program, segments, bound_bytes);
+}
+
+void RecomputeExample(const Program& program) {
+  const RunOrder order = CostAware(program);
+  ExtraForwards(order.runs);
+}
+
+void RerunOrderExample(const Program& program) {
+  const Segments segments = CheckpointSegments(program);
+  const ComputeSequence runs = OrderReruns(program, segments, RerunMode::kSpeedCentric);
+  ExtraForwards(runs);
+}
+
+}  // namespace neap
