@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds neap and runs all its tests, those for a GPU where there is one.
-#   ./test.sh [PRESET]   release unless named
+# Builds neap and runs all its tests, including the GPU tests if there is a GPU.
+#   ./test.sh [PRESET]   the default preset is release
 set -euo pipefail
 preset="${1:-release}"
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -13,6 +13,6 @@ if has_gpu; then
 else
   echo "test: no GPU here; the tests that need one report themselves as skipped"
 fi
-# Tests run side by side, each with few threads that sleep while they wait.
+# Tests run in parallel, each with a few threads that sleep while they wait.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 900 --parallel "$(build_jobs)"

@@ -1,4 +1,4 @@
-# What cmake/neap_install.cmake installs: the headers that core/neap.h brings.
+# The headers that cmake/neap_install.cmake installs: those that core/neap.h includes.
 # Written by scripts/installed_headers.py --write; a test compares it with the tree.
 set(NEAP_INSTALLED_HEADERS
   core/base/ids.h

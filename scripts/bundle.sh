@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a folder that runs on another machine with glibc and libstdc++ at least as new: the command, the tests and
-# the shared libraries they need. CUDA's own libraries stay behind; scripts/gpu_test.sh finds those over there.
-#   scripts/bundle.sh release build/bundle        then, there: build/bundle/run neap devices
+# the shared libraries they need. CUDA's libraries are not included; scripts/gpu_test.sh finds them on the other machine.
+#   scripts/bundle.sh release build/bundle        then, on the other machine: build/bundle/run neap devices
 set -euo pipefail
 preset="${1:?usage: scripts/bundle.sh PRESET FOLDER}"
 out="${2:?usage: scripts/bundle.sh PRESET FOLDER}"
@@ -16,7 +16,7 @@ for program in "$build/neap" "$build"/tests/*_tests; do
   [ ! -f "$program" ] || strip -o "$out/$(basename "$program")" "$program"
 done
 
-# Left to the other machine: libc and its parts, the compiler's run time, the GPU's libraries.
+# The other machine provides libc and its parts, the compiler's run time and the GPU's libraries.
 system='^(linux-vdso|ld-linux|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libresolv\.|libutil\.|libgcc_s|libstdc\+\+)'
 cuda='^(libcuda|libcudart|libcudnn|libcublas|libnvrtc|libnvJitLink|libnvidia)'
 for program in "$out"/*; do

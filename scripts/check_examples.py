@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that the C++ examples in headers and documents are compiled: each must stand, word for word, in a source file under
-examples/ or tests/examples/.
+"""Checks that the C++ examples in headers and documents are compiled: each must appear, word for word, in a source file
+under examples/ or tests/examples/.
 
-    scripts/check_examples.py [ROOT]      one line for each example that is compiled nowhere; exit code 1 if there are any
+    scripts/check_examples.py [ROOT]      prints each example that is not compiled; exit code 1 if there are any
 
 An example is an indented block of a header's comment (three spaces after the slashes) with a line that ends in a semicolon
 or a brace, or a block of a Markdown file that is marked `cpp`. Spaces, line breaks and comments do not count.
@@ -17,7 +17,7 @@ STATEMENT = re.compile(r"[;{}]\s*(//.*)?$")
 
 
 def normalized(lines):
-    """The code alone: no comments, no spaces."""
+    """The code without comments and spaces."""
     return re.sub(r"\s+", "", "\n".join(re.sub(r"(?<!:)//.*$", "", line) for line in lines))
 
 

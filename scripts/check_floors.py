@@ -29,7 +29,7 @@ def read_floors(path):
 
 
 def room_of(file, floors):
-    """The room that a file is in: the innermost listed folder, or the file itself."""
+    """The room of a file: the innermost listed folder, or the file itself."""
     for place in [file, *file.parents]:
         if place.as_posix() in floors:
             return place.as_posix()

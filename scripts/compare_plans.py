@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compares plans: what runs when, what is where, the peaks and the predicted time.
+"""Compares plans: the order of actions, the placement of tensors, the peaks and the predicted time.
 
     scripts/compare_plans.py OLD.json NEW.json         two plan files
     scripts/compare_plans.py --commands OLD NEW        two builds of the command: plans of five networks under all policies
                                                        and budgets, made with both (minutes)
 
 Two plans agree if they run the same steps with the same engines in the same order, keep, move, and place the same tensors
-at the same moments in the same bytes of the arena, and have the same peaks. Predicted times may differ by what waits for
-reused places in the pools add (--tolerance, a part of the time). Plan formats 1 and 2 are read. Exit code 1 if any differ.
+at the same moments in the same bytes of the arena, and have the same peaks. Predicted times may differ because of waits
+for reused bytes in the pools (--tolerance, a fraction of the time). Plan formats 1 and 2 are read. Exit code 1 if any differ.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ BUDGETS = [None, "60%", "30%"]
 
 
 def essence(action):
-    """An action without what format 2 added; None for waits."""
+    """The action without the fields that format 2 added; None for waits."""
     if action["op"] == "wait":
         return None
     return {key: value for key, value in action.items() if not (action["op"] == "offload" and key == "offset")}
@@ -59,7 +59,7 @@ def compare_files(old, new, tolerance):
 
 
 def policies(command):
-    """The policies that the command knows, from its answer to one that it does not."""
+    """The policies that the command knows, from its error message about an unknown one."""
     answer = subprocess.run([command, "plan", "lenet", "--policy", "unknown"], capture_output=True, text=True).stderr
     return answer.split("one of ")[1].replace(",", " ").split()
 
@@ -77,7 +77,7 @@ def requests(command):
 
 
 def make_plan(command, request, device, path):
-    """The plan's path, or the refusal's minimum budget where there is no plan."""
+    """The plan's path, or the minimum budget from the error message if there is no plan."""
     result = subprocess.run([command, "plan", *request, "--device", device, "--plan-out", path], capture_output=True, text=True)
     if result.returncode == 0:
         return None
@@ -108,7 +108,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commands", action="store_true")
     parser.add_argument("--device", default="cpu", help="for --commands")
-    parser.add_argument("--tolerance", type=float, default=0.0, help="of predicted times, as a part of them")
+    parser.add_argument("--tolerance", type=float, default=0.0, help="of predicted times, as a fraction of them")
     parser.add_argument("old")
     parser.add_argument("new")
     options = parser.parse_args()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""neap and PyTorch on the same GPU, the same network and the same numbers.
+"""Compares neap with PyTorch on the same GPU, with the same network and the same numbers.
 
   scripts/compare_pytorch.py --neap build/release/neap                speed of ResNet-50 training, side by side
   scripts/compare_pytorch.py --neap build/release/neap --step-check   one training step of ResNet-18 and AlexNet
@@ -9,8 +9,8 @@ The speed of both is the median over the steps after the warm-up; each step copi
 The step check gives both programs the same safetensors weights and the same batch, lets each take one step of SGD in
 fp32, and compares the loss, the running statistics and, because a step changes weights only a little, the *change* of
 every parameter with PyTorch's in float64. Errors are |difference| / |expected|, norms over the tensor. Rounding flips
-ReLUs near 0, so gradients of early layers differ between any two fp32 programs by far more than rounding; how much is
-what PyTorch's own fp32 step shows. neap passes where its error is at most NOISE_FACTOR times PyTorch's, plus FLOOR.
+ReLUs near 0, so gradients of early layers differ between any two fp32 programs by far more than rounding; PyTorch's own
+fp32 step shows by how much. neap passes if its error is at most NOISE_FACTOR times PyTorch's, plus FLOOR.
 A batch file holds fp32 images in N, C, H, W order, then int32 labels.
 """
 
@@ -130,7 +130,7 @@ def compare_speed(arguments):
 
 
 def make_model(network):
-    """The network with no number left at a value (0, 1) that would hide a mistake; dropout lets everything through."""
+    """The network without parameters at 0 or 1, which would hide mistakes, and with dropout disabled."""
     import torch
     import torchvision
     torch.manual_seed(1)

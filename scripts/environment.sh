@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Makes what scripts/setup.sh put into build/deps visible to CMake. Sourced by the other scripts; sets `root`, `deps`.
+# Makes the dependencies that scripts/setup.sh installed in build/deps visible to CMake. Sourced by the other scripts; sets
+# `root` and `deps`.
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 deps="$root/build/deps"
 
@@ -26,7 +27,7 @@ has_cuda_toolkit() {
   [ -n "${CUDACXX:-}" ] || command -v nvcc >/dev/null
 }
 
-# Compilations that run at once: one per core, if each can have 1.5 GiB.
+# The number of parallel compilations: one per core, if there are 1.5 GiB of memory for each.
 build_jobs() {
   local cores memory
   cores="$(nproc)"

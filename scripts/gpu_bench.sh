@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ResNet-50's speed on this machine's GPU: in the 6.2 GiB that PyTorch's save_on_cpu takes, with a trace of one step under each
-# policy (docs/timeline.md), and neap and PyTorch side by side. Logs and traces go to ${OUT:-build/gpu}.
+# Measures ResNet-50's speed on this machine's GPU in the 6.2 GiB that PyTorch's save_on_cpu takes, with a trace of one step
+# under each policy (docs/timeline.md), and compares neap with PyTorch. Logs and traces go to ${OUT:-build/gpu}.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root"

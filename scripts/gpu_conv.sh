@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Convolutions undivided and in micro-batches on this machine's GPU (u-cuDNN, section IV; docs/convolutions.md): AlexNet at batch
-# 256 and DeepBench's shapes at ${BATCH_FACTOR:-4} times their batches, as in the paper. Tables, CSV files and charts go to
-# ${OUT:-build/gpu}. Times of single engines are kept in ${DATABASE:-$OUT/profile.db}: started again, it measures only those that
-# are missing.
+# Times convolutions undivided and in micro-batches on this machine's GPU (u-cuDNN, section IV; docs/convolutions.md): AlexNet at
+# batch 256 and DeepBench's shapes at ${BATCH_FACTOR:-4} times their batches, as in the paper. Tables, CSV files and charts go to
+# ${OUT:-build/gpu}. Times of single engines are kept in ${DATABASE:-$OUT/profile.db}; a later run measures only missing ones.
 #   scripts/gpu_conv.sh                                     all five
 #   scripts/gpu_conv.sh alexnet_tf32_nchw                   one of them
 #   DIVISIONS=power-of-two scripts/gpu_conv.sh              less measuring

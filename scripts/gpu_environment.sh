@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# For scripts/gpu_*.sh: programs to run on this machine's GPU. Sourced; sets `programs` (the folder of the command and the
-# tests), `out` (where logs go), `database` (where times of engines are kept), NEAP_LIBRARY_PATH and the functions below.
+# Sourced by scripts/gpu_*.sh, which run programs on this machine's GPU. Sets `programs` (the folder of the command and the
+# tests), `out` (the folder of the logs), `database` (the times of engines), NEAP_LIBRARY_PATH and the functions below.
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 has_gpu || { echo "There is no NVIDIA GPU on this machine" >&2; exit 1; }
 
@@ -10,8 +10,8 @@ if [ ! -x "$programs/neap" ]; then
   "$root/scripts/bundle.sh" release "$programs"
 fi
 
-# cuDNN, cuBLAS and NVRTC: of build/deps, of the Python packages nvidia-*-cu13 (newer, as a rule, than what an image
-# carries), or of the system.
+# The folder of cuDNN, cuBLAS and NVRTC: in build/deps, in the Python packages nvidia-*-cu13 (usually newer than those of an
+# image), or in the system.
 gpu_libraries() {
   local packages known
   if [ -e "$deps/cuda/lib/libcudnn.so.9" ]; then echo "$deps/cuda/lib"; return; fi
@@ -26,7 +26,7 @@ print(os.path.dirname(list(nvidia.cudnn.__path__)[0]))' 2>/dev/null || true)"
 NEAP_LIBRARY_PATH="$programs:$(gpu_libraries)"
 export NEAP_LIBRARY_PATH
 
-# neap ARGUMENT...: the command, with those libraries.
+# neap ARGUMENT...: runs the command with these libraries.
 neap() {
   LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH" "$programs/neap" "$@"
 }
@@ -35,13 +35,14 @@ out="${OUT:-$root/build/gpu}"
 database="${DATABASE:-$out/profile.db}"
 mkdir -p "$out"
 
-# end_if_stopped STATUS: ends the script as Ctrl-C (130) or SIGTERM (143) has ended a command.
+# end_if_stopped STATUS: ends the script if Ctrl-C (130) or SIGTERM (143) has ended a command.
 end_if_stopped() {
   case "$1" in 130 | 143) exit "$1" ;; esac
 }
 
-# logged LOG COMMAND...: runs it, its output in LOG.log and its progress in LOG.err, and returns its exit code. Where it failed,
-# both are shown; where it was stopped, the script ends, too. No pipe: Ctrl-C would end its reader before what was done is printed.
+# logged LOG COMMAND...: runs COMMAND with its output in LOG.log and its progress in LOG.err, and returns its exit code. If it
+# fails, both are shown; if it is stopped, the script ends too. There is no pipe, because Ctrl-C would end the pipe's reader
+# before the command has printed its results.
 logged() {
   local log="$1" status=0
   shift
@@ -53,10 +54,10 @@ logged() {
   return "$status"
 }
 
-# shown LOG COMMAND...: the same, and at its end the output is shown.
+# shown LOG COMMAND...: the same, and shows the output at the end.
 shown() { logged "$@" && cat "$1.log"; }
 
-# gpu_line: this machine's GPU and its driver.
+# gpu_line: prints this machine's GPU and its driver.
 gpu_line() {
   nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader || true
 }

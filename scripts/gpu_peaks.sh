@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How far networks reach in 12 GiB on this machine's GPU, fp32, proved by training: largest batches and deepest ResNets
-# (SuperNeurons, tables 4 and 5). Logs go to ${OUT:-build/gpu}.
+# Finds the largest batches and the deepest ResNets that can be trained in 12 GiB on this machine's GPU in fp32, and trains
+# them (SuperNeurons, tables 4 and 5). Logs go to ${OUT:-build/gpu}.
 #   HOST=64GiB scripts/gpu_peaks.sh     with less pinned host memory than 90 GiB
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# How far predicted iterations are from measured ones on this machine's GPU (docs/results.md): AlexNet, VGG-16 and ResNet-50 in
-# fp32 and tf32. Every kernel is profiled first. Logs go to ${OUT:-build/gpu}; times of engines are kept in
-# ${DATABASE:-$OUT/profile.db}: started again, it measures only those that are missing.
+# Compares predicted with measured iterations on this machine's GPU (docs/results.md): AlexNet, VGG-16 and ResNet-50 in fp32 and
+# tf32. Every kernel is profiled first. Logs go to ${OUT:-build/gpu}; times of engines are kept in
+# ${DATABASE:-$OUT/profile.db}, and a later run measures only missing ones.
 #   scripts/gpu_prediction.sh                           all six
 #   scripts/gpu_prediction.sh alexnet_256_fp32_nchw     one of them
 set -euo pipefail

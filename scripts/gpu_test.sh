@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# All that is tested on a GPU: the GPU test cases, compute-sanitizer on small training runs, equal bits in strict mode,
+# Runs all tests that need a GPU: the GPU test cases, compute-sanitizer on small training runs, equal bits in strict mode,
 # ResNet-50 for 50 steps.
-# Uses build/bundle (scripts/bundle.sh) if there is one, else builds. Logs go to ${OUT:-build/gpu}.
-#   SANITIZE=no scripts/gpu_test.sh     leaves compute-sanitizer out, which not every virtual machine lets run; without
-#                                       this, it is a failure if there is none
+# Uses build/bundle (scripts/bundle.sh) if it exists, otherwise builds. Logs go to ${OUT:-build/gpu}.
+#   SANITIZE=no scripts/gpu_test.sh     skips compute-sanitizer, which cannot run on every virtual machine; without this,
+#                                       a missing compute-sanitizer is a failure
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
 export LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH"
 failed=()
 
-# check NAME COMMAND...: runs it, keeps its output in NAME.log, remembers a failure.
+# check NAME COMMAND...: runs COMMAND, writes its output to NAME.log and records a failure.
 check() {
   local name="$1" started="$SECONDS" status=0 result=ok
   shift
@@ -30,7 +30,7 @@ for tests in "$programs"/*_tests; do
   fi
 done
 
-# One small training run per kind of layer: few steps, for compute-sanitizer slows them down a hundredfold.
+# One small training run per kind of layer, with few steps, because compute-sanitizer slows them down a hundredfold.
 declare -A small=(
   [lenet]="lenet --batch 8"
   [resnet20]="resnet20 --batch 4"
@@ -56,8 +56,8 @@ for name in lenet resnet20 alexnet; do
   done
 done
 
-# strict_bits: with --strict, weights are the same to the bit whatever is kept, moved or rebuilt in how many bytes; with two
-# GPUs that can reach each other, also where the second keeps the copies.
+# strict_bits: with --strict, weights are bit-identical under every policy and budget; with two GPUs that can reach each other,
+# also if the second one holds the copies.
 strict_bits() {
   local plan plans peers=() reference="$out/strict.safetensors" weights="$out/strict_other.safetensors"
   local training=("$programs/neap" train resnet20 --data synthetic --device cuda:0 --batch 64 --steps 20 --strict)
@@ -72,7 +72,7 @@ strict_bits() {
     vdnn-all vdnn-conv chen "${peers[@]}"; do
     read -ra plan <<<"$plans"
     "${training[@]}" --policy "${plan[@]}" --weights-out "$weights" || return
-    cmp "$reference" "$weights" || { echo "policy ${plan[*]}: other bits"; return 1; }
+    cmp "$reference" "$weights" || { echo "policy ${plan[*]}: the bits differ"; return 1; }
   done
   rm "$reference" "$weights"
 }

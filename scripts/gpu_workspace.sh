@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Ways to choose workspaces on this machine's GPU (SuperNeurons, Figure 12; moDNN 5.2.3; docs/convolutions.md): AlexNet in pools of
-# 3 and 5 GiB at batches 100 to 400. Each batch is profiled first. Tables and CSV files go to ${OUT:-build/gpu}; times of engines are
-# kept in ${DATABASE:-$OUT/profile.db}: started again, it measures only those that are missing.
+# Compares ways to choose workspaces on this machine's GPU (SuperNeurons, Figure 12; moDNN 5.2.3; docs/convolutions.md): AlexNet in
+# pools of 3 and 5 GiB at batches 100 to 400. Each batch is profiled first. Tables and CSV files go to ${OUT:-build/gpu}; times of
+# engines are kept in ${DATABASE:-$OUT/profile.db}, and a later run measures only missing ones.
 #   scripts/gpu_workspace.sh                                both
 #   scripts/gpu_workspace.sh alexnet_tf32_nchw              one of them
 #   BUDGETS=1GiB,2GiB BATCHES=100,200 scripts/gpu_workspace.sh

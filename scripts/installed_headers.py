@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The headers that are installed: core/neap.h and every header of neap's that it includes, directly or not.
+"""Lists the headers to install: core/neap.h and every header of neap that it includes, directly or indirectly.
 
-    scripts/installed_headers.py [ROOT]            exit code 1, and a line for each header that the list of
-                                                   cmake/installed_headers.cmake lacks (+) or has too many (-)
+    scripts/installed_headers.py [ROOT]            exit code 1, and a line for each header that is missing (+)
+                                                   or superfluous (-) in cmake/installed_headers.cmake
     scripts/installed_headers.py --write [ROOT]    writes that list
 """
 import pathlib
@@ -12,14 +12,14 @@ import sys
 FRONT_DOOR = "core/neap.h"
 LIST = "cmake/installed_headers.cmake"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]neap/([^>"]+)[>"]', re.MULTILINE)
-HEAD = f"""# What cmake/neap_install.cmake installs: the headers that {FRONT_DOOR} brings.
+HEAD = f"""# The headers that cmake/neap_install.cmake installs: those that {FRONT_DOOR} includes.
 # Written by scripts/installed_headers.py --write; a test compares it with the tree.
 set(NEAP_INSTALLED_HEADERS
 """
 
 
 def closure(root):
-    """The headers that programs need, sorted. Raises FileNotFoundError for one that is not there."""
+    """The headers that programs need, sorted. Raises FileNotFoundError if one does not exist."""
     found, waiting = set(), [FRONT_DOOR]
     while waiting:
         header = waiting.pop()
@@ -44,7 +44,7 @@ def main():
     changes = [f"+  {header}" for header in needed if header not in there]
     changes += [f"-  {header}" for header in there if header not in needed]
     if changes:
-        print(f"{LIST} is not what {FRONT_DOOR} includes (scripts/installed_headers.py --write mends it):")
+        print(f"{LIST} does not match the includes of {FRONT_DOOR} (scripts/installed_headers.py --write updates it):")
         print("\n".join(changes))
     return 1 if changes else 0
 

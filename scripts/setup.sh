@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what neap is built with, on Debian or Ubuntu. Quick when everything is there. Packages come by apt-get; where there
-# is a GPU and no CUDA toolkit, that comes from PyPI. Options:
-#   --build-tests   also what tests and benchmarks are built with
-#   --tests         that, and a browser, which the test of neap plan --report looks through
-#   --lint          also clang-format, clang-tidy and Python, as .ci/run uses them
-#   --pypi-cuda     CUDA from PyPI in any case, into build/deps/cuda; builds then use that one
+# Installs neap's build dependencies on Debian or Ubuntu; fast if all are installed. Packages come from apt-get; if there is a
+# GPU but no CUDA toolkit, the toolkit comes from PyPI. Options:
+#   --build-tests   also the dependencies of tests and benchmarks
+#   --tests         the same, and a browser for the test of neap plan --report
+#   --lint          also clang-format, clang-tidy and Python, which .ci/run uses
+#   --pypi-cuda     always install CUDA from PyPI, in build/deps/cuda; builds then use it
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
@@ -20,11 +20,11 @@ cuda_wheels=(nvidia-cuda-{nvcc,runtime,cccl,crt,nvrtc}"==13.0.*" "nvidia-nvvm==1
 say() { echo "setup: $*" >&2; }
 fail() { say "$*"; exit 1; }
 
-# How to go on where nothing can be installed.
+# What to do if packages cannot be installed.
 without_packages='or without them: cmake --preset release -DNEAP_FETCH=ON downloads the libraries among them;
 setup: -DCMAKE_PREFIX_PATH=FOLDER takes those that are installed in FOLDER'
 
-# True if the package is installed, or its program is there by other means.
+# True if the package is installed, or its program is available otherwise.
 is_there() {
   [[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" != 'install ok installed' ]] || return 0
   case "$1" in
@@ -35,7 +35,7 @@ is_there() {
   esac >/dev/null 2>&1
 }
 
-# Installs those of the named packages that are missing.
+# Installs the missing ones of the named packages.
 install_packages() {
   local missing=() package sudo=()
   command -v dpkg-query >/dev/null ||
@@ -57,7 +57,7 @@ setup: $without_packages"
     apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" </dev/null >/dev/null
 }
 
-# pip_install FOLDER REQUIREMENT...: into a folder of their own, where nothing of the system is touched.
+# pip_install FOLDER REQUIREMENT...: installs Python packages in a folder of their own, without changing the system.
 pip_install() {
   local folder="$1"
   shift
@@ -89,7 +89,7 @@ has_browser() {
   command -v chromium >/dev/null || command -v google-chrome >/dev/null
 }
 
-# Ubuntu's package is a snap, which the test cannot use: there it skips unless another browser is installed.
+# Ubuntu's package is a snap, which the test cannot use; it is then skipped unless another browser is installed.
 want_browser() {
   if has_browser; then return; fi
   if grep -qx 'ID=debian' /etc/os-release; then
@@ -99,7 +99,7 @@ want_browser() {
   fi
 }
 
-# The wheels hold nvidia/cu13/{bin,include,lib,nvvm} and nvidia/cudnn/{include,lib}: together, a toolkit.
+# The wheels contain nvidia/cu13/{bin,include,lib,nvvm} and nvidia/cudnn/{include,lib}, which together form a toolkit.
 need_pypi_cuda() {
   if [ -x "$deps/cuda/bin/nvcc" ]; then return; fi
   say "taking a CUDA toolkit and cuDNN from PyPI (about 1.2 GB; this takes minutes)"
