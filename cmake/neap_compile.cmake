@@ -1,9 +1,9 @@
-# How every target of the project is compiled.
+# Compile options of every target of the project.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_BUILD_RPATH "$ORIGIN")  # executables find what lies beside them (NEAP_STATIC_DEPS, scripts/bundle.sh)
+set(CMAKE_BUILD_RPATH "$ORIGIN")  # executables find libraries in their own folder (NEAP_STATIC_DEPS, scripts/bundle.sh)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 find_program(CCACHE ccache)
@@ -23,7 +23,7 @@ function(neap_compile target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
     $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>
-    # What GCC does not warn of: signs in Clang's -Wconversion, and GCC's own pragmas.
+    # GCC does not warn about these: sign conversions in Clang's -Wconversion, and GCC's own pragmas.
     $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-sign-conversion> $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unknown-pragmas>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${NEAP_WERROR}>>:-Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)

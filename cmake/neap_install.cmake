@@ -1,4 +1,4 @@
-# cmake --install: the library, its headers, the command, and the files by which find_package(neap) finds them.
+# cmake --install: the library, its headers, the command, and the files for find_package(neap).
 include(CMakePackageConfigHelpers)
 include(installed_headers)
 
@@ -13,7 +13,7 @@ endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/core/neap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap)  # <neap/neap.h>
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# A static library brings its own dependencies to the link of the program that uses it.
+# A program that links a static library must also link the library's dependencies.
 set(neap_cuda_link "")
 if(NEAP_HAS_CUDA)
   get_target_property(neap_cuda_link neap_cuda_libraries INTERFACE_LINK_LIBRARIES)

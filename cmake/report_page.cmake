@@ -1,6 +1,6 @@
-# Makes OUTPUT, a header with the page of `neap plan --report`, from the files in FOLDER (apps/report):
-#   cmake -DFOLDER=apps/report -DOUTPUT=report_page.h -P report_page.cmake
-# A script of its own, so that the page is made again when one of its files changes.
+# Makes OUTPUT, a header with the page of `neap plan --report`, from the files in FOLDER (apps/plan/report):
+#   cmake -DFOLDER=apps/plan/report -DOUTPUT=report_page.h -P report_page.cmake
+# It is a separate script so that the page is regenerated when one of the files changes.
 set(script "")
 foreach(part base view memory timeline table tensors compare main)
   file(READ ${FOLDER}/${part}.js text)

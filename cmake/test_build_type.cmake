@@ -1,4 +1,4 @@
-# Configures neap in WORK without a build type, which is Release then, and with one, which stays.
+# Configures neap in WORK without a build type, which must give Release, and with one, which must be kept.
 set(flags -DCMAKE_CXX_COMPILER=${COMPILER} -DNEAP_CUDA=OFF -DBUILD_TESTING=OFF ${DOWNLOADED})
 unset(ENV{CMAKE_GENERATOR})
 unset(ENV{CMAKE_BUILD_TYPE})
@@ -16,4 +16,4 @@ foreach(given "" Debug)
     message(FATAL_ERROR "given the build type '${given}', the cache has ${cached}")
   endif()
 endforeach()
-message("neap is Release where nothing else is asked for")
+message("neap is Release unless another build type is requested")

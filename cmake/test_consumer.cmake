@@ -1,5 +1,5 @@
-# Installs the build tree BUILD into a fresh folder, then builds examples/consumer against it, with the commands that it
-# gives, and runs it.
+# Installs the build tree BUILD into a new folder, builds examples/consumer against it with the commands in that file, and
+# runs the program.
 set(prefix ${BUILD}/consumer/prefix)
 set(work ${BUILD}/consumer/build)
 file(REMOVE_RECURSE ${BUILD}/consumer)

@@ -1,5 +1,5 @@
-# Configures a project in WORK that takes the clone of neap in SOURCE by add_subdirectory(neap), as README says. Nothing
-# but the library may come with it. To be quick, the test compiles one file of that project and one of the library.
+# Configures a project in WORK that includes the clone of neap in SOURCE with add_subdirectory(neap), as README describes. Only
+# the library may be added to the project. To be fast, the test compiles one file of the project and one of the library.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
@@ -36,7 +36,7 @@ endforeach()
 set(others ${targets})
 list(FILTER others INCLUDE REGEX "^neap_(command|apps|testing)$|_tests$|_bench$|^example_")
 if(others OR NOT "neap" IN_LIST targets)
-  message(FATAL_ERROR "the targets are ${targets}; of neap only the library should be there")
+  message(FATAL_ERROR "the targets are ${targets}; the library should be the only one of neap")
 endif()
 execute_process(COMMAND ${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build --show-only OUTPUT_VARIABLE tests
                 COMMAND_ERROR_IS_FATAL ANY)

@@ -1,5 +1,5 @@
-# Defines GLPK::GLPK: the GNU Linear Programming Kit, which has no CMake files of its own. Also installed, for programs
-# that find neap.
+# Defines GLPK::GLPK: the GNU Linear Programming Kit, which has no CMake files of its own. Installed too, for programs
+# that use find_package(neap).
 include(FindPackageHandleStandardArgs)
 find_path(GLPK_INCLUDE_DIR glpk.h)
 find_library(GLPK_LIBRARY glpk)

@@ -80,7 +80,7 @@ foreach(header CUDA:cuda_runtime_api.h CUBLAS:cublasLt.h CUDNN:cudnn.h)
   endif()
 endforeach()
 if(NEAP_CUDNN_INCLUDE)
-  # From 9.8 on cuDNN lists the engines of a GPU that is not here; 10 may have another interface.
+  # cuDNN 9.8 and newer can list the engines of an absent GPU; cuDNN 10 may have another interface.
   set(neap_cudnn_version "")
   foreach(part MAJOR MINOR PATCHLEVEL)
     file(STRINGS ${NEAP_CUDNN_INCLUDE}/cudnn_version.h neap_line REGEX "#define CUDNN_${part} ")
@@ -110,7 +110,7 @@ endif()
 
 enable_language(CUDA)
 set(NEAP_HAS_CUDA ON)
-# CMake 3.25 does not know that nvcc has C++20.
+# CMake 3.25 does not know that nvcc supports C++20.
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
@@ -128,7 +128,7 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/neap_described_devices.h
      CONTENT "inline constexpr char kH200DeviceProperties[] = R\"json(@NEAP_H200_DEVICE_PROPERTIES@)json\";\n"
      @ONLY)
 
-# No libcuda here: the runtime opens the driver itself, so that programs start without one.
+# libcuda is not linked: the runtime loads the driver itself, so programs also start without a driver.
 add_library(neap_cuda_libraries INTERFACE)
 target_include_directories(neap_cuda_libraries SYSTEM INTERFACE
   ${NEAP_CUDA_INCLUDE} ${NEAP_CUBLAS_INCLUDE} ${NEAP_CUDNN_INCLUDE} ${NEAP_CUDNN_FRONTEND_INCLUDE}

@@ -1,11 +1,11 @@
-# Finds what neap is built on. Nothing is vendored: Debian packages first, with NEAP_FETCH=ON the projects' own releases.
+# Finds neap's dependencies. None is vendored: Debian packages come first, then, with NEAP_FETCH=ON, the projects' releases.
 option(NEAP_FETCH "Download the dependencies that are not found" OFF)
 option(NEAP_STATIC_DEPS "Make executables that run on another machine: static Abseil, oneDNN beside them" OFF)
 
-# What was neither found nor may be downloaded: "absl (libabsl-dev)". All of it is named at once, below.
+# Dependencies that were neither found nor may be downloaded, as "absl (libabsl-dev)"; all are reported at once at the end.
 set(neap_absent "")
 
-# neap_require(PACKAGE VERSION TARGET DEBIAN_PACKAGE URL [OPTION=VALUE]...): VERSION "" takes any.
+# neap_require(PACKAGE VERSION TARGET DEBIAN_PACKAGE URL [OPTION=VALUE]...): VERSION "" accepts any version.
 macro(neap_require package version target debian url)
   find_package(${package} ${version} CONFIG QUIET)
   if(NOT ${package}_FOUND AND NEAP_FETCH)
@@ -46,7 +46,7 @@ if(PROJECT_IS_TOP_LEVEL AND BUILD_TESTING)
   endif()
 endif()
 
-# Fetched, Boost has a target for each library; its Boost::headers, if any, is empty.
+# A downloaded Boost has one target per library; its Boost::headers, if it exists, is empty.
 find_package(Boost 1.71 CONFIG QUIET)
 if(NOT TARGET Boost::headers)
   set(BOOST_INCLUDE_LIBRARIES crc intrusive CACHE STRING "What is used of a downloaded Boost")
@@ -61,7 +61,7 @@ if(NOT TARGET Boost::headers)
   endif()
 endif()
 
-# oneDNN 3 has another interface. Fetched, the target is plain `dnnl`.
+# oneDNN 3 has another interface. A downloaded oneDNN's target is `dnnl`.
 find_package(dnnl 2.6 CONFIG QUIET)
 add_library(neap_dnnl INTERFACE)
 if(TARGET DNNL::dnnl)
@@ -76,7 +76,7 @@ else()
   endif()
 endif()
 
-# SQLite's own release has no CMake files: fetched, its one source file is compiled here.
+# SQLite's release has no CMake files; if it is downloaded, its one source file is compiled here.
 find_package(SQLite3 3.37 QUIET)
 if(NOT SQLite3_FOUND AND NOT NEAP_FETCH)
   list(APPEND neap_absent "SQLite 3.37 (libsqlite3-dev)")
@@ -92,8 +92,8 @@ elseif(NOT SQLite3_FOUND)
   add_library(SQLite::SQLite3 ALIAS neap_sqlite3)
 endif()
 
-# GLPK's own release is built by autotools: fetched, its sources are compiled here, as its configure would have it: state
-# of its own for each thread, and nothing of what it can do without (GMP, databases).
+# GLPK's release is built with autotools; if it is downloaded, its sources are compiled here with the settings of its
+# configure script: thread-local state, and no optional dependencies (GMP, databases).
 find_package(GLPK 4.65 QUIET)
 if(NOT GLPK_FOUND AND NOT NEAP_FETCH)
   list(APPEND neap_absent "GLPK 4.65 (libglpk-dev)")

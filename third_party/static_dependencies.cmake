@@ -1,6 +1,6 @@
-# For NEAP_STATIC_DEPS: executables that need nothing of this machine but glibc, libstdc++ and what lies beside them.
+# For NEAP_STATIC_DEPS: executables that need only glibc, libstdc++ and the libraries in their own folder.
 
-# Debian's libabsl-dev has both kinds of library, but its CMake files name the shared ones: name the others.
+# Debian's libabsl-dev has shared and static libraries, but its CMake files name the shared ones; use the static ones.
 get_property(neap_imported DIRECTORY PROPERTY IMPORTED_TARGETS)
 foreach(target IN LISTS neap_imported)
   get_target_property(type ${target} TYPE)
@@ -17,7 +17,7 @@ foreach(target IN LISTS neap_imported)
                                              IMPORTED_SONAME_${configuration} "")
 endforeach()
 
-# libsqlite3-dev has both kinds of library, too.
+# libsqlite3-dev has both kinds of library.
 get_target_property(shared SQLite::SQLite3 IMPORTED_LOCATION)
 if(shared MATCHES "\\.so$")
   string(REGEX REPLACE "\\.so$" ".a" archive ${shared})
@@ -25,15 +25,15 @@ if(shared MATCHES "\\.so$")
                         INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m")
 endif()
 
-# So has zlib1g-dev.
+# zlib1g-dev has both kinds of library.
 get_target_property(shared ZLIB::ZLIB IMPORTED_LOCATION)
 if(shared MATCHES "\\.so$")
   string(REGEX REPLACE "\\.so$" ".a" archive ${shared})
   set_target_properties(ZLIB::ZLIB PROPERTIES IMPORTED_LOCATION ${archive})
 endif()
 
-# GLPK's archive, with those of what it uses. libltdl, by which it would load database drivers, is shared: it goes beside
-# the command, as oneDNN does below.
+# GLPK's archive and those of its dependencies. libltdl, with which it would load database drivers, is a shared library and
+# is copied beside the command, as oneDNN is below.
 if(GLPK_FOUND)
   get_filename_component(neap_glpk_folder ${GLPK_LIBRARY} DIRECTORY)
   set(neap_glpk_parts "")
@@ -49,7 +49,7 @@ if(GLPK_FOUND)
   file(COPY_FILE ${neap_glpk_folder}/libltdl.so.7 ${PROJECT_BINARY_DIR}/libltdl.so.7 ONLY_IF_DIFFERENT)
 endif()
 
-# oneDNN comes only as a shared library: beside the command, where RUNPATH $ORIGIN finds it.
+# oneDNN is available only as a shared library; it is copied beside the command, where RUNPATH $ORIGIN finds it.
 if(TARGET DNNL::dnnl)
   get_target_property(configuration DNNL::dnnl IMPORTED_CONFIGURATIONS)
   get_target_property(shared DNNL::dnnl IMPORTED_LOCATION_${configuration})

@@ -105,7 +105,7 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
 }
 
 // Under the paper's accounting every policy is compared, as in its Figure 10; otherwise, because
-// some policies take seconds to plan, only keep-all and liveness besides the plan's own.
+// some policies take seconds to plan, only keep-all, liveness and the plan's own.
 bool IsCompared(const PlanFlags& flags, std::string_view policy) {
   return flags.accounting == "paper" || policy == "keep-all" || policy == "liveness";
 }
