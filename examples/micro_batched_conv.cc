@@ -1,7 +1,7 @@
-// One convolution in micro-batches, without a network: what u-cuDNN does for other people's
-// programs. The second convolution of AlexNet is profiled, planned inside a workspace and run in
-// memory that belongs to this program, forward and both ways backward, next to the fastest engine
-// that takes the whole batch in the same workspace.
+// Runs a single convolution in micro-batches, without a network, as u-cuDNN does below a framework.
+// The second convolution of AlexNet is profiled, planned within a workspace, and run in memory that
+// belongs to this program: forward and both backward steps, each next to the fastest engine for
+// the whole batch in the same workspace.
 //
 //   example_micro_batched_conv [WORKSPACE [PROFILE]]    # 64MiB, micro_batched_conv.db
 #include <neap/neap.h>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-// conv2 of AlexNet; a smaller one, in less workspace, where there is no GPU.
+// conv2 of AlexNet, or a smaller convolution in less workspace if there is no GPU.
 struct Problem {
   neap::TensorSpec x;
   neap::Convolution layer;
@@ -55,7 +55,7 @@ absl::StatusOr<neap::ProfileDatabase> OpenProfile(const std::string& path, neap:
       path, {.name = device.description().name, .versions = device.backend().Versions()});
 }
 
-// The operands of a step with random numbers in all of them, in memory of the device.
+// The operands of a step in device memory, filled with random numbers.
 class Operands {
  public:
   static absl::StatusOr<Operands> Make(const neap::StepSignature& step, neap::Device& device) {
@@ -82,7 +82,7 @@ class Operands {
   std::vector<void*> addresses_;
 };
 
-// Runs the step as the configuration has it; what it wrote, one tensor after another.
+// Runs the step by the configuration. Returns the tensors that it wrote, one after another.
 absl::StatusOr<std::vector<float>> Run(const neap::StepSignature& step,
                                        const neap::Configuration& configuration,
                                        neap::Device& device) {
@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<float>> Run(const neap::StepSignature& step,
   return written;
 }
 
-// The largest, as a part of the largest value; infinite where either is no number.
+// The largest difference, relative to the largest value; infinite if either has a NaN.
 double Difference(const std::vector<float>& got, const std::vector<float>& want) {
   double largest = 0;
   double difference = 0;
@@ -136,8 +136,9 @@ std::string Text(const neap::Configuration& configuration) {
   return text + neap::FormatBytes(configuration.workspace_bytes);
 }
 
-// Micro-batches must give what the undivided step gives: the same bits where the same engine runs,
-// but for sums over the batch. A GPU's engines may work otherwise on other batches.
+// Micro-batches must give the results of the undivided step. The bits are equal if the same engine
+// runs, except for sums over the batch, and except on a GPU, where an engine may compute
+// differently for other batch sizes.
 absl::Status CheckSame(const neap::StepSignature& step, const neap::Configuration& undivided,
                        const neap::Configuration& divided, neap::Device& device) {
   ASSIGN_OR_RETURN(const std::vector<float> want, Run(step, undivided, device));

@@ -1,5 +1,5 @@
-// A network of one's own on data from memory: stated, trained in a budget, evaluated, used and saved. docs/own-network.md
-// explains it, block by block.
+// Defines a network, trains it within a budget on data from memory, evaluates it, uses it and saves
+// it. docs/own-network.md explains it block by block.
 #include <neap/neap.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ constexpr int64_t kBatch = 32;
 constexpr int64_t kSize = 12;
 constexpr int64_t kPixels = kSize * kSize;
 
-// A stem, one residual block, and a classifier of two classes.
+// A stem, one residual block, and a classifier for two classes.
 neap::Graph StripeNet() {
   neap::Graph net({.name = "stripes", .batch = kBatch});
   std::string x = net.Input({1, kSize, kSize});  // channels, height, width
@@ -28,7 +28,7 @@ neap::Graph StripeNet() {
   return net;
 }
 
-// Images of horizontal (class 0) and vertical (class 1) stripes in noise.
+// Images of horizontal (class 0) and vertical (class 1) stripes with noise.
 neap::Batch Stripes(int64_t count, uint32_t seed) {
   std::mt19937 random(seed);
   neap::Batch batch = {.images = std::vector<float>(count * kPixels), .labels = std::vector<int32_t>(count), .size = count};

@@ -1,10 +1,10 @@
 // Stochastic depth (Huang et al., 2016): in every iteration each residual block is left out with a
-// probability that grows with its depth, so that the graph is another one each time. neap plans
-// each graph when it comes, in milliseconds, inside one budget and one arena; a graph that was
-// there before has its plan already.
+// probability that grows with its depth, so the graph changes from iteration to iteration. neap
+// plans each new graph in milliseconds, within one budget and one arena. For a graph that it has
+// seen before, it takes the plan from a cache.
 //
-// At test time the paper scales every block by the probability that it was there; here the whole
-// network is evaluated as it is.
+// At test time the paper scales every block by its survival probability; this example evaluates
+// the whole network unscaled.
 #include <neap/neap.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ absl::Status Train() {
   ASSIGN_OR_RETURN(auto digits, neap::OpenDataset("idx:examples/data/digits", {}));
   ASSIGN_OR_RETURN(auto loader, neap::Loader::Create(*digits, {.batch = 32}));
   std::mt19937 random(1);
-  double planned_ms = 0;  // graphs that were new
-  double cached_ms = 0;   // and those that were not
+  double planned_ms = 0;  // new graphs
+  double cached_ms = 0;   // graphs from the cache
   float loss = 0;
   int64_t hits = 0;
   for (int step = 1; step <= kSteps; ++step) {

@@ -29,6 +29,8 @@ SUBSTITUTIONS = [
     ("--plan plan.json", None, "--image 32", "as the plan was made"),
     ("plan", None, "--database none", "predictions do not depend on what other lines measured"),
     ("train", None, "--batch 2 --device cpu", "seconds, without a GPU"),
+    ("eval", None, "--device cpu", "needs no GPU"),
+    ("predict", None, "--device cpu", "needs no GPU"),
     ("train resnet50", None, "--steps 1", "a step of ResNet-50 takes a second on the CPU"),
     ("train resnet50 --batch 128", None, "--image 32", "a fiftieth of the work"),
     ("--weights-in torchvision.safetensors", None, "--image 32", "a fiftieth of the work; the weights have the same shapes"),
@@ -71,6 +73,8 @@ def shell_lines(text):
     is_shell, begin, command = False, 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("```"):
+            if command:
+                yield begin, [command]  # a quotation without an end: no program has such a name
             is_shell, command = line == "```sh", ""
             continue
         if not is_shell:
@@ -163,7 +167,7 @@ def file_faults(words, root, presets):
     if words[0] not in PROGRAMS and not (root / words[0]).is_file():
         yield f"no program or file {words[0]}"
     for i, word in enumerate(words):
-        if re.match(r"(\./)?[\w.-]+/[\w./-]+$", word) and not (root / word).exists() and not word.startswith("build/"):
+        if i > 0 and re.match(r"(\./)?[\w.-]+/[\w./-]+$", word) and not (root / word).exists() and not word.startswith("build/"):
             yield f"no file {word}"
         built = re.match(r"build/([\w-]+)", word)
         if built and built.group(1) not in presets:
@@ -187,7 +191,7 @@ class Flags:
 
 
 def mention_faults(text, flags):
-    """Faults of `neap ...` between backquotes; what follows ` -- ` or a word in capitals is not looked at."""
+    """Faults of `neap ...` between backquotes: the subcommand and the flags are looked at, not their values."""
     prose = re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), text, flags=re.MULTILINE | re.DOTALL)
     for match in re.finditer(r"`(?:build/release/)?neap ([a-z][^`]*)`", prose):
         number = text_line(prose, match.start())

@@ -1,4 +1,4 @@
-// With the installed library: trains a small network for one step on the CPU, and plans it for a
+// Uses the installed library: trains a small network for one step on the CPU, and plans it for a
 // GPU that is not here.
 #include <neap/neap.h>
 

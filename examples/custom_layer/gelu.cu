@@ -1,4 +1,4 @@
-// GELU on a GPU. Plain functions, so that this file needs nothing of neap and its callers no nvcc.
+// GELU on a GPU. These are plain functions: this file needs no header of neap, its callers no nvcc.
 #include <cuda_runtime.h>
 
 #include <algorithm>

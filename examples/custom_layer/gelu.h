@@ -1,5 +1,5 @@
-// GELU (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016), as a layer that a program adds
-// to neap: y = x Phi(x), where Phi is the normal distribution.
+// GELU (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016) as a layer that a program adds
+// to neap: y = x Phi(x), where Phi is the standard normal distribution function.
 //
 //   step           reads  writes  in place
 //   forward        x      y       y over x
@@ -18,7 +18,7 @@ struct Gelu {
   friend bool operator==(const Gelu&, const Gelu&) = default;
 };
 
-// For CpuDevice::Open() and CudaDevice::Open(). In a build without CUDA the latter serve to plan
-// for a GPU alone.
+// For CpuDevice::Open() and CudaDevice::Open(). In a build without CUDA, the CUDA kernels only
+// serve to plan for a GPU.
 std::vector<neap::CustomKernel> CpuGeluKernels();
 std::vector<neap::CustomKernel> CudaGeluKernels();

@@ -1,4 +1,4 @@
-// In place of gelu_cuda.cc in a build without CUDA: enough to plan for a GPU that is not here.
+// Replaces gelu_cuda.cc in a build without CUDA: enough to plan for a GPU that is not here.
 #include <string>
 
 #include "gelu.h"

@@ -1,6 +1,5 @@
-// A layer of one's own: a small network with GELU, which neap has not, trains on handwritten
-// digits, on the GPU if there is one; and neap plans it for an H200. docs/own-layers.md explains
-// it.
+// Trains a small network with GELU, a layer that neap does not have, on handwritten digits, on the
+// GPU if there is one. Then plans the network for an H200. docs/own-layers.md explains it.
 #include <neap/neap.h>
 
 #include <iostream>
