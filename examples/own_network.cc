@@ -18,7 +18,8 @@ neap::Graph StripeNet() {
   std::string x = net.Input({1, kSize, kSize});  // channels, height, width
   x = net.Add("conv1", neap::Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
   x = net.Add("relu1", neap::Relu{}, {x});
-  std::string y = net.Add("conv2", neap::Convolution{.out_channels = 8, .kernel = 3, .padding = 1, .bias = false}, {x});
+  std::string y = net.Add(
+      "conv2", neap::Convolution{.out_channels = 8, .kernel = 3, .padding = 1, .bias = false}, {x});
   y = net.Add("bn2", neap::BatchNorm{}, {y});
   x = net.Add("add", neap::Add{}, {y, x});
   x = net.Add("relu2", neap::Relu{}, {x});
@@ -31,7 +32,9 @@ neap::Graph StripeNet() {
 // Images of horizontal (class 0) and vertical (class 1) stripes with noise.
 neap::Batch Stripes(int64_t count, uint32_t seed) {
   std::mt19937 random(seed);
-  neap::Batch batch = {.images = std::vector<float>(count * kPixels), .labels = std::vector<int32_t>(count), .size = count};
+  neap::Batch batch = {.images = std::vector<float>(count * kPixels),
+                       .labels = std::vector<int32_t>(count),
+                       .size = count};
   for (int64_t image = 0; image < count; ++image) {
     const int32_t label = static_cast<int32_t>(random() % 2);
     const int64_t phase = random() % 4;
@@ -49,8 +52,9 @@ absl::Status Run() {
   const neap::Graph net = StripeNet();
   ASSIGN_OR_RETURN(auto device, neap::CpuDevice::Open());  // or neap::CudaDevice::Open(0)
   ASSIGN_OR_RETURN(neap::Session session,
-                   neap::CreateSession(net, *device, {.budget_bytes = 1 * neap::kMiB, .policy = "superneurons"},
-                                       {.sgd = {.momentum = 0.9F}, .learning_rate = {.base = 0.05F}}));
+                   neap::CreateSession(
+                       net, *device, {.budget_bytes = 1280 * neap::kKiB, .policy = "superneurons"},
+                       {.sgd = {.momentum = 0.9F}, .learning_rate = {.base = 0.05F}}));
   std::cout << session.plan().Summary();
 
   for (uint32_t step = 0; step < 60; ++step) {
@@ -65,11 +69,14 @@ absl::Status Run() {
   ASSIGN_OR_RETURN(const neap::Prediction prediction, session.Predict(test.images));
   for (int64_t image = 0; image < 3; ++image) {
     const float* const classes = &prediction.probabilities[image * 2];
-    std::cout << "image " << image << " is horizontal with " << classes[0] << ", vertical with " << classes[1] << "\n";
+    std::cout << "image " << image << " is horizontal with " << classes[0] << ", vertical with "
+              << classes[1] << "\n";
   }
 
-  RETURN_IF_ERROR(session.Save("stripes.safetensors"));         // to go on training: weights, optimizer, step
-  RETURN_IF_ERROR(session.SaveWeights("weights.safetensors"));  // the weights alone, as PyTorch reads them
+  RETURN_IF_ERROR(
+      session.Save("stripes.safetensors"));  // to go on training: weights, optimizer, step
+  RETURN_IF_ERROR(
+      session.SaveWeights("weights.safetensors"));  // the weights alone, as PyTorch reads them
   return session.Load("stripes.safetensors");
 }
 

@@ -14,8 +14,8 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
-#include "neap/memory/create_session.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 
 namespace neap {
 

@@ -2,14 +2,18 @@
 #include "apps/cli/interrupt.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,22 +43,36 @@ std::vector<std::filesystem::path> ThreadsOf(const Process& process) {
   return threads;
 }
 
-// Waits in the middle of its work, until it is ended: to open a pipe that nobody writes to.
-Process StartBlocked(const ScratchDirectory& directory) {
-  const std::string pipe = directory.File("weights");
-  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  Process process = Process::Start({"train", "lenet", "--batch", "4", "--device", "cpu", "--data",
-                                    "synthetic", "--weights-in", pipe});
-  // Signals are taken first of all, and watched for when the device is there, with its two threads.
-  while (process.Running() && ThreadsOf(process).size() < 4) Pause();
-  Pause();
-  REQUIRE(process.Running());
-  return process;
-}
+// A training that waits until it is ended: it writes its weights, 1.7 MB, into a pipe from which nothing is read.
+class BlockedTraining {
+ public:
+  BlockedTraining() {
+    const std::string path = directory_.File("weights");
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    pipe_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(pipe_ >= 0);
+    process_.emplace(Process::Start({"train", "lenet", "--batch", "4", "--device", "cpu", "--data",
+                                     "synthetic", "--steps", "1", "--weights-out", path}));
+    pollfd written = {.fd = pipe_, .events = POLLIN, .revents = 0};
+    while (process_->Running() && poll(&written, 1, 0) == 0) Pause();
+    Pause();  // until the pipe is full
+    REQUIRE(process_->Running());
+  }
+  ~BlockedTraining() { close(pipe_); }
+  BlockedTraining(const BlockedTraining&) = delete;
+  BlockedTraining& operator=(const BlockedTraining&) = delete;
+
+  Process& process() { return *process_; }
+
+ private:
+  ScratchDirectory directory_;
+  int pipe_ = -1;
+  std::optional<Process> process_;
+};
 
 TEST_CASE("the first Ctrl-C is answered at once, the second ends the process by that signal") {
-  const ScratchDirectory directory;
-  Process process = StartBlocked(directory);
+  BlockedTraining training;
+  Process& process = training.process();
   process.Signal(SIGINT);
   process.Signal(SIGINT);  // as timeout(1) does: still the first
   process.AwaitErrors(kStopping);
@@ -67,8 +85,8 @@ TEST_CASE("the first Ctrl-C is answered at once, the second ends the process by 
 }
 
 TEST_CASE("a second SIGTERM changes nothing, and Ctrl-C after it ends the process") {
-  const ScratchDirectory directory;
-  Process process = StartBlocked(directory);
+  BlockedTraining training;
+  Process& process = training.process();
   process.Signal(SIGTERM);
   process.AwaitErrors(kStopping);
   Pause();
@@ -92,8 +110,8 @@ uint64_t MaskOf(const std::filesystem::path& thread, const std::string& name) {
 }
 
 TEST_CASE("no thread that computes is interrupted by a handler") {
-  const ScratchDirectory directory;
-  Process process = StartBlocked(directory);
+  BlockedTraining training;
+  Process& process = training.process();
   constexpr uint64_t kTaken = uint64_t{1} << (SIGINT - 1) | uint64_t{1} << (SIGTERM - 1);
   int64_t taking = 0;
   for (const std::filesystem::path& thread : ThreadsOf(process)) {

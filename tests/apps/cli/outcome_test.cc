@@ -44,7 +44,7 @@ TEST_CASE("a network that is too large for the machine's memory ends with one li
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return SkipCase("a sanitizer needs more addresses than the limit leaves");
 #endif
-  CheckRefusedUnder("ulimit -v 400000", {"plan", "resnet-cifar", "--depth", "20000"},
+  CheckRefusedUnder("ulimit -d 300000", {"plan", "resnet-cifar", "--depth", "20000"},
                     "out of memory: the system refused to allocate more");
 }
 
