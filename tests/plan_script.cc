@@ -364,27 +364,29 @@ const char* const kPersistentTransferPlan = R"(
 )";
 
 const char* const kPoolsPlan = R"(
-  batch 1 budget 5 arena 5 peak 5 activations 1024 host 2 host_pool 2 peer 1 peer_pool 3
+  batch 1 budget 5 arena 5 peak 5 activations 1024 host 3 host_pool 3 peer 1 peer_pool 2
   tensor m state 4
   tensor x input 2048
   tensor y input 1024
   tensor l label 4
   tensor z activation 1024
   step f forward reads x writes z
-  step g forward reads y accumulates m
-  step h forward reads z x accumulates m
+  step g forward accumulates m
+  step h forward reads x y z accumulates m
 
   alloc m 0
   alloc x 1
   alloc y 3
   alloc l 4                # no step reads it
+  sent: offload l peer 1
   free l
   left: offload y 0
   free y
+  wait compute sent
   alloc z 4
   made: run f forward
   wait d2h made
-  offload z peer 2
+  offload z 2
   free z
   alloc y 3
   wait h2d left
@@ -394,7 +396,6 @@ const char* const kPoolsPlan = R"(
   free x
   wait compute away
   used: run g forward workspace 1 1
-  free y
   alloc x 1
   alloc z 4
   wait h2d used
@@ -403,6 +404,7 @@ const char* const kPoolsPlan = R"(
   wait compute in
   run h forward
   free x
+  free y
   free z
 )";
 

@@ -33,7 +33,7 @@ extern const char* const kTransferPlan;   // a is offloaded, and prefetched for 
 extern const char* const kRecomputePlan;  // y is dropped and recomputed from x and saved tensors
 // The weight w is offloaded, its bytes are reused, and it is back at the end.
 extern const char* const kPersistentTransferPlan;
-extern const char* const kPoolsPlan;     // x reuses y's bytes of the host's pool; z is on the peer
+extern const char* const kPoolsPlan;     // x reuses y's bytes of the host's pool; l is on the peer
 extern const char* const kResidentPlan;  // the weight w is on the host between iterations
 
 // TimelineCosts::compute_seconds with the same time for each step, and for each recomputation.

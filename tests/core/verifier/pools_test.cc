@@ -10,56 +10,54 @@
 namespace neap {
 namespace {
 
-//   blocks of the host's pool         of the peer's
-//   1 |        [= x ====)             2 |  [= z ==========)
+//   blocks of the host's pool
+//   2 |      [= z =====)
+//   1 |        [= x ====)
 //   0 | [= y =)[= x ====)
 //     +----------------------> transfers
 TEST_CASE("a copy may reuse bytes of a pool after the copy there has been read") {
   CHECK(Verdict(kPoolsPlan) == "");
   const std::string together =
       Edited(Edited(kPoolsPlan, "  left: offload y 0\n", "  left: offload y 0\n  offload x 0\n"),
-             "host 2 host_pool 2", "host 3 host_pool 3");
+             "host 3 host_pool 3", "host 4 host_pool 4");
   CHECK(Verdict(together) ==
-        "plan fault [overlap]: action 6 (offload tensor 1 'x'): 2048 bytes at 0 of the host's pool "
+        "plan fault [overlap]: action 7 (offload tensor 1 'x'): 2048 bytes at 0 of the host's pool "
         "overlap 1024 bytes at 0, where the copy of tensor 2 'y' is");
-  const std::string apart = Edited(together, "  offload x 0\n  free y", "  offload x 1\n  free y");
+  const std::string apart =
+      Edited(Edited(together, "  offload x 0\n", "  offload x 1\n"), "offload z 2", "offload z 3");
   CHECK(Verdict(apart) == "");
-  // A copy extends to the end of its last block, so one that begins within another's last block
-  // overlaps it.
-  CHECK(Fault(apart, "  left: offload y 0", "  left: offload y 1") == "overlap");
-  CHECK(Fault(apart, "  left: offload y 0", "  left: offload y 2") == "overlap");
+  // A copy reaches to the end of its last block.
+  CHECK(Fault(apart, "left: offload y 0", "left: offload y 1") == "overlap");
+  CHECK(Fault(apart, "left: offload y 0", "left: offload y 2") == "overlap");
+  CHECK(Fault(apart, "offload z 3", "offload z 2") == "overlap");
 }
 
-TEST_CASE("bytes of a pool that a prefetch still reads need a wait before they are reused") {
-  CHECK(
-      Verdict(Edited(kPoolsPlan, "  wait d2h back\n", "")) ==
-      "plan fault [race]: action 15 (offload tensor 1 'x'): it writes bytes of the host's pool "
-      "before action 14 (prefetch tensor 2 'y') is known to have finished: stream d2h has to wait");
+TEST_CASE("bytes of a pool that a prefetch still reads need a wait before they are used again") {
+  CHECK(Verdict(Edited(kPoolsPlan, "  wait d2h back\n", "")) ==
+        "plan fault [race]: action 17 (offload tensor 1 'x'): it writes bytes of the host's pool "
+        "before action 16 (prefetch tensor 2 'y') is known to have finished: stream d2h has to "
+        "wait");
   CHECK(Fault(kPoolsPlan, "wait d2h back", "wait d2h made") == "race");
   CHECK(Fault(kPoolsPlan, "wait h2d left", "wait h2d made") == "race");
   // Bytes next to those that are read need none.
-  const std::string beside = Edited(Edited(kPoolsPlan, "away: offload x 0", "away: offload x 1"),
-                                    "host_pool 2", "host_pool 3");
-  CHECK(Verdict(beside) == "");
-  // But then no other stream waits for it.
-  CHECK(Fault(beside, "  wait d2h back\n", "") == "race");  // on compute, which reads y
-  CHECK(Verdict(Edited(Edited(beside, "  wait d2h back\n", ""), "  wait compute away\n",
-                       "  wait compute away\n  wait compute back\n")) == "");
+  const std::string beside = Edited(Edited(kPoolsPlan, "away: offload x 0", "away: offload x 3"),
+                                    "host_pool 3", "host_pool 5");
+  CHECK(Fault(beside, "  wait d2h back\n", "") == "");
 }
 
 TEST_CASE("copies lie in their pool, block by block") {
-  CHECK(Fault(kPoolsPlan, "host_pool 2", "host_pool 1") == "out-of-pool");
-  CHECK(Fault(kPoolsPlan, "peer_pool 3", "peer_pool 2") == "out-of-pool");
-  CHECK(Fault(kPoolsPlan, "away: offload x 0", "away: offload x 1") == "out-of-pool");
+  CHECK(Fault(kPoolsPlan, "host_pool 3", "host_pool 2") == "out-of-pool");
+  CHECK(Fault(kPoolsPlan, "peer_pool 2", "peer_pool 1") == "out-of-pool");
+  CHECK(Fault(kPoolsPlan, "away: offload x 0", "away: offload x 2") == "out-of-pool");
   CHECK(Fault(kPoolsPlan, "away: offload x 0", "away: offload x -1") == "out-of-pool");
-  CHECK(Fault(kPoolsPlan, "offload z peer 2", "offload z peer 9007199254740991") == "out-of-pool");
-  CHECK(Fault(kPoolsPlan, "offload z peer 2", "offload z peer -9007199254740992") == "out-of-pool");
-  CHECK(Fault(kPoolsPlan, "host_pool 2", "host_pool -2") == "bad-header");
-  CHECK(Fault(kPoolsPlan, "peer_pool 3", "peer_pool -3") == "bad-header");
-  CHECK(Fault(kPoolsPlan, "host_pool 2", "host_pool 9") == "");  // more than is used
+  CHECK(Fault(kPoolsPlan, "peer 1\n", "peer 9007199254740991\n") == "out-of-pool");
+  CHECK(Fault(kPoolsPlan, "peer 1\n", "peer -9007199254740992\n") == "out-of-pool");
+  CHECK(Fault(kPoolsPlan, "host_pool 3", "host_pool -3") == "bad-header");
+  CHECK(Fault(kPoolsPlan, "peer_pool 2", "peer_pool -2") == "bad-header");
+  CHECK(Fault(kPoolsPlan, "host_pool 3", "host_pool 9") == "");  // more than is used
   for (const int64_t shift : {512, 1, -512}) {
     Plan plan = PlanFromScript(kPoolsPlan);
-    std::get<OffloadAction>(plan.actions[5]).offset += shift;
+    std::get<OffloadAction>(plan.actions[6]).offset += shift;
     CHECK(FaultOf(Verify(plan)) == "misaligned");
   }
 }
