@@ -74,7 +74,8 @@ struct OtherLibrary {
   static bool IsSaid(const std::string& err) {
     const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
     const std::string here = (*catalog)->Versions();
-    const std::string said = "neap: kernels of NVIDIA H200 were measured with cuDNN 2, but " + here;
+    const std::string said =
+        "neap: kernels of NVIDIA H200 were measured with cuDNN 2, but this machine has " + here;
     return (err.find(said) != std::string::npos) == !here.empty();
   }
 };
