@@ -53,7 +53,7 @@ SUBSTITUTIONS = [
 
 # Commands that cannot run here: they must end with this exit code and this line on stderr.
 REFUSALS = [
-    ("--peer cuda:1", 2, "neap: --peer cuda:1 for device cpu: a peer is another GPU (cuda:N) of a GPU"),
+    ("--peer cuda:1", 2, "neap: --peer cuda:1 for device cpu: the device and its peer must be two different GPUs (cuda:N)"),
 ]
 
 # Run first on a page with this text.

@@ -13,6 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
 #include "tests/random_graph.h"
 
@@ -113,7 +114,7 @@ TEST_CASE(
   Graph net({.name = "wide", .batch = 64});
   std::string x = net.Add("fc1", FullyConnected{.out_features = 512}, {net.Input({3, 8, 8})});
   x = net.Add("relu", Relu{}, {x});
-  net.Loss(net.Add("fc2", FullyConnected{.out_features = 512}, {x}));
+  net.Loss(net.Add("fc2", FullyConnected{.out_features = 512}, {x}), SoftmaxCrossEntropy{});
   const Bound at(net, {.policy = "vdnn-all", .offload_params = true});
   CheckBound(at);
   CHECK(at.plan.host_resident_bytes > 0);
