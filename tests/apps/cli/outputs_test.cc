@@ -43,7 +43,8 @@ std::vector<std::pair<Args, std::string>> OutputFlags(const ScratchDirectory& di
 TEST_CASE("an output that cannot be written is refused before the work begins") {
   const ScratchDirectory directory;
   const std::string nowhere = directory.File("no/such/folder");
-  for (const auto& [args, flag] : OutputFlags(directory)) {
+  for (const auto& [args, output_flag] : OutputFlags(directory)) {
+    const std::string flag = output_flag;
     CAPTURE(flag);
     for (const std::string& path : {nowhere, directory.path()}) {
       const Outcome outcome = RunNeap(Joined(args, {flag, path}));
@@ -68,7 +69,8 @@ TEST_CASE("a command that fails leaves its outputs as they were: there, or not t
 
 TEST_CASE("through a symbolic link its target is written; a device stays a device") {
   const ScratchDirectory directory;
-  for (const auto& [args, flag] : OutputFlags(directory)) {
+  for (const auto& [args, output_flag] : OutputFlags(directory)) {
+    const std::string flag = output_flag;
     CAPTURE(flag);
     const std::string link = directory.File("link");
     const std::string target = directory.File("target");
