@@ -68,7 +68,7 @@ struct PlanningFlags {
   bool offload_params = false;
   bool strict = false;
   std::string device;  // empty: choose
-  std::string peer;    // empty: none
+  std::string peer;    // empty if there is none
   KernelFlags kernels;
 
   void AddTo(FlagSet& flags, const std::string& device_help);

@@ -15,6 +15,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"
 #include "tests/random_graph.h"
+#include "tests/tensor_names.h"
 
 namespace neap {
 namespace {
@@ -45,12 +46,7 @@ std::vector<bool> ConvolutionResults(const Program& program) {
 }
 std::string Kept(const Graph& net, std::vector<bool> (*results)(const Program&)) {
   const Program program = BuildProgram(net, {}).value();
-  std::string text;
-  for (const Tensor& tensor : program.tensors) {
-    if (results(program)[tensor.id.index()])
-      absl::StrAppend(&text, text.empty() ? "" : " ", tensor.name);
-  }
-  return text;
+  return testing::NamesOf(program, results(program));
 }
 
 void Finish(Graph& net, const std::string& x) {

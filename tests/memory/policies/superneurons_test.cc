@@ -3,25 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "tests/tensor_names.h"
 
 namespace neap {
 namespace {
 
-std::string NamesOf(const Program& program, const std::vector<bool>& tensors) {
-  std::string text;
-  for (const Tensor& tensor : program.tensors) {
-    if (tensors[tensor.id.index()]) absl::StrAppend(&text, text.empty() ? "" : " ", tensor.name);
-  }
-  return text;
-}
+using testing::NamesOf;
 
 TEST_CASE("offload takes the results of CONV layers, the others all checkpoints of their order") {
   //   conv1 -> relu1 -> pool -> conv2 -> fc     ReLU's backward reads y: relu1 is kept for conv1
