@@ -100,15 +100,20 @@ class Session::Impl {
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
     RETURN_IF_ERROR(CheckReady());
-    ASSIGN_OR_RETURN(const Batch whole, FilledUp(batch, inference_.program));
+    const int64_t size = inference_.program.net.batch;
+    Batch filled_up;  // a batch of the network's size is sent as it is, without a copy
+    if (batch.size != size) {
+      ASSIGN_OR_RETURN(filled_up, FilledUp(batch, inference_.program));
+    }
+    const Batch& whole = batch.size == size ? batch : filled_up;
     Staging& staging = staging_[0];
     RETURN_IF_ERROR(staging.Send(whole, {}, inference_.program, *inference_.executor));
     RETURN_IF_ERROR(Settle(inference_.Iterate(staging)));
     absl::StatusOr<StepResult> result = staging.Await();
     RETURN_IF_ERROR(Settle(result.status()));
     // The kernel computes the mean over all labels of the filled-up batch.
-    if (batch.size < whole.size)
-      result->loss *= static_cast<float>(whole.size) / static_cast<float>(batch.size);
+    if (batch.size < size)
+      result->loss *= static_cast<float>(size) / static_cast<float>(batch.size);
     return result;
   }
 
