@@ -151,7 +151,15 @@ class Training {
     std::shared_ptr<const Planner> planner;
     if (!setup.plan_file.empty()) {
       setup.planning.policy = kEvaluationPolicy;
-      ASSIGN_OR_RETURN(planner, PlannerFromFile(setup.plan_file, PlannerFor(setup.planning)));
+      const auto evaluation = [&setup](const Plan& plan) {
+        setup.planning.offload_params = plan.host_resident_bytes > 0;
+        return PlannerFor(setup.planning);
+      };
+      ASSIGN_OR_RETURN(
+          planner, PlannerFromFile(setup.plan_file, evaluation,
+                                   {.host_budget_bytes = setup.planning.host_budget_bytes,
+                                    .peer_budget_bytes =
+                                        flags_.planning.peer_budget_bytes.value_or(kUnlimited)}));
       setup.planning.budget_bytes = planner->budget_bytes();
     }
     ASSIGN_OR_RETURN(setup.peaks,

@@ -130,7 +130,10 @@ LearningRate TrainFlags::Rate(int64_t last_step) const {
 }
 
 TrainingOptions TrainFlags::Options(int64_t last_step) const {
-  return {.sgd = sgd, .learning_rate = Rate(last_step), .seed = static_cast<uint64_t>(seed)};
+  return {.sgd = sgd,
+          .learning_rate = Rate(last_step),
+          .seed = static_cast<uint64_t>(seed),
+          .training_only = !evaluate};
 }
 
 }  // namespace neap::apps

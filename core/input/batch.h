@@ -1,4 +1,4 @@
-// What one training step consumes.
+// The images and labels of one iteration: a training step, or an evaluation.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Batch {
   std::vector<float> images;    // {size, C, H, W}, normalised
   std::vector<int32_t> labels;  // {size}, or {size, H, W} for a network that labels pixels: classes
                                 // from 0, or kNoLabel
-  int64_t size = 0;             // number of images
+  int64_t size = 0;             // number of images; 0 if the vectors alone state it
 };
 
 }  // namespace neap

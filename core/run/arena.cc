@@ -6,10 +6,11 @@
 
 namespace neap {
 
-absl::Status Arena::Reserve(int64_t bytes, int64_t homes_bytes) {
+absl::Status Arena::Reserve(int64_t bytes, int64_t host_resident_bytes) {
   block_ = Buffer();
-  if (homes_.size_bytes() < homes_bytes) {
-    ASSIGN_OR_RETURN(homes_, device_.Allocate(MemoryKind::kPinnedHost, homes_bytes));
+  if (host_residents_.size_bytes() < host_resident_bytes) {
+    ASSIGN_OR_RETURN(host_residents_,
+                     device_.Allocate(MemoryKind::kPinnedHost, host_resident_bytes));
   }
   ASSIGN_OR_RETURN(block_, device_.Allocate(MemoryKind::kDevice, bytes));
   return absl::OkStatus();

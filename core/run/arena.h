@@ -2,11 +2,10 @@
 // the persistent tensors that are on the host between iterations. Private to the session.
 //
 // A change of the budget needs a block of another size, and the device may not have room for both.
-// The persistent tensors, which lie at the bottom of the block, are therefore copied to the host
-// meanwhile:
+// The bytes up to the end of the last persistent tensor are therefore copied to the host meanwhile:
 //
-//   RETURN_IF_ERROR(arena.Evacuate(persistent_bytes));
-//   RETURN_IF_ERROR(arena.Reserve(arena_bytes, homes_bytes));  // may be retried
+//   RETURN_IF_ERROR(arena.Evacuate(persistent_end));
+//   RETURN_IF_ERROR(arena.Reserve(arena_bytes, host_resident_bytes));  // may be retried
 //   RETURN_IF_ERROR(arena.Return());
 //
 // *Errors*: those of the device. A failed Reserve() leaves no block, but keeps evacuated bytes.
@@ -25,9 +24,9 @@ class Arena {
  public:
   explicit Arena(Device& device) : device_(device) {}
 
-  // Frees the old block first. Afterwards there are at least `homes_bytes` of pinned memory; if
+  // Frees the old block first. Afterwards there are at least `host_resident_bytes` of pinned memory; if
   // there already were, that memory and its contents are kept.
-  absl::Status Reserve(int64_t bytes, int64_t homes_bytes);
+  absl::Status Reserve(int64_t bytes, int64_t host_resident_bytes);
 
   // Copies the lowest `bytes` to the host, where they stay until Return(). Does nothing if they are
   // already there.
@@ -37,12 +36,12 @@ class Arena {
 
   std::byte* data() const { return block_.data(); }
   int64_t size_bytes() const { return block_.size_bytes(); }
-  std::byte* homes() const { return homes_.data(); }
+  std::byte* host_residents() const { return host_residents_.data(); }
 
  private:
   Device& device_;
   Buffer block_;
-  Buffer homes_;
+  Buffer host_residents_;
   std::optional<Buffer> evacuated_;
 };
 

@@ -101,15 +101,27 @@ class FilePlanner final : public Planner {
   const std::shared_ptr<const Planner> evaluation_;
 };
 
+absl::Status CheckPool(std::string_view pool, int64_t bytes, int64_t limit) {
+  if (bytes <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the plan takes ", bytes, " bytes (", FormatBytes(bytes), ") of the ", std::string(pool),
+      "'s memory, more than the budget of ", limit, " bytes (", FormatBytes(limit), ") there"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Planner>> PlannerFromFile(
-    const std::string& path, std::shared_ptr<const Planner> evaluation) {
+    const std::string& path,
+    absl::FunctionRef<std::shared_ptr<const Planner>(const Plan&)> evaluation,
+    const FilePlanLimits& limits) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   absl::StatusOr<Plan> plan = Plan::FromJson(text);
   RETURN_IF_ERROR(Of(path, plan.status()));
   RETURN_IF_ERROR(Of(path, Verify(*plan)));
-  return std::make_shared<FilePlanner>(path, *std::move(plan), std::move(evaluation));
+  RETURN_IF_ERROR(Of(path, CheckPool("host", plan->host_pool_bytes, limits.host_budget_bytes)));
+  RETURN_IF_ERROR(Of(path, CheckPool("peer", plan->peer_pool_bytes, limits.peer_budget_bytes)));
+  std::shared_ptr<const Planner> evaluation_planner = evaluation(*plan);
+  return std::make_shared<FilePlanner>(path, *std::move(plan), std::move(evaluation_planner));
 }
 
 }  // namespace neap

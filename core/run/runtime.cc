@@ -6,9 +6,10 @@
 
 namespace neap {
 
-absl::Status Runtime::Bind(Device& device, std::byte* arena, std::byte* homes) {
+absl::Status Runtime::Bind(Device& device, std::byte* arena, std::byte* host_residents) {
   executor.reset();
-  ASSIGN_OR_RETURN(executor, Executor::Create(program, planned.plan, device, arena, homes));
+  ASSIGN_OR_RETURN(executor,
+                   Executor::Create(program, planned.plan, device, arena, host_residents));
   return absl::OkStatus();
 }
 

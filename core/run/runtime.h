@@ -1,7 +1,7 @@
 // A program, its plan, and the executor that replays the plan in a session's arena. Private to the
 // session.
 //
-//   RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.homes()));
+//   RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.host_residents()));
 //   RETURN_IF_ERROR(staging.Send(batch, scalars, runtime.program, *runtime.executor));
 //   RETURN_IF_ERROR(runtime.Iterate(staging));  // then staging.Await()
 #pragma once
@@ -26,7 +26,7 @@ struct Runtime {
   std::optional<Executor> executor;
 
   // Destroys the old executor first, since its pinned memory counts against the host budget.
-  absl::Status Bind(Device& device, std::byte* arena, std::byte* homes);
+  absl::Status Bind(Device& device, std::byte* arena, std::byte* host_residents);
   // Enqueues the part of an iteration that follows the copy of the batch.
   absl::Status Iterate(Staging& staging);
   // Like Iterate(), but waits for the end and returns when each action ran.

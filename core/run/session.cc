@@ -41,11 +41,11 @@ class Session::Impl {
 
   absl::Status Create(const Graph& graph) {
     RETURN_IF_ERROR(CheckLearningRate(options_.learning_rate));
-    const DeviceDescription& device = device_.description();
-    const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
-    ASSIGN_OR_RETURN(training_.program, Lower(graph, {.mode = mode, .sgd = options_.sgd}, device));
-    ASSIGN_OR_RETURN(inference_.program,
-                     Lower(graph, {.mode = Mode::kInference, .sgd = options_.sgd}, device));
+    if (options_.inference_only && options_.training_only) {
+      return absl::InvalidArgumentError(
+          "a session cannot be both for inference only and for training only");
+    }
+    RETURN_IF_ERROR(LowerGraph(graph));
     whole_ = training_.program;
     for (int i = 0; i < kMaxInFlight; ++i) {
       ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));
@@ -99,25 +99,24 @@ class Session::Impl {
   }
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
-    RETURN_IF_ERROR(CheckReady());
+    RETURN_IF_ERROR(CheckCanEvaluate());
     const int64_t size = inference_.program.net.batch;
+    ASSIGN_OR_RETURN(const int64_t count, ImagesIn(batch, inference_.program));
     Batch filled_up;  // a batch of the network's size is sent as it is, without a copy
-    if (batch.size != size) {
-      ASSIGN_OR_RETURN(filled_up, FilledUp(batch, inference_.program));
-    }
-    const Batch& whole = batch.size == size ? batch : filled_up;
+    if (count < size) filled_up = FilledUp(batch, inference_.program);
     Staging& staging = staging_[0];
-    RETURN_IF_ERROR(staging.Send(whole, {}, inference_.program, *inference_.executor));
+    RETURN_IF_ERROR(Settle(staging.Send(count < size ? filled_up : batch, {}, inference_.program,
+                                        *inference_.executor)));
     RETURN_IF_ERROR(Settle(inference_.Iterate(staging)));
     absl::StatusOr<StepResult> result = staging.Await();
     RETURN_IF_ERROR(Settle(result.status()));
     // The kernel computes the mean over all labels of the filled-up batch.
-    if (batch.size < size)
-      result->loss *= static_cast<float>(size) / static_cast<float>(batch.size);
+    if (count < size) result->loss *= static_cast<float>(size) / static_cast<float>(count);
     return result;
   }
 
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images) {
+    RETURN_IF_ERROR(CheckCanEvaluate());
     const Program& program = inference_.program;
     const Tensor& predictions = program.tensor(program.predictions);
     const int64_t batch = program.net.batch;
@@ -126,8 +125,7 @@ class Session::Impl {
     const int64_t count = static_cast<int64_t>(images.size()) / values;
     const std::vector<int32_t> no_labels(static_cast<size_t>(count * labels), kNoLabel);
     RETURN_IF_ERROR(
-        Evaluate({.images = {images.begin(), images.end()}, .labels = no_labels, .size = count})
-            .status());
+        Evaluate({.images = {images.begin(), images.end()}, .labels = no_labels}).status());
     ASSIGN_OR_RETURN(std::vector<float> all,
                      ReadValues(predictions, *inference_.executor, device_));
     const Shape& shape = predictions.spec.shape;
@@ -139,6 +137,11 @@ class Session::Impl {
 
   absl::Status Save(const std::string& path, CheckpointContents contents) {
     RETURN_IF_ERROR(CheckReady());
+    if (options_.inference_only && contents == CheckpointContents::kEverything) {
+      return absl::FailedPreconditionError(
+          "the session was created for inference only and has no optimizer; SaveWeights() writes "
+          "the parameters");
+    }
     return SaveCheckpoint(path, training_.program, contents, {.step = step_, .seed = options_.seed},
                           [this](const Tensor& tensor) { return Read(tensor); });
   }
@@ -173,8 +176,7 @@ class Session::Impl {
 
   absl::Status SetBudget(int64_t budget_bytes) {
     RETURN_IF_ERROR(CheckIdle());
-    ASSIGN_OR_RETURN(SessionPlans plans,
-                     planner_.PlanBoth(training_.program, inference_.program, budget_bytes));
+    ASSIGN_OR_RETURN(SessionPlans plans, MakePlans(budget_bytes));
     Setup next = {training_.program, std::move(plans)};
     const absl::Status refused = Adopt(next, /*keep_arena=*/false);
     if (absl::IsAborted(refused)) return SetBudget(budget_bytes);
@@ -225,7 +227,8 @@ class Session::Impl {
     return absl::FailedPreconditionError("a step is in flight; Finish() it first");
   }
   absl::Status CheckArena() const {
-    const bool bound = training_.executor.has_value() && inference_.executor.has_value();
+    const bool bound = training_.executor.has_value() &&
+                       (options_.training_only || inference_.executor.has_value());
     if (bound && !arena_.is_evacuated()) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "the device has refused memory or a copy; the parameters are kept until SetBudget() finds "
@@ -235,6 +238,11 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     RETURN_IF_ERROR(CheckArena());
     return damage_;
+  }
+  absl::Status CheckCanEvaluate() const {
+    RETURN_IF_ERROR(CheckReady());
+    if (!options_.training_only) return absl::OkStatus();
+    return absl::FailedPreconditionError("the session was created for training only");
   }
 
   // A failure after some persistent tensors were changed makes all of them unusable.
@@ -248,15 +256,17 @@ class Session::Impl {
     return status;
   }
 
-  // Persistent tensors lie at the bottom of the arena, in the same place in every plan, except
-  // those that are on the host.
-  int64_t PersistentBytes() const {
-    int64_t bytes = 0;
-    for (const PlanTensor& tensor : training_.planned.plan.tensors) {
-      if (IsPersistent(tensor.role) && !tensor.on_host())
-        bytes += RoundUp(tensor.bytes, kBlockBytes);
-    }
-    return bytes;
+  // An inference-only session has one program, without an optimizer, in both roles.
+  absl::Status LowerGraph(const Graph& graph) {
+    const DeviceDescription& device = device_.description();
+    ProgramOptions options = {.mode = Mode::kInference, .sgd = options_.sgd};
+    if (options_.inference_only) options.sgd.momentum = 0;
+    ASSIGN_OR_RETURN(inference_.program, Lower(graph, options, device));
+    training_.program = inference_.program;
+    if (options_.inference_only) return absl::OkStatus();
+    options.mode = Mode::kTraining;
+    ASSIGN_OR_RETURN(training_.program, Lower(graph, options, device));
+    return absl::OkStatus();
   }
 
   void Swap(Setup& other) {
@@ -268,7 +278,9 @@ class Session::Impl {
   // Switches to another setup, or keeps the current one on failure. Only if the device refuses even
   // the memory that it granted before, there is neither until a SetBudget() succeeds.
   absl::Status Adopt(Setup& next, bool keep_arena) {
-    if (!keep_arena) RETURN_IF_ERROR(arena_.Evacuate(PersistentBytes()));
+    // Persistent tensors return to the bytes of the arena from which they were taken.
+    RETURN_IF_ERROR(CheckSamePlaces(training_.planned.plan, next.plans.training.plan));
+    if (!keep_arena) RETURN_IF_ERROR(arena_.Evacuate(PersistentEnd(training_.planned.plan)));
     const auto prepare = [&] { return keep_arena ? BindTraining() : ReserveArena(); };
     Swap(next);
     const absl::Status refused = prepare();
@@ -286,8 +298,7 @@ class Session::Impl {
     absl::Status reserved;
     do {
       planner_.Forget();
-      ASSIGN_OR_RETURN(SessionPlans plans,
-                       planner_.PlanBoth(training_.program, inference_.program, budget_bytes_));
+      ASSIGN_OR_RETURN(SessionPlans plans, MakePlans(budget_bytes_));
       training_.planned = std::move(plans.training);
       inference_.planned = std::move(plans.inference);
       reserved = ReserveArena();
@@ -295,17 +306,26 @@ class Session::Impl {
     return reserved;
   }
 
+  absl::StatusOr<SessionPlans> MakePlans(int64_t budget_bytes) {
+    if (!options_.training_only)
+      return planner_.PlanBoth(training_.program, inference_.program, budget_bytes);
+    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(training_.program, budget_bytes));
+    return SessionPlans{.training = std::move(planned), .inference = {}};
+  }
+
   absl::Status ReserveArena() {
     training_.executor.reset();
     inference_.executor.reset();
-    const int64_t bytes =
-        std::max(training_.planned.plan.arena_bytes, inference_.planned.plan.arena_bytes);
-    RETURN_IF_ERROR(arena_.Reserve(bytes, training_.planned.plan.host_resident_bytes));
+    const Plan& training = training_.planned.plan;
+    const Plan& inference = inference_.planned.plan;
+    RETURN_IF_ERROR(
+        arena_.Reserve(std::max(training.arena_bytes, inference.arena_bytes),
+                       std::max(training.host_resident_bytes, inference.host_resident_bytes)));
     RETURN_IF_ERROR(Bind(training_));
-    return Bind(inference_);
+    return options_.training_only ? absl::OkStatus() : Bind(inference_);
   }
   absl::Status Bind(Runtime& runtime) {
-    return runtime.Bind(device_, arena_.data(), arena_.homes());
+    return runtime.Bind(device_, arena_.data(), arena_.host_residents());
   }
   absl::Status BindTraining() { return Bind(training_); }
 

@@ -2,7 +2,8 @@
 //
 // Create() builds the program, plans it, verifies the plan, reserves the arena and initialises the
 // parameters. From then on nothing is allocated: every step replays the plan. Training and
-// evaluation each have a plan, in the same arena, with the parameters in the same place.
+// evaluation each have a plan, in the same arena, with the parameters in the same place; a planner
+// that puts them elsewhere in one of its plans is refused (INVALID_ARGUMENT, naming the tensor).
 //
 //   ASSIGN_OR_RETURN(Session session,
 //                    Session::Create(net, *device, PlannerFor({.budget_bytes = 12 * kGiB})));
@@ -62,9 +63,12 @@ struct TrainingOptions {
   Sgd sgd = {};
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of initial parameters and dropout
-  // The session only evaluates and predicts: no memory is planned for training, and training steps
-  // are FAILED_PRECONDITION. Load() provides the parameters.
+  // The session only evaluates and predicts: no memory is planned for training or the optimizer,
+  // and training steps and Save() are FAILED_PRECONDITION. Load() provides the parameters.
   bool inference_only = false;
+  // The session only trains: evaluation is not planned, and Evaluate() and Predict() are
+  // FAILED_PRECONDITION.
+  bool training_only = false;
 };
 
 struct StepResult {
@@ -95,7 +99,8 @@ class Session {
  public:
   // The planner makes every plan of the session: that of PlannerFor() (memory/planner.h) searches
   // for the fastest, that of PlannerFromFile() (core/run/file_planner.h) reads one. Its budget is
-  // the session's until SetBudget(). On the CPU, planning is strict (core/run/session_planner.h).
+  // the session's until SetBudget(). On the CPU, plans are asked for as strict ones, with the same
+  // bits under every budget (core/plan/planner.h); a file's plan keeps its own engines.
   // CreateSession() (memory/create_session.h) combines PlannerFor() and this in one call.
   static absl::StatusOr<Session> Create(const Graph& graph, Device& device,
                                         std::shared_ptr<const Planner> planner,
@@ -127,14 +132,16 @@ class Session {
 
   // Runs forward only, with running statistics and without dropout. The batch may have fewer images
   // than the network's; the loss and the number of correct labels are those of its images. `step`
-  // in the result is 0.
+  // in the result is 0. Errors: FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<StepResult> Evaluate(const Batch& batch);
   // Evaluates images without labels: n times C x H x W values, with n from 1 to the network's
-  // batch, normalised as in training. Errors: INVALID_ARGUMENT for another number of values.
+  // batch, normalised as in training. Errors: INVALID_ARGUMENT for another number of values;
+  // FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images);
 
   // Writes parameters, running statistics, optimizer and step as a safetensors file
-  // (core/checkpoint/checkpoint.h), atomically.
+  // (core/checkpoint/checkpoint.h), atomically. Errors: FAILED_PRECONDITION for a session for
+  // inference only, which has no optimizer.
   absl::Status Save(const std::string& path);
   // Writes parameters and running statistics only, which PyTorch loads with strict=True.
   absl::Status SaveWeights(const std::string& path);

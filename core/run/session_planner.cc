@@ -1,11 +1,67 @@
 #include "neap/core/run/session_planner.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/verifier/verifier.h"
 
 namespace neap {
+namespace {
+
+// Of each persistent tensor in the arena: its region when an iteration begins, by name.
+absl::flat_hash_map<std::string_view, Region> PersistentRegions(const Plan& plan) {
+  absl::flat_hash_map<std::string_view, Region> regions;
+  for (const Action& action : plan.actions) {
+    const auto* const alloc = std::get_if<AllocAction>(&action);
+    if (alloc == nullptr) continue;
+    const PlanTensor& tensor = plan.tensors[alloc->tensor.index()];
+    if (IsPersistent(tensor.role) && !tensor.on_host()) regions.emplace(tensor.name, alloc->region);
+  }
+  return regions;
+}
+
+std::string PlaceText(const std::optional<int64_t>& host_offset, int64_t arena_offset) {
+  return host_offset.has_value() ? absl::StrCat("byte ", *host_offset, " of the host's pool")
+                                 : absl::StrCat("byte ", arena_offset, " of the arena");
+}
+
+}  // namespace
+
+absl::Status CheckSamePlaces(const Plan& plan, const Plan& other) {
+  const auto regions = PersistentRegions(plan);
+  const auto other_regions = PersistentRegions(other);
+  const auto offset = [](const auto& by_name, const PlanTensor& tensor) {
+    const auto found = by_name.find(tensor.name);
+    return found == by_name.end() ? int64_t{-1} : found->second.offset;
+  };
+  absl::flat_hash_map<std::string_view, const PlanTensor*> tensors;
+  for (const PlanTensor& tensor : other.tensors) tensors.emplace(tensor.name, &tensor);
+  for (const PlanTensor& tensor : plan.tensors) {
+    const auto found = tensors.find(tensor.name);
+    if (!IsPersistent(tensor.role) || found == tensors.end()) continue;
+    const PlanTensor& twin = *found->second;
+    const int64_t here = offset(regions, tensor), there = offset(other_regions, twin);
+    if (tensor.host_offset == twin.host_offset && here == there) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("two plans of one session must keep '", tensor.name,
+                     "' at the same place, but it is at ", PlaceText(tensor.host_offset, here),
+                     " in one and at ", PlaceText(twin.host_offset, there), " in the other"));
+  }
+  return absl::OkStatus();
+}
+
+int64_t PersistentEnd(const Plan& plan) {
+  int64_t end = 0;
+  for (const auto& [name, region] : PersistentRegions(plan)) end = std::max(end, region.end());
+  return RoundUp(end, kBlockBytes);
+}
 
 PlanRequest SessionPlanner::RequestFor(int64_t budget_bytes) const {
   return {.budget_bytes = budget_bytes, .strict = device_.description().kind == "cpu"};
@@ -35,6 +91,7 @@ absl::StatusOr<SessionPlans> SessionPlanner::PlanBoth(const Program& training,
   absl::StatusOr<PlanResult> first = Plan(training, budget_bytes);
   absl::StatusOr<PlanResult> second = Plan(inference, budget_bytes);
   if (first.ok() && second.ok()) {
+    RETURN_IF_ERROR(CheckSamePlaces(first->plan, second->plan));
     int64_t& minimum = first->stats.minimum_budget_bytes;
     minimum = std::max(minimum, second->stats.minimum_budget_bytes);
     return SessionPlans{*std::move(first), *std::move(second)};

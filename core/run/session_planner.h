@@ -4,8 +4,9 @@
 //   SessionPlanner planner(PlannerFor(options), device);
 //   ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanBoth(training, inference, 12 * kGiB));
 //
-// Planning on the CPU is always strict, with every planner, so training there gives the same bits
-// under every plan. *Errors*: those of the planner, Verify() and MatchesProgram().
+// On the CPU every plan is requested as strict (core/plan/planner.h), so training there gives the
+// same bits under every budget. A plan from a file keeps its engines, whatever is requested.
+// *Errors*: those of the planner, Verify() and MatchesProgram().
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
 #include "neap/core/plan/planner.h"
@@ -31,8 +33,8 @@ class SessionPlanner {
       : planner_(std::move(planner)), device_(device) {}
 
   absl::StatusOr<PlanResult> Plan(const Program& program, int64_t budget_bytes);
-  // Both plans must fit the budget. An error for a budget that is too small for both is that of the
-  // program that needs more.
+  // Both plans must fit the budget, and agree in the places of persistent tensors. An error for a
+  // budget that is too small for both is that of the program that needs more.
   absl::StatusOr<SessionPlans> PlanBoth(const Program& training, const Program& inference,
                                         int64_t budget_bytes);
 
@@ -50,5 +52,13 @@ class SessionPlanner {
   Device& device_;
   PlanCache cache_{kPlansKept};
 };
+
+// Whether all persistent tensors that both plans have, by name, are at the same place when an
+// iteration begins: what one plan leaves there, the other finds. Errors: INVALID_ARGUMENT naming
+// the first tensor that is not.
+absl::Status CheckSamePlaces(const Plan& plan, const Plan& other);
+
+// The end of the last persistent tensor in the arena, in whole blocks.
+int64_t PersistentEnd(const Plan& plan);
 
 }  // namespace neap

@@ -15,12 +15,24 @@ namespace {
 
 absl::Status CheckSizes(const Batch& batch, const TensorSpec& images, const TensorSpec& labels) {
   const bool fits = static_cast<int64_t>(batch.images.size()) == images.elements() &&
-                    static_cast<int64_t>(batch.labels.size()) == labels.elements();
+                    static_cast<int64_t>(batch.labels.size()) == labels.elements() &&
+                    (batch.size == 0 || batch.size == images.shape.n());
   if (fits) return absl::OkStatus();
+  const std::string size = batch.size == 0 ? "" : absl::StrCat(batch.size, " images, ");
   return absl::InvalidArgumentError(
-      absl::StrCat("the batch has ", batch.labels.size(), " labels and ", batch.images.size(),
+      absl::StrCat("the batch has ", size, batch.labels.size(), " labels and ", batch.images.size(),
                    " image values; the network's input is ", images.shape.ToString(),
                    ", its labels ", labels.shape.ToString()));
+}
+
+struct PerImage {
+  int64_t values = 0;
+  int64_t labels = 0;
+};
+
+PerImage ValuesPerImage(const Program& program) {
+  return {.values = program.tensor(program.images).spec.elements() / program.net.batch,
+          .labels = program.tensor(program.labels).spec.elements() / program.net.batch};
 }
 
 // "image 3", or "the pixel at row 1, column 2 of image 3".
@@ -50,23 +62,27 @@ absl::Status CheckBatch(const Batch& batch, const Program& program) {
 
 }  // namespace
 
-absl::StatusOr<Batch> FilledUp(const Batch& batch, const Program& program) {
-  const int64_t most = program.net.batch;
-  const int64_t values = program.tensor(program.images).spec.elements() / most;
-  const int64_t labels = program.tensor(program.labels).spec.elements() / most;
-  const bool fits = 1 <= batch.size && batch.size <= most &&
-                    static_cast<int64_t>(batch.images.size()) == batch.size * values &&
-                    static_cast<int64_t>(batch.labels.size()) == batch.size * labels;
-  if (!fits) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "there are ", batch.size, " images with ", batch.images.size(), " values and ",
-        batch.labels.size(), " labels; the network takes 1 to ", most, " images of ", values,
-        " values with ", labels, labels == 1 ? " label each" : " labels each"));
-  }
+absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program) {
+  const PerImage per_image = ValuesPerImage(program);
+  const auto count = static_cast<int64_t>(batch.labels.size()) / per_image.labels;
+  const bool fits = 1 <= count && count <= program.net.batch &&
+                    static_cast<int64_t>(batch.images.size()) == count * per_image.values &&
+                    static_cast<int64_t>(batch.labels.size()) == count * per_image.labels &&
+                    (batch.size == 0 || batch.size == count);
+  if (fits) return count;
+  const std::string size = batch.size == 0 ? "" : absl::StrCat(batch.size, " images, ");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the batch has ", size, batch.images.size(), " image values and ", batch.labels.size(),
+      " labels; the network takes 1 to ", program.net.batch, " images of ", per_image.values,
+      " values with ", per_image.labels, per_image.labels == 1 ? " label each" : " labels each"));
+}
+
+Batch FilledUp(const Batch& batch, const Program& program) {
+  const PerImage per_image = ValuesPerImage(program);
   Batch whole = batch;
-  whole.size = most;
-  whole.images.resize(static_cast<size_t>(most * values));
-  whole.labels.resize(static_cast<size_t>(most * labels), kNoLabel);
+  whole.size = program.net.batch;
+  whole.images.resize(static_cast<size_t>(whole.size * per_image.values));
+  whole.labels.resize(static_cast<size_t>(whole.size * per_image.labels), kNoLabel);
   return whole;
 }
 

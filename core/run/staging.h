@@ -20,10 +20,12 @@
 
 namespace neap {
 
-// The batch extended to the network's number of images by images of zeros without labels. Errors:
-// INVALID_ARGUMENT for a batch with no images or too many, or with vectors that do not match its
-// size.
-absl::StatusOr<Batch> FilledUp(const Batch& batch, const Program& program);
+// The number of images in the batch. Errors: INVALID_ARGUMENT for none or more than the network's
+// batch, or if the vectors do not agree with each other or with `size`.
+absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program);
+
+// The batch, a smaller one than the network's, extended by images of zeros without labels.
+Batch FilledUp(const Batch& batch, const Program& program);
 
 class Staging {
  public:

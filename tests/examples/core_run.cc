@@ -22,10 +22,10 @@
 namespace neap::header_examples::run {
 
 // core/run/arena.h
-absl::Status ResizeArena(Arena& arena, int64_t persistent_bytes, int64_t arena_bytes,
-                         int64_t homes_bytes) {
-  RETURN_IF_ERROR(arena.Evacuate(persistent_bytes));
-  RETURN_IF_ERROR(arena.Reserve(arena_bytes, homes_bytes));  // may be retried
+absl::Status ResizeArena(Arena& arena, int64_t persistent_end, int64_t arena_bytes,
+                         int64_t host_resident_bytes) {
+  RETURN_IF_ERROR(arena.Evacuate(persistent_end));
+  RETURN_IF_ERROR(arena.Reserve(arena_bytes, host_resident_bytes));  // may be retried
   RETURN_IF_ERROR(arena.Return());
   return absl::OkStatus();
 }
@@ -50,8 +50,11 @@ absl::Status Execute(const Program& program, const Plan& plan, Device& device, c
 
 // core/run/file_planner.h
 absl::Status RunPlanFile(const Graph& net, const std::unique_ptr<Device>& device) {
+  const auto evaluation = [](const Plan& plan) {
+    return PlannerFor({.offload_params = plan.host_resident_bytes > 0});
+  };
   ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner,
-                   PlannerFromFile("plan.json", PlannerFor({.policy = "superneurons"})));
+                   PlannerFromFile("plan.json", evaluation));
   ASSIGN_OR_RETURN(Session session, Session::Create(net, *device, planner));
   return absl::OkStatus();
 }
@@ -71,7 +74,7 @@ absl::Status CachePlan(const Program& program, const std::shared_ptr<const Plann
 // core/run/runtime.h
 absl::Status RunIteration(Runtime& runtime, Device& device, const Arena& arena, Staging& staging,
                           const Batch& batch, const IterationScalars& scalars) {
-  RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.homes()));
+  RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.host_residents()));
   RETURN_IF_ERROR(staging.Send(batch, scalars, runtime.program, *runtime.executor));
   RETURN_IF_ERROR(runtime.Iterate(staging));  // then staging.Await()
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "neap/core/run/session.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -20,6 +21,12 @@ namespace neap {
 namespace {
 
 const std::shared_ptr<const Planner> kEvaluation = PlannerFor({.policy = "superneurons"});
+
+// The planner for evaluation beside a plan.
+std::shared_ptr<const Planner> EvaluationFor(const Plan& plan) {
+  if (plan.host_resident_bytes == 0) return kEvaluation;
+  return PlannerFor({.policy = "superneurons", .offload_params = true});
+}
 
 // A plan of SmallNet() for the CPU in which tensors are offloaded.
 struct Written {
@@ -37,7 +44,7 @@ struct Written {
     Plan changed = plan;
     change(changed);
     WriteText(file, changed.ToJson());
-    return PlannerFromFile(file, kEvaluation);
+    return PlannerFromFile(file, EvaluationFor);
   }
   Program Lowered(const Graph& graph, Mode mode = Mode::kTraining) const {
     return Lower(graph, {.mode = mode}, device->description()).value();
@@ -67,6 +74,85 @@ TEST_CASE("a plan from a file trains and evaluates to the bits of the session th
   CheckSameState(*read, planned);
   CHECK(read->memory().measured_peak_bytes == written.plan.peak_bytes);
   CHECK(read->predicted().actions.size() == written.plan.actions.size());
+}
+
+// A network for SmallNet()'s batches with a parameter that is large enough to be offloaded.
+Graph WideNet() {
+  Graph net({.name = "wide", .batch = 8});
+  const std::string wide =
+      net.Add("fc1", FullyConnected{.out_features = 512}, {net.Input({3, 8, 8})});
+  net.Loss(net.Add("fc2", FullyConnected{.out_features = 4}, {wide}), SoftmaxCrossEntropy{});
+  return net;
+}
+
+TEST_CASE("parameters on the host are where both training and evaluation look for them") {
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  const PlannerOptions options = {.policy = "superneurons", .offload_params = true};
+  Session planned = CreateSession(WideNet(), *device, options).value();
+  REQUIRE(planned.plan().host_resident_bytes > 0);
+  const ScratchDirectory directory;
+  const std::string file = directory.File("plan.json");
+  WriteText(file, planned.plan().ToJson());
+  Session read =
+      Session::Create(WideNet(), *device, PlannerFromFile(file, EvaluationFor).value()).value();
+  for (int step = 0; step < 3; ++step) {
+    CHECK(Train(read, 1) == Train(planned, 1));
+    CHECK(read.Evaluate(MakeBatch(9))->loss == planned.Evaluate(MakeBatch(9))->loss);
+  }
+  REQUIRE(read.SetBudget(kUnlimited).ok());
+  CheckSameState(read, planned);
+
+  // An evaluation that keeps them on the device would not find them.
+  const auto elsewhere =
+      PlannerFromFile(file, [](const Plan& /*plan*/) { return kEvaluation; }).value();
+  const std::string refusal = Message(Session::Create(WideNet(), *device, elsewhere).status(),
+                                      absl::StatusCode::kInvalidArgument);
+  CHECK(refusal.find("must keep 'fc1.weight' at the same place") != std::string::npos);
+  CHECK(refusal.find("of the host's pool") != std::string::npos);
+  CHECK(Session::Create(WideNet(), *device, elsewhere, {.training_only = true}).ok());
+}
+
+TEST_CASE("a plan that keeps the parameters at other places can train, but not evaluate") {
+  const Written written;
+  const int64_t arena = written.plan.arena_bytes;
+  // The same plan, upside down.
+  const auto mirror = [arena](Region& region) {
+    region.offset = arena - region.offset - RoundUp(region.bytes, kBlockBytes);
+  };
+  const auto planner = written.Read([&](Plan& plan) {
+    for (Action& action : plan.actions) {
+      if (auto* const alloc = std::get_if<AllocAction>(&action)) mirror(alloc->region);
+      auto* const compute = std::get_if<ComputeAction>(&action);
+      if (compute != nullptr && compute->workspace.has_value()) mirror(*compute->workspace);
+    }
+    plan.peak_bytes = arena;
+  });
+  REQUIRE_MESSAGE(planner.ok(), planner.status().ToString());
+  const std::string refusal =
+      Message(Session::Create(SmallNet(), *written.device, *planner).status(),
+              absl::StatusCode::kInvalidArgument);
+  CHECK(refusal.find("of the arena in one") != std::string::npos);
+
+  Session planned = MakeSession(*written.device, written.options);
+  Session mirrored =
+      Session::Create(SmallNet(), *written.device, *planner, {.training_only = true}).value();
+  Train(planned, 2);
+  Train(mirrored, 2);
+  REQUIRE(mirrored.SetBudget(kUnlimited).ok());
+  Train(planned, 1);
+  Train(mirrored, 1);
+  CheckSameState(mirrored, planned);
+}
+
+TEST_CASE("a plan that takes more memory of the host than its budget there is refused") {
+  const Written written;
+  const int64_t bytes = written.plan.host_pool_bytes;
+  REQUIRE(bytes > 0);
+  CHECK(PlannerFromFile(written.file, EvaluationFor, {.host_budget_bytes = bytes}).ok());
+  const absl::Status refused =
+      PlannerFromFile(written.file, EvaluationFor, {.host_budget_bytes = bytes - 1}).status();
+  CHECK(Message(refused, absl::StatusCode::kResourceExhausted)
+            .starts_with(written.file + ": the plan takes " + std::to_string(bytes)));
 }
 
 TEST_CASE("training is the file's plan, evaluation another planner's") {
@@ -156,11 +242,11 @@ TEST_CASE("a file that is not a plan, or that the verifier refuses, is not read"
   CHECK(Message(fault.status(), absl::StatusCode::kInvalidArgument)
             .starts_with(written.file + ": plan fault [overlap]: action "));
   WriteText(written.file, "not JSON");
-  CHECK(Message(PlannerFromFile(written.file, kEvaluation).status(),
+  CHECK(Message(PlannerFromFile(written.file, EvaluationFor).status(),
                 absl::StatusCode::kInvalidArgument)
             .starts_with(written.file + ": plan: "));
   const std::string missing = written.directory.File("missing.json");
-  CHECK(Message(PlannerFromFile(missing, kEvaluation).status(), absl::StatusCode::kNotFound)
+  CHECK(Message(PlannerFromFile(missing, EvaluationFor).status(), absl::StatusCode::kNotFound)
             .find(missing) != std::string::npos);
 }
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <cstddef>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/unet.h"
+#include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 
 namespace neap {
@@ -26,6 +28,22 @@ Batch FirstImages(const Batch& batch, int64_t count) {
   return first;
 }
 
+// The mean loss and the number of correct labels, computed from the probabilities.
+StepResult ResultOf(const Prediction& prediction, const std::vector<int32_t>& labels) {
+  const int64_t classes = prediction.shape.c();
+  StepResult result;
+  double loss = 0;
+  for (size_t image = 0; image < labels.size(); ++image) {
+    const auto row =
+        prediction.probabilities.begin() + static_cast<std::ptrdiff_t>(image) * classes;
+    const auto largest = std::max_element(row, row + classes);
+    result.correct += largest - row == labels[image] ? 1 : 0;
+    loss -= std::log(static_cast<double>(row[labels[image]]));
+  }
+  result.loss = static_cast<float>(loss / static_cast<double>(labels.size()));
+  return result;
+}
+
 TEST_CASE("predictions are probabilities that agree with the results of evaluation") {
   const auto device = OpenCpu();
   Session session = MakeSession(*device, {}, {.learning_rate = {.base = 0.05F}});
@@ -35,24 +53,14 @@ TEST_CASE("predictions are probabilities that agree with the results of evaluati
   const int64_t classes = prediction.shape.c();
   REQUIRE(prediction.shape.n() == batch.size);
   REQUIRE(static_cast<int64_t>(prediction.probabilities.size()) == batch.size * classes);
-  int64_t correct = 0;
-  double loss = 0;
-  for (int64_t image = 0; image < batch.size; ++image) {
-    const float* const row = &prediction.probabilities[static_cast<size_t>(image * classes)];
-    float sum = 0;
-    int64_t largest = 0;
-    for (int64_t c = 0; c < classes; ++c) {
-      sum += row[c];
-      if (row[c] > row[largest]) largest = c;
-    }
-    CHECK(sum == doctest::Approx(1));
-    const int32_t label = batch.labels[static_cast<size_t>(image)];
-    correct += largest == label ? 1 : 0;
-    loss -= std::log(static_cast<double>(row[label]));
+  for (auto row = prediction.probabilities.begin(); row != prediction.probabilities.end();
+       row += classes) {
+    CHECK(std::accumulate(row, row + classes, 0.0F) == doctest::Approx(1));
   }
+  const StepResult want = ResultOf(prediction, batch.labels);
   const StepResult evaluated = session.Evaluate(batch).value();
-  CHECK(evaluated.correct == correct);
-  CHECK(evaluated.loss == doctest::Approx(loss / static_cast<double>(batch.size)).epsilon(1e-4));
+  CHECK(evaluated.correct == want.correct);
+  CHECK(evaluated.loss == doctest::Approx(want.loss).epsilon(1e-4));
 }
 
 TEST_CASE("fewer images than the batch are evaluated and predicted as they are in a whole batch") {
@@ -61,21 +69,33 @@ TEST_CASE("fewer images than the batch are evaluated and predicted as they are i
   Train(session, 3);
   const Batch batch = MakeBatch(7);
   const Prediction all = session.Predict(batch.images).value();
-  double loss = 0;
-  int64_t correct = 0;
   for (int64_t count = 1; count <= batch.size; ++count) {
     const Batch part = FirstImages(batch, count);
     const Prediction some = session.Predict(part.images).value();
     CHECK(some.shape.n() == count);
     CHECK(std::equal(some.probabilities.begin(), some.probabilities.end(),
                      all.probabilities.begin()));
+    const StepResult want = ResultOf(some, part.labels);
     const StepResult evaluated = session.Evaluate(part).value();
-    loss = evaluated.loss;
-    correct = evaluated.correct;
-    CHECK(std::isfinite(loss));
+    CHECK(evaluated.correct == want.correct);
+    CHECK(evaluated.loss == doctest::Approx(want.loss).epsilon(1e-4));
   }
-  CHECK(session.Evaluate(batch)->loss == static_cast<float>(loss));
-  CHECK(session.Evaluate(batch)->correct == correct);
+}
+
+TEST_CASE("a batch need not state its size, but what it states must be true") {
+  const auto device = OpenCpu();
+  Session session = MakeSession(*device, {});
+  Batch batch = MakeBatch(3);
+  const StepResult stated = session.Evaluate(batch).value();
+  Batch smaller = FirstImages(batch, 2);
+  smaller.size = 0;
+  CHECK(session.Evaluate(smaller)->loss == session.Evaluate(FirstImages(batch, 2))->loss);
+  batch.size = 0;
+  CHECK(session.Evaluate(batch)->loss == stated.loss);
+  CHECK(session.TrainStep(batch).ok());
+  batch.size = 7;
+  CHECK(absl::IsInvalidArgument(session.Evaluate(batch).status()));
+  CHECK(absl::IsInvalidArgument(session.TrainStep(batch).status()));
 }
 
 TEST_CASE("predictions have the same bits under every budget, and do not change training") {
@@ -107,15 +127,55 @@ TEST_CASE("a session for inference only takes no memory for training, and refuse
   Session trained = MakeSession(*device, {});
   Train(trained, 3);
   Session session = MakeSession(*device, {}, {.inference_only = true});
+  // As if there was no optimizer.
+  const Session without =
+      MakeSession(*device, {}, {.sgd = {.momentum = 0}, .inference_only = true});
+  CHECK(session.memory().arena_bytes == without.memory().arena_bytes);
   CHECK(session.memory().arena_bytes < trained.memory().arena_bytes);
   CHECK(absl::IsFailedPrecondition(session.TrainStep(MakeBatch(1)).status()));
-  const std::string path = "predict_test.safetensors";
-  REQUIRE(trained.SaveWeights(path).ok());
+  const ScratchDirectory directory;
+  const std::string path = directory.File("trained.safetensors");
+  CHECK(absl::IsFailedPrecondition(session.Save(path)));
+  const Batch batch = MakeBatch(9);
+  const std::vector<float> want = trained.Predict(batch.images)->probabilities;
+  for (const bool with_optimizer : {false, true}) {
+    Session loaded = MakeSession(*device, {}, {.inference_only = true});
+    REQUIRE((with_optimizer ? trained.Save(path) : trained.SaveWeights(path)).ok());
+    REQUIRE(loaded.Load(path).ok());
+    CHECK(SameBits(loaded.Predict(batch.images)->probabilities, want));
+    CHECK(loaded.SaveWeights(path).ok());
+  }
+}
+
+TEST_CASE("weights that were trained without momentum can be used for inference") {
+  const auto device = OpenCpu();
+  Session trained = MakeSession(*device, {}, {.sgd = {.momentum = 0}});
+  Train(trained, 3);
+  const ScratchDirectory directory;
+  const std::string path = directory.File("trained.safetensors");
+  REQUIRE(trained.Save(path).ok());
+  Session session = MakeSession(*device, {}, {.inference_only = true});
   REQUIRE(session.Load(path).ok());
-  std::remove(path.c_str());
   const Batch batch = MakeBatch(9);
   CHECK(SameBits(session.Predict(batch.images)->probabilities,
                  trained.Predict(batch.images)->probabilities));
+}
+
+TEST_CASE("a session for training only plans no evaluation, and refuses to evaluate") {
+  const auto device = OpenCpu();
+  Session both = MakeSession(*device, {});
+  Session session = MakeSession(*device, {}, {.training_only = true});
+  CHECK(session.plan() == both.plan());
+  CHECK(session.memory().arena_bytes == session.plan().arena_bytes);
+  CHECK(absl::IsFailedPrecondition(session.Evaluate(MakeBatch(1)).status()));
+  CHECK(absl::IsFailedPrecondition(session.Predict(MakeBatch(1).images).status()));
+  CHECK(Train(session, 3) == Train(both, 3));
+  REQUIRE(session.SetBudget(session.planning().minimum_budget_bytes).ok());
+  CHECK(Train(session, 1) == Train(both, 1));
+  CheckSameState(session, both);
+  const absl::StatusOr<Session> neither =
+      CreateSession(SmallNet(), *device, {}, {.inference_only = true, .training_only = true});
+  CHECK(absl::IsInvalidArgument(neither.status()));
 }
 
 TEST_CASE("images that are not whole, none, or more than the batch are refused") {
