@@ -1,6 +1,9 @@
 // MatchesProgram: whether a plan is one of this program.
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
@@ -63,6 +66,37 @@ absl::Status CheckNet(const Plan& plan, const Program& program, const verifier::
   return absl::OkStatus();
 }
 
+bool Overlap(const Region& a, const Region& b) { return a.offset < b.end() && b.offset < a.end(); }
+
+// Predictions are read when an iteration has ended, so nothing may take their bytes after the step
+// that computes them.
+absl::Status CheckPredictions(const Plan& plan, const Program& program,
+                              const verifier::Site& site) {
+  std::optional<Region> place;
+  bool computed = false;
+  for (const Action& action : plan.actions) {
+    if (const auto* const alloc = std::get_if<AllocAction>(&action)) {
+      if (alloc->tensor == program.predictions) {
+        place = alloc->region;
+        computed = false;
+      } else if (place.has_value() && Overlap(*place, alloc->region)) {
+        computed = false;
+      }
+    } else if (const auto* const compute = std::get_if<ComputeAction>(&action)) {
+      const std::vector<TensorId> writes = RunWrites(plan, *compute);
+      if (std::find(writes.begin(), writes.end(), program.predictions) != writes.end()) {
+        computed = true;
+      } else if (place.has_value() && compute->workspace.has_value() &&
+                 Overlap(*place, *compute->workspace)) {
+        computed = false;
+      }
+    }
+  }
+  if (computed) return absl::OkStatus();
+  return site.Fault(PlanFault::kProgram,
+                    "the predictions are overwritten before the iteration has ended");
+}
+
 }  // namespace
 
 absl::Status MatchesProgram(const Plan& plan, const Program& program) {
@@ -80,7 +114,9 @@ absl::Status MatchesProgram(const Plan& plan, const Program& program) {
         absl::StrFormat("its step %d, '%s %s', is not the program's, '%s'", i, plan.steps[i].layer,
                         std::string(Name(plan.steps[i].phase)), program.StepName(step)));
   }
-  return absl::OkStatus();
+  const bool predicts =
+      program.options.mode == Mode::kInference && program.options.accounting == Accounting::kExact;
+  return predicts ? CheckPredictions(plan, program, site) : absl::OkStatus();
 }
 
 }  // namespace neap

@@ -9,7 +9,10 @@
 #include <sstream>
 #include <string>
 
+#include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
+#include "neap/memory/planner.h"
+#include "tests/small_training.h"
 #include "tests/source_tree.h"
 
 namespace neap {
@@ -47,6 +50,33 @@ TEST_CASE("the example in docs/plan-format.md needs every one of its waits") {
     CHECK(Verify(broken).message().find("plan fault [race]") == 0);
   }
   CHECK(waits == 6);
+}
+
+// An evaluation's predictions are read at the end of an iteration, so they must last until then.
+TEST_CASE("an inference plan that overwrites the predictions is refused") {
+  const auto device = OpenCpu();
+  const Program program =
+      Lower(SmallNet(), {.mode = Mode::kInference}, device->description()).value();
+  const Plan plan =
+      PlannerFor({})->Plan(program, {}, device->description(), device->backend()).value().plan;
+  REQUIRE(MatchesProgram(plan, program).ok());
+  Region predictions;
+  for (const Action& action : plan.actions) {
+    const auto* const alloc = std::get_if<AllocAction>(&action);
+    if (alloc != nullptr && alloc->tensor == program.predictions) predictions = alloc->region;
+  }
+  const auto refusal = [&](const Action& last) {
+    Plan changed = plan;
+    changed.actions.push_back(last);
+    return std::string(MatchesProgram(changed, program).message());
+  };
+  const std::string fault =
+      "plan fault [wrong-program]: the plan: the predictions are overwritten before the iteration "
+      "has ended";
+  CHECK(refusal(AllocAction{TensorId(0), predictions}) == fault);
+  CHECK(refusal(AllocAction{program.predictions, predictions}) == fault);
+  CHECK(refusal(ComputeAction{.step = StepId(0), .workspace = predictions}) == fault);
+  CHECK(refusal(AllocAction{TensorId(0), {predictions.end(), kBlockBytes}}) == "");
 }
 
 struct TestLayer {
