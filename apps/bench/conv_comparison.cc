@@ -87,8 +87,8 @@ absl::Status ConvBench::Fill(const std::vector<ConvKernel>& kernels, ConvBenchRe
 absl::StatusOr<std::vector<TimedEngine>> ConvBench::PartsOf(const ConvKernel& kernel,
                                                             DivisionPolicy divisions) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog_->Engines(kernel.signature));
-  std::vector<TimedEngine> known = TimedPartsOf(kernel.signature, listed, divisions,
-                                                /*deterministic=*/false, *timings_);
+  std::vector<TimedEngine> known = MeasuredPartsOf(kernel.signature, listed, divisions,
+                                                   /*deterministic=*/false, *timings_);
   const std::string operation = SignatureText(kernel.signature);
   std::erase_if(known, [&](const TimedEngine& timed) {
     return left_out_.contains(std::pair(operation, timed.use()));

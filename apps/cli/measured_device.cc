@@ -81,7 +81,7 @@ absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                            .timings = std::make_shared<ProfiledTimings>(
                                std::move(opened).For(*chosen), std::move(on_unread)),
                            .catalog = nullptr};
-  result.catalog = std::make_unique<TimedCatalog>(*result.timings, chosen->versions, nullptr);
+  result.catalog = std::make_unique<MeasuredCatalog>(*result.timings, chosen->versions, nullptr);
   return result;
 }
 
@@ -104,8 +104,8 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
     target.other_versions = target.engines().Versions();
   target.kernels.timings =
       std::make_shared<ProfiledTimings>(std::move(*database).For(*found), std::move(on_unread));
-  target.catalog = std::make_unique<TimedCatalog>(*target.kernels.timings, found->versions,
-                                                  std::move(target.catalog));
+  target.catalog = std::make_unique<MeasuredCatalog>(*target.kernels.timings, found->versions,
+                                                     std::move(target.catalog));
   return target;
 }
 

@@ -8,7 +8,7 @@
 
 namespace neap {
 
-std::vector<Engine> TimedCatalog::Measured(const StepSignature& signature) const {
+std::vector<Engine> MeasuredCatalog::Measured(const StepSignature& signature) const {
   std::vector<TimedEngine> timed = timings_->Of(signature);
   std::erase_if(timed, [batch = BatchOf(signature)](const TimedEngine& engine) {
     return engine.batch != batch;
@@ -22,7 +22,7 @@ std::vector<Engine> TimedCatalog::Measured(const StepSignature& signature) const
   return engines;
 }
 
-absl::StatusOr<std::vector<Engine>> TimedCatalog::Engines(const StepSignature& signature) {
+absl::StatusOr<std::vector<Engine>> MeasuredCatalog::Engines(const StepSignature& signature) {
   std::vector<Engine> measured = Measured(signature);
   if (measured.empty()) {
     if (library_ != nullptr) return library_->Engines(signature);

@@ -5,7 +5,7 @@
 //   ASSIGN_OR_RETURN(auto database, ProfileDatabase::OpenToRead(path, {"NVIDIA H200", versions}));
 //   const ProfiledTimings timings(std::move(database));
 //   ASSIGN_OR_RETURN(std::unique_ptr<EngineCatalog> library, DescribedCatalog("h200"));
-//   TimedCatalog catalog(timings, versions, std::move(library));
+//   MeasuredCatalog catalog(timings, versions, std::move(library));
 #pragma once
 
 #include <memory>
@@ -20,11 +20,11 @@
 namespace neap {
 
 // *Ownership*: borrows timings.
-class TimedCatalog final : public EngineCatalog {
+class MeasuredCatalog final : public EngineCatalog {
  public:
   // `library` is null if it is not installed.
-  TimedCatalog(const KernelTimings& timings, std::string versions,
-               std::unique_ptr<EngineCatalog> library)
+  MeasuredCatalog(const KernelTimings& timings, std::string versions,
+                  std::unique_ptr<EngineCatalog> library)
       : timings_(&timings), versions_(std::move(versions)), library_(std::move(library)) {}
 
   // If the library has the same versions: its engines in its order, with the workspace that they

@@ -78,9 +78,9 @@ absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signa
 
 }  // namespace
 
-std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
-                                      absl::Span<const Engine> listed, DivisionPolicy divisions,
-                                      bool deterministic, const KernelTimings& timings) {
+std::vector<TimedEngine> MeasuredPartsOf(const StepSignature& signature,
+                                         absl::Span<const Engine> listed, DivisionPolicy divisions,
+                                         bool deterministic, const KernelTimings& timings) {
   std::vector<TimedEngine> known = timings.Of(signature);
   if (SumsParts(signature)) AddSums(signature, timings, known);
   const int64_t batch = BatchOf(signature);

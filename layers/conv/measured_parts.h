@@ -3,7 +3,7 @@
 // them (layers/conv/micro_batching.h).
 //
 //   std::vector<TimedEngine> known =
-//       TimedPartsOf(step, engines, DivisionPolicy::kAll, /*deterministic=*/true, timings);
+//       MeasuredPartsOf(step, engines, DivisionPolicy::kAll, /*deterministic=*/true, timings);
 //   FastestDivision(known, BatchOf(step), BatchGranularity(step), 64 * kMiB);
 #pragma once
 
@@ -26,9 +26,9 @@ namespace neap {
 // more workspace, are left out. `deterministic` also leaves out engines whose bits may differ
 // between runs. If the time of the addition is unknown, a part that needs scratch memory for its
 // gradients can only be first.
-std::vector<TimedEngine> TimedPartsOf(const StepSignature& signature,
-                                      absl::Span<const Engine> listed, DivisionPolicy divisions,
-                                      bool deterministic, const KernelTimings& timings);
+std::vector<TimedEngine> MeasuredPartsOf(const StepSignature& signature,
+                                         absl::Span<const Engine> listed, DivisionPolicy divisions,
+                                         bool deterministic, const KernelTimings& timings);
 
 // Whether the whole batch was measured. If it was not, times of parts may still be known, from a
 // profile of a smaller batch.

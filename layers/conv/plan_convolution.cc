@@ -30,7 +30,7 @@ absl::StatusOr<ByTime> FastestByTime(const StepSignature& step, const Convolutio
                                      EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog.Engines(step));
   std::vector<TimedEngine> known =
-      TimedPartsOf(step, listed, options.divisions, options.deterministic, *options.timings);
+      MeasuredPartsOf(step, listed, options.divisions, options.deterministic, *options.timings);
   if (!KnowsWhole(known, step)) return ByTime{};
   const int64_t batch = BatchOf(step);
   const int64_t granularity = BatchGranularity(step);

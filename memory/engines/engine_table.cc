@@ -128,7 +128,7 @@ class Lister {
     const int64_t batch = BatchOf(signature);
     const bool deterministic = options_.deterministic || choice_ == Choice::kOneForAll;
     std::vector<TimedEngine> known =
-        TimedPartsOf(signature, engines, options_.divisions, deterministic, *options_.timings);
+        MeasuredPartsOf(signature, engines, options_.divisions, deterministic, *options_.timings);
     if (!KnowsWhole(known, signature)) return std::vector<Configuration>{};
     const bool is_divisible = IsDivisible(signature);
     const int64_t granularity = is_divisible ? BatchGranularity(signature) : 1;

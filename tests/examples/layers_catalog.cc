@@ -59,11 +59,11 @@ void UseKernelTimings(const KernelTimings& timings, const StepSignature& signatu
 }
 
 // layers/catalog/measured_catalog.h
-absl::Status MakeTimedCatalog(const std::string& path, const std::string& versions) {
+absl::Status MakeMeasuredCatalog(const std::string& path, const std::string& versions) {
   ASSIGN_OR_RETURN(auto database, ProfileDatabase::OpenToRead(path, {"NVIDIA H200", versions}));
   const ProfiledTimings timings(std::move(database));
   ASSIGN_OR_RETURN(std::unique_ptr<EngineCatalog> library, DescribedCatalog("h200"));
-  TimedCatalog catalog(timings, versions, std::move(library));
+  MeasuredCatalog catalog(timings, versions, std::move(library));
   return absl::OkStatus();
 }
 

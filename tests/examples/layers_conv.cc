@@ -41,10 +41,10 @@ void SolveKnapsack() {
 }
 
 // layers/conv/measured_parts.h
-void DivideTimedParts(const StepSignature& step, const std::vector<Engine>& engines,
-                      const KernelTimings& timings) {
+void DivideMeasuredParts(const StepSignature& step, const std::vector<Engine>& engines,
+                         const KernelTimings& timings) {
   std::vector<TimedEngine> known =
-      TimedPartsOf(step, engines, DivisionPolicy::kAll, /*deterministic=*/true, timings);
+      MeasuredPartsOf(step, engines, DivisionPolicy::kAll, /*deterministic=*/true, timings);
   FastestDivision(known, BatchOf(step), BatchGranularity(step), 64 * kMiB);
 }
 

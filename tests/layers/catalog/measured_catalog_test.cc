@@ -39,7 +39,7 @@ StepSignature Images(int64_t batch, Phase phase = Phase::kForward) {
 const MadeUpTimings kTimings({{"only there", 4, 16, 2}, {"fast", 4, 32, 1}, {"first", 4, 9, 3}});
 
 TEST_CASE("engines of a library with the measured versions come before those it does not list") {
-  TimedCatalog catalog(kTimings, "lib 1", std::make_unique<Library>());
+  MeasuredCatalog catalog(kTimings, "lib 1", std::make_unique<Library>());
   CHECK(Text(catalog.Engines(Images(4))) == "first:9 second:0 fast:32 only there:16 ");
   CHECK(Text(catalog.Engines(Images(5))) == "first:8 second:0 ");
   CHECK(catalog.Versions() == "lib 1");
@@ -48,13 +48,13 @@ TEST_CASE("engines of a library with the measured versions come before those it 
 }
 
 TEST_CASE("a library of other versions is used only for steps that were not measured") {
-  TimedCatalog catalog(kTimings, "lib 2", std::make_unique<Library>());
+  MeasuredCatalog catalog(kTimings, "lib 2", std::make_unique<Library>());
   CHECK(Text(catalog.Engines(Images(4))) == "fast:32 only there:16 first:9 ");
   CHECK(Text(catalog.Engines(Images(5))) == "first:8 second:0 ");
 }
 
 TEST_CASE("without a library, an unmeasured step has one engine, and none that adds") {
-  TimedCatalog catalog(kTimings, "lib 1", nullptr);
+  MeasuredCatalog catalog(kTimings, "lib 1", nullptr);
   CHECK(Text(catalog.Engines(Images(4))) == "fast:32 only there:16 first:9 ");
   CHECK(Text(catalog.Engines(Images(5))) == "default:0 ");
   CHECK(Text(catalog.Engines(AddingSignature(Images(4, Phase::kBackwardParams)))).empty());

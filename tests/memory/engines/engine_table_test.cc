@@ -143,7 +143,9 @@ TEST_CASE("the smallest engine stays where it was not measured, and does not cou
   const KernelOptions options = {.timings = timings};
   const DeviceDescription h200 = DescribedDevice("h200").value();
   const PlanResult tight =
-      MakePlan(program, {.budget_bytes = 16 * kKiB, .kernels = options}, h200, catalog).value();
+      MakePlan(program, {.budget_bytes = 16 * kKiB, .policy = "liveness", .kernels = options}, h200,
+               catalog)
+          .value();
   CHECK(tight.stats.measured_runs == 0);
   const PlanResult ample = MakePlan(program, {.kernels = options}, h200, catalog).value();
   CHECK(ample.stats.measured_runs > 0);
@@ -263,17 +265,19 @@ TEST_CASE("of what has no batch, an update, a plan names the engine for the whol
   };
   const KernelOptions measured = {.timings = std::make_shared<UpdateTimings>()};
   const DeviceDescription h200 = DescribedDevice("h200").value();
-  const int64_t least = MinimumBudget(program, {.kernels = measured}, h200, catalog).value();
+  const int64_t least =
+      MinimumBudget(program, {.policy = "liveness", .kernels = measured}, h200, catalog).value();
   CHECK(update({}) == Parts{{"wide", 16}});                     // the library's order
   CHECK(update({.kernels = measured}) == Parts{{"wide", 16}});  // the fastest
-  CHECK(update({.budget_bytes = least, .kernels = measured}) == Parts{{"narrow", 16}});
+  CHECK(update({.budget_bytes = least, .policy = "liveness", .kernels = measured}) ==
+        Parts{{"narrow", 16}});
 }
 
 TEST_CASE("a plan names the one engine that there is, unless that has no name of its own") {
   const Program program = OneConvolution();
   const auto timings =
       std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{{"eng7", 2, 9000, 1e-3}});
-  TimedCatalog measured(*timings, "lib 1", /*library=*/nullptr);
+  MeasuredCatalog measured(*timings, "lib 1", /*library=*/nullptr);
   const auto engines = [&](EngineCatalog& catalog, const KernelOptions& kernels) {
     const absl::StatusOr<PlanResult> result =
         MakePlan(program, {.kernels = kernels}, DescribedDevice("h200").value(), catalog);
