@@ -10,8 +10,9 @@
 namespace neap {
 namespace {
 
-bool HasFixedPlace(const Tensor& tensor, const std::vector<bool>& travels) {
-  return IsPersistent(tensor.role) && (travels.empty() || !travels[tensor.id.index()]);
+bool HasFixedPlace(const Tensor& tensor, const std::vector<bool>& offloaded_params) {
+  return IsPersistent(tensor.role) &&
+         (offloaded_params.empty() || !offloaded_params[tensor.id.index()]);
 }
 
 class ActionWriter {
@@ -51,7 +52,7 @@ class ActionWriter {
   void PlacePersistent() {
     int64_t offset = 0;
     for (const Tensor& tensor : program_.tensors) {
-      if (!HasFixedPlace(tensor, residency_.travels)) continue;
+      if (!HasFixedPlace(tensor, residency_.offloaded_params)) continue;
       const Region region = {offset, RoundUp(tensor.spec.size_bytes(), kBlockBytes)};
       Alloc(tensor.id, region);
       offset = region.end();
@@ -149,8 +150,8 @@ Buffers FindBuffers(const Residency& residency) {
   Buffers buffers = {std::vector<size_t>(count), std::vector<bool>(count, false),
                      std::vector<int>(count)};
   std::iota(buffers.first.begin(), buffers.first.end(), size_t{0});
-  for (size_t i = 0; i < count;
-       ++i) {  // stays are in order of begin, so a chain's first comes first
+  // Stays are sorted by `begin`, so the first stay of a chain comes first.
+  for (size_t i = 0; i < count; ++i) {
     const Stay& stay = residency.stays[i];
     if (stay.replaces.has_value()) {
       buffers.first[i] = buffers.first[*stay.replaces];
@@ -161,10 +162,11 @@ Buffers FindBuffers(const Residency& residency) {
   return buffers;
 }
 
-int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels) {
+int64_t PersistentBytes(const Program& program, const std::vector<bool>& offloaded_params) {
   int64_t bytes = 0;
   for (const Tensor& tensor : program.tensors) {
-    if (HasFixedPlace(tensor, travels)) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+    if (HasFixedPlace(tensor, offloaded_params))
+      bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
   return bytes;
 }

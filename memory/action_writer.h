@@ -18,7 +18,7 @@
 // free hole at the run decides which engine it gets. Waits are added later
 // (memory/transfer/waits.h).
 //
-//   Heap heap(budget_bytes - PersistentBytes(program, residency.travels));
+//   Heap heap(budget_bytes - PersistentBytes(program, residency.offloaded_params));
 //   ASSIGN_OR_RETURN(WrittenActions written,
 //                    WriteActions(program, runs, residency, engines, heap));
 //   written.peak_bytes;   // <= budget_bytes
@@ -55,9 +55,9 @@ struct WrittenActions {
 };
 
 // Persistent tensors lie at the bottom of the arena in the order of their ids, so that every plan
-// of a network has them at the same offsets. The allocator hands out the bytes above. Those that
-// travel (by TensorId, none if empty) have stays instead.
-int64_t PersistentBytes(const Program& program, const std::vector<bool>& travels);
+// of a network has them at the same offsets. The allocator hands out the bytes above. Offloaded
+// parameters (by TensorId, none if empty) have stays instead.
+int64_t PersistentBytes(const Program& program, const std::vector<bool>& offloaded_params);
 
 // Each run gets its most preferred configuration that fits the largest free hole, or its smallest.
 // Errors: those of the allocator.

@@ -55,7 +55,7 @@ void FindBusiestStep(int64_t persistent_bytes, Candidate& candidate) {
 
 Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
                          const PlacementGoal& goal) {
-  const int64_t persistent_bytes = PersistentBytes(program, candidate.residency.travels);
+  const int64_t persistent_bytes = PersistentBytes(program, candidate.residency.offloaded_params);
   const BlockList list = TransientBlocks(program, candidate);
   const bool offline = placement == "offline";
   const PlacementResult placed =
@@ -71,7 +71,8 @@ Candidate PlaceCandidate(const Program& program, Candidate candidate, std::strin
 absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candidate,
                                          const EngineTable& engines, std::string_view placement,
                                          int64_t budget_bytes) {
-  const int64_t capacity = budget_bytes - PersistentBytes(program, candidate.residency.travels);
+  const int64_t capacity =
+      budget_bytes - PersistentBytes(program, candidate.residency.offloaded_params);
   if (placement == "offline") {
     OfflineAllocator allocator(capacity, candidate.places);
     ASSIGN_OR_RETURN(candidate.written, WriteActions(program, candidate.runs, candidate.residency,

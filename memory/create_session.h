@@ -2,8 +2,8 @@
 //
 //   ASSIGN_OR_RETURN(Session session, CreateSession(net, *device, {.budget_bytes = 12 * kGiB}));
 //
-// Session::Create() takes any planner (core/plan/planner.h), for a plan from a file, say. It knows
-// nothing of this one, which is on a higher floor; hence a function and no overload.
+// Session::Create() takes any planner (core/plan/planner.h), for a plan from a file, say. Session
+// (core/) must not depend on the planner (memory/), so this is a free function.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -59,7 +59,7 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
                                               const DeviceDescription& device,
                                               EngineCatalog& catalog) {
   PlanSearch search(program, policy, options, device);
-  if (options.offload_params) search.travels_ = Travellers(program);
+  if (options.offload_params) search.offloaded_params_ = OffloadableParams(program);
   std::vector<RunOrder> run_orders = policy.order_runs(program);
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(search.engines_,
@@ -123,7 +123,7 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest) const {
   Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
                                                     Decide(first, first.workspaces, kNoLimit), {})
                                             : smallest;
-  Plan scratch = DescribeProgram(*program_, travels_, *device_);
+  Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
   std::optional<Candidate> best;
   if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) {
     ASSIGN_OR_RETURN(natural, Write(std::move(natural)));
@@ -141,7 +141,7 @@ Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& wor
   Residency residency = DecideResidency(*program_, order.liveness, workspaces,
                                         {.keep_all = policy_.keep_all,
                                          .eager = order.eager,
-                                         .travels = travels_,
+                                         .offloaded_params = offloaded_params_,
                                          .evictable = policy_.evictable,
                                          .eviction = policy_.eviction.value_or(options_->eviction),
                                          .limit = residency_limit});
@@ -188,8 +188,9 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
 absl::Status PlanSearch::TryLadder(const Order& order, Plan& scratch,
                                    std::optional<Candidate>& best) const {
   const int64_t budget_bytes = options_->budget_bytes;
-  const int64_t capacity =
-      budget_bytes == kUnlimited ? kUnlimited : budget_bytes - PersistentBytes(*program_, travels_);
+  const int64_t capacity = budget_bytes == kUnlimited
+                               ? kUnlimited
+                               : budget_bytes - PersistentBytes(*program_, offloaded_params_);
   for (const int64_t limit_bytes : Ladder(order)) {
     if (best.has_value() && best->predicted_us <= orders_.front().fastest_us) break;
     if (limit_bytes > capacity) continue;

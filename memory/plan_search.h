@@ -112,7 +112,8 @@ class PlanSearch {
   Candidate Place(const Order& order, std::vector<int64_t> workspaces, Residency residency,
                   const PlacementGoal& goal) const;
   absl::StatusOr<Candidate> Write(Candidate candidate) const;
-  // With the waits for reused places in the pools, unless it takes longer than `best_us` without them.
+  // With the waits for reused places in the pools, unless it takes longer than `best_us` without
+  // them.
   double PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const;
 
   const Program* program_;
@@ -121,7 +122,7 @@ class PlanSearch {
   const DeviceDescription* device_;
   TimelineCosts transfers_;  // without compute_seconds, which depend on the engines
   LayerwiseBound layerwise_;
-  std::vector<bool> travels_;  // by TensorId; none if empty
+  std::vector<bool> offloaded_params_;  // by TensorId; none if empty
   EngineTable engines_;
   double engines_ms_ = 0;
   std::vector<Order> orders_;

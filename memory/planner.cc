@@ -127,7 +127,7 @@ class Planning {
     const WrittenActions& written = candidate.written;
     PlanResult result;
     Plan& plan = result.plan;
-    plan = DescribeProgram(program_, candidate.residency.travels, device_);
+    plan = DescribeProgram(program_, candidate.residency.offloaded_params, device_);
     plan.policy = policy.name;
     plan.budget_bytes =
         options_.budget_bytes == kUnlimited ? written.peak_bytes : options_.budget_bytes;

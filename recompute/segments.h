@@ -2,7 +2,8 @@
 // rebuilt together.
 //
 // SuperNeurons (3.4) keeps the outputs of CONV and FC layers, its checkpoints
-// (LayerTraits::checkpoint), and rebuilds the cheap layers between them. On networks that fan out and join, three things need care:
+// (LayerTraits::checkpoint), and rebuilds the cheap layers between them. On networks that fan out
+// and join, three things need care:
 //   * A sum (Add) is a checkpoint too. To rebuild it would take the sum before it, and so on back
 //     through the whole stage.
 //   * Backward may read only the next layer's result and never the checkpoint itself (conv -> relu,

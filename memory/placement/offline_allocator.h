@@ -7,7 +7,7 @@
 // workspaces live for one step.
 //
 //   OfflineAllocator allocator(8 * kKiB, {{1, Region{2 * kKiB, 2 * kKiB}}});
-//   ASSIGN_OR_RETURN(Region known, allocator.Allocate(1, 2 * kKiB));  // [2 KiB, 4 KiB), or INTERNAL
+//   ASSIGN_OR_RETURN(Region known, allocator.Allocate(1, 2 * kKiB));  // [2 KiB, 4 KiB)
 //   ASSIGN_OR_RETURN(Region other, allocator.Allocate(9, 1 * kKiB));  // [0, 1 KiB)
 //
 // *Errors*: those of Allocator, and INTERNAL if a planned place is not free: then the plan is wrong

@@ -99,9 +99,10 @@ double CopySeconds(const Program& program, const Stay& stay, const TransferTimes
          times.bytes_per_second;
 }
 
-// The d2h stream copies values in the order in which they are completed.
-void Linger(const Program& program, const TransferTimes& times, const std::vector<double>& begin,
-            Residency& residency, Shifter& shifter) {
+// Extends the stays that are offloaded until their copies are done. The d2h stream copies values in
+// the order in which they are completed.
+void ExtendUntilCopied(const Program& program, const TransferTimes& times,
+                       const std::vector<double>& begin, Residency& residency, Shifter& shifter) {
   std::vector<size_t> offloaded =
       StaysWhere(residency, [](const Stay& stay) { return stay.offload_at.has_value(); });
   std::stable_sort(offloaded.begin(), offloaded.end(), [&](size_t a, size_t b) {
@@ -168,7 +169,7 @@ void OverlapTransfers(const Program& program, const TransferTimes& times, const 
   if (times.bytes_per_second <= 0) return;
   const std::vector<double> begin = BeginTimes(times.run_seconds);
   Shifter shifter(program, limit, residency);
-  Linger(program, times, begin, residency, shifter);
+  ExtendUntilCopied(program, times, begin, residency, shifter);
   FetchInTime(program, times, begin, residency, shifter);
   shifter.Finish();
 }

@@ -1,12 +1,12 @@
 // Overlap: shifts transfers so that they run while the device computes. A tensor that is offloaded
-// keeps its bytes a little longer, so that the next owner of those bytes need not wait for the
+// keeps its bytes a little longer, so that the next tensor in those bytes need not wait for the
 // copy. A tensor that is fetched gets its bytes a little earlier, so that its reader need not wait.
 // Both only use bytes that are free.
 //
 //   ^ bytes        limit
 //   |------------------------------------------
-//   |   [conv1 ======)++++)        ((++[====== conv1      + lingers, ( fetched early
-//   |      offload: |-----|       prefetch: |--|
+//   |   [conv1 ======)++++)        ((++[====== conv1      + kept until copied
+//   |      offload: |-----|       prefetch: |--|           ( fetched early
 //   +---------------------------------------------> runs
 //
 // Times come from the cost model; each copy engine works through its queue in order.

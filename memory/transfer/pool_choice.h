@@ -3,8 +3,8 @@
 //
 // If not all copies fit, the peer takes those with the most reads for the time that they hold their
 // bytes: (1 + reads) / length. Each transfer saves the same time per byte, so a byte of the pool
-// saves most if copies soon make way for the next one; and a copy that is soon fetched again has
-// the least computation to overlap with.
+// saves most if it is soon free for the next copy; and a copy that is soon fetched again has the
+// least computation to overlap with.
 //
 //   ^ bytes of the peer
 //   |---------------------------------- budget      a, which is away longest, does not fit for its

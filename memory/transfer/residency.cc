@@ -17,12 +17,12 @@ class StayWriter {
         workspaces_(workspaces),
         rules_(rules),
         turn_(TurningPoint(program, liveness.runs)) {
-    result_.travels = rules.travels;
+    result_.offloaded_params = rules.offloaded_params;
     lives_.resize(liveness.lives.size());
     for (const auto& replaced : liveness.replaces) {
       if (replaced.has_value()) lives_[*replaced].is_replaced = true;
     }
-    for (size_t i = 0; i < lives_.size(); ++i) lives_[i].on_host = Travels(life(i).tensor);
+    for (size_t i = 0; i < lives_.size(); ++i) lives_[i].on_host = IsOffloadedParam(life(i).tensor);
     latest_.resize(program.tensors.size());
     cache_ = MakeTensorCache(rules.eviction, lives_.size());
   }
@@ -47,15 +47,15 @@ class StayWriter {
   const Lifetime& life(size_t i) const { return liveness_.lives[i]; }
   const Tensor& tensor(size_t i) const { return program_.tensor(life(i).tensor); }
 
-  bool Travels(TensorId tensor) const {
-    return !rules_.travels.empty() && rules_.travels[tensor.index()];
+  bool IsOffloadedParam(TensorId tensor) const {
+    return !rules_.offloaded_params.empty() && rules_.offloaded_params[tensor.index()];
   }
   bool IsEager(TensorId tensor) const {
     return !rules_.eager.empty() && rules_.eager[tensor.index()];
   }
   // Tensors of fixed place have no stays.
   bool IsFixed(TensorId tensor) const {
-    return IsPersistent(program_.tensor(tensor).role) && !Travels(tensor);
+    return IsPersistent(program_.tensor(tensor).role) && !IsOffloadedParam(tensor);
   }
 
   void Step(int position) {
@@ -147,7 +147,7 @@ class StayWriter {
   // a miss, the move to the front for a hit.
   void AfterUse(size_t i, int position) {
     const bool is_last_use = lives_[i].next_use == life(i).uses.size();
-    if (is_last_use && Travels(life(i).tensor)) return MoveToHost(i, position + 1);
+    if (is_last_use && IsOffloadedParam(life(i).tensor)) return MoveToHost(i, position + 1);
     if (is_last_use) {
       if (!rules_.keep_all || lives_[i].is_replaced) End(i, position + 1);
       return;
@@ -157,10 +157,11 @@ class StayWriter {
     if (IsCached(tensor(i).role)) cache_->In(i, next);
   }
 
-  // Eager tensors are offloaded between forward and backward; travelling ones whenever there is a
-  // run between two uses, unless the cache may keep them.
+  // Eager tensors are offloaded between forward and backward; offloaded parameters whenever there
+  // is a run between two uses, unless the cache may keep them.
   bool IsOffloadedAtOnce(size_t i, int position, int next_use) const {
-    if (Travels(life(i).tensor) && rules_.evictable != Evictable::kAll && next_use > position + 1)
+    if (IsOffloadedParam(life(i).tensor) && rules_.evictable != Evictable::kAll &&
+        next_use > position + 1)
       return true;
     return IsEager(life(i).tensor) && position < turn_ && next_use >= turn_;
   }
@@ -207,13 +208,14 @@ int TurningPoint(const Program& program, const ComputeSequence& runs) {
   return static_cast<int>(turn - runs.begin());
 }
 
-std::vector<bool> Travellers(const Program& program) {
-  std::vector<bool> travels(program.tensors.size(), false);
+std::vector<bool> OffloadableParams(const Program& program) {
+  std::vector<bool> offloaded_params(program.tensors.size(), false);
   for (const Tensor& tensor : program.tensors) {
-    travels[tensor.id.index()] = (tensor.role == Role::kParam || tensor.role == Role::kOptimizer) &&
-                                 tensor.spec.size_bytes() >= kSmallestTravellerBytes;
+    offloaded_params[tensor.id.index()] =
+        (tensor.role == Role::kParam || tensor.role == Role::kOptimizer) &&
+        tensor.spec.size_bytes() >= kSmallestOffloadedParamBytes;
   }
-  return travels;
+  return offloaded_params;
 }
 
 }  // namespace neap

@@ -52,9 +52,9 @@ enum class Evictable : uint8_t { kNone, kOnlyCopied, kAll };
 struct ResidencyRules {
   bool keep_all = false;         // nothing is freed before the end
   std::vector<bool> eager = {};  // by TensorId; no tensor if empty
-  // By TensorId, no tensor if empty: persistent tensors that are on the host between iterations and
-  // in the arena around their uses.
-  std::vector<bool> travels = {};
+  // By TensorId, no tensor if empty: the parameters and optimizer state that are on the host
+  // between iterations, and in the arena only around their uses.
+  std::vector<bool> offloaded_params = {};
   Evictable evictable = Evictable::kNone;
   EvictionRule eviction = EvictionRule::kLru;
   // Soft limit: a run's operands are always resident, even if they exceed it.
@@ -62,9 +62,9 @@ struct ResidencyRules {
 };
 
 struct Residency {
-  std::vector<bool> travels;  // as in the rules
-  std::vector<Stay> stays;    // in order of `begin`; without persistent tensors of fixed place
-  std::vector<Usage> usage;   // by position
+  std::vector<bool> offloaded_params;  // as in the rules
+  std::vector<Stay> stays;   // in order of `begin`; without persistent tensors of fixed place
+  std::vector<Usage> usage;  // by position
 };
 
 // `workspaces`: the bytes of each run's workspace, by position.
@@ -76,7 +76,7 @@ int TurningPoint(const Program& program, const ComputeSequence& runs);
 
 // Parameters and optimizer state that are large enough to be worth a transfer, by TensorId
 // (moDNN 5.1.1).
-inline constexpr int64_t kSmallestTravellerBytes = 64 * 1024;
-std::vector<bool> Travellers(const Program& program);
+inline constexpr int64_t kSmallestOffloadedParamBytes = 64 * 1024;
+std::vector<bool> OffloadableParams(const Program& program);
 
 }  // namespace neap

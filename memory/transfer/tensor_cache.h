@@ -11,16 +11,23 @@
 //                 nothing; on the last-in-first-out uses of training the two are close.
 //   LRU.in        In()
 //   LRU.out       Out(): it names the victims, and the caller evicts them
-//   T.lock        `is_locked`: an operand of the current run
-//   Check         StayWriter::Check in memory/transfer/residency.cc, the only caller that evicts
+//   T.lock        `is_locked`: an operand of the current run; under Evictable::kOnlyCopied also
+//                 every tensor whose value the host does not have
+//   Check         StayWriter::Check in memory/transfer/residency.cc. The gain rule
+//                 (memory/engines/gain_rule.h) has a second list, from which it takes the tensors
+//                 that a larger workspace would evict.
+//   malloc fails  the usage would exceed a memory limit of the ladder (memory/plan_search.h)
 //
 // Where it differs from the paper:
 //   * The paper checks one tensor after another while a layer runs. A planner checks all operands
 //     of a run at once, and makes room for all that miss and for the run's workspace. So no operand
 //     is evicted to make room for another.
-//   * Operands move to the front after the run, not before. The order is the same, because locked
-//     entries are never victims.
-//   * A tensor leaves the list with its last use (liveness, 3.2), and is then not copied.
+//   * Operands move to the front after the run, not before, and in the order in which their lives
+//     begin, not in the order in which the layer names them.
+//   * Labels and parameter gradients are not in the list (IsCached), and so never evicted.
+//   * Nothing is evicted for the first run: the batch is in the arena from the beginning.
+//   * A tensor leaves the list with its last use (liveness, 3.2), and is then not copied, except an
+//     offloaded parameter that has changed: the next iteration needs its value.
 //   * A victim whose value the host already has is not copied a second time.
 //
 //   auto cache = MakeTensorCache(EvictionRule::kLru, count);

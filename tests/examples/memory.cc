@@ -76,7 +76,7 @@ absl::Status CandidateExample(const Program& program, const ComputeSequence& run
 absl::Status ActionWriterExample(const Program& program, const ComputeSequence& runs,
                                  const Residency& residency, const EngineTable& engines,
                                  int64_t budget_bytes) {
-  Heap heap(budget_bytes - PersistentBytes(program, residency.travels));
+  Heap heap(budget_bytes - PersistentBytes(program, residency.offloaded_params));
   ASSIGN_OR_RETURN(WrittenActions written, WriteActions(program, runs, residency, engines, heap));
   written.peak_bytes;
   return absl::OkStatus();

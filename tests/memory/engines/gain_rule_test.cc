@@ -279,7 +279,7 @@ TEST_CASE("there are networks and budgets for which the gain rule is faster") {
   CHECK(wins > 0);
 }
 
-TEST_CASE("of policies by which nothing leaves at will, the rule changes nothing") {
+TEST_CASE("the rule changes nothing under policies that may not evict every tensor") {
   testing::WorkspaceCatalog catalog;
   const Program program = BuildProgram(testing::RandomGraph(9, {.image = 16}), {}).value();
   const KernelOptions kernels = {.timings = std::make_shared<testing::WorkspaceTimings>()};

@@ -40,24 +40,25 @@ struct Eagerly {
 };
 
 TEST_CASE("a convolution's output is fetched when the backward of the next convolution begins") {
-  //   paper accounting: ReLU's backward reads x, so conv1 leaves, and is wanted by relu1'
+  //   paper accounting: ReLU's backward reads x, so conv1 is offloaded, and read by relu1'
   //   run      8 loss' ...  12 relu2'  13 conv2'  14 relu1'  15 conv1'
-  //   conv1                                       [=====) wanted
+  //   conv1                                       [=====) read
   //                                    (==========[=====) fetched
   const Program program = ConvolutionChain(3, Accounting::kPaper);
   Eagerly chain(program);
-  CHECK(StaysOf(program, chain.residency, "conv1") == "[0,2) leaves after 0  [14,15) fetched");
+  CHECK(StaysOf(program, chain.residency, "conv1") == "[0,2) offloaded after 0  [14,15) fetched");
   FetchOneConvolutionAhead(program, chain.liveness, kAnything, chain.residency);
   CheckResidency(program, chain.liveness, chain.workspaces, chain.residency);
-  CHECK(StaysOf(program, chain.residency, "conv1") == "[0,2) leaves after 0  [13,15) fetched");
+  CHECK(StaysOf(program, chain.residency, "conv1") == "[0,2) offloaded after 0  [13,15) fetched");
 }
 
-// Exact accounting: relu1 and relu2 leave (ReLU's backward reads y, which is no larger than the
-// convolution's output, so it is what is kept).
+// Exact accounting: relu1 and relu2 are offloaded (ReLU's backward reads y, which is no larger than
+// the convolution's output, so it is what is kept).
 //   0 conv1  1 relu1  2 conv2  3 relu2  4 conv3  5 relu3  6 fc  7 loss | 8 loss' ...
 //   13 conv3' reads relu2 ... 17 conv2' reads relu1
 TEST_CASE(
-    "what leaves lingers until its copy is done, what comes is there when it takes that long") {
+    "an offloaded tensor is kept until its copy is done, a fetched one has its bytes as early as "
+    "its copy takes") {
   //   a run takes a second, a copy one and a half
   //   runs     1     2     3     4     5           copies of relu1 and relu2, made by 1 and 3
   //   d2h            |relu1  |   |relu2  |         done within 3 and 5
@@ -65,12 +66,12 @@ TEST_CASE(
   //   after    [================)
   const Program program = ConvolutionChain(3);
   Eagerly chain(program);
-  CHECK(StaysOf(program, chain.residency, "relu1") == "[1,3) leaves after 1  [17,21) fetched");
-  CHECK(StaysOf(program, chain.residency, "relu2") == "[3,5) leaves after 3  [13,17) fetched");
+  CHECK(StaysOf(program, chain.residency, "relu1") == "[1,3) offloaded after 1  [17,21) fetched");
+  CHECK(StaysOf(program, chain.residency, "relu2") == "[3,5) offloaded after 3  [13,17) fetched");
   OverlapTransfers(program, chain.Times(1.5), kAnything, chain.residency);
   CheckResidency(program, chain.liveness, chain.workspaces, chain.residency);
-  CHECK(StaysOf(program, chain.residency, "relu1") == "[1,4) leaves after 1  [15,21) fetched");
-  CHECK(StaysOf(program, chain.residency, "relu2") == "[3,6) leaves after 3  [11,17) fetched");
+  CHECK(StaysOf(program, chain.residency, "relu1") == "[1,4) offloaded after 1  [15,21) fetched");
+  CHECK(StaysOf(program, chain.residency, "relu2") == "[3,6) offloaded after 3  [11,17) fetched");
 }
 
 TEST_CASE("without a byte to spare nothing is shifted, and without a bandwidth neither") {

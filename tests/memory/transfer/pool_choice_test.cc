@@ -35,7 +35,7 @@ std::string Chosen(Plan plan, int64_t peer_blocks) {
   return Pools(plan);
 }
 
-//   a  [=======================)     3 blocks, the longest away
+//   a  [=======================)     3 blocks, held the longest
 //   b     [===========)              2
 //   c        [=====)                 1
 //   d                  [=====)       2: where b was
@@ -48,7 +48,7 @@ Plan Nested() {
   return plan;
 }
 
-TEST_CASE("who is away for the shortest time goes to the peer, as many as there is room for") {
+TEST_CASE("the copies that are held for the shortest time go to the peer, as many as fit") {
   CHECK(Chosen(Nested(), 6) == "pppp");
   CHECK(Chosen(Nested(), 5) == "hppp");  // one block less than all need
   CHECK(Chosen(Nested(), 3) == "hppp");

@@ -62,24 +62,24 @@ TEST_CASE("kept until the end, everything that is not taken over in place is the
 }
 
 TEST_CASE(
-    "an eager tensor leaves after its last forward use and comes back when backward reads it") {
+    "an eager tensor is offloaded after its last forward use and fetched when backward reads it") {
   //   run      0 conv1  1 relu1  2 conv2  3 relu2  4 fc ...  relu2' conv2' relu1'
   //   relu1             [================)                          [============)
-  //                        leaves after 1                           conv2's backward reads it
+  //                        offloaded after 1                        conv2's backward reads it
   const Program program = ConvolutionChain(2);
   const ComputeSequence runs = ProgramOrder(program);
   std::vector<bool> eager(program.tensors.size(), false);
   for (const Tensor& tensor : program.tensors) eager[tensor.id.index()] = tensor.name == "relu1";
   const Residency residency = Decide(program, runs, {.eager = eager});
-  CHECK(StaysOf(program, residency, "relu1") == "[1,3) leaves after 1  [11,15) fetched");
+  CHECK(StaysOf(program, residency, "relu1") == "[1,3) offloaded after 1  [11,15) fetched");
   CHECK(StaysOf(program, residency, "relu2") == "[3,11)");
 }
 
 TEST_CASE(
-    "where the arena is short the tensor used least recently leaves, and only as many as must") {
+    "if the arena is short, the least recently used tensors are evicted, and no more than needed") {
   //   limit: three activations        run  0 conv1   1 relu1   2 conv2   3 relu2
   //                                        input     conv1     relu1     conv2
-  //   operands are locked; the input, used longest ago, leaves first.
+  //   operands are locked; the input, used longest ago, is evicted first.
   const Program program = ConvolutionChain(3);
   const ComputeSequence runs = ProgramOrder(program);
   const Residency roomy = Decide(program, runs, {});
@@ -88,15 +88,15 @@ TEST_CASE(
   const ResidencyRules rules = {.evictable = Evictable::kAll,
                                 .limit = {.bytes = peak - 1, .activation_bytes = kUnlimited}};
   const Residency residency = Decide(program, runs, rules);
-  const auto left = std::count_if(residency.stays.begin(), residency.stays.end(),
-                                  [](const Stay& s) { return s.offload_at.has_value(); });
-  CHECK(left == 1);
-  CHECK(StaysOf(program, residency, "input").find("leaves at the start") != std::string::npos);
+  const auto evicted = std::count_if(residency.stays.begin(), residency.stays.end(),
+                                     [](const Stay& s) { return s.offload_at.has_value(); });
+  CHECK(evicted == 1);
+  CHECK(StaysOf(program, residency, "input").find("offloaded at the start") != std::string::npos);
   for (const Usage& usage : residency.usage) CHECK(usage.bytes < peak);
 }
 
-TEST_CASE("what has its host copy and has not changed since is not copied a second time") {
-  // With room for the operands alone the input is pushed out again and again.
+TEST_CASE("a tensor that has not changed since it was copied to the host is not copied again") {
+  // With room for the operands alone, the input is evicted again and again.
   const Program program = ConvolutionChain(4);
   const ComputeSequence runs = ProgramOrder(program);
   const Residency residency =
@@ -110,7 +110,7 @@ TEST_CASE("what has its host copy and has not changed since is not copied a seco
   }
 }
 
-TEST_CASE("of only those that have their host copy, none leaves with a new one") {
+TEST_CASE("if only tensors with a copy on the host may be evicted, nothing more is copied") {
   const Program program = ConvolutionChain(3);
   const ComputeSequence runs = ProgramOrder(program);
   const std::vector<bool> eager = ConvolutionResults(program, {});
@@ -158,7 +158,7 @@ class NaiveCache {
     }
     for (size_t i : touched) is_there_[i] = true;
     std::vector<bool> there = is_there_;
-    for (size_t i : touched) Leave(i, position);
+    for (size_t i : touched) AfterUse(i, position);
     return there;
   }
 
@@ -204,8 +204,8 @@ class NaiveCache {
     list_.erase(std::next(victim).base());
     return true;
   }
-  // After the run: the dead are gone, the others move to the front.
-  void Leave(size_t i, int position) {
+  // After the run, operands that have had their last use are freed, the others move to the front.
+  void AfterUse(size_t i, int position) {
     std::erase(list_, i);
     if (lives_[i].end == position + 1) {
       is_there_[i] = false;
@@ -235,7 +235,7 @@ void CheckAgainstNaive(const Program& program, const Liveness& liveness,
   }
 }
 
-TEST_CASE("random networks: whoever is in the arena is who Alg. 2 with plain lists keeps there") {
+TEST_CASE("random networks: the arena holds the same tensors as Alg. 2 with plain lists") {
   for (uint32_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();

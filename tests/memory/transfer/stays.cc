@@ -63,8 +63,8 @@ std::string StaysOf(const Program& program, const Residency& residency, std::str
     if (program.tensor(stay.tensor).name != tensor) continue;
     absl::StrAppend(&text, text.empty() ? "" : "  ", "[", stay.begin, ",", stay.end, ")",
                     stay.fetched ? " fetched" : "");
-    if (stay.offload_at == 0) absl::StrAppend(&text, " leaves at the start");
-    if (stay.offload_at > 0) absl::StrAppend(&text, " leaves after ", *stay.offload_at - 1);
+    if (stay.offload_at == 0) absl::StrAppend(&text, " offloaded at the start");
+    if (stay.offload_at > 0) absl::StrAppend(&text, " offloaded after ", *stay.offload_at - 1);
   }
   return text;
 }
