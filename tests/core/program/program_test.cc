@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "neap/layers/activation.h"
@@ -29,16 +30,27 @@ std::string List(const Program& program, const char* label, const std::vector<Us
   return text;
 }
 
-// One line per step.
+// Breaks a line of more than 100 columns at spaces; further lines are indented.
+std::string Wrapped(std::string line) {
+  for (size_t begin = 0; line.size() - begin > 100;) {
+    const size_t space = line.rfind(' ', begin + 100);
+    line.replace(space, 1, "\n    ");
+    begin = space + 1;
+  }
+  return line;
+}
+
+// One line per step, wrapped.
 std::string Text(const Program& program) {
   std::string text = "\n";
   for (const Step& step : program.steps) {
-    text += program.StepName(step) + ":" + List(program, "reads", step.reads) +
-            List(program, "writes", step.writes) + List(program, "accumulates", step.accumulates);
+    std::string line = program.StepName(step) + ":" + List(program, "reads", step.reads) +
+                       List(program, "writes", step.writes) +
+                       List(program, "accumulates", step.accumulates);
     for (const auto& [written, read] : step.in_place) {
-      text += " [" + program.tensor(written).name + " over " + program.tensor(read).name + "]";
+      line += " [" + program.tensor(written).name + " over " + program.tensor(read).name + "]";
     }
-    text += "\n";
+    text += Wrapped(std::move(line)) + "\n";
   }
   return text;
 }
@@ -84,7 +96,8 @@ fc update: reads iteration fc.weight.grad accumulates fc.weight fc.weight.moment
 pool backward_data: reads pool.grad pool.index writes relu.grad
 relu backward_data: reads relu relu.grad writes conv.grad [conv.grad over relu.grad]
 conv backward_params: reads input conv.grad writes conv.weight.grad conv.bias.grad
-conv update: reads iteration conv.weight.grad conv.bias.grad accumulates conv.weight conv.weight.momentum conv.bias conv.bias.momentum
+conv update: reads iteration conv.weight.grad conv.bias.grad accumulates conv.weight
+    conv.weight.momentum conv.bias conv.bias.momentum
 )");
 }
 
@@ -102,7 +115,8 @@ TEST_CASE(
   CHECK(Text(BuildProgram(net, {.sgd = {.momentum = 0}}).value()) == R"(
 stem forward: reads input stem.weight writes stem
 conv forward: reads stem conv.weight writes conv
-bn forward: reads conv bn.weight bn.bias writes bn bn.mean bn.invstd accumulates bn.running_mean bn.running_var
+bn forward: reads conv bn.weight bn.bias writes bn bn.mean bn.invstd accumulates bn.running_mean
+    bn.running_var
 add forward: reads bn stem writes add [add over bn]
 fc forward: reads add fc.weight writes fc
 loss forward: reads fc labels writes loss loss.metrics [loss over fc]
@@ -110,7 +124,8 @@ loss backward_data: reads loss labels writes fc.grad [fc.grad over loss]
 fc backward_params: reads add fc.grad writes fc.weight.grad
 fc backward_data: reads fc.grad fc.weight writes add.grad
 fc update: reads iteration fc.weight.grad accumulates fc.weight
-bn backward_data: reads conv add.grad bn.weight bn.mean bn.invstd writes conv.grad bn.weight.grad bn.bias.grad [conv.grad over add.grad]
+bn backward_data: reads conv add.grad bn.weight bn.mean bn.invstd writes conv.grad bn.weight.grad
+    bn.bias.grad [conv.grad over add.grad]
 bn update: reads iteration bn.weight.grad bn.bias.grad accumulates bn.weight bn.bias
 conv backward_params: reads stem conv.grad writes conv.weight.grad
 conv backward_data: reads conv.grad conv.weight add.grad(addend) writes stem.grad
