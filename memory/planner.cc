@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/describe_program.h"
@@ -45,24 +46,38 @@ void FillTotals(const Candidate& candidate, PlanResult& result) {
     stats.in_place_tensors += stay.replaces.has_value() ? 1 : 0;
 }
 
-// The policy with the smallest budget: it moves and rebuilds whatever the paper's parts can.
-constexpr std::string_view kSmallestPolicy = "superneurons";
+// The policies that a refusal may name, in this order; if one of them was refused, those after it
+// would be too. A budget that is too small calls for the policy with the smallest one:
+// superneurons moves and rebuilds whatever the paper's parts can. If host memory is what is short,
+// policies that move nothing come first.
+constexpr std::string_view kForSmallBudgets[] = {"superneurons", "chen"};
+constexpr std::string_view kForSmallHostBudgets[] = {"liveness", "chen", "superneurons"};
 
-// One plan in the making.
+// The options with the policy that is meant if they name none.
+PlannerOptions WithPolicy(PlannerOptions options, bool has_budget) {
+  if (options.policy.empty()) options.policy = DefaultPolicy(has_budget);
+  return options;
+}
+
+// One plan in the making. The options name a policy.
 class Planning {
  public:
   Planning(const Program& program, const PlannerOptions& options, const DeviceDescription& device)
       : program_(program), options_(options), device_(device) {}
 
-  absl::StatusOr<PlanResult> Make(EngineCatalog& catalog) {
+  // A refusal for lack of memory ends with a policy that can be planned, if there is one.
+  absl::StatusOr<PlanResult> Make(EngineCatalog& catalog) const {
     const auto start = std::chrono::steady_clock::now();
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
     ASSIGN_OR_RETURN(const PlanSearch search,
                      PlanSearch::Create(program_, policy, options_, device_, catalog));
     const Candidate smallest = search.Smallest();
-    if (options_.budget_bytes < smallest.arena_bytes) return TooSmall(smallest, catalog);
+    if (options_.budget_bytes < smallest.arena_bytes)
+      return WithWayOut(TooSmall(smallest), kForSmallBudgets, catalog);
     ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest));
     ASSIGN_OR_RETURN(PlanResult result, Finish(best, policy));
+    const absl::Status on_host = CheckHostBudget(result.plan);
+    if (!on_host.ok()) return WithWayOut(on_host, kForSmallHostBudgets, catalog);
     result.stats.minimum_budget_bytes = smallest.arena_bytes;
     result.stats.placement_lower_bound = smallest.lower_bound_bytes;
     result.stats.layerwise = search.layerwise();
@@ -71,7 +86,7 @@ class Planning {
     return result;
   }
 
-  absl::StatusOr<int64_t> Minimum(EngineCatalog& catalog) {
+  absl::StatusOr<int64_t> Minimum(EngineCatalog& catalog) const {
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
     ASSIGN_OR_RETURN(const PlanSearch search,
                      PlanSearch::Create(program_, policy, options_, device_, catalog));
@@ -102,25 +117,46 @@ class Planning {
 
   bool IsExact() const { return program_.options.accounting == Accounting::kExact; }
 
-  absl::Status TooSmall(const Candidate& smallest, EngineCatalog& catalog) const {
+  absl::Status TooSmall(const Candidate& smallest) const {
     const std::string step = program_.StepName(program_.steps[smallest.busiest_step.index()]);
     return absl::ResourceExhaustedError(absl::StrCat(
         "a budget of ", options_.budget_bytes, " bytes (", FormatBytes(options_.budget_bytes),
         ") is too small for ", program_.net.name, " at batch ", program_.net.batch, " with policy ",
         options_.policy, ": step ", smallest.busiest_step.value + 1, " (", step, ") needs ",
         smallest.busiest_bytes, " bytes; the smallest feasible budget is ", smallest.arena_bytes,
-        " bytes (", FormatBytes(smallest.arena_bytes), ")", PolicyThatFits(catalog)));
+        " bytes (", FormatBytes(smallest.arena_bytes), ")"));
   }
 
-  // What the refusal of a policy ends with where another one fits the budget.
-  std::string PolicyThatFits(EngineCatalog& catalog) const {
-    if (options_.policy == kSmallestPolicy) return "";
-    PlannerOptions options = options_;
-    options.policy = kSmallestPolicy;
-    const absl::StatusOr<int64_t> minimum = Planning(program_, options, device_).Minimum(catalog);
-    if (!minimum.ok() || *minimum > options.budget_bytes) return "";
-    return absl::StrCat("; policy ", options.policy, " fits: its smallest is ", *minimum,
-                        " bytes (", FormatBytes(*minimum), ")");
+  // The policy's minimum if it can be planned. With a bounded host budget only a whole plan tells,
+  // because the minimum does not say how much host memory a plan takes.
+  std::optional<int64_t> MinimumIfPlanned(EngineCatalog& catalog) const {
+    if (options_.host_budget_bytes == kUnlimited) {
+      const absl::StatusOr<int64_t> minimum = Minimum(catalog);
+      if (!minimum.ok() || *minimum > options_.budget_bytes) return std::nullopt;
+      return *minimum;
+    }
+    const absl::StatusOr<PlanResult> result = Make(catalog);
+    if (!result.ok()) return std::nullopt;
+    return result->stats.minimum_budget_bytes;
+  }
+
+  // The refusal, with the first of the policies that can be planned by the same options.
+  absl::Status WithWayOut(const absl::Status& refusal, absl::Span<const std::string_view> policies,
+                          EngineCatalog& catalog) const {
+    if (!names_way_out_) return refusal;
+    for (const std::string_view policy : policies) {
+      if (policy == options_.policy) break;
+      PlannerOptions options = options_;
+      options.policy = policy;
+      Planning planning(program_, options, device_);
+      planning.names_way_out_ = false;
+      const std::optional<int64_t> minimum = planning.MinimumIfPlanned(catalog);
+      if (!minimum.has_value()) continue;
+      return absl::ResourceExhaustedError(absl::StrCat(
+          refusal.message(), "; policy ", options.policy, " fits: its smallest budget is ",
+          *minimum, " bytes (", FormatBytes(*minimum), ")"));
+    }
+    return refusal;
   }
 
   absl::StatusOr<PlanResult> Finish(const Candidate& candidate, const Policy& policy) const {
@@ -146,7 +182,6 @@ class Planning {
     result.is_measured = written.is_measured;
     result.stats.measured_runs =
         std::count(result.is_measured.begin(), result.is_measured.end(), true);
-    RETURN_IF_ERROR(CheckHostBudget(plan));
     return result;
   }
 
@@ -163,6 +198,7 @@ class Planning {
   const Program& program_;
   const PlannerOptions& options_;
   const DeviceDescription& device_;
+  bool names_way_out_ = true;  // false while a way out is planned
 };
 
 class OptionsPlanner final : public Planner {
@@ -202,12 +238,14 @@ std::shared_ptr<const Planner> PlannerFor(PlannerOptions options) {
 
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog) {
-  return Planning(program, options, device).Make(catalog);
+  const PlannerOptions chosen = WithPolicy(options, options.budget_bytes != kUnlimited);
+  return Planning(program, chosen, device).Make(catalog);
 }
 
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,
                                       const DeviceDescription& device, EngineCatalog& catalog) {
-  return Planning(program, options, device).Minimum(catalog);
+  const PlannerOptions chosen = WithPolicy(options, /*has_budget=*/true);
+  return Planning(program, chosen, device).Minimum(catalog);
 }
 
 }  // namespace neap

@@ -22,8 +22,10 @@
 // A session takes a Planner (core/plan/planner.h), which PlannerFor() makes from the same options.
 //
 // *Errors*: RESOURCE_EXHAUSTED if the budget is too small, naming the step that needs the most
-// memory, its bytes, the minimum budget of this policy and placement, and policy superneurons if
-// the budget suffices for it; RESOURCE_EXHAUSTED also if the host budget is too small;
+// memory, its bytes, and the minimum budget of this policy and placement; RESOURCE_EXHAUSTED also
+// if the host budget is too small. Both name a policy (superneurons, chen or liveness) with which
+// the same options can be planned, if there is one; with a bounded host budget, finding that out
+// takes as long as planning it.
 // INVALID_ARGUMENT for a peer budget if the device has no peer; NOT_FOUND for unknown policies and
 // placements.
 #pragma once
@@ -52,8 +54,8 @@ std::shared_ptr<const Planner> PlannerFor(PlannerOptions options);
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog);
 
-// Only PlanningStats::minimum_budget_bytes, which does not depend on the options' budget. Much
-// faster than a plan.
+// Only PlanningStats::minimum_budget_bytes of a plan in a budget, whatever the options' budget; so
+// without a policy's name, that of superneurons. Much faster than a plan.
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,
                                       const DeviceDescription& device, EngineCatalog& catalog);
 

@@ -19,8 +19,9 @@ struct PlannerOptions {
   // three quarters of the host's memory (apps/cli/planning_flags.h).
   int64_t host_budget_bytes = kUnlimited;
   int64_t peer_budget_bytes = 0;  // memory of the device's peer, used before the host's
-  // The command's default is superneurons if there is a budget.
-  std::string policy = "liveness";
+  // Empty: superneurons if there is a budget, else liveness (DefaultPolicy() in
+  // memory/policies/policies.h), as in the command.
+  std::string policy = {};
   std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
   // Keep parameters and optimizer state on the host except while a step uses them (moDNN 5.1.1).
   // Exact accounting only.

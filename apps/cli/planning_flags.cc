@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
@@ -81,7 +82,10 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
             "memory of a peer GPU for offloaded tensors, used before the host's (none)",
             ReadBytes(&peer_budget_bytes));
   FlagValue one_policy = OneOf(policies, &policy);
-  if (policy.empty()) one_policy.default_text = "superneurons with --budget, else liveness";
+  if (policy.empty()) {
+    one_policy.default_text =
+        absl::StrFormat("%s with --budget, else %s", DefaultPolicy(true), DefaultPolicy(false));
+  }
   flags.Add("policy", "NAME", "which tensors are kept, offloaded or recomputed",
             std::move(one_policy));
   flags.Add("placement", "NAME", "how tensors are placed in the arena",
@@ -119,8 +123,7 @@ HostBudget PlanningFlags::HostBudgetFor(const DeviceDescription& device) const {
 }
 
 std::string PlanningFlags::PolicyName() const {
-  if (!policy.empty()) return policy;
-  return has_budget() ? "superneurons" : "liveness";
+  return policy.empty() ? std::string(DefaultPolicy(has_budget())) : policy;
 }
 
 int64_t PlanningFlags::BudgetBytes(const NaturalPeaks& peaks) const {

@@ -13,6 +13,9 @@ namespace neap {
 
 const std::vector<Policy>& Policies();
 
+// The policy if none is named: superneurons if there is a budget, else liveness.
+std::string_view DefaultPolicy(bool has_budget);
+
 // Errors: NOT_FOUND, with the names of all policies.
 absl::StatusOr<Policy> FindPolicy(std::string_view name);
 

@@ -8,9 +8,7 @@
 //
 // A new policy is a file with its functions beside this one and a row in policies.cc:
 //
-//   {.name = "vdnn-all",
-//    .description = "every layer's input leaves for the host after forward",
-//    .eager_tensors = AllInputs},
+//   {.name = "vdnn-all", .eager_tensors = AllInputs},
 #pragma once
 
 #include <optional>
@@ -38,7 +36,6 @@ inline std::vector<bool> NoTensors(const Program& /*program*/, const RunOrder& /
 
 struct Policy {
   std::string_view name;
-  std::string_view description;
   bool keep_all = false;  // nothing is freed before the end of the iteration
   // The orders of runs that the policy may use, of which the search takes the fastest. The first
   // one is used where the budget is not short.

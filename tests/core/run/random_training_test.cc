@@ -114,14 +114,13 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
 
     // Placements and in-place settings alternate over the seeds, with bytes to spare and with
     // none.
-    PlannerOptions options = {.placement = kPlacements[seed % 3], .in_place = seed % 2 == 0};
+    PlannerOptions options = {
+        .policy = "liveness", .placement = kPlacements[seed % 3], .in_place = seed % 2 == 0};
     int64_t minimum = 0;
     CHECK(SameBits(reference, Train(graph, device, options, &minimum)));
     options.budget_bytes = minimum;
     CHECK(SameBits(reference, Train(graph, device, options, nullptr)));
-    options = {.budget_bytes = minimum - kBlockBytes,
-               .placement = kPlacements[seed % 3],
-               .in_place = seed % 2 == 0};
+    options.budget_bytes = minimum - kBlockBytes;
     const absl::StatusOr<Session> refused = CreateSession(graph, device, options, kTraining);
     REQUIRE(!refused.ok());
     CHECK(refused.status().code() == absl::StatusCode::kResourceExhausted);

@@ -149,7 +149,7 @@ TEST_CASE("evaluation and checkpoints are those of the whole network") {
 TEST_CASE("a graph that needs more than the budget is refused, and accepted with a larger one") {
   const auto cpu = OpenCpu();
   FaultyDevice device(*cpu);
-  Session session = MakeSession(device, {});
+  Session session = MakeSession(device, {.policy = "liveness"});
   Session steady = MakeSession(*cpu, {});
   TrainVaried(steady, 4, [](int i) { return i == 0 || i == 3; });
   const int64_t whole_minimum = session.planning().minimum_budget_bytes;
