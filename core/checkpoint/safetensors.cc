@@ -40,7 +40,26 @@ absl::StatusOr<std::string> ReadHeaderText(const ReadableFile& file) {
   return text;
 }
 
-// Sorts by offset, and checks that the tensors exactly fill the file from `data_begin` to its end.
+// Turns offsets in the data, which begin at `data_begin`, into offsets in the file. An entry that
+// ends beyond the file is refused first: its offset may be anything up to 2^63 - 1.
+absl::Status PlaceInFile(const ReadableFile& file, int64_t data_begin,
+                         std::vector<SafetensorsEntry>& entries) {
+  const int64_t data_bytes = file.size_bytes() - data_begin;
+  for (SafetensorsEntry& entry : entries) {
+    const int64_t end = entry.offset + entry.size_bytes;  // the second of its data_offsets
+    if (end > data_bytes) {
+      return file.Corrupt(
+          file.size_bytes(),
+          absl::StrCat("the file ends before the end of tensor '", entry.name, "', whose ",
+                       "data_offsets end at ", end, " of ", data_bytes, " bytes"));
+    }
+    entry.offset += data_begin;
+  }
+  return absl::OkStatus();
+}
+
+// Sorts by offset, and checks that the tensors, none of which ends beyond the file, exactly fill it
+// from `data_begin` to its end.
 absl::Status CheckCoverage(const ReadableFile& file, int64_t data_begin,
                            std::vector<SafetensorsEntry>& entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
@@ -54,10 +73,6 @@ absl::Status CheckCoverage(const ReadableFile& file, int64_t data_begin,
                                        entry.name, "'"));
     }
     end += entry.size_bytes;
-    if (end > file.size_bytes()) {
-      return file.Corrupt(file.size_bytes(), absl::StrCat("the file ends within tensor '",
-                                                          entry.name, "', which ends at ", end));
-    }
   }
   if (end == file.size_bytes()) return absl::OkStatus();
   return file.Corrupt(end, absl::StrCat(file.size_bytes() - end, " bytes after the last tensor"));
@@ -74,7 +89,7 @@ absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(std::string path) {
     return reader.file_.Corrupt(kSafetensorsPrefixBytes + fault->position, fault->what);
   }
   const int64_t data_begin = kSafetensorsPrefixBytes + static_cast<int64_t>(text.size());
-  for (SafetensorsEntry& entry : header.entries) entry.offset += data_begin;
+  RETURN_IF_ERROR(PlaceInFile(reader.file_, data_begin, header.entries));
   RETURN_IF_ERROR(CheckCoverage(reader.file_, data_begin, header.entries));
   reader.data_begin_ = data_begin;
   reader.entries_ = std::move(header.entries);

@@ -202,7 +202,16 @@ TEST_CASE("faulty headers are DATA_LOSS naming file and byte") {
       {FileOf(R"({"__metadata__":{"neap.header_crc32":"00000000"}})", ""), "checksum is wrong"},
       {FileOf(R"({"__metadata__":{"neap.data_crc32":"0000000"}})", ""), "not a checksum"},
       {FileOf(R"({"__metadata__":{"neap.data_crc32":"0000000G"}})", ""), "not a checksum"},
-      {FileOf(good, "x"), "ends within tensor 'a'"},
+      {FileOf(good, "x"), "ends before the end of tensor 'a', whose data_offsets end at 2 of 1"},
+      // Sums with these offsets would overflow.
+      {FileOf(R"({"a":{"dtype":"U8","shape":[9223372036854775807],)"
+              R"("data_offsets":[0,9223372036854775807]}})",
+              "x"),
+       "'a', whose data_offsets end at 9223372036854775807 of 1 bytes"},
+      {FileOf(R"({"a":{"dtype":"U8","shape":[0],)"
+              R"("data_offsets":[9223372036854775807,9223372036854775807]}})",
+              "x"),
+       "'a', whose data_offsets end at 9223372036854775807 of 1 bytes"},
       {FileOf(good, "xyz"), "1 bytes after the last tensor"},
       {FileOf(good, "xy").substr(0, 30), "ends within the header"},
       {std::string(8, '\xff'), "the header claims"},
