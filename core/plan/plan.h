@@ -43,6 +43,9 @@ enum class Pool : uint8_t { kHost, kPeer };
 inline constexpr int kPoolCount = 2;
 std::string_view Name(Pool pool);
 
+// The format of docs/plan-format.md that Plan::ToJson() writes and Plan::FromJson() reads.
+inline constexpr int64_t kPlanFormat = 2;
+
 struct PlanTensor {
   TensorId id;
   std::string name;
@@ -127,11 +130,11 @@ struct Plan {
   std::vector<PlanStep> steps;
   std::vector<Action> actions;
 
-  // The JSON of docs/plan-format.md, format 2.
+  // The JSON of docs/plan-format.md, format kPlanFormat.
   std::string ToJson() const;
-  // In the plan returned, ids are positions, and sums of sizes do not overflow. Accepts only what
-  // ToJson() can write. Errors: INVALID_ARGUMENT for another format, or naming the place where the
-  // text is not a plan.
+  // In the plan returned, ids are positions, and sums of sizes do not overflow. Accepts only the
+  // fields and values that ToJson() can write, each field once, in any order. Errors:
+  // INVALID_ARGUMENT for another format, or naming the place where the text is not a plan.
   static absl::StatusOr<Plan> FromJson(std::string_view text);
 
   // Equal plans have equal hashes, on every machine.

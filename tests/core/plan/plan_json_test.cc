@@ -215,6 +215,28 @@ TEST_CASE("an unknown field is refused in every object") {
   }
 }
 
+TEST_CASE("a field that appears twice is refused in every object") {
+  const std::string good = FullPlan().dump();
+  for (size_t at = good.find('{'); at != std::string::npos; at = good.find('{', at + 1)) {
+    // The object's first field, again in front of it.
+    const size_t end = good.find(':', at);
+    const std::string field = good.substr(at + 1, end - at);
+    const std::string bad = good.substr(0, at + 1) + field + "0," + good.substr(at + 1);
+    CAPTURE(bad);
+    CHECK(Json::accept(bad));
+    const absl::Status status = Plan::FromJson(bad).status();
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(std::string(status.message()) ==
+          "plan: an object has the field " + field.substr(0, field.size() - 1) + " twice");
+  }
+}
+
+TEST_CASE("an empty list of engines is refused, which is written as null") {
+  Json broken = FullPlan();
+  broken["actions"][5]["engines"] = Json::array();
+  CheckRefused(broken);
+}
+
 TEST_CASE("ids outside the tables, or that do not fit 32 bits, are refused") {
   for (const char* path : {"/tensors/0/id", "/steps/0/id", "/steps/0/reads/0", "/steps/0/writes/0",
                            "/steps/0/rerun_reads/0", "/steps/0/in_place/0/0",
