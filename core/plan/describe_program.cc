@@ -16,7 +16,7 @@ std::vector<TensorId> Ids(const std::vector<Use>& uses) {
 
 }  // namespace
 
-Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
+Plan DescribeProgram(const Program& program, const std::vector<bool>& on_host,
                      const DeviceDescription& device) {
   Plan plan = {.net = program.net.name,
                .batch = program.net.batch,
@@ -27,7 +27,7 @@ Plan DescribeProgram(const Program& program, const std::vector<bool>& travels,
   for (const Tensor& tensor : program.tensors) {
     plan.tensors.push_back({tensor.id, tensor.name, tensor.role, tensor.spec.shape,
                             tensor.spec.dtype, tensor.spec.size_bytes()});
-    if (travels.empty() || !travels[tensor.id.index()]) continue;
+    if (on_host.empty() || !on_host[tensor.id.index()]) continue;
     plan.tensors.back().host_offset = plan.host_resident_bytes;
     plan.host_resident_bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }

@@ -22,7 +22,7 @@ namespace neap::header_examples::plan {
 
 // core/plan/describe_program.h
 void Describe(const Program& program, const DeviceDescription& device) {
-  Plan plan = DescribeProgram(program, /*travels=*/{}, device);
+  Plan plan = DescribeProgram(program, /*on_host=*/{}, device);
   plan.actions.push_back(ComputeAction{.step = program.steps.front().id});
 }
 
