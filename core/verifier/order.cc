@@ -12,18 +12,12 @@ namespace {
 
 constexpr size_t Index(Stream stream) { return static_cast<size_t>(stream); }
 
-bool RunsOnStream(const Action& action) {
-  return std::holds_alternative<ComputeAction>(action) ||
-         std::holds_alternative<OffloadAction>(action) ||
-         std::holds_alternative<PrefetchAction>(action);
-}
-
 }  // namespace
 
 Order::Order(const Plan& plan, const Site& site)
     : plan_(plan), site_(site), done_(plan.actions.size()) {
   concurrent_ = std::any_of(plan.actions.begin(), plan.actions.end(), [](const Action& action) {
-    return RunsOnStream(action) && !std::holds_alternative<ComputeAction>(action);
+    return StreamOf(action).value_or(Stream::kCompute) != Stream::kCompute;
   });
 }
 
@@ -41,7 +35,7 @@ absl::Status Order::Wait(const WaitAction& wait) {
     return site_.Fault(PlanFault::kWait, "it waits for an action that is not an earlier one");
   }
   const size_t on = static_cast<size_t>(wait.on);
-  if (!RunsOnStream(plan_.actions[on])) {
+  if (!StreamOf(plan_.actions[on]).has_value()) {
     return site_.Fault(PlanFault::kWait, absl::StrCat(site_.Describe(on), " runs on no stream"));
   }
   Clock& clock = clocks_[Index(wait.stream)];

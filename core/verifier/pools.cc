@@ -115,13 +115,13 @@ absl::Status Pools::CheckDisjoint(const Copy& copy) const {
 
 absl::Status Pools::OffloadResident(const OffloadAction& offload) {
   if (offload.pool != Pool::kHost) {
-    return site_.Fault(PlanFault::kHostCopy,
+    return site_.Fault(PlanFault::kCopy,
                        "it is on the host between iterations, but is offloaded to the peer");
   }
   const int64_t offset = *plan_.tensors[offload.tensor.index()].host_offset;
   if (offload.offset == offset) return absl::OkStatus();
   return site_.Fault(
-      PlanFault::kHostCopy,
+      PlanFault::kCopy,
       absl::StrFormat("it is at %d of the host's pool between iterations, but is offloaded to %d",
                       offset, offload.offset));
 }

@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, 27> kFaultNames = {
     "bad-header",   "bad-id",      "bad-tensor",   "bad-step",   "over-budget",  "misaligned",
     "out-of-arena", "out-of-pool", "too-small",    "overlap",    "double-alloc", "not-allocated",
-    "in-place",     "given",       "no-value",     "stale-read", "host-copy",    "step-order",
+    "in-place",     "given",       "no-value",     "stale-read", "copy",         "step-order",
     "missing-step", "recompute",   "bad-engines",  "bad-wait",   "race",         "leak",
     "end-state",    "totals",      "wrong-program"};
 static_assert(static_cast<size_t>(PlanFault::kProgram) + 1 == kFaultNames.size());

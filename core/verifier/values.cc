@@ -25,7 +25,7 @@ bool RerunWrites(const Plan& plan, const PlanStep& step, TensorId tensor) {
 Values::Values(const Plan& plan, const Site& site)
     : plan_(plan), site_(site), tensors_(plan.tensors.size()), first_runs_(plan.steps.size()) {
   for (const PlanTensor& tensor : plan.tensors) {
-    if (tensor.on_host()) tensors_[tensor.id.index()].host = 0;
+    if (tensor.on_host()) tensors_[tensor.id.index()].copy = 0;
   }
 }
 
@@ -81,26 +81,25 @@ void Values::Rerun(const PlanStep& step) {
 absl::Status Values::Offload(TensorId tensor) {
   TensorVersions& versions = tensors_[tensor.index()];
   if (!versions.device.has_value()) return CheckVersion(tensor, versions.current);
-  versions.host = versions.device;
+  versions.copy = versions.device;
   return absl::OkStatus();
 }
 
-absl::Status Values::CheckHostCopy(TensorId tensor) const {
+absl::Status Values::CheckCopy(TensorId tensor) const {
   const TensorVersions& versions = tensors_[tensor.index()];
-  if (!versions.host.has_value()) {
-    return site_.Fault(PlanFault::kHostCopy, "it has no host copy");
+  if (!versions.copy.has_value()) {
+    return site_.Fault(PlanFault::kCopy, "it has no copy");
   }
-  if (*versions.host != versions.current) {
-    return site_.Fault(PlanFault::kHostCopy,
-                       absl::StrFormat("its host copy is version %d, not version %d",
-                                       *versions.host, versions.current));
+  if (*versions.copy != versions.current) {
+    return site_.Fault(PlanFault::kCopy, absl::StrFormat("its copy is version %d, not version %d",
+                                                         *versions.copy, versions.current));
   }
   return absl::OkStatus();
 }
 
 absl::Status Values::Prefetch(TensorId tensor) {
-  RETURN_IF_ERROR(CheckHostCopy(tensor));
-  tensors_[tensor.index()].device = tensors_[tensor.index()].host;
+  RETURN_IF_ERROR(CheckCopy(tensor));
+  tensors_[tensor.index()].device = tensors_[tensor.index()].copy;
   return absl::OkStatus();
 }
 

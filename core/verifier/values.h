@@ -1,4 +1,5 @@
-// Which version of each tensor is in device memory and in its host copy. Private to the verifier.
+// Which version of each tensor is in device memory and in its copy, which is in the host's pool or
+// in the peer's. Private to the verifier.
 //
 // A tensor's version is the number of writes to it by the program, run step by step; a given value
 // is version 0. The first run of a step writes the next versions; a recomputation writes the same
@@ -29,8 +30,8 @@ class Values {
   void Run(const PlanStep& step);
   void Rerun(const PlanStep& step);
 
-  // Whether the tensor's host copy holds the current version.
-  absl::Status CheckHostCopy(TensorId tensor) const;
+  // Whether the tensor's copy holds the current version.
+  absl::Status CheckCopy(TensorId tensor) const;
   absl::Status Offload(TensorId tensor);
   absl::Status Prefetch(TensorId tensor);
 
@@ -38,7 +39,7 @@ class Values {
   using Version = int32_t;
   struct TensorVersions {
     Version current = 0;  // of the program
-    std::optional<Version> device, host;
+    std::optional<Version> device, copy;
   };
   struct FirstRun {
     std::vector<Version> read;     // by position in RerunReads(step)

@@ -244,8 +244,7 @@ class Checker {
     };
     if (plan_.tensors[tensor.index()].on_host()) {
       if (places_.is_allocated(tensor)) return fault("in the arena, but began on the host");
-      if (!values_.CheckHostCopy(tensor).ok())
-        return fault("without its current value on the host");
+      if (!values_.CheckCopy(tensor).ok()) return fault("without its current value on the host");
       return absl::OkStatus();
     }
     if (!places_.is_allocated(tensor)) return fault("outside the arena");

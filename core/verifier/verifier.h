@@ -46,7 +46,7 @@ enum class PlanFault : uint8_t {
   kGiven,         // a given tensor is allocated where or when it cannot hold its value
   kNoValue,       // a read before anything was written, or after the value was lost
   kStaleRead,     // a read of another version than the program means
-  kHostCopy,      // a prefetch without a copy of the current version; a resident is offloaded to
+  kCopy,          // a prefetch without a copy of the current version; a resident is offloaded to
                   // another place than its own
   kStepOrder,     // a step out of order, or run twice
   kMissingStep,   // a step that never runs

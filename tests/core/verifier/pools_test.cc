@@ -116,9 +116,9 @@ TEST_CASE("no copy lies among the tensors that are on the host between iteration
 }
 
 TEST_CASE("a tensor that is on the host between iterations returns to its place there") {
-  CHECK(Fault(kResidentPlan, "offload w 1", "offload w 0") == "host-copy");
-  CHECK(Fault(kResidentPlan, "offload w 1", "offload w 2") == "host-copy");
-  CHECK(Fault(kResidentPlan, "offload w 1", "offload w peer 1") == "host-copy");
+  CHECK(Fault(kResidentPlan, "offload w 1", "offload w 0") == "copy");
+  CHECK(Fault(kResidentPlan, "offload w 1", "offload w 2") == "copy");
+  CHECK(Fault(kResidentPlan, "offload w 1", "offload w peer 1") == "copy");
   CHECK(Fault(kResidentPlan, "  offload w 1\n", "") == "end-state");
   CHECK(Fault(kResidentPlan, "  wait d2h done\n", "") == "race");
 }

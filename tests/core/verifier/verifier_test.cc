@@ -245,7 +245,7 @@ TEST_CASE("a workspace must not use bytes that a transfer still touches") {
   CHECK(Fault(script, "    wait compute out\n", "") == "race");
 }
 
-TEST_CASE("a host copy is not read before it is whole, nor written while it is read") {
+TEST_CASE("a copy is not read before it is whole, nor written while it is read") {
   const char* const script = R"(
     batch 1 budget 3 arena 3 peak 3 activations 0 host 1 host_pool 1
     tensor w param 1024
@@ -278,13 +278,13 @@ TEST_CASE("a host copy is not read before it is whole, nor written while it is r
   CHECK(Fault(ordered, "    wait h2d used\n", "") == "race");
 }
 
-TEST_CASE("a prefetch needs a host copy of the current value") {
-  CHECK(Fault(kTransferPlan, "  out: offload a 0\n", "  out: offload x 0\n") == "host-copy");
+TEST_CASE("a prefetch needs a copy of the current value") {
+  CHECK(Fault(kTransferPlan, "  out: offload a 0\n", "  out: offload x 0\n") == "copy");
   const std::string changed =
       Edited(kTransferPlan, "  alloc b 4\n", "  alloc b 4\n  wait compute out\n");
   CHECK(Verdict(changed) == "");
   CHECK(Fault(changed, "step f2 forward reads a writes b",
-              "step f2 forward accumulates a writes b") == "host-copy");
+              "step f2 forward accumulates a writes b") == "copy");
   CHECK(Fault(kPersistentTransferPlan, "step big forward reads y",
               "step big forward accumulates w reads y") == "not-allocated");
 }
