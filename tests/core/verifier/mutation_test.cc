@@ -104,7 +104,75 @@ class Mutator {
     }
   }
 
-  // Changes an offset, a region's size, a tensor, or the action of a wait.
+  // Changes a part, adds one, or removes one, also where a step has none.
+  void ChangeEngines(std::vector<EngineUse>& engines) {
+    if (engines.empty()) {
+      engines = {{"a", plan_.batch}};
+      if (Below(2) == 0) engines.push_back({"a", static_cast<int64_t>(Below(2)), Below(2) == 0});
+      return;
+    }
+    EngineUse& part = engines[Below(engines.size())];
+    switch (Below(5)) {
+      case 0:
+        part.adds = !part.adds;
+        return;
+      case 1:
+        part.batch += Below(2) == 0 ? 1 : -1;
+        return;
+      case 2: {  // of the same total
+        EngineUse& other = engines[Below(engines.size())];
+        --part.batch;
+        ++other.batch;
+        return;
+      }
+      case 3:
+        engines.push_back(part);
+        return;
+      default:
+        engines.erase(engines.begin() + (&part - engines.data()));
+    }
+  }
+
+  // Changes which results share bytes with operands, or what a recomputation reads. Both are facts
+  // about the step's kernel, so the actions have to agree with them.
+  void ChangeStep(PlanStep& step) {
+    const auto pick = [this](const std::vector<TensorId>& ids) {
+      return ids.empty() || Below(8) == 0 ? TensorId(Below(plan_.tensors.size()))
+                                          : ids[Below(ids.size())];
+    };
+    switch (Below(4)) {
+      case 0:
+        step.in_place.emplace_back(pick(step.writes), pick(step.reads));
+        return;
+      case 1:
+        step.in_place.clear();
+        return;
+      case 2:
+        step.rerun_reads.push_back(pick(step.reads));
+        return;
+      default:
+        if (!step.rerun_reads.empty())
+          step.rerun_reads.erase(step.rerun_reads.begin() +
+                                 static_cast<std::ptrdiff_t>(Below(step.rerun_reads.size())));
+    }
+  }
+
+  void ChangeCompute(ComputeAction& compute) {
+    switch (Below(6)) {
+      case 0:
+        return ChangeEngines(compute.engines);
+      case 1:
+        return ChangeStep(plan_.steps[compute.step.index()]);
+      case 2:
+      case 3:
+        compute.recompute = !compute.recompute;
+        return;
+      default:
+        if (compute.workspace.has_value()) compute.workspace->offset += Shift();
+    }
+  }
+
+  // Changes an offset, a region's size, a tensor, the action of a wait, or how a step is run.
   void ChangeFields(Action& action) {
     const int64_t shift = Shift();
     if (auto* alloc = std::get_if<AllocAction>(&action)) {
@@ -113,8 +181,7 @@ class Mutator {
     } else if (auto* offload = std::get_if<OffloadAction>(&action)) {
       ChangeOffload(*offload);
     } else if (auto* compute = std::get_if<ComputeAction>(&action)) {
-      if (compute->workspace.has_value()) compute->workspace->offset += shift;
-      if (Below(3) == 0) compute->recompute = !compute->recompute;
+      ChangeCompute(*compute);
     } else if (auto* wait = std::get_if<WaitAction>(&action)) {
       wait->on = static_cast<int64_t>(Any()->original);
     } else {

@@ -163,13 +163,51 @@ class Interpreter {
     std::fill_n(arena_.begin() + region.offset, region.bytes, uint8_t{0xDD});
   }
 
+  static bool Overlap(const Region& a, const Region& b) {
+    return a.offset < b.end() && b.offset < a.end();
+  }
+
+  // A kernel may write any result before it reads any operand, unless both are declared in place.
+  void CheckInPlace(const PlanStep& step, const std::vector<std::pair<TensorId, int>>& reads,
+                    const std::vector<std::pair<TensorId, int>>& writes, const Places& places) {
+    for (const auto& [written, new_version] : writes) {
+      for (const auto& [read, old_version] : reads) {
+        const std::pair pair(written, read);
+        if (written == read || std::count(step.in_place.begin(), step.in_place.end(), pair) > 0)
+          continue;
+        const auto to = places.find(written), from = places.find(read);
+        if (to != places.end() && from != places.end() && Overlap(to->second, from->second))
+          Fail("overwrites what it still reads");
+      }
+    }
+  }
+
+  // The micro-batches must compute every image once. A sum must have been begun before a part adds
+  // to it, and a recomputation must give the bits of the first run.
+  void RunParts(const ComputeAction& compute, const PlanStep& step) {
+    if (!compute.recompute) {
+      engines_[compute.step] = compute.engines;
+    } else if (step.rerun_reads.empty() && !(engines_[compute.step] == compute.engines)) {
+      Fail("recomputes other bits");
+    }
+    int64_t images = 0;
+    for (const EngineUse& part : compute.engines) {
+      if (part.adds && (step.phase != Phase::kBackwardParams || images == 0))
+        Fail("adds to what nothing has written");
+      if (part.batch < 1) Fail("runs a micro-batch without images");
+      images += part.batch;
+    }
+    if (!compute.engines.empty() && images != plan_.batch) Fail("computes too few or many images");
+  }
+
   void Compute(const ComputeAction& compute, const Places& places) {
     const StepVersions& step = program_.steps[compute.step.index()];
     const PlanStep& planned = plan_.steps[compute.step.index()];
     if (compute.recompute && planned.phase != Phase::kForward)
-      Fail("reruns what is no forward step");
+      Fail("reruns a step that is not a forward step");
     if (compute.recompute != (runs_[compute.step] > 0)) Fail("runs twice or reruns too early");
     ++runs_[compute.step];
+    RunParts(compute, planned);
     if (compute.workspace.has_value()) Scribble(*compute.workspace);
     for (const auto& [tensor, version] : compute.recompute ? step.rerun_reads : step.reads) {
       const auto made = std::find_if(step.writes.begin(), step.writes.end(),
@@ -177,11 +215,15 @@ class Interpreter {
       if (!compute.recompute && made != step.writes.end()) continue;
       if (Read(tensor, places) != Pattern(plan_, tensor, version)) Fail("reads wrong bytes");
     }
-    const bool saves = !compute.recompute || planned.rerun_reads.empty();
-    for (const auto& [tensor, version] : step.writes) {
-      if (!saves && plan_.tensors[tensor.index()].role == Role::kSaved) continue;
-      Write(tensor, Pattern(plan_, tensor, version), places);
+    std::vector<std::pair<TensorId, int>> writes = step.writes;
+    if (compute.recompute && !planned.rerun_reads.empty()) {
+      std::erase_if(writes, [this](const auto& write) {
+        return plan_.tensors[write.first.index()].role == Role::kSaved;
+      });
     }
+    CheckInPlace(planned, compute.recompute ? step.rerun_reads : step.reads, writes, places);
+    for (const auto& [tensor, version] : writes)
+      Write(tensor, Pattern(plan_, tensor, version), places);
     if (!compute.recompute) {
       for (const auto& [tensor, version] : step.accumulates)
         Write(tensor, Pattern(plan_, tensor, version), places);
@@ -242,6 +284,7 @@ class Interpreter {
   std::map<TensorId, Copy> copies_;      // the last offload's, in issue order
   Places places_, homes_;
   std::map<StepId, int> runs_;
+  std::map<StepId, std::vector<EngineUse>> engines_;  // of the first run
   std::vector<Task> tasks_;
   std::map<size_t, size_t> task_of_;  // by action
   std::array<std::vector<size_t>, kStreamCount> queues_, waits_;
