@@ -43,7 +43,8 @@ std::vector<std::filesystem::path> ThreadsOf(const Process& process) {
   return threads;
 }
 
-// A training that waits until it is ended: it writes its weights, 1.7 MB, into a pipe from which nothing is read.
+// A training that runs until it is ended: it writes its weights, 1.7 MB, into a pipe from which
+// nothing is read.
 class BlockedTraining {
  public:
   BlockedTraining() {
@@ -70,7 +71,7 @@ class BlockedTraining {
   std::optional<Process> process_;
 };
 
-TEST_CASE("the first Ctrl-C is answered at once, the second ends the process by that signal") {
+TEST_CASE("the first Ctrl-C is acknowledged at once, the second ends the process") {
   BlockedTraining training;
   Process& process = training.process();
   process.Signal(SIGINT);
@@ -109,7 +110,7 @@ uint64_t MaskOf(const std::filesystem::path& thread, const std::string& name) {
   return 0;
 }
 
-TEST_CASE("no thread that computes is interrupted by a handler") {
+TEST_CASE("signal handlers do not run on threads that compute") {
   BlockedTraining training;
   Process& process = training.process();
   constexpr uint64_t kTaken = uint64_t{1} << (SIGINT - 1) | uint64_t{1} << (SIGTERM - 1);
@@ -123,7 +124,7 @@ TEST_CASE("no thread that computes is interrupted by a handler") {
   process.Wait();
 }
 
-TEST_CASE("a command that watches for no signal is ended by it") {
+TEST_CASE("a signal ends a command that does not handle it") {
   for (const int signal : {SIGINT, SIGTERM}) {
     CAPTURE(signal);
     Process process = Process::Start({"peak-depth", "resnet", "--batch", "16", "--budget", "12GiB",
@@ -134,7 +135,7 @@ TEST_CASE("a command that watches for no signal is ended by it") {
   }
 }
 
-TEST_CASE("a signal that is ignored stays so, and the other one is heard") {
+TEST_CASE("an ignored signal stays ignored, and the other one is handled") {
   const ScratchDirectory directory;
   for (const int ignored : {SIGINT, SIGTERM}) {
     CAPTURE(ignored);
@@ -153,7 +154,7 @@ TEST_CASE("a signal that is ignored stays so, and the other one is heard") {
   }
 }
 
-TEST_CASE("a profile that is stopped between engines says how far it came, and goes on there") {
+TEST_CASE("an interrupted profile prints how far it came, and the next one continues there") {
   if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
@@ -184,7 +185,7 @@ TEST_CASE("a profile that is stopped between engines says how far it came, and g
   CHECK(whole.at("known") == report.at("rows"));
 }
 
-TEST_CASE("bench conv that is stopped while it measures says so, and writes no table") {
+TEST_CASE("bench conv that is interrupted while it measures says so and writes no table") {
   if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const ScratchDirectory directory;
   const std::string csv = directory.File("conv.csv");
@@ -209,7 +210,7 @@ TEST_CASE("bench conv that is stopped while it measures says so, and writes no t
   CHECK(RunForJson(Joined(command, {"1"})).at(0).at("interrupted") == false);
 }
 
-TEST_CASE("bench conv that is stopped while it executes has the kernels that were done") {
+TEST_CASE("bench conv that is interrupted while it executes reports the completed kernels") {
   if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const ScratchDirectory directory;
   const std::string csv = directory.File("conv.csv");
