@@ -1,5 +1,6 @@
-# Configures a project in WORK that includes the clone of neap in SOURCE with add_subdirectory(neap), as README describes. Only
-# the library may be added to the project. To be fast, the test compiles one file of the project and one of the library.
+# Configures a project in WORK that includes the clone of neap in SOURCE with add_subdirectory(neap), as docs/own-network.md
+# describes. Only the library may be added to the project. To be fast, the test compiles one file of the project and one of the
+# library.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})

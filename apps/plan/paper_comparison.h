@@ -26,9 +26,9 @@ struct PaperComparison {
   int64_t unread_bytes = 0;      // saved because kernels do not need these reads
   std::string unread;            // "relu: x; max_pool: x, y": not read by backward steps
   int64_t saved_bytes = 0;       // of saved tensors live at the exact peak
-  int saved_tensors = 0;         //
+  int saved_tensors = 0;         // their number
   int64_t in_place_bytes = 0;    // saved by in-place results
-  int64_t in_place_results = 0;  //
+  int64_t in_place_results = 0;  // their number
 };
 
 // `exact` is the plan of `program`, made with `options`.
