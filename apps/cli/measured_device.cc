@@ -113,14 +113,14 @@ std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
   return stats.measured_runs > 0 ? target.engines().Versions() : "";
 }
 
-std::string MadeUpText(const std::string& device) {
+std::string PlaceholderEnginesText(const std::string& device) {
   return absl::StrCat("placeholders, one for each step, without workspace: there is no cuDNN here ",
                       "to list those of ", device);
 }
 
-std::string MadeUpEngines(const PlanTarget& target, const PlanningStats& stats) {
+std::string PlaceholderEngines(const PlanTarget& target, const PlanningStats& stats) {
   const bool are_known = target.knows_engines || stats.measured_runs == stats.runs;
-  return are_known ? "" : MadeUpText(target.description.name);
+  return are_known ? "" : PlaceholderEnginesText(target.description.name);
 }
 
 void PrintOtherVersions(const PlanTarget& target) {

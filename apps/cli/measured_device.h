@@ -45,9 +45,9 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
 std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats);
 // Describes the placeholder engines of a device whose engines are not known here
 // (PlanTarget::knows_engines).
-std::string MadeUpText(const std::string& device);
+std::string PlaceholderEnginesText(const std::string& device);
 // The same for a plan; empty if all of its engines are known.
-std::string MadeUpEngines(const PlanTarget& target, const PlanningStats& stats);
+std::string PlaceholderEngines(const PlanTarget& target, const PlanningStats& stats);
 // Warns on stderr if the measured times of a plan are of other versions than the installed library.
 void PrintOtherVersions(const PlanTarget& target);
 

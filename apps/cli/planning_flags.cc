@@ -28,9 +28,14 @@ absl::Status ReadPercent(const std::string& text, Budget& budget) {
 
 }  // namespace
 
-FlagValue ReadBudget(Budget* budget) {
-  const auto read = [budget](const std::string& text) {
-    if (!text.empty() && text.back() == '%') return ReadPercent(text, *budget);
+FlagValue ReadBudget(BudgetUnits units, Budget* budget) {
+  const auto read = [units, budget](const std::string& text) {
+    if (!text.empty() && text.back() == '%') {
+      if (units == BudgetUnits::kBytesOrPercent) return ReadPercent(text, *budget);
+      return BadUsage(absl::StrCat("'", text.substr(0, 64),
+                                   "': only bytes are taken here, because a percentage would be "
+                                   "another amount for every size"));
+    }
     const absl::StatusOr<int64_t> bytes = ParseBytes(text);
     if (!bytes.ok()) return AsBadUsage(bytes.status());
     *budget = {.bytes = *bytes};
@@ -65,15 +70,15 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
                       .liveness_bytes = live.plan.peak_bytes};
 }
 
-void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help) {
+void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, BudgetUnits units) {
   std::vector<std::string> policies;
   for (const Policy& known : Policies()) policies.emplace_back(known.name);
   std::vector<std::string> placements;
   for (std::string_view known : PlacementNames()) placements.emplace_back(known);
   flags.Add("budget", "BYTES",
-            "device memory for everything, e.g. 12GiB (2^30) or 12GB (10^9); 60% means 60% of the "
-            "natural peak",
-            ReadBudget(&budget));
+            absl::StrCat("device memory for everything, e.g. 12GiB (2^30) or 12GB (10^9)",
+                         units == BudgetUnits::kBytes ? "" : "; 60% means 60% of the natural peak"),
+            ReadBudget(units, &budget));
   flags.Add("host-budget", "BYTES",
             absl::StrCat("pinned host memory for offloaded tensors (", kHostPercent,
                          "% of the host's memory)"),

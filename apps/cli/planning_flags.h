@@ -23,16 +23,19 @@
 
 namespace neap::apps {
 
-// "12GiB", or "60%": of what training takes when nothing is managed.
+// "12GiB", or "60%" of the natural peak.
 struct Budget {
   std::optional<int64_t> bytes = {};
   std::optional<double> percent = {};
 };
-FlagValue ReadBudget(Budget* budget);
+// A command that plans a network in several sizes takes only bytes, because each size has a natural
+// peak of its own.
+enum class BudgetUnits { kBytes, kBytesOrPercent };
+FlagValue ReadBudget(BudgetUnits units, Budget* budget);
 
 // The memory that a network takes without a budget.
 struct NaturalPeaks {
-  int64_t keep_all_bytes = 0;  // the natural peak: every tensor keeps its bytes
+  int64_t keep_all_bytes = 0;  // the natural peak: every tensor keeps bytes of its own
   int64_t liveness_bytes = 0;  // tensors are freed after their last use, results go in place
 };
 absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const PlannerOptions& options,
@@ -71,7 +74,8 @@ struct PlanningFlags {
   std::string peer;    // empty if there is none
   KernelFlags kernels;
 
-  void AddTo(FlagSet& flags, const std::string& device_help);
+  void AddTo(FlagSet& flags, const std::string& device_help,
+             BudgetUnits units = BudgetUnits::kBytesOrPercent);
   // The options with an unlimited budget; `chosen` is what `kernels` returned for the device.
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;

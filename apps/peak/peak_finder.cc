@@ -16,7 +16,8 @@
 namespace neap::apps {
 
 void PeakFlags::AddTo(FlagSet& flags) {
-  planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
+  planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)",
+                 BudgetUnits::kBytes);
   flags.Add("run", "confirm the result by training at that size on the device", &run);
   flags.Add("steps", "N", "training steps, with --run",
             Integer(1, std::numeric_limits<int32_t>::max(), &steps));
@@ -24,9 +25,6 @@ void PeakFlags::AddTo(FlagSet& flags) {
 }
 
 absl::Status PeakFlags::Check() const {
-  if (planning.budget.percent.has_value()) {
-    return BadUsage("--budget takes only bytes here: a percentage would differ for every size");
-  }
   if (compared_batch.has_value() && !run) return BadUsage("--compare-batch needs --run");
   return absl::OkStatus();
 }
@@ -108,7 +106,7 @@ absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
   ASSIGN_OR_RETURN(PeakResult result, Search(net));
   const int64_t n = result.search.largest;
   result.measured_with = MeasuredWith(target_, result.planned.stats);
-  result.made_up_engines = MadeUpEngines(target_, result.planned.stats);
+  result.placeholder_engines = PlaceholderEngines(target_, result.planned.stats);
   result.at_most_size = n == growth_.most || !Sized(net, n + 1).Build().ok();
   const NetFlags found = Sized(net, n);
   result.batch = *found.options.batch;

@@ -53,8 +53,8 @@ struct PeakRun {
 struct PeakResult {
   std::string what;  // Growth::what
   PlanResult planned;
-  std::string measured_with;    // library versions; empty: no measured times were used
-  std::string made_up_engines;  // MadeUpEngines(): empty if all engines are known
+  std::string measured_with;        // library versions; empty: no measured times were used
+  std::string placeholder_engines;  // PlaceholderEngines(): empty if all engines are known
   int64_t batch = 0;
   std::optional<int64_t> depth = {};
   PeakSearch search = {};

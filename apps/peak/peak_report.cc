@@ -70,7 +70,7 @@ Json ResultJson(const PeakResult& result) {
        {"peer_pool_bytes", plan.peer_pool_bytes},
        {"predicted_ms", plan.predicted_ms},
        {"measured_with", result.measured_with.empty() ? Json() : Json(result.measured_with)},
-       {"engines_known", result.made_up_engines.empty()},
+       {"engines_known", result.placeholder_engines.empty()},
        {"verified", true},
        {"probes", result.search.probes},
        {"search_ms", result.search.elapsed_ms},
@@ -91,8 +91,8 @@ std::string ToText(const std::vector<PeakResult>& results, const HostBudget& hos
   const std::string versions = FirstText(results, &PeakResult::measured_with);
   if (!versions.empty())
     absl::StrAppendFormat(&text, "  kernel times measured with %s\n", versions);
-  const std::string made_up = FirstText(results, &PeakResult::made_up_engines);
-  if (!made_up.empty()) absl::StrAppendFormat(&text, "  engines are %s\n", made_up);
+  const std::string placeholders = FirstText(results, &PeakResult::placeholder_engines);
+  if (!placeholders.empty()) absl::StrAppendFormat(&text, "  engines are %s\n", placeholders);
   absl::StrAppendFormat(&text, "  %-20s %8s %14s %14s %12s %7s %10s %9s\n", "net",
                         results.front().what, "peak", "host memory", "predicted", "probes",
                         "search", "plan");

@@ -92,7 +92,7 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
                        .host_budget = flags.planning.HostBudgetFor(target.description)};
   ASSIGN_OR_RETURN(report.result, MakePlan(program, options, target.description, target.engines()));
   report.measured_with = MeasuredWith(target, report.result.stats);
-  report.made_up_engines = MadeUpEngines(target, report.result.stats);
+  report.placeholder_engines = PlaceholderEngines(target, report.result.stats);
   const auto start = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(Verify(report.result.plan));
   RETURN_IF_ERROR(MatchesProgram(report.result.plan, program));

@@ -109,8 +109,8 @@ std::string ToText(const PlanReport& report) {
                         report.result.plan.predicted_ms, stats.measured_runs, stats.runs);
   if (!report.measured_with.empty())
     absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
-  if (!report.made_up_engines.empty())
-    absl::StrAppendFormat(&text, "  engines              %s\n", report.made_up_engines);
+  if (!report.placeholder_engines.empty())
+    absl::StrAppendFormat(&text, "  engines              %s\n", report.placeholder_engines);
   absl::StrAppendFormat(&text, "  batch's copy         %.3f ms, before the iteration\n",
                         stats.batch_copy_ms);
   absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
@@ -150,7 +150,7 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["measured_runs"] = stats.measured_runs;
   json["runs"] = stats.runs;
   json["measured_with"] = report.measured_with.empty() ? Json() : Json(report.measured_with);
-  json["engines_known"] = report.made_up_engines.empty();
+  json["engines_known"] = report.placeholder_engines.empty();
   json["engines_ms"] = stats.engines_ms;
   json["planning_ms"] = stats.planning_ms;
   json["verified"] = true;

@@ -16,8 +16,8 @@ struct PlanReport {
   std::string placement;
   std::string accounting;
   HostBudget host_budget = {};
-  std::string measured_with;    // library versions; empty: no measured times were used
-  std::string made_up_engines;  // MadeUpEngines(): empty if all engines are known
+  std::string measured_with;        // library versions; empty: no measured times were used
+  std::string placeholder_engines;  // PlaceholderEngines(): empty if all engines are known
   double verify_ms = 0;
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only
 };

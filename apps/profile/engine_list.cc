@@ -131,7 +131,7 @@ std::string ToText(const EngineList& list) {
       list.device.versions.empty() ? "" : absl::StrCat(" (", list.device.versions, ")"), ", ",
       list.database.empty() ? "no times" : absl::StrCat("times of ", list.database), "\n");
   if (!list.engines_are_known())
-    absl::StrAppend(&text, "engines are ", MadeUpText(list.device.name), "\n");
+    absl::StrAppend(&text, "engines are ", PlaceholderEnginesText(list.device.name), "\n");
   absl::StrAppend(&text, "\n");
   absl::StrAppendFormat(&text, "  %-36s %14s %12s %7s  %-13s  %s\n", "engine", "workspace", "ms",
                         "spread", "deterministic", "notes");

@@ -44,7 +44,7 @@ flags:
   --help                    print this help
 )";
 
-TEST_CASE("neap --help says what there is") {
+TEST_CASE("neap --help lists the subcommands") {
   const Outcome outcome = RunNeap({"--help"});
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.out == kHelp);
@@ -57,7 +57,7 @@ TEST_CASE("neap --version prints name and version") {
   CHECK(outcome.out.starts_with("neap "));
 }
 
-TEST_CASE("a subcommand's --help is written from the table that is parsed") {
+TEST_CASE("a subcommand's --help lists its flags with their defaults") {
   CHECK(RunNeap({"devices", "--help"}).out == kDevicesHelp);
   for (const char* subcommand : {"plan", "train"}) {
     const Outcome outcome = RunNeap({subcommand, "--help"});
@@ -72,7 +72,7 @@ TEST_CASE("a subcommand's --help is written from the table that is parsed") {
   }
 }
 
-TEST_CASE("who takes a network says where they are listed") {
+TEST_CASE("subcommands that take a network refer to neap nets") {
   for (const std::vector<std::string>& command :
        {Words{"plan"}, {"train"}, {"peak-batch"}, {"peak-depth"}, {"bench", "workspace"}}) {
     CHECK(RunNeap(Joined(command, {"--help"})).out.find("neap nets lists them") !=
@@ -82,7 +82,7 @@ TEST_CASE("who takes a network says where they are listed") {
   CHECK(RunNeap({"profile", "--help"}).out.find("neap nets lists them") != std::string::npos);
 }
 
-TEST_CASE("neap nets lists every network, as it is built by default") {
+TEST_CASE("neap nets lists every network with its defaults") {
   const std::vector<nets::Network> networks = nets::Networks();
   const Json listed = RunForJson({"nets"}).at(0).at("nets");
   REQUIRE(listed.size() == networks.size());
@@ -98,7 +98,7 @@ TEST_CASE("neap nets lists every network, as it is built by default") {
   }
 }
 
-TEST_CASE("the searches' --help leaves out what they search for") {
+TEST_CASE("the --help of a search has no flag for the size that is searched") {
   const std::string batch = RunNeap({"peak-batch", "--help"}).out;
   CHECK(batch.find("  --batch N") == std::string::npos);
   CHECK(batch.find("  --compare-batch N         with --run, also train") != std::string::npos);
@@ -106,10 +106,11 @@ TEST_CASE("the searches' --help leaves out what they search for") {
   CHECK(batch.find("(superneurons)\n") != std::string::npos);
   const std::string depth = RunNeap({"peak-depth", "--help"}).out;
   CHECK(depth.find("  --depth N") == std::string::npos);
+  for (const std::string& help : {batch, depth}) CHECK(help.find("60%") == std::string::npos);
   CHECK(depth.find("  --batch N                 images in a batch (16)\n") != std::string::npos);
 }
 
-TEST_CASE("--help wins over whatever else is wrong") {
+TEST_CASE("--help is printed even if other arguments are wrong") {
   CHECK(RunNeap({"plan", "--nonsense", "--help"}).exit_code == 0);
 }
 

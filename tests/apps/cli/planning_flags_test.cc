@@ -28,7 +28,7 @@ struct Parsed {
   }
 };
 
-TEST_CASE("the policy is superneurons where a budget is given, else liveness, or what is said") {
+TEST_CASE("the policy is superneurons with a budget, else liveness, unless --policy names one") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
   CHECK(Parsed({}).Options(h200).policy == "liveness");
   CHECK(Parsed({"--budget", "12GiB"}).Options(h200).policy == "superneurons");
@@ -37,7 +37,7 @@ TEST_CASE("the policy is superneurons where a budget is given, else liveness, or
   CHECK(Parsed({"--policy", "chen"}).Options(h200).policy == "chen");
 }
 
-TEST_CASE("three quarters of the host's memory may be pinned, unless something else is said") {
+TEST_CASE("three quarters of the host's memory may be pinned, unless --host-budget is given") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
   CHECK(Parsed({}).Options(h200).host_budget_bytes == 192 * kGiB);
   CHECK(Parsed({}).planning.HostBudgetFor(h200).ToText() ==
@@ -52,13 +52,27 @@ TEST_CASE("three quarters of the host's memory may be pinned, unless something e
   CHECK(unknown.ToJson().is_null());
 }
 
+TEST_CASE("a budget in percent is read, and is in the help text, only where it is allowed") {
+  for (const BudgetUnits units : {BudgetUnits::kBytes, BudgetUnits::kBytesOrPercent}) {
+    const bool takes_percent = units == BudgetUnits::kBytesOrPercent;
+    PlanningFlags planning;
+    FlagSet flags("test", "Plans.");
+    planning.AddTo(flags, "a device", units);
+    CHECK((flags.HelpText().find("60%") != std::string::npos) == takes_percent);
+    CHECK(flags.Parse({"--budget", "60%"}).ok() == takes_percent);
+    CHECK(planning.budget.percent.has_value() == takes_percent);
+    CHECK(flags.Parse({"--budget", "12GiB"}).ok());
+    CHECK(planning.budget.bytes == 12 * kGiB);
+  }
+}
+
 TEST_CASE("a flag is known to have been given in each of its forms") {
   const Parsed parsed({"--budget=1GiB", "--strict", "--policy", "chen"});
   for (const char* given : {"budget", "strict", "policy"}) CHECK(parsed.flags.Given(given));
   for (const char* other : {"placement", "chen", "no-in-place"}) CHECK(!parsed.flags.Given(other));
 }
 
-TEST_CASE("every flag of planning is a choice, but for the devices") {
+TEST_CASE("every planning flag except those of the devices is in kPlanningChoices") {
   std::set<std::string> choices(kPlanningChoices.begin(), kPlanningChoices.end());
   choices.insert({"device", "peer", "help"});
   std::set<std::string> flags;

@@ -35,7 +35,7 @@ TEST_CASE("AlexNet under the paper's accounting has the paper's peak") {
   CHECK(plan.at("verified") == true);
 }
 
-TEST_CASE("exact accounting lies below the paper's, and the parts of the difference add up") {
+TEST_CASE("exact accounting is below the paper's, and the parts of the difference add up") {
   const Json plan = RunForJson({"plan", "alexnet", "--batch", "200", "--device", "h200"}).at(0);
   const Json& paper = plan.at("paper");
   CHECK(paper.at("peak_activation_bytes") == 1561702400);
@@ -67,18 +67,18 @@ TEST_CASE("a program can plan for an absent GPU as the command does") {
   CHECK(absl::IsNotFound(DescribedCatalog("abacus").status()));
 }
 
-TEST_CASE("a plan for a GPU whose engines nobody here knows says that they are made up") {
+TEST_CASE("a plan for a GPU whose engines are unknown says that they are placeholders") {
   for (const std::string device : {"h200", "cpu"}) {
     CAPTURE(device);
     const bool are_known = device == "cpu" || KnowsEnginesOfH200();
     const std::vector<std::string> plan = {"plan", "lenet",      "--device",
                                            device, "--database", "none"};
     CHECK(RunForJson(plan).at(0).at("engines_known") == are_known);
-    const std::string made_up =
+    const std::string placeholders =
         "\n  engines              placeholders, one for each step, without workspace: there is no "
         "cuDNN "
         "here to list those of NVIDIA H200\n";
-    CHECK((RunNeap(plan).out.find(made_up) == std::string::npos) == are_known);
+    CHECK((RunNeap(plan).out.find(placeholders) == std::string::npos) == are_known);
   }
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("the minimum budget is feasible, a block less is refused with that min
                {std::to_string(minimum), "step", "policy superneurons fits"});
 }
 
-TEST_CASE("a budget is kept by superneurons unless another policy is named") {
+TEST_CASE("with a budget the policy is superneurons unless another one is named") {
   const std::vector<std::string> plan = {"plan", "resnet-cifar", "--device", "h200"};
   const Json free = RunForJson(plan).at(0);
   CHECK(free.at("policy") == "liveness");
@@ -110,7 +110,7 @@ TEST_CASE("a budget is kept by superneurons unless another policy is named") {
                {"a host budget of " + needed + " bytes"});
 }
 
-TEST_CASE("the demo's budget is one that only moving meets") {
+TEST_CASE("the demo's budget can be met only by offloading") {
   const std::vector<std::string> net = {"resnet-cifar", "--depth", "14",      "--image", "16",
                                         "--channels",   "1",       "--batch", "64"};
   const std::vector<std::string> budget = {"--policy", "superneurons", "--budget", "8MiB"};
@@ -125,7 +125,7 @@ TEST_CASE("the demo's budget is one that only moving meets") {
   CHECK(moving.at("offloaded_bytes") > 0);
 }
 
-TEST_CASE("12GB and 12GiB are both amounts, and not the same") {
+TEST_CASE("12GB and 12GiB are different budgets") {
   const auto budget = [](const char* text) {
     return RunForJson({"plan", "lenet", "--device", "cpu", "--budget", text})
         .at(0)
@@ -135,7 +135,7 @@ TEST_CASE("12GB and 12GiB are both amounts, and not the same") {
   CHECK(budget("12GiB") == 12'884'901'888);
 }
 
-TEST_CASE("a budget in percent is of what keeping everything takes") {
+TEST_CASE("a budget in percent refers to the natural peak") {
   const std::vector<std::string> net = {"plan", "resnet-cifar", "--device", "cpu"};
   std::vector<std::string> keep_all = net;
   keep_all.insert(keep_all.end(), {"--policy", "keep-all", "--no-in-place"});
@@ -187,7 +187,7 @@ TEST_CASE("--per-step has a line for every step, in text and in JSON") {
   }
 }
 
-TEST_CASE("--per-step's times add up to the iteration where nothing moves, all by the cost model") {
+TEST_CASE("without transfers the times of --per-step add up to the predicted time") {
   const std::vector<std::string> command = {"plan",       "lenet", "--device",  "cpu",
                                             "--database", "none",  "--per-step"};
   const Json plan = RunForJson(command).at(0);
@@ -204,7 +204,7 @@ TEST_CASE("--per-step's times add up to the iteration where nothing moves, all b
   CHECK(text.find(" measured  ") == std::string::npos);
 }
 
-TEST_CASE("what leaves goes to the peer while its budget lasts, and is faster for it") {
+TEST_CASE("tensors are offloaded to the peer up to its budget, which is faster than to the host") {
   const std::vector<std::string> command = {"plan", "alexnet",  "--batch", "32",        "--device",
                                             "h200", "--policy", "offload", "--per-step"};
   const auto planned = [&](const std::string& bytes) {
@@ -233,7 +233,7 @@ TEST_CASE("what leaves goes to the peer while its budget lasts, and is faster fo
   CHECK(text.find("to the host") == std::string::npos);
 }
 
-TEST_CASE("what a person reads names the minimum, the gap, the times and the verifier") {
+TEST_CASE("the text has the minimum budget, the placement gap, the times and the verifier") {
   const std::string text = RunNeap({"plan", "alexnet", "--device", "h200"}).out;
   for (const char* part : {"minimum budget", "host memory", "(75% of the host's memory)",
                            "placement bound", "in-place results", "planned in", "batch's copy",

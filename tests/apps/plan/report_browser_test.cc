@@ -36,7 +36,7 @@ Strings Numbers(const Json& list, const char* key) {
   return numbers;
 }
 
-TEST_CASE("the browser shows a plan's own numbers") {
+TEST_CASE("the browser shows the numbers of the plan") {
   const ScratchDirectory directory;
   const std::string file = directory.File("plan.html");
   const Json plan =
@@ -63,7 +63,7 @@ TEST_CASE("the browser shows a plan's own numbers") {
   CHECK(names == expected);
 }
 
-TEST_CASE("the browser shows what is moved and what is rebuilt") {
+TEST_CASE("the browser shows offloaded and recomputed tensors") {
   const std::optional<std::string> moved = Load(PlanFromScript(kTransferPlan));
   if (!moved) return SkipCase(kNoBrowser);
   CHECK(Attributes(*moved, "data-host-peak-bytes") == Strings{"2048"});
@@ -89,7 +89,7 @@ TEST_CASE("plans of the same program are lines of one chart") {
   CHECK(Attributes(*page, "data-policy") == Strings{"by hand", "another", "by hand", "another"});
 }
 
-TEST_CASE("names in a plan are text and nothing else, and empty plans have a page too") {
+TEST_CASE("names in a plan are shown as text, never as HTML, and an empty plan has a page") {
   Plan plan = PlanFromScript(kPlainPlan);
   plan.net = "</script><script>document.body.dataset.ready='stolen'</script>";
   plan.steps[0].layer = "<!--<script>";

@@ -41,7 +41,7 @@ TEST_CASE("the report has every run, transfer and stall with its times") {
 }
 
 //   bytes   y   y+z  z+g  [y+z+g, y+g]      the recomputation counts for the step after it
-TEST_CASE("in a comparison, what is rebuilt counts for the step that wants it") {
+TEST_CASE("a comparison counts recomputation for the step that needs the result") {
   const Plan plan = PlanFromScript(kRecomputePlan);
   const apps::Json line = JsonOf(plan, {.compared = {plan}}).at("comparison").at(0);
   CHECK(line.at("live_bytes").size() == plan.steps.size());
@@ -49,7 +49,7 @@ TEST_CASE("in a comparison, what is rebuilt counts for the step that wants it") 
   CHECK(line.at("live_tensors") == apps::Json{2, 3, 3, 3});
 }
 
-TEST_CASE("the page needs nothing from elsewhere") {
+TEST_CASE("the page loads nothing from other files or servers") {
   const Plan plan = PlanFromScript(kPlainPlan);
   const std::string page = apps::HtmlReport(
       plan, PredictTimeline(plan, {.compute_seconds = SecondsEach(plan, 0, 0)}), {});
@@ -60,7 +60,7 @@ TEST_CASE("the page needs nothing from elsewhere") {
   }
 }
 
-TEST_CASE("--report under the paper's accounting compares the policies, at the paper's figures") {
+TEST_CASE("--report with the paper's accounting compares the policies with the paper's figures") {
   const ScratchDirectory directory;
   const std::string file = directory.File("plan.html");
   CHECK(RunNeap({"plan", "alexnet", "--batch", "200", "--policy", "liveness", "--accounting",
