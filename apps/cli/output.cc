@@ -16,8 +16,10 @@ namespace neap::apps {
 namespace {
 
 absl::Status CheckApart(const NamedFile& output, const NamedFile& other) {
-  if (output.path.empty() || other.path.empty() || !OverwriteEachOther(output.path, other.path))
+  if (output.path.empty() || other.path.empty() || other.overwritten_by == output.flag ||
+      !OverwriteEachOther(output.path, other.path)) {
     return absl::OkStatus();
+  }
   return BadUsage(absl::StrCat(output.flag, " ", output.path, " would overwrite ", other.flag,
                                other.path == output.path ? "" : " " + other.path));
 }

@@ -33,11 +33,12 @@ absl::Status WriteTextFile(const std::string& path, const std::string& text);
 struct NamedFile {
   std::string flag;
   std::string path;
+  // Of an input: the flag of the one output that may overwrite it (--resume FILE --save FILE).
+  std::string overwritten_by = {};
 };
 // Checks that `outputs` can be written and would not overwrite each other, the file that the
-// standard output is redirected to, or one of `inputs`. Changes no file. Leave an input out of
-// `inputs` if it may be overwritten: --resume FILE --save FILE. Errors: BadUsage() naming the two
-// flags; those of AtomicFile with the flag.
+// standard output is redirected to, or one of `inputs`. Changes no file. Errors: BadUsage() naming
+// the two flags; those of AtomicFile with the flag.
 absl::Status CheckOutputs(const std::vector<NamedFile>& outputs,
                           const std::vector<NamedFile>& inputs = {});
 

@@ -7,6 +7,7 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/train/training_loop.h"
+#include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
 namespace {
@@ -56,6 +57,19 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
             Text(&files.trace_out));
 }
 
+// The plan in the file is run as it is, so that no flag of planning applies to it. --database none
+// is accepted, because it only says that no measured times are read.
+absl::Status CheckPlanFile(const TrainFlags& train, const FlagSet& flags) {
+  if (train.plan_file.empty()) return absl::OkStatus();
+  for (const std::string choice : kPlanningChoices) {
+    if (!flags.Given(choice)) continue;
+    if (choice == "database" && !train.planning.kernels.reads_database()) continue;
+    return BadUsage(absl::StrCat("--plan and --", choice,
+                                 " exclude each other: the plan in the file is run as it is"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void TrainFlags::AddTo(FlagSet& flags) {
@@ -79,11 +93,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
 }
 
 absl::Status TrainFlags::Check(const FlagSet& flags) const {
-  for (const char* choice : kPlanningChoices) {
-    if (plan_file.empty() || !flags.Given(choice)) continue;
-    return BadUsage(absl::StrCat("--plan and --", choice,
-                                 " exclude each other: the plan in the file is run as it is"));
-  }
+  RETURN_IF_ERROR(CheckPlanFile(*this, flags));
   if (steps.has_value() && epochs.has_value())
     return BadUsage("--steps and --epochs exclude each other");
   if (epochs.has_value() && !batches.batch_file.empty())
@@ -95,11 +105,14 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
     return BadUsage("--save-every needs --save FILE");
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
-  return CheckOutputs(
-      {{"--save", files.save},
-       {"--weights-out", files.weights_out},
-       {"--trace-out", files.trace_out}},
-      {{"--batch-file", batches.batch_file}, DatabaseFile(planning.kernels.database)});
+  return CheckOutputs({{"--save", files.save},
+                       {"--weights-out", files.weights_out},
+                       {"--trace-out", files.trace_out}},
+                      {{"--plan", plan_file},
+                       {"--batch-file", batches.batch_file},
+                       {"--weights-in", files.weights_in},
+                       {.flag = "--resume", .path = files.resume, .overwritten_by = "--save"},
+                       DatabaseFile(planning.kernels.database)});
 }
 
 int64_t TrainFlags::LastStep(int64_t images, int64_t batch) const {

@@ -56,7 +56,7 @@ TEST_CASE("an output that cannot be written is refused before the work begins") 
   CHECK(fs::is_empty(directory.path()));  // not even a database
 }
 
-TEST_CASE("a command that fails leaves its outputs as they were: there, or not there") {
+TEST_CASE("a command that fails neither changes nor creates its output files") {
   const ScratchDirectory directory;
   const std::string old = directory.File("old");
   const std::string missing = directory.File("missing");
@@ -88,7 +88,7 @@ TEST_CASE("through a symbolic link its target is written; a device stays a devic
   }
 }
 
-TEST_CASE("a FIFO gets what a file would get, and one that nobody reads is an error") {
+TEST_CASE("a FIFO receives the bytes of a file, and one without a reader is an error") {
   const ScratchDirectory directory;
   const std::string fifo = directory.File("fifo");
   const std::string file = directory.File("file");
@@ -106,7 +106,7 @@ TEST_CASE("a FIFO gets what a file would get, and one that nobody reads is an er
   CheckRefused(Joined(kTrain, {"--weights-out", fifo}), 1, {fifo, "no process reads from it"});
 }
 
-TEST_CASE("two outputs in one file are refused, however they are spelled") {
+TEST_CASE("two outputs in one file are refused, even by different paths") {
   const ScratchDirectory directory;
   const std::string file = directory.File("file");
   const std::string link = directory.File("link");
@@ -127,12 +127,18 @@ TEST_CASE("two outputs in one file are refused, however they are spelled") {
   CHECK(RunNeap(Joined(kPlan, null)).exit_code == 0);
 }
 
-TEST_CASE("an output in the place of an input or of the standard output is refused") {
+TEST_CASE("an output that would overwrite an input or the standard output is refused") {
   const ScratchDirectory directory;
   const std::string file = directory.File("file");
   WriteText(file, "precious");
-  CheckRefused(Joined(kTrain, {"--batch-file", file, "--save", file}), 2,
-               {"--save", "would overwrite --batch-file"});
+  const Args no_database = {"train", "lenet", "--device", "cpu", "--steps", "1"};
+  for (const std::string input : {"--batch-file", "--resume", "--weights-in", "--plan"}) {
+    for (const std::string output : {"--save", "--weights-out", "--trace-out"}) {
+      if (input == "--resume" && output == "--save") continue;  // the one pair that is allowed
+      CheckRefused(Joined(no_database, {input, file, output, file}), 2,
+                   {output, "would overwrite " + input});
+    }
+  }
   CheckRefused({"plan", "lenet", "--device", "cpu", "--database", file, "--report", file}, 2,
                {"--report", "would overwrite --database"});
   CheckRefused({"profile", "--merge", file, "--csv", file}, 2,
@@ -161,7 +167,7 @@ TEST_CASE("a file beyond the process's limit is an error, and the old file stays
   CHECK(ReadText(file) == "old");
 }
 
-TEST_CASE("a standard output that does not take everything is exit code 1, for every command") {
+TEST_CASE("a failed write to the standard output is exit code 1 for every command") {
   const std::vector<Args> commands = {
       {"--help"},
       {"--version"},
