@@ -14,21 +14,16 @@ namespace {
 
 void Report(const InferenceFlags& flags, const Accuracy& accuracy) {
   if (flags.json) {
-    PrintJson({{"net", flags.net.name},
-               {"weights", flags.weights},
-               {"data", flags.data},
-               {"split", flags.split},
-               {"images", accuracy.images},
-               {"labels", accuracy.labels},
-               {"correct", accuracy.correct},
-               {"percent", accuracy.percent()},
-               {"loss", accuracy.loss}});
+    Json json = {{"net", flags.net.name},
+                 {"weights", flags.weights},
+                 {"data", flags.data},
+                 {"split", flags.split}};
+    json.update(ToJson(accuracy));
+    PrintJson(json);
     return;
   }
-  Print(absl::StrFormat("%s on %s (%s): %d of %d %s right (%.2f%%), loss %.6g\n", flags.weights,
-                        flags.data, flags.split, accuracy.correct, accuracy.labels,
-                        accuracy.labels == accuracy.images ? "images" : "pixels",
-                        accuracy.percent(), accuracy.loss));
+  Print(absl::StrFormat("%s on %s (%s): %s\n", flags.weights, flags.data, flags.split,
+                        ToText(accuracy)));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/inference/inference.h"
+#include "apps/train/evaluation.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/input/loader.h"
 
@@ -31,7 +32,7 @@ struct ClassProbability {
 };
 
 // The `top` most probable classes of one image or pixel, most probable first. `apart` is the
-// distance between the elements of two classes.
+// distance between the elements of two classes. All probabilities are finite.
 std::vector<ClassProbability> Ranked(const float* probabilities, int64_t classes, int64_t apart,
                                      int64_t top) {
   std::vector<ClassProbability> ranked;
@@ -120,6 +121,7 @@ absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference,
     ASSIGN_OR_RETURN(const Batch batch, ReadBatch(*inference.dataset, first,
                                                   std::min(inference.input.batch, count - first)));
     ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(batch.images));
+    RETURN_IF_ERROR(CheckFinite(prediction, first));
     for (int64_t i = 0; i < batch.size; ++i) emit(lines.Image(first + i, batch, prediction, i));
   }
   return true;
@@ -133,10 +135,10 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
       "neap predict NET --weights FILE [flags]",
       "Runs a trained network on a dataset and prints each image's label and most probable classes "
       "as CSV,\nor with --json as one JSON object per line; for networks that label pixels, the "
-      "class "
-      "of each pixel,\nrow by row.");
+      "class of each pixel,\nrow by row.");
   given.inference.AddTo(flags);
-  flags.Add("top", "K", "classes per image, the most probable first",
+  flags.Add("top", "K",
+            "classes per image, the most probable first; not for networks that label pixels",
             Integer(1, 1 << 20, &given.top));
   flags.Add("images", "N", "the first N images of the split (all)",
             Integer(1, int64_t{1} << 40, &given.images));
@@ -148,9 +150,14 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
   }
   RETURN_IF_ERROR(CheckOutputs({{"--out", given.out}}, {{"--weights", given.inference.weights}}));
   ASSIGN_OR_RETURN(Inference inference, OpenInference(given.inference));
+  const bool labels_pixels = inference.input.labels > 1;
+  if (labels_pixels && flags.Given("top")) {
+    return BadUsage(absl::StrCat("--top is not for ", given.inference.net.name,
+                                 ", which labels pixels: one class is printed for each"));
+  }
   WatchForInterrupt();
   const int64_t top = std::min(given.top, inference.input.classes);
-  const Lines lines(given.inference.json, inference.input.labels > 1, top);
+  const Lines lines(given.inference.json, labels_pixels, top);
   std::string text;
   ASSIGN_OR_RETURN(const bool complete, PredictAll(given, inference, lines, text));
   if (!complete) return InterruptedExitCode();

@@ -14,7 +14,26 @@ bool IsAny(const Movement& moved) {
   return moved.extra_forwards + moved.offloaded_bytes + moved.prefetched_bytes > 0;
 }
 
+Json OrNull(const std::optional<double>& value) {
+  return value.has_value() ? Json(*value) : Json();
+}
+
 }  // namespace
+
+std::optional<double> Fit::slowdown() const {
+  if (!predicted_ms.has_value() || !predicted_ms_unlimited.has_value()) return std::nullopt;
+  return *predicted_ms / *predicted_ms_unlimited;
+}
+
+std::optional<double> PredictedMs(const Plan& plan) {
+  return plan.predicted_ms > 0 ? std::optional<double>(plan.predicted_ms) : std::nullopt;
+}
+
+std::optional<Fit> FitOfFile(const Plan& plan) {
+  const Movement moved = TotalMovement(plan);
+  if (plan.budget_bytes == kUnlimited && !IsAny(moved)) return std::nullopt;
+  return Fit{.moved = moved, .predicted_ms = PredictedMs(plan)};
+}
 
 absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& plan,
                                            const PlannerOptions& options,
@@ -22,14 +41,19 @@ absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& p
                                            EngineCatalog& catalog) {
   const Movement moved = TotalMovement(plan);
   if (options.budget_bytes == kUnlimited && !IsAny(moved)) return std::nullopt;
+  Fit fit = {.moved = moved, .predicted_ms = PredictedMs(plan)};
+  // By the cost model alone, kernels take the same time with any workspace.
+  if (!IsAny(moved) && options.kernels.timings == nullptr) {
+    fit.predicted_ms_unlimited = fit.predicted_ms;
+    return fit;
+  }
   PlannerOptions unlimited = options;
   unlimited.policy = "liveness";
   unlimited.budget_bytes = kUnlimited;
   unlimited.offload_params = false;
   ASSIGN_OR_RETURN(const PlanResult result, MakePlan(program, unlimited, device, catalog));
-  return Fit{.moved = moved,
-             .predicted_ms = plan.predicted_ms,
-             .predicted_ms_unlimited = result.plan.predicted_ms};
+  fit.predicted_ms_unlimited = PredictedMs(result.plan);
+  return fit;
 }
 
 std::string ToText(const Fit& fit) {
@@ -43,18 +67,21 @@ std::string ToText(const Fit& fit) {
   if (moved.extra_forwards > 0)
     done.push_back(absl::StrFormat("%d forward steps run again", moved.extra_forwards));
   if (done.empty()) done.emplace_back("nothing moves, nothing is run again");
-  return absl::StrFormat("  %-16s %s; predicted %.3f ms a step (%+.1f%% against no budget)\n",
-                         "to fit", absl::StrJoin(done, ", "), fit.predicted_ms,
-                         100 * (fit.slowdown() - 1));
+  std::string text = absl::StrFormat("  %-16s %s", "to fit", absl::StrJoin(done, ", "));
+  if (fit.predicted_ms.has_value())
+    absl::StrAppendFormat(&text, "; predicted %.3f ms a step", *fit.predicted_ms);
+  if (const std::optional<double> slowdown = fit.slowdown())
+    absl::StrAppendFormat(&text, " (%+.1f%% against no budget)", 100 * (*slowdown - 1));
+  return text + "\n";
 }
 
 Json ToJson(const Fit& fit) {
   return {{"offloaded_bytes", fit.moved.offloaded_bytes},
           {"prefetched_bytes", fit.moved.prefetched_bytes},
           {"extra_forwards", fit.moved.extra_forwards},
-          {"predicted_ms", fit.predicted_ms},
-          {"predicted_ms_unlimited", fit.predicted_ms_unlimited},
-          {"slowdown", fit.slowdown()}};
+          {"predicted_ms", OrNull(fit.predicted_ms)},
+          {"predicted_ms_unlimited", OrNull(fit.predicted_ms_unlimited)},
+          {"slowdown", OrNull(fit.slowdown())}};
 }
 
 }  // namespace neap::apps

@@ -133,8 +133,12 @@ class Training {
     const TrainSchedule schedule = {
         .last_step = last_step_, .images = EpochImages(), .rate = flags_.Rate(last_step_)};
     TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), schedule);
-    ASSIGN_OR_RETURN(setup.fit, FindFit(program, session.plan(), setup.planning,
-                                        device_.description(), device_.backend()));
+    if (setup.plan_file.empty()) {
+      ASSIGN_OR_RETURN(setup.fit, FindFit(program, session.plan(), setup.planning,
+                                          device_.description(), device_.backend()));
+    } else {
+      setup.fit = FitOfFile(session.plan());
+    }
     report.Begin(setup, session.plan());
     return TrainAndReport(session, report);
   }
@@ -192,23 +196,34 @@ class Training {
                                           account.AfterStep();
                                           report.Step(result, times);
                                         }));
-    const PlanningStats& planning = session.planning();
-    summary.predicted = {.seconds = (session.plan().predicted_ms + planning.batch_copy_ms) * 1e-3,
-                         .runs = planning.runs,
-                         .measured_runs = planning.measured_runs,
-                         .reads_times = flags_.planning.kernels.reads_database()};
-    if (!flags_.plan_file.empty()) summary.predicted.measured_runs.reset();
+    summary.predicted = PredictedStepOf(session);
     summary.memory = session.memory();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
     if (!flags_.files.weights_out.empty() && !summary.end.is_idle())
       RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out));
-    if (test_ != nullptr && !summary.end.interrupted) {
-      ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch));
-      summary.end.interrupted = !summary.accuracy.has_value();
-    }
-    report.End(summary);
+    const absl::Status evaluated = EvaluateInto(summary, session);
+    report.End(summary);  // also after an error: the training itself has succeeded
+    RETURN_IF_ERROR(evaluated);
     return summary.end.interrupted ? InterruptedExitCode() : 0;
+  }
+
+  absl::Status EvaluateInto(TrainSummary& summary, Session& session) const {
+    if (test_ == nullptr || summary.end.interrupted) return absl::OkStatus();
+    ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch));
+    summary.end.interrupted = !summary.accuracy.has_value();
+    return absl::OkStatus();
+  }
+
+  PredictedStep PredictedStepOf(const Session& session) const {
+    const PlanningStats& planning = session.planning();
+    PredictedStep predicted = {.runs = planning.runs,
+                               .measured_runs = planning.measured_runs,
+                               .reads_times = flags_.planning.kernels.reads_database()};
+    if (const std::optional<double> predicted_ms = PredictedMs(session.plan()))
+      predicted.seconds = (*predicted_ms + planning.batch_copy_ms) * 1e-3;
+    if (!flags_.plan_file.empty()) predicted.measured_runs.reset();
+    return predicted;
   }
 
   // Empty if no step was timed.

@@ -42,11 +42,11 @@ std::optional<bool> PeaksAgree(const TrainSummary& summary) {
 // How far the prediction is from the median step.
 std::string PredictionText(int64_t batch, const TrainSummary& summary) {
   const PredictedStep& predicted = summary.predicted;
-  if (predicted.seconds == 0) return "";
+  if (!predicted.seconds.has_value()) return "";
   const double measured_seconds = summary.end.times.MedianSeconds();
   const std::string text = absl::StrFormat("\n  predicted        %.1f images/s (%+.1f%%); ",
-                                           PerSecond(batch, predicted.seconds),
-                                           100 * (measured_seconds / predicted.seconds - 1));
+                                           PerSecond(batch, *predicted.seconds),
+                                           100 * (measured_seconds / *predicted.seconds - 1));
   if (!predicted.measured_runs.has_value())
     return absl::StrCat(text, "as stored in the plan's file");
   const bool has_more = predicted.reads_times && predicted.measured_runs < predicted.runs;
@@ -112,7 +112,8 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
     absl::StrAppendFormat(&text, "  %-16s %14d bytes  %12s  %s\n", label, bytes, FormatBytes(bytes),
                           note);
   };
-  line("natural peak", setup.peaks.keep_all_bytes, "(unmanaged: every tensor keeps its bytes)");
+  line("natural peak", setup.peaks.keep_all_bytes,
+       "(unmanaged: every tensor keeps bytes of its own)");
   line("liveness peak", setup.peaks.liveness_bytes, "(tensors are freed after their last use)");
   if (setup.planning.budget_bytes != kUnlimited) {
     const double percent = 100.0 * static_cast<double>(setup.planning.budget_bytes) /
@@ -196,21 +197,24 @@ void TrainReport::End(const TrainSummary& summary) {
 
 void TrainReport::EndJson(const TrainSummary& summary) const {
   const TrainingEnd& end = summary.end;
-  const std::optional<int64_t> measured_runs = summary.predicted.measured_runs;
-  Json json = {{"event", "end"},
-               {"steps", end.steps},
-               {"step", end.last.step + 1},
-               {"loss", end.last.loss},
-               {"loss_text", absl::StrFormat("%.9g", end.last.loss)},
-               {"interrupted", end.interrupted},
-               {"images_per_second", PerSecond(batch_, end.times.MedianSeconds())},
-               {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},
-               {"predicted_images_per_second", PerSecond(batch_, summary.predicted.seconds)},
-               {"runs", summary.predicted.runs},
-               {"measured_runs", measured_runs.has_value() ? Json(*measured_runs) : Json()},
-               {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
-               {"measured_peak_bytes", summary.memory.measured_peak_bytes},
-               {"arena_bytes", summary.memory.arena_bytes}};
+  const PredictedStep& predicted = summary.predicted;
+  const std::optional<int64_t> measured_runs = predicted.measured_runs;
+  Json json = {
+      {"event", "end"},
+      {"steps", end.steps},
+      {"step", end.last.step + 1},
+      {"loss", end.last.loss},
+      {"loss_text", absl::StrFormat("%.9g", end.last.loss)},
+      {"interrupted", end.interrupted},
+      {"images_per_second", PerSecond(batch_, end.times.MedianSeconds())},
+      {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},
+      {"predicted_images_per_second",
+       predicted.seconds.has_value() ? Json(PerSecond(batch_, *predicted.seconds)) : Json()},
+      {"runs", predicted.runs},
+      {"measured_runs", measured_runs.has_value() ? Json(*measured_runs) : Json()},
+      {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
+      {"measured_peak_bytes", summary.memory.measured_peak_bytes},
+      {"arena_bytes", summary.memory.arena_bytes}};
   if (const std::optional<bool> agree = PeaksAgree(summary)) json["peaks_equal"] = *agree;
   if (summary.device.has_value()) {
     json["library_bytes"] = summary.device->library_bytes;
@@ -218,12 +222,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
     json["unaccounted_bytes"] = summary.device->unaccounted_bytes;
   }
   if (summary.timed.has_value()) json["timed_step"] = ToJson(*summary.timed);
-  if (summary.accuracy.has_value()) {
-    json["accuracy"] = summary.accuracy->percent() / 100;
-    json["correct"] = summary.accuracy->correct;
-    json["test_images"] = summary.accuracy->images;
-    json["test_labels"] = summary.accuracy->labels;
-  }
+  if (summary.accuracy.has_value()) json["evaluation"] = ToJson(*summary.accuracy);
   PrintJson(json);
 }
 
@@ -241,12 +240,8 @@ void TrainReport::EndText(const TrainSummary& summary) const {
   }
   absl::StrAppend(&text, "\n", MemoryText(summary));
   if (summary.timed.has_value()) absl::StrAppend(&text, ToText(*summary.timed));
-  if (summary.accuracy.has_value()) {
-    absl::StrAppendFormat(
-        &text, "  test accuracy    %.2f%% (%d of %d %s)\n", summary.accuracy->percent(),
-        summary.accuracy->correct, summary.accuracy->labels,
-        summary.accuracy->labels > summary.accuracy->images ? "pixels" : "images");
-  }
+  if (summary.accuracy.has_value())
+    absl::StrAppendFormat(&text, "  test accuracy    %s\n", ToText(*summary.accuracy));
   Print(text);
 }
 

@@ -29,8 +29,8 @@ struct DeviceMemory {
 
 // The plan's prediction of an iteration's time, including the batch's copy to the device.
 struct PredictedStep {
-  double seconds = 0;
-  int64_t runs = 0;  // of kernels
+  std::optional<double> seconds = {};  // unknown if the plan's file has no prediction
+  int64_t runs = 0;                    // of kernels
   // Runs whose time is from the profile database; unknown for a plan from a file.
   std::optional<int64_t> measured_runs = 0;
   bool reads_times = true;  // from a profile database

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -40,15 +41,21 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-TEST_CASE("evaluation and prediction say of trained weights what training says at its end") {
+TEST_CASE("eval and predict give the accuracy that training reports at its end") {
   const ScratchDirectory directory;
   const std::string weights = directory.File("digits.safetensors");
   const Json trained = TrainDigits(weights);
   const std::vector<std::string> run = {"--weights", weights, "--data", "idx:" + Digits()};
 
   const Json evaluated = RunForJson(With("eval", run)).at(0);
-  CHECK(evaluated.at("correct") == trained.at("correct"));
+  for (const auto& [field, value] : trained.at("evaluation").items()) {
+    CAPTURE(field);
+    CHECK(evaluated.at(field) == value);
+  }
   CHECK(evaluated.at("images") == 360);  // not a multiple of the batch
+  CHECK(evaluated.at("labels") == 360);
+  CHECK(evaluated.at("accuracy").get<double>() ==
+        doctest::Approx(evaluated.at("correct").get<double>() / 360));
   CHECK(evaluated.at("loss") > 0);
 
   const std::vector<Json> predicted = RunForJson(With("predict", run));
@@ -59,7 +66,7 @@ TEST_CASE("evaluation and prediction say of trained weights what training says a
   CHECK(correct == evaluated.at("correct"));
 }
 
-TEST_CASE("predictions as CSV go to a file, with as many classes as are asked for") {
+TEST_CASE("predict writes a CSV file with --top classes per image") {
   const ScratchDirectory directory;
   const std::string weights = directory.File("digits.safetensors");
   TrainDigits(weights);
@@ -88,9 +95,29 @@ TEST_CASE("a network that labels pixels is predicted as a map of classes") {
   REQUIRE(lines.size() == 3);
   CHECK(lines[2].at("image") == 2);
   CHECK(lines[2].at("classes").size() == 16 * 16);
+  CheckRefused(Joined(Joined({"predict"}, net), {"--weights", weights, "--top", "3"}), 2,
+               {"--top", "unet", "pixels"});
 }
 
-TEST_CASE("what cannot be evaluated is refused in one line") {
+TEST_CASE("outputs that are not finite are refused with the image's number") {
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("diverged.safetensors");
+  const std::vector<std::string> net = {"lenet", "--batch", "4", "--device", "cpu"};
+  const std::vector<std::string> training = Joined(Joined({"train"}, net), {"--lr", "1e38"});
+  RunForJson(Joined(training, {"--steps", "1", "--weights-out", weights}));
+  const std::vector<std::string> why = {"image 0 ", "not finite"};
+  for (const char* command : {"eval", "predict"})
+    CheckRefused(Joined(Joined({command}, net), {"--weights", weights}), 1, why);
+  const std::string out = directory.File("predictions.csv");
+  CheckRefused(Joined(Joined({"predict"}, net), {"--weights", weights, "--out", out}), 1, why);
+  CHECK(!std::filesystem::exists(out));
+  const Outcome trained = RunNeap(Joined(training, {"--steps", "1", "--eval"}));
+  CHECK(trained.exit_code == 1);
+  CHECK(trained.out.find("done after 1 steps") != std::string::npos);
+  CHECK(trained.err.find("image 0 ") != std::string::npos);
+}
+
+TEST_CASE("eval and predict refuse missing and unsuitable weights in one line") {
   CheckRefused(With("eval", {}), 2, {"--weights FILE is missing"});
   CheckRefused(With("eval", {"--weights", "nothing.safetensors"}), 1, {"nothing.safetensors"});
   const ScratchDirectory directory;

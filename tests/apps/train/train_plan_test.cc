@@ -6,23 +6,22 @@
 #include <vector>
 
 #include "tests/apps/command.h"
+#include "tests/apps/train/tiny_training.h"
 
 namespace neap::testing {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Args = std::vector<std::string>;
 
 const Args kNet = {"resnet-cifar", "--depth", "8",        "--image", "8",
                    "--batch",      "16",      "--device", "cpu"};
-// Tight enough that tensors leave for the host.
-const Args kTight = {"--policy", "offload", "--budget", "80%"};
+
 const Args kSteps = {"--steps", "4", "--log-every", "1"};
 
 // A plan of kNet as a file.
 class PlanFile {
  public:
-  explicit PlanFile(const Args& more = kTight) {
+  explicit PlanFile(const Args& more = kMoving) {
     const Outcome planned =
         RunNeap(Joined(Joined({"plan"}, Joined(kNet, more)), {"--plan-out", path_}));
     INFO(planned.err);
@@ -43,27 +42,19 @@ class PlanFile {
   std::string path_ = directory_.File("plan.json");
 };
 
-std::vector<std::string> LossesOf(const std::vector<nlohmann::json>& lines) {
-  std::vector<std::string> losses;
-  for (const nlohmann::json& line : lines) {
-    if (line.at("event") == "step") losses.push_back(line.at("loss_text"));
-  }
-  return losses;
-}
-
 TEST_CASE("training by a plan file gives the bits of training with the flags that planned it") {
   const ScratchDirectory directory;
   const std::string by_flags = directory.File("flags.safetensors");
   const std::string by_file = directory.File("file.safetensors");
   const Args data = {"--data", "idx:" + Digits(), "--channels", "1", "--eval"};
-  const PlanFile plan(Joined({"--channels", "1"}, kTight));
-  const auto flags = RunForJson(Joined(Joined(Joined({"train"}, kNet), kTight),
+  const PlanFile plan(Joined({"--channels", "1"}, kMoving));
+  const auto flags = RunForJson(Joined(Joined(Joined({"train"}, kNet), kMoving),
                                        Joined(Joined(kSteps, data), {"--save", by_flags})));
   const auto file = RunForJson(plan.Training(Joined(Joined(kSteps, data), {"--save", by_file})));
   CHECK(LossesOf(flags).size() == 4);
   CHECK(LossesOf(file) == LossesOf(flags));
   CHECK(ReadText(by_file) == ReadText(by_flags));
-  for (const char* field : {"correct", "test_images", "predicted_peak_bytes"}) {
+  for (const char* field : {"evaluation", "predicted_peak_bytes"}) {
     CHECK(file.back().at(field) == flags.back().at(field));
   }
   CHECK(file.back().at("peaks_equal") == true);
@@ -76,13 +67,40 @@ TEST_CASE("training by a plan file gives the bits of training with the flags tha
   }
 }
 
-TEST_CASE("a person reads which file the plan is from, and whose prediction it is") {
+TEST_CASE("the text names the plan's file and says that the prediction is from there") {
   const PlanFile plan;
   const Outcome outcome = RunNeap(plan.Training({"--steps", "13"}));
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.out.find("from the plan in " + plan.path()) != std::string::npos);
   CHECK(outcome.out.find("(equal)") != std::string::npos);
   CHECK(outcome.out.find("as stored in the plan's file") != std::string::npos);
+}
+
+TEST_CASE("a plan from a file is compared with no other plan, and a time of 0 is unknown") {
+  const Args steps = {"--steps", "12"};
+  const Args no_database = {"--database", "none"};
+  const PlanFile plan(Joined(kMoving, no_database));
+  const Args training = plan.Training(Joined(steps, no_database));
+  const nlohmann::json fit = RunForJson(training).front().at("fit");
+  CHECK(fit.at("offloaded_bytes") > 0);
+  CHECK(fit.at("predicted_ms") > 0);
+  CHECK(fit.at("predicted_ms_unlimited").is_null());
+  CHECK(fit.at("slowdown").is_null());
+  const std::string text = RunNeap(training).out;
+  CHECK(text.find(" ms a step\n") != std::string::npos);
+  CHECK(text.find("against no budget") == std::string::npos);
+
+  plan.Edit([](Json& json) { json["predicted_ms"] = 0; });
+  const std::vector<nlohmann::json> unknown = RunForJson(training);
+  CHECK(unknown.front().at("fit").at("offloaded_bytes") == fit.at("offloaded_bytes"));
+  CHECK(unknown.front().at("fit").at("predicted_ms").is_null());
+  CHECK(unknown.back().at("predicted_images_per_second").is_null());
+  const std::string without = RunNeap(training).out;
+  CHECK(without.find("  to fit           ") != std::string::npos);
+  for (const char* part : {"ms a step", "  predicted        ", "%)\n"}) {
+    CAPTURE(part);
+    CHECK(without.find(part) == std::string::npos);
+  }
 }
 
 TEST_CASE("a plan that was edited is refused with the verifier's line") {
@@ -98,7 +116,7 @@ TEST_CASE("a plan that was edited is refused with the verifier's line") {
   CheckRefused(plan.Training(), 1, {plan.path() + ": plan fault [", "action "});
 }
 
-TEST_CASE("a plan for something else is refused with the first difference") {
+TEST_CASE("a plan for another program or device is refused with the first difference") {
   const PlanFile plan;
   const auto refused = [&](Args net, const Args& words) {
     CheckRefused(Joined(Joined({"train"}, net), {"--plan", plan.path(), "--device", "cpu"}), 1,
@@ -115,7 +133,7 @@ TEST_CASE("a plan for something else is refused with the first difference") {
   CheckRefused(of_gpu.Training(), 1, {of_gpu.path(), "for device kind cuda, not for cpu"});
 }
 
-TEST_CASE("an engine that is not there, a file that is not, and a file of something else") {
+TEST_CASE("unknown engines, missing files and files that are not plans are refused") {
   const PlanFile plan;
   plan.Edit([](Json& json) {
     for (Json& action : json["actions"]) {
@@ -134,14 +152,14 @@ TEST_CASE("an engine that is not there, a file that is not, and a file of someth
                {"/no/such/plan"});
 }
 
-TEST_CASE("--plan leaves nothing to plan") {
+TEST_CASE("--plan excludes the flags of planning") {
   for (const Args& choice : std::vector<Args>{{"--budget", "1GiB"},
                                               {"--policy", "liveness"},
                                               {"--host-budget=1GiB"},
                                               {"--placement", "offline"},
                                               {"--no-in-place"},
                                               {"--strict"},
-                                              {"--database", "none"}}) {
+                                              {"--database", "profile.db"}}) {
     const std::string flag = choice.front().substr(0, choice.front().find('='));
     CheckRefused(Joined({"train", "lenet", "--plan", "plan.json"}, choice), 2,
                  {"--plan and " + flag + " exclude each other"});

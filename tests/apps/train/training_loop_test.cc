@@ -28,7 +28,7 @@ StepTimes EndingAt(const std::vector<double>& ends) {
   return times;
 }
 
-TEST_CASE("steps that the CPU computes while they are begun are measured as often as they are") {
+TEST_CASE("every step is measured once on a device that computes while a step begins") {
   //   begin 0, begin 1, finish 0, begin 2, finish 1, finish 2     a begin takes 2 s, a finish
   //   nothing
   for (const int steps : {1, 2, 3, 4, 5}) {
@@ -42,7 +42,7 @@ TEST_CASE("steps that the CPU computes while they are begun are measured as ofte
   }
 }
 
-TEST_CASE("the warm-up counts in no speed, unless there is nothing else") {
+TEST_CASE("the speed excludes the warm-up, unless there are no other steps") {
   std::vector<double> ends;
   for (int64_t step = 0; step < StepTimes::kWarmupSteps; ++step)
     ends.push_back(100 * static_cast<double>(step + 1));
