@@ -9,7 +9,7 @@
 namespace neap::testing {
 namespace {
 
-TEST_CASE("a command line that makes no sense ends with 2 and one line that says why") {
+TEST_CASE("a wrong command line ends with 2 and one line that says why") {
   CheckRefused({}, 2, {"subcommand"});
   CheckRefused({"trian", "lenet"}, 2, {"'trian'", "train"});
   CheckRefused({"plan"}, 2, {"NET is missing"});
@@ -40,13 +40,13 @@ TEST_CASE("a command line that makes no sense ends with 2 and one line that says
   CheckRefused({"train", "lenet", "--save-every", "5"}, 2, {"--save"});
 }
 
-TEST_CASE("a budget that is no amount of bytes is refused") {
+TEST_CASE("a budget that is not a size is refused") {
   for (const char* budget : {"12 apples", "-1GiB", "0", "GiB", "1e999", "%", "-5%", "0%", "nan%"}) {
     CheckRefused({"plan", "lenet", "--budget", budget}, 2, {"--budget", budget});
   }
 }
 
-TEST_CASE("a number with anything around it is refused") {
+TEST_CASE("a number with other characters around it is refused") {
   for (const char* batch : {" 1", "1 ", "+1", "1.0", "1e3", "0x10", "1,000", "\t1", ""})
     CheckRefused({"plan", "lenet", "--batch", batch}, 2, {"--batch"});
   for (const char* rate :
@@ -60,18 +60,18 @@ TEST_CASE("a number with anything around it is refused") {
   CheckRefused({"plan", "lenet", "--device", "cuda: 0"}, 2, {"cuda: 0"});
 }
 
-TEST_CASE("a budget of one byte is refused with the smallest that would do") {
+TEST_CASE("a budget of one byte is refused with the smallest feasible one") {
   CheckRefused({"plan", "lenet", "--budget", "1"}, 1, {"1 bytes", "smallest feasible budget"});
   CheckRefused({"train", "lenet", "--device", "cpu", "--budget", "1"}, 1,
                {"1 bytes", "smallest feasible budget"});
 }
 
-TEST_CASE("a GPU that is not there is named") {
+TEST_CASE("the error for a missing GPU names it") {
   CheckRefused({"train", "lenet", "--device", "cuda:77"}, 1, {"cuda:77"});
   CheckRefused({"plan", "lenet", "--device", "cuda:77"}, 1, {"cuda:77"});
 }
 
-TEST_CASE("data that cannot be read is named") {
+TEST_CASE("the error for data that cannot be read names it") {
   CheckRefused({"train", "lenet", "--device", "cpu", "--data", "idx:/no/such/place"}, 1,
                {"/no/such/place"});
   CheckRefused({"train", "lenet", "--device", "cpu", "--data", "tfrecord:x"}, 1, {"tfrecord:x"});
@@ -100,7 +100,7 @@ TEST_CASE("a batch file of another size is refused") {
   CheckRefused({"train", "lenet", "--device", "cpu", "--batch-file", file}, 1, {file, "byte 1000"});
 }
 
-TEST_CASE("a FIFO or a device in the place of an input is refused, and nobody waits for it") {
+TEST_CASE("a FIFO or a device as an input is refused without waiting for it") {
   const ScratchDirectory directory;
   const std::vector<std::string> train = {"train", "lenet", "--device", "cpu"};
   for (const char* const name :
@@ -122,7 +122,7 @@ TEST_CASE("a FIFO or a device in the place of an input is refused, and nobody wa
                {"data_batch_1.bin", "a FIFO, not a regular file"});
 }
 
-TEST_CASE("one changed byte of a checkpoint's tensors is noticed before anything is trained") {
+TEST_CASE("one changed byte of a checkpoint's tensors is found before training") {
   const ScratchDirectory directory;
   const std::string checkpoint = directory.File("c.safetensors");
   const std::vector<std::string> train = {"train", "lenet", "--device", "cpu", "--steps"};
@@ -156,7 +156,7 @@ TEST_CASE("corrupt, foreign and missing weights are refused and nothing is train
   CheckRefused(load("lenet"), 1, {weights, "byte"});
 }
 
-TEST_CASE("a diverging loss ends training at its step and leaves the last checkpoint alone") {
+TEST_CASE("a diverging loss ends training at its step and keeps the last checkpoint") {
   const ScratchDirectory directory;
   const std::string checkpoint = directory.File("c.safetensors");
   const std::vector<std::string> good = {"train", "lenet", "--device", "cpu", "--save", checkpoint};

@@ -21,7 +21,7 @@ void WriteProgram(const fs::path& path, const std::string& script) {
   fs::permissions(path, fs::perms::owner_all);
 }
 
-TEST_CASE("a script whose command was stopped shows what was done, and ends as that did") {
+TEST_CASE("a GPU script whose command is stopped prints its output and returns its exit code") {
   const ScratchDirectory directory;
   const fs::path root = directory.path();
   fs::copy(SourceTree() / "scripts", root / "scripts");

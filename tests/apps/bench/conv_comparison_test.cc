@@ -82,7 +82,7 @@ ConvBenchResult Run(const ConvBenchOptions& options, Executions& executions) {
       .value();
 }
 
-TEST_CASE("under each limit the best undivided step stands beside the best division") {
+TEST_CASE("each limit has the best undivided step and the best division") {
   Executions executions;
   const ConvBenchResult result = Run({.limits_bytes = {40, 80}}, executions);
   const ConvAtLimit& tight = result.kernels[0].at_limits[0];
@@ -96,7 +96,7 @@ TEST_CASE("under each limit the best undivided step stands beside the best divis
   CHECK(wide.speedup() == 1.0);
 }
 
-TEST_CASE("a total has every kernel as often as it occurs, those apart that fit only divided") {
+TEST_CASE("totals count every kernel as often as it occurs, without those that fit only divided") {
   Executions executions;
   const ConvBenchResult result = Run({.limits_bytes = {5, 20, 40, 80}}, executions);
   CHECK(result.totals[0].left_out == 4);
@@ -125,14 +125,14 @@ TEST_CASE("a total has every kernel as often as it occurs, those apart that fit 
   CHECK(result.totals[3].divided.executed == 2 * (3 * 6 + 4));
 }
 
-TEST_CASE("a configuration is executed once, however many limits it is the best for") {
+TEST_CASE("a configuration that is the best for several limits is executed once") {
   Executions executions;
   Run({.limits_bytes = {80, 100, 200}}, executions);
   // At last for the one workspace, where ten bytes do for as fast a way.
   CHECK(executions.configurations == std::vector<std::string>{"8: e,1", "4: e,1", "4: 4 x 1 e,1"});
 }
 
-TEST_CASE("one workspace for all kernels goes where it buys most") {
+TEST_CASE("one workspace for all kernels is divided where it saves the most time") {
   Executions executions;
   // 65 bytes for each: none of eight images has its 80. Together they let three of them.
   const ConvBenchResult result = Run({.limits_bytes = {80}, .total_bytes = 260}, executions);
@@ -155,7 +155,7 @@ TEST_CASE("a total that no division fits has no times") {
   CHECK(!workspace.speedup().has_value());
 }
 
-TEST_CASE("by default kernels share 8 MiB for each, and no more is measured than can be used") {
+TEST_CASE("by default kernels share 8 MiB each, and engines that need more are not measured") {
   ConvBenchOptions options = {.limits_bytes = {8 * kMiB}};
   CHECK(options.TotalBytes(SomeKernels()) == 32 * kMiB);
   CHECK(options.MeasuredWorkspaceBytes(SomeKernels()) == 32 * kMiB);
@@ -163,7 +163,7 @@ TEST_CASE("by default kernels share 8 MiB for each, and no more is measured than
   CHECK(options.MeasuredWorkspaceBytes(SomeKernels()) == 64 * kMiB);
 }
 
-TEST_CASE("what does not fit is a dash in the table, an empty field, null and no bar") {
+TEST_CASE("a kernel that does not fit is a dash, an empty CSV field, null and no bar") {
   Executions executions;
   const ConvBenchReport report = {
       .subject = {.set = "made up"},
@@ -205,7 +205,7 @@ struct FailingExecutions {
   }
 };
 
-TEST_CASE("an engine that does not run is left out, and the choice made again without it") {
+TEST_CASE("an engine that does not run is left out, and the kernel is planned again") {
   FailingExecutions executions = {.failing_images = 8};
   const ConvBenchResult result = executions.Run({.limits_bytes = {80}, .total_bytes = 240});
   CHECK(executions.configurations == std::vector<std::string>{"e,1", "2 x 4 e,1", "8 x 1 e,1"});
@@ -220,7 +220,7 @@ TEST_CASE("an engine that does not run is left out, and the choice made again wi
   CHECK(ToJson(report).at("engines_left_out") == 1);
 }
 
-TEST_CASE("a bench that was stopped when it divided one workspace says that this is not done") {
+TEST_CASE("a bench that is interrupted while it divides one workspace says so") {
   Executions executions;
   ConvBenchReport report = {.subject = {}, .result = Run({.limits_bytes = {80}}, executions)};
   CHECK(ToText(report).find("interrupted") == std::string::npos);
@@ -231,7 +231,7 @@ TEST_CASE("a bench that was stopped when it divided one workspace says that this
   CHECK(ToText(report).find("\ninterrupted after 1 of 2 kernels; ") != std::string::npos);
 }
 
-TEST_CASE("the division of one workspace is made again without an engine that does not run") {
+TEST_CASE("one workspace is divided again without an engine that does not run") {
   FailingExecutions executions = {.failing_images = 8};
   // Within the limit nobody takes the eight images at once; within the total all three do.
   const ConvBenchResult result = executions.Run({.limits_bytes = {40}, .total_bytes = 240});
@@ -240,7 +240,7 @@ TEST_CASE("the division of one workspace is made again without an engine that do
   CHECK(result.workspace->divided->executed == 2 * 3 * 8);
 }
 
-TEST_CASE("where every engine fails there is a dash, and the bench goes on") {
+TEST_CASE("a kernel of which every engine fails is a dash, and the bench continues") {
   const MadeUpTimings timings;
   OneEngine catalog;
   ProgressLine line("execute", "kernels");
@@ -264,7 +264,7 @@ class MixedTimings final : public KernelTimings {
   }
 };
 
-TEST_CASE("of a configuration that fails, the engine that fails alone is left out") {
+TEST_CASE("if a configuration fails, only the engine that fails by itself is left out") {
   const MixedTimings timings;
   OneEngine catalog;
   std::vector<std::string> configurations;
@@ -301,7 +301,7 @@ class AddingCatalog final : public EngineCatalog {
   bool has_withdrawn = false;
 };
 
-TEST_CASE("an engine that fails only where it adds is named, and stays as the first part") {
+TEST_CASE("an engine that fails only when it accumulates is named and kept for the first part") {
   for (const bool withdraws : {true, false}) {
     CAPTURE(withdraws);
     const AddingTimings timings;

@@ -53,7 +53,7 @@ TEST_CASE("a shape is read by its columns, height and width in their places") {
   CHECK(kernels[2].Shapes() == kernels[0].Shapes());
 }
 
-TEST_CASE("batch, type and layout of a list of shapes can be others") {
+TEST_CASE("batch, type and layout of a list of shapes can be changed") {
   const std::vector<ConvKernel> kernels =
       DeepBenchConvolutions({.batch = 64, .dtype = DType::kTf32, .layout = Layout::kNhwc}).value();
   for (const ConvKernel& kernel : kernels) {
@@ -66,7 +66,7 @@ TEST_CASE("batch, type and layout of a list of shapes can be others") {
   CHECK(BatchOf(larger[0].signature) == 4 * BatchOf(own[0].signature));
 }
 
-TEST_CASE("a list of shapes is refused by the row that is wrong") {
+TEST_CASE("the error for a list of shapes names the wrong row") {
   const auto message = [](const std::string& csv) {
     return std::string(ReadShapeList(csv, {}).status().message());
   };
@@ -80,7 +80,7 @@ TEST_CASE("a list of shapes is refused by the row that is wrong") {
         std::string::npos);  // a window larger than the image
 }
 
-TEST_CASE("a network's convolutions come by layer, without the images' gradient") {
+TEST_CASE("a network's convolutions are ordered by layer, without the images' gradient") {
   const std::vector<ConvKernel> kernels = KernelsOfNet("lenet", 8);
   std::vector<std::string> names;
   for (const ConvKernel& kernel : kernels)

@@ -45,7 +45,7 @@ struct Bench {
 constexpr const char* kRules[] = {
     "best", "left-over", "gain", "limit 8.000 MiB", "limit 64.000 MiB", "limit 512.000 MiB"};
 
-TEST_CASE("bench workspace trains every plan that fits, and says so of the others") {
+TEST_CASE("bench workspace trains every plan that fits, and marks the others") {
   const Bench bench;
   const Json report = RunForJson(bench.Command({})).at(0);
   const Json& runs = report.at("runs");
@@ -72,7 +72,7 @@ TEST_CASE("bench workspace trains every plan that fits, and says so of the other
   }
 }
 
-TEST_CASE("bench workspace says the same in CSV and in JSON") {
+TEST_CASE("bench workspace writes the same values as CSV and as JSON") {
   const Bench bench;
   const Json report = RunForJson(bench.Command({})).at(0);
   const std::vector<Fields> lines = bench.Csv();
@@ -103,7 +103,7 @@ TEST_CASE("bench workspace says the same in CSV and in JSON") {
   CHECK(row == lines.size());
 }
 
-TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's if asked for") {
+TEST_CASE("bench workspace's tables have dashes for plans that do not fit, and steps on request") {
   const Bench bench;
   const Outcome plain = RunNeap(bench.Command({"--plan-only"}));
   const Outcome outcome = RunNeap(bench.Command({"--plan-only", "--per-step"}));
@@ -126,7 +126,7 @@ TEST_CASE("bench workspace's tables: dashes where nothing fits, then each step's
         std::string::npos);
 }
 
-TEST_CASE("bench workspace that reads no database has none measured for") {
+TEST_CASE("bench workspace --database none suggests no profile") {
   const Bench bench;
   const std::string none = RunNeap(bench.Command({"--plan-only"})).out;
   CHECK(none.find("neap profile") == std::string::npos);
@@ -143,7 +143,7 @@ TEST_CASE("bench workspace that reads no database has none measured for") {
                        "  neap profile lenet --device cpu --batch 8\n"));
 }
 
-TEST_CASE("what bench workspace says to profile is what its plans lack") {
+TEST_CASE("the profile that bench workspace suggests measures what its plans lack") {
   const ScratchDirectory directory;
   const std::string database = directory.File("my times.db");
   const std::vector<std::string> small = {"--device",   "cpu",    "--layout",    "nhwc",
@@ -171,7 +171,7 @@ TEST_CASE("what bench workspace says to profile is what its plans lack") {
   CHECK(RunNeap(bench).out.find("neap profile") == std::string::npos);
 }
 
-TEST_CASE("bench workspace that is stopped says what was done by then") {
+TEST_CASE("an interrupted bench workspace reports what was completed") {
   if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const Bench bench;
   for (const std::string form : {"--per-step", "--json"}) {
@@ -195,7 +195,7 @@ TEST_CASE("bench workspace that is stopped says what was done by then") {
   }
 }
 
-TEST_CASE("a table that was stopped in the middle of a line ends there") {
+TEST_CASE("an interrupted table ends with an incomplete row") {
   apps::WorkspaceReport report = {.net = "lenet", .rules = {"best", "gain"}, .plans = 8};
   const auto add = [&](int64_t batch, const std::string& rule, double speed) {
     report.runs.push_back({.budget_bytes = kMiB,
@@ -215,7 +215,7 @@ TEST_CASE("a table that was stopped in the middle of a line ends there") {
 }
 
 // Two engines for every convolution of LeNet's at this batch, the faster in more workspace.
-void WriteMadeUpDatabase(const std::string& path, const std::string& versions, int64_t batch) {
+void WriteSyntheticDatabase(const std::string& path, const std::string& versions, int64_t batch) {
   const Graph graph = nets::Build("lenet", {.batch = batch}).value();
   const std::vector<apps::ConvKernel> kernels =
       apps::ConvolutionsOf(BuildProgram(graph, {}).value());
@@ -233,12 +233,12 @@ void WriteMadeUpDatabase(const std::string& path, const std::string& versions, i
   }
 }
 
-TEST_CASE("without its library a device that is not there has the engines that were measured") {
+TEST_CASE("a device without its library has the engines that were measured") {
   const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
   if (!(*catalog)->Versions().empty()) return SkipCase("its library is here");
   const ScratchDirectory directory;
   const std::string database = directory.File("h200.db");
-  WriteMadeUpDatabase(database, "cuDNN 9", 32);
+  WriteSyntheticDatabase(database, "cuDNN 9", 32);
   const std::vector<std::string> command = {"bench",      "workspace", "lenet",     "--plan-only",
                                             "--database", database,    "--budgets", "256MiB",
                                             "--batches",  "32",        "--limits",  "1KiB"};
@@ -257,7 +257,7 @@ TEST_CASE("without its library a device that is not there has the engines that w
   }
 }
 
-TEST_CASE("bench workspace plans for a device that is not there") {
+TEST_CASE("bench workspace plans for a device that is only described") {
   const Json report =
       RunForJson({"bench", "workspace", "alexnet", "--plan-only", "--device", "h200", "--database",
                   "none", "--budgets", "3GiB", "--batches", "100", "--limits", "8MiB", "--json"})
@@ -270,7 +270,7 @@ TEST_CASE("bench workspace plans for a device that is not there") {
   }
 }
 
-TEST_CASE("a command line of bench workspace that makes no sense ends with 2") {
+TEST_CASE("a wrong command line of bench workspace ends with 2") {
   CheckRefused({"bench", "workspace"}, 2, {"NET is missing"});
   CheckRefused({"bench", "workspace", "alexnt", "--plan-only"}, 2, {"'alexnt'", "alexnet"});
   CheckRefused({"bench", "workspace", "lenet", "--budgets", "3GiB,"}, 2, {"--budgets"});

@@ -39,7 +39,7 @@ int64_t MostWorkspace(const WorkspaceRun& run) {
   return most;
 }
 
-TEST_CASE("the best of the rules is predicted to be as fast as either, limits are kept") {
+TEST_CASE("the rule best is predicted to be as fast as either rule, within the limits") {
   const PlanTarget target = Target();
   WorkspaceBench bench(Options(), Lenet(), target, {});
   CHECK(bench.Rules() == std::vector<std::string>{"best", "left-over", "gain", "limit 1.000 MiB",
@@ -64,7 +64,7 @@ TEST_CASE("the best of the rules is predicted to be as fast as either, limits ar
   CHECK(roomy.steps[0].configuration == "fast");
 }
 
-TEST_CASE("equal plans are trained once, and a plan that the device has no room for is none") {
+TEST_CASE("equal plans are trained once, and a plan that does not fit the device is left out") {
   const PlanTarget target = Target();
   std::vector<int64_t> budgets_bytes;
   WorkspaceBench bench(Options(), Lenet(), target,
@@ -85,7 +85,7 @@ TEST_CASE("equal plans are trained once, and a plan that the device has no room 
   CHECK(std::count(budgets_bytes.begin(), budgets_bytes.end(), kKiB) == 0);
 }
 
-TEST_CASE("a bench that is stopped has the runs that were done") {
+TEST_CASE("an interrupted bench reports the completed runs") {
   const PlanTarget target = Target();
   int64_t trained = 0;
   WorkspaceBench cancelled(Options(), Lenet(), target,

@@ -39,7 +39,7 @@ std::string VersionsOf(const std::string& path, const std::string& device) {
   return found->device.versions;
 }
 
-TEST_CASE("of several versions those that are here count, however the device is named") {
+TEST_CASE("of several versions the installed one counts, however the device is named") {
   const ScratchDirectory directory;
   const std::string path = directory.File("profile.db");
   const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
@@ -52,7 +52,7 @@ TEST_CASE("of several versions those that are here count, however the device is 
   CHECK(VersionsOf(path, "") == here);
 }
 
-TEST_CASE("of several versions none of which is here the last measured count") {
+TEST_CASE("of several versions, if none is installed, the last measured one counts") {
   const ScratchDirectory directory;
   const std::string path = directory.File("profile.db");
   for (const char* const versions : {"cuDNN 1", "cuDNN 3", "cuDNN 2"})
@@ -80,7 +80,7 @@ struct OtherLibrary {
   }
 };
 
-TEST_CASE("a plan says with which libraries its times were measured, and if others are here") {
+TEST_CASE("plan prints the versions of its measured times, and whether others are installed") {
   const OtherLibrary measured;
   const std::vector<std::string> plan = {"plan",    "lenet", "--device",   "h200",
                                          "--batch", "32",    "--database", measured.path};
@@ -98,7 +98,7 @@ TEST_CASE("a plan says with which libraries its times were measured, and if othe
   }
 }
 
-TEST_CASE("so do searches for the largest batch, and plans to compare workspaces by") {
+TEST_CASE("peak-batch and bench workspace print the versions of measured times too") {
   const OtherLibrary measured;
   const std::vector<std::string> target = {"--device", "h200", "--database", measured.path};
   const int64_t budget =

@@ -11,7 +11,7 @@ namespace {
 using apps::ReadDecimal;
 using apps::ReadWhole;
 
-TEST_CASE("whole numbers are digits, after a minus sign or nothing") {
+TEST_CASE("a whole number is digits with an optional minus sign") {
   CHECK(ReadWhole("0") == 0);
   CHECK(ReadWhole("-12") == -12);
   CHECK(ReadWhole("0007") == 7);
@@ -23,7 +23,7 @@ TEST_CASE("whole numbers are digits, after a minus sign or nothing") {
   }
 }
 
-TEST_CASE("decimal numbers have digits, a point and an exponent, and no blanks or words") {
+TEST_CASE("a decimal number is digits with an optional point and exponent, without blanks") {
   CHECK(ReadDecimal("0.1") == 0.1);
   CHECK(ReadDecimal("-2.5e-3") == -2.5e-3);
   CHECK(ReadDecimal("1E+3") == 1000);

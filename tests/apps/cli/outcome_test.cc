@@ -16,7 +16,7 @@ namespace {
 
 using apps::Caught;
 
-TEST_CASE("what a subcommand throws is an error like any other") {
+TEST_CASE("an exception in a subcommand becomes an error") {
   CHECK(Caught([] { return absl::StatusOr<int>(3); }).value() == 3);
   CHECK(Caught([]() -> absl::StatusOr<int> { throw std::bad_alloc(); }).status() ==
         absl::ResourceExhaustedError("out of memory: the system refused to allocate more"));
@@ -48,7 +48,7 @@ TEST_CASE("a network that is too large for the machine's memory ends with one li
                     "out of memory: the system refused to allocate more");
 }
 
-TEST_CASE("where the system refuses threads, that ends with one line") {
+TEST_CASE("if the system refuses threads, the command ends with one line") {
   // A thread's stack is as large as the limit: 2^47 bytes, as many as there are addresses.
   CheckRefusedUnder("ulimit -s 137438953472", {"plan", "lenet"},
                     "the system refused a request: Resource temporarily unavailable");

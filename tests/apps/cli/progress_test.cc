@@ -31,7 +31,7 @@ std::vector<int64_t> LoggedOf(int64_t total, std::chrono::milliseconds each) {
   return logged;
 }
 
-TEST_CASE("a log has a line for each tenth of what is slow, and for half a minute of the rest") {
+TEST_CASE("a log has a line for each tenth of slow work, and else for every half minute") {
   const std::vector<int64_t> tenths = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20};
   CHECK(LoggedOf(20, seconds(3600)) == tenths);
   CHECK(LoggedOf(20, seconds(15)) == tenths);
@@ -71,7 +71,7 @@ TEST_CASE("progress is one line on a terminal, and in a log its first and its la
   CHECK(shown.out.find("terminal.db: ") != std::string::npos);
 }
 
-TEST_CASE("progress never fills the terminal's line, from which it could not go back") {
+TEST_CASE("a progress line is shorter than the terminal, so that it can be overwritten") {
   if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   constexpr uint16_t kColumns = 48;
   const std::vector<std::string> command = {"bench",     "workspace", "lenet",      "--plan-only",
@@ -84,7 +84,7 @@ TEST_CASE("progress never fills the terminal's line, from which it could not go 
   for (const std::string& line : shown) CHECK(line.size() < kColumns);
 }
 
-TEST_CASE("what goes wrong while progress is shown is said in a line of its own") {
+TEST_CASE("an error while progress is shown begins on a new line") {
   if (!HasTerminals()) return SkipCase("no pseudo-terminals");
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");

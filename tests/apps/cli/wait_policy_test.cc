@@ -30,7 +30,7 @@ std::vector<std::string> SpinCounts(const Outcome& outcome) {
   return counts;
 }
 
-TEST_CASE("OpenMP's threads of the command sleep while they wait, unless the user has chosen") {
+TEST_CASE("the command's OpenMP threads sleep while they wait, unless the user sets a policy") {
   const Environment shown("OMP_DISPLAY_ENV", "verbose");
   const Environment no_policy("OMP_WAIT_POLICY", nullptr), no_count("GOMP_SPINCOUNT", nullptr);
   const Outcome asleep = RunNeap({"--version"});
@@ -65,7 +65,7 @@ TEST_CASE("the command keeps its arguments and its name when it starts itself ag
   training.Wait();
 }
 
-TEST_CASE("the dynamic loader that is given the command to run is not taken for it") {
+TEST_CASE("the command can be run by the dynamic loader") {
   const Environment no_policy("OMP_WAIT_POLICY", nullptr), no_count("GOMP_SPINCOUNT", nullptr);
   const std::string loader = "/lib64/ld-linux-x86-64.so.2";
   if (!std::filesystem::exists(loader)) return SkipCase("there is no " + loader);

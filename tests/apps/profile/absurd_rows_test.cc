@@ -29,7 +29,7 @@ void ChangeRows(const std::string& path, const std::function<void(Measurement&)>
   }
 }
 
-TEST_CASE("absurd numbers in a database are ignored with a line, and the plan is made without") {
+TEST_CASE("absurd numbers in a database are ignored with a warning") {
   const ScratchDirectory directory;
   const std::string good = directory.File("good.db");
   REQUIRE(RunNeap({"profile", "lenet", "--device", "cpu", "--batch", "4", "--samples", "1",
@@ -76,7 +76,7 @@ TEST_CASE("absurd numbers in a database are ignored with a line, and the plan is
   }
 }
 
-TEST_CASE("absurd numbers among right ones neither crash nor stop what divides workspace") {
+TEST_CASE("absurd numbers in single rows neither crash nor stop the division of workspace") {
   const ScratchDirectory directory;
   const std::string path = directory.File("p.db");
   const std::vector<std::string> conv = {"bench",    "conv", "--set",      "resnet20",

@@ -28,23 +28,25 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Measures whole batches only, which is enough for most tests.
 std::vector<std::string> Profile(const std::string& database) {
-  return {"profile", "lenet",     "--device", "cpu",        "--batch",
-          "4",       "--samples", "1",        "--database", database};
+  return {"profile",     "lenet",     "--device",  "cpu", "--batch",    "2",
+          "--divisions", "undivided", "--samples", "1",   "--database", database};
 }
 
 TEST_CASE("a second profile measures nothing, and plans are made by what was measured") {
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
-  const Json first = RunForJson(Profile(database)).at(0);
+  const std::vector<std::string> profile = Joined(Profile(database), {"--divisions", "all"});
+  const Json first = RunForJson(profile).at(0);
   CHECK(first.at("interrupted") == false);
   CHECK(first.at("known") == 0);
   CHECK(first.at("failed") == 0);
   CHECK(first.at("measured").get<int>() > first.at("operations").get<int>());
-  const Json second = RunForJson(Profile(database)).at(0);
+  const Json second = RunForJson(profile).at(0);
   CHECK(second.at("measured") == 0);
   CHECK(second.at("known") == first.at("measured"));
-  const std::vector<std::string> plan = {"plan", "lenet", "--device", "cpu", "--batch", "4"};
+  const std::vector<std::string> plan = {"plan", "lenet", "--device", "cpu", "--batch", "2"};
   const Json measured = RunForJson(Joined(plan, {"--database", database})).at(0);
   CHECK(measured.at("measured_runs") == measured.at("runs"));
   const Json other_batch =
@@ -57,7 +59,7 @@ TEST_CASE("a second profile measures nothing, and plans are made by what was mea
   CHECK(RunForJson(Joined(plan, {"--database", "none"})).at(0).at("measured_runs") == 0);
 }
 
-TEST_CASE("a profile that is killed loses at most the measurement at hand, two at once lose none") {
+TEST_CASE("a killed profile loses at most one measurement, two concurrent profiles lose none") {
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
   Process killed = Process::Start(Joined(Profile(database), {"--samples", "40"}));
@@ -76,10 +78,10 @@ TEST_CASE("a profile that is killed loses at most the measurement at hand, two a
   CHECK(whole.at("known") == alone.at("measured"));
 }
 
-TEST_CASE("plans of the program of evaluation are made of measured times, too") {
+TEST_CASE("plans of evaluation programs use measured times too") {
   const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
-  for (const auto& [name, depth] : {std::pair{"lenet", ""}, std::pair{"resnet-cifar", "20"}}) {
-    const std::string net = name;
+  for (const bool is_lenet : {true, false}) {
+    const std::string net = is_lenet ? "lenet" : "resnet-cifar";
     CAPTURE(net);
     const ScratchDirectory directory;
     const std::string path = directory.File("profile.db");
@@ -87,9 +89,10 @@ TEST_CASE("plans of the program of evaluation are made of measured times, too") 
                                         "--batch",     "2",         "--samples",  "1",
                                         "--divisions", "undivided", "--database", path};
     nets::NetOptions options = {.batch = 2};
-    if (*depth != '\0') {
-      command = Joined(command, {"--depth", depth});
-      options.depth = std::stoi(depth);
+    if (!is_lenet) {
+      command = Joined(command, {"--depth", "8", "--image", "8"});
+      options.depth = 8;
+      options.image = 8;
     }
     CHECK(RunForJson(command).at(0).at("interrupted") == false);
     const Program program =
@@ -116,17 +119,16 @@ int CountTimed(const Json& list) {
   return count;
 }
 
-TEST_CASE(
-    "a network's engines are listed, with the times that were measured, and none are measured") {
+TEST_CASE("--list prints a network's engines with the measured times and measures none") {
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
   const std::vector<std::string> list = {"profile", "lenet", "--list",     "--device", "cpu",
-                                         "--batch", "4",     "--database", database};
+                                         "--batch", "2",     "--database", database};
   CheckRefused(list, 1, {"profile.db"});  // who names a file wants it read
-  RunForJson({"profile", "lenet", "--device", "cpu", "--batch", "2", "--samples", "1",
+  RunForJson({"profile", "lenet", "--device", "cpu", "--batch", "1", "--samples", "1",
               "--divisions", "undivided", "--database", database});
   const Json before = RunForJson(list).at(0);
-  const Json profiled = RunForJson(Joined(Profile(database), {"--divisions", "undivided"})).at(0);
+  const Json profiled = RunForJson(Profile(database)).at(0);
   const std::string csv = directory.File("engines.csv");
   const Json after = RunForJson(Joined(list, {"--csv", csv})).at(0);
   CHECK(CountTimed(after) > CountTimed(before));
@@ -145,20 +147,18 @@ TEST_CASE(
       last_ms = engine.at("median_ms");
       ++lines;
     }
-    found = found || (kernel.at("name") == "conv2 forward" && kernel.at("batch") == 4 &&
+    found = found || (kernel.at("name") == "conv2 forward" && kernel.at("batch") == 2 &&
                       kernel.at("engines").size() > 1);
   }
   CHECK(found);
   const std::string table = ReadText(csv);
   CHECK(static_cast<size_t>(std::count(table.begin(), table.end(), '\n')) == lines);
   const std::string text = RunNeap(list).out;
-  CHECK(text.find("\nconv2 forward, batch 4: convolution forward training") != std::string::npos);
+  CHECK(text.find("\nconv2 forward, batch 2: convolution forward training") != std::string::npos);
   CHECK(text.find("deterministic") != std::string::npos);
 }
 
-TEST_CASE(
-    "engines of a device that is not here are listed, without its library those that were "
-    "measured") {
+TEST_CASE("--list prints the engines of a device that is only described") {
   const ScratchDirectory directory;
   const std::string path = directory.File("h200.db");
   const std::vector<std::string> list = {"profile", "lenet", "--list", "--device", "h200"};
@@ -204,12 +204,11 @@ TEST_CASE(
   const std::string text = RunNeap(Joined(list, {"--database", path})).out;
   CHECK(text.find("failed: no such kernel\n") != std::string::npos);
   const std::string other = directory.File("cpu.db");  // measured, but not on this device
-  RunForJson(Joined(Profile(other), {"--divisions", "undivided"}));
+  RunForJson(Profile(other));
   CHECK(CountTimed(RunForJson(Joined(list, {"--database", other})).at(0)) == 0);
 }
 
-TEST_CASE(
-    "engines are listed without times where nothing says where those are, or none are there") {
+TEST_CASE("--list prints engines without times if there is no default database") {
   const ScratchDirectory directory;
   const std::string folder = directory.path();
   const Environment home("HOME", nullptr);
@@ -225,11 +224,11 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a profile says how many measurements have a wide spread, of one sample each none") {
+TEST_CASE("profile counts measurements with a wide spread, unless each has a single sample") {
   const ScratchDirectory directory;
   const std::string csv = directory.File("all.csv"), database = directory.File("one.db");
   const std::vector<std::string> command = {"profile", "lenet", "--device",    "cpu",
-                                            "--batch", "4",     "--divisions", "undivided"};
+                                            "--batch", "1",     "--divisions", "undivided"};
   const Json result = RunForJson(Joined(command, {"--samples", "3", "--csv", csv, "--database",
                                                   directory.File("three.db")}))
                           .at(0);
@@ -265,7 +264,7 @@ TEST_CASE("databases are merged and written as a table without a network or a de
   CHECK(again.out.find(" rows of all devices; 0 merged\n") != std::string::npos);
 }
 
-TEST_CASE("a table is written of a database that is there, and none is made") {
+TEST_CASE("--csv writes a table of an existing database and creates no database") {
   const ScratchDirectory directory;
   const std::string absent = directory.File("typo.db"), csv = directory.File("all.csv");
   CheckRefused({"profile", "--csv", csv, "--database", absent}, 1, {"typo.db"});
@@ -279,7 +278,7 @@ TEST_CASE("a table is written of a database that is there, and none is made") {
   CHECK(std::count(table.begin(), table.end(), '\n') == profiled.at("measured").get<int>() + 1);
 }
 
-TEST_CASE("a database that is none is set aside by who measures, and refused by who plans") {
+TEST_CASE("a file that is not a database is set aside by profile and refused by plan") {
   const ScratchDirectory directory;
   const std::string path = directory.File("profile.db");
   const std::string text = "this was never a database, whatever its name says";
@@ -292,14 +291,14 @@ TEST_CASE("a database that is none is set aside by who measures, and refused by 
   CHECK(ReadText(path + ".set-aside-1") == text);
 }
 
-TEST_CASE("a time that was changed in a file is planned by no more, and whoever plans hears why") {
+TEST_CASE("a time that was changed in the file is no longer used, and plan prints why") {
   const ScratchDirectory directory;
   const std::string path = directory.File("neap/profile.db");
   REQUIRE(RunForJson(Profile(path)).at(0).at("interrupted") == false);
   REQUIRE(SqliteConnection::Open(path, SqliteAccess::kReadWrite)
               ->RunScript("UPDATE measurements SET median_seconds = 1e-9 WHERE operation = 2")
               .ok());
-  const std::vector<std::string> plan = {"plan", "lenet", "--batch", "4", "--device", "cpu"};
+  const std::vector<std::string> plan = {"plan", "lenet", "--batch", "2", "--device", "cpu"};
   const std::string why = "does not match its checksum";
   CheckRefused(Joined(plan, {"--database", path}), 1, {path, why});
   // The default one need not be there, and what it cannot give is done without.
@@ -315,7 +314,7 @@ TEST_CASE("a time that was changed in a file is planned by no more, and whoever 
   CHECK(again.err.find(why + ": set aside as " + path + ".set-aside-1") != std::string::npos);
 }
 
-TEST_CASE("what profile cannot do is said in one line") {
+TEST_CASE("profile refuses what it cannot do in one line") {
   CheckRefused({"profile"}, 2, {"nothing to do"});
   CheckRefused({"profile", "lenet", "--device", "h200"}, 2, {"h200", "not run on"});
   CheckRefused({"profile", "--list"}, 2, {"--list", "network"});
