@@ -63,7 +63,7 @@ bool IsIgnored(int signal) {
 }  // namespace
 
 void TakeSignals() {
-  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int signal : {SIGXFSZ, SIGPIPE}) std::signal(signal, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM}) {
@@ -78,9 +78,9 @@ void WatchForInterrupt() {
   is_watched = true;
 }
 
-bool Interrupted() { return first_signal != 0; }
+bool Interrupted() { return first_signal != 0 || std::ferror(stdout) != 0; }
 
-int InterruptedExitCode() { return 128 + first_signal; }
+int InterruptedExitCode() { return first_signal == 0 ? 1 : 128 + first_signal; }
 
 std::string InterruptedText(int64_t done, int64_t total, const std::string& unit) {
   return absl::StrCat("interrupted after ", done, " of ", total, " ", unit);

@@ -1,4 +1,5 @@
-// Ctrl-C (and SIGTERM) as a flag that is polled between two measurements or steps.
+// Ctrl-C (and SIGTERM) as a flag that is polled between two measurements or steps, and the other
+// signals that would end a command.
 //
 // The first signal makes Interrupted() true and at once prints a line on stderr, because the
 // current step or measurement may take minutes. A second Ctrl-C ends the process immediately, as
@@ -21,12 +22,16 @@
 namespace neap::apps {
 
 // Must be called before any other thread is started. Until WatchForInterrupt() is called, signals
-// end the process as usual. SIGXFSZ is ignored from then on: a file that exceeds the process's size
-// limit makes the write fail (EFBIG) instead of ending the process.
+// end the process as usual. SIGXFSZ and SIGPIPE are ignored from then on: a file that exceeds the
+// process's size limit, and a pipe or FIFO that nobody reads any more, make the write fail (EFBIG,
+// EPIPE) instead of ending the process.
 void TakeSignals();
 void WatchForInterrupt();
+// Also true once a write to the standard output has failed: what a command would still compute has
+// no reader, for example in `neap train ... | head`. Finish() (apps/cli/outcome.h) reports it.
 bool Interrupted();
-// 130 after Ctrl-C, 143 after SIGTERM: the exit codes by which shells report these signals.
+// 130 after Ctrl-C, 143 after SIGTERM: the exit codes by which shells report these signals. 1 if
+// the standard output failed.
 int InterruptedExitCode();
 // "interrupted after 3 of 14 kernels"
 std::string InterruptedText(int64_t done, int64_t total, const std::string& unit);

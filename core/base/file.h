@@ -15,9 +15,10 @@
 //
 // *Errors*: a status naming the file: NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED (full disk),
 // DATA_LOSS (a file shorter than what is read from it; with the byte offset), INVALID_ARGUMENT (not
-// a regular file, but has to be one), otherwise the operating system's error. Exceeding the
-// process's file size limit is an error only if SIGXFSZ is ignored; otherwise that signal ends the
-// process.
+// a regular file, but has to be one), otherwise the operating system's error. Two failures are
+// errors only if the process ignores a signal, which otherwise ends it: SIGXFSZ if a file exceeds
+// the process's size limit, SIGPIPE if a FIFO's reader leaves before it has read everything
+// (FAILED_PRECONDITION).
 #pragma once
 
 #include <cstddef>

@@ -106,6 +106,40 @@ TEST_CASE("a FIFO receives the bytes of a file, and one without a reader is an e
   CheckRefused(Joined(kTrain, {"--weights-out", fifo}), 1, {fifo, "no process reads from it"});
 }
 
+TEST_CASE("a FIFO whose reader leaves early is an error with the file's name") {
+  const ScratchDirectory directory;
+  const std::string fifo = directory.File("fifo");
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  Process reader = Process::StartCommand("/bin/sh", {"-c", "head -c 10 \"$0\"", fifo});
+  Outcome outcome;
+  do {
+    outcome = RunNeap(Joined(kTrain, {"--weights-out", fifo}));
+  } while (outcome.exit_code == 1 && outcome.err.find("no process reads") != std::string::npos);
+  CHECK(outcome.signal == 0);
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.err == absl::StrCat("neap: ", fifo, ": write: Broken pipe\n"));
+  CHECK(reader.Wait().out.size() == 10);
+}
+
+TEST_CASE("a standard output that is no longer read ends a command with exit code 1") {
+  const ScratchDirectory directory;
+  const std::string fifo = directory.File("fifo");
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  // Descriptor 4 writes to the FIFO; descriptor 3, without which opening it would wait for a
+  // reader, is its only reader until it is closed.
+  const Args shell = {"-c", "exec 3<>\"$0\"; exec 4>\"$0\"; exec 3>&-; exec \"$@\" >&4", fifo,
+                      CommandPath()};
+  const Args endless = {"train", "lenet",   "--device", "cpu",         "--database",
+                        "none",  "--steps", "1000000",  "--log-every", "1"};
+  for (const Args& args : {endless, Joined(kPlan, {"--per-step"})}) {
+    CAPTURE(args[0]);
+    const Outcome outcome = Process::StartCommand("/bin/sh", Joined(shell, args)).Wait();
+    CHECK(outcome.signal == 0);
+    CHECK(outcome.exit_code == 1);
+    CHECK(outcome.err.find("neap: cannot write to the standard output\n") != std::string::npos);
+  }
+}
+
 TEST_CASE("two outputs in one file are refused, even by different paths") {
   const ScratchDirectory directory;
   const std::string file = directory.File("file");

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/scratch_directory.h"
@@ -246,6 +247,24 @@ TEST_CASE("a FIFO is written when the file is complete, in the order of the byte
   CHECK(absl::IsFailedPrecondition(file->Commit()));
   CHECK(fs::is_fifo(path));
   CHECK(!fs::exists(path + ".tmp"));
+}
+
+// More than a pipe holds, so that the writer waits for the reader until it leaves.
+TEST_CASE("a FIFO whose reader leaves is an error if SIGPIPE is ignored") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("fifo");
+  Fifo fifo(path);
+  const auto before = signal(SIGPIPE, SIG_IGN);
+  std::thread reader([&] {
+    char byte = 0;
+    while (read(fifo.reader.get(), &byte, 1) != 1) std::this_thread::yield();
+    fifo.reader.Close();
+  });
+  const absl::Status status = WriteFile(path, std::string(1 << 20, 'x'));
+  reader.join();
+  signal(SIGPIPE, before);
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK(std::string(status.message()) == path + ": write: Broken pipe");
 }
 
 TEST_CASE("a FIFO without a reader is an error, reported without waiting") {
