@@ -27,6 +27,7 @@ set(NEAP_INSTALLED_HEADERS
   core/step/engine_use.h
   core/step/kernel.h
   core/step/layer.h
+  core/step/layer_spec.h
   core/step/layer_traits.h
   core/step/operands.h
   core/step/parameter_text.h

@@ -14,7 +14,7 @@ std::string StepText(const StepSignature& signature) {
 }
 
 bool Matches(const KernelRow& row, const StepSignature& signature) {
-  return (row.layer_type == kAnyLayer || row.layer_type == signature.layer.type()) &&
+  return (row.layer.is_defined_by == nullptr || row.layer.is_defined_by(signature.layer)) &&
          (!row.phase.has_value() || *row.phase == signature.phase);
 }
 
@@ -109,6 +109,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> TableBackend::MakeKernel(const StepSigna
 absl::StatusOr<KernelCandidates> TableBackend::List(const StepSignature& signature) const {
   if (const CustomKernel* const kernel = FindKernel(custom_, signature))
     return ListCustom(*kernel, signature);
+  RETURN_IF_ERROR(CheckDefinition(signature.layer));
   RETURN_IF_ERROR(CheckDTypes(signature));
   RETURN_IF_ERROR(CheckAccess(signature));
   for (const KernelRow& row : table_.rows) {
@@ -127,6 +128,18 @@ absl::StatusOr<KernelCandidates> TableBackend::ListCustom(const CustomKernel& ke
     return std::make_unique<CustomStepKernel>(table_, signature, std::move(run), workspace_bytes);
   };
   return KernelCandidates{{.engine = std::move(engine), .make = make}};
+}
+
+// Refuses a layer that has the type of a built-in layer, but another definition.
+absl::Status TableBackend::CheckDefinition(const Layer& layer) const {
+  for (const KernelRow& row : table_.rows) {
+    if (row.layer.is_defined_by == nullptr || row.layer.type != layer.type()) continue;
+    if (row.layer.is_defined_by(layer)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("a layer of type ", std::string(layer.type()),
+                     " is not the one that neap has; give the layer a type of its own"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TableBackend::CheckDTypes(const StepSignature& signature) const {
@@ -166,7 +179,7 @@ absl::Status TableBackend::NoKernel(const StepSignature& signature) const {
 
 bool TableBackend::HasRows(std::string_view layer_type) const {
   return std::any_of(table_.rows.begin(), table_.rows.end(), [&](const KernelRow& row) {
-    return row.layer_type != kAnyLayer && row.layer_type == layer_type;
+    return row.layer.is_defined_by != nullptr && row.layer.type == layer_type;
   });
 }
 

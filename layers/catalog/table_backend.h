@@ -12,7 +12,7 @@
 //   KernelTable table = {.device = "the CPU",
 //                        .versions = "oneDNN 2.6.3",
 //                        .rows = {{kAnyLayer, Phase::kUpdate, SgdUpdate},
-//                                 {Relu::kType, Phase::kForward, ReluForward}}};
+//                                 {kLayer<Relu>, Phase::kForward, ReluForward}}};
 //   ASSIGN_OR_RETURN(auto backend, TableBackend::Create(std::move(table), custom_kernels));
 #pragma once
 
@@ -38,11 +38,20 @@ struct KernelCandidate {
 };
 using KernelCandidates = std::vector<KernelCandidate>;
 
-inline constexpr std::string_view kAnyLayer = "";
+// The layers that a row is for. The kernels of a row read the fields of one definition, so a layer
+// of the same kType with another definition must not reach them.
+struct RowLayer {
+  std::string_view type = "";                           // kType; empty: every layer
+  bool (*is_defined_by)(const Layer& layer) = nullptr;  // whether As<Definition>() is not null
+};
+inline constexpr RowLayer kAnyLayer = {};
+template <typename Definition>
+inline constexpr RowLayer kLayer = {
+    Definition::kType, [](const Layer& layer) { return layer.As<Definition>() != nullptr; }};
 
 struct KernelRow {
-  std::string_view layer_type;  // or kAnyLayer
-  std::optional<Phase> phase;   // nullopt: every phase
+  RowLayer layer;
+  std::optional<Phase> phase;  // nullopt: every phase
   // In the library's order. Errors: UNIMPLEMENTED if no kernel supports the signature.
   std::function<absl::StatusOr<KernelCandidates>(const StepSignature& signature)> list;
 };
@@ -58,6 +67,8 @@ struct KernelTable {
   std::function<absl::Status()> enter = nullptr;
 };
 
+// A layer whose kType has rows, but whose definition is another than theirs, is INVALID_ARGUMENT.
+//
 // Also serves as the catalog of a device that is not present; MakeKernel() is not called then.
 // *Threads*: one at a time.
 class TableBackend final : public Backend {
@@ -77,6 +88,7 @@ class TableBackend final : public Backend {
   absl::StatusOr<KernelCandidates> List(const StepSignature& signature) const;
   absl::StatusOr<KernelCandidates> ListCustom(const CustomKernel& kernel,
                                               const StepSignature& signature) const;
+  absl::Status CheckDefinition(const Layer& layer) const;
   absl::Status CheckDTypes(const StepSignature& signature) const;
   absl::Status CheckAccess(const StepSignature& signature) const;
   absl::Status NoKernel(const StepSignature& signature) const;

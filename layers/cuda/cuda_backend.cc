@@ -28,7 +28,7 @@ namespace cuda {
 namespace {
 
 struct TableEntry {
-  std::string_view type;
+  RowLayer layer;
   CandidatesOf candidates;
   std::optional<Phase> phase = std::nullopt;  // nullopt: the function handles every phase
 };
@@ -36,22 +36,22 @@ struct TableEntry {
 constexpr TableEntry kTable[] = {
     {kAnyLayer, SgdCandidates, Phase::kUpdate},
     {kAnyLayer, AddGradientsCandidates, Phase::kAddGradients},
-    {Convolution::kType, ConvolutionCandidates},
-    {TransposedConvolution::kType, ConvolutionCandidates},
-    {FullyConnected::kType, FullyConnectedCandidates},
-    {BatchNorm::kType, BatchNormCandidates},
-    {Relu::kType, ReluCandidates},
-    {Sigmoid::kType, SigmoidCandidates},
-    {Tanh::kType, TanhCandidates},
-    {Dropout::kType, DropoutCandidates},
-    {MaxPool::kType, MaxPoolCandidates},
-    {AveragePool::kType, AveragePoolCandidates},
-    {GlobalAveragePool::kType, GlobalAveragePoolCandidates},
-    {LocalResponseNorm::kType, LrnCandidates},
-    {SoftmaxCrossEntropy::kType, SoftmaxCandidates},
-    {Add::kType, AddCandidates},
-    {Concat::kType, ConcatCandidates},
-    {Crop::kType, CropCandidates},
+    {kLayer<Convolution>, ConvolutionCandidates},
+    {kLayer<TransposedConvolution>, ConvolutionCandidates},
+    {kLayer<FullyConnected>, FullyConnectedCandidates},
+    {kLayer<BatchNorm>, BatchNormCandidates},
+    {kLayer<Relu>, ReluCandidates},
+    {kLayer<Sigmoid>, SigmoidCandidates},
+    {kLayer<Tanh>, TanhCandidates},
+    {kLayer<Dropout>, DropoutCandidates},
+    {kLayer<MaxPool>, MaxPoolCandidates},
+    {kLayer<AveragePool>, AveragePoolCandidates},
+    {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},
+    {kLayer<LocalResponseNorm>, LrnCandidates},
+    {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
+    {kLayer<Add>, AddCandidates},
+    {kLayer<Concat>, ConcatCandidates},
+    {kLayer<Crop>, CropCandidates},
 };
 
 std::string LibraryVersions() {
@@ -67,7 +67,7 @@ KernelTable Table(const SharedRuntime& runtime) {
     const auto list = [candidates = entry.candidates, runtime](const StepSignature& signature) {
       return candidates(signature, runtime);
     };
-    table.rows.push_back({entry.type, entry.phase, list});
+    table.rows.push_back({entry.layer, entry.phase, list});
   }
   return table;
 }

@@ -40,6 +40,13 @@ void NameParts() {
   ToString(parts);  // "2 x 64 eng3_k2=0 + 32 eng7"
 }
 
+// core/step/layer_spec.h
+void DeclareStep(const TensorSpec& x) {
+  LayerSpec spec = {.output = x, .steps = {{.phase = Phase::kForward}}};
+  spec.steps[0].reads = {{Slot::kInput, 0}};
+  ToString(spec.steps[0].reads[0]);  // "input[0]"
+}
+
 // core/step/kernel.h
 absl::Status RunKernel(Backend& backend, const TensorSpec& spec, void* x, void* y) {
   StepSignature relu = {

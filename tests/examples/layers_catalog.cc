@@ -84,7 +84,7 @@ absl::Status MakeTableBackend(const std::vector<CustomKernel>& custom_kernels) {
   KernelTable table = {.device = "the CPU",
                        .versions = "oneDNN 2.6.3",
                        .rows = {{kAnyLayer, Phase::kUpdate, SgdUpdate},
-                                {Relu::kType, Phase::kForward, ReluForward}}};
+                                {kLayer<Relu>, Phase::kForward, ReluForward}}};
   ASSIGN_OR_RETURN(auto backend, TableBackend::Create(std::move(table), custom_kernels));
   return absl::OkStatus();
 }

@@ -48,9 +48,9 @@ TEST_CASE("the first row that matches a step lists its engines") {
   TableBackend backend({.device = "the table",
                         .versions = "1.0",
                         .rows = {{kAnyLayer, Phase::kUpdate, Lists({"update"})},
-                                 {Relu::kType, Phase::kForward, Lists({"forward"})},
-                                 {Relu::kType, std::nullopt, Lists({"another phase"})},
-                                 {Relu::kType, Phase::kBackwardData, Lists({"never"})}}});
+                                 {kLayer<Relu>, Phase::kForward, Lists({"forward"})},
+                                 {kLayer<Relu>, std::nullopt, Lists({"another phase"})},
+                                 {kLayer<Relu>, Phase::kBackwardData, Lists({"never"})}}});
   CHECK(backend.Versions() == "1.0");
   CHECK(FirstEngine(backend, ReluStep(Phase::kUpdate)) == "update");
   CHECK(FirstEngine(backend, ReluStep(Phase::kForward)) == "forward");
@@ -64,9 +64,33 @@ TEST_CASE("the first row that matches a step lists its engines") {
   CHECK(FirstEngine(backend, sigmoid) == "update");
 }
 
+// A definition with the type of a built-in layer, whose kernels would read other fields.
+struct OwnRelu {
+  static constexpr std::string_view kType = Relu::kType;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const {
+    return Relu{}.Specify(context);
+  }
+  friend bool operator==(const OwnRelu&, const OwnRelu&) = default;
+};
+
+TEST_CASE("a layer with the type of a built-in layer and another definition is refused") {
+  TableBackend backend({.device = "the table",
+                        .rows = {{kAnyLayer, Phase::kUpdate, Lists({"update"})},
+                                 {kLayer<Relu>, Phase::kForward, Lists({"forward"})}}});
+  StepSignature step = ReluStep(Phase::kForward);
+  CHECK(FirstEngine(backend, step) == "forward");
+  step.layer = OwnRelu{};
+  CHECK(absl::IsInvalidArgument(backend.Engines(step).status()));
+  CHECK(FirstEngine(backend, step) ==
+        "a layer of type relu is not the one that neap has; give the layer a type of its own");
+  CHECK(absl::IsInvalidArgument(backend.MakeKernel(step, "forward").status()));
+  step.phase = Phase::kBackwardData;  // without a row for this phase, too
+  CHECK(absl::IsInvalidArgument(backend.Engines(step).status()));
+}
+
 TEST_CASE("an unsupported step of a built-in layer is refused without a hint at custom kernels") {
   TableBackend backend(
-      {.device = "the table", .rows = {{Relu::kType, Phase::kForward, Lists({"forward"})}}});
+      {.device = "the table", .rows = {{kLayer<Relu>, Phase::kForward, Lists({"forward"})}}});
   CHECK(FirstEngine(backend, ReluStep(Phase::kBackwardData)) ==
         "the table has no kernel for relu backward_data");
 }

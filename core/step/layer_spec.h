@@ -1,0 +1,126 @@
+// What a layer declares: its tensors, and the operands of each of its steps.
+//
+// The result of a definition's Specify() (core/step/layer.h). Operands are named by the part that
+// they play in the layer, so that definitions, programs and kernels of every backend refer to the
+// same tensor by the same name.
+//
+//   LayerSpec spec = {.output = x, .steps = {{.phase = Phase::kForward}}};
+//   spec.steps[0].reads = {{Slot::kInput, 0}};
+//   ToString(spec.steps[0].reads[0]);  // "input[0]"
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/base/tensor.h"
+#include "neap/core/step/layer_traits.h"
+
+namespace neap {
+
+enum class Mode : uint8_t { kTraining, kInference };
+// kUpdate and kAddGradients are not steps of a layer: they are the optimizer's update of a layer's
+// parameters, and the sum of two gradients, which runs as part of the step that computes one of
+// them.
+enum class Phase : uint8_t { kForward, kBackwardData, kBackwardParams, kUpdate, kAddGradients };
+std::string_view Name(Phase phase);
+// The phase of a program's step, which is never kAddGradients.
+absl::StatusOr<Phase> ParsePhase(std::string_view text);
+
+// The part that an operand of a step plays in its layer.
+enum class Slot : uint8_t {
+  kInput,       // x_i, the i-th input
+  kOutput,      // y
+  kInputGrad,   // dx_i
+  kOutputGrad,  // dy
+  kAddend,      // a gradient to be added to dx_i once it is computed (by Phase::kAddGradients)
+  kParam,
+  kParamGrad,
+  kSaved,
+  kState,
+  kOptimizer,
+  kIteration,  // the iteration's scalars: struct IterationScalars
+};
+struct Operand {
+  Slot slot = Slot::kInput;
+  int index = 0;
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+std::string ToString(Operand operand);  // "input_grad[1]"
+
+// Per-iteration values that kernels read from device memory, so that an iteration can be recorded
+// once and replayed.
+struct IterationScalars {
+  float learning_rate = 0;
+  uint32_t step = 0;  // counts training steps from 0
+  uint64_t seed = 0;  // of the session; dropout masks depend only on (seed, layer, step, element)
+};
+inline constexpr int64_t kIterationScalarsBytes = 16;
+static_assert(sizeof(IterationScalars) == kIterationScalarsBytes);
+
+// How a tensor is filled before the first step.
+struct Init {
+  // kBilinear is for transposed convolutions: each channel is interpolated independently.
+  enum class Kind : uint8_t { kConstant, kNormal, kUniform, kBilinear };
+  Kind kind = Kind::kConstant;
+  float scale = 0;  // the constant, the standard deviation, or the half-width around 0
+  friend bool operator==(const Init&, const Init&) = default;
+};
+
+struct ParamSpec {
+  std::string name;  // "weight": the tensor is called LAYER.weight, here and in safetensors files
+  TensorSpec tensor;
+  Init init;
+  Shape saved_shape = {};  // shape in safetensors files, if it differs (fully connected: 2-d)
+};
+struct StateSpec {
+  std::string name;
+  TensorSpec tensor;
+  Init init;
+  bool in_checkpoint = true;
+};
+struct SavedSpec {
+  std::string name;
+  TensorSpec tensor;
+};
+
+// One step and all operands that it touches.
+struct StepSpec {
+  Phase phase = Phase::kForward;
+  std::vector<Operand> reads;
+  std::vector<Operand> writes;
+  std::vector<Operand> accumulates = {};  // read, added to, written
+  // Forward only: what a recomputation reads; empty if that is `reads`.
+  std::vector<Operand> rerun_reads = {};
+  // {written, read} pairs that may share bytes: the kernel reads no element after it has written
+  // the result of that element.
+  std::vector<std::pair<Operand, Operand>> in_place = {};
+  // The slots that the kernels of every backend can accumulate into: those of `accumulates`, and
+  // kInputGrad if an input gradient may already hold a sum. Otherwise the kernel writes such a
+  // gradient to scratch space, which is then added to the sum (Phase::kAddGradients).
+  std::vector<Slot> accumulates_natively = {};
+  double flops = 0;  // a multiply-add counts as two
+};
+
+struct LayerSpec {
+  TensorSpec output;
+  std::vector<ParamSpec> params = {};
+  std::vector<StateSpec> states = {};
+  std::vector<SavedSpec> saved = {};
+  std::vector<StepSpec> steps;  // forward, then the backward steps in the order in which they run
+  // The gradient of every input is the gradient of the output, unchanged: no backward step runs,
+  // and both names mean the same tensor. (If that is impossible because an input has several
+  // readers whose gradients must be summed, backward_data runs.)
+  bool passes_gradient = false;
+  LayerTraits traits = {};
+};
+
+struct LayerContext {
+  std::vector<TensorSpec> inputs;
+  Mode mode = Mode::kTraining;
+};
+
+}  // namespace neap
