@@ -29,9 +29,23 @@ absl::Status CheckAlone(const CustomKernel& kernel) {
   return absl::OkStatus();
 }
 
+// A kernel adds to an operand only if its layer says so; otherwise it overwrites what is there.
+absl::Status CheckAccess(const CustomKernel& kernel, const StepSignature& signature) {
+  for (const OperandSpec& operand : signature.operands) {
+    if (operand.access != Access::kAccumulate || signature.CanAccumulate(operand.operand.slot))
+      continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "the kernel registered for ", kernel.layer_type, " ", std::string(Name(kernel.phase)),
+        " does not accumulate ", ToString(operand.operand),
+        ": the step's accumulates_natively lacks the slot"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature& signature) {
+  RETURN_IF_ERROR(CheckAccess(kernel, signature));
   Engine engine = {.id = kernel.engine};
   if (kernel.workspace_bytes == nullptr) return engine;
   ASSIGN_OR_RETURN(engine.workspace_bytes, kernel.workspace_bytes(signature));

@@ -50,7 +50,8 @@ using CustomFunction = std::function<absl::Status(const CustomRun& step)>;
 // A kernel must meet these conditions:
 // * It reads the operands that the signature reads, overwrites those that it writes
 //   (Access::kWrite), adds to those that it accumulates (Access::kAccumulate), uses its workspace,
-//   and accesses no other memory.
+//   and accesses no other memory. It is asked to accumulate only into slots that the step's
+//   accumulates_natively has.
 // * A result may share memory with the operand that the layer's `in_place` pairs it with.
 // * Equal operands always give equal bits, because plans that recompute run the kernel again.
 // * Such a rerun (signature.rerun) reads `rerun_reads`, if the layer has them, and does not change
@@ -75,8 +76,9 @@ struct CustomKernel {
   std::string engine = "custom";
 };
 
-// The engine of a step that `kernel` runs. Errors: those of workspace_bytes; INTERNAL if that is
-// negative.
+// The engine of a step that `kernel` runs. Errors: UNIMPLEMENTED for a step that accumulates an
+// operand whose slot the layer's accumulates_natively lacks; those of workspace_bytes; INTERNAL if
+// that is negative.
 absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature& signature);
 
 // The kernel for a step; null if none is registered.

@@ -1,5 +1,5 @@
 // Engines for a device that is known by its description only: one per step, without workspace.
-// Custom layers have the engines of their registered kernels.
+// A step of a custom layer has the engine of its registered kernel, or the error of EngineOf().
 #pragma once
 
 #include <string>
