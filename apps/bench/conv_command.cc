@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<ConvKernel>> KernelsOf(ConvBenchCommand& command) {
   if (command.batch_factor != 1) return BadUsage("--batch-factor needs --set deepbench");
   options.batch = options.batch.value_or(kDefaultBatch);
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
-  // Not Lower(): the set holds the network's convolutions as written, the same on every device.
+  // Not Lower(): the set holds the convolutions as written (core/program/passes.h).
   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {.mode = Mode::kTraining}));
   std::vector<ConvKernel> kernels = ConvolutionsOf(program);
   if (kernels.empty()) return BadUsage(absl::StrCat(command.net.name, " has no convolution"));

@@ -1,6 +1,5 @@
 // The kernels that `neap bench conv` times, from a network's convolutions or from a list of shapes.
 //
-//   ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
 //   const std::vector<ConvKernel> kernels = ConvolutionsOf(program);
 //   ASSIGN_OR_RETURN(const std::vector<ConvKernel> listed, DeepBenchConvolutions({.batch = 64}));
 #pragma once

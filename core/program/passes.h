@@ -3,7 +3,10 @@
 // BuildProgram() says what an iteration does, layer by layer, the same for every device. A pass,
 // from Program to Program, rewrites it for a device. All code that plans, profiles or trains a
 // network must see the same rewritten program, or a profile would measure kernels that no plan
-// runs. Sessions and commands therefore all call Lower(), with their device.
+// runs. Sessions, commands and examples therefore call Lower(), with their device, instead of
+// BuildProgram() or BuildPart(); scripts/check_floors.py checks that. The one exception is
+// `neap bench conv`: it compares the convolutions that the network is written with, the same for
+// every device, even for one of which only a profile database exists.
 //
 //   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
 #pragma once
@@ -21,8 +24,7 @@ absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
                               const DeviceDescription& device);
 
 // BuildPart(), and then the passes that `whole`, a result of Lower() for the same device, went
-// through.
-// Errors: those of BuildPart().
+// through. Errors: those of BuildPart().
 absl::StatusOr<Program> LowerPart(const Graph& graph, const Program& whole,
                                   const DeviceDescription& device);
 

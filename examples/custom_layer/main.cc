@@ -29,8 +29,8 @@ absl::StatusOr<std::unique_ptr<neap::Device>> OpenDevice() {
 }
 
 absl::StatusOr<neap::PlanResult> PlanForH200() {
-  ASSIGN_OR_RETURN(const neap::Program program, neap::BuildProgram(Net(), {}));
   ASSIGN_OR_RETURN(const neap::DeviceDescription h200, neap::DescribedDevice("h200"));
+  ASSIGN_OR_RETURN(const neap::Program program, neap::Lower(Net(), {}, h200));
   ASSIGN_OR_RETURN(const auto catalog, neap::DescribedCatalog("h200", CudaGeluKernels()));
   return neap::MakePlan(program, {}, h200, *catalog);
 }

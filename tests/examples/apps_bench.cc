@@ -25,8 +25,7 @@ absl::Status ConvComparisonExample(const std::vector<ConvKernel>& kernels,
   return absl::OkStatus();
 }
 
-absl::Status ConvSetExample(const Graph& graph) {
-  ASSIGN_OR_RETURN(const Program program, BuildProgram(graph, {}));
+absl::Status ConvSetExample(const Program& program) {
   const std::vector<ConvKernel> kernels = ConvolutionsOf(program);
   ASSIGN_OR_RETURN(const std::vector<ConvKernel> listed, DeepBenchConvolutions({.batch = 64}));
   return absl::OkStatus();

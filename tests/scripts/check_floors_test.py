@@ -21,6 +21,7 @@ only layers/cuda: cuda*.h cudnn*.h
 only layers/conv: glpk.h
 only memory: sqlite3.h
 closed core/neap.h
+calls core/step apps/main.cc: Build BuildPart
 """
 
 # A tree that goes down.
@@ -87,6 +88,15 @@ class CheckFloorsTest(unittest.TestCase):
                 self.check({"layers/join.h": f"#include <{header}>\n"},
                            [f"layers/join.h:1: layers includes {header}, which only {owner} may"])
                 self.check({f"{owner}/owner.cc": f"#include <{header}>\n"}, [])
+
+    def test_a_function_is_called_only_where_it_may_be(self):
+        call = {"memory/planner.cc": "int a = 1;\nint b = BuildPart(net, Build(net)), c = Rebuild(net) + Builder(net);\n"}
+        self.check(call, [f"memory/planner.cc:2: {function}() is called, which only core/step and apps/main.cc may"
+                          for function in ("BuildPart", "Build")])
+        for file in ["core/step/build.cc", "apps/main.cc", "tests/planner_test.cc"]:
+            self.check({file: "int a = Build(net);\n"}, [])
+        self.check({"examples/own.cc": "int a = Build(net);\n"},
+                   ["examples/own.cc:1: Build() is called, which only core/step and apps/main.cc may"])
 
     def test_the_front_door_may_include_everything_below_it(self):
         every = "".join(f'#include "neap/{file}"\n' for file in TREE
