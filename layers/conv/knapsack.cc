@@ -7,7 +7,11 @@
 #include <cmath>
 #include <csetjmp>
 #include <cstddef>
+#include <system_error>
 #include <thread>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 namespace neap {
 namespace {
@@ -171,9 +175,14 @@ void SolveWithGlpk(Search* search) {
 
 }  // namespace
 
-ChoiceSolution Solve(const ChoiceProgram& program) {
+absl::StatusOr<ChoiceSolution> Solve(const ChoiceProgram& program) {
   Search search(program);
-  std::thread(SolveWithGlpk, &search).join();
+  try {
+    std::thread(SolveWithGlpk, &search).join();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot start a thread to divide the workspace with GLPK: ", error.what()));
+  }
   search.best.cost_bound = std::min(search.best.cost_bound, search.best_cost);
   return search.best;
 }

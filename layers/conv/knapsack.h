@@ -13,18 +13,22 @@
 // tolerances.
 //
 //   const std::vector<ChoiceItem> items = {{0, 0.5}, {8, 0}};
-//   const ChoiceSolution solution = Solve({.classes = {{.members = 2, .items = items}},
-//                                          .capacity_bytes = 10, .slack_cost = 0.1,
-//                                          .start = {{2, 0}}, .start_cost = 2});
+//   ASSIGN_OR_RETURN(const ChoiceSolution solution,
+//                    Solve({.classes = {{.members = 2, .items = items}},
+//                           .capacity_bytes = 10, .slack_cost = 0.1,
+//                           .start = {{2, 0}}, .start_cost = 2}));
 //   // counts {{1, 1}}: two items of 8 bytes do not fit; cost 0.5 and 2 unused bytes
 //
 // *Threads*: GLPK runs in its own thread, because its state is per thread: a calling program that
-// also uses GLPK keeps its problems and settings. *Errors*: none. GLPK neither prints nor aborts;
-// if it fails or runs out of time, the best solution so far, initially `start`, is returned.
+// also uses GLPK keeps its problems and settings. *Errors*: RESOURCE_EXHAUSTED if the system
+// refuses that thread. GLPK neither prints nor aborts; if it fails or runs out of time, the best
+// solution so far, initially `start`, is returned.
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace neap {
 
@@ -56,6 +60,6 @@ struct ChoiceSolution {
   double cost_bound = 0;  // lower bound on the cost of any solution; >= 0, as costs are
 };
 
-ChoiceSolution Solve(const ChoiceProgram& program);
+absl::StatusOr<ChoiceSolution> Solve(const ChoiceProgram& program);
 
 }  // namespace neap

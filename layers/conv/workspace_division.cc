@@ -273,7 +273,7 @@ absl::StatusOr<WorkspaceDivision> DivideWorkspace(absl::Span<const Front> fronts
     OpenProgram open = Open(classes, relaxation, gap_seconds, total_bytes);
     open.program.tolerance = goal.gap * seconds / gap_seconds;
     open.program.time_limit_seconds = goal.time_limit_seconds;
-    const ChoiceSolution solution = Solve(open.program);
+    ASSIGN_OR_RETURN(const ChoiceSolution solution, Solve(open.program));
     Close(open, solution.counts, counts);
     seconds_bound += gap_seconds * solution.cost_bound;
   }

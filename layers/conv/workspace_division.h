@@ -49,7 +49,7 @@ struct WorkspaceDivision {
 // Each front is in order of rising workspace and strictly falling time. The result is
 // deterministic, unless the time limit is reached. Errors: INVALID_ARGUMENT for a front that is
 // empty or out of order, with its position; RESOURCE_EXHAUSTED, with the smallest sufficient total,
-// if the kernels do not fit.
+// if the kernels do not fit, or if the system refuses a thread to the solver.
 absl::StatusOr<WorkspaceDivision> DivideWorkspace(
     absl::Span<const std::vector<Configuration>> fronts, int64_t total_bytes,
     const WorkspaceDivisionGoal& goal = {});

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "neap/layers/conv/workspace_division.h"
+#include "tests/no_threads.h"
+
 namespace neap {
 namespace {
 
@@ -21,7 +24,7 @@ ChoiceProgram SmallProgram() {
 }
 
 TEST_CASE("the cheapest choice that fits is found and proven") {
-  const ChoiceSolution solution = Solve(SmallProgram());
+  const ChoiceSolution solution = Solve(SmallProgram()).value();
   CHECK(solution.counts == ChoiceCounts{{1, 1}, {0, 1}});
   CHECK(solution.cost_bound == doctest::Approx(0.5));
 }
@@ -31,7 +34,8 @@ TEST_CASE("in the example of knapsack.h unused bytes have a cost too") {
                                          .capacity_bytes = 10,
                                          .slack_cost = 0.1,
                                          .start = {{2, 0}},
-                                         .start_cost = 2});
+                                         .start_cost = 2})
+                                      .value();
   CHECK(solution.counts == ChoiceCounts{{1, 1}});
   CHECK(solution.cost_bound == doctest::Approx(0.7));
 }
@@ -43,10 +47,22 @@ TEST_CASE("without time, or if GLPK fails, the start is the solution, and nothin
   programs[2].slack_cost = std::numeric_limits<double>::infinity();  // GLPK calls abort()
   for (const ChoiceProgram& program : programs) {
     CAPTURE(program.time_limit_seconds);
-    const ChoiceSolution solution = Solve(program);
+    const ChoiceSolution solution = Solve(program).value();
     CHECK(solution.counts == program.start);
     CHECK(solution.cost_bound == 0);
   }
+}
+
+TEST_CASE("a refused thread is an error status, also of a division of workspace") {
+  // The relaxation takes {10, 1} of one of them, which leaves 8 bytes and a gap.
+  const std::vector<Configuration> front = {
+      {.seconds = 10}, {.workspace_bytes = 6, .seconds = 5}, {.workspace_bytes = 10, .seconds = 1}};
+  CHECK(DivideWorkspace({front, front}, 18).ok());
+  const testing::NoThreads none;
+  const absl::Status status = Solve(SmallProgram()).status();
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK(status.message().find("cannot start a thread") != absl::string_view::npos);
+  CHECK(DivideWorkspace({front, front}, 18).status() == status);
 }
 
 TEST_CASE("a start within the tolerance is not improved") {
@@ -54,7 +70,7 @@ TEST_CASE("a start within the tolerance is not improved") {
   program.start = {{1, 1}, {1, 0}};
   program.start_cost = 1.7;
   program.tolerance = 1.7;
-  CHECK(Solve(program).counts == program.start);
+  CHECK(Solve(program).value().counts == program.start);
 }
 
 TEST_CASE("a solution that exceeds a large capacity by one byte is rejected") {
@@ -64,7 +80,7 @@ TEST_CASE("a solution that exceeds a large capacity by one byte is rejected") {
                                  .slack_cost = 1e-9,
                                  .start = {{2, 0}},
                                  .start_cost = 3};
-  const ChoiceSolution solution = Solve(program);
+  const ChoiceSolution solution = Solve(program).value();
   CHECK(solution.counts[0][1] < 2);
   CHECK(solution.cost_bound <= 1.5);
 }
@@ -73,7 +89,7 @@ TEST_CASE("a calling program that also uses GLPK keeps its problems and settings
   glp_term_out(GLP_OFF);
   glp_prob* const mine = glp_create_prob();
   glp_set_prob_name(mine, "mine");
-  Solve(SmallProgram());
+  CHECK(Solve(SmallProgram()).ok());
   CHECK(std::string(glp_get_prob_name(mine)) == "mine");
   CHECK(glp_term_out(GLP_ON) == GLP_OFF);
   glp_delete_prob(mine);
