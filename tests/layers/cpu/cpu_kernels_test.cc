@@ -122,14 +122,15 @@ TEST_CASE("a label outside the classes makes the loss NaN") {
 TEST_CASE("an image without a label adds nothing to the loss and is not correct") {
   const TensorSpec logits = {.shape = {2, 3, 1, 1}};
   const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
-  const auto metrics = [&](double second) {
+  const auto metrics = [&](double first, double second) {
     return Forward(SoftmaxCrossEntropy{}, {logits, labels},
-                   {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {2, second}}})
+                   {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {first, second}}})
         .value()
         .at(State(0));
   };
-  CHECK(metrics(kNoLabel)[0] == doctest::Approx(metrics(2)[0] / 2));  // the mean over both
-  CHECK(metrics(kNoLabel)[1] == 1);
+  CHECK(metrics(2, kNoLabel)[0] == doctest::Approx(metrics(2, 2)[0] / 2));  // the mean over both
+  CHECK(metrics(2, kNoLabel)[1] == 1);
+  CHECK(metrics(kNoLabel, kNoLabel) == std::vector<double>{0, 0});
 }
 
 TEST_CASE("the CPU's error names the layer and dtype that it has no kernel for") {
