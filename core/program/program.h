@@ -107,8 +107,9 @@ struct Program {
   std::vector<ProgramLayer> layers;
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
-  // Input and output of an iteration; exact accounting only. `predictions` is the loss's output. Its
-  // bytes are still valid when an iteration of inference has ended (MatchesProgram() checks it).
+  // Input and output of an iteration; exact accounting only. `predictions` is the loss's output.
+  // Its bytes are still valid when an iteration of inference has ended (MatchesProgram() checks
+  // it).
   TensorId images, labels, iteration, metrics, predictions;
 
   const Tensor& tensor(TensorId id) const { return tensors[id.index()]; }

@@ -24,8 +24,8 @@ class Arena {
  public:
   explicit Arena(Device& device) : device_(device) {}
 
-  // Frees the old block first. Afterwards there are at least `host_resident_bytes` of pinned memory; if
-  // there already were, that memory and its contents are kept.
+  // Frees the old block first. Afterwards there are at least `host_resident_bytes` of pinned
+  // memory; if there already were, that memory and its contents are kept.
   absl::Status Reserve(int64_t bytes, int64_t host_resident_bytes);
 
   // Copies the lowest `bytes` to the host, where they stay until Return(). Does nothing if they are

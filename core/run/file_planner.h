@@ -42,9 +42,9 @@ struct FilePlanLimits {
 
 // `evaluation` makes the planner of programs of Mode::kInference, for the plan in the file.
 // Errors: those of opening and reading the file; INVALID_ARGUMENT "PATH: ..." from Plan::FromJson()
-// or Verify(); RESOURCE_EXHAUSTED if a pool of the plan exceeds its limit. The planner's Plan() returns INVALID_ARGUMENT, naming the first difference between
-// the plan and the program or the device, and RESOURCE_EXHAUSTED for a budget below the plan's
-// arena.
+// or Verify(); RESOURCE_EXHAUSTED if a pool of the plan exceeds its limit. The planner's Plan()
+// returns INVALID_ARGUMENT, naming the first difference between the plan and the program or the
+// device, and RESOURCE_EXHAUSTED for a budget below the plan's arena.
 absl::StatusOr<std::shared_ptr<const Planner>> PlannerFromFile(
     const std::string& path,
     absl::FunctionRef<std::shared_ptr<const Planner>(const Plan&)> evaluation,
