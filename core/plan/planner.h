@@ -41,7 +41,7 @@ struct LayerwiseBound {
 };
 
 struct PlanningStats {
-  int64_t minimum_budget_bytes = 0;   // the smallest budget that the planner does not refuse
+  int64_t minimum_budget_bytes = 0;   // the smallest budget for the plan's policy
   int64_t placement_lower_bound = 0;  // largest sum of live bytes in the plan for that budget
   LayerwiseBound layerwise;           // the same for every policy
   int64_t in_place_tensors = 0;       // results that overwrite an operand
