@@ -128,7 +128,7 @@ TEST_CASE("random networks train to the same bits whatever the plan, 500 of them
           std::string::npos);
 
     // One of the other policies, in turn, tight every other time; with no peer, with one that takes
-    // little of what leaves, with one that takes all.
+    // few of the copies, with one that takes all of them.
     constexpr int64_t kPeers[] = {0, 8 * kBlockBytes, kUnlimited};
     CheckPolicy(
         graph, device,
