@@ -48,9 +48,9 @@ TEST_CASE("eval and predict give the accuracy that training reports at its end")
   const std::vector<std::string> run = {"--weights", weights, "--data", "idx:" + Digits()};
 
   const Json evaluated = RunForJson(With("eval", run)).at(0);
-  for (const auto& [field, value] : trained.at("evaluation").items()) {
-    CAPTURE(field);
-    CHECK(evaluated.at(field) == value);
+  for (const auto& item : trained.at("evaluation").items()) {
+    CAPTURE(item.key());
+    CHECK(evaluated.at(item.key()) == item.value());
   }
   CHECK(evaluated.at("images") == 360);  // not a multiple of the batch
   CHECK(evaluated.at("labels") == 360);

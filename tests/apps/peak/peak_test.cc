@@ -53,9 +53,11 @@ TEST_CASE("FindLargest finds the largest size that fits in few probes") {
 TEST_CASE("the peak batch fits and one image more does not, under every kind of policy") {
   // Listing the engines of a GPU takes most of the time of a search, so only one policy does it.
   using Search = std::pair<const char*, const char*>;
-  for (const auto& [device, policy] :
+  for (const Search& search :
        {Search{"h200", "superneurons"}, Search{"cpu", "keep-all"}, Search{"cpu", "liveness"},
         Search{"cpu", "offload"}, Search{"cpu", "superneurons"}, Search{"cpu", "cost-aware"}}) {
+    const char* const device = search.first;
+    const char* const policy = search.second;
     CAPTURE(device);
     CAPTURE(policy);
     const apps::PlanTarget target = apps::OpenPlanTarget(device, "").value();
