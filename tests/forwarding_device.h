@@ -28,6 +28,11 @@ class ForwardingDevice : public Device {
   absl::Status Wait(Stream stream, const Event& event) override {
     return device_.Wait(stream, event);
   }
+  absl::StatusOr<std::unique_ptr<Recording>> Capture(
+      absl::FunctionRef<absl::Status()> enqueue) override {
+    return device_.Capture(enqueue);
+  }
+  absl::Status Replay(const Recording& recording) override { return device_.Replay(recording); }
   absl::Status Await(const Event& event) override { return device_.Await(event); }
   absl::Status Synchronize() override { return device_.Synchronize(); }
 

@@ -82,13 +82,14 @@ absl::Status LoadState(const FileFlags& files, Session& session) {
 }
 
 // The memory of this process as the GPU's driver counts it. Libraries load code when a kernel first
-// runs, so their share is measured after the first step; later growth is unaccounted for.
+// runs, and the second step is recorded (core/run/executor.h), so their share is measured after the
+// second step; later growth is unaccounted for.
 class MemoryAccount {
  public:
   explicit MemoryAccount(Device& device) : device_(device) {}
 
   void AfterStep() {
-    if (!std::exchange(measured_, true)) library_bytes_ = device_.LibraryBytes();
+    if (steps_++ < 2) library_bytes_ = device_.LibraryBytes();
   }
   // Empty on devices that do not report it, and if no step was taken.
   absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory) const {
@@ -103,7 +104,7 @@ class MemoryAccount {
 
  private:
   Device& device_;
-  bool measured_ = false;
+  int64_t steps_ = 0;
   absl::StatusOr<std::optional<int64_t>> library_bytes_ = std::optional<int64_t>();
 };
 

@@ -89,6 +89,9 @@ void TrainFlags::AddTo(FlagSet& flags) {
   flags.Add("eval", "report the accuracy on the test split at the end", &evaluate);
   flags.Add("log-every", "N", "steps from one progress line to the next (a twentieth of all)",
             Integer(1, kMostSteps, &log_every));
+  flags.Add("no-cuda-graph",
+            "enqueue every kernel of every step, instead of replaying a recorded step",
+            &no_cuda_graph);
   flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);
 }
 
@@ -146,6 +149,7 @@ TrainingOptions TrainFlags::Options(int64_t last_step) const {
   return {.sgd = sgd,
           .learning_rate = Rate(last_step),
           .seed = static_cast<uint64_t>(seed),
+          .records_iterations = !no_cuda_graph,
           .training_only = !evaluate};
 }
 

@@ -48,6 +48,7 @@ struct TrainFlags {
   Sgd sgd;
   std::optional<int64_t> steps = {};
   std::optional<int64_t> epochs = {};
+  bool no_cuda_graph = false;
   int64_t seed = 1;
   std::optional<int64_t> log_every = {};
   bool evaluate = false;

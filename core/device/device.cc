@@ -24,4 +24,13 @@ absl::StatusOr<Stream> ParseStream(std::string_view text) {
       absl::StrFormat("unknown stream '%s'; there are compute, d2h and h2d", text));
 }
 
+absl::StatusOr<std::unique_ptr<Recording>> Device::Capture(
+    absl::FunctionRef<absl::Status()> /*enqueue*/) {
+  return absl::UnimplementedError("this device does not record work");
+}
+
+absl::Status Device::Replay(const Recording& /*recording*/) {
+  return absl::UnimplementedError("this device does not record work");
+}
+
 }  // namespace neap

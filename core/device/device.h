@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
@@ -63,6 +64,13 @@ class Buffer {
 // A point in a stream's work. Copyable; released with its last copy.
 using Event = std::shared_ptr<void>;
 
+// Work on the streams of a device that was captured once and can be replayed by one call.
+// *Ownership*: must not outlive the device and the memory, kernels and events that the work uses.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 // *Threads*: one thread at a time. *Errors*: INTERNAL with the failing call; RESOURCE_EXHAUSTED
 // from Allocate. Once a stream has failed, every later call returns that error.
 class Device {
@@ -91,6 +99,17 @@ class Device {
   // RecordTime(); FAILED_PRECONDITION unless both have happened.
   virtual absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) = 0;
   virtual absl::Status Wait(Stream stream, const Event& event) = 0;
+
+  // Calls `enqueue` once, and records the work that it enqueues instead of running it. The work
+  // begins and ends on the compute stream: all work on other streams waits for an event of that
+  // stream first, and the compute stream waits for it in the end. Errors, which leave the device
+  // usable: UNIMPLEMENTED if the device cannot record; those of `enqueue`, or of work that cannot
+  // be recorded.
+  virtual absl::StatusOr<std::unique_ptr<Recording>> Capture(
+      absl::FunctionRef<absl::Status()> enqueue);
+  // Enqueues the recorded work, a result of this device's Capture(), on the compute stream.
+  virtual absl::Status Replay(const Recording& recording);
+
   // Blocks the caller until the event has happened.
   virtual absl::Status Await(const Event& event) = 0;
   // Blocks the caller until every stream is idle.

@@ -15,6 +15,18 @@ absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& pl
 }
 
 absl::Status Executor::Run() {
+  if (recording_ == nullptr && has_run_ && may_record_) {
+    absl::StatusOr<std::unique_ptr<Recording>> recorded =
+        device_->Capture([this] { return Enqueue(); });
+    // Work that cannot be recorded (another device, a kernel of the user's that waits) is enqueued.
+    may_record_ = recorded.ok();
+    if (recorded.ok()) recording_ = *std::move(recorded);
+  }
+  has_run_ = true;
+  return recording_ == nullptr ? Enqueue() : device_->Replay(*recording_);
+}
+
+absl::Status Executor::Enqueue() {
   for (const BoundPlan::Operation& operation : bound_.operations) {
     RETURN_IF_ERROR(std::visit([this](const auto& op) { return Do(op); }, operation));
   }

@@ -10,6 +10,10 @@
 //   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
 //   RETURN_IF_ERROR(device.Synchronize());
 //
+// On a device that can record work (a CUDA graph), the second iteration is recorded, and it and
+// those after it are enqueued by one call. The first is not, because libraries load code when a
+// kernel first runs, and because a plan may be used only once.
+//
 // RunTimed() enqueues the same work with an event before and after every kernel and copy, and reads
 // the times when everything has finished. The host does not wait in between, so the streams overlap
 // as in an untimed run.
@@ -21,6 +25,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -42,6 +47,8 @@ class Executor {
                                          std::byte* arena, std::byte* host_residents = nullptr);
 
   absl::Status Run();
+  // Run() never records.
+  void DisableRecording() { may_record_ = false; }
 
   // Runs like Run(), waits for the end, and returns, by action index, when each action that takes
   // time ran, counted from the iteration's beginning on the compute stream (MeasuredTimeline()
@@ -67,6 +74,7 @@ class Executor {
 
   Executor(Device& device, BoundPlan bound)
       : device_(&device), bound_(std::move(bound)), events_(bound_.events) {}
+  absl::Status Enqueue();
   absl::Status Do(const BoundPlan::Launch& launch);
   absl::Status Do(const BoundPlan::Transfer& transfer);
   absl::Status Do(const BoundPlan::RecordEvent& record);
@@ -78,6 +86,9 @@ class Executor {
   BoundPlan bound_;
   std::vector<Event> events_;
   int64_t measured_peak_bytes_ = 0;
+  bool has_run_ = false;
+  bool may_record_ = true;
+  std::unique_ptr<Recording> recording_;  // of Enqueue(); null before it is made
 };
 
 }  // namespace neap

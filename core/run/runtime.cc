@@ -10,6 +10,7 @@ absl::Status Runtime::Bind(Device& device, std::byte* arena, std::byte* host_res
   executor.reset();
   ASSIGN_OR_RETURN(executor,
                    Executor::Create(program, planned.plan, device, arena, host_residents));
+  if (!records) executor->DisableRecording();
   return absl::OkStatus();
 }
 

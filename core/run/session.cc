@@ -46,6 +46,7 @@ class Session::Impl {
           "a session cannot be both for inference only and for training only");
     }
     RETURN_IF_ERROR(LowerGraph(graph));
+    training_.records = inference_.records = options_.records_iterations;
     whole_ = training_.program;
     for (int i = 0; i < kMaxInFlight; ++i) {
       ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));

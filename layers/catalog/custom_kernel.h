@@ -23,6 +23,8 @@
 //                                     .run = GeluBackward}}}));
 //
 // On a GPU (CudaDevice::Open) `run` enqueues its work on step.stream and returns without waiting.
+// Iterations are recorded and replayed there (TrainingOptions::records_iterations), so `run` is not
+// called for each of them: what changes between iterations must come from device memory.
 // DescribedCatalog() takes the same kernels to plan for a device that is not present.
 #pragma once
 

@@ -12,6 +12,7 @@
 #include "neap/core/base/units.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/cuda/cuda_description.h"
+#include "neap/layers/cuda/cuda_graph.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/event_pool.h"
 
@@ -298,6 +299,17 @@ absl::Status CudaDevice::Wait(Stream stream, const Event& event) {
   return impl_->Keep(CudaStatus(
       cudaStreamWaitEvent(impl_->stream(stream), static_cast<cudaEvent_t>(event.get()), 0),
       "cudaStreamWaitEvent"));
+}
+
+absl::StatusOr<std::unique_ptr<Recording>> CudaDevice::Capture(
+    absl::FunctionRef<absl::Status()> enqueue) {
+  RETURN_IF_ERROR(impl_->Enter());
+  return CaptureGraph(impl_->stream(Stream::kCompute), enqueue);
+}
+
+absl::Status CudaDevice::Replay(const Recording& recording) {
+  RETURN_IF_ERROR(impl_->Enter());
+  return impl_->Keep(LaunchGraph(recording, impl_->stream(Stream::kCompute)));
 }
 
 absl::Status CudaDevice::Await(const Event& event) {

@@ -70,6 +70,10 @@ class CudaDevice final : public Device {
   absl::StatusOr<Event> RecordTime(Stream stream) override;
   absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override;
   absl::Status Wait(Stream stream, const Event& event) override;
+  // A recording is a CUDA graph.
+  absl::StatusOr<std::unique_ptr<Recording>> Capture(
+      absl::FunctionRef<absl::Status()> enqueue) override;
+  absl::Status Replay(const Recording& recording) override;
   absl::Status Await(const Event& event) override;
   absl::Status Synchronize() override;
 

@@ -32,6 +32,10 @@ absl::StatusOr<Event> CudaDevice::Record(Stream) { return WithoutCuda(); }
 absl::StatusOr<Event> CudaDevice::RecordTime(Stream) { return WithoutCuda(); }
 absl::StatusOr<double> CudaDevice::ElapsedUs(const Event&, const Event&) { return WithoutCuda(); }
 absl::Status CudaDevice::Wait(Stream, const Event&) { return WithoutCuda(); }
+absl::StatusOr<std::unique_ptr<Recording>> CudaDevice::Capture(absl::FunctionRef<absl::Status()>) {
+  return WithoutCuda();
+}
+absl::Status CudaDevice::Replay(const Recording&) { return WithoutCuda(); }
 absl::Status CudaDevice::Await(const Event&) { return WithoutCuda(); }
 absl::Status CudaDevice::Synchronize() { return WithoutCuda(); }
 
