@@ -13,6 +13,8 @@
 // statistics and then runs the same normalisation that the rerun repeats.
 #pragma once
 
+#include <optional>
+
 #include "neap/core/step/layer.h"
 
 namespace neap {
@@ -23,6 +25,7 @@ struct BatchNorm {
   float momentum = 0.1F;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
+  std::optional<Layer> FusedWith(const Layer& reader) const;  // layers/fused_batch_norm.h
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 

@@ -68,7 +68,7 @@ strict_bits() {
   fi
   "${training[@]}" --policy keep-all --placement first-fit --weights-out "$reference" || return
   for plans in liveness offload 'tensor-cache --budget 25%' 'tensor-cache --budget 25% --offload-params' recompute-speed \
-    recompute-memory cost-aware 'cost-aware --offload-params' 'superneurons --budget 25%' 'superneurons --budget 15%' \
+    recompute-memory cost-aware 'cost-aware --offload-params' 'superneurons --budget 25%' 'superneurons --budget 20%' \
     vdnn-all vdnn-conv chen "${peers[@]}"; do
     read -ra plan <<<"$plans"
     "${training[@]}" --policy "${plan[@]}" --weights-out "$weights" || return

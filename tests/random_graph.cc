@@ -35,7 +35,8 @@ class Generator {
         net_({.name = absl::StrCat("random", seed),
               .batch = options.batch,
               .dtype = options.dtype,
-              .layout = options.layout}) {}
+              .layout = options.layout,
+              .fusion = options.fusion}) {}
 
   Graph Build() {
     const int64_t image = options_.image;

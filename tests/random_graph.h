@@ -27,6 +27,7 @@ struct RandomGraphOptions {
   int max_nesting = 2;  // of forks
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
+  bool fusion = true;
 };
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});

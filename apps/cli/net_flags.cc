@@ -45,6 +45,15 @@ FlagValue Probability(std::optional<float>* value) {
   return {.read = read};
 }
 
+// The same network, of which every layer stays a layer of its own.
+Graph WithoutFusion(const Graph& graph) {
+  GraphOptions options = graph.options();
+  options.fusion = false;
+  Graph unfused(std::move(options));
+  for (const GraphLayer& layer : graph.layers()) unfused.Add(layer);
+  return unfused;
+}
+
 }  // namespace
 
 void NetFlags::AddTo(FlagSet& flags) {
@@ -78,6 +87,8 @@ void NetFlags::AddFormatTo(FlagSet& flags) {
 
 void NetFlags::AddShapesTo(FlagSet& flags) {
   AddFormatTo(flags);
+  flags.Add("no-fusion", "run every layer as steps of its own, not several in one pass over memory",
+            &no_fusion);
   flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
   flags.Add("classes", "N", "number of classes", Integer(1, kMost, &options.classes));
@@ -95,6 +106,7 @@ std::string NetFlags::Arguments() const {
   };
   if (dtype != defaults.dtype) add("dtype", dtype);
   if (layout != defaults.layout) add("layout", layout);
+  if (no_fusion) absl::StrAppend(&text, " --no-fusion");
   if (options.image.has_value()) add("image", *options.image);
   if (options.channels.has_value()) add("channels", *options.channels);
   if (options.classes.has_value()) add("classes", *options.classes);
@@ -110,7 +122,7 @@ absl::StatusOr<Graph> NetFlags::Build() {
   ASSIGN_OR_RETURN(options.layout, ParseLayout(layout));
   absl::StatusOr<Graph> graph = nets::Build(name, options);
   if (!graph.ok()) return AsBadUsage(graph.status());
-  return graph;
+  return no_fusion ? WithoutFusion(*graph) : graph;
 }
 
 }  // namespace neap::apps

@@ -18,6 +18,7 @@ struct NetFlags {
   nets::NetOptions options = {.batch = 32};
   std::string dtype = "fp32";
   std::string layout = "nchw";
+  bool no_fusion = false;
 
   // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);
@@ -26,7 +27,7 @@ struct NetFlags {
   void AddBatchTo(FlagSet& flags);
   void AddDepthTo(FlagSet& flags);
   void AddFormatTo(FlagSet& flags);  // element type and layout
-  void AddShapesTo(FlagSet& flags);  // the format and the images
+  void AddShapesTo(FlagSet& flags);  // the format, fusion and the images
   // The flags that differ from their defaults, except the batch, as typed: " --dtype tf32".
   std::string Arguments() const;
   // Errors: BadUsage() for an unknown network or an option that it does not take.

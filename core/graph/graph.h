@@ -29,6 +29,9 @@ struct GraphOptions {
   int64_t batch = 1;
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
+  // Layers that can run in one pass over memory become one (core/program/fuse.h). The results have
+  // the same bits without it.
+  bool fusion = true;
   friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
 

@@ -1,15 +1,32 @@
 #include "neap/core/program/passes.h"
 
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/program/fuse.h"
+
 namespace neap {
+namespace {
+
+absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions& options) {
+  ASSIGN_OR_RETURN(ResolvedGraph resolved, Resolve(graph, options.mode));
+  // The papers' layers are not fused.
+  const bool fuses = graph.options().fusion && options.accounting == Accounting::kExact;
+  return fuses ? Fuse(std::move(resolved), options.mode) : resolved;
+}
+
+}  // namespace
 
 absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
                               const DeviceDescription& /*device*/) {
-  return BuildProgram(graph, options);
+  ASSIGN_OR_RETURN(ResolvedGraph rewritten, Rewritten(graph, options));
+  return BuildProgram(std::move(rewritten), options);
 }
 
 absl::StatusOr<Program> LowerPart(const Graph& graph, const Program& whole,
                                   const DeviceDescription& /*device*/) {
-  return BuildPart(graph, whole);
+  ASSIGN_OR_RETURN(ResolvedGraph rewritten, Rewritten(graph, whole.options));
+  return BuildPart(std::move(rewritten), whole);
 }
 
 }  // namespace neap

@@ -128,15 +128,16 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-// Errors: those of Resolve() and CheckSgd().
+// Every layer of the graph has steps of its own. Errors: those of Resolve() and CheckSgd().
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
+// The same for the result of Resolve() with the mode of `options`, or of Fuse().
+absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options);
 
 // The program of a part of the network of `whole`, with the options of `whole`. It has *all*
 // persistent tensors of `whole`, with the same ids, even those of layers that the graph leaves out.
 // Plans of both therefore put them in the same place, and an iteration of one can follow an
-// iteration of the other. `whole` has exact accounting.
-// Errors: those of Resolve(); INVALID_ARGUMENT, naming the tensor, for one that `whole` lacks or
+// iteration of the other. `whole` has exact accounting. Errors: INVALID_ARGUMENT, naming the tensor, for one that `whole` lacks or
 // has with other properties, or for another batch than that of `whole`.
-absl::StatusOr<Program> BuildPart(const Graph& graph, const Program& whole);
+absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole);
 
 }  // namespace neap

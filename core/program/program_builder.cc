@@ -1,5 +1,6 @@
 // BuildProgram with exact accounting: lowers a resolved graph to steps.
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -303,20 +304,24 @@ absl::Status CheckSameBatch(const Program& part, const Program& whole) {
 }  // namespace
 
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options) {
-  RETURN_IF_ERROR(CheckSgd(options.sgd));
   ASSIGN_OR_RETURN(ResolvedGraph resolved, Resolve(graph, options.mode));
-  if (options.accounting == Accounting::kPaper) return BuildPaperProgram(resolved, options);
-  return ProgramBuilder(std::move(resolved), options).Build();
+  return BuildProgram(std::move(resolved), options);
 }
 
-absl::StatusOr<Program> BuildPart(const Graph& graph, const Program& whole) {
-  ASSIGN_OR_RETURN(ResolvedGraph resolved, Resolve(graph, whole.options.mode));
-  ProgramBuilder builder(std::move(resolved), whole.options);
+absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options) {
+  RETURN_IF_ERROR(CheckSgd(options.sgd));
+  if (options.accounting == Accounting::kPaper) return BuildPaperProgram(graph, options);
+  return ProgramBuilder(std::move(graph), options).Build();
+}
+
+absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
+  const std::string name = graph.options.name;
+  ProgramBuilder builder(std::move(graph), whole.options);
   builder.Adopt(whole);
   Program part = builder.Build();
   if (builder.unknown_tensor().has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(graph.options().name, ": ", whole.net.name,
-                                                   " has no ", *builder.unknown_tensor()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", whole.net.name, " has no ", *builder.unknown_tensor()));
   }
   RETURN_IF_ERROR(CheckSameBatch(part, whole));
   return part;

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -54,6 +55,12 @@ class Layer {
   // Layers of one type are equal if these texts are.
   std::string Parameters() const { return model_->Parameters(); }
 
+  // A layer that computes the output of `reader` from the inputs of this layer and the other inputs
+  // of `reader`, in this order, in one pass and with the same bits, if the definition has such a
+  // method and there is such a layer. It keeps the parameters and states of this layer; `reader`
+  // has none. (core/program/fuse.h)
+  std::optional<Layer> FusedWith(const Layer& reader) const { return model_->FusedWith(reader); }
+
   // The definition if it is a `Definition`, otherwise null.
   template <typename Definition>
   const Definition* As() const {
@@ -73,6 +80,7 @@ class Layer {
     virtual const std::type_info& definition_type() const = 0;
     virtual absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const = 0;
     virtual std::string Parameters() const = 0;
+    virtual std::optional<Layer> FusedWith(const Layer& reader) const = 0;
     // `same_type` has the same definition_type().
     virtual bool Equals(const Concept& same_type) const = 0;
   };
@@ -89,6 +97,13 @@ class Layer {
         return {};
       } else {
         return definition.Parameters();
+      }
+    }
+    std::optional<Layer> FusedWith(const Layer& reader) const override {
+      if constexpr (requires { definition.FusedWith(reader); }) {
+        return definition.FusedWith(reader);
+      } else {
+        return std::nullopt;
       }
     }
     bool Equals(const Concept& same_type) const override {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/fused_batch_norm.h"
 
 namespace neap::cpu {
 namespace {
@@ -63,14 +64,39 @@ void ForEachElement(const Rows& rows, Apply apply) {
   }
 }
 
-// y = (x - mean) * invstd * gamma + beta. Forward and its rerun both call this function, so they
-// give the same bits.
-[[gnu::noinline]] void Normalise(const Rows& rows, const float* x, const float* gamma,
-                                 const float* beta, const float* mean, const float* invstd,
-                                 float* y) {
-  ForEachElement(rows, [=](int64_t i, int64_t c) {
-    y[i] = (x[i] - mean[c]) * (invstd[c] * gamma[c]) + beta[c];
-  });
+// The layer with what follows it in the same passes.
+FusedBatchNorm FusedOf(const Layer& layer) {
+  const BatchNorm* const alone = layer.As<BatchNorm>();
+  return alone != nullptr ? FusedBatchNorm{.norm = *alone} : *layer.As<FusedBatchNorm>();
+}
+
+float ReluOf(float x) { return x <= 0 ? 0 : x; }  // NaN passes
+
+// What normalises an element: (x - mean) * (invstd * gamma) + beta.
+struct Normalisation {
+  const float* gamma;
+  const float* beta;
+  const float* mean;
+  const float* invstd;
+  float operator()(float x, int64_t c) const {
+    return (x - mean[c]) * (invstd[c] * gamma[c]) + beta[c];
+  }
+};
+
+// y = relu(normalised x + addend), without the sum if `addend` is null and without the ReLU if not
+// `relu`. Forward and its rerun both call this function, so they give the same bits.
+[[gnu::noinline]] void Normalise(const Rows& rows, const float* x, const Normalisation& normalised,
+                                 const float* addend, bool relu, float* y) {
+  const auto apply = [&](auto finish) {
+    ForEachElement(rows, [=](int64_t i, int64_t c) { y[i] = finish(normalised(x[i], c), i); });
+  };
+  if (addend == nullptr) {
+    relu ? apply([](float v, int64_t) { return ReluOf(v); })
+         : apply([](float v, int64_t) { return v; });
+  } else {
+    relu ? apply([=](float v, int64_t i) { return ReluOf(v + addend[i]); })
+         : apply([=](float v, int64_t i) { return v + addend[i]; });
+  }
 }
 
 float InverseDeviation(double variance, float epsilon) {
@@ -80,7 +106,7 @@ float InverseDeviation(double variance, float epsilon) {
 // Writes the saved mean and invstd, and the variance to `variance`. Two passes, because subtracting
 // the mean first avoids cancellation.
 void Statistics(const LoopArgs& args, const Rows& rows, const float* x, double* variance) {
-  const float epsilon = args.signature.layer.As<BatchNorm>()->epsilon;
+  const float epsilon = FusedOf(args.signature.layer).norm.epsilon;
   float* const mean = args.Get<float>(Saved(0));
   float* const invstd = args.Get<float>(Saved(1));
   const double count = static_cast<double>(rows.count());
@@ -101,7 +127,7 @@ void Statistics(const LoopArgs& args, const Rows& rows, const float* x, double* 
 }
 
 void UpdateRunning(const LoopArgs& args, const Rows& rows, const double* variance) {
-  const float momentum = args.signature.layer.As<BatchNorm>()->momentum;
+  const float momentum = FusedOf(args.signature.layer).norm.momentum;
   const float* const mean = args.Get<float>(Saved(0));
   float* const running_mean = args.Get<float>(State(0));
   float* const running_var = args.Get<float>(State(1));
@@ -122,54 +148,79 @@ void TrainingForward(const LoopArgs& args) {
     Statistics(args, rows, x, variance);
     UpdateRunning(args, rows, variance);
   }
-  Normalise(rows, x, args.Get<float>(Param(0)), args.Get<float>(Param(1)),
-            args.Get<float>(Saved(0)), args.Get<float>(Saved(1)), args.Get<float>(Y()));
+  Normalise(rows, x,
+            {args.Get<float>(Param(0)), args.Get<float>(Param(1)), args.Get<float>(Saved(0)),
+             args.Get<float>(Saved(1))},
+            args.Find<float>(X(1)), FusedOf(args.signature.layer).relu, args.Get<float>(Y()));
 }
 
 void InferenceForward(const LoopArgs& args) {
   const Rows rows = RowsOf(args.signature.Spec(X()));
-  const float epsilon = args.signature.layer.As<BatchNorm>()->epsilon;
+  const FusedBatchNorm layer = FusedOf(args.signature.layer);
   const float* const running_var = args.Get<float>(State(1));
   float* const invstd = args.Workspace<float>();
   for (int64_t c = 0; c < rows.channels; ++c) {
-    invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), epsilon);
+    invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), layer.norm.epsilon);
   }
-  Normalise(rows, args.Get<float>(X()), args.Get<float>(Param(0)), args.Get<float>(Param(1)),
-            args.Get<float>(State(0)), invstd, args.Get<float>(Y()));
+  Normalise(
+      rows, args.Get<float>(X()),
+      {args.Get<float>(Param(0)), args.Get<float>(Param(1)), args.Get<float>(State(0)), invstd},
+      args.Find<float>(X(1)), layer.relu, args.Get<float>(Y()));
 }
 
-// dbeta = sum dy; dgamma = sum dy * xhat; dx = gamma invstd (dy - dbeta / n - xhat dgamma / n),
-// where xhat is the normalised x.
-void Backward(const LoopArgs& args) {
+// The gradient that reaches the normalisation is dy, or 0 where the ReLU's result is. After a sum,
+// it is also the addend's gradient, and written there first.
+//
+// dbeta = sum dz; dgamma = sum dz * xhat; dx = gamma invstd (dz - dbeta / n - xhat dgamma / n),
+// where dz is that gradient, and xhat the normalised x.
+template <typename Gradient>
+void BackwardFrom(const LoopArgs& args, Gradient dz) {
   const Rows rows = RowsOf(args.signature.Spec(X()));
   const float* const x = args.Get<float>(X());
-  const float* const dy = args.Get<float>(Dy());
   const float* const gamma = args.Get<float>(Param(0));
   const float* const mean = args.Get<float>(Saved(0));
   const float* const invstd = args.Get<float>(Saved(1));
-  double* const sum_dy = args.Workspace<double>();
-  double* const sum_dy_xhat = sum_dy + rows.channels;
-  SumPerChannel(rows, sum_dy, [=](int64_t i, int64_t) { return static_cast<double>(dy[i]); });
-  SumPerChannel(rows, sum_dy_xhat, [=](int64_t i, int64_t c) {
-    return static_cast<double>(dy[i] * ((x[i] - mean[c]) * invstd[c]));
+  double* const sum_dz = args.Workspace<double>();
+  double* const sum_dz_xhat = sum_dz + rows.channels;
+  SumPerChannel(rows, sum_dz, [=](int64_t i, int64_t c) { return static_cast<double>(dz(i, c)); });
+  SumPerChannel(rows, sum_dz_xhat, [=](int64_t i, int64_t c) {
+    return static_cast<double>(dz(i, c) * ((x[i] - mean[c]) * invstd[c]));
   });
 
   float* const dgamma = args.Get<float>(ParamGrad(0));
   float* const dbeta = args.Get<float>(ParamGrad(1));
-  float* const mean_dy = reinterpret_cast<float*>(sum_dy_xhat + rows.channels);
-  float* const mean_dy_xhat = mean_dy + rows.channels;
+  float* const mean_dz = reinterpret_cast<float*>(sum_dz_xhat + rows.channels);
+  float* const mean_dz_xhat = mean_dz + rows.channels;
   const double count = static_cast<double>(rows.count());
   for (int64_t c = 0; c < rows.channels; ++c) {
-    dgamma[c] = static_cast<float>(sum_dy_xhat[c]);
-    dbeta[c] = static_cast<float>(sum_dy[c]);
-    mean_dy[c] = static_cast<float>(sum_dy[c] / count);
-    mean_dy_xhat[c] = static_cast<float>(sum_dy_xhat[c] / count);
+    dgamma[c] = static_cast<float>(sum_dz_xhat[c]);
+    dbeta[c] = static_cast<float>(sum_dz[c]);
+    mean_dz[c] = static_cast<float>(sum_dz[c] / count);
+    mean_dz_xhat[c] = static_cast<float>(sum_dz_xhat[c] / count);
   }
   float* const dx = args.Get<float>(Dx());
   ForEachElement(rows, [=](int64_t i, int64_t c) {
     const float xhat = (x[i] - mean[c]) * invstd[c];
-    dx[i] = gamma[c] * invstd[c] * (dy[i] - mean_dy[c] - xhat * mean_dy_xhat[c]);
+    dx[i] = gamma[c] * invstd[c] * (dz(i, c) - mean_dz[c] - xhat * mean_dz_xhat[c]);
   });
+}
+
+void Backward(const LoopArgs& args) {
+  const float* const dy = args.Get<float>(Dy());
+  const bool relu = FusedOf(args.signature.layer).relu;
+  if (float* const daddend = args.Find<float>(Dx(1)); daddend != nullptr) {
+    const float* const y = args.Find<float>(Y());
+    const int64_t elements = args.signature.Spec(Dy()).elements();
+    for (int64_t i = 0; i < elements; ++i) daddend[i] = relu && y[i] <= 0 ? 0 : dy[i];
+    BackwardFrom(args, [daddend](int64_t i, int64_t) { return daddend[i]; });
+  } else if (relu) {
+    const float* const x = args.Get<float>(X());
+    const Normalisation normalised = {args.Get<float>(Param(0)), args.Get<float>(Param(1)),
+                                      args.Get<float>(Saved(0)), args.Get<float>(Saved(1))};
+    BackwardFrom(args, [=](int64_t i, int64_t c) { return normalised(x[i], c) <= 0 ? 0 : dy[i]; });
+  } else {
+    BackwardFrom(args, [dy](int64_t i, int64_t) { return dy[i]; });
+  }
 }
 
 int64_t PerChannelBytes(const StepSignature& signature, size_t bytes) {

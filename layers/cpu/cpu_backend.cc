@@ -14,6 +14,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
@@ -53,6 +54,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
       {kLayer<BatchNorm>, Phase::kForward, cpu::BatchNormForward},
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
+      {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
+      {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
       {kLayer<Dropout>, Phase::kForward, cpu::DropoutForward},
       {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},

@@ -1,13 +1,20 @@
-// Batch norm: builds launches from signatures.
+// Batch norm, alone and fused: builds launches from signatures.
 #include "neap/layers/batch_norm.h"
 
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/fused_batch_norm.h"
 
 namespace neap::cuda {
 namespace {
 
 using namespace operands;
+
+// The layer with what follows it in the same passes.
+FusedBatchNorm FusedOf(const Layer& layer) {
+  const BatchNorm* const alone = layer.As<BatchNorm>();
+  return alone != nullptr ? FusedBatchNorm{.norm = *alone} : *layer.As<FusedBatchNorm>();
+}
 
 kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a) {
   const bool training = a.signature.Has(Saved(0));
@@ -19,33 +26,38 @@ kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a) {
 }
 
 cudaError_t BatchNormForward(const LaunchArgs& a) {
-  const BatchNorm& layer = *a.signature.layer.As<BatchNorm>();
+  const FusedBatchNorm layer = FusedOf(a.signature.layer);
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
   const kernels::BatchNormOperands in = BatchNormReads(a);
+  const kernels::BatchNormEpilogue epilogue = {.addend = a.Find<float>(X(1)), .relu = layer.relu};
   if (!a.signature.Has(Saved(0))) {
-    return kernels::BatchNormInference(shape, in, layer.epsilon, a.Get<float>(Y()), a.stream);
+    return kernels::BatchNormInference(shape, in, epilogue, layer.norm.epsilon, a.Get<float>(Y()),
+                                       a.stream);
   }
   if (!a.signature.rerun) {
     const kernels::BatchNormState state = {a.Get<float>(Saved(0)), a.Get<float>(Saved(1)),
                                            a.Find<float>(State(0)), a.Find<float>(State(1))};
     const cudaError_t error = kernels::BatchNormStatistics(
-        shape, in.x, layer.epsilon, layer.momentum, state, a.run.workspace, a.stream);
+        shape, in.x, layer.norm.epsilon, layer.norm.momentum, state, a.run.workspace, a.stream);
     if (error != cudaSuccess) return error;
   }
-  return kernels::BatchNormApply(shape, in, a.Get<float>(Y()), a.stream);
+  return kernels::BatchNormApply(shape, in, epilogue, a.Get<float>(Y()), a.stream);
 }
 
 cudaError_t BatchNormBackward(const LaunchArgs& a) {
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
   const kernels::BatchNormOperands in = BatchNormReads(a);
-  const float* const dy = a.Get<float>(Dy());
+  const kernels::BatchNormGradient gradient = {.dy = a.Get<float>(Dy()),
+                                               .relu = FusedOf(a.signature.layer).relu,
+                                               .y = a.Find<float>(Y()),
+                                               .daddend = a.Find<float>(Dx(1))};
   float* const dgamma = a.Get<float>(ParamGrad(0));
   float* const dbeta = a.Get<float>(ParamGrad(1));
   const cudaError_t error =
-      kernels::BatchNormSums(shape, in, dy, dgamma, dbeta, a.run.workspace, a.stream);
+      kernels::BatchNormSums(shape, in, gradient, dgamma, dbeta, a.run.workspace, a.stream);
   float* const dx = a.Find<float>(Dx());
   if (error != cudaSuccess || dx == nullptr) return error;
-  return kernels::BatchNormBackward(shape, in, dy, dgamma, dbeta, dx, a.stream);
+  return kernels::BatchNormBackward(shape, in, gradient, dgamma, dbeta, dx, a.stream);
 }
 
 }  // namespace

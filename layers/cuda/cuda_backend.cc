@@ -17,6 +17,7 @@
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
@@ -40,6 +41,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<TransposedConvolution>, ConvolutionCandidates},
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},
+    {kLayer<FusedBatchNorm>, BatchNormCandidates},
     {kLayer<Relu>, ReluCandidates},
     {kLayer<Sigmoid>, SigmoidCandidates},
     {kLayer<Tanh>, TanhCandidates},

@@ -1,12 +1,21 @@
 // The examples in the headers of core/program/, which must compile. See scripts/check_examples.py.
 #include <iostream>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/fuse.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 
 namespace neap::header_examples::program {
+
+// core/program/fuse.h
+absl::Status FuseLayers(const Graph& net) {
+  ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
+  graph = Fuse(std::move(graph), Mode::kTraining);
+  return absl::OkStatus();
+}
 
 // core/program/passes.h
 absl::Status LowerGraph(const Graph& graph, const Device& device) {

@@ -10,6 +10,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
@@ -79,6 +80,11 @@ class CaseList {
   }
   void AddRandomConvolution();
   void AddTransposed(const TransposedConvolution& t, const Shape& shape);
+  void AddFusedNorms(const Shape& shape) {
+    Add("batch_norm, relu", FusedBatchNorm{.relu = true}, {shape});
+    Add("batch_norm, add", FusedBatchNorm{.adds = true}, {shape, shape});
+    Add("batch_norm, add, relu", FusedBatchNorm{.adds = true, .relu = true}, {shape, shape});
+  }
   void AddLoss(const Shape& logits, Layout layout);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
@@ -196,6 +202,9 @@ void CaseList::Norms() {
   Add("batch_norm", BatchNorm{}, {{1, 3, 1, 1}});  // variance 0
   Add("batch_norm", BatchNorm{}, {{8, 4, 1, 1}});
   Add("batch_norm", BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F}, {{4, 33, 7, 5}});
+  AddFusedNorms({8, 4, 1, 1});
+  AddFusedNorms({4, 33, 7, 5});
+  AddFusedNorms({3, 8, 6, 6});
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 3, 4, 4}, Shape{2, 96, 5, 5}}) {
     Add("lrn", LocalResponseNorm{.alpha = 0.5F}, {shape});
     Add("lrn 3 beta 0.6", LocalResponseNorm{.size = 3, .alpha = 2.0F, .beta = 0.6F, .k = 2.0F},
@@ -203,7 +212,9 @@ void CaseList::Norms() {
   }
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
     Shape shape = RandomShape();
-    Add("batch_norm", BatchNorm{}, {{shape.n() + 1, shape.c(), shape.h() + 1, shape.w()}});
+    const Shape several = {shape.n() + 1, shape.c(), shape.h() + 1, shape.w()};
+    Add("batch_norm", BatchNorm{}, {several});
+    AddFusedNorms(several);
     const int64_t size = 2 * dice_.Between(0, 4) + 1;
     Add(absl::StrCat("lrn ", size), LocalResponseNorm{.size = size, .alpha = 1.0F}, {shape});
   }

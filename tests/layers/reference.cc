@@ -10,6 +10,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -157,8 +158,14 @@ Vector Blend(const Vector& running, const Vector& batch, double momentum, double
   return result;
 }
 
+// The layer with what follows it in one step.
+FusedBatchNorm FusedOf(const Layer& layer) {
+  const BatchNorm* const alone = layer.As<BatchNorm>();
+  return alone != nullptr ? FusedBatchNorm{.norm = *alone} : *layer.As<FusedBatchNorm>();
+}
+
 Values BatchNormForward(const StepSignature& signature, const Values& given) {
-  const BatchNorm& layer = *signature.layer.As<BatchNorm>();
+  const BatchNorm layer = FusedOf(signature.layer).norm;
   if (signature.mode == Mode::kInference) {
     const Vector invstd = InverseDeviations(given.at(State(1)), layer.epsilon);
     return {{Y(), Normalise(signature, given, given.at(State(0)), invstd)}};
@@ -177,10 +184,23 @@ Values BatchNormForward(const StepSignature& signature, const Values& given) {
           {State(1), Blend(given.at(State(1)), m.variance, momentum, unbiased)}};
 }
 
+// dy, or 0 where the ReLU that may follow the normalisation gives 0.
+Vector GradientBeforeRelu(const StepSignature& signature, const Values& given) {
+  const FusedBatchNorm layer = FusedOf(signature.layer);
+  Vector dy = given.at(Dy());
+  if (!layer.relu) return dy;
+  const Vector y = layer.adds ? given.at(Y())
+                              : Normalise(signature, given, given.at(Saved(0)), given.at(Saved(1)));
+  for (size_t i = 0; i < dy.size(); ++i) {
+    if (y[i] <= 0) dy[i] = 0;
+  }
+  return dy;
+}
+
 Values BatchNormBackward(const StepSignature& signature, const Values& given) {
   const Shape& shape = signature.Spec(X()).shape;
   const Vector& x = given.at(X());
-  const Vector& dy = given.at(Dy());
+  const Vector dy = GradientBeforeRelu(signature, given);
   const Vector& mean = given.at(Saved(0));
   const Vector& invstd = given.at(Saved(1));
   const double count = static_cast<double>(shape.elements() / shape.c());
@@ -198,12 +218,21 @@ Values BatchNormBackward(const StepSignature& signature, const Values& given) {
     dx[i] =
         given.at(Param(0))[c] * invstd[c] * (dy[i] - dbeta[c] / count - xhat * dgamma[c] / count);
   }
-  return {{Dx(), dx}, {ParamGrad(0), dgamma}, {ParamGrad(1), dbeta}};
+  Values result = {{Dx(), dx}, {ParamGrad(0), dgamma}, {ParamGrad(1), dbeta}};
+  if (FusedOf(signature.layer).adds) result[Dx(1)] = dy;
+  return result;
 }
 
 Values BatchNormStep(const StepSignature& signature, const Values& given) {
-  if (signature.phase == Phase::kForward) return BatchNormForward(signature, given);
-  return BatchNormBackward(signature, given);
+  if (signature.phase != Phase::kForward) return BatchNormBackward(signature, given);
+  const FusedBatchNorm layer = FusedOf(signature.layer);
+  Values result = BatchNormForward(signature, given);
+  Vector& y = result.at(Y());
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (layer.adds) y[i] += given.at(X(1))[i];
+    if (layer.relu) y[i] = std::max(y[i], 0.0);
+  }
+  return result;
 }
 
 // The position of class c of label i in logits {N, C, H, W}.
@@ -357,6 +386,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"tanh", Activation},
                               {"lrn", Lrn},
                               {"batch_norm", BatchNormStep},
+                              {"fused_batch_norm", BatchNormStep},
                               {"dropout", DropoutStep},
                               {"softmax_cross_entropy", SoftmaxStep},
                               {"add", AddStep},

@@ -1,9 +1,12 @@
 // Batch norm. Forward computes statistics and then a map that applies them; backward computes sums
-// and then a map that uses them.
+// and then a map that uses them. The sum and the ReLU that follow a batch norm take part in its
+// passes, so they cost no pass of their own (layers/fused_batch_norm.h).
 //
 // A variance is a small difference of large sums unless the squared values are near zero.
 // Therefore a thread sums (x - x0), where x0 is its first element, and means and squared deviations
 // are merged by Chan's formula. An outlier can be the x0 of only one thread's few elements.
+#include <type_traits>
+
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -65,7 +68,8 @@ struct MomentsOp {
     return At<kVec>(x, i);
   }
   template <int kVec>
-  __device__ void Accumulate(const Vec<kVec>& x0, const Vec<kVec>& v, Two<kVec>& sums) const {
+  __device__ void Accumulate(const Vec<kVec>& x0, const Vec<kVec>& v, size_t,
+                             Two<kVec>& sums) const {
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       const float d = v.v[k] - x0.v[k];
@@ -75,30 +79,75 @@ struct MomentsOp {
   }
 };
 
-// Sums dy and dy * (x - mean) * invstd.
+// ReLU as in elementwise.cu: NaN passes.
+__device__ __forceinline__ float ReluOf(float x) { return x <= 0.0F ? 0.0F : x; }
+__device__ __forceinline__ float ReluGradient(float y, float dy) { return y <= 0.0F ? 0.0F : dy; }
+
+// y = (x - mean) * (invstd * gamma) + beta. Forward, its rerun and the ReLU's gradient all compute
+// it this way, so their bits agree.
+__device__ __forceinline__ float Normalised(float x, float mean, float scale, float beta) {
+  return fmaf(x - mean, scale, beta);
+}
+
+// A batch norm's gradient passes to it as it is, through a ReLU, through a sum, or through a ReLU
+// after a sum.
+enum class Through { kNothing, kRelu, kSum, kSumRelu };
+
+template <int kVec>
+struct Three {
+  Vec<kVec> a, b, c;
+};
+
+// Sums dz and dz * (x - mean) * invstd, where dz is the gradient that reaches the normalisation.
+template <Through kThrough>
 struct GradientOp {
   using Total = Sums;
-  const float* x;
-  const float* dy;
-  const float* mean;
-  const float* invstd;
+  BatchNormOperands in;
+  BatchNormGradient gradient;
   template <int kVec>
-  using Registers = Two<kVec>;
+  using Registers = std::conditional_t<kThrough == Through::kSumRelu, Three<kVec>, Two<kVec>>;
+  template <int kVec>
+  struct Constants {
+    Vec<kVec> mean, invstd, scale, beta;
+  };
   template <bool kLast, int kVec>
-  __device__ Two<kVec> Prepare(size_t c, size_t) const {
-    return {PerChannel<kLast, kVec>(mean, c), PerChannel<kLast, kVec>(invstd, c)};
+  __device__ Constants<kVec> Prepare(size_t c, size_t) const {
+    Constants<kVec> of = {PerChannel<kLast, kVec>(in.mean, c),
+                          PerChannel<kLast, kVec>(in.invstd, c)};
+    if constexpr (kThrough == Through::kRelu) {
+      of.scale = PerChannel<kLast, kVec>(in.gamma, c);
+      of.beta = PerChannel<kLast, kVec>(in.beta, c);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) of.scale.v[k] = of.invstd.v[k] * of.scale.v[k];
+    }
+    return of;
   }
   template <int kVec>
-  __device__ Two<kVec> Load(size_t i) const {
-    return {At<kVec>(x, i), At<kVec>(dy, i)};
+  __device__ Registers<kVec> Load(size_t i) const {
+    if constexpr (kThrough == Through::kSumRelu) {
+      return {At<kVec>(in.x, i), At<kVec>(gradient.dy, i), At<kVec>(gradient.y, i)};
+    } else {
+      return {At<kVec>(in.x, i), At<kVec>(gradient.dy, i)};
+    }
   }
   template <int kVec>
-  __device__ void Accumulate(const Two<kVec>& c, const Two<kVec>& v, Two<kVec>& sums) const {
+  __device__ void Accumulate(const Constants<kVec>& of, const Registers<kVec>& v, size_t i,
+                             Two<kVec>& sums) const {
+    Vec<kVec> dz = v.b;
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
-      sums.a.v[k] += v.b.v[k];
-      sums.b.v[k] += v.b.v[k] * ((v.a.v[k] - c.a.v[k]) * c.b.v[k]);
+      const float x = v.a.v[k];
+      if constexpr (kThrough == Through::kRelu) {
+        const float y = Normalised(x, of.mean.v[k], of.scale.v[k], of.beta.v[k]);
+        dz.v[k] = ReluGradient(y, dz.v[k]);
+      } else if constexpr (kThrough == Through::kSumRelu) {
+        dz.v[k] = ReluGradient(v.c.v[k], dz.v[k]);
+      }
+      sums.a.v[k] += dz.v[k];
+      sums.b.v[k] += dz.v[k] * ((x - of.mean.v[k]) * of.invstd.v[k]);
     }
+    if constexpr (kThrough == Through::kSum || kThrough == Through::kSumRelu)
+      At<kVec>(gradient.daddend, i) = dz;
   }
 };
 
@@ -119,38 +168,51 @@ struct StatisticsFinal {
   }
 };
 
-// y = (x - mean) * (invstd * gamma) + beta. Forward and rerun use this same kernel, so their bits
-// agree.
-template <bool kFromVariance>
+// The normalised x, and what follows in the same pass.
+template <bool kFromVariance, bool kAdd, bool kRelu>
 struct ApplyOp {
   BatchNormOperands in;
+  const float* addend;
   float epsilon;
   float* y;
   template <int kVec>
-  using Registers = Vec<kVec>;
+  using Registers = std::conditional_t<kAdd, Two<kVec>, Vec<kVec>>;
   template <int kVec>
-  __device__ Vec<kVec> Load(size_t i) const {
-    return At<kVec>(in.x, i);
+  __device__ Registers<kVec> Load(size_t i) const {
+    if constexpr (kAdd) {
+      return {At<kVec>(in.x, i), At<kVec>(addend, i)};
+    } else {
+      return At<kVec>(in.x, i);
+    }
   }
   template <bool kLast, int kVec>
-  __device__ void Store(size_t i, size_t c, Vec<kVec> v) const {
+  __device__ void Store(size_t i, size_t c, const Registers<kVec>& v) const {
     const Vec<kVec> mean = PerChannel<kLast, kVec>(in.mean, c),
                     invstd = PerChannel<kLast, kVec>(in.invstd, c);
     const Vec<kVec> gamma = PerChannel<kLast, kVec>(in.gamma, c),
                     beta = PerChannel<kLast, kVec>(in.beta, c);
+    Vec<kVec> out;
+    if constexpr (kAdd) {
+      out = v.a;
+    } else {
+      out = v;
+    }
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       const float inverse = kFromVariance ? 1.0F / sqrtf(invstd.v[k] + epsilon) : invstd.v[k];
-      v.v[k] = (v.v[k] - mean.v[k]) * (inverse * gamma.v[k]) + beta.v[k];
+      out.v[k] = Normalised(out.v[k], mean.v[k], inverse * gamma.v[k], beta.v[k]);
+      if constexpr (kAdd) out.v[k] += v.b.v[k];
+      if constexpr (kRelu) out.v[k] = ReluOf(out.v[k]);
     }
-    At<kVec>(y, i) = v;
+    At<kVec>(y, i) = out;
   }
 };
 
-// dx = gamma * invstd * (dy - (dbeta + xhat * dgamma) / count).
+// dx = gamma * invstd * (dz - (dbeta + xhat * dgamma) / count).
+template <bool kRelu>
 struct BackwardOp {
   BatchNormOperands in;
-  const float* dy;
+  const float* dz;  // before the ReLU's gradient, if kRelu
   const float* dgamma;
   const float* dbeta;
   float inverse_count;
@@ -159,7 +221,7 @@ struct BackwardOp {
   using Registers = Two<kVec>;
   template <int kVec>
   __device__ Two<kVec> Load(size_t i) const {
-    return {At<kVec>(in.x, i), At<kVec>(dy, i)};
+    return {At<kVec>(in.x, i), At<kVec>(dz, i)};
   }
   template <bool kLast, int kVec>
   __device__ void Store(size_t i, size_t c, Two<kVec> v) const {
@@ -168,6 +230,14 @@ struct BackwardOp {
     const Vec<kVec> gamma = PerChannel<kLast, kVec>(in.gamma, c);
     const Vec<kVec> sum = PerChannel<kLast, kVec>(dbeta, c),
                     product = PerChannel<kLast, kVec>(dgamma, c);
+    if constexpr (kRelu) {
+      const Vec<kVec> beta = PerChannel<kLast, kVec>(in.beta, c);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        const float y = Normalised(v.a.v[k], mean.v[k], invstd.v[k] * gamma.v[k], beta.v[k]);
+        v.b.v[k] = ReluGradient(y, v.b.v[k]);
+      }
+    }
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       const float normal = (v.a.v[k] - mean.v[k]) * invstd.v[k];
@@ -177,6 +247,37 @@ struct BackwardOp {
     At<kVec>(dx, i) = v.b;
   }
 };
+
+template <bool kFromVariance, bool kAdd, bool kRelu>
+cudaError_t Apply(const ChannelShape& s, const BatchNormOperands& in, const float* addend,
+                  float epsilon, float* y, cudaStream_t stream) {
+  const bool aligned = AllAligned16(in.x, y, in.gamma, in.beta, in.mean, in.invstd, addend);
+  return MapChannels(s, aligned, ApplyOp<kFromVariance, kAdd, kRelu>{in, addend, epsilon, y},
+                     stream);
+}
+
+template <bool kFromVariance>
+cudaError_t ApplyWith(const ChannelShape& s, const BatchNormOperands& in,
+                      const BatchNormEpilogue& epilogue, float epsilon, float* y,
+                      cudaStream_t stream) {
+  const float* const addend = epilogue.addend;
+  if (addend == nullptr) {
+    return epilogue.relu ? Apply<kFromVariance, false, true>(s, in, addend, epsilon, y, stream)
+                         : Apply<kFromVariance, false, false>(s, in, addend, epsilon, y, stream);
+  }
+  return epilogue.relu ? Apply<kFromVariance, true, true>(s, in, addend, epsilon, y, stream)
+                       : Apply<kFromVariance, true, false>(s, in, addend, epsilon, y, stream);
+}
+
+template <Through kThrough>
+cudaError_t SumsThrough(const ChannelShape& s, const BatchNormOperands& in,
+                        const BatchNormGradient& gradient, float* dgamma, float* dbeta,
+                        void* scratch, cudaStream_t stream) {
+  const bool aligned = AllAligned16(in.x, in.mean, in.invstd, in.gamma, in.beta, gradient.dy,
+                                    gradient.y, gradient.daddend);
+  return Reduce(s, aligned, GradientOp<kThrough>{in, gradient}, SumsFinal{dbeta, dgamma}, scratch,
+                stream);
+}
 
 }  // namespace
 
@@ -190,33 +291,41 @@ cudaError_t BatchNormStatistics(const ChannelShape& s, const float* x, float eps
   return Reduce(s, Aligned16(x), MomentsOp{x}, final, scratch, stream);
 }
 
-cudaError_t BatchNormApply(const ChannelShape& s, const BatchNormOperands& in, float* y,
-                           cudaStream_t stream) {
-  const bool aligned = AllAligned16(in.x, y, in.gamma, in.beta, in.mean, in.invstd);
-  return MapChannels(s, aligned, ApplyOp<false>{in, 0, y}, stream);
+cudaError_t BatchNormApply(const ChannelShape& s, const BatchNormOperands& in,
+                           const BatchNormEpilogue& epilogue, float* y, cudaStream_t stream) {
+  return ApplyWith<false>(s, in, epilogue, 0, y, stream);
 }
 
-cudaError_t BatchNormInference(const ChannelShape& s, const BatchNormOperands& in, float epsilon,
-                               float* y, cudaStream_t stream) {
-  const bool aligned = AllAligned16(in.x, y, in.gamma, in.beta, in.mean, in.invstd);
-  return MapChannels(s, aligned, ApplyOp<true>{in, epsilon, y}, stream);
+cudaError_t BatchNormInference(const ChannelShape& s, const BatchNormOperands& in,
+                               const BatchNormEpilogue& epilogue, float epsilon, float* y,
+                               cudaStream_t stream) {
+  return ApplyWith<true>(s, in, epilogue, epsilon, y, stream);
 }
 
-cudaError_t BatchNormSums(const ChannelShape& s, const BatchNormOperands& in, const float* dy,
-                          float* dgamma, float* dbeta, void* scratch, cudaStream_t stream) {
-  const bool aligned = AllAligned16(in.x, dy, in.mean, in.invstd);
-  return Reduce(s, aligned, GradientOp{in.x, dy, in.mean, in.invstd}, SumsFinal{dbeta, dgamma},
-                scratch, stream);
+cudaError_t BatchNormSums(const ChannelShape& s, const BatchNormOperands& in,
+                          const BatchNormGradient& gradient, float* dgamma, float* dbeta,
+                          void* scratch, cudaStream_t stream) {
+  const auto sums = [&](auto run) { return run(s, in, gradient, dgamma, dbeta, scratch, stream); };
+  if (gradient.daddend != nullptr)
+    return sums(gradient.relu ? SumsThrough<Through::kSumRelu> : SumsThrough<Through::kSum>);
+  return sums(gradient.relu ? SumsThrough<Through::kRelu> : SumsThrough<Through::kNothing>);
 }
 
-cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormOperands& in, const float* dy,
-                              const float* dgamma, const float* dbeta, float* dx,
-                              cudaStream_t stream) {
-  const BackwardOp op = {
-      in, dy, dgamma, dbeta, static_cast<float>(1.0 / static_cast<double>(s.outer * s.inner)), dx};
+cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormOperands& in,
+                              const BatchNormGradient& gradient, const float* dgamma,
+                              const float* dbeta, float* dx, cudaStream_t stream) {
+  // After a sum, BatchNormSums() has written the gradient behind the ReLU to `daddend`.
+  const bool masked = gradient.daddend != nullptr;
+  const float* const dz = masked ? gradient.daddend : gradient.dy;
+  const auto inverse_count = static_cast<float>(1.0 / static_cast<double>(s.outer * s.inner));
   const bool aligned =
-      AllAligned16(in.x, dy, dx, in.mean, in.invstd, in.gamma, dgamma) && Aligned16(dbeta);
-  return MapChannels(s, aligned, op, stream);
+      AllAligned16(in.x, dz, dx, in.mean, in.invstd, in.gamma, in.beta, dgamma, dbeta);
+  if (gradient.relu && !masked) {
+    return MapChannels(s, aligned, BackwardOp<true>{in, dz, dgamma, dbeta, inverse_count, dx},
+                       stream);
+  }
+  return MapChannels(s, aligned, BackwardOp<false>{in, dz, dgamma, dbeta, inverse_count, dx},
+                     stream);
 }
 
 }  // namespace neap::kernels

@@ -22,7 +22,7 @@ struct SumOp {
     return At<kVec>(dy, i);
   }
   template <int kVec>
-  __device__ void Accumulate(Nothing, const Vec<kVec>& v, Two<kVec>& sums) const {
+  __device__ void Accumulate(Nothing, const Vec<kVec>& v, size_t, Two<kVec>& sums) const {
 #pragma unroll
     for (int k = 0; k < kVec; ++k) sums.a.v[k] += v.v[k];
   }

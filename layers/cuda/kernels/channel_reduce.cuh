@@ -85,7 +85,8 @@ __global__ void __launch_bounds__(kThreads)
     }
 #pragma unroll
     for (uint32_t u = 0; u < kUnroll; ++u) {
-      if (first + u * kThreads < end) op.template Accumulate<kVec>(constants, loaded[u], sums);
+      const uint32_t v = first + u * kThreads;
+      if (v < end) op.template Accumulate<kVec>(constants, loaded[u], at(v), sums);
     }
   }
   float2 sum = {0, 0};
@@ -125,8 +126,9 @@ __global__ void __launch_bounds__(kThreads)
       }
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        if (first + static_cast<size_t>(u) * step < rows)
-          op.template Accumulate<kVec>(constants, loaded[u], sums);
+        const size_t row = first + static_cast<size_t>(u) * step;
+        if (row < rows)
+          op.template Accumulate<kVec>(constants, loaded[u], row * channel_vectors + cv, sums);
       }
     }
     const uint32_t count = mine < rows ? static_cast<uint32_t>((rows - mine + step - 1) / step) : 0;

@@ -74,15 +74,32 @@ struct BatchNormOperands {
   const float* mean = nullptr;
   const float* invstd = nullptr;  // or, for inference, the variance
 };
-cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& in, float* y,
-                           cudaStream_t stream);
+// What follows the normalisation in the same pass: the sum with `addend`, if any, then ReLU.
+struct BatchNormEpilogue {
+  const float* addend = nullptr;
+  bool relu = false;
+};
+cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& in,
+                           const BatchNormEpilogue& epilogue, float* y, cudaStream_t stream);
 cudaError_t BatchNormInference(const ChannelShape& shape, const BatchNormOperands& in,
-                               float epsilon, float* y, cudaStream_t stream);
-cudaError_t BatchNormSums(const ChannelShape& shape, const BatchNormOperands& in, const float* dy,
-                          float* dgamma, float* dbeta, void* scratch, cudaStream_t stream);
+                               const BatchNormEpilogue& epilogue, float epsilon, float* y,
+                               cudaStream_t stream);
+// The gradient that reaches the normalisation is dy, or 0 where the ReLU's result is. After a sum
+// that result is `y`, and the gradient is written to `daddend`, which may be dy; otherwise the
+// result's sign is computed again.
+struct BatchNormGradient {
+  const float* dy = nullptr;
+  bool relu = false;
+  const float* y = nullptr;  // if there are a sum and a ReLU
+  float* daddend = nullptr;  // if there is a sum
+};
+cudaError_t BatchNormSums(const ChannelShape& shape, const BatchNormOperands& in,
+                          const BatchNormGradient& gradient, float* dgamma, float* dbeta,
+                          void* scratch, cudaStream_t stream);
+// Follows BatchNormSums().
 cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands& in,
-                              const float* dy, const float* dgamma, const float* dbeta, float* dx,
-                              cudaStream_t stream);
+                              const BatchNormGradient& gradient, const float* dgamma,
+                              const float* dbeta, float* dx, cudaStream_t stream);
 
 // bias.cu
 cudaError_t AddBias(const ChannelShape& shape, const float* bias, float* y, cudaStream_t stream);

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
-#include "neap/core/program/program.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/cuda/described_catalog.h"
 #include "neap/memory/planner.h"
@@ -57,8 +57,8 @@ TEST_CASE("a program can plan for an absent GPU as the command does") {
   const Json printed = RunForJson({"plan", "resnet50", "--batch", "32", "--device", "h200"}).at(0);
   const absl::StatusOr<Graph> net = nets::Build("resnet50", {.batch = 32});
   REQUIRE(net.ok());
-  const absl::StatusOr<Program> program = BuildProgram(*net, {});
   const absl::StatusOr<DeviceDescription> h200 = DescribedDevice("h200");
+  const absl::StatusOr<Program> program = Lower(*net, {}, h200.value());
   const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
   REQUIRE((program.ok() && h200.ok() && catalog.ok()));
   const absl::StatusOr<PlanResult> result = MakePlan(*program, {}, *h200, **catalog);

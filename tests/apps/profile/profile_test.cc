@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "neap/core/program/program.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/described_catalog.h"
@@ -96,7 +96,8 @@ TEST_CASE("plans of evaluation programs use measured times too") {
     }
     CHECK(RunForJson(command).at(0).at("interrupted") == false);
     const Program program =
-        BuildProgram(nets::Build(net, options).value(), {.mode = Mode::kInference}).value();
+        Lower(nets::Build(net, options).value(), {.mode = Mode::kInference}, device->description())
+            .value();
     ProfileDatabase database = ProfileDatabase::OpenToRead(
                                    path, {device->description().name, device->backend().Versions()})
                                    .value();

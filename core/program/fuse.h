@@ -1,0 +1,32 @@
+// Fusion: layers that can run as one pass over memory become one layer.
+//
+// A batch norm, a sum or a ReLU computes little per element, so its time is that of reading and
+// writing tensors. Where such layers follow one another, one layer that computes them all reads
+// every operand once and writes the result once, and the tensors between them do not exist:
+//
+//   conv3 -> bn3 -> add -> relu              conv3 -> bn3 (fused_batch_norm) ->
+//                    ^             becomes              ^
+//   shortcut --------+                       shortcut --+
+//
+// Layers declare what can follow them (Layer::FusedWith() in core/step/layer.h). A fused layer is a
+// layer like others, with the steps, operands and traits that its Specify() returns, so planners
+// and kernels treat it as any other. It has the name of the first layer, and so the names of that
+// layer's parameters, and runs where the last one ran. Its results have the bits of the layers that
+// it replaces.
+//
+//   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
+//   graph = Fuse(std::move(graph), Mode::kTraining);
+#pragma once
+
+#include "neap/core/graph/graph.h"
+
+namespace neap {
+
+// Fuses each layer into the layer that alone reads its output, as long as there is a layer for
+// both. Of several inputs with which a layer could be fused, it takes the one that was computed
+// last. Layers stay apart where the sum of some tensor's gradients would be computed in another
+// order. `mode` is that of Resolve(). *Complexity*: O(layers + edges), and for inputs with several
+// readers the layers between those fused.
+ResolvedGraph Fuse(ResolvedGraph graph, Mode mode);
+
+}  // namespace neap

@@ -1,0 +1,133 @@
+// Which layers become one, and that training has the same bits with them.
+#include "neap/core/program/fuse.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/program/passes.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/join.h"
+#include "neap/layers/softmax_cross_entropy.h"
+
+namespace neap {
+namespace {
+
+constexpr Convolution kConvolution = {.out_channels = 3, .kernel = 1, .bias = false};
+
+// The layers between the input and the classifier, one per line: "conv(input) bn+relu(conv)".
+std::string Fused(const Graph& graph, Mode mode = Mode::kTraining) {
+  const ResolvedGraph fused = Fuse(Resolve(graph, mode).value(), mode);
+  std::vector<std::string> lines;
+  for (const ResolvedLayer& layer : fused.layers) {
+    CHECK(fused.layers[layer.id.index()].name == layer.name);
+    if (layer.role != LayerRole::kInner || layer.name == "fc") continue;
+    std::vector<std::string> inputs;
+    for (LayerId input : layer.inputs) inputs.push_back(fused.layers[input.index()].name);
+    const auto* const norm = layer.layer.As<FusedBatchNorm>();
+    const std::string parts =
+        norm == nullptr ? "" : absl::StrCat(norm->adds ? "+add" : "", norm->relu ? "+relu" : "");
+    lines.push_back(absl::StrCat(layer.name, parts, "(", absl::StrJoin(inputs, ","), ")"));
+  }
+  return absl::StrJoin(lines, " ");
+}
+
+struct Net {
+  Graph graph{{.name = "net", .batch = 2}};
+  std::string input = graph.Input({3, 4, 4});
+
+  std::string Add(const std::string& name, const Layer& layer, std::vector<std::string> inputs) {
+    return graph.Add(name, layer, std::move(inputs));
+  }
+  std::string Fused(const std::string& last, Mode mode = Mode::kTraining) {
+    graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {last}), SoftmaxCrossEntropy{});
+    return neap::Fused(graph, mode);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a batch norm, the sum and the ReLU that follow it are one layer") {
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    Net net;
+    std::string x = net.Add("conv1", kConvolution, {net.input});
+    const std::string shortcut = net.Add("relu1", Relu{}, {net.Add("bn1", BatchNorm{}, {x})});
+    x = net.Add("bn2", BatchNorm{}, {net.Add("conv2", kConvolution, {shortcut})});
+    x = net.Add("relu2", Relu{}, {net.Add("add", Add{}, {x, shortcut})});
+    CHECK(net.Fused(x, mode) == "conv1(input) bn1+relu(conv1) conv2(bn1) bn2+add+relu(conv2,bn1)");
+  }
+}
+
+TEST_CASE("of two batch norms that are added, the one that is computed last takes the sum") {
+  Net net;
+  const std::string x = net.Add("conv1", kConvolution, {net.input});
+  const std::string a = net.Add("bn2", BatchNorm{}, {net.Add("conv2", kConvolution, {x})});
+  const std::string b = net.Add("bn3", BatchNorm{}, {net.Add("conv3", kConvolution, {x})});
+  CHECK(net.Fused(net.Add("add", Add{}, {a, b})) ==
+        "conv1(input) conv2(conv1) bn2(conv2) conv3(conv1) bn3+add(conv3,bn2)");
+}
+
+TEST_CASE("what another layer reads too stays a tensor") {
+  Net net;
+  const std::string bn = net.Add("bn", BatchNorm{}, {net.input});
+  const std::string relu = net.Add("relu", Relu{}, {bn});
+  CHECK(net.Fused(net.Add("add", Add{}, {relu, bn})) == "bn(input) relu(bn) add(relu,bn)");
+}
+
+TEST_CASE("a sum of three, of a tensor with itself, or with the norm's own input stays apart") {
+  Net three;
+  const std::string bn = three.Add("bn", BatchNorm{}, {three.input});
+  const std::string r1 = three.Add("r1", Sigmoid{}, {three.input});
+  const std::string r2 = three.Add("r2", Tanh{}, {three.input});
+  CHECK(three.Fused(three.Add("add", Add{}, {bn, r1, r2})) ==
+        "bn(input) r1(input) r2(input) add(bn,r1,r2)");
+  Net twice;
+  const std::string same = twice.Add("bn", BatchNorm{}, {twice.input});
+  CHECK(twice.Fused(twice.Add("add", Add{}, {same, same})) == "bn(input) add(bn,bn)");
+  Net own;
+  const std::string x = own.Add("conv", kConvolution, {own.input});
+  const std::string y = own.Add("bn", BatchNorm{}, {x});
+  CHECK(own.Fused(own.Add("add", Add{}, {y, x})) == "conv(input) bn(conv) add(bn,conv)");
+}
+
+TEST_CASE("layers stay apart if the gradients of their input would be summed in another order") {
+  Net net;
+  const std::string x = net.Add("conv", kConvolution, {net.input});
+  const std::string a = net.Add("bn", BatchNorm{}, {x});
+  const std::string b = net.Add("tanh", Tanh{}, {x});
+  CHECK(net.Fused(net.Add("add", Add{}, {a, b})) == "conv(input) bn(conv) tanh(conv) add(bn,tanh)");
+}
+
+TEST_CASE("other activations and dropout are not fused, and a graph can do without fusion") {
+  Net net;
+  const std::string bn = net.Add("bn", BatchNorm{}, {net.input});
+  const std::string dropout = net.Add("dropout", Dropout{0.5F}, {net.Add("tanh", Tanh{}, {bn})});
+  CHECK(net.Fused(net.Add("relu", Relu{}, {dropout})) ==
+        "bn(input) tanh(bn) dropout(tanh) relu(dropout)");
+}
+
+TEST_CASE("a fused layer keeps the names of the parameters and running statistics") {
+  const auto names = [](bool fusion) {
+    Graph graph({.name = "net", .batch = 2, .fusion = fusion});
+    const std::string bn = graph.Add("bn", BatchNorm{}, {graph.Input({3, 4, 4})});
+    const std::string relu = graph.Add("relu", Relu{}, {bn});
+    graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {relu}), SoftmaxCrossEntropy{});
+    std::vector<std::string> persistent;
+    const Program program = Lower(graph, {}, {}).value();
+    for (const Tensor& tensor : program.tensors) {
+      if (IsPersistent(tensor.role)) persistent.push_back(tensor.name);
+    }
+    return persistent;
+  };
+  CHECK(names(true) == names(false));
+}
+
+}  // namespace neap
