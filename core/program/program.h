@@ -136,8 +136,9 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
 // The program of a part of the network of `whole`, with the options of `whole`. It has *all*
 // persistent tensors of `whole`, with the same ids, even those of layers that the graph leaves out.
 // Plans of both therefore put them in the same place, and an iteration of one can follow an
-// iteration of the other. `whole` has exact accounting. Errors: INVALID_ARGUMENT, naming the tensor, for one that `whole` lacks or
-// has with other properties, or for another batch than that of `whole`.
+// iteration of the other. `whole` has exact accounting.
+// Errors: INVALID_ARGUMENT, naming the tensor, for one that `whole` lacks or has with other
+// properties, or for another batch than that of `whole`.
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole);
 
 }  // namespace neap

@@ -99,8 +99,8 @@ dnnl::convolution_forward::desc ForwardOperation(const Problem& p, dnnl::algorit
           p.padding};
 }
 
-// The threads of oneDNN's jit_1x1:avx2 overwrite each other's sums where it computes the gradient of
-// strided weights from plain images (2.6.3: other bits in half of all runs, and wrong ones).
+// The threads of oneDNN's jit_1x1:avx2 overwrite each other's sums where it computes the gradient
+// of strided weights from plain images (2.6.3: other bits in half of all runs, and wrong ones).
 bool Races(const Candidate& candidate, const Convolution& layer, Layout layout) {
   return absl::StartsWith(candidate.engine.id, "jit_1x1:avx2") && layer.stride != Extent2d(1) &&
          layout == Layout::kNhwc;
