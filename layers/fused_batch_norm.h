@@ -8,13 +8,13 @@
 //   step                 reads                                            writes
 //   forward (training)   x_0, x_1, gamma, beta                            y, mean, invstd
 //     rerun              x_0, x_1, gamma, beta, mean, invstd              y
-//   forward (inference)  x_0, x_1, gamma, beta, running_mean, running_var y
+//   forward (inference)  x_0, x_1, gamma, beta, running statistics        y
 //   backward_data        x_0, dy, gamma, mean, invstd, beta or y          dx_0, dx_1, dgamma, dbeta
 //
 // x_1 and dx_1 exist if it adds. With a ReLU, backward needs to know where y is 0: after a sum it
 // reads y; otherwise it computes the sign of y again from x_0 and beta, so that y need not be kept
-// for it. y may overwrite x_1. Without a sum dx_0 may overwrite dy; with one, dx_1 may overwrite dy,
-// and dx_0 may overwrite x_0. Parameters, states and saved tensors are those of BatchNorm.
+// for it. y may overwrite x_1. Without a sum, dx_0 may overwrite dy; with one, dx_1 may overwrite
+// dy, and dx_0 may overwrite x_0. Parameters, states and saved tensors are those of BatchNorm.
 #pragma once
 
 #include <optional>

@@ -40,8 +40,8 @@ class Fusion {
   }
 
   // Whether another layer, between the two, reads an input of `producer`. Its gradient is then a
-  // sum to which the three layers contribute in another order if `producer` runs later, and a sum in
-  // another order has other bits.
+  // sum to which the three layers contribute in another order if `producer` runs later, and a sum
+  // in another order has other bits.
   bool ChangesOrder(const ResolvedLayer& producer, const ResolvedLayer& reader) const {
     for (LayerId input : producer.inputs) {
       if (readers_[input.index()] == 1) continue;
