@@ -71,4 +71,9 @@ std::optional<Layer> BatchNorm::FusedWith(const Layer& reader) const {
   return FusedBatchNorm{.norm = *this}.FusedWith(reader);
 }
 
+FusedBatchNorm FusedBatchNormOf(const Layer& layer) {
+  const BatchNorm* const alone = layer.As<BatchNorm>();
+  return alone != nullptr ? FusedBatchNorm{.norm = *alone} : *layer.As<FusedBatchNorm>();
+}
+
 }  // namespace neap

@@ -35,4 +35,8 @@ struct FusedBatchNorm {
   friend bool operator==(const FusedBatchNorm&, const FusedBatchNorm&) = default;
 };
 
+// A BatchNorm as the FusedBatchNorm that nothing follows; a FusedBatchNorm as it is. Their kernels
+// are the same. The layer must be one of the two.
+FusedBatchNorm FusedBatchNormOf(const Layer& layer);
+
 }  // namespace neap

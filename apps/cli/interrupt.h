@@ -23,7 +23,7 @@ namespace neap::apps {
 
 // Must be called before any other thread is started. Until WatchForInterrupt() is called, signals
 // end the process as usual. SIGXFSZ and SIGPIPE are ignored from then on: a file that exceeds the
-// process's size limit, and a pipe or FIFO that nobody reads any more, make the write fail (EFBIG,
+// process's size limit, and a pipe or FIFO whose reader has gone, make the write fail (EFBIG,
 // EPIPE) instead of ending the process.
 void TakeSignals();
 void WatchForInterrupt();

@@ -120,11 +120,9 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckCanEvaluate());
     const Program& program = inference_.program;
     const Tensor& predictions = program.tensor(program.predictions);
-    const int64_t batch = program.net.batch;
-    const int64_t values = program.tensor(program.images).spec.elements() / batch;
-    const int64_t labels = program.tensor(program.labels).spec.elements() / batch;
-    const int64_t count = static_cast<int64_t>(images.size()) / values;
-    const std::vector<int32_t> no_labels(static_cast<size_t>(count * labels), kNoLabel);
+    const PerImage per_image = ValuesPerImage(program);
+    const int64_t count = static_cast<int64_t>(images.size()) / per_image.values;
+    const std::vector<int32_t> no_labels(static_cast<size_t>(count * per_image.labels), kNoLabel);
     RETURN_IF_ERROR(
         Evaluate({.images = {images.begin(), images.end()}, .labels = no_labels}).status());
     ASSIGN_OR_RETURN(std::vector<float> all,

@@ -25,16 +25,6 @@ absl::Status CheckSizes(const Batch& batch, const TensorSpec& images, const Tens
                    ", its labels ", labels.shape.ToString()));
 }
 
-struct PerImage {
-  int64_t values = 0;
-  int64_t labels = 0;
-};
-
-PerImage ValuesPerImage(const Program& program) {
-  return {.values = program.tensor(program.images).spec.elements() / program.net.batch,
-          .labels = program.tensor(program.labels).spec.elements() / program.net.batch};
-}
-
 // "image 3", or "the pixel at row 1, column 2 of image 3".
 std::string PlaceOf(int64_t index, const Shape& labels) {
   if (labels.rank() == 1) return absl::StrCat("image ", index);
@@ -61,6 +51,11 @@ absl::Status CheckBatch(const Batch& batch, const Program& program) {
 }
 
 }  // namespace
+
+PerImage ValuesPerImage(const Program& program) {
+  return {.values = program.tensor(program.images).spec.elements() / program.net.batch,
+          .labels = program.tensor(program.labels).spec.elements() / program.net.batch};
+}
 
 absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program) {
   const PerImage per_image = ValuesPerImage(program);

@@ -20,6 +20,13 @@
 
 namespace neap {
 
+// Elements of one image, and its labels: one, or one for each pixel.
+struct PerImage {
+  int64_t values = 0;
+  int64_t labels = 0;
+};
+PerImage ValuesPerImage(const Program& program);
+
 // The number of images in the batch. Errors: INVALID_ARGUMENT for none or more than the network's
 // batch, or if the vectors do not agree with each other or with `size`.
 absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program);

@@ -64,12 +64,6 @@ void ForEachElement(const Rows& rows, Apply apply) {
   }
 }
 
-// The layer with what follows it in the same passes.
-FusedBatchNorm FusedOf(const Layer& layer) {
-  const BatchNorm* const alone = layer.As<BatchNorm>();
-  return alone != nullptr ? FusedBatchNorm{.norm = *alone} : *layer.As<FusedBatchNorm>();
-}
-
 float ReluOf(float x) { return x <= 0 ? 0 : x; }  // NaN passes
 
 // What normalises an element: (x - mean) * (invstd * gamma) + beta.
@@ -106,7 +100,7 @@ float InverseDeviation(double variance, float epsilon) {
 // Writes the saved mean and invstd, and the variance to `variance`. Two passes, because subtracting
 // the mean first avoids cancellation.
 void Statistics(const LoopArgs& args, const Rows& rows, const float* x, double* variance) {
-  const float epsilon = FusedOf(args.signature.layer).norm.epsilon;
+  const float epsilon = FusedBatchNormOf(args.signature.layer).norm.epsilon;
   float* const mean = args.Get<float>(Saved(0));
   float* const invstd = args.Get<float>(Saved(1));
   const double count = static_cast<double>(rows.count());
@@ -127,7 +121,7 @@ void Statistics(const LoopArgs& args, const Rows& rows, const float* x, double* 
 }
 
 void UpdateRunning(const LoopArgs& args, const Rows& rows, const double* variance) {
-  const float momentum = FusedOf(args.signature.layer).norm.momentum;
+  const float momentum = FusedBatchNormOf(args.signature.layer).norm.momentum;
   const float* const mean = args.Get<float>(Saved(0));
   float* const running_mean = args.Get<float>(State(0));
   float* const running_var = args.Get<float>(State(1));
@@ -151,12 +145,13 @@ void TrainingForward(const LoopArgs& args) {
   Normalise(rows, x,
             {args.Get<float>(Param(0)), args.Get<float>(Param(1)), args.Get<float>(Saved(0)),
              args.Get<float>(Saved(1))},
-            args.Find<float>(X(1)), FusedOf(args.signature.layer).relu, args.Get<float>(Y()));
+            args.Find<float>(X(1)), FusedBatchNormOf(args.signature.layer).relu,
+            args.Get<float>(Y()));
 }
 
 void InferenceForward(const LoopArgs& args) {
   const Rows rows = RowsOf(args.signature.Spec(X()));
-  const FusedBatchNorm layer = FusedOf(args.signature.layer);
+  const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
   const float* const running_var = args.Get<float>(State(1));
   float* const invstd = args.Workspace<float>();
   for (int64_t c = 0; c < rows.channels; ++c) {
@@ -207,7 +202,7 @@ void BackwardFrom(const LoopArgs& args, Gradient dz) {
 
 void Backward(const LoopArgs& args) {
   const float* const dy = args.Get<float>(Dy());
-  const bool relu = FusedOf(args.signature.layer).relu;
+  const bool relu = FusedBatchNormOf(args.signature.layer).relu;
   if (float* const daddend = args.Find<float>(Dx(1)); daddend != nullptr) {
     const float* const y = args.Find<float>(Y());
     const int64_t elements = args.signature.Spec(Dy()).elements();

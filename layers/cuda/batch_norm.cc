@@ -10,12 +10,6 @@ namespace {
 
 using namespace operands;
 
-// The layer with what follows it in the same passes.
-FusedBatchNorm FusedOf(const Layer& layer) {
-  const BatchNorm* const alone = layer.As<BatchNorm>();
-  return alone != nullptr ? FusedBatchNorm{.norm = *alone} : *layer.As<FusedBatchNorm>();
-}
-
 kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a) {
   const bool training = a.signature.Has(Saved(0));
   return {.x = a.Get<float>(X()),
@@ -26,7 +20,7 @@ kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a) {
 }
 
 cudaError_t BatchNormForward(const LaunchArgs& a) {
-  const FusedBatchNorm layer = FusedOf(a.signature.layer);
+  const FusedBatchNorm layer = FusedBatchNormOf(a.signature.layer);
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
   const kernels::BatchNormOperands in = BatchNormReads(a);
   const kernels::BatchNormEpilogue epilogue = {.addend = a.Find<float>(X(1)), .relu = layer.relu};
@@ -48,7 +42,7 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
   const kernels::BatchNormOperands in = BatchNormReads(a);
   const kernels::BatchNormGradient gradient = {.dy = a.Get<float>(Dy()),
-                                               .relu = FusedOf(a.signature.layer).relu,
+                                               .relu = FusedBatchNormOf(a.signature.layer).relu,
                                                .y = a.Find<float>(Y()),
                                                .daddend = a.Find<float>(Dx(1))};
   float* const dgamma = a.Get<float>(ParamGrad(0));

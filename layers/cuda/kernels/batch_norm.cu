@@ -79,10 +79,6 @@ struct MomentsOp {
   }
 };
 
-// ReLU as in elementwise.cu: NaN passes.
-__device__ __forceinline__ float ReluOf(float x) { return x <= 0.0F ? 0.0F : x; }
-__device__ __forceinline__ float ReluGradient(float y, float dy) { return y <= 0.0F ? 0.0F : dy; }
-
 // y = (x - mean) * (invstd * gamma) + beta. Forward, its rerun and the ReLU's gradient all compute
 // it this way, so their bits agree.
 __device__ __forceinline__ float Normalised(float x, float mean, float scale, float beta) {

@@ -41,6 +41,10 @@ __device__ __forceinline__ const Vec<kVec>& At(const float* p, size_t i) {
   return reinterpret_cast<const Vec<kVec>*>(p)[i];
 }
 
+// The comparison propagates NaN, as in PyTorch.
+__device__ __forceinline__ float ReluOf(float x) { return x <= 0.0F ? 0.0F : x; }
+__device__ __forceinline__ float ReluGradient(float y, float dy) { return y <= 0.0F ? 0.0F : dy; }
+
 inline bool Aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 template <typename... Pointers>
 bool AllAligned16(Pointers... p) {

@@ -7,9 +7,8 @@ namespace neap::kernels {
 namespace {
 
 struct ReluFunction {
-  // This comparison propagates NaN, as in PyTorch.
-  __device__ static float Forward(float x) { return x <= 0.0F ? 0.0F : x; }
-  __device__ static float Backward(float y, float dy) { return y <= 0.0F ? 0.0F : dy; }
+  __device__ static float Forward(float x) { return ReluOf(x); }
+  __device__ static float Backward(float y, float dy) { return ReluGradient(y, dy); }
 };
 struct SigmoidFunction {
   __device__ static float Forward(float x) { return 1.0F / (1.0F + expf(-x)); }

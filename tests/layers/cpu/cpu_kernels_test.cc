@@ -8,7 +8,6 @@
 #include <limits>
 #include <random>
 
-#include "neap/core/input/batch.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
@@ -17,6 +16,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/layers/conformance.h"
+#include "tests/layers/loss_checks.h"
 
 namespace neap::testing {
 namespace {
@@ -131,29 +131,11 @@ TEST_CASE("dropout repeats its mask, and another step, layer or session has anot
 }
 
 TEST_CASE("a label outside the classes makes the loss NaN") {
-  const TensorSpec logits = {.shape = {2, 3, 1, 1}};
-  const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
-  for (double label : {-2.0, 3.0}) {
-    const auto y = Forward(SoftmaxCrossEntropy{}, {logits, labels},
-                           {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {2, label}}});
-    REQUIRE(y.ok());
-    CHECK(std::isnan(y->at(State(0))[0]));
-    CHECK(y->at(State(0))[1] == 1);
-  }
+  CheckLabelsOutsideClasses(*MakeCpuBackend(), HostAccess());
 }
 
 TEST_CASE("an image without a label adds nothing to the loss and is not correct") {
-  const TensorSpec logits = {.shape = {2, 3, 1, 1}};
-  const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
-  const auto metrics = [&](double first, double second) {
-    return Forward(SoftmaxCrossEntropy{}, {logits, labels},
-                   {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {first, second}}})
-        .value()
-        .at(State(0));
-  };
-  CHECK(metrics(2, kNoLabel)[0] == doctest::Approx(metrics(2, 2)[0] / 2));  // the mean over both
-  CHECK(metrics(2, kNoLabel)[1] == 1);
-  CHECK(metrics(kNoLabel, kNoLabel) == std::vector<double>{0, 0});
+  CheckImagesWithoutLabels(*MakeCpuBackend(), HostAccess());
 }
 
 TEST_CASE("the CPU's error names the layer and dtype that it has no kernel for") {

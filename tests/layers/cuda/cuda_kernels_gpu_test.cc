@@ -6,7 +6,6 @@
 #include <random>
 
 #include "neap/core/base/units.h"
-#include "neap/core/input/batch.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -17,6 +16,7 @@
 #include "tests/gpu_test.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/divided_cases.h"
+#include "tests/layers/loss_checks.h"
 
 namespace neap::testing {
 namespace {
@@ -307,38 +307,14 @@ TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   Arena arena(*gpu);
-  const std::vector<TensorSpec> inputs = {{.shape = {2, 3, 1, 1}},
-                                          {.shape = {2}, .dtype = DType::kInt32}};
-  const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
-  const StepSignature signature =
-      SignatureOf(spec.steps[0], {.layer = SoftmaxCrossEntropy{}, .spec = spec, .inputs = inputs});
-  for (double label : {-2.0, 3.0}) {
-    const absl::StatusOr<Values> y = RunStep(gpu->backend(), arena.Access(), signature,
-                                             {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {2, label}}});
-    REQUIRE(y.ok());
-    CHECK(std::isnan(y->at(State(0))[0]));
-    CHECK(y->at(State(0))[1] == 1);
-  }
+  CheckLabelsOutsideClasses(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("an image without a label adds nothing to the loss on the GPU either") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   Arena arena(*gpu);
-  const std::vector<TensorSpec> inputs = {{.shape = {2, 3, 1, 1}},
-                                          {.shape = {2}, .dtype = DType::kInt32}};
-  const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
-  const StepSignature signature =
-      SignatureOf(spec.steps[0], {.layer = SoftmaxCrossEntropy{}, .spec = spec, .inputs = inputs});
-  const auto metrics = [&](double first, double second) {
-    return RunStep(gpu->backend(), arena.Access(), signature,
-                   {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {first, second}}})
-        .value()
-        .at(State(0));
-  };
-  CHECK(metrics(2, kNoLabel)[0] == doctest::Approx(metrics(2, 2)[0] / 2));  // the mean over both
-  CHECK(metrics(2, kNoLabel)[1] == 1);
-  CHECK(metrics(kNoLabel, kNoLabel) == std::vector<double>{0, 0});
+  CheckImagesWithoutLabels(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("beside a NaN no class is the largest on the GPU either") {

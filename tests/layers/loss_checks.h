@@ -1,0 +1,14 @@
+// What the cross-entropy loss makes of labels that are not classes: the same checks for every
+// backend.
+#pragma once
+
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+// A label outside the classes makes the loss NaN, and leaves the count of the others right.
+void CheckLabelsOutsideClasses(Backend& backend, const DeviceAccess& access);
+// An image without a label adds nothing to the loss and is not correct.
+void CheckImagesWithoutLabels(Backend& backend, const DeviceAccess& access);
+
+}  // namespace neap::testing
