@@ -62,7 +62,8 @@ absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const 
   LayerSpec spec = {
       .output = x,
       .params = {{"weight", per_channel, one}, {"bias", per_channel, zero}},
-      .states = {{"running_mean", per_channel, zero}, {"running_var", per_channel, zero}}};
+      .states = {{.name = "running_mean", .tensor = per_channel, .accumulates = true},
+                 {.name = "running_var", .tensor = per_channel, .accumulates = true}}};
   const double elements = static_cast<double>(x.elements());
   if (context.mode == Mode::kInference) {
     spec.steps = {InferenceForward(2 * elements)};

@@ -31,19 +31,19 @@ absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& conte
   RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits));
 
   const double elements = static_cast<double>(logits.elements());
+  const bool same_type = !Is16Bit(logits.dtype);  // of logits and probabilities
   LayerSpec spec = {
-      .output = logits,
+      .output = InFullPrecision(logits),
       .states = {{.name = "metrics", .tensor = VectorSpec(2), .in_checkpoint = false}}};
-  spec.steps.push_back({.reads = {X(0), X(1)},
-                        .writes = {Y(), State(0)},
-                        .in_place = {{Y(), X(0)}},
-                        .flops = 5 * elements});
+  spec.steps.push_back({.reads = {X(0), X(1)}, .writes = {Y(), State(0)}, .flops = 5 * elements});
+  if (same_type) spec.steps[0].in_place = {{Y(), X(0)}};
   if (context.mode == Mode::kInference) return spec;
   spec.steps.push_back({.phase = Phase::kBackwardData,
                         .reads = {Y(), X(1)},
                         .writes = {Dx(0)},
-                        .in_place = {{Dx(0), Y()}},
                         .flops = 2 * elements});
+  if (same_type) spec.steps[1].in_place = {{Dx(0), Y()}};
+  if (context.scales_loss) spec.steps[1].reads.push_back(LossScaling());
   return spec;
 }
 

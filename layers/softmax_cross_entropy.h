@@ -4,9 +4,11 @@
 //   step           reads             writes               in place
 //   forward        logits, labels    y, metrics           y over logits
 //   backward_data  y, labels         dx = (y - onehot)/L  dx over y
+//     scaled loss  ..., loss_scale   dx times the scale
 //
 // inputs: 0 logits {N, C, H, W}; 1 labels int32 {N, H, W}, or {N} if H and W are 1; L is the number
-// of labels. y: probabilities {N, C, H, W}. state 0: metrics fp32 {2}, the mean loss and the number
+// of labels. y: probabilities {N, C, H, W}, fp32 even for 16-bit logits, and then nothing runs in
+// place. state 0: metrics fp32 {2}, the mean loss and the number
 // of labels that have the largest probability (exact up to 2^24). A label of kNoLabel
 // (core/input/batch.h) adds nothing to the loss and has dx = 0; any other label outside [0, C)
 // makes the loss NaN.

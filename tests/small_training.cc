@@ -19,8 +19,8 @@
 
 namespace neap {
 
-Graph SmallNet(Layout layout, bool with_block) {
-  Graph net({.name = "small", .batch = 8, .layout = layout});
+Graph SmallNet(Layout layout, bool with_block, DType dtype) {
+  Graph net({.name = "small", .batch = 8, .dtype = dtype, .layout = layout});
   std::string x = net.Input({3, 8, 8});
   x = net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1, .bias = false},
               {x});

@@ -81,7 +81,7 @@ void NetFlags::AddDepthTo(FlagSet& flags) {
 }
 
 void NetFlags::AddFormatTo(FlagSet& flags) {
-  flags.Add("dtype", "TYPE", "element type", OneOf({"fp32", "tf32"}, &dtype));
+  flags.Add("dtype", "TYPE", "element type", OneOf({"fp32", "tf32", "fp16", "bf16"}, &dtype));
   flags.Add("layout", "ORDER", "order of the axes in memory", OneOf({"nchw", "nhwc"}, &layout));
 }
 

@@ -75,7 +75,8 @@ Json ToJson(const Listed& device) {
                {"memory_bytes", d.memory_bytes},
                {"host_memory_bytes", d.host_memory_bytes},
                {"fp32_flops", d.fp32_flops},
-               {"tensor_flops", d.tensor_flops},
+               {"tf32_flops", d.tf32_flops},
+               {"half_flops", d.half_flops},
                {"memory_bandwidth", d.memory_bandwidth},
                {"copy_bandwidth", d.copy_bandwidth},
                {"peer_bandwidth", d.peer_bandwidth},
@@ -111,8 +112,9 @@ std::string FlopsText(double flops) {
 // The rates that the device has: a CPU has no tensor cores, and only GPUs have peers.
 std::string RatesText(const DeviceDescription& d) {
   std::string text = absl::StrCat("fp32 ", FlopsText(d.fp32_flops));
-  if (d.tensor_flops > d.fp32_flops)
-    absl::StrAppend(&text, ", tf32 tensor cores ", FlopsText(d.tensor_flops));
+  if (d.tf32_flops > d.fp32_flops)
+    absl::StrAppend(&text, ", tf32 ", FlopsText(d.tf32_flops), ", 16 bits ",
+                    FlopsText(d.half_flops), " on tensor cores");
   absl::StrAppendFormat(&text, ", memory %.4g GB/s, host copies %.3g GB/s",
                         d.memory_bandwidth / 1e9, d.copy_bandwidth / 1e9);
   if (d.kind == "cuda" && d.peer_bandwidth > 0)

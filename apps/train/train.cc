@@ -201,8 +201,10 @@ class Training {
     summary.memory = session.memory();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
-    if (!flags_.files.weights_out.empty() && !summary.end.is_idle())
-      RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out));
+    if (!flags_.files.weights_out.empty() && !summary.end.is_idle()) {
+      ASSIGN_OR_RETURN(const DType dtype, ParseDType(flags_.files.weights_dtype));
+      RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out, dtype));
+    }
     const absl::Status evaluated = EvaluateInto(summary, session);
     report.End(summary);  // also after an error: the training itself has succeeded
     RETURN_IF_ERROR(evaluated);

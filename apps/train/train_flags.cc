@@ -50,6 +50,8 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
   flags.Add("weights-in", "FILE", "start from these weights (safetensors)",
             Text(&files.weights_in));
   flags.Add("weights-out", "FILE", "write only the weights at the end", Text(&files.weights_out));
+  flags.Add("weights-dtype", "TYPE", "element type of the parameters in --weights-out",
+            OneOf({"fp32", "fp16", "bf16"}, &files.weights_dtype));
   flags.Add("trace-out", "FILE",
             absl::StrCat("time step ", StepTimes::kWarmupSteps + 1,
                          " of this run (its last, if there are fewer) and write what each stream "

@@ -35,6 +35,7 @@ struct FileFlags {
   std::string resume;
   std::string weights_in;
   std::string weights_out;
+  std::string weights_dtype = "fp32";
   std::string trace_out;
 };
 

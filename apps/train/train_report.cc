@@ -167,6 +167,8 @@ void TrainReport::JsonLine(const StepResult& result, double seconds_per_step) co
              {"loss", result.loss},
              {"loss_text", absl::StrFormat("%.9g", result.loss)},
              {"correct", result.correct},
+             {"loss_scale", result.loss_scale},
+             {"skipped_steps", result.skipped_steps},
              {"learning_rate", schedule_.rate.At(result.step)},
              {"images_per_second", PerSecond(batch_, seconds_per_step)},
              {"seconds_left", static_cast<double>(left) * seconds_per_step},
@@ -205,6 +207,8 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
       {"step", end.last.step + 1},
       {"loss", end.last.loss},
       {"loss_text", absl::StrFormat("%.9g", end.last.loss)},
+      {"loss_scale", end.last.loss_scale},
+      {"skipped_steps", end.last.skipped_steps},
       {"interrupted", end.interrupted},
       {"images_per_second", PerSecond(batch_, end.times.MedianSeconds())},
       {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},
@@ -231,6 +235,10 @@ void TrainReport::EndText(const TrainSummary& summary) const {
   std::string text =
       absl::StrFormat("%s after %d steps", end.interrupted ? "interrupted" : "done", end.steps);
   if (end.steps > 0) absl::StrAppendFormat(&text, ", final loss %.9g", end.last.loss);
+  if (end.last.skipped_steps > 0) {
+    absl::StrAppendFormat(&text, ", %d of all steps skipped (a gradient overflowed), loss scale %g",
+                          end.last.skipped_steps, end.last.loss_scale);
+  }
   if (end.times.measured() > 0) {
     absl::StrAppendFormat(&text,
                           "\n  speed            %.1f images/s (median of %d steps; mean %.1f)",

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/cli/interrupt.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/step/loss_scale.h"
 
 namespace neap::apps {
 namespace {
@@ -95,10 +96,12 @@ class TrainingLoop {
 
   absl::Status Count(const StepResult& result) {
     end_.last = result;
-    if (!std::isfinite(end_.last.loss)) {
+    // With a larger scale, the step has changed nothing but the scale.
+    if (!std::isfinite(result.loss) && result.loss_scale <= LossScale::kSmallest) {
       return absl::FailedPreconditionError(absl::StrFormat(
-          "the loss is %s at step %d: training has diverged; a lower --lr or a --warmup may help",
-          std::isnan(end_.last.loss) ? "nan" : "infinite", end_.last.step + 1));
+          "the loss is %s at step %d%s: training has diverged; a lower --lr or a --warmup may help",
+          std::isnan(result.loss) ? "nan" : "infinite", result.step + 1,
+          result.skipped_steps > 0 ? ", with the smallest loss scale, 1" : ""));
     }
     ++end_.steps;
     return absl::OkStatus();

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "neap/core/base/float16.h"
+
 namespace neap {
 namespace {
 
@@ -13,18 +15,22 @@ constexpr size_t kElementsPerThread = 1 << 20;  // 4 MiB: about a millisecond of
 constexpr size_t kMostThreads = 8;              // enough to saturate the memory bus
 
 // {groups, rows, columns} -> {groups, columns, rows}.
-void Transpose(absl::Span<const float> from, int64_t groups, int64_t rows, int64_t columns,
-               absl::Span<float> to) {
+template <typename From, typename To>
+void Transpose(const From* from, int64_t groups, int64_t rows, int64_t columns, To* to) {
   const size_t row_count = static_cast<size_t>(rows);
   const size_t column_count = static_cast<size_t>(columns);
   for (size_t group = 0; group < static_cast<size_t>(groups); ++group) {
-    const float* const source = from.data() + group * row_count * column_count;
-    float* destination = to.data() + group * row_count * column_count;
+    const From* const source = from + group * row_count * column_count;
     for (size_t column = 0; column < column_count; ++column) {
       for (size_t row = 0; row < row_count; ++row)
-        *destination++ = source[row * column_count + column];
+        *to++ = static_cast<To>(source[row * column_count + column]);
     }
   }
+}
+
+template <typename From, typename To>
+void Copy(const From* from, size_t count, To* to) {
+  std::transform(from, from + count, to, [](From value) { return static_cast<To>(value); });
 }
 
 // Divides `groups` groups of `elements` elements into parts and calls work(begin, end) for each on
@@ -51,32 +57,53 @@ bool IsReordered(const TensorSpec& spec) {
   return spec.layout == Layout::kNhwc && spec.shape.rank() == 4;
 }
 
-}  // namespace
-
-void FromNchw(absl::Span<const float> nchw, const TensorSpec& spec, absl::Span<float> stored) {
-  if (spec.shape.rank() != 4) {
-    std::copy(nchw.begin(), nchw.end(), stored.begin());
-    return;
-  }
+template <typename To>
+void Store(const float* nchw, const TensorSpec& spec, To* stored) {
   const Shape& shape = spec.shape;
-  const size_t image = static_cast<size_t>(shape.c() * shape.h() * shape.w());
+  const size_t image = static_cast<size_t>(spec.elements() / shape.n());
   InParallel(static_cast<size_t>(shape.n()), image, [&](size_t begin, size_t end) {
-    const absl::Span<const float> from = nchw.subspan(begin * image, (end - begin) * image);
-    const absl::Span<float> to = stored.subspan(begin * image, (end - begin) * image);
+    const float* const from = nchw + begin * image;
+    To* const to = stored + begin * image;
     if (IsReordered(spec)) {
       Transpose(from, static_cast<int64_t>(end - begin), shape.c(), shape.h() * shape.w(), to);
     } else {
-      std::copy(from.begin(), from.end(), to.begin());
+      Copy(from, (end - begin) * image, to);
     }
   });
 }
 
-void ToNchw(absl::Span<const float> stored, const TensorSpec& spec, absl::Span<float> nchw) {
-  if (!IsReordered(spec)) {
-    std::copy(stored.begin(), stored.end(), nchw.begin());
-    return;
+template <typename From>
+void Load(const From* stored, const TensorSpec& spec, float* nchw) {
+  const Shape& shape = spec.shape;
+  if (IsReordered(spec)) {
+    Transpose(stored, shape.n(), shape.h() * shape.w(), shape.c(), nchw);
+  } else {
+    Copy(stored, static_cast<size_t>(spec.elements()), nchw);
   }
-  Transpose(stored, spec.shape.n(), spec.shape.h() * spec.shape.w(), spec.shape.c(), nchw);
+}
+
+}  // namespace
+
+void FromNchw(absl::Span<const float> nchw, const TensorSpec& spec, std::byte* stored) {
+  switch (spec.dtype) {
+    case DType::kFp16:
+      return Store(nchw.data(), spec, reinterpret_cast<Fp16*>(stored));
+    case DType::kBf16:
+      return Store(nchw.data(), spec, reinterpret_cast<Bf16*>(stored));
+    default:
+      return Store(nchw.data(), spec, reinterpret_cast<float*>(stored));
+  }
+}
+
+void ToNchw(const std::byte* stored, const TensorSpec& spec, absl::Span<float> nchw) {
+  switch (spec.dtype) {
+    case DType::kFp16:
+      return Load(reinterpret_cast<const Fp16*>(stored), spec, nchw.data());
+    case DType::kBf16:
+      return Load(reinterpret_cast<const Bf16*>(stored), spec, nchw.data());
+    default:
+      return Load(reinterpret_cast<const float*>(stored), spec, nchw.data());
+  }
 }
 
 }  // namespace neap

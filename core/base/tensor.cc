@@ -13,9 +13,9 @@ namespace {
 constexpr std::array<std::string_view, 6> kDTypeNames = {"fp32", "tf32",  "fp16",
                                                          "bf16", "uint8", "int32"};
 constexpr std::array<std::string_view, 2> kLayoutNames = {"nchw", "nhwc"};
-constexpr std::array<std::string_view, 9> kRoleNames = {"input",      "label",     "activation",
-                                                        "saved",      "gradient",  "param",
-                                                        "param_grad", "optimizer", "state"};
+constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
+    "input", "label",      "activation", "saved",     "gradient",
+    "param", "param_grad", "master",     "optimizer", "state"};
 
 template <typename Enum, size_t kCount>
 absl::StatusOr<Enum> Parse(std::string_view what, const std::array<std::string_view, kCount>& names,

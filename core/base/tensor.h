@@ -14,7 +14,8 @@
 namespace neap {
 
 // Element type and the arithmetic done on it. kTf32 is stored as fp32 and multiplied on tensor
-// cores with a 10-bit mantissa (as fp32 on devices without tensor cores).
+// cores with a 10-bit mantissa (as fp32 on devices without tensor cores). Products of 16-bit
+// numbers are summed in fp32, and other arithmetic on them is done in fp32, too.
 enum class DType : uint8_t { kFp32, kTf32, kFp16, kBf16, kUInt8, kInt32 };
 
 // Order of the axes in memory, outermost first. Shapes are always given as N, C, H, W.
@@ -28,12 +29,14 @@ enum class Role : uint8_t {
   kGradient,    // gradient of an activation
   kParam,       // learned
   kParamGrad,   // gradient of a parameter
+  kMaster,      // the fp32 value of a parameter whose kernels read 16 bits
   kOptimizer,   // momentum
   kState,       // running statistics, loss and accuracy: outlives the iteration, not learned
 };
-inline constexpr int kRoleCount = 9;
+inline constexpr int kRoleCount = 10;
 
 int64_t SizeOf(DType dtype);
+constexpr bool Is16Bit(DType dtype) { return dtype == DType::kFp16 || dtype == DType::kBf16; }
 // a * b, or the largest integer if that overflows. Absurdly large shapes thus stay large, and
 // Resolve() refuses them.
 int64_t SaturatingProduct(int64_t a, int64_t b);
@@ -46,7 +49,8 @@ absl::StatusOr<Role> ParseRole(std::string_view text);
 
 // True for roles whose tensors hold a value before the iteration begins and keep it after it ends.
 constexpr bool IsPersistent(Role role) {
-  return role == Role::kParam || role == Role::kOptimizer || role == Role::kState;
+  return role == Role::kParam || role == Role::kMaster || role == Role::kOptimizer ||
+         role == Role::kState;
 }
 // True for roles whose tensors hold a value when the iteration begins: persistent ones and the
 // batch.

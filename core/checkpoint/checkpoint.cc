@@ -1,12 +1,16 @@
 #include "neap/core/checkpoint/checkpoint.h"
 
+#include <array>
 #include <cstring>
+#include <string_view>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/checkpoint/safetensors.h"
 
@@ -17,6 +21,7 @@ constexpr const char* kStepKey = "neap.step";
 constexpr const char* kSeedKey = "neap.seed";
 constexpr const char* kRunningMean = ".running_mean";
 constexpr const char* kBatchesTracked = ".num_batches_tracked";
+constexpr const char* kLossScaleName = "loss_scale";
 
 bool IsSaved(const Tensor& tensor, CheckpointContents contents) {
   if (!IsPersistent(tensor.role) || !tensor.in_checkpoint) return false;
@@ -29,9 +34,37 @@ const Shape& FileShape(const Tensor& tensor) {
 
 std::vector<int64_t> Dims(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
+constexpr std::array<std::pair<std::string_view, DType>, 3> kFileTypes = {
+    {{"F32", DType::kFp32}, {"F16", DType::kFp16}, {"BF16", DType::kBf16}}};
+
+std::string NameInFile(DType dtype) {
+  for (const auto& [name, type] : kFileTypes) {
+    if (type == dtype) return std::string(name);
+  }
+  return "F32";
+}
+
+std::optional<DType> TypeInFile(std::string_view text) {
+  for (const auto& [name, type] : kFileTypes) {
+    if (name == text) return type;
+  }
+  return std::nullopt;
+}
+
+DType FileType(const Tensor& tensor, DType weights) {
+  const bool is_weight = tensor.role == Role::kParam || tensor.role == Role::kMaster;
+  return is_weight ? weights : DType::kFp32;
+}
+
+// The values of the tensor as they lie in a file: in order, of the given type.
+TensorSpec InFile(const Tensor& tensor, DType dtype) {
+  return {.shape = {tensor.spec.elements()}, .dtype = dtype};
+}
+
 absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
                         const SafetensorsEntry& entry) {
-  if (entry.dtype == "F32" && entry.shape == Dims(FileShape(tensor))) return absl::OkStatus();
+  const bool is_float = TypeInFile(entry.dtype).has_value();
+  if (is_float && entry.shape == Dims(FileShape(tensor))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": tensor '", tensor.name, "' is ", entry.dtype, " ", absl::StrJoin(entry.shape, "x"),
       ", but the network has F32 ", FileShape(tensor).ToString()));
@@ -45,7 +78,8 @@ absl::Status CheckNothingElse(const std::string& path, const Program& program,
   for (const Tensor& tensor : program.tensors) known.insert(tensor.name);
   for (const SafetensorsEntry& entry : reader.entries()) {
     if (known.contains(entry.name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
-    if (absl::EndsWith(entry.name, ".momentum")) continue;  // from a run with another optimizer
+    // From a run with another optimizer or type.
+    if (absl::EndsWith(entry.name, ".momentum") || entry.name == kLossScaleName) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": tensor '", entry.name, "' does not belong to this network"));
   }
@@ -66,16 +100,28 @@ absl::StatusOr<std::optional<TrainingPosition>> Position(const std::string& path
   return position;
 }
 
+void AppendCopies(const Program& program, LoadedCheckpoint& loaded) {
+  absl::flat_hash_map<TensorId, size_t> position;
+  for (size_t i = 0; i < loaded.tensors.size(); ++i) position[loaded.tensors[i].first] = i;
+  for (const Tensor& tensor : program.tensors) {
+    if (!tensor.copy_of.has_value() || !position.contains(*tensor.copy_of)) continue;
+    std::vector<float> values = loaded.tensors[position[*tensor.copy_of]].second;
+    loaded.tensors.emplace_back(tensor.id, std::move(values));
+  }
+}
+
 }  // namespace
 
 absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,
     const TrainingPosition& position,
-    const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read) {
+    const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read, DType weights) {
   std::vector<SafetensorsEntry> entries;
   for (const Tensor& tensor : program.tensors) {
     if (!IsSaved(tensor, contents)) continue;
-    entries.push_back({.name = tensor.name, .dtype = "F32", .shape = Dims(FileShape(tensor))});
+    entries.push_back({.name = tensor.name,
+                       .dtype = NameInFile(FileType(tensor, weights)),
+                       .shape = Dims(FileShape(tensor))});
     if (!absl::EndsWith(tensor.name, kRunningMean)) continue;
     const std::string layer = tensor.name.substr(0, tensor.name.size() - std::strlen(kRunningMean));
     entries.push_back({.name = absl::StrCat(layer, kBatchesTracked), .dtype = "I64", .shape = {}});
@@ -95,9 +141,10 @@ absl::Status SaveCheckpoint(
   for (const Tensor& tensor : program.tensors) {
     if (!IsSaved(tensor, contents)) continue;
     ASSIGN_OR_RETURN(const std::vector<float> values, read(tensor));
-    RETURN_IF_ERROR(writer.Append(
-        tensor.name, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
-                                         values.size() * sizeof(float))));
+    const TensorSpec stored = InFile(tensor, FileType(tensor, weights));
+    std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
+    FromNchw(values, stored, bytes.data());
+    RETURN_IF_ERROR(writer.Append(tensor.name, bytes));
   }
   return writer.Commit();
 }
@@ -118,16 +165,20 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const P
   for (const Tensor& tensor : program.tensors) {
     if (!IsSaved(tensor, contents)) continue;
     const absl::StatusOr<SafetensorsEntry> entry = reader.Find(tensor.name);
+    if (!entry.ok() && tensor.name == kLossScaleName) continue;
     if (!entry.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": tensor '", tensor.name, "' is missing"));
     }
     RETURN_IF_ERROR(CheckEntry(path, tensor, *entry));
+    const TensorSpec stored = InFile(tensor, *TypeInFile(entry->dtype));
+    std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
+    RETURN_IF_ERROR(reader.Read(*entry, absl::MakeSpan(bytes)));
     std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
-    RETURN_IF_ERROR(reader.Read(*entry, absl::MakeSpan(reinterpret_cast<std::byte*>(values.data()),
-                                                       values.size() * sizeof(float))));
+    ToNchw(bytes.data(), stored, absl::MakeSpan(values));
     loaded.tensors.emplace_back(tensor.id, std::move(values));
   }
+  AppendCopies(program, loaded);
   return loaded;
 }
 

@@ -2,12 +2,14 @@
 //
 // Parameters and running statistics have torchvision's names, so weights can be exchanged with
 // PyTorch. "NAME.momentum" is the optimizer's state; "NAME.num_batches_tracked" exists because
-// PyTorch requires it. All values are F32 in N, C, H, W order, whatever the network's layout. The
-// metadata hold "neap.step" and "neap.seed".
+// PyTorch requires it. All values are F32 in N, C, H, W order, whatever the network's layout and
+// type: of a parameter whose kernels read 16 bits, those of its fp32 master. Files of weights may
+// also have 16-bit parameters. The metadata hold "neap.step" and "neap.seed".
 //
 // Loading is all or nothing: every name and shape and, if the file has one, the checksum of the
 // bytes is checked, and every byte read, before anything is returned. *Errors*: INVALID_ARGUMENT
-// for a tensor that is missing, unexpected or of another shape or type; DATA_LOSS for a corrupt
+// for a tensor that is missing, unexpected or of another shape, or not of a floating-point type
+// (F32, F16 or BF16); DATA_LOSS for a corrupt
 // file, naming the offset; NOT_FOUND.
 #pragma once
 
@@ -31,22 +33,25 @@ struct TrainingPosition {
 
 enum class CheckpointContents : uint8_t { kEverything, kWeights };
 
-// `read` returns a persistent tensor's values in N, C, H, W order.
+// `read` returns a persistent tensor's values in N, C, H, W order. `weights` is the type of
+// parameters in a file of weights: fp32, fp16 or bf16; running statistics stay F32.
 absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,
     const TrainingPosition& position,
-    const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read);
+    const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read,
+    DType weights = DType::kFp32);
 
 struct LoadedCheckpoint {
-  std::vector<std::pair<TensorId, std::vector<float>>> tensors;  // N, C, H, W
-  std::optional<TrainingPosition> position;                      // nullopt for a file of weights
+  // In N, C, H, W order; with those that are copies of others (Tensor::copy_of).
+  std::vector<std::pair<TensorId, std::vector<float>>> tensors;
+  std::optional<TrainingPosition> position;  // nullopt for a file of weights
 };
 // The position in a checkpoint's metadata, without reading its tensors; nullopt for a file of
 // weights. Errors: DATA_LOSS, NOT_FOUND.
 absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::string& path);
 
 // A file without a position is read as weights. A file with a position must also have the
-// optimizer's tensors.
+// optimizer's tensors, except for a loss scale, which a file of another type does not have.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program);
 
 }  // namespace neap

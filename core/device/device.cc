@@ -24,6 +24,11 @@ absl::StatusOr<Stream> ParseStream(std::string_view text) {
       absl::StrFormat("unknown stream '%s'; there are compute, d2h and h2d", text));
 }
 
+double DeviceDescription::FlopsOf(DType dtype) const {
+  if (Is16Bit(dtype)) return half_flops;
+  return dtype == DType::kTf32 ? tf32_flops : fp32_flops;
+}
+
 absl::StatusOr<std::unique_ptr<Recording>> Device::Capture(
     absl::FunctionRef<absl::Status()> /*enqueue*/) {
   return absl::UnimplementedError("this device does not record work");

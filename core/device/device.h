@@ -38,11 +38,14 @@ struct DeviceDescription {
   int64_t memory_bytes = 0;       // all of it
   int64_t host_memory_bytes = 0;  // of the machine that it is in; 0 if unknown
   double fp32_flops = 0;          // per second
-  double tensor_flops = 0;        // per second, tf32; equal to fp32_flops without tensor cores
+  double tf32_flops = 0;          // per second; equal to fp32_flops without tensor cores
+  double half_flops = 0;          // per second, of 16-bit types; the same
   double memory_bandwidth = 0;    // bytes per second, read plus written
   double copy_bandwidth = 0;      // bytes per second, one way, between pinned host and its memory
   double peer_bandwidth = 0;      // bytes per second, one way, to a peer's memory; 0: no peer
   int64_t page_bytes = 1;         // device memory is allocated in multiples of this
+  // Of arithmetic on tensors of this type.
+  double FlopsOf(DType dtype) const;
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };
 

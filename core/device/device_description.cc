@@ -20,7 +20,8 @@ std::vector<Described> AllDescribed() {
                            // Nominal: an eighth of the 2 TiB of a DGX H200, which has eight GPUs.
                            .host_memory_bytes = 256 * kGiB,
                            .fp32_flops = 60e12,         // nominal
-                           .tensor_flops = 400e12,      // nominal, dense tf32
+                           .tf32_flops = 400e12,        // nominal, dense
+                           .half_flops = 790e12,        // measured: products of large matrices
                            .memory_bandwidth = 4.3e12,  // measured: device to device copy
                            .copy_bandwidth = 55.5e9,    // measured: pinned host to device
                            // Nominal: 18 links of NVLink 4 at 25 GB/s each way, which is half of

@@ -84,6 +84,37 @@ absl::Status CheckSize(const std::string& layer, const TensorSpec& tensor) {
 
 bool IsSource(LayerRole role) { return role == LayerRole::kImages || role == LayerRole::kLabels; }
 
+// Whether a step of the phase has the operand among those that `list` selects.
+bool HasOperand(const LayerSpec& spec, Phase phase, std::vector<Operand> StepSpec::*list,
+                Operand operand) {
+  return std::any_of(spec.steps.begin(), spec.steps.end(), [&](const StepSpec& step) {
+    const std::vector<Operand>& operands = step.*list;
+    return step.phase == phase &&
+           std::find(operands.begin(), operands.end(), operand) != operands.end();
+  });
+}
+
+// A step with an overflow can be skipped only if it is known what the layer accumulates.
+absl::Status CheckStates(const GraphLayer& layer, const LayerSpec& spec) {
+  for (size_t i = 0; i < spec.states.size(); ++i) {
+    const Operand state = {Slot::kState, static_cast<int>(i)};
+    const bool accumulates = HasOperand(spec, Phase::kForward, &StepSpec::accumulates, state);
+    if (!accumulates || spec.states[i].accumulates) continue;
+    return LayerError(layer.name,
+                      absl::StrCat("forward accumulates into its state ", spec.states[i].name,
+                                   ", whose StateSpec::accumulates is false"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckScale(const GraphLayer& layer, const LayerSpec& spec) {
+  if (HasOperand(spec, Phase::kBackwardData, &StepSpec::reads, {Slot::kLossScale}))
+    return absl::OkStatus();
+  return LayerError(layer.name,
+                    "the loss does not multiply its gradient by the loss scale, which fp16 needs "
+                    "(LayerContext::scales_loss); bf16 works without");
+}
+
 absl::Status CheckRole(const GraphLayer& layer, const LayerSpec& spec) {
   if (spec.steps.empty() && !IsSource(layer.role)) {
     return LayerError(layer.name, "has no forward step, and is neither the images nor the labels");
@@ -109,6 +140,9 @@ absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerCon
                       absl::StrCat("its output ", spec->output.ToString(), " has no elements"));
   }
   RETURN_IF_ERROR(CheckRole(layer, *spec));
+  RETURN_IF_ERROR(CheckStates(layer, *spec));
+  if (context.scales_loss && layer.role == LayerRole::kLoss)
+    RETURN_IF_ERROR(CheckScale(layer, *spec));
   RETURN_IF_ERROR(CheckSize(layer.name, spec->output));
   for (const ParamSpec& param : spec->params) RETURN_IF_ERROR(CheckSize(layer.name, param.tensor));
   return spec;
@@ -170,6 +204,8 @@ std::string Graph::PixelLoss(std::string predictions, Layer loss, int64_t height
   return Add({"loss", std::move(loss), {std::move(predictions), "labels"}, LayerRole::kLoss});
 }
 
+bool ScalesLoss(const GraphOptions& options) { return options.dtype == DType::kFp16; }
+
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
   ASSIGN_OR_RETURN(const Index index, IndexNames(graph));
   ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> inputs, ConnectInputs(graph, index));
@@ -192,7 +228,9 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
                          .inputs = {},
                          .role = layer.role,
                          .spec = {}};
-    LayerContext context = {.inputs = {}, .mode = mode};
+    LayerContext context = {.inputs = {},
+                            .mode = mode,
+                            .scales_loss = mode == Mode::kTraining && ScalesLoss(resolved.options)};
     for (size_t input : inputs[source]) {
       out.inputs.push_back(position[input]);
       context.inputs.push_back(resolved.layers[position[input].index()].spec.output);

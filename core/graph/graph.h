@@ -27,13 +27,17 @@ namespace neap {
 struct GraphOptions {
   std::string name = "network";
   int64_t batch = 1;
-  DType dtype = DType::kFp32;
+  DType dtype = DType::kFp32;  // of images, activations, their gradients, and weights in kernels
   Layout layout = Layout::kNchw;
   // Layers that can run in one pass over memory become one (core/program/fuse.h). The results have
   // the same bits without it.
   bool fusion = true;
   friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
+
+// Whether training multiplies the loss, and with it every gradient, by a scale: fp16
+// (core/step/loss_scale.h).
+bool ScalesLoss(const GraphOptions& options);
 
 // The layer's part in the input and output of an iteration. A network has exactly one layer of each
 // role but kInner.
@@ -97,7 +101,8 @@ struct ResolvedGraph {
 // Orders the layers (core/graph/order.h), infers shapes and checks everything.
 // Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, unused output
 // (other than a loss), shapes that do not fit, tensors with no elements, a layer with neither
-// inputs nor a forward step, no input, no loss or several, a loss that does not keep its result.
+// inputs nor a forward step, no input, no loss or several, a loss that does not keep its result or,
+// if the loss is scaled, does not read the scale.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 
 }  // namespace neap

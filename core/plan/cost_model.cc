@@ -26,7 +26,7 @@ double MemorySeconds(int64_t bytes, const DeviceDescription& device) {
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun) {
   const int64_t bytes = BytesTouched(program, step, rerun);
-  const double rate = program.net.dtype == DType::kFp32 ? device.fp32_flops : device.tensor_flops;
+  const double rate = device.FlopsOf(program.net.dtype);
   const double arithmetic = rate > 0 ? step.flops / rate : 0;
   return std::max(arithmetic, MemorySeconds(bytes, device));
 }

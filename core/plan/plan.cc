@@ -57,9 +57,11 @@ std::string Plan::Summary() const {
   absl::StrAppendFormat(&text, "  arena = peak         %s (%d bytes)\n", FormatBytes(peak_bytes),
                         peak_bytes);
   for (const auto& [label, role] : {std::pair{"parameters", Role::kParam},
+                                    {"fp32 masters", Role::kMaster},
                                     {"optimizer", Role::kOptimizer},
                                     {"states", Role::kState},
                                     {"input", Role::kInput}}) {
+    if (role == Role::kMaster && BytesOf(*this, role) == 0) continue;
     absl::StrAppendFormat(&text, "  %-20s %s\n", label, FormatBytes(BytesOf(*this, role)));
   }
   if (const std::optional<StepMemory> peak = ActivationPeak(MemoryPerStep(*this))) {

@@ -33,8 +33,7 @@ bool KernelOverwrites(const Step& step, const Use& accumulated) {
 }
 
 std::string_view Program::StepType(const Step& step) const {
-  if (step.phase == Phase::kUpdate) return "sgd";
-  return layers[step.layer.index()].layer.type();
+  return TypeOf(layers[step.layer.index()].layer, step.phase);
 }
 
 std::string Program::StepName(const Step& step) const {
@@ -47,14 +46,14 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
                              .phase = step.phase,
                              .mode = options.mode,
                              .rerun = rerun,
-                             .divisible = step.phase != Phase::kUpdate && layer.traits.divisible,
+                             .divisible = IsOfLayer(step.phase) && layer.traits.divisible,
                              .sgd = options.sgd,
                              .accumulates_natively = step.accumulates_natively,
                              .operands = {}};
   for (const Use& use : ReadsOf(step, rerun)) AddOperand(*this, use, Access::kRead, signature);
   for (const Use& use : WritesOf(step, rerun)) AddOperand(*this, use, Access::kWrite, signature);
   // Random numbers come from the layer's seed and the iteration's scalars together.
-  if (step.phase != Phase::kUpdate && signature.Has({Slot::kIteration, 0}))
+  if (IsOfLayer(step.phase) && signature.Has({Slot::kIteration, 0}))
     signature.layer_seed = layer.seed;
   if (rerun) return signature;
   for (const Use& use : step.accumulates) {

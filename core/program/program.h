@@ -9,7 +9,11 @@
 //   that contributes writes a new tensor ("addend": dx = f(dy) + shared), because the shared one is
 //   still read elsewhere.
 // Parameters are updated as soon as their layer's backward is done, which frees their gradients
-// early.
+// early; with a scaled loss (fp16, core/step/loss_scale.h), when all gradients have been checked.
+//
+// A parameter whose kernels read 16 bits has an fp32 master (Role::kMaster). The master has the
+// parameter's name, since it is what checkpoints store; the copy for the kernels is called
+// "conv1.weight.bf16".
 //
 // The program that is planned and run comes from Lower() (core/program/passes.h), which begins with
 // BuildProgram().
@@ -23,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +50,9 @@ struct Tensor {
   Init init = {};             // persistent roles only
   Shape saved_shape = {};     // the shape in checkpoints, if it differs
   bool in_checkpoint = true;  // persistent roles only
+  // The persistent tensor whose values, rounded to its own type, this one has at the beginning and
+  // at the end of an iteration: the master of a 16-bit parameter, the state of a backup.
+  std::optional<TensorId> copy_of = std::nullopt;
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
@@ -97,6 +105,9 @@ enum class Accounting : uint8_t {
 struct ProgramOptions {
   Mode mode = Mode::kTraining;
   Sgd sgd = {};
+  // Whether the persistent tensors are those of training. Without, there are neither momentum nor
+  // fp32 masters of 16-bit parameters, which then are the parameters; only for Mode::kInference.
+  bool trainable = true;
   Accounting accounting = Accounting::kExact;
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
@@ -111,10 +122,15 @@ struct Program {
   // Its bytes are still valid when an iteration of inference has ended (MatchesProgram() checks
   // it).
   TensorId images, labels, iteration, metrics, predictions;
+  std::optional<TensorId> loss_scale = std::nullopt;  // struct LossScale, if the loss is scaled
 
   const Tensor& tensor(TensorId id) const { return tensors[id.index()]; }
+  // The tensor whose values this one has: that of Tensor::copy_of, or itself.
+  const Tensor& Original(const Tensor& copy) const {
+    return copy.copy_of.has_value() ? tensor(*copy.copy_of) : copy;
+  }
   std::string StepName(const Step& step) const;  // "conv1 backward_data"
-  // The layer's type, or "sgd" for updates.
+  // TypeOf() its layer and phase.
   std::string_view StepType(const Step& step) const;
 
   // What a kernel for the step is made from. Addends are left out (a separate kernel adds them),
@@ -128,7 +144,8 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-// Every layer of the graph has steps of its own. Errors: those of Resolve() and CheckSgd().
+// Every layer of the graph has steps of its own. Errors: those of Resolve() and CheckSgd();
+// INVALID_ARGUMENT for training that is not trainable.
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
 // The same for the result of Resolve() with the mode of `options`, or of Fuse().
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options);

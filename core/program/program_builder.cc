@@ -1,14 +1,16 @@
 // BuildProgram with exact accounting: lowers a resolved graph to steps.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/paper_program.h"
+#include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/step/specify.h"
 
 namespace neap {
 namespace {
@@ -16,35 +18,30 @@ namespace {
 class ProgramBuilder {
  public:
   ProgramBuilder(ResolvedGraph graph, const ProgramOptions& options)
-      : graph_(std::move(graph)), layers_(graph_.layers.size()) {
+      : graph_(std::move(graph)), layers_(graph_.layers.size()), persistent_(program_) {
     program_.net = graph_.options;
     program_.options = options;
   }
 
-  // Takes over the persistent tensors of `whole`; those of the layers must then be among them.
-  void Adopt(const Program& whole) {
-    for (const Tensor& tensor : whole.tensors) {
-      if (!IsPersistent(tensor.role)) continue;
-      adopted_.emplace(tensor.name, tensor.id);
-      program_.tensors.push_back(tensor);
-    }
-  }
-
-  // The first persistent tensor that Build() did not find among those adopted.
-  const std::optional<std::string>& unknown_tensor() const { return unknown_tensor_; }
+  // For a part of the network of `whole`.
+  void Adopt(const Program& whole) { persistent_.Adopt(whole); }
+  const std::optional<std::string>& unknown_tensor() const { return persistent_.unknown(); }
 
   Program Build() {
     for (const ResolvedLayer& layer : graph_.layers) {
       program_.layers.push_back(
           {layer.name, layer.layer, StableHash(layer.name), layer.spec.traits});
     }
-    MakePersistentTensors();
+    for (const ResolvedLayer& layer : graph_.layers)
+      layers_[layer.id.index()].persistent = persistent_.Make(layer);
+    persistent_.MakeLossScale();
     iteration_ = NewTensor("iteration", Role::kInput, {Shape{4}, DType::kInt32, Layout::kNchw});
     MarkGradientsNeeded();
     program_.iteration = iteration_;
     for (const ResolvedLayer& layer : graph_.layers) Forward(layer);
     if (program_.options.mode == Mode::kTraining) {
       for (size_t i = graph_.layers.size(); i-- > 0;) Backward(graph_.layers[i]);
+      if (ScalesLoss(program_.net)) UpdateChecked();
     }
     return std::move(program_);
   }
@@ -56,7 +53,8 @@ class ProgramBuilder {
     std::optional<TensorId> output_grad;
     bool output_grad_shared = false;  // also another layer's gradient: must not be accumulated into
     bool needs_grad = false;
-    std::vector<TensorId> params, param_grads, states, optimizer, saved;
+    LayerPersistent persistent;
+    std::vector<TensorId> param_grads, saved;
   };
 
   TensorId NewTensor(std::string name, Role role, TensorSpec spec) {
@@ -65,44 +63,6 @@ class ProgramBuilder {
         {.id = id, .name = std::move(name), .role = role, .spec = std::move(spec)});
     return id;
   }
-  TensorId Persistent(Tensor tensor) {
-    const auto adopted = adopted_.find(tensor.name);
-    const bool known = adopted != adopted_.end();
-    tensor.id = known ? adopted->second : TensorId(program_.tensors.size());
-    const bool matches = known && program_.tensor(tensor.id) == tensor;
-    if (!adopted_.empty() && !matches && !unknown_tensor_.has_value()) {
-      unknown_tensor_ = absl::StrCat(tensor.name, " (", tensor.spec.ToString(), ")");
-    }
-    if (!known) program_.tensors.push_back(tensor);
-    return tensor.id;
-  }
-
-  void MakePersistentTensors() {
-    for (const ResolvedLayer& layer : graph_.layers) {
-      LayerTensors& tensors = layers_[layer.id.index()];
-      for (const ParamSpec& param : layer.spec.params) {
-        const std::string name = absl::StrCat(layer.name, ".", param.name);
-        tensors.params.push_back(Persistent({.name = name,
-                                             .role = Role::kParam,
-                                             .spec = param.tensor,
-                                             .init = param.init,
-                                             .saved_shape = param.saved_shape}));
-        if (program_.options.sgd.momentum == 0) continue;
-        tensors.optimizer.push_back(Persistent({.name = absl::StrCat(name, ".momentum"),
-                                                .role = Role::kOptimizer,
-                                                .spec = param.tensor,
-                                                .saved_shape = param.saved_shape}));
-      }
-      for (const StateSpec& state : layer.spec.states) {
-        tensors.states.push_back(Persistent({.name = absl::StrCat(layer.name, ".", state.name),
-                                             .role = Role::kState,
-                                             .spec = state.tensor,
-                                             .init = state.init,
-                                             .in_checkpoint = state.in_checkpoint}));
-      }
-    }
-  }
-
   void MarkGradientsNeeded() {
     for (const ResolvedLayer& layer : graph_.layers) {
       bool needed = !layer.spec.params.empty();
@@ -117,7 +77,7 @@ class ProgramBuilder {
     if (layer.role == LayerRole::kImages) program_.images = *tensors.output;
     if (layer.role == LayerRole::kLabels) program_.labels = *tensors.output;
     if (layer.role == LayerRole::kLoss) {
-      program_.metrics = tensors.states[0];
+      program_.metrics = tensors.persistent.states[0];
       program_.predictions = *tensors.output;
     }
     for (const SavedSpec& saved : layer.spec.saved) {
@@ -138,12 +98,28 @@ class ProgramBuilder {
     }
     for (const ParamSpec& param : layer.spec.params) {
       tensors.param_grads.push_back(NewTensor(absl::StrCat(layer.name, ".", param.name, ".grad"),
-                                              Role::kParamGrad, param.tensor));
+                                              Role::kParamGrad, InFullPrecision(param.tensor)));
     }
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase != Phase::kForward) AddStep(layer, spec);
     }
-    if (!tensors.params.empty()) AddUpdate(layer);
+    if (layer.spec.params.empty()) return;
+    ScalesLoss(program_.net) ? AddCheck(layer) : AddUpdate(layer);
+  }
+
+  // The end of an iteration with a scaled loss: gradients have been checked, so all parameters are
+  // updated, or none.
+  void UpdateChecked() {
+    for (size_t i = graph_.layers.size(); i-- > 0;) {
+      const LayerTensors& tensors = layers_[i];
+      const auto& backups = tensors.persistent.backups;
+      const bool restores = std::any_of(backups.begin(), backups.end(),
+                                        [](const auto& backup) { return backup.has_value(); });
+      if (!tensors.param_grads.empty() || restores) AddUpdate(graph_.layers[i]);
+    }
+    Step step = OptimizerStep(graph_.layers.back(), Phase::kUpdateScale);
+    step.accumulates = {{*program_.loss_scale, {Slot::kLossScale}}};
+    program_.steps.push_back(std::move(step));
   }
 
   // A sum's gradient passes to its inputs unchanged.
@@ -235,17 +211,45 @@ class ProgramBuilder {
     if (to.has_value() && from.has_value() && !has_addend) step.in_place.emplace_back(*to, *from);
   }
 
+  Step OptimizerStep(const ResolvedLayer& layer, Phase phase) const {
+    return {.id = StepId(program_.steps.size()), .layer = layer.id, .phase = phase};
+  }
+
+  void ReadGradients(const ResolvedLayer& layer, Step& step) const {
+    const LayerTensors& tensors = layers_[layer.id.index()];
+    for (size_t i = 0; i < tensors.param_grads.size(); ++i)
+      step.reads.push_back({tensors.param_grads[i], {Slot::kParamGrad, static_cast<int>(i)}});
+  }
+
+  void AddCheck(const ResolvedLayer& layer) {
+    Step step = OptimizerStep(layer, Phase::kCheckGradients);
+    ReadGradients(layer, step);
+    step.accumulates = {{*program_.loss_scale, {Slot::kLossScale}}};
+    program_.steps.push_back(std::move(step));
+  }
+
   void AddUpdate(const ResolvedLayer& layer) {
     const LayerTensors& tensors = layers_[layer.id.index()];
-    Step step = {.id = StepId(program_.steps.size()), .layer = layer.id, .phase = Phase::kUpdate};
+    const LayerPersistent& own = tensors.persistent;
+    Step step = OptimizerStep(layer, Phase::kUpdate);
     step.reads.push_back({iteration_, {Slot::kIteration}});
-    for (size_t i = 0; i < tensors.params.size(); ++i) {
-      const int index = static_cast<int>(i);
-      step.reads.push_back({tensors.param_grads[i], {Slot::kParamGrad, index}});
-      step.accumulates.push_back({tensors.params[i], {Slot::kParam, index}});
-      if (!tensors.optimizer.empty()) {
-        step.accumulates.push_back({tensors.optimizer[i], {Slot::kOptimizer, index}});
-      }
+    ReadGradients(layer, step);
+    const auto accumulate = [&](std::optional<TensorId> tensor, Slot slot, size_t i) {
+      if (tensor.has_value()) step.accumulates.push_back({*tensor, {slot, static_cast<int>(i)}});
+    };
+    for (size_t i = 0; i < tensors.param_grads.size(); ++i) {
+      const bool has_master = own.masters[i].has_value();
+      const Use param = {own.params[i], {Slot::kParam, static_cast<int>(i)}};
+      (has_master ? step.writes : step.accumulates).push_back(param);
+      accumulate(own.masters[i], Slot::kMaster, i);
+      accumulate(own.momenta[i], Slot::kOptimizer, i);
+    }
+    if (program_.loss_scale.has_value())
+      step.reads.push_back({*program_.loss_scale, {Slot::kLossScale}});
+    for (size_t i = 0; i < own.backups.size(); ++i) {
+      if (!own.backups[i].has_value()) continue;
+      accumulate(own.states[i], Slot::kState, i);
+      accumulate(own.backups[i], Slot::kBackup, i);
     }
     program_.steps.push_back(std::move(step));
   }
@@ -264,15 +268,18 @@ class ProgramBuilder {
       case Slot::kAddend:
         return *layers_[layer.inputs[i].index()].output_grad;
       case Slot::kParam:
-        return own.params[i];
+        return own.persistent.params[i];
       case Slot::kParamGrad:
         return own.param_grads[i];
       case Slot::kSaved:
         return own.saved[i];
       case Slot::kState:
-        return own.states[i];
-      case Slot::kOptimizer:
-        return own.optimizer[i];
+        return own.persistent.states[i];
+      case Slot::kLossScale:
+        return *program_.loss_scale;
+      case Slot::kOptimizer:  // of the optimizer's steps, which are not specified by a layer
+      case Slot::kMaster:
+      case Slot::kBackup:
       case Slot::kIteration:
         return iteration_;
     }
@@ -283,8 +290,7 @@ class ProgramBuilder {
   Program program_;
   std::vector<LayerTensors> layers_;  // by LayerId
   TensorId iteration_;
-  absl::flat_hash_map<std::string, TensorId> adopted_;
-  std::optional<std::string> unknown_tensor_;
+  PersistentTensors persistent_;
 };
 
 absl::Status CheckSameBatch(const Program& part, const Program& whole) {
@@ -310,6 +316,8 @@ absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& o
 
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options) {
   RETURN_IF_ERROR(CheckSgd(options.sgd));
+  if (options.mode == Mode::kTraining && !options.trainable)
+    return absl::InvalidArgumentError("training needs the persistent tensors of training");
   if (options.accounting == Accounting::kPaper) return BuildPaperProgram(graph, options);
   return ProgramBuilder(std::move(graph), options).Build();
 }

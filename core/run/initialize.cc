@@ -42,8 +42,9 @@ float Value(const Init& init, const PhiloxBlock& random) {
       return static_cast<float>(init.scale * Normal(random[0], random[1]));
     case Init::Kind::kUniform:
       return init.scale * (2.0F * ToUnitFloat(random[0]) - 1.0F);
+    case Init::Kind::kFirst:
     case Init::Kind::kBilinear:
-      break;  // not a function of one element; see BilinearValues()
+      break;  // not functions of a random number; see InitialValues()
   }
   return 0;
 }
@@ -55,6 +56,10 @@ std::vector<float> InitialValues(const Tensor& tensor, uint64_t seed) {
   std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
   if (tensor.init.kind == Init::Kind::kConstant) {
     values.assign(values.size(), tensor.init.scale);
+    return values;
+  }
+  if (tensor.init.kind == Init::Kind::kFirst) {
+    values[0] = tensor.init.scale;
     return values;
   }
   const uint64_t stream = StableHash(tensor.name);

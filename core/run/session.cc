@@ -56,7 +56,8 @@ class Session::Impl {
     for (const Tensor& tensor : whole_.tensors) {
       if (!IsPersistent(tensor.role)) continue;
       std::vector<TensorImage> images(1);
-      ASSIGN_OR_RETURN(images[0], Image(tensor, InitialValues(tensor, options_.seed)));
+      ASSIGN_OR_RETURN(images[0],
+                       Image(tensor, InitialValues(whole_.Original(tensor), options_.seed)));
       RETURN_IF_ERROR(Write(images));
     }
     return absl::OkStatus();
@@ -134,15 +135,17 @@ class Session::Impl {
     return prediction;
   }
 
-  absl::Status Save(const std::string& path, CheckpointContents contents) {
+  absl::Status Save(const std::string& path, CheckpointContents contents,
+                    DType weights = DType::kFp32) {
     RETURN_IF_ERROR(CheckReady());
     if (options_.inference_only && contents == CheckpointContents::kEverything) {
       return absl::FailedPreconditionError(
           "the session was created for inference only and has no optimizer; SaveWeights() writes "
           "the parameters");
     }
-    return SaveCheckpoint(path, training_.program, contents, {.step = step_, .seed = options_.seed},
-                          [this](const Tensor& tensor) { return Read(tensor); });
+    return SaveCheckpoint(
+        path, training_.program, contents, {.step = step_, .seed = options_.seed},
+        [this](const Tensor& tensor) { return Read(tensor); }, weights);
   }
 
   absl::Status Load(const std::string& path) {
@@ -258,8 +261,8 @@ class Session::Impl {
   // An inference-only session has one program, without an optimizer, in both roles.
   absl::Status LowerGraph(const Graph& graph) {
     const DeviceDescription& device = device_.description();
-    ProgramOptions options = {.mode = Mode::kInference, .sgd = options_.sgd};
-    if (options_.inference_only) options.sgd.momentum = 0;
+    ProgramOptions options = {
+        .mode = Mode::kInference, .sgd = options_.sgd, .trainable = !options_.inference_only};
     ASSIGN_OR_RETURN(inference_.program, Lower(graph, options, device));
     training_.program = inference_.program;
     if (options_.inference_only) return absl::OkStatus();
@@ -393,8 +396,8 @@ absl::StatusOr<Prediction> Session::Predict(absl::Span<const float> images) {
 absl::Status Session::Save(const std::string& path) {
   return impl_->Save(path, CheckpointContents::kEverything);
 }
-absl::Status Session::SaveWeights(const std::string& path) {
-  return impl_->Save(path, CheckpointContents::kWeights);
+absl::Status Session::SaveWeights(const std::string& path, DType dtype) {
+  return impl_->Save(path, CheckpointContents::kWeights, dtype);
 }
 absl::Status Session::Load(const std::string& path) { return impl_->Load(path); }
 absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {

@@ -79,6 +79,10 @@ struct StepResult {
   int64_t step = 0;     // from 0
   float loss = 0;       // mean over the batch
   int64_t correct = 0;  // number of labels for which the class with the largest output is right
+  // If the loss is scaled (core/step/loss_scale.h): the scale after this step, and the number of
+  // steps so far that changed nothing, because a gradient was not finite.
+  float loss_scale = 1;
+  int64_t skipped_steps = 0;
 };
 
 // The network's predictions for images: the softmax of its outputs.
@@ -147,8 +151,9 @@ class Session {
   // (core/checkpoint/checkpoint.h), atomically. Errors: FAILED_PRECONDITION for a session for
   // inference only, which has no optimizer.
   absl::Status Save(const std::string& path);
-  // Writes parameters and running statistics only, which PyTorch loads with strict=True.
-  absl::Status SaveWeights(const std::string& path);
+  // Writes parameters and running statistics only, which PyTorch loads with strict=True. `dtype` is
+  // the parameters' type in the file: fp32, fp16 or bf16.
+  absl::Status SaveWeights(const std::string& path, DType dtype = DType::kFp32);
   // Reads either kind of file. From one without optimizer and step, training starts at step 0.
   absl::Status Load(const std::string& path);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/step/loss_scale.h"
 
 namespace neap {
 namespace {
@@ -87,7 +88,9 @@ absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) 
        {std::pair(&staging.images_, program.tensor(program.images).spec.size_bytes()),
         std::pair(&staging.labels_, program.tensor(program.labels).spec.size_bytes()),
         std::pair(&staging.iteration_, kIterationScalarsBytes),
-        std::pair(&staging.metrics_, program.tensor(program.metrics).spec.size_bytes())}) {
+        std::pair(&staging.metrics_, program.tensor(program.metrics).spec.size_bytes()),
+        std::pair(&staging.loss_scale_,
+                  program.loss_scale.has_value() ? int64_t{sizeof(LossScale)} : 0)}) {
     ASSIGN_OR_RETURN(*buffer, device.Allocate(MemoryKind::kPinnedHost, bytes));
   }
   return staging;
@@ -96,8 +99,7 @@ absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) 
 absl::Status Staging::Send(const Batch& batch, const IterationScalars& scalars,
                            const Program& program, const Executor& executor) {
   RETURN_IF_ERROR(CheckBatch(batch, program));
-  FromNchw(batch.images, program.tensor(program.images).spec,
-           absl::MakeSpan(reinterpret_cast<float*>(images_.data()), batch.images.size()));
+  FromNchw(batch.images, program.tensor(program.images).spec, images_.data());
   std::memcpy(labels_.data(), batch.labels.data(), batch.labels.size() * sizeof(int32_t));
   std::memcpy(iteration_.data(), &scalars, sizeof(scalars));
   RETURN_IF_ERROR(CopyIn(executor.Address(program.images), images_));
@@ -113,6 +115,10 @@ absl::Status Staging::CopyIn(std::byte* destination, const Buffer& source) {
 absl::Status Staging::Receive(const Program& program, const Executor& executor) {
   RETURN_IF_ERROR(device_->Copy(Stream::kCompute, metrics_.data(),
                                 executor.Address(program.metrics), metrics_.size_bytes()));
+  if (program.loss_scale.has_value() && program.options.mode == Mode::kTraining) {
+    RETURN_IF_ERROR(device_->Copy(Stream::kCompute, loss_scale_.data(),
+                                  executor.Address(*program.loss_scale), loss_scale_.size_bytes()));
+  }
   ASSIGN_OR_RETURN(done_, device_->Record(Stream::kCompute));
   return absl::OkStatus();
 }
@@ -121,7 +127,14 @@ absl::StatusOr<StepResult> Staging::Await() {
   RETURN_IF_ERROR(device_->Await(done_));
   std::array<float, 2> metrics = {};
   std::memcpy(metrics.data(), metrics_.data(), sizeof(metrics));
-  return StepResult{.loss = metrics[0], .correct = static_cast<int64_t>(metrics[1])};
+  StepResult result = {.loss = metrics[0], .correct = static_cast<int64_t>(metrics[1])};
+  if (loss_scale_.size_bytes() > 0) {
+    LossScale scale;
+    std::memcpy(&scale, loss_scale_.data(), sizeof(scale));
+    result.loss_scale = scale.scale;
+    result.skipped_steps = static_cast<int64_t>(scale.skipped);
+  }
+  return result;
 }
 
 }  // namespace neap

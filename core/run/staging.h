@@ -53,7 +53,7 @@ class Staging {
   absl::Status CopyIn(std::byte* destination, const Buffer& source);
 
   Device* device_;
-  Buffer images_, labels_, iteration_, metrics_;
+  Buffer images_, labels_, iteration_, metrics_, loss_scale_;
   Event done_;
 };
 

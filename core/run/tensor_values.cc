@@ -13,8 +13,7 @@ absl::StatusOr<TensorImage> MakeImage(const Tensor& tensor, const std::vector<fl
                                       Device& device) {
   ASSIGN_OR_RETURN(Buffer bytes,
                    device.Allocate(MemoryKind::kPinnedHost, tensor.spec.size_bytes()));
-  FromNchw(values, tensor.spec,
-           absl::MakeSpan(reinterpret_cast<float*>(bytes.data()), values.size()));
+  FromNchw(values, tensor.spec, bytes.data());
   return TensorImage{tensor.id, std::move(bytes)};
 }
 
@@ -37,8 +36,7 @@ absl::StatusOr<std::vector<float>> ReadValues(const Tensor& tensor, const Execut
                               buffer.size_bytes()));
   RETURN_IF_ERROR(device.Synchronize());
   std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
-  ToNchw(absl::MakeConstSpan(reinterpret_cast<const float*>(buffer.data()), values.size()),
-         tensor.spec, absl::MakeSpan(values));
+  ToNchw(buffer.data(), tensor.spec, absl::MakeSpan(values));
   return values;
 }
 

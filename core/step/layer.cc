@@ -7,24 +7,25 @@
 namespace neap {
 namespace {
 
-constexpr std::array<std::string_view, 5> kPhaseNames = {
-    "forward", "backward_data", "backward_params", "update", "add_gradients"};
-constexpr std::array<std::string_view, 11> kSlotNames = {
-    "input",      "output", "input_grad", "output_grad", "addend",   "param",
-    "param_grad", "saved",  "state",      "optimizer",   "iteration"};
+constexpr std::array<std::string_view, 7> kPhaseNames = {
+    "forward", "backward_data", "backward_params", "check_gradients",
+    "update",  "update_scale",  "add_gradients"};
+constexpr std::array<std::string_view, 14> kSlotNames = {
+    "input", "output", "input_grad", "output_grad", "addend", "param",      "param_grad",
+    "saved", "state",  "optimizer",  "master",      "backup", "loss_scale", "iteration"};
 
 }  // namespace
 
 std::string_view Name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
 absl::StatusOr<Phase> ParsePhase(std::string_view text) {
-  for (Phase phase :
-       {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams, Phase::kUpdate}) {
-    if (Name(phase) == text) return phase;
+  for (size_t i = 0; i < static_cast<size_t>(Phase::kAddGradients); ++i) {
+    if (kPhaseNames[i] == text) return static_cast<Phase>(i);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown phase \"", std::string(text),
-                   "\", expected forward, backward_data, backward_params or update"));
+                   "\", expected forward, backward_data, backward_params, check_gradients, update "
+                   "or update_scale"));
 }
 
 std::string ToString(Operand operand) {

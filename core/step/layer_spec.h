@@ -22,10 +22,20 @@
 namespace neap {
 
 enum class Mode : uint8_t { kTraining, kInference };
-// kUpdate and kAddGradients are not steps of a layer: they are the optimizer's update of a layer's
-// parameters, and the sum of two gradients, which runs as part of the step that computes one of
-// them.
-enum class Phase : uint8_t { kForward, kBackwardData, kBackwardParams, kUpdate, kAddGradients };
+// The phases after kBackwardParams are not steps of a layer. kUpdate is the optimizer's update of a
+// layer's parameters (core/step/sgd.h). kCheckGradients looks for gradients that are not finite,
+// and kUpdateScale ends an iteration with a scaled loss (core/step/loss_scale.h). kAddGradients is
+// the sum of two gradients, which runs as part of the step that computes one of them.
+enum class Phase : uint8_t {
+  kForward,
+  kBackwardData,
+  kBackwardParams,
+  kCheckGradients,
+  kUpdate,
+  kUpdateScale,
+  kAddGradients,
+};
+constexpr bool IsOfLayer(Phase phase) { return phase <= Phase::kBackwardParams; }
 std::string_view Name(Phase phase);
 // The phase of a program's step, which is never kAddGradients.
 absl::StatusOr<Phase> ParsePhase(std::string_view text);
@@ -42,6 +52,9 @@ enum class Slot : uint8_t {
   kSaved,
   kState,
   kOptimizer,
+  kMaster,     // the fp32 value of a parameter whose kernels read 16 bits
+  kBackup,     // of a state, as of the last iteration that was not skipped
+  kLossScale,  // struct LossScale (core/step/loss_scale.h)
   kIteration,  // the iteration's scalars: struct IterationScalars
 };
 struct Operand {
@@ -63,8 +76,9 @@ static_assert(sizeof(IterationScalars) == kIterationScalarsBytes);
 
 // How a tensor is filled before the first step.
 struct Init {
-  // kBilinear is for transposed convolutions: each channel is interpolated independently.
-  enum class Kind : uint8_t { kConstant, kNormal, kUniform, kBilinear };
+  // kFirst: only the first element is not 0. kBilinear is for transposed convolutions: each channel
+  // is interpolated independently.
+  enum class Kind : uint8_t { kConstant, kFirst, kNormal, kUniform, kBilinear };
   Kind kind = Kind::kConstant;
   float scale = 0;  // the constant, the standard deviation, or the half-width around 0
   friend bool operator==(const Init&, const Init&) = default;
@@ -81,6 +95,7 @@ struct StateSpec {
   TensorSpec tensor;
   Init init;
   bool in_checkpoint = true;
+  bool accumulates = false;  // forward changes it depending on its value: a running statistic
 };
 struct SavedSpec {
   std::string name;
@@ -121,6 +136,10 @@ struct LayerSpec {
 struct LayerContext {
   std::vector<TensorSpec> inputs;
   Mode mode = Mode::kTraining;
+  // The gradients are multiples of the loss's: a loss multiplies the gradient that it computes by
+  // the scale, which it reads as operand kLossScale (core/step/loss_scale.h). Other layers need not
+  // know.
+  bool scales_loss = false;
 };
 
 }  // namespace neap

@@ -15,6 +15,9 @@ constexpr Operand ParamGrad(int i) { return {Slot::kParamGrad, i}; }
 constexpr Operand Saved(int i) { return {Slot::kSaved, i}; }
 constexpr Operand State(int i) { return {Slot::kState, i}; }
 constexpr Operand Optimizer(int i) { return {Slot::kOptimizer, i}; }
+constexpr Operand Master(int i) { return {Slot::kMaster, i}; }
+constexpr Operand Backup(int i) { return {Slot::kBackup, i}; }
+constexpr Operand LossScaling() { return {Slot::kLossScale, 0}; }
 constexpr Operand Iteration() { return {Slot::kIteration, 0}; }
 
 }  // namespace neap::operands

@@ -64,13 +64,13 @@ std::string Text(const OperandSpec& operand, std::optional<int64_t> batch) {
 
 // "TYPE PHASE MODE [rerun] [PARAMETERS]"
 std::string StepText(const StepSignature& signature) {
-  const bool update = signature.phase == Phase::kUpdate;  // the same for every layer
+  const bool of_layer = IsOfLayer(signature.phase);  // others are the same for every layer
   const bool as_training = signature.mode == Mode::kTraining || IsDivisible(signature);
   std::string text =
-      absl::StrCat(std::string(update ? "sgd" : signature.layer.type()), " ",
+      absl::StrCat(std::string(TypeOf(signature.layer, signature.phase)), " ",
                    std::string(Name(signature.phase)), as_training ? " training" : " inference");
   if (signature.rerun) text += " rerun";
-  const std::string parameters = update ? "" : signature.layer.Parameters();
+  const std::string parameters = of_layer ? signature.layer.Parameters() : "";
   if (!parameters.empty()) absl::StrAppend(&text, " ", parameters);
   return text;
 }

@@ -12,8 +12,7 @@ namespace neap {
 namespace {
 
 bool IsFloat(DType dtype) {
-  return dtype == DType::kFp32 || dtype == DType::kTf32 || dtype == DType::kFp16 ||
-         dtype == DType::kBf16;
+  return dtype == DType::kFp32 || dtype == DType::kTf32 || Is16Bit(dtype);
 }
 
 absl::Status CheckImage(const TensorSpec& input, size_t index) {
@@ -105,6 +104,11 @@ double Product(std::initializer_list<int64_t> factors) {
 
 TensorSpec WithShape(const TensorSpec& input, Shape shape) {
   return {.shape = std::move(shape), .dtype = input.dtype, .layout = input.layout};
+}
+
+TensorSpec InFullPrecision(TensorSpec spec) {
+  if (Is16Bit(spec.dtype)) spec.dtype = DType::kFp32;
+  return spec;
 }
 
 TensorSpec VectorSpec(int64_t size) { return {.shape = {size}}; }

@@ -38,6 +38,9 @@ double Product(std::initializer_list<int64_t> factors);
 
 // `input` with another shape.
 TensorSpec WithShape(const TensorSpec& input, Shape shape);
+// `spec` with fp32 elements if its own have 16 bits: the gradient, the momentum and the master of a
+// parameter.
+TensorSpec InFullPrecision(TensorSpec spec);
 // A vector of `size` fp32 values: biases, statistics.
 TensorSpec VectorSpec(int64_t size);
 

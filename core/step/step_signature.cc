@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/step/loss_scale.h"
 #include "neap/core/step/operands.h"
+#include "neap/core/step/specify.h"
 
 namespace neap {
 namespace {
@@ -31,13 +33,18 @@ TensorSpec TensorOf(Operand operand, const LayerSpec& spec, const LayerContext& 
     case Slot::kOutputGrad:
       return spec.output;
     case Slot::kParam:
+      return spec.params.at(i).tensor;
     case Slot::kParamGrad:
     case Slot::kOptimizer:
-      return spec.params.at(i).tensor;
+    case Slot::kMaster:
+      return InFullPrecision(spec.params.at(i).tensor);
     case Slot::kSaved:
       return spec.saved.at(i).tensor;
     case Slot::kState:
+    case Slot::kBackup:
       return spec.states.at(i).tensor;
+    case Slot::kLossScale:
+      return VectorSpec(kLossScaleValues);
     case Slot::kIteration:
       break;
   }
@@ -72,8 +79,18 @@ bool StepSignature::Accumulates(Operand operand) const {
 }
 
 bool StepSignature::CanAccumulate(Slot slot) const {
-  if (phase == Phase::kUpdate) return slot == Slot::kParam || slot == Slot::kOptimizer;
-  if (phase == Phase::kAddGradients) return slot == Slot::kInputGrad;
+  switch (phase) {
+    case Phase::kUpdate:
+      return slot == Slot::kParam || slot == Slot::kMaster || slot == Slot::kOptimizer ||
+             slot == Slot::kState || slot == Slot::kBackup;
+    case Phase::kCheckGradients:
+    case Phase::kUpdateScale:
+      return slot == Slot::kLossScale;
+    case Phase::kAddGradients:
+      return slot == Slot::kInputGrad;
+    default:
+      break;
+  }
   return std::find(accumulates_natively.begin(), accumulates_natively.end(), slot) !=
          accumulates_natively.end();
 }
@@ -111,6 +128,11 @@ StepSignature AdditionSignature(const TensorSpec& spec) {
           .phase = Phase::kAddGradients,
           .operands = {{operands::Dx(), spec, Access::kAccumulate},
                        {operands::Addend(), spec, Access::kRead}}};
+}
+
+std::string_view TypeOf(const Layer& layer, Phase phase) {
+  if (IsOfLayer(phase)) return layer.type();
+  return phase == Phase::kUpdate ? "sgd" : "loss_scale";
 }
 
 bool IsDivisible(const StepSignature& signature) { return signature.divisible; }

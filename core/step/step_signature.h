@@ -1,8 +1,8 @@
 // The signature of a step: everything that determines which kernel runs it, and nothing else. It is
 // the key by which kernels are listed, made, shared, timed and cached.
 //
-// Three kinds of steps have a signature: those of a layer, in a network or by itself; updates of
-// parameters; and the addition of a gradient to a sum. A step of a divisible layer can be run in
+// Three kinds of steps have a signature: those of a layer, in a network or by itself; those of the
+// optimizer (checks and updates); and the addition of a gradient to a sum. A step of a divisible layer can be run in
 // parts of its mini-batch (core/step/divided_kernel.h). The results of the parts of backward_params
 // are summed: the first part writes the gradients, and a later one may accumulate into them if a
 // library has an engine for that. Its signature is the same but for the access to the gradients.
@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,10 +45,10 @@ struct StepSignature {
   Phase phase = Phase::kForward;
   Mode mode = Mode::kTraining;
   bool rerun = false;      // a recomputation: reads `rerun_reads`, does not change state
-  bool divisible = false;  // LayerTraits::divisible; false for an update
+  bool divisible = false;  // LayerTraits::divisible; false for a step of the optimizer
   uint64_t layer_seed =
       0;         // distinguishes the random numbers of two equal layers; 0 if it has none
-  Sgd sgd = {};  // phase kUpdate only
+  Sgd sgd = {};  // of updates
   std::vector<Slot> accumulates_natively = {};  // StepSpec::accumulates_natively
   std::vector<OperandSpec> operands;
 
@@ -87,6 +88,10 @@ StepSignature SignatureOf(const StepSpec& step, const Layer& layer, const LayerS
 // The signature of adding a gradient to a sum of the same spec, phase kAddGradients. Its operands
 // are the sum input_grad[0], which is accumulated, and addend[0].
 StepSignature AdditionSignature(const TensorSpec& spec);
+
+// What a step of this phase runs: the layer's type, or "sgd" or "loss_scale" for a step of the
+// optimizer.
+std::string_view TypeOf(const Layer& layer, Phase phase);
 
 // Whether parts of the mini-batch can be run separately.
 bool IsDivisible(const StepSignature& signature);

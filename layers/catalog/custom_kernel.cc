@@ -42,10 +42,22 @@ absl::Status CheckAccess(const CustomKernel& kernel, const StepSignature& signat
   return absl::OkStatus();
 }
 
+absl::Status CheckTypes(const CustomKernel& kernel, const StepSignature& signature) {
+  for (const OperandSpec& operand : signature.operands) {
+    if (kernel.takes_16_bits || !Is16Bit(operand.tensor.dtype)) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "the kernel registered for ", kernel.layer_type, " ", std::string(Name(kernel.phase)),
+        " does not take ", std::string(Name(operand.tensor.dtype)), " operands such as ",
+        ToString(operand.operand), ": its takes_16_bits is false"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature& signature) {
   RETURN_IF_ERROR(CheckAccess(kernel, signature));
+  RETURN_IF_ERROR(CheckTypes(kernel, signature));
   Engine engine = {.id = kernel.engine};
   if (kernel.workspace_bytes == nullptr) return engine;
   ASSIGN_OR_RETURN(engine.workspace_bytes, kernel.workspace_bytes(signature));

@@ -76,11 +76,14 @@ struct CustomKernel {
   // The engine's id in plans and in the profile database. Change it whenever the kernel changes;
   // otherwise times measured with the old kernel are used for the new one.
   std::string engine = "custom";
+  // Whether the kernel takes operands of 16 bits (core/base/float16.h), with the types that the
+  // signature says. Networks of these types refuse a kernel that does not.
+  bool takes_16_bits = false;
 };
 
 // The engine of a step that `kernel` runs. Errors: UNIMPLEMENTED for a step that accumulates an
-// operand whose slot the layer's accumulates_natively lacks; those of workspace_bytes; INTERNAL if
-// that is negative.
+// operand whose slot the layer's accumulates_natively lacks, or that has an operand of 16 bits which
+// the kernel does not take; those of workspace_bytes; INTERNAL if that is negative.
 absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature& signature);
 
 // The kernel for a step; null if none is registered.

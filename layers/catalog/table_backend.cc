@@ -110,7 +110,6 @@ absl::StatusOr<KernelCandidates> TableBackend::List(const StepSignature& signatu
   if (const CustomKernel* const kernel = FindKernel(custom_, signature))
     return ListCustom(*kernel, signature);
   RETURN_IF_ERROR(CheckDefinition(signature.layer));
-  RETURN_IF_ERROR(CheckDTypes(signature));
   RETURN_IF_ERROR(CheckAccess(signature));
   for (const KernelRow& row : table_.rows) {
     if (Matches(row, signature)) return row.list(signature);
@@ -138,17 +137,6 @@ absl::Status TableBackend::CheckDefinition(const Layer& layer) const {
     return absl::InvalidArgumentError(
         absl::StrCat("a layer of type ", std::string(layer.type()),
                      " is not the one that neap has; give the layer a type of its own"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TableBackend::CheckDTypes(const StepSignature& signature) const {
-  for (const OperandSpec& operand : signature.operands) {
-    const DType dtype = operand.tensor.dtype;
-    if (dtype != DType::kFp16 && dtype != DType::kBf16) continue;
-    return absl::UnimplementedError(absl::StrCat(table_.device, " has no kernel for ",
-                                                 StepText(signature), " with ",
-                                                 std::string(Name(dtype)), " tensors"));
   }
   return absl::OkStatus();
 }

@@ -89,7 +89,6 @@ class TableBackend final : public Backend {
   absl::StatusOr<KernelCandidates> ListCustom(const CustomKernel& kernel,
                                               const StepSignature& signature) const;
   absl::Status CheckDefinition(const Layer& layer) const;
-  absl::Status CheckDTypes(const StepSignature& signature) const;
   absl::Status CheckAccess(const StepSignature& signature) const;
   absl::Status NoKernel(const StepSignature& signature) const;
   bool HasRows(std::string_view layer_type) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/converted.h"
 #include "neap/layers/fused_batch_norm.h"
 
 namespace neap::cpu {
@@ -78,19 +79,24 @@ struct Normalisation {
 };
 
 // y = relu(normalised x + addend), without the sum if `addend` is null and without the ReLU if not
-// `relu`. Forward and its rerun both call this function, so they give the same bits.
-[[gnu::noinline]] void Normalise(const Rows& rows, const float* x, const Normalisation& normalised,
-                                 const float* addend, bool relu, float* y) {
-  const auto apply = [&](auto finish) {
-    ForEachElement(rows, [=](int64_t i, int64_t c) { y[i] = finish(normalised(x[i], c), i); });
-  };
-  if (addend == nullptr) {
-    relu ? apply([](float v, int64_t) { return ReluOf(v); })
-         : apply([](float v, int64_t) { return v; });
-  } else {
-    relu ? apply([=](float v, int64_t i) { return ReluOf(v + addend[i]); })
-         : apply([=](float v, int64_t i) { return v + addend[i]; });
-  }
+// `relu`. Forward and its rerun both call this function, so they give the same bits. The normalised
+// x and the sum are rounded to `dtype`, as they would be if they were stored.
+[[gnu::noinline]] void Normalise(const Rows& rows, DType dtype, const float* x,
+                                 const Normalisation& normalised, const float* addend, bool relu,
+                                 float* y) {
+  RoundAs(dtype, [&](auto round) {
+    const auto apply = [&](auto finish) {
+      ForEachElement(rows,
+                     [=](int64_t i, int64_t c) { y[i] = finish(round(normalised(x[i], c)), i); });
+    };
+    if (addend == nullptr) {
+      relu ? apply([](float v, int64_t) { return ReluOf(v); })
+           : apply([](float v, int64_t) { return v; });
+    } else {
+      relu ? apply([=](float v, int64_t i) { return ReluOf(round(v + addend[i])); })
+           : apply([=](float v, int64_t i) { return v + addend[i]; });
+    }
+  });
 }
 
 float InverseDeviation(double variance, float epsilon) {
@@ -142,7 +148,7 @@ void TrainingForward(const LoopArgs& args) {
     Statistics(args, rows, x, variance);
     UpdateRunning(args, rows, variance);
   }
-  Normalise(rows, x,
+  Normalise(rows, args.signature.Spec(X()).dtype, x,
             {args.Get<float>(Param(0)), args.Get<float>(Param(1)), args.Get<float>(Saved(0)),
              args.Get<float>(Saved(1))},
             args.Find<float>(X(1)), FusedBatchNormOf(args.signature.layer).relu,
@@ -158,7 +164,7 @@ void InferenceForward(const LoopArgs& args) {
     invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), layer.norm.epsilon);
   }
   Normalise(
-      rows, args.Get<float>(X()),
+      rows, args.signature.Spec(X()).dtype, args.Get<float>(X()),
       {args.Get<float>(Param(0)), args.Get<float>(Param(1)), args.Get<float>(State(0)), invstd},
       args.Find<float>(X(1)), layer.relu, args.Get<float>(Y()));
 }
@@ -212,7 +218,10 @@ void Backward(const LoopArgs& args) {
     const float* const x = args.Get<float>(X());
     const Normalisation normalised = {args.Get<float>(Param(0)), args.Get<float>(Param(1)),
                                       args.Get<float>(Saved(0)), args.Get<float>(Saved(1))};
-    BackwardFrom(args, [=](int64_t i, int64_t c) { return normalised(x[i], c) <= 0 ? 0 : dy[i]; });
+    RoundAs(args.signature.Spec(X()).dtype, [&](auto round) {
+      BackwardFrom(
+          args, [=](int64_t i, int64_t c) { return round(normalised(x[i], c)) <= 0 ? 0 : dy[i]; });
+    });
   } else {
     BackwardFrom(args, [dy](int64_t i, int64_t) { return dy[i]; });
   }

@@ -52,5 +52,7 @@ absl::StatusOr<Candidates> CropForward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddGradients(const StepSignature& signature);
 absl::StatusOr<Candidates> SgdUpdate(const StepSignature& signature);
+absl::StatusOr<Candidates> CheckGradients(const StepSignature& signature);
+absl::StatusOr<Candidates> UpdateLossScale(const StepSignature& signature);
 
 }  // namespace neap::cpu

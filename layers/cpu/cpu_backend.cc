@@ -11,6 +11,7 @@
 #include "neap/layers/catalog/table_backend.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/converted.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
@@ -26,7 +27,9 @@ namespace {
 
 std::vector<KernelRow> Rows() {
   return {
+      {kAnyLayer, Phase::kCheckGradients, cpu::CheckGradients},
       {kAnyLayer, Phase::kUpdate, cpu::SgdUpdate},
+      {kAnyLayer, Phase::kUpdateScale, cpu::UpdateLossScale},
       {kAnyLayer, Phase::kAddGradients, cpu::AddGradients},
       {kLayer<Convolution>, Phase::kForward, cpu::ConvolutionForward},
       {kLayer<Convolution>, Phase::kBackwardData, cpu::ConvolutionBackwardData},
@@ -75,7 +78,13 @@ std::string LibraryVersions() {
                       std::thread::hardware_concurrency(), " threads");
 }
 
-KernelTable Table() { return {.device = "the CPU", .versions = LibraryVersions(), .rows = Rows()}; }
+KernelTable Table() {
+  KernelTable table = {.device = "the CPU", .versions = LibraryVersions(), .rows = Rows()};
+  for (KernelRow& row : table.rows) {
+    if (row.phase != Phase::kAddGradients) row.list = cpu::Converted(std::move(row.list));
+  }
+  return table;
+}
 
 }  // namespace
 

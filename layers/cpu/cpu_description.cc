@@ -42,7 +42,8 @@ DeviceDescription DescribeCpu() {
           .memory_bytes = HostMemoryBytes(),
           .host_memory_bytes = HostMemoryBytes(),
           .fp32_flops = flops,
-          .tensor_flops = flops,
+          .tf32_flops = flops,
+          .half_flops = flops,
           .memory_bandwidth = kNominalMemoryBandwidth,
           .copy_bandwidth = kNominalCopyBandwidth,
           .peer_bandwidth = kNominalPeerBandwidth};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "neap/core/base/float16.h"
 #include "neap/layers/cpu/candidates.h"
 
 namespace neap::cpu {
@@ -52,6 +53,16 @@ void AddGradientsLoop(const LoopArgs& args) {
     add(args.Get<float>(Addend()));
   };
   Sum(args.signature.Spec(Dx()).elements(), for_both, sum);
+}
+
+// Sums of 16 bits are not converted as other operands are, since an addition has no workspace.
+template <typename T>
+void AddHalfGradients(const LoopArgs& args) {
+  T* const sum = args.Get<T>(Dx());
+  const T* const addend = args.Get<T>(Addend());
+  const int64_t elements = args.signature.Spec(Dx()).elements();
+  for (int64_t i = 0; i < elements; ++i)
+    sum[i] = T(static_cast<float>(sum[i]) + static_cast<float>(addend[i]));
 }
 
 void CopyOrAdd(const float* from, int64_t count, bool add, float* to) {
@@ -120,7 +131,14 @@ absl::StatusOr<Candidates> AddForward(const StepSignature& signature) {
 }
 
 absl::StatusOr<Candidates> AddGradients(const StepSignature& signature) {
-  return OwnLoop(signature, AddGradientsLoop);
+  switch (signature.Spec(Dx()).dtype) {
+    case DType::kFp16:
+      return OwnLoop(signature, AddHalfGradients<Fp16>);
+    case DType::kBf16:
+      return OwnLoop(signature, AddHalfGradients<Bf16>);
+    default:
+      return OwnLoop(signature, AddGradientsLoop);
+  }
 }
 
 absl::StatusOr<Candidates> AddBackward(const StepSignature& signature) {

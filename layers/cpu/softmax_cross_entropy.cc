@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "neap/core/input/batch.h"
+#include "neap/core/step/loss_scale.h"
 #include "neap/layers/cpu/candidates.h"
 
 namespace neap::cpu {
@@ -99,12 +100,14 @@ void Backward(const LoopArgs& args) {
   const float* const probabilities = args.Get<float>(Y());
   const int32_t* const labels = args.Get<int32_t>(X(1));
   float* const gradients = args.Get<float>(Dx());
+  const LossScale* const scaling = args.Find<LossScale>(LossScaling());
+  const float scale = scaling == nullptr ? 1.0F : scaling->scale;
   const float count = static_cast<float>(columns.labels);
   for (int64_t i = 0; i < columns.labels; ++i) {
     const Column<const float> y = columns.Of(probabilities, i);
     const Column<float> dx = columns.Of(gradients, i);
     for (int64_t c = 0; c < columns.classes; ++c) {
-      const float gradient = (y[c] - (c == labels[i] ? 1.0F : 0.0F)) / count;
+      const float gradient = (y[c] - (c == labels[i] ? 1.0F : 0.0F)) / count * scale;
       dx[c] = labels[i] == kNoLabel ? 0.0F : gradient;
     }
   }

@@ -15,11 +15,13 @@ constexpr double kFp32FlopsPerClock =
     256;  // 128 multiply-adds per multiprocessor for compute capability 8.6 and later
 constexpr double kNominalCopyBandwidth = 25e9;
 
-// Per multiprocessor and clock, dense tf32.
-double TensorFlopsPerClock(int major) {
+// Per multiprocessor and clock, dense, tf32.
+double Tf32FlopsPerClock(int major) {
   if (major >= 9) return 2048;
   return major == 8 ? 1024 : kFp32FlopsPerClock;
 }
+// The same for 16-bit types.
+double HalfFlopsPerClock(int major) { return 2 * Tf32FlopsPerClock(major); }
 
 absl::StatusOr<double> Attribute(cudaDeviceAttr attribute, int index) {
   int value = 0;
@@ -45,7 +47,8 @@ absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index) {
                            .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
                            .host_memory_bytes = HostMemoryBytes(),
                            .fp32_flops = clocks * kFp32FlopsPerClock / (half ? 2 : 1),
-                           .tensor_flops = clocks * TensorFlopsPerClock(properties.major),
+                           .tf32_flops = clocks * Tf32FlopsPerClock(properties.major),
+                           .half_flops = clocks * HalfFlopsPerClock(properties.major),
                            .memory_bandwidth = 2 * memory_khz * 1e3 * bus_bits / 8,
                            .copy_bandwidth = kNominalCopyBandwidth,
                            .page_bytes = CudaDevice::kPageBytes};

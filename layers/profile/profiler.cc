@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/step/divided_kernel.h"
@@ -53,8 +54,20 @@ int64_t OperandBytes(const StepSignature& signature) {
   return bytes;
 }
 
-bool IsInteger(const TensorSpec& tensor) {
-  return tensor.dtype == DType::kUInt8 || tensor.dtype == DType::kInt32;
+// Integers are 0, and so are the values of a scaled loss, which would otherwise skip updates.
+bool IsZero(const OperandSpec& operand) {
+  const DType dtype = operand.tensor.dtype;
+  return dtype == DType::kUInt8 || dtype == DType::kInt32 ||
+         operand.operand.slot == Slot::kLossScale;
+}
+
+// Numbers in [-1, 1).
+template <typename T>
+void FillWithNumbers(std::byte* bytes) {
+  std::mt19937 random(1);
+  auto* const numbers = reinterpret_cast<T*>(bytes);
+  for (size_t i = 0; i < kFillBytes / sizeof(T); ++i)
+    numbers[i] = T(static_cast<float>(random()) * 0x1p-31F - 1.0F);
 }
 
 }  // namespace
@@ -85,21 +98,27 @@ absl::Status Profiler::Reserve() {
   options_.workspace_limit_bytes = std::min(options_.workspace_limit_bytes, most);
   ASSIGN_OR_RETURN(arena_, device_->Allocate(MemoryKind::kDevice,
                                              operand_bytes_ + options_.workspace_limit_bytes));
-  ASSIGN_OR_RETURN(numbers_, device_->Allocate(MemoryKind::kPinnedHost, kFillBytes));
-  ASSIGN_OR_RETURN(zeros_, device_->Allocate(MemoryKind::kPinnedHost, kFillBytes));
+  for (Buffer* buffer : {&numbers_, &fp16_numbers_, &bf16_numbers_, &zeros_}) {
+    ASSIGN_OR_RETURN(*buffer, device_->Allocate(MemoryKind::kPinnedHost, kFillBytes));
+  }
+  FillWithNumbers<float>(numbers_.data());
+  FillWithNumbers<Fp16>(fp16_numbers_.data());
+  FillWithNumbers<Bf16>(bf16_numbers_.data());
   std::memset(zeros_.data(), 0, static_cast<size_t>(kFillBytes));
-  std::mt19937 random(1);
-  auto* const numbers = reinterpret_cast<float*>(numbers_.data());
-  for (int64_t i = 0; i < kFillBytes / int64_t{sizeof(float)}; ++i)
-    numbers[i] = static_cast<float>(random()) * 0x1p-31F - 1.0F;
   return absl::OkStatus();
+}
+
+const Buffer& Profiler::ValuesFor(const OperandSpec& operand) const {
+  if (IsZero(operand)) return zeros_;
+  if (operand.tensor.dtype == DType::kFp16) return fp16_numbers_;
+  return operand.tensor.dtype == DType::kBf16 ? bf16_numbers_ : numbers_;
 }
 
 absl::StatusOr<std::vector<void*>> Profiler::PlaceOperands(const StepSignature& signature) {
   std::vector<void*> operands;
   std::byte* place = arena_.data();
   for (const OperandSpec& operand : signature.operands) {
-    const Buffer& source = IsInteger(operand.tensor) ? zeros_ : numbers_;
+    const Buffer& source = ValuesFor(operand);
     const int64_t bytes = operand.tensor.size_bytes();
     for (int64_t at = 0; at < bytes; at += kFillBytes) {
       RETURN_IF_ERROR(device_->Copy(Stream::kCompute, place + at, source.data(),

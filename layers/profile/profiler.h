@@ -95,6 +95,7 @@ class Profiler {
   absl::StatusOr<Measurement> Measure(const StepSignature& signature, const Engine& engine,
                                       absl::Span<void* const> operands, double hopeless_seconds,
                                       const std::function<bool()>& go_on);
+  const Buffer& ValuesFor(const OperandSpec& operand) const;
   absl::StatusOr<double> ExecutedSeconds(const StepSignature& signature,
                                          const Configuration& configuration);
   // The engines to measure: those within the workspace limit that the rules above do not exclude.
@@ -109,7 +110,7 @@ class Profiler {
   absl::flat_hash_set<std::pair<std::string, int64_t>> wholes_;  // operations with whole batches
   Buffer arena_;                                                 // operands, then the workspace
   int64_t operand_bytes_ = 0;
-  Buffer numbers_, zeros_;  // on the host, copied over the operands
+  Buffer numbers_, fp16_numbers_, bf16_numbers_, zeros_;  // on the host, copied to the operands
   int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0, wide_spreads_ = 0;
 };
 

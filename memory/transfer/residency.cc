@@ -212,7 +212,8 @@ std::vector<bool> OffloadableParams(const Program& program) {
   std::vector<bool> offloaded_params(program.tensors.size(), false);
   for (const Tensor& tensor : program.tensors) {
     offloaded_params[tensor.id.index()] =
-        (tensor.role == Role::kParam || tensor.role == Role::kOptimizer) &&
+        (tensor.role == Role::kParam || tensor.role == Role::kMaster ||
+         tensor.role == Role::kOptimizer) &&
         tensor.spec.size_bytes() >= kSmallestOffloadedParamBytes;
   }
   return offloaded_params;

@@ -124,7 +124,7 @@ TEST_CASE("neap devices lists the CPU to train on and the H200 to plan for") {
   CHECK(devices.back().at("host_memory_bytes") == int64_t{256} << 30);
   const std::string text = RunNeap({"devices"}).out;
   CHECK(text.find("h200     NVIDIA H200, 139.801 GiB (description only, for planning)\n"
-                  "         planned with fp32 60 TFLOP/s, tf32 tensor cores 400 TFLOP/s, memory "
+                  "         planned with fp32 60 TFLOP/s, tf32 400 TFLOP/s, 16 bits 790 TFLOP/s on "
                   "4300 GB/s, host copies 55.5 GB/s, peer copies 450 GB/s\n"
                   "         host memory 256.000 GiB\n") != std::string::npos);
   const std::string cpu = text.substr(0, text.find("\n", text.find("\n") + 1));

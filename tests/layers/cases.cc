@@ -266,6 +266,14 @@ void CaseList::Joins() {
 
 }  // namespace
 
+LayerCase WithDType(LayerCase layer_case, DType dtype) {
+  for (TensorSpec& input : layer_case.inputs) {
+    if (input.dtype != DType::kInt32) input.dtype = dtype;
+  }
+  absl::StrAppend(&layer_case.name, " in ", std::string(Name(dtype)));
+  return layer_case;
+}
+
 std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   CaseList list(seed);
   list.Convolutions();

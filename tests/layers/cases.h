@@ -15,6 +15,9 @@ struct LayerCase {
   std::vector<TensorSpec> inputs;
 };
 
+// The case with images of another type.
+LayerCase WithDType(LayerCase layer_case, DType dtype);
+
 // Hand-picked corners (1x1 images, batch 1, stride > kernel, groups, dilation) and random ones, in
 // both layouts. The same list for the same seed on every platform.
 std::vector<LayerCase> AllLayerCases(uint32_t seed);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/input/batch.h"
+#include "neap/core/step/specify.h"
 #include "tests/layers/reference.h"
 
 namespace neap::testing {
@@ -29,7 +30,7 @@ class Random {
   std::vector<double> Vector(const TensorSpec& spec, double low, double high) {
     std::vector<double> values(static_cast<size_t>(spec.elements()));
     for (double& value : values) value = Uniform(low, high);
-    return values;
+    return Rounded(spec, values);
   }
   std::vector<double> Labels(const TensorSpec& spec, int64_t classes) {
     std::vector<double> values(static_cast<size_t>(spec.elements()));
@@ -42,11 +43,12 @@ class Random {
   std::mt19937 engine_;
 };
 
-void RoundToFp32(Values& values) {
-  for (auto& [operand, vector] : values) {
-    if (operand.slot == Slot::kIteration) continue;
-    for (double& value : vector) value = static_cast<float>(value);
-  }
+// The largest relative error of `kRoundings` roundings to the type; 0 for others than 16-bit types,
+// whose rounding a test's tolerance includes.
+double RoundingOf(DType dtype) {
+  constexpr double kRoundings = 3;  // the most in a fused layer: batch norm, sum, result
+  if (dtype == DType::kFp16) return kRoundings * 0x1p-11;
+  return dtype == DType::kBf16 ? kRoundings * 0x1p-8 : 0;
 }
 
 bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
@@ -113,9 +115,8 @@ class Conformance {
   void CheckStep(const StepSpec& step, const SignatureOptions& of) {
     const StepSignature signature = SignatureOf(step, of);
     CheckSignature(signature, step.in_place);
-    Values results = ReferenceStep(signature, values_);
-    RoundToFp32(results);
-    for (auto& [operand, vector] : results) values_[operand] = std::move(vector);
+    for (const auto& [operand, vector] : ReferenceStep(signature, values_))
+      values_[operand] = Rounded(signature.Spec(operand), vector);
     if (step.phase == Phase::kForward && of.mode == Mode::kTraining) CheckRerun(step, of);
   }
 
@@ -137,7 +138,9 @@ class Conformance {
     const absl::StatusOr<Values> got = RunOnce(signature, {.engine = engine.id}, what);
     if (!got.ok()) return;
     for (const auto& [operand, vector] : want) {
-      const std::string difference = Difference(got->at(operand), vector, options_.tolerance);
+      const double rounding = RoundingOf(signature.Spec(operand).dtype);
+      const std::string difference =
+          Difference(got->at(operand), vector, options_.tolerance + rounding);
       if (!difference.empty()) Fail(what, absl::StrCat(ToString(operand), ": ", difference));
     }
     if (engine.deterministic) {
@@ -224,9 +227,11 @@ Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t
   values[Dy()] = random.Vector(spec.output, -1, 1);
   for (size_t i = 0; i < spec.params.size(); ++i) {
     const int k = static_cast<int>(i);
+    const TensorSpec full = InFullPrecision(spec.params[i].tensor);
     values[Param(k)] = random.Vector(spec.params[i].tensor, -1, 1);
-    values[ParamGrad(k)] = random.Vector(spec.params[i].tensor, -1, 1);
-    values[Optimizer(k)] = random.Vector(spec.params[i].tensor, -1, 1);
+    values[ParamGrad(k)] = random.Vector(full, -1, 1);
+    values[Optimizer(k)] = random.Vector(full, -1, 1);
+    values[Master(k)] = random.Vector(full, -1, 1);
   }
   for (size_t i = 0; i < spec.states.size(); ++i) {
     values[State(static_cast<int>(i))] = random.Vector(spec.states[i].tensor, 0.5, 1.5);

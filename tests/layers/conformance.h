@@ -1,6 +1,8 @@
 // The conformance test of every backend's kernels for a LayerCase: each step with each engine
 // agrees with the float64 reference, repeats its bits, gives the same bits in place and as a rerun,
-// and accumulates into the operands that its signature accumulates.
+// and accumulates into the operands that its signature accumulates. Operands hold numbers of their
+// types, so a 16-bit result differs from the reference by its own rounding only, and by that of the
+// results between the layers which a fused layer replaces.
 #pragma once
 
 #include <string>
@@ -12,7 +14,7 @@
 namespace neap::testing {
 
 struct ConformanceOptions {
-  // |got - want| <= tolerance * max(1, largest |want| of the tensor)
+  // |got - want| <= (tolerance + roundings of the operand's type) * max(1, largest |want|)
   double tolerance = 2e-5;
   size_t most_engines = 64;  // of each step, in the backend's order
   uint32_t seed = 1;         // of the values
@@ -23,7 +25,7 @@ std::vector<std::string> ConformanceFailures(Backend& backend, const DeviceAcces
                                              const LayerCase& layer_case,
                                              const ConformanceOptions& options = {});
 
-// Random fp32 values of all operands that exist before the first step, by the layer's spec: inputs,
+// Random values, of the operands' types, of all operands that exist before the first step, by the layer's spec: inputs,
 // labels in range, parameters, states, the iteration's scalars, and the output gradient.
 Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t seed);
 

@@ -92,7 +92,7 @@ inline void DeviceConformance::Describes() {
   CHECK(description.memory_bytes > 0);
   CHECK(description.host_memory_bytes == HostMemoryBytes());
   CHECK(description.fp32_flops > 0);
-  CHECK(description.tensor_flops >= description.fp32_flops);
+  CHECK(description.tf32_flops >= description.fp32_flops);
   CHECK(description.memory_bandwidth > 0);
   CHECK(description.copy_bandwidth > 0);
   absl::StatusOr<int64_t> used = device_.UsedBytes();

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/step/specify.h"
 #include "neap/core/step/step_signature.h"
 
 namespace neap::testing {
@@ -21,9 +24,13 @@ constexpr std::byte kPoison{0xFF};  // NaN in every float type
 
 int64_t CellBytes(const TensorSpec& spec) { return SizeOf(spec.dtype); }
 
+// A 16-bit type is made of floats. Values that a float represents are thus rounded once.
+template <typename T>
+using Arithmetic = std::conditional_t<std::is_class_v<T>, float, T>;
+
 template <typename T>
 void Store(std::byte* at, double value) {
-  const T converted = static_cast<T>(value);
+  const T converted = static_cast<T>(static_cast<Arithmetic<T>>(value));
   std::memcpy(at, &converted, sizeof(T));
 }
 
@@ -31,18 +38,22 @@ template <typename T>
 double Load(const std::byte* at) {
   T value;
   std::memcpy(&value, at, sizeof(T));
-  return static_cast<double>(value);
+  return static_cast<double>(static_cast<Arithmetic<T>>(value));
 }
 
 void StoreAs(DType dtype, std::byte* at, double value) {
   if (dtype == DType::kUInt8) return Store<uint8_t>(at, value);
   if (dtype == DType::kInt32) return Store<int32_t>(at, value);
+  if (dtype == DType::kFp16) return Store<Fp16>(at, value);
+  if (dtype == DType::kBf16) return Store<Bf16>(at, value);
   Store<float>(at, value);
 }
 
 double LoadAs(DType dtype, const std::byte* at) {
   if (dtype == DType::kUInt8) return Load<uint8_t>(at);
   if (dtype == DType::kInt32) return Load<int32_t>(at);
+  if (dtype == DType::kFp16) return Load<Fp16>(at);
+  if (dtype == DType::kBf16) return Load<Bf16>(at);
   return Load<float>(at);
 }
 
@@ -205,6 +216,10 @@ std::vector<double> FromBytes(const TensorSpec& spec, const std::byte* bytes) {
   return values;
 }
 
+std::vector<double> Rounded(const TensorSpec& spec, const std::vector<double>& values) {
+  return FromBytes(spec, ToBytes(spec, values).data());
+}
+
 StepSignature SignatureOf(const StepSpec& step, const SignatureOptions& options) {
   StepSpec run = step;
   if (options.rerun) {
@@ -231,15 +246,18 @@ StepSignature UpdateSignature(const Layer& layer, const std::vector<TensorSpec>&
   StepSignature signature = {.layer = layer, .phase = Phase::kUpdate, .sgd = sgd};
   signature.operands.push_back(
       {Iteration(), {.shape = {4}, .dtype = DType::kInt32}, Access::kRead});
-  const int count = static_cast<int>(params.size());
-  const auto add = [&](auto operand_of, Access access) {
-    for (int i = 0; i < count; ++i) {
-      signature.operands.push_back({operand_of(i), params[static_cast<size_t>(i)], access});
-    }
-  };
-  add(ParamGrad, Access::kRead);
-  add(Param, Access::kAccumulate);
-  if (sgd.momentum != 0) add(Optimizer, Access::kAccumulate);
+  for (size_t k = 0; k < params.size(); ++k) {
+    const int i = static_cast<int>(k);
+    const TensorSpec full = InFullPrecision(params[k]);
+    const bool has_master = full != params[k];
+    const auto add = [&](Operand operand, const TensorSpec& spec, Access access) {
+      signature.operands.push_back({operand, spec, access});
+    };
+    add(ParamGrad(i), full, Access::kRead);
+    add(Param(i), params[k], has_master ? Access::kWrite : Access::kAccumulate);
+    if (has_master) add(Master(i), full, Access::kAccumulate);
+    if (sgd.momentum != 0) add(Optimizer(i), full, Access::kAccumulate);
+  }
   return signature;
 }
 

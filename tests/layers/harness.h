@@ -42,9 +42,11 @@ DeviceAccess HostAccess();
 
 // Position in memory of element `logical` (numbered in N, C, H, W order).
 int64_t MemoryIndex(const TensorSpec& spec, int64_t logical);
-// Converts host values to the tensor's bytes and back, for fp32, tf32, uint8 and int32.
+// Converts host values to the tensor's bytes and back.
 std::vector<std::byte> ToBytes(const TensorSpec& spec, const std::vector<double>& values);
 std::vector<double> FromBytes(const TensorSpec& spec, const std::byte* bytes);
+// The values that the tensor has if `values` are stored in it.
+std::vector<double> Rounded(const TensorSpec& spec, const std::vector<double>& values);
 
 struct SignatureOptions {
   Layer layer;

@@ -226,13 +226,15 @@ Values Update(const StepSignature& signature, const Values& given) {
   const double decay = static_cast<double>(signature.sgd.weight_decay);
   Values result;
   for (int k = 0; signature.Has(Param(k)); ++k) {
-    Vector w = given.at(Param(k));
+    const bool has_master = signature.Has(Master(k));
+    Vector w = given.at(has_master ? Master(k) : Param(k));
     Vector v = momentum != 0 ? given.at(Optimizer(k)) : Vector(w.size());
     for (size_t i = 0; i < w.size(); ++i) {
       v[i] = momentum * v[i] + given.at(ParamGrad(k))[i] + decay * w[i];
       w[i] -= given.at(Iteration())[0] * v[i];
     }
     result[Param(k)] = w;
+    if (has_master) result[Master(k)] = w;
     if (momentum != 0) result[Optimizer(k)] = v;
   }
   return result;

@@ -2,22 +2,30 @@
 
 #include <doctest/doctest.h>
 
-#include <numeric>
+#include <cstddef>
 #include <vector>
 
+#include "neap/core/base/float16.h"
 #include "tests/no_threads.h"
 
 namespace neap {
 namespace {
 
-void CheckThereAndBack(const Shape& shape) {
+// Values that every type represents.
+float ValueAt(size_t i) { return static_cast<float>(i % 251); }
+
+template <typename Stored>
+void CheckThereAndBack(const Shape& shape, DType dtype) {
   CAPTURE(shape.ToString());
   for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
-    const TensorSpec spec = {.shape = shape, .layout = layout};
+    const TensorSpec spec = {.shape = shape, .dtype = dtype, .layout = layout};
     std::vector<float> nchw(static_cast<size_t>(spec.elements()));
-    std::iota(nchw.begin(), nchw.end(), 0.0F);
-    std::vector<float> stored(nchw.size(), -1), back(nchw.size(), -1);
-    FromNchw(nchw, spec, absl::MakeSpan(stored));
+    for (size_t i = 0; i < nchw.size(); ++i) nchw[i] = ValueAt(i);
+    std::vector<Stored> bytes(nchw.size(), Stored(-1.0F));
+    std::vector<float> back(nchw.size(), -1);
+    FromNchw(nchw, spec, reinterpret_cast<std::byte*>(bytes.data()));
+    std::vector<float> stored(nchw.size());
+    for (size_t i = 0; i < nchw.size(); ++i) stored[i] = static_cast<float>(bytes[i]);
     if (layout == Layout::kNchw || shape.rank() != 4) {
       CHECK(stored == nchw);
     } else {
@@ -31,9 +39,15 @@ void CheckThereAndBack(const Shape& shape) {
       }
       CHECK(wrong == 0);
     }
-    ToNchw(stored, spec, absl::MakeSpan(back));
+    ToNchw(reinterpret_cast<const std::byte*>(bytes.data()), spec, absl::MakeSpan(back));
     CHECK(back == nchw);
   }
+}
+
+void CheckThereAndBack(const Shape& shape) {
+  CheckThereAndBack<float>(shape, DType::kFp32);
+  CheckThereAndBack<Fp16>(shape, DType::kFp16);
+  CheckThereAndBack<Bf16>(shape, DType::kBf16);
 }
 
 TEST_CASE("values are converted to either layout and back") {

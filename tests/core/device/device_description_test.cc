@@ -25,7 +25,7 @@ TEST_CASE("every described device is found by its name and has all its rates") {
     CHECK(device->memory_bytes > 0);
     CHECK(device->host_memory_bytes > 0);
     CHECK(device->fp32_flops > 0);
-    CHECK(device->tensor_flops >= device->fp32_flops);
+    CHECK(device->tf32_flops >= device->fp32_flops);
     CHECK(device->memory_bandwidth > 0);
     CHECK(device->copy_bandwidth > 0);
   }

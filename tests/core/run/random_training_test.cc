@@ -97,19 +97,22 @@ void CheckPolicy(const Graph& graph, Device& device, PlannerOptions options, boo
 
 }  // namespace
 
-TEST_CASE("random networks train to the same bits whatever the plan, 500 of them") {
+TEST_CASE("random networks of all types train to the same bits whatever the plan, 500 of them") {
   const auto opened = CpuDevice::Open();
   REQUIRE(opened.ok());
   Device& device = **opened;
   constexpr const char* kPlacements[] = {"first-fit", "exact-fit-first-fit", "offline"};
+  constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
   const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
   const uint32_t seeds = testing::RandomSeeds(500);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const Layout layout =
         seed / 6 % 4 == 3 ? Layout::kNhwc : Layout::kNchw;  // with every other choice
-    const Graph graph = testing::RandomGraph(seed, {.layout = layout});
-    const Graph unfused = testing::RandomGraph(seed, {.layout = layout, .fusion = false});
+    const DType dtype = kTypes[seed / 5 % 3];
+    const Graph graph = testing::RandomGraph(seed, {.dtype = dtype, .layout = layout});
+    const Graph unfused =
+        testing::RandomGraph(seed, {.dtype = dtype, .layout = layout, .fusion = false});
     const State reference =
         Train(unfused, device, {.policy = "keep-all", .in_place = false}, nullptr);
     for (float loss : reference.at("loss")) REQUIRE(std::isfinite(loss));

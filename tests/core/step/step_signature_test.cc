@@ -48,7 +48,7 @@ TEST_CASE("a signature says what its kernels add to, as the layer declares it") 
   CHECK(slots(SignatureOf(Concat{}, Phase::kBackwardData, {x, x}).value()) == "input_grad[0] ");
   CHECK(slots(SignatureOf(BatchNorm{}, Phase::kForward, {x}).value()) == "state[0] ");
   CHECK(slots(SignatureOf(BatchNorm{}, Phase::kBackwardData, {x}).value()).empty());
-  CHECK(slots({.layer = Relu{}, .phase = Phase::kUpdate}) == "param[0] optimizer[0] ");
+  CHECK(slots({.layer = Relu{}, .phase = Phase::kUpdate}) == "param[0] state[0] optimizer[0] ");
   CHECK(slots(AdditionSignature(x)) == "input_grad[0] ");
 }
 

@@ -38,7 +38,7 @@ TEST_CASE("the CUDA device is in the list, with its description") {
   CHECK(all->front().name == gpu->description().name);
   CHECK(all->front().memory_bytes == gpu->description().memory_bytes);
   MESSAGE(gpu->description().name, ": fp32 ", gpu->description().fp32_flops, " tf32 ",
-          gpu->description().tensor_flops, " memory B/s ", gpu->description().memory_bandwidth,
+          gpu->description().tf32_flops, " memory B/s ", gpu->description().memory_bandwidth,
           " copy B/s ", gpu->description().copy_bandwidth, ", libraries hold ",
           FormatBytes(LibraryBytes(*gpu)));
 }

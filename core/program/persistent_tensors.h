@@ -1,0 +1,52 @@
+// The persistent tensors of a program: parameters, their masters and momenta, states and their
+// backups, and the loss scale. Private to the program's builder.
+//
+// They come first in the program and depend on the layers, the type and ProgramOptions::trainable
+// only, so they are the same for training and inference.
+//
+//   PersistentTensors persistent(program);            // program.net and .options are set
+//   persistent.Adopt(whole);                          // for a part of a network
+//   LayerPersistent conv1 = persistent.Make(layer);   // conv1.params[0]: "conv1.weight"
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/program/program.h"
+
+namespace neap {
+
+// Those of one layer.
+struct LayerPersistent {
+  std::vector<TensorId> params, states;
+  // Of each parameter, if it has one; of each state that an update keeps or restores.
+  std::vector<std::optional<TensorId>> masters, momenta, backups;
+};
+
+class PersistentTensors {
+ public:
+  explicit PersistentTensors(Program& program) : program_(program) {}
+
+  // Adds the persistent tensors of `whole`; those of the layers must then be among them.
+  void Adopt(const Program& whole);
+  LayerPersistent Make(const ResolvedLayer& layer);
+  // If the loss is scaled.
+  void MakeLossScale();
+  // The first tensor that was made, but not found among those adopted.
+  const std::optional<std::string>& unknown() const { return unknown_; }
+
+ private:
+  TensorId Add(Tensor tensor);
+  void MakeParam(const ResolvedLayer& layer, const ParamSpec& param, LayerPersistent& made);
+  void MakeState(const ResolvedLayer& layer, const StateSpec& state, LayerPersistent& made);
+  bool restores() const;
+
+  Program& program_;
+  absl::flat_hash_map<std::string, TensorId> adopted_;
+  std::optional<std::string> unknown_;
+};
+
+}  // namespace neap

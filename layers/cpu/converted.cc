@@ -1,0 +1,99 @@
+#include "neap/layers/cpu/converted.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+
+namespace neap::cpu {
+namespace {
+
+bool HasHalf(const StepSignature& signature) {
+  return std::any_of(signature.operands.begin(), signature.operands.end(),
+                     [](const OperandSpec& operand) { return Is16Bit(operand.tensor.dtype); });
+}
+
+int64_t ConvertedBytes(const TensorSpec& tensor) {
+  return RoundUp(tensor.elements() * int64_t{sizeof(float)}, kWorkspaceAlignment);
+}
+
+template <typename T>
+void ToFloats(const void* from, int64_t count, float* to) {
+  const T* const values = static_cast<const T*>(from);
+  std::transform(values, values + count, to, [](T value) { return static_cast<float>(value); });
+}
+template <typename T>
+void FromFloats(const float* from, int64_t count, void* to) {
+  std::transform(from, from + count, static_cast<T*>(to), [](float value) { return T(value); });
+}
+
+class ConvertedKernel final : public Kernel {
+ public:
+  ConvertedKernel(StepSignature signature, std::unique_ptr<Kernel> kernel, int64_t kernel_bytes)
+      : signature_(std::move(signature)), kernel_(std::move(kernel)), kernel_bytes_(kernel_bytes) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    std::vector<void*> operands(args.operands.begin(), args.operands.end());
+    auto* free = static_cast<std::byte*>(args.workspace) + kernel_bytes_;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const OperandSpec& operand = signature_.operands[i];
+      if (!Is16Bit(operand.tensor.dtype)) continue;
+      auto* const floats = reinterpret_cast<float*>(free);
+      free += ConvertedBytes(operand.tensor);
+      operands[i] = floats;
+      if (operand.access == Access::kWrite) continue;
+      const int64_t count = operand.tensor.elements();
+      operand.tensor.dtype == DType::kFp16 ? ToFloats<Fp16>(args.operands[i], count, floats)
+                                           : ToFloats<Bf16>(args.operands[i], count, floats);
+    }
+    RETURN_IF_ERROR(kernel_->Run(
+        {.operands = operands, .workspace = args.workspace, .workspace_bytes = kernel_bytes_}));
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const OperandSpec& operand = signature_.operands[i];
+      if (operands[i] == args.operands[i] || operand.access == Access::kRead) continue;
+      const auto* const floats = static_cast<const float*>(operands[i]);
+      const int64_t count = operand.tensor.elements();
+      operand.tensor.dtype == DType::kFp16 ? FromFloats<Fp16>(floats, count, args.operands[i])
+                                           : FromFloats<Bf16>(floats, count, args.operands[i]);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  StepSignature signature_;
+  std::unique_ptr<Kernel> kernel_;
+  int64_t kernel_bytes_;
+};
+
+Candidate Wrapped(const StepSignature& signature, Candidate candidate) {
+  const int64_t kernel_bytes = RoundUp(candidate.engine.workspace_bytes, kWorkspaceAlignment);
+  Candidate wrapped = {.engine = candidate.engine, .make = nullptr};
+  wrapped.engine.workspace_bytes = kernel_bytes;
+  for (const OperandSpec& operand : signature.operands) {
+    if (Is16Bit(operand.tensor.dtype))
+      wrapped.engine.workspace_bytes += ConvertedBytes(operand.tensor);
+  }
+  wrapped.make = [signature, kernel_bytes,
+                  make = std::move(candidate.make)]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, make());
+    return std::make_unique<ConvertedKernel>(signature, std::move(kernel), kernel_bytes);
+  };
+  return wrapped;
+}
+
+}  // namespace
+
+ListCandidates Converted(ListCandidates list) {
+  return [list = std::move(list)](const StepSignature& signature) -> absl::StatusOr<Candidates> {
+    ASSIGN_OR_RETURN(Candidates candidates, list(signature));
+    if (!HasHalf(signature)) return candidates;
+    for (Candidate& candidate : candidates) candidate = Wrapped(signature, std::move(candidate));
+    return candidates;
+  };
+}
+
+}  // namespace neap::cpu
