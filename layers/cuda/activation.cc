@@ -10,13 +10,12 @@ using namespace operands;
 
 template <auto kLaunch>
 cudaError_t UnaryForward(const LaunchArgs& a) {
-  return kLaunch(a.Get<float>(X()), a.Get<float>(Y()), a.Elements(Y()), a.stream);
+  return kLaunch(a.Array(X()), a.Array(Y()), a.Elements(Y()), a.stream);
 }
 
 template <auto kLaunch>
 cudaError_t UnaryBackward(const LaunchArgs& a) {
-  return kLaunch(a.Get<float>(Y()), a.Get<float>(Dy()), a.Get<float>(Dx()), a.Elements(Dx()),
-                 a.stream);
+  return kLaunch(a.Array(Y()), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()), a.stream);
 }
 
 template <auto kForward, auto kBackward>

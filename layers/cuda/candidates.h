@@ -16,6 +16,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,8 +45,19 @@ struct Runtime {
 };
 using SharedRuntime = std::shared_ptr<const Runtime>;
 
+// kFp32 for every dtype that is not of 16 bits.
+kernels::Element ElementOf(DType dtype);
+
 // One run of a step.
 struct LaunchArgs : StepRun {
+  // The operand at its address, with the element type of its spec.
+  kernels::Array Array(Operand operand) const {
+    return {Get<void>(operand), ElementOf(signature.Spec(operand).dtype)};
+  }
+  // Null if the step does not have the operand.
+  kernels::Array FindArray(Operand operand) const {
+    return signature.Has(operand) ? Array(operand) : kernels::Array();
+  }
   cudaStream_t stream = nullptr;
 };
 
@@ -82,6 +94,9 @@ Candidates OwnKernel(const StepSignature& signature, const SharedRuntime& runtim
 std::string ToString(const StepSignature& signature);
 
 kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor);
+
+// UNIMPLEMENTED if an operand in one of the slots has 16 bits.
+absl::Status CheckFp32(const StepSignature& signature, std::initializer_list<Slot> slots);
 
 // UNIMPLEMENTED if `elements` is too many for a kernel that has 32-bit indices only.
 absl::Status CheckFits32(const StepSignature& signature, int64_t elements);

@@ -11,6 +11,7 @@
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/pointwise_convolution.h"
 #include "neap/layers/cuda/space_to_depth.h"
+#include "neap/layers/cuda/weight_gradient.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::cuda {
@@ -73,13 +74,13 @@ class ConvolutionKernel final : public StreamKernel {
     if (float* const bias = args.Find<float>(Param(1));
         signature().phase == Phase::kForward && bias != nullptr) {
       const kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(Y()));
-      return CudaStatus(kernels::AddBias(shape, bias, args.Get<float>(Y()), args.stream),
+      return CudaStatus(kernels::AddBias(shape, bias, args.Array(Y()), args.stream),
                         "convolution bias");
     }
     if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
       const kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(Dy()));
       const bool add = signature().Accumulates(ParamGrad(1));
-      return CudaStatus(kernels::BiasGradient(shape, args.Get<float>(Dy()), dbias, add,
+      return CudaStatus(kernels::BiasGradient(shape, args.Array(Dy()), dbias, add,
                                               args.run.workspace, args.stream),
                         "convolution bias gradient");
     }
@@ -88,12 +89,6 @@ class ConvolutionKernel final : public StreamKernel {
 
   std::unique_ptr<ConvolutionPlan> plan_;
 };
-
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildCudnn(const SharedRuntime& runtime,
-                                                            const ConvolutionProblem& problem,
-                                                            const std::string& engine) {
-  return runtime->cudnn->Build(problem, engine);
-}
 
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildOwn(const SharedRuntime& runtime,
                                                           const ConvolutionProblem& problem,
@@ -106,7 +101,7 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildOwn(const SharedRuntime& r
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
                                                  const SharedRuntime& runtime) {
   const ConvolutionProblem problem = ProblemOf(signature);
-  absl::StatusOr<std::vector<Engine>> listed = runtime->cudnn->Engines(problem);
+  absl::StatusOr<std::vector<Engine>> listed = ConvolutionEngines(problem, *runtime->cudnn);
   if (!listed.ok() && !absl::IsUnimplemented(listed.status())) return listed.status();
   const std::vector<Engine> engines = listed.ok() ? *std::move(listed) : std::vector<Engine>{};
   ASSIGN_OR_RETURN(const std::vector<Engine> deep_engines,
@@ -115,7 +110,7 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
   if (signature.Has(ParamGrad(1))) {
     const kernels::ChannelShape dy = ChannelShapeOf(signature.Spec(Dy()));
     RETURN_IF_ERROR(CheckFits32(signature, dy.outer * dy.inner));
-    bias_bytes = kernels::ChannelScratchBytes(dy);
+    bias_bytes = kernels::ChannelScratchBytes(dy, ElementOf(signature.Spec(Dy()).dtype));
   }
   const auto shared = std::make_shared<const StepSignature>(signature);
   const auto candidate = [&](Engine engine, auto build) {
@@ -135,7 +130,7 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
   };
   const bool deep_first = SpaceToDepthIsFirstChoice(problem);
   if (deep_first) append(deep_engines, BuildSpaceToDepth);
-  append(engines, BuildCudnn);
+  append(engines, BuildConvolution);
   if (!deep_first) append(deep_engines, BuildSpaceToDepth);
   if (const std::optional<Engine> pointwise = PointwiseEngine(problem)) {
     const auto at = PointwiseIsFirstChoice(problem) ? candidates.begin() : candidates.end();

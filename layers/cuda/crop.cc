@@ -22,8 +22,8 @@ cudaError_t CropLaunch(const LaunchArgs& a) {
       .left = layer.offset.w,
       .height = layer.size.h,
       .width = layer.size.w};
-  if (forward) return kernels::Crop(shape, a.Get<float>(X()), a.Get<float>(Y()), a.stream);
-  return kernels::CropBackward(shape, a.Get<float>(Dy()), a.Get<float>(Dx()), a.stream);
+  if (forward) return kernels::Crop(shape, a.Array(X()), a.Array(Y()), a.stream);
+  return kernels::CropBackward(shape, a.Array(Dy()), a.Array(Dx()), a.stream);
 }
 
 }  // namespace

@@ -66,7 +66,10 @@ std::string LibraryVersions() {
 KernelTable Table(const SharedRuntime& runtime) {
   KernelTable table = {.device = "CUDA", .versions = LibraryVersions(), .adds_parts = true};
   for (const TableEntry& entry : kTable) {
-    const auto list = [candidates = entry.candidates, runtime](const StepSignature& signature) {
+    const auto list = [candidates = entry.candidates,
+                       runtime](const StepSignature& signature) -> absl::StatusOr<Candidates> {
+      RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParamGrad, Slot::kSaved, Slot::kState,
+                                            Slot::kOptimizer, Slot::kMaster}));
       return candidates(signature, runtime);
     };
     table.rows.push_back({entry.layer, entry.phase, list});

@@ -19,10 +19,10 @@
 namespace neap {
 
 std::string ConvolutionProblem::ToString() const {
-  return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ",
-                      weight.shape.ToString(), " y ", y.shape.ToString(), " stride ", stride.h, "x",
-                      stride.w, " padding ", padding.h, "x", padding.w, " dilation ", dilation.h,
-                      "x", dilation.w, accumulate ? " accumulated" : "");
+  return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ", weight.ToString(),
+                      " y ", y.ToString(), " stride ", stride.h, "x", stride.w, " padding ",
+                      padding.h, "x", padding.w, " dilation ", dilation.h, "x", dilation.w,
+                      accumulate ? " accumulated" : "");
 }
 
 namespace {
@@ -52,11 +52,16 @@ std::vector<int64_t> Strides(const TensorSpec& t) {
   return {c * h * w, h * w, w, 1};
 }
 
+fe::DataType_t DataTypeOf(DType dtype) {
+  if (dtype == DType::kFp16) return fe::DataType_t::HALF;
+  return dtype == DType::kBf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT;
+}
+
 fe::graph::Tensor_attributes Attributes(const TensorSpec& t, Uid uid) {
   fe::graph::Tensor_attributes attributes;
   attributes.set_dim({t.shape.n(), t.shape.c(), t.shape.h(), t.shape.w()})
       .set_stride(Strides(t))
-      .set_data_type(fe::DataType_t::FLOAT)
+      .set_data_type(DataTypeOf(t.dtype))
       .set_uid(uid);
   return attributes;
 }
@@ -102,8 +107,11 @@ absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
 }
 
 // fp32 excludes engines that round their inputs; tf32 allows tensor cores, but no lower precision.
+// 16 bits allow tensor cores, but only sums in fp32.
 bool Allowed(cudnnBackendDescriptor_t config, DType dtype) {
   if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(config)) return false;
+  if (Is16Bit(dtype))
+    return !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config);
   return dtype == DType::kTf32 || !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config);
 }
 
@@ -309,7 +317,8 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
     const std::string key = problem.ToString();
     if (auto found = engines_.find(key); found != engines_.end()) return found->second;
     ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem));
-    ASSIGN_OR_RETURN(std::vector<Engine> engines, graph->Engines());
+    absl::StatusOr<std::vector<Engine>> engines = graph->Engines();
+    if (!engines.ok() && !absl::IsUnimplemented(engines.status())) return engines;
     return engines_.emplace(key, std::move(engines)).first->second;
   }
 
@@ -344,7 +353,7 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
 
   Handle handle_;
   std::shared_ptr<const fe::DeviceProperties> properties_;
-  absl::flat_hash_map<std::string, std::vector<Engine>> engines_;
+  absl::flat_hash_map<std::string, absl::StatusOr<std::vector<Engine>>> engines_;  // or none
 };
 
 }  // namespace

@@ -42,6 +42,8 @@ struct ConvolutionPointers {
   void* y = nullptr;
 };
 
+inline bool Is16Bit(DType dtype) { return dtype == DType::kFp16 || dtype == DType::kBf16; }
+
 class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
@@ -59,7 +61,7 @@ class CudnnConvolutions {
 
   virtual ~CudnnConvolutions() = default;
   // In heuristic order: recommendations first, then fallbacks. For fp32, engines that round to tf32
-  // are left out.
+  // are left out; for 16 bits, those that add in 16 bits.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) = 0;
   // `engine` is the id of one of Engines(problem), made of cuDNN's global index and knobs:
   // "eng12_k2=1_k3=0".

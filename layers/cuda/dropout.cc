@@ -10,12 +10,12 @@ using namespace operands;
 
 cudaError_t DropoutLaunch(const LaunchArgs& a) {
   const bool forward = a.signature.phase == Phase::kForward;
-  const float* const from = a.Get<float>(forward ? X() : Dy());
-  float* const to = a.Get<float>(forward ? Y() : Dx());
+  const kernels::ConstArray from = a.Array(forward ? X() : Dy());
+  const kernels::Array to = a.Array(forward ? Y() : Dx());
   const int64_t n = a.Elements(forward ? Y() : Dx());
   const void* const scalars = a.Find<void>(Iteration());
   if (scalars == nullptr) {  // inference
-    return from == to ? cudaSuccess : kernels::Add(&from, 1, to, n, a.stream);
+    return from.data == to.data ? cudaSuccess : kernels::Add(&from, 1, to, n, a.stream);
   }
   const float probability = a.signature.layer.As<Dropout>()->probability;
   return kernels::Dropout(from, to, n, probability, a.signature.layer_seed, scalars, a.stream);

@@ -51,8 +51,9 @@ class FullyConnectedKernel final : public StreamKernel {
       : StreamKernel(std::move(runtime), signature), product_(ProductOf(signature)) {}
 
   absl::Status Build(int64_t workspace_bytes) {
-    const DType dtype = signature().Spec(product_.a).dtype;
-    ASSIGN_OR_RETURN(matmul_, Matmul::Build(runtime(), product_.shape, dtype, workspace_bytes));
+    const MatmulTypes types = {signature().Spec(product_.a).dtype,
+                               signature().Spec(product_.c).dtype};
+    ASSIGN_OR_RETURN(matmul_, Matmul::Build(runtime(), product_.shape, types, workspace_bytes));
     return absl::OkStatus();
   }
 
@@ -62,11 +63,11 @@ class FullyConnectedKernel final : public StreamKernel {
                                   args.Get<void>(product_.c), args.run.workspace}));
     if (float* const bias = args.Find<float>(Param(1));
         signature().phase == Phase::kForward && bias != nullptr) {
-      return CudaStatus(kernels::AddBias(Rows(Y()), bias, args.Get<float>(Y()), args.stream),
+      return CudaStatus(kernels::AddBias(Rows(Y()), bias, args.Array(Y()), args.stream),
                         "fully connected bias");
     }
     if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
-      return CudaStatus(kernels::BiasGradient(Rows(Dy()), args.Get<float>(Dy()), dbias,
+      return CudaStatus(kernels::BiasGradient(Rows(Dy()), args.Array(Dy()), dbias,
                                               /*add=*/false, args.run.workspace, args.stream),
                         "fully connected bias gradient");
     }
@@ -105,9 +106,10 @@ absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signatu
   int64_t bias_bytes = 0;
   if (signature.Has(ParamGrad(1))) {
     RETURN_IF_ERROR(CheckFits32(signature, signature.Spec(Dy()).shape.n()));
-    bias_bytes = kernels::ChannelScratchBytes({.outer = signature.Spec(Dy()).shape.n(),
-                                               .channels = signature.Spec(Dy()).shape.c(),
-                                               .channels_last = true});
+    const TensorSpec& dy = signature.Spec(Dy());
+    bias_bytes = kernels::ChannelScratchBytes(
+        {.outer = dy.shape.n(), .channels = dy.shape.c(), .channels_last = true},
+        ElementOf(dy.dtype));
   }
   Candidates candidates;
   if (p.shape.m * p.shape.n * p.shape.k >= kWorthWorkspace) {

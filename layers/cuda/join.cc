@@ -20,30 +20,30 @@ void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
 }
 
 cudaError_t AddForward(const LaunchArgs& a) {
-  std::array<const float*, kernels::kMostAddends> inputs = {};
+  std::array<kernels::ConstArray, kernels::kMostAddends> inputs = {};
   int count = 0;
-  ForEachOfSlot(a.signature, Slot::kInput, [&](const OperandSpec&, size_t i) {
-    inputs[static_cast<size_t>(count++)] = static_cast<const float*>(a.run.operands[i]);
+  ForEachOfSlot(a.signature, Slot::kInput, [&](const OperandSpec& operand, size_t) {
+    inputs[static_cast<size_t>(count++)] = a.Array(operand.operand);
   });
-  return kernels::Add(inputs.data(), count, a.Get<float>(Y()), a.Elements(Y()), a.stream);
+  return kernels::Add(inputs.data(), count, a.Array(Y()), a.Elements(Y()), a.stream);
 }
 
 cudaError_t AddGradientsLaunch(const LaunchArgs& a) {
-  float* const sum = a.Get<float>(Dx());
-  const float* const terms[] = {sum, a.Get<float>(Addend())};
+  const kernels::Array sum = a.Array(Dx());
+  const kernels::ConstArray terms[] = {sum, a.Array(Addend())};
   return kernels::Add(terms, 2, sum, a.Elements(Dx()), a.stream);
 }
 
 // Copies come before sums, because two inputs may be the same tensor.
 cudaError_t AddBackward(const LaunchArgs& a) {
-  const float* const dy = a.Get<float>(Dy());
+  const kernels::ConstArray dy = a.Array(Dy());
   const int64_t n = a.Elements(Dy());
   cudaError_t error = cudaSuccess;
   for (Access access : {Access::kWrite, Access::kAccumulate}) {
-    ForEachOfSlot(a.signature, Slot::kInputGrad, [&](const OperandSpec& operand, size_t i) {
+    ForEachOfSlot(a.signature, Slot::kInputGrad, [&](const OperandSpec& operand, size_t) {
       if (operand.access != access || error != cudaSuccess) return;
-      float* const dx = static_cast<float*>(a.run.operands[i]);
-      const float* const terms[] = {dx, dy};
+      const kernels::Array dx = a.Array(operand.operand);
+      const kernels::ConstArray terms[] = {dx, dy};
       error = access == Access::kWrite ? kernels::Add(&dy, 1, dx, n, a.stream)
                                        : kernels::Add(terms, 2, dx, n, a.stream);
     });
@@ -66,14 +66,14 @@ cudaError_t ConcatLaunch(const LaunchArgs& a) {
   const bool forward = a.signature.phase == Phase::kForward;
   const Operand whole = forward ? Y() : Dy();
   const Concatenation concat = ConcatenationOf(a.signature.Spec(whole));
-  float* joined = a.Get<float>(whole);
+  kernels::Array joined = a.Array(whole);
   cudaError_t error = cudaSuccess;
   for (int index = 0; error == cudaSuccess; ++index) {
     const std::optional<size_t> i =
         a.signature.Find({forward ? Slot::kInput : Slot::kInputGrad, index});
     if (!i) break;
     const OperandSpec& operand = a.signature.operands[*i];
-    float* const part = static_cast<float*>(a.run.operands[*i]);
+    const kernels::Array part = a.Array(operand.operand);
     const int64_t width = operand.tensor.shape.c() * concat.per_channel;
     const kernels::RowCopy copy = {.rows = concat.rows,
                                    .width = width,
@@ -82,7 +82,7 @@ cudaError_t ConcatLaunch(const LaunchArgs& a) {
                                    .accumulate = operand.access == Access::kAccumulate};
     error = forward ? kernels::CopyRows(copy, part, joined, a.stream)
                     : kernels::CopyRows(copy, joined, part, a.stream);
-    joined += width;
+    joined = After(joined, width);
   }
   return error;
 }

@@ -1,4 +1,6 @@
 // Common parts of the CUDA kernels.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
@@ -36,6 +38,11 @@ absl::Status StreamKernel::Run(const KernelArgs& args) {
   }
   RETURN_IF_ERROR(CudaStatus(cudaSetDevice(runtime_->device), "cudaSetDevice"));
   return Launch(LaunchArgs{{signature_, args}, runtime_->stream});
+}
+
+kernels::Element ElementOf(DType dtype) {
+  if (dtype == DType::kFp16) return kernels::Element::kFp16;
+  return dtype == DType::kBf16 ? kernels::Element::kBf16 : kernels::Element::kFp32;
 }
 
 std::string ToString(const StepSignature& signature) {
@@ -76,6 +83,17 @@ kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor) {
           .channels = tensor.shape.c(),
           .inner = tensor.shape.h() * tensor.shape.w(),
           .channels_last = tensor.layout == Layout::kNhwc};
+}
+
+absl::Status CheckFp32(const StepSignature& signature, std::initializer_list<Slot> slots) {
+  for (const OperandSpec& operand : signature.operands) {
+    const bool is_fp32 = ElementOf(operand.tensor.dtype) == kernels::Element::kFp32;
+    if (is_fp32 || std::find(slots.begin(), slots.end(), operand.operand.slot) == slots.end())
+      continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "the CUDA kernels need ", ToString(operand.operand), " in fp32: ", ToString(signature)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckFits32(const StepSignature& signature, int64_t elements) {

@@ -15,10 +15,10 @@ cudaError_t LrnLaunch(const LaunchArgs& a) {
   const kernels::LrnOptions options = {static_cast<int>(layer.size), layer.alpha, layer.beta,
                                        layer.k};
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
-  const float* const x = a.Get<float>(X());
+  const kernels::ConstArray x = a.Array(X());
   if (a.signature.phase == Phase::kForward)
-    return kernels::Lrn(shape, options, x, a.Get<float>(Y()), a.stream);
-  return kernels::LrnBackward(shape, options, x, a.Get<float>(Dy()), a.Get<float>(Dx()), a.stream);
+    return kernels::Lrn(shape, options, x, a.Array(Y()), a.stream);
+  return kernels::LrnBackward(shape, options, x, a.Array(Dy()), a.Array(Dx()), a.stream);
 }
 
 }  // namespace

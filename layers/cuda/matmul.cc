@@ -12,13 +12,20 @@ absl::Status BlasStatus(cublasStatus_t status, std::string_view call) {
       absl::StrCat(std::string(call), ": ", cublasLtGetStatusString(status)));
 }
 
+cudaDataType_t BlasType(DType dtype) {
+  if (dtype == DType::kFp16) return CUDA_R_16F;
+  return dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 struct Matrix {
+  DType dtype;
   int64_t rows, columns, stride;
 };
 
 absl::Status MakeLayout(const Matrix& matrix, int64_t batch, cublasLtMatrixLayout_t& layout) {
   RETURN_IF_ERROR(
-      BlasStatus(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<uint64_t>(matrix.rows),
+      BlasStatus(cublasLtMatrixLayoutCreate(&layout, BlasType(matrix.dtype),
+                                            static_cast<uint64_t>(matrix.rows),
                                             static_cast<uint64_t>(matrix.columns), matrix.rows),
                  "cublasLtMatrixLayoutCreate"));
   const int32_t count = static_cast<int32_t>(batch);
@@ -59,10 +66,10 @@ absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes, uint32_t alig
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Build(const Runtime& runtime,
-                                                      const MatmulShape& shape, DType dtype,
+                                                      const MatmulShape& shape, MatmulTypes types,
                                                       int64_t workspace_bytes) {
   std::unique_ptr<Matmul> matmul(new Matmul(runtime));
-  RETURN_IF_ERROR(matmul->Describe(shape, dtype));
+  RETURN_IF_ERROR(matmul->Describe(shape, types));
   RETURN_IF_ERROR(matmul->Choose(shape, workspace_bytes));
   return matmul;
 }
@@ -90,18 +97,21 @@ absl::Status Matmul::Transpose(cublasLtMatmulDescAttributes_t which, bool transp
       "cublasLtMatmulDescSetAttribute");
 }
 
-absl::Status Matmul::Describe(const MatmulShape& s, DType dtype) {
+absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types) {
   const cublasComputeType_t compute =
-      dtype == DType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+      types.operands == DType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F),
                              "cublasLtMatmulDescCreate"));
   RETURN_IF_ERROR(Transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_a));
   RETURN_IF_ERROR(Transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_b));
-  const Matrix a = s.transpose_a ? Matrix{s.k, s.m, s.stride_a} : Matrix{s.m, s.k, s.stride_a};
-  const Matrix b = s.transpose_b ? Matrix{s.n, s.k, s.stride_b} : Matrix{s.k, s.n, s.stride_b};
+  const DType dtype = types.operands;
+  const Matrix a =
+      s.transpose_a ? Matrix{dtype, s.k, s.m, s.stride_a} : Matrix{dtype, s.m, s.k, s.stride_a};
+  const Matrix b =
+      s.transpose_b ? Matrix{dtype, s.n, s.k, s.stride_b} : Matrix{dtype, s.k, s.n, s.stride_b};
   RETURN_IF_ERROR(MakeLayout(a, s.batch, a_));
   RETURN_IF_ERROR(MakeLayout(b, s.batch, b_));
-  return MakeLayout({s.m, s.n, s.stride_c}, s.batch, c_);
+  return MakeLayout({types.result, s.m, s.n, s.stride_c}, s.batch, c_);
 }
 
 absl::Status Matmul::Choose(const MatmulShape& s, int64_t workspace_bytes) {

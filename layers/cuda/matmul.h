@@ -1,6 +1,6 @@
 // A matrix product by cuBLASLt, which uses the workspace that it is given and never allocates.
 //
-// The algorithm is cuBLAS's first recommendation among those that add in a fixed order. Matrices
+// Sums are fp32, whatever the types of the matrices. The algorithm is cuBLAS's first recommendation among those that add in a fixed order. Matrices
 // are column-major; a row-major matrix is the transpose of a column-major one.
 //
 //   ASSIGN_OR_RETURN(auto product, Matmul::Build(runtime, {.m = 64, .n = 32, .k = 128},
@@ -30,6 +30,13 @@ struct MatmulShape {
   uint32_t alignment = 16;  // of a and b, in bytes; c is always aligned to 16
 };
 
+// The types of a and b, and of c: 16-bit operands can have a result of their type or of fp32.
+struct MatmulTypes {
+  MatmulTypes(DType all) : operands(all), result(all) {}
+  MatmulTypes(DType of_operands, DType of_result) : operands(of_operands), result(of_result) {}
+  DType operands, result;
+};
+
 struct MatmulPointers {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -43,7 +50,7 @@ class Matmul {
   // Errors: UNIMPLEMENTED if cuBLAS has no algorithm for the shape. `runtime` must outlive the
   // product.
   static absl::StatusOr<std::unique_ptr<Matmul>> Build(const Runtime& runtime,
-                                                       const MatmulShape& shape, DType dtype,
+                                                       const MatmulShape& shape, MatmulTypes types,
                                                        int64_t workspace_bytes = 0);
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
@@ -53,7 +60,7 @@ class Matmul {
 
  private:
   explicit Matmul(const Runtime& runtime) : runtime_(runtime) {}
-  absl::Status Describe(const MatmulShape& shape, DType dtype);
+  absl::Status Describe(const MatmulShape& shape, MatmulTypes types);
   absl::Status Choose(const MatmulShape& shape, int64_t workspace_bytes);
   absl::Status Transpose(cublasLtMatmulDescAttributes_t which, bool transpose);
 

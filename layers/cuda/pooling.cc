@@ -40,28 +40,25 @@ cudaError_t MaxPoolLaunch(const LaunchArgs& a) {
   void* const index = a.Find<void>(Saved(0));
   const bool wide = index != nullptr && a.signature.Spec(Saved(0)).dtype == DType::kInt32;
   if (a.signature.phase == Phase::kForward) {
-    return kernels::MaxPool(shape, a.Get<float>(X()), a.Get<float>(Y()), index, wide, a.stream);
+    return kernels::MaxPool(shape, a.Array(X()), a.Array(Y()), index, wide, a.stream);
   }
-  return kernels::MaxPoolBackward(shape, a.Get<float>(Dy()), index, wide, a.Get<float>(Dx()),
-                                  a.stream);
+  return kernels::MaxPoolBackward(shape, a.Array(Dy()), index, wide, a.Array(Dx()), a.stream);
 }
 
 cudaError_t AveragePoolLaunch(const LaunchArgs& a) {
   kernels::PoolShape shape = PoolShapeOf<AveragePool>(a.signature);
   shape.count_padding = a.signature.layer.As<AveragePool>()->count_padding;
   if (a.signature.phase == Phase::kForward) {
-    return kernels::AveragePool(shape, a.Get<float>(X()), a.Get<float>(Y()), a.stream);
+    return kernels::AveragePool(shape, a.Array(X()), a.Array(Y()), a.stream);
   }
-  return kernels::AveragePoolBackward(shape, a.Get<float>(Dy()), a.Get<float>(Dx()), a.stream);
+  return kernels::AveragePoolBackward(shape, a.Array(Dy()), a.Array(Dx()), a.stream);
 }
 
 cudaError_t GlobalAveragePoolLaunch(const LaunchArgs& a) {
   const bool forward = a.signature.phase == Phase::kForward;
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(forward ? X() : Dx()));
-  if (forward)
-    return kernels::GlobalAveragePool(shape, a.Get<float>(X()), a.Get<float>(Y()), a.stream);
-  return kernels::GlobalAveragePoolBackward(shape, a.Get<float>(Dy()), a.Get<float>(Dx()),
-                                            a.stream);
+  if (forward) return kernels::GlobalAveragePool(shape, a.Array(X()), a.Array(Y()), a.stream);
+  return kernels::GlobalAveragePoolBackward(shape, a.Array(Dy()), a.Array(Dx()), a.stream);
 }
 
 }  // namespace

@@ -15,18 +15,18 @@ cudaError_t SoftmaxLaunch(const LaunchArgs& a) {
   const int32_t* const labels = a.Find<int32_t>(X(1));
   if (!forward) {
     return kernels::SoftmaxCrossEntropyBackward(shape, a.Get<float>(Y()), labels,
-                                                a.Get<float>(Dx()), a.stream);
+                                                /*loss_scale=*/nullptr, a.Array(Dx()), a.stream);
   }
   float* const metrics = a.signature.rerun ? nullptr : a.Find<float>(State(0));
-  return kernels::SoftmaxCrossEntropy(shape, a.Get<float>(X()),
-                                      metrics == nullptr ? nullptr : labels, a.Get<float>(Y()),
-                                      metrics, a.run.workspace, a.stream);
+  return kernels::SoftmaxCrossEntropy(shape, a.Array(X()), metrics == nullptr ? nullptr : labels,
+                                      a.Get<float>(Y()), metrics, a.run.workspace, a.stream);
 }
 
 }  // namespace
 
 absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime) {
+  RETURN_IF_ERROR(CheckFp32(signature, {Slot::kOutput}));
   const TensorSpec& y = signature.Spec(Y());
   const int64_t labels = y.elements() / y.shape.c();
   RETURN_IF_ERROR(CheckFits32(signature, labels == y.shape.n() ? y.elements() : labels));

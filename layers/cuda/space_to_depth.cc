@@ -7,37 +7,46 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/weight_gradient.h"
 
 namespace neap::cuda {
 namespace {
 
-constexpr int64_t kChannelMultiple = 4;  // of 4 bytes each, because kernels load 16 bytes
 constexpr int64_t kMostChannels = 7;
 
+// Kernels load 16 bytes.
+int64_t ChannelMultiple(DType dtype) { return 16 / SizeOf(dtype); }
+
 // The rearranged shape of an image, or of a weight, whose filters count as images.
-Shape DeepShape(const Shape& shape, Extent2d block, Extent2d size) {
-  return {shape.n(), RoundUp(shape.c() * block.h * block.w, kChannelMultiple), size.h, size.w};
+Shape DeepShape(const Shape& shape, Extent2d block, Extent2d size, int64_t multiple) {
+  return {shape.n(), RoundUp(shape.c() * block.h * block.w, multiple), size.h, size.w};
 }
 
 ConvolutionProblem DeepProblem(const ConvolutionProblem& problem) {
   const Shape &weight = problem.weight.shape, &y = problem.y.shape;
   const Extent2d block = problem.stride;
+  const int64_t multiple = ChannelMultiple(problem.x.dtype);
   const Extent2d kernel = {RoundUp(weight.h(), block.h) / block.h,
                            RoundUp(weight.w(), block.w) / block.w};
   ConvolutionProblem deep = problem;
   deep.stride = 1;
   deep.padding = 0;
   deep.accumulate = false;  // DepthToSpace() adds
-  deep.weight.shape = DeepShape(weight, block, kernel);
+  deep.weight.shape = DeepShape(weight, block, kernel, multiple);
   // Large enough for every window.
-  deep.x.shape = DeepShape(problem.x.shape, block, {y.h() - 1 + kernel.h, y.w() - 1 + kernel.w});
+  deep.x.shape =
+      DeepShape(problem.x.shape, block, {y.h() - 1 + kernel.h, y.w() - 1 + kernel.w}, multiple);
   return deep;
 }
 
-// The number of products per output element.
-int64_t Products(const ConvolutionProblem& problem) {
-  const Shape& filter = problem.weight.shape;
-  return filter.c() * filter.h() * filter.w();
+// Whether the rearranged filter has at most half as many elements more. Zeros that pad the channels
+// of 16-bit tensors do not count: cuDNN pads the channels of the original filter as well.
+bool HasFewZeros(const ConvolutionProblem& problem, const SpaceToDepth& deep) {
+  const Shape &filter = problem.weight.shape, &deep_filter = deep.problem.weight.shape;
+  const int64_t channels =
+      RoundUp(filter.c() * deep.block.h * deep.block.w, ChannelMultiple(DType::kFp32));
+  return 2 * channels * deep_filter.h() * deep_filter.w() <=
+         3 * filter.c() * filter.h() * filter.w();
 }
 
 std::string PrefixOf(Extent2d block) { return absl::StrCat("s2d", block.h, "x", block.w, "+"); }
@@ -65,6 +74,7 @@ class SpaceToDepthPlan final : public ConvolutionPlan {
       : runtime_(std::move(runtime)),
         phase_(problem.phase),
         accumulate_(problem.accumulate),
+        type_(ElementOf(problem.x.dtype)),
         image_(DepthShapeOf(problem.x, deep.problem.x, deep.block, problem.padding)),
         filter_(DepthShapeOf(problem.weight, deep.problem.weight, deep.block, 0)),
         x_bytes_(deep.x_bytes()),
@@ -73,30 +83,31 @@ class SpaceToDepthPlan final : public ConvolutionPlan {
 
   absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) override {
     std::byte* const bytes = static_cast<std::byte*>(workspace);
-    float* const x = reinterpret_cast<float*>(bytes);
-    float* const weight = reinterpret_cast<float*>(bytes + x_bytes_);
-    const ConvolutionPointers deep = {x, weight, pointers.y};
-    RETURN_IF_ERROR(Deepen(image_, pointers.x, x));
+    std::byte* const weight = bytes + x_bytes_;
+    const ConvolutionPointers deep = {workspace, weight, pointers.y};
+    RETURN_IF_ERROR(Deepen(image_, pointers.x, workspace));
     if (phase_ == Phase::kForward) {
       RETURN_IF_ERROR(Deepen(filter_, pointers.weight, weight));
       return plan_->Execute(deep, bytes + operand_bytes_);
     }
     RETURN_IF_ERROR(plan_->Execute(deep, bytes + operand_bytes_));
-    return CudaStatus(kernels::DepthToSpace(filter_, weight, static_cast<float*>(pointers.weight),
-                                            accumulate_, runtime_->stream),
-                      "depth to space");
+    return CudaStatus(
+        kernels::DepthToSpace(filter_, reinterpret_cast<const float*>(weight),
+                              static_cast<float*>(pointers.weight), accumulate_, runtime_->stream),
+        "depth to space");
   }
 
  private:
-  absl::Status Deepen(const kernels::DepthShape& shape, const void* wide, float* deep) const {
-    return CudaStatus(
-        kernels::SpaceToDepth(shape, static_cast<const float*>(wide), deep, runtime_->stream),
-        "space to depth");
+  absl::Status Deepen(const kernels::DepthShape& shape, const void* wide, void* deep) const {
+    return CudaStatus(kernels::SpaceToDepth(shape, kernels::ConstArray(wide, type_),
+                                            kernels::Array(deep, type_), runtime_->stream),
+                      "space to depth");
   }
 
   SharedRuntime runtime_;
   Phase phase_;
   bool accumulate_;
+  kernels::Element type_;  // of x and of a weight
   kernels::DepthShape image_, filter_;
   int64_t x_bytes_, operand_bytes_;
   std::unique_ptr<ConvolutionPlan> plan_;
@@ -116,25 +127,25 @@ std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) 
   const Shape& weight = problem.weight.shape;
   const Extent2d stride = problem.stride;
   const int64_t channels = problem.x.shape.c();
-  const bool applies = channels <= kMostChannels && channels % kChannelMultiple != 0 &&
-                       weight.c() == channels && stride != Extent2d(1) && stride.h <= weight.h() &&
-                       stride.w <= weight.w() && problem.dilation == Extent2d(1) &&
-                       problem.phase != Phase::kBackwardData;
+  const bool applies = channels <= kMostChannels &&
+                       channels % ChannelMultiple(problem.x.dtype) != 0 && weight.c() == channels &&
+                       stride != Extent2d(1) && stride.h <= weight.h() && stride.w <= weight.w() &&
+                       problem.dilation == Extent2d(1) && problem.phase != Phase::kBackwardData;
   if (!applies) return std::nullopt;
   return SpaceToDepth{stride, DeepProblem(problem)};
 }
 
 bool SpaceToDepthIsFirstChoice(const ConvolutionProblem& problem) {
   const std::optional<SpaceToDepth> deep = FindSpaceToDepth(problem);
-  return deep.has_value() && problem.x.dtype == DType::kTf32 && problem.x.layout == Layout::kNhwc &&
-         2 * Products(deep->problem) <= 3 * Products(problem);
+  return deep.has_value() && problem.x.dtype != DType::kFp32 && problem.x.layout == Layout::kNhwc &&
+         HasFewZeros(problem, *deep);
 }
 
 absl::StatusOr<std::vector<Engine>> SpaceToDepthEngines(const ConvolutionProblem& problem,
                                                         CudnnConvolutions& cudnn) {
   const std::optional<SpaceToDepth> deep = FindSpaceToDepth(problem);
   if (!deep.has_value()) return std::vector<Engine>{};
-  absl::StatusOr<std::vector<Engine>> engines = cudnn.Engines(deep->problem);
+  absl::StatusOr<std::vector<Engine>> engines = ConvolutionEngines(deep->problem, cudnn);
   if (absl::IsUnimplemented(engines.status())) return std::vector<Engine>{};
   RETURN_IF_ERROR(engines.status());
   for (Engine& engine : *engines) {
@@ -150,7 +161,7 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildSpaceToDepth(
   const SpaceToDepth deep = FindSpaceToDepth(problem).value();
   engine.remove_prefix(PrefixOf(deep.block).size());
   ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan,
-                   runtime->cudnn->Build(deep.problem, engine));
+                   BuildConvolution(runtime, deep.problem, engine));
   return std::make_unique<SpaceToDepthPlan>(runtime, problem, deep, std::move(plan));
 }
 

@@ -49,14 +49,15 @@ struct Moments {
 };
 
 // Sums x - x0 and its square.
+template <typename T>
 struct MomentsOp {
   using Total = Moments;
-  const float* x;
+  const T* x;
   template <int kVec>
-  using Registers = Vec<kVec>;
+  using Registers = Packed<T, kVec>;
   template <bool kLast, int kVec>
   __device__ Vec<kVec> Prepare(size_t, size_t first) const {
-    const Vec<kVec> v = At<kVec>(x, first);
+    const Vec<kVec> v = Unpack(Read<kVec>(x, first));
     if constexpr (kLast) {
       return v;
     } else {
@@ -64,12 +65,13 @@ struct MomentsOp {
     }
   }
   template <int kVec>
-  __device__ Vec<kVec> Load(size_t i) const {
-    return At<kVec>(x, i);
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(x, i);
   }
   template <int kVec>
-  __device__ void Accumulate(const Vec<kVec>& x0, const Vec<kVec>& v, size_t,
-                             Two<kVec>& sums) const {
+  __device__ void Accumulate(const Vec<kVec>& x0, const Packed<T, kVec>& in, size_t,
+                             Two<Vec<kVec>>& sums) const {
+    const Vec<kVec> v = Unpack(in);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       const float d = v.v[k] - x0.v[k];
@@ -79,29 +81,31 @@ struct MomentsOp {
   }
 };
 
-// y = (x - mean) * (invstd * gamma) + beta. Forward, its rerun and the ReLU's gradient all compute
-// it this way, so their bits agree.
+// y = (x - mean) * (invstd * gamma) + beta as a T, the value that a batch norm alone stores. Forward,
+// its rerun and the ReLU's gradient all compute it this way, so their bits agree.
+template <typename T>
 __device__ __forceinline__ float Normalised(float x, float mean, float scale, float beta) {
-  return fmaf(x - mean, scale, beta);
+  return Rounded<T>(fmaf(x - mean, scale, beta));
 }
 
 // A batch norm's gradient passes to it as it is, through a ReLU, through a sum, or through a ReLU
 // after a sum.
 enum class Through { kNothing, kRelu, kSum, kSumRelu };
 
-template <int kVec>
+template <typename V>
 struct Three {
-  Vec<kVec> a, b, c;
+  V a, b, c;
 };
 
 // Sums dz and dz * (x - mean) * invstd, where dz is the gradient that reaches the normalisation.
-template <Through kThrough>
+template <Through kThrough, typename T>
 struct GradientOp {
   using Total = Sums;
   BatchNormOperands in;
   BatchNormGradient gradient;
   template <int kVec>
-  using Registers = std::conditional_t<kThrough == Through::kSumRelu, Three<kVec>, Two<kVec>>;
+  using Registers = std::conditional_t<kThrough == Through::kSumRelu, Three<Packed<T, kVec>>,
+                                       Two<Packed<T, kVec>>>;
   template <int kVec>
   struct Constants {
     Vec<kVec> mean, invstd, scale, beta;
@@ -120,30 +124,31 @@ struct GradientOp {
   }
   template <int kVec>
   __device__ Registers<kVec> Load(size_t i) const {
+    const T* const x = As<T>(in.x);
+    const T* const dy = As<T>(gradient.dy);
     if constexpr (kThrough == Through::kSumRelu) {
-      return {At<kVec>(in.x, i), At<kVec>(gradient.dy, i), At<kVec>(gradient.y, i)};
+      return {Read<kVec>(x, i), Read<kVec>(dy, i), Read<kVec>(As<T>(gradient.y), i)};
     } else {
-      return {At<kVec>(in.x, i), At<kVec>(gradient.dy, i)};
+      return {Read<kVec>(x, i), Read<kVec>(dy, i)};
     }
   }
   template <int kVec>
-  __device__ void Accumulate(const Constants<kVec>& of, const Registers<kVec>& v, size_t i,
-                             Two<kVec>& sums) const {
-    Vec<kVec> dz = v.b;
+  __device__ void Accumulate(const Constants<kVec>& of, const Registers<kVec>& in, size_t i,
+                             Two<Vec<kVec>>& sums) const {
+    const Vec<kVec> x = Unpack(in.a);
+    Vec<kVec> dz = Unpack(in.b), y = {};
+    if constexpr (kThrough == Through::kSumRelu) y = Unpack(in.c);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
-      const float x = v.a.v[k];
-      if constexpr (kThrough == Through::kRelu) {
-        const float y = Normalised(x, of.mean.v[k], of.scale.v[k], of.beta.v[k]);
-        dz.v[k] = ReluGradient(y, dz.v[k]);
-      } else if constexpr (kThrough == Through::kSumRelu) {
-        dz.v[k] = ReluGradient(v.c.v[k], dz.v[k]);
-      }
+      if constexpr (kThrough == Through::kRelu)
+        y.v[k] = Normalised<T>(x.v[k], of.mean.v[k], of.scale.v[k], of.beta.v[k]);
+      if constexpr (kThrough == Through::kRelu || kThrough == Through::kSumRelu)
+        dz.v[k] = ReluGradient(y.v[k], dz.v[k]);
       sums.a.v[k] += dz.v[k];
-      sums.b.v[k] += dz.v[k] * ((x - of.mean.v[k]) * of.invstd.v[k]);
+      sums.b.v[k] += dz.v[k] * ((x.v[k] - of.mean.v[k]) * of.invstd.v[k]);
     }
     if constexpr (kThrough == Through::kSum || kThrough == Through::kSumRelu)
-      At<kVec>(gradient.daddend, i) = dz;
+      Write<kVec>(As<T>(gradient.daddend), i, dz);
   }
 };
 
@@ -164,105 +169,127 @@ struct StatisticsFinal {
   }
 };
 
-// The normalised x, and what follows in the same pass.
-template <bool kFromVariance, bool kAdd, bool kRelu>
+// The normalised x, and what follows in the same pass. The sum needs no rounding before the ReLU:
+// rounding keeps its sign, and 0.
+template <bool kAdd, typename T>
 struct ApplyOp {
   BatchNormOperands in;
-  const float* addend;
+  const T* addend;
+  bool relu;
+  bool from_variance;
   float epsilon;
-  float* y;
+  T* y;
   template <int kVec>
-  using Registers = std::conditional_t<kAdd, Two<kVec>, Vec<kVec>>;
+  using Registers = std::conditional_t<kAdd, Two<Packed<T, kVec>>, Packed<T, kVec>>;
+  template <int kVec>
+  struct Constants {
+    Vec<kVec> mean, scale, beta;
+  };
   template <int kVec>
   __device__ Registers<kVec> Load(size_t i) const {
     if constexpr (kAdd) {
-      return {At<kVec>(in.x, i), At<kVec>(addend, i)};
+      return {Read<kVec>(As<T>(in.x), i), Read<kVec>(addend, i)};
     } else {
-      return At<kVec>(in.x, i);
+      return Read<kVec>(As<T>(in.x), i);
     }
   }
   template <bool kLast, int kVec>
-  __device__ void Store(size_t i, size_t c, const Registers<kVec>& v) const {
-    const Vec<kVec> mean = PerChannel<kLast, kVec>(in.mean, c),
-                    invstd = PerChannel<kLast, kVec>(in.invstd, c);
-    const Vec<kVec> gamma = PerChannel<kLast, kVec>(in.gamma, c),
-                    beta = PerChannel<kLast, kVec>(in.beta, c);
-    Vec<kVec> out;
+  __device__ Constants<kVec> Prepare(size_t c) const {
+    const Vec<kVec> gamma = PerChannel<kLast, kVec>(in.gamma, c);
+    Constants<kVec> of = {PerChannel<kLast, kVec>(in.mean, c),
+                          PerChannel<kLast, kVec>(in.invstd, c),
+                          PerChannel<kLast, kVec>(in.beta, c)};
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) {
+      if (from_variance) of.scale.v[k] = 1.0F / sqrtf(of.scale.v[k] + epsilon);
+      of.scale.v[k] *= gamma.v[k];
+    }
+    return of;
+  }
+  template <int kVec>
+  __device__ void Store(size_t i, const Constants<kVec>& of, const Registers<kVec>& v) const {
+    Vec<kVec> out, other;
     if constexpr (kAdd) {
-      out = v.a;
+      out = Unpack(v.a);
+      other = Unpack(v.b);
     } else {
-      out = v;
+      out = Unpack(v);
     }
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
-      const float inverse = kFromVariance ? 1.0F / sqrtf(invstd.v[k] + epsilon) : invstd.v[k];
-      out.v[k] = Normalised(out.v[k], mean.v[k], inverse * gamma.v[k], beta.v[k]);
-      if constexpr (kAdd) out.v[k] += v.b.v[k];
-      if constexpr (kRelu) out.v[k] = ReluOf(out.v[k]);
+      out.v[k] = Normalised<T>(out.v[k], of.mean.v[k], of.scale.v[k], of.beta.v[k]);
+      if constexpr (kAdd) out.v[k] += other.v[k];
+      if (relu) out.v[k] = ReluOf(out.v[k]);
     }
-    At<kVec>(y, i) = out;
+    Write<kVec>(y, i, out);
   }
 };
 
 // dx = gamma * invstd * (dz - (dbeta + xhat * dgamma) / count).
-template <bool kRelu>
+template <bool kRelu, typename T>
 struct BackwardOp {
   BatchNormOperands in;
-  const float* dz;  // before the ReLU's gradient, if kRelu
+  const T* dz;  // before the ReLU's gradient, if kRelu
   const float* dgamma;
   const float* dbeta;
   float inverse_count;
-  float* dx;
+  T* dx;
   template <int kVec>
-  using Registers = Two<kVec>;
+  using Registers = Two<Packed<T, kVec>>;
   template <int kVec>
-  __device__ Two<kVec> Load(size_t i) const {
-    return {At<kVec>(in.x, i), At<kVec>(dz, i)};
+  struct Constants {
+    Vec<kVec> mean, invstd, scale, beta, sum, product;
+  };
+  template <int kVec>
+  __device__ Registers<kVec> Load(size_t i) const {
+    return {Read<kVec>(As<T>(in.x), i), Read<kVec>(dz, i)};
   }
   template <bool kLast, int kVec>
-  __device__ void Store(size_t i, size_t c, Two<kVec> v) const {
-    const Vec<kVec> mean = PerChannel<kLast, kVec>(in.mean, c),
-                    invstd = PerChannel<kLast, kVec>(in.invstd, c);
-    const Vec<kVec> gamma = PerChannel<kLast, kVec>(in.gamma, c);
-    const Vec<kVec> sum = PerChannel<kLast, kVec>(dbeta, c),
-                    product = PerChannel<kLast, kVec>(dgamma, c);
-    if constexpr (kRelu) {
-      const Vec<kVec> beta = PerChannel<kLast, kVec>(in.beta, c);
+  __device__ Constants<kVec> Prepare(size_t c) const {
+    Constants<kVec> of = {.mean = PerChannel<kLast, kVec>(in.mean, c),
+                          .invstd = PerChannel<kLast, kVec>(in.invstd, c),
+                          .scale = PerChannel<kLast, kVec>(in.gamma, c),
+                          .sum = PerChannel<kLast, kVec>(dbeta, c),
+                          .product = PerChannel<kLast, kVec>(dgamma, c)};
+    if constexpr (kRelu) of.beta = PerChannel<kLast, kVec>(in.beta, c);
 #pragma unroll
-      for (int k = 0; k < kVec; ++k) {
-        const float y = Normalised(v.a.v[k], mean.v[k], invstd.v[k] * gamma.v[k], beta.v[k]);
-        v.b.v[k] = ReluGradient(y, v.b.v[k]);
-      }
-    }
+    for (int k = 0; k < kVec; ++k) of.scale.v[k] *= of.invstd.v[k];
+    return of;
+  }
+  template <int kVec>
+  __device__ void Store(size_t i, const Constants<kVec>& of, const Registers<kVec>& v) const {
+    const Vec<kVec> x = Unpack(v.a);
+    Vec<kVec> d = Unpack(v.b);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
-      const float normal = (v.a.v[k] - mean.v[k]) * invstd.v[k];
-      const float centre = (sum.v[k] + normal * product.v[k]) * inverse_count;
-      v.b.v[k] = gamma.v[k] * invstd.v[k] * (v.b.v[k] - centre);
+      if constexpr (kRelu) {
+        const float y = Normalised<T>(x.v[k], of.mean.v[k], of.scale.v[k], of.beta.v[k]);
+        d.v[k] = ReluGradient(y, d.v[k]);
+      }
+      const float normal = (x.v[k] - of.mean.v[k]) * of.invstd.v[k];
+      const float centre = (of.sum.v[k] + normal * of.product.v[k]) * inverse_count;
+      d.v[k] = of.scale.v[k] * (d.v[k] - centre);
     }
-    At<kVec>(dx, i) = v.b;
+    Write<kVec>(dx, i, d);
   }
 };
 
-template <bool kFromVariance, bool kAdd, bool kRelu>
-cudaError_t Apply(const ChannelShape& s, const BatchNormOperands& in, const float* addend,
-                  float epsilon, float* y, cudaStream_t stream) {
+cudaError_t Apply(const ChannelShape& s, const BatchNormOperands& in,
+                  const BatchNormEpilogue& epilogue, bool from_variance, float epsilon, Array y,
+                  cudaStream_t stream) {
+  const ConstArray& addend = epilogue.addend;
   const bool aligned = AllAligned16(in.x, y, in.gamma, in.beta, in.mean, in.invstd, addend);
-  return MapChannels(s, aligned, ApplyOp<kFromVariance, kAdd, kRelu>{in, addend, epsilon, y},
-                     stream);
-}
-
-template <bool kFromVariance>
-cudaError_t ApplyWith(const ChannelShape& s, const BatchNormOperands& in,
-                      const BatchNormEpilogue& epilogue, float epsilon, float* y,
-                      cudaStream_t stream) {
-  const float* const addend = epilogue.addend;
-  if (addend == nullptr) {
-    return epilogue.relu ? Apply<kFromVariance, false, true>(s, in, addend, epsilon, y, stream)
-                         : Apply<kFromVariance, false, false>(s, in, addend, epsilon, y, stream);
-  }
-  return epilogue.relu ? Apply<kFromVariance, true, true>(s, in, addend, epsilon, y, stream)
-                       : Apply<kFromVariance, true, false>(s, in, addend, epsilon, y, stream);
+  const auto run = [&]<typename T>() {
+    const auto map = [&]<bool kAdd>() {
+      return MapChannels<T>(
+          s, aligned,
+          ApplyOp<kAdd, T>{in, As<T>(addend), epilogue.relu, from_variance, epsilon, As<T>(y)},
+          stream);
+    };
+    return addend.data == nullptr ? map.template operator()<false>()
+                                  : map.template operator()<true>();
+  };
+  return WithElement(run, in.x, addend, y);
 }
 
 template <Through kThrough>
@@ -271,57 +298,66 @@ cudaError_t SumsThrough(const ChannelShape& s, const BatchNormOperands& in,
                         void* scratch, cudaStream_t stream) {
   const bool aligned = AllAligned16(in.x, in.mean, in.invstd, in.gamma, in.beta, gradient.dy,
                                     gradient.y, gradient.daddend);
-  return Reduce(s, aligned, GradientOp<kThrough>{in, gradient}, SumsFinal{dbeta, dgamma}, scratch,
-                stream);
+  const auto run = [&]<typename T>() {
+    return Reduce<T>(s, aligned, GradientOp<kThrough, T>{in, gradient}, SumsFinal{dbeta, dgamma},
+                     scratch, stream);
+  };
+  return WithElement(run, in.x, gradient.dy, gradient.y, gradient.daddend);
 }
 
 }  // namespace
 
-cudaError_t BatchNormStatistics(const ChannelShape& s, const float* x, float epsilon,
-                                float momentum, const BatchNormState& state, void* scratch,
-                                cudaStream_t stream) {
+cudaError_t BatchNormStatistics(const ChannelShape& s, ConstArray x, float epsilon, float momentum,
+                                const BatchNormState& state, void* scratch, cudaStream_t stream) {
   const StatisticsFinal final = {.count = static_cast<double>(s.outer * s.inner),
                                  .epsilon = epsilon,
                                  .momentum = momentum,
                                  .state = state};
-  return Reduce(s, Aligned16(x), MomentsOp{x}, final, scratch, stream);
+  const auto run = [&]<typename T>() {
+    return Reduce<T>(s, Aligned16(x), MomentsOp<T>{As<T>(x)}, final, scratch, stream);
+  };
+  return WithElement(run, x);
 }
 
 cudaError_t BatchNormApply(const ChannelShape& s, const BatchNormOperands& in,
-                           const BatchNormEpilogue& epilogue, float* y, cudaStream_t stream) {
-  return ApplyWith<false>(s, in, epilogue, 0, y, stream);
+                           const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream) {
+  return Apply(s, in, epilogue, /*from_variance=*/false, 0, y, stream);
 }
 
 cudaError_t BatchNormInference(const ChannelShape& s, const BatchNormOperands& in,
-                               const BatchNormEpilogue& epilogue, float epsilon, float* y,
+                               const BatchNormEpilogue& epilogue, float epsilon, Array y,
                                cudaStream_t stream) {
-  return ApplyWith<true>(s, in, epilogue, epsilon, y, stream);
+  return Apply(s, in, epilogue, /*from_variance=*/true, epsilon, y, stream);
 }
 
 cudaError_t BatchNormSums(const ChannelShape& s, const BatchNormOperands& in,
                           const BatchNormGradient& gradient, float* dgamma, float* dbeta,
                           void* scratch, cudaStream_t stream) {
   const auto sums = [&](auto run) { return run(s, in, gradient, dgamma, dbeta, scratch, stream); };
-  if (gradient.daddend != nullptr)
+  if (gradient.daddend.data != nullptr)
     return sums(gradient.relu ? SumsThrough<Through::kSumRelu> : SumsThrough<Through::kSum>);
   return sums(gradient.relu ? SumsThrough<Through::kRelu> : SumsThrough<Through::kNothing>);
 }
 
 cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormOperands& in,
                               const BatchNormGradient& gradient, const float* dgamma,
-                              const float* dbeta, float* dx, cudaStream_t stream) {
+                              const float* dbeta, Array dx, cudaStream_t stream) {
   // After a sum, BatchNormSums() has written the gradient behind the ReLU to `daddend`.
-  const bool masked = gradient.daddend != nullptr;
-  const float* const dz = masked ? gradient.daddend : gradient.dy;
+  const bool masked = gradient.daddend.data != nullptr;
+  const ConstArray dz = masked ? gradient.daddend : gradient.dy;
   const auto inverse_count = static_cast<float>(1.0 / static_cast<double>(s.outer * s.inner));
   const bool aligned =
       AllAligned16(in.x, dz, dx, in.mean, in.invstd, in.gamma, in.beta, dgamma, dbeta);
-  if (gradient.relu && !masked) {
-    return MapChannels(s, aligned, BackwardOp<true>{in, dz, dgamma, dbeta, inverse_count, dx},
-                       stream);
-  }
-  return MapChannels(s, aligned, BackwardOp<false>{in, dz, dgamma, dbeta, inverse_count, dx},
-                     stream);
+  const auto run = [&]<typename T>() {
+    const auto map = [&]<bool kRelu>() {
+      return MapChannels<T>(
+          s, aligned, BackwardOp<kRelu, T>{in, As<T>(dz), dgamma, dbeta, inverse_count, As<T>(dx)},
+          stream);
+    };
+    return gradient.relu && !masked ? map.template operator()<true>()
+                                    : map.template operator()<false>();
+  };
+  return WithElement(run, in.x, dz, dx);
 }
 
 }  // namespace neap::kernels

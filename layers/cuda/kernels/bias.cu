@@ -7,42 +7,50 @@ namespace neap::kernels {
 namespace {
 
 // Sums dy.
+template <typename T>
 struct SumOp {
   using Total = Sums;
-  const float* dy;
+  const T* dy;
   struct Nothing {};
   template <int kVec>
-  using Registers = Vec<kVec>;
+  using Registers = Packed<T, kVec>;
   template <bool kLast, int kVec>
   __device__ Nothing Prepare(size_t, size_t) const {
     return {};
   }
   template <int kVec>
-  __device__ Vec<kVec> Load(size_t i) const {
-    return At<kVec>(dy, i);
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(dy, i);
   }
   template <int kVec>
-  __device__ void Accumulate(Nothing, const Vec<kVec>& v, size_t, Two<kVec>& sums) const {
+  __device__ void Accumulate(Nothing, const Packed<T, kVec>& in, size_t,
+                             Two<Vec<kVec>>& sums) const {
+    const Vec<kVec> v = Unpack(in);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) sums.a.v[k] += v.v[k];
   }
 };
 
+template <typename T>
 struct BiasOp {
   const float* bias;
-  float* y;
+  T* y;
   template <int kVec>
-  using Registers = Vec<kVec>;
+  using Registers = Packed<T, kVec>;
   template <int kVec>
-  __device__ Vec<kVec> Load(size_t i) const {
-    return At<kVec>(static_cast<const float*>(y), i);
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(y, i);
   }
   template <bool kLast, int kVec>
-  __device__ void Store(size_t i, size_t c, Vec<kVec> v) const {
-    const Vec<kVec> b = PerChannel<kLast, kVec>(bias, c);
+  __device__ Vec<kVec> Prepare(size_t c) const {
+    return PerChannel<kLast, kVec>(bias, c);
+  }
+  template <int kVec>
+  __device__ void Store(size_t i, const Vec<kVec>& b, const Packed<T, kVec>& in) const {
+    Vec<kVec> v = Unpack(in);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) v.v[k] += b.v[k];
-    At<kVec>(y, i) = v;
+    Write<kVec>(y, i, v);
   }
 };
 
@@ -57,22 +65,29 @@ struct BiasFinal {
 
 }  // namespace
 
-int64_t ChannelScratchBytes(const ChannelShape& s) {
+int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
+  const int wide = static_cast<int>(16 / SizeOf(type));
   uint32_t splits = 1;
-  for (int vec : {1, 4}) {
-    if (vec == 4 && !Vectorised(s)) continue;
+  for (int vec : {1, wide}) {
+    if (!Vectorised(s, vec)) continue;
     splits = std::max(splits, (s.channels_last ? CutRows(s, vec) : CutPlanes(s, vec)).splits);
   }
   return static_cast<int64_t>(splits) * s.channels * kPartBytes;
 }
 
-cudaError_t AddBias(const ChannelShape& s, const float* bias, float* y, cudaStream_t stream) {
-  return MapChannels(s, AllAligned16(bias, y), BiasOp{bias, y}, stream);
+cudaError_t AddBias(const ChannelShape& s, const float* bias, Array y, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    return MapChannels<T>(s, AllAligned16(bias, y), BiasOp<T>{bias, As<T>(y)}, stream);
+  };
+  return WithElement(run, y);
 }
 
-cudaError_t BiasGradient(const ChannelShape& s, const float* dy, float* dbias, bool add,
+cudaError_t BiasGradient(const ChannelShape& s, ConstArray dy, float* dbias, bool add,
                          void* scratch, cudaStream_t stream) {
-  return Reduce(s, Aligned16(dy), SumOp{dy}, BiasFinal{dbias, add}, scratch, stream);
+  const auto run = [&]<typename T>() {
+    return Reduce<T>(s, Aligned16(dy), SumOp<T>{As<T>(dy)}, BiasFinal{dbias, add}, scratch, stream);
+  };
+  return WithElement(run, dy);
 }
 
 }  // namespace neap::kernels

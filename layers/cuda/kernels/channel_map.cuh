@@ -18,25 +18,27 @@ __device__ __forceinline__ Vec<kVec> Broadcast(float value) {
 template <bool kLast, int kVec>
 __device__ __forceinline__ Vec<kVec> PerChannel(const float* p, size_t c) {
   if constexpr (kLast) {
-    return At<kVec>(p, c / kVec);
+    return ReadFloats<kVec>(p, c / kVec);
   } else {
     return Broadcast<kVec>(p[c]);
   }
 }
 
-template <int kVec>
+template <typename V>
 struct Two {
-  Vec<kVec> a, b;
+  V a, b;
 };
 
-// Whether every vector of four elements has one channel (NCHW) or four consecutive ones (NHWC).
-inline bool Vectorised(const ChannelShape& s) {
-  return (s.channels_last ? s.channels : s.inner) % 4 == 0;
+// Whether every vector has elements of one channel (NCHW) or of consecutive ones (NHWC).
+inline bool Vectorised(const ChannelShape& s, int vec) {
+  return (s.channels_last ? s.channels : s.inner) % vec == 0;
 }
 
+// An Op's Prepare(c) gives what Store() needs for a vector of channel c. With `one_channel`, all
+// vectors of a thread have the same channels, which are then prepared once.
 template <typename Op, int kVec, bool kLast, typename Index>
-__global__ void __launch_bounds__(kThreads)
-    ChannelMap(Op op, Index vectors, Divider<Index> inner, Divider<Index> channels) {
+__global__ void __launch_bounds__(kThreads) ChannelMap(Op op, Index vectors, Divider<Index> inner,
+                                                       Divider<Index> channels, bool one_channel) {
   const Index first = static_cast<Index>(blockIdx.x) * (kThreads * kUnroll) + threadIdx.x;
   typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
@@ -44,10 +46,7 @@ __global__ void __launch_bounds__(kThreads)
     const Index i = first + static_cast<Index>(u * kThreads);
     if (i < vectors) loaded[u] = op.template Load<kVec>(i);
   }
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const Index i = first + static_cast<Index>(u * kThreads);
-    if (i >= vectors) continue;
+  const auto prepared = [&](Index i) {
     Index c = 0, ignored = 0;
     if constexpr (kLast) {
       channels.Split(i, c);
@@ -55,7 +54,22 @@ __global__ void __launch_bounds__(kThreads)
     } else {
       channels.Split(inner.Split(i, ignored), c);
     }
-    op.template Store<kLast, kVec>(i, c, loaded[u]);
+    return op.template Prepare<kLast, kVec>(c);
+  };
+  if (kLast && one_channel) {
+    if (first >= vectors) return;
+    const auto constants = prepared(first);
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index i = first + static_cast<Index>(u * kThreads);
+      if (i < vectors) op.template Store<kVec>(i, constants, loaded[u]);
+    }
+    return;
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const Index i = first + static_cast<Index>(u * kThreads);
+    if (i < vectors) op.template Store<kVec>(i, prepared(i), loaded[u]);
   }
 }
 
@@ -64,22 +78,23 @@ void LaunchMap(const ChannelShape& s, const Op& op, cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.inner / kVec;
   const int64_t channels = kLast ? s.channels / kVec : s.channels;
   const int64_t inner = kLast ? 1 : s.inner / kVec;
-  if (Fits32(n)) {
-    ChannelMap<Op, kVec, kLast, uint32_t><<<MapBlocks(n), kThreads, 0, stream>>>(
-        op, static_cast<uint32_t>(n), Divider<uint32_t>(inner), Divider<uint32_t>(channels));
-  } else {
-    ChannelMap<Op, kVec, kLast, uint64_t><<<MapBlocks(n), kThreads, 0, stream>>>(
-        op, static_cast<uint64_t>(n), Divider<uint64_t>(inner), Divider<uint64_t>(channels));
-  }
+  const bool one_channel = kLast && kThreads % channels == 0;
+  const auto launch = [&]<typename Index>() {
+    ChannelMap<Op, kVec, kLast, Index><<<MapBlocks(n), kThreads, 0, stream>>>(
+        op, static_cast<Index>(n), Divider<Index>(inner), Divider<Index>(channels), one_channel);
+  };
+  Fits32(n) ? launch.template operator()<uint32_t>() : launch.template operator()<uint64_t>();
 }
 
-template <typename Op>
+// Runs op over a tensor of elements of type T.
+template <typename T, typename Op>
 cudaError_t MapChannels(const ChannelShape& s, bool aligned, const Op& op, cudaStream_t stream) {
-  const bool wide = aligned && Vectorised(s);
+  constexpr int kVec = kWide<T>;
+  const bool wide = aligned && Vectorised(s, kVec);
   if (s.channels_last) {
-    wide ? LaunchMap<Op, 4, true>(s, op, stream) : LaunchMap<Op, 1, true>(s, op, stream);
+    wide ? LaunchMap<Op, kVec, true>(s, op, stream) : LaunchMap<Op, 1, true>(s, op, stream);
   } else {
-    wide ? LaunchMap<Op, 4, false>(s, op, stream) : LaunchMap<Op, 1, false>(s, op, stream);
+    wide ? LaunchMap<Op, kVec, false>(s, op, stream) : LaunchMap<Op, 1, false>(s, op, stream);
   }
   return cudaGetLastError();
 }

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
     return (image * channels + c) * inner.divisor + within;
   };
   const auto constants = op.template Prepare<false, kVec>(c, at(min(mine, end - 1)));
-  Two<kVec> sums = {};
+  Two<Vec<kVec>> sums = {};
   for (uint32_t first = mine; first < end; first += kThreads * kUnroll) {
     typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads)
     const size_t row = mine < rows ? mine : rows - 1;
     const auto constants =
         op.template Prepare<true, kVec>(static_cast<size_t>(cv) * kVec, row * channel_vectors + cv);
-    Two<kVec> sums = {};
+    Two<Vec<kVec>> sums = {};
     for (size_t first = mine; first < rows; first += step * kUnroll) {
       typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
@@ -230,12 +230,14 @@ void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final, vo
           final, partial, channels, cut.splits);
 }
 
-template <typename Op, typename Final>
+// Reduces a tensor of elements of type T.
+template <typename T, typename Op, typename Final>
 cudaError_t Reduce(const ChannelShape& s, bool aligned, const Op& op, const Final& final,
                    void* scratch, cudaStream_t stream) {
+  constexpr int kVec = kWide<T>;
   if (!Fits32(s.outer * s.inner)) return cudaErrorInvalidValue;
-  if (aligned && Vectorised(s)) {
-    LaunchReduction<Op, Final, 4>(s, op, final, scratch, stream);
+  if (aligned && Vectorised(s, kVec)) {
+    LaunchReduction<Op, Final, kVec>(s, op, final, scratch, stream);
   } else {
     LaunchReduction<Op, Final, 1>(s, op, final, scratch, stream);
   }

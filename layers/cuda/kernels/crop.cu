@@ -17,56 +17,65 @@ struct Shifted {
   int64_t from_h, from_w;  // size of the source
 };
 
-template <int kVec, typename Index>
+template <int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
-    ShiftKernel(Shifted<Index> s, const float* __restrict__ in, float* __restrict__ out) {
+    ShiftKernel(Shifted<Index> s, const T* __restrict__ in, T* __restrict__ out) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= s.count) return;
   Index channel = 0, column = 0, row = 0;
   const Index outer = s.rows.Split(s.columns.Split(s.channels.Split(i, channel), column), row);
   const int64_t h = static_cast<int64_t>(row) + s.top;
   const int64_t w = static_cast<int64_t>(column) + s.left;
-  Vec<kVec> v = {};
+  Packed<T, kVec> v = {};
   if (h >= 0 && h < s.from_h && w >= 0 && w < s.from_w) {
     const int64_t pixel = (static_cast<int64_t>(outer) * s.from_h + h) * s.from_w + w;
-    v = At<kVec>(in, static_cast<size_t>(pixel) * s.channels.divisor + channel);
+    v = Read<kVec>(in, static_cast<size_t>(pixel) * s.channels.divisor + channel);
   }
-  At<kVec>(out, i) = v;
+  Write<kVec>(out, i, v);
 }
 
 struct Extents {
   int64_t h, w;
 };
 
-cudaError_t Shift(const CropShape& s, Extents from, Extents to, int64_t top, int64_t left,
-                  const float* in, float* out, cudaStream_t stream) {
-  const int vec = AllAligned16(in, static_cast<const float*>(out)) && s.channels % 4 == 0 ? 4 : 1;
-  const int64_t count = s.outer * to.h * to.w * (s.channels / vec);
+template <int kVec, typename T>
+cudaError_t LaunchShift(const CropShape& s, Extents from, Extents to, int64_t top, int64_t left,
+                        const T* in, T* out, cudaStream_t stream) {
+  const int64_t count = s.outer * to.h * to.w * (s.channels / kVec);
   if (count == 0) return cudaSuccess;
   const unsigned blocks = static_cast<unsigned>(CeilDiv(count, kThreads));
-  const auto run = [&]<typename Index>() {
+  const auto launch = [&]<typename Index>() {
     const Shifted<Index> shifted = {static_cast<Index>(count),
                                     Divider<Index>(to.h),
                                     Divider<Index>(to.w),
-                                    Divider<Index>(s.channels / vec),
+                                    Divider<Index>(s.channels / kVec),
                                     top,
                                     left,
                                     from.h,
                                     from.w};
-    vec == 4 ? ShiftKernel<4, Index><<<blocks, kThreads, 0, stream>>>(shifted, in, out)
-             : ShiftKernel<1, Index><<<blocks, kThreads, 0, stream>>>(shifted, in, out);
+    ShiftKernel<kVec><<<blocks, kThreads, 0, stream>>>(shifted, in, out);
   };
-  Fits32(count) ? run.template operator()<uint32_t>() : run.template operator()<uint64_t>();
+  Fits32(count) ? launch.template operator()<uint32_t>() : launch.template operator()<uint64_t>();
   return cudaGetLastError();
+}
+
+cudaError_t Shift(const CropShape& s, Extents from, Extents to, int64_t top, int64_t left,
+                  ConstArray in, Array out, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    const bool wide = AllAligned16(in, out) && s.channels % kWide<T> == 0;
+    const auto launch = wide ? LaunchShift<kWide<T>, T> : LaunchShift<1, T>;
+    return launch(s, from, to, top, left, As<T>(in), As<T>(out), stream);
+  };
+  return WithElementSize(run, in, out);
 }
 
 }  // namespace
 
-cudaError_t Crop(const CropShape& s, const float* x, float* y, cudaStream_t stream) {
+cudaError_t Crop(const CropShape& s, ConstArray x, Array y, cudaStream_t stream) {
   return Shift(s, {s.h, s.w}, {s.height, s.width}, s.top, s.left, x, y, stream);
 }
 
-cudaError_t CropBackward(const CropShape& s, const float* dy, float* dx, cudaStream_t stream) {
+cudaError_t CropBackward(const CropShape& s, ConstArray dy, Array dx, cudaStream_t stream) {
   return Shift(s, {s.height, s.width}, {s.h, s.w}, -s.top, -s.left, dy, dx, stream);
 }
 

@@ -1,15 +1,21 @@
-// Common parts of the kernels: vectors of floats that load in one access, division by a constant
-// through a multiplication, and maps over flat tensors with enough loads in flight to saturate the
-// memory bus.
+// Common parts of the kernels: division by a constant through a multiplication, and maps over flat
+// tensors with enough loads in flight to saturate the memory bus.
 //
-//   struct Twice {                                      // an operation on vectors of kVec floats
-//     const float* x;
-//     float* y;
-//     template <int kVec> using Registers = Vec<kVec>;
-//     template <int kVec> __device__ Vec<kVec> Load(size_t i) const { return At<kVec>(x, i); }
-//     template <int kVec> __device__ void Store(size_t i, Vec<kVec> v) const {
+//   template <typename T>
+//   struct Twice {  // an operation on vectors of kVec elements
+//     const T* x;
+//     T* y;
+//     template <int kVec>
+//     using Registers = Packed<T, kVec>;
+//     template <int kVec>
+//     __device__ Packed<T, kVec> Load(size_t i) const {
+//       return Read<kVec>(x, i);
+//     }
+//     template <int kVec>
+//     __device__ void Store(size_t i, const Packed<T, kVec>& in) const {
+//       Vec<kVec> v = Unpack(in);
 //       for (float& f : v.v) f *= 2;
-//       At<kVec>(y, i) = v;
+//       Write<kVec>(y, i, v);
 //     }
 //   };
 #pragma once
@@ -19,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "neap/layers/cuda/kernels/elements.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
 namespace neap::kernels {
@@ -26,30 +33,9 @@ namespace neap::kernels {
 inline constexpr int kThreads = 256;
 inline constexpr int kUnroll = 4;  // independent loads per thread
 
-template <int kVec>
-struct alignas(sizeof(float) * kVec) Vec {
-  float v[kVec];
-};
-
-// The i-th vector of an array.
-template <int kVec>
-__device__ __forceinline__ Vec<kVec>& At(float* p, size_t i) {
-  return reinterpret_cast<Vec<kVec>*>(p)[i];
-}
-template <int kVec>
-__device__ __forceinline__ const Vec<kVec>& At(const float* p, size_t i) {
-  return reinterpret_cast<const Vec<kVec>*>(p)[i];
-}
-
 // The comparison propagates NaN, as in PyTorch.
 __device__ __forceinline__ float ReluOf(float x) { return x <= 0.0F ? 0.0F : x; }
 __device__ __forceinline__ float ReluGradient(float y, float dy) { return y <= 0.0F ? 0.0F : dy; }
-
-inline bool Aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-template <typename... Pointers>
-bool AllAligned16(Pointers... p) {
-  return (Aligned16(p) && ...);
-}
 
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -108,12 +94,15 @@ inline unsigned MapBlocks(int64_t vectors) {
   return static_cast<unsigned>(CeilDiv(vectors, kThreads * kUnroll));
 }
 
-// Runs op over n floats. `aligned`: every array of the op begins at a multiple of 16 bytes.
-template <typename Op>
+// Runs op over n elements of type T. `aligned`: every array of the op begins at a multiple of 16
+// bytes.
+template <typename T, typename Op>
 cudaError_t Map(const Op& op, int64_t n, bool aligned, cudaStream_t stream) {
+  constexpr int kVec = kWide<T>;
   if (n == 0) return cudaSuccess;
-  if (aligned && n % 4 == 0) {
-    MapKernel<Op, 4><<<MapBlocks(n / 4), kThreads, 0, stream>>>(op, static_cast<size_t>(n / 4));
+  if (aligned && n % kVec == 0) {
+    MapKernel<Op, kVec>
+        <<<MapBlocks(n / kVec), kThreads, 0, stream>>>(op, static_cast<size_t>(n / kVec));
   } else {
     MapKernel<Op, 1><<<MapBlocks(n), kThreads, 0, stream>>>(op, static_cast<size_t>(n));
   }

@@ -2,7 +2,9 @@
 // Abseil and their callers no nvcc.
 //
 // All kernels are bound by memory, so each moves every byte once, in 16-byte accesses if shapes and
-// addresses allow. All are deterministic: sums are taken in two stages in a fixed order that
+// addresses allow. Tensors of activations are arrays of fp32, fp16 or bf16, all of one call of the
+// same type unless it says otherwise. Kernels compute in fp32 and round a result once, when it is
+// stored. All are deterministic: sums are taken in two stages in a fixed order that
 // depends on the shape only, and gradients of windows are gathered, never scattered. Results may
 // alias operands if the layer's table says "in place".
 //
@@ -12,6 +14,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+
+#include "neap/layers/cuda/kernels/array.h"
 
 namespace neap::kernels {
 
@@ -29,46 +33,34 @@ struct ChannelShape {
 inline bool Fits32(int64_t n) { return n < (int64_t{1} << 31); }
 
 // elementwise.cu
-cudaError_t Relu(const float* x, float* y, int64_t n, cudaStream_t stream);
-cudaError_t ReluBackward(const float* y, const float* dy, float* dx, int64_t n,
-                         cudaStream_t stream);
-cudaError_t Sigmoid(const float* x, float* y, int64_t n, cudaStream_t stream);
-cudaError_t SigmoidBackward(const float* y, const float* dy, float* dx, int64_t n,
-                            cudaStream_t stream);
-cudaError_t Tanh(const float* x, float* y, int64_t n, cudaStream_t stream);
-cudaError_t TanhBackward(const float* y, const float* dy, float* dx, int64_t n,
-                         cudaStream_t stream);
+cudaError_t Relu(ConstArray x, Array y, int64_t n, cudaStream_t stream);
+cudaError_t ReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
+cudaError_t Sigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream);
+cudaError_t SigmoidBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
+cudaError_t Tanh(ConstArray x, Array y, int64_t n, cudaStream_t stream);
+cudaError_t TanhBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
 // y = sum of inputs[0 .. count-1], left to right; y may be inputs[0].
 inline constexpr int kMostAddends = 8;
-cudaError_t Add(const float* const* inputs, int count, float* y, int64_t n, cudaStream_t stream);
+cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStream_t stream);
+// to (= or, if `add`, +=) from, in fp32.
+cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t stream);
 // For backward, x is dy and y is dx. `scalars` points to an IterationScalars in device memory.
-cudaError_t Dropout(const float* x, float* y, int64_t n, float probability, uint64_t layer_seed,
+cudaError_t Dropout(ConstArray x, Array y, int64_t n, float probability, uint64_t layer_seed,
                     const void* scalars, cudaStream_t stream);
-// Updates up to kMostUpdates tensors in one launch; `velocities[i]` is null without momentum.
-inline constexpr int kMostUpdates = 4;
-struct SgdTensors {
-  int count = 0;
-  float* parameters[kMostUpdates] = {};
-  const float* gradients[kMostUpdates] = {};
-  float* velocities[kMostUpdates] = {};
-  int64_t elements[kMostUpdates] = {};
-};
-cudaError_t SgdUpdate(const SgdTensors& tensors, float momentum, float weight_decay,
-                      const void* scalars, cudaStream_t stream);
 
-// batch_norm.cu. The scratch memory of every reduction per channel:
-int64_t ChannelScratchBytes(const ChannelShape& shape);
+// batch_norm.cu. The scratch memory of every reduction per channel of a tensor:
+int64_t ChannelScratchBytes(const ChannelShape& shape, Element type);
 struct BatchNormState {
   float* mean = nullptr;
   float* invstd = nullptr;
   float* running_mean = nullptr;
   float* running_var = nullptr;
 };
-cudaError_t BatchNormStatistics(const ChannelShape& shape, const float* x, float epsilon,
+cudaError_t BatchNormStatistics(const ChannelShape& shape, ConstArray x, float epsilon,
                                 float momentum, const BatchNormState& state, void* scratch,
                                 cudaStream_t stream);
 struct BatchNormOperands {
-  const float* x = nullptr;
+  ConstArray x;
   const float* gamma = nullptr;
   const float* beta = nullptr;
   const float* mean = nullptr;
@@ -76,22 +68,22 @@ struct BatchNormOperands {
 };
 // What follows the normalisation in the same pass: the sum with `addend`, if any, then ReLU.
 struct BatchNormEpilogue {
-  const float* addend = nullptr;
+  ConstArray addend;
   bool relu = false;
 };
 cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& in,
-                           const BatchNormEpilogue& epilogue, float* y, cudaStream_t stream);
+                           const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream);
 cudaError_t BatchNormInference(const ChannelShape& shape, const BatchNormOperands& in,
-                               const BatchNormEpilogue& epilogue, float epsilon, float* y,
+                               const BatchNormEpilogue& epilogue, float epsilon, Array y,
                                cudaStream_t stream);
 // The gradient that reaches the normalisation is dy, or 0 where the ReLU's result is. After a sum
 // that result is `y`, and the gradient is written to `daddend`, which may be dy; otherwise the
 // result's sign is computed again.
 struct BatchNormGradient {
-  const float* dy = nullptr;
+  ConstArray dy;
   bool relu = false;
-  const float* y = nullptr;  // if there are a sum and a ReLU
-  float* daddend = nullptr;  // if there is a sum
+  ConstArray y;   // if there are a sum and a ReLU
+  Array daddend;  // if there is a sum
 };
 cudaError_t BatchNormSums(const ChannelShape& shape, const BatchNormOperands& in,
                           const BatchNormGradient& gradient, float* dgamma, float* dbeta,
@@ -99,12 +91,12 @@ cudaError_t BatchNormSums(const ChannelShape& shape, const BatchNormOperands& in
 // Follows BatchNormSums().
 cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands& in,
                               const BatchNormGradient& gradient, const float* dgamma,
-                              const float* dbeta, float* dx, cudaStream_t stream);
+                              const float* dbeta, Array dx, cudaStream_t stream);
 
 // bias.cu
-cudaError_t AddBias(const ChannelShape& shape, const float* bias, float* y, cudaStream_t stream);
+cudaError_t AddBias(const ChannelShape& shape, const float* bias, Array y, cudaStream_t stream);
 // dbias = (or, if `add`, +=) the sum of dy over the channel.
-cudaError_t BiasGradient(const ChannelShape& shape, const float* dy, float* dbias, bool add,
+cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias, bool add,
                          void* scratch, cudaStream_t stream);
 
 // pooling.cu. Images are {outer, h, w, channels}; NCHW is outer = N * C, channels = 1.
@@ -119,16 +111,17 @@ struct PoolShape {
   bool count_padding = true;  // average only: a mean counts padded zeros
 };
 // `index` is uint8_t* or, if `wide_index`, int32_t*; null if it is not needed.
-cudaError_t MaxPool(const PoolShape& shape, const float* x, float* y, void* index, bool wide_index,
+cudaError_t MaxPool(const PoolShape& shape, ConstArray x, Array y, void* index, bool wide_index,
                     cudaStream_t stream);
-cudaError_t MaxPoolBackward(const PoolShape& shape, const float* dy, const void* index,
-                            bool wide_index, float* dx, cudaStream_t stream);
-cudaError_t AveragePool(const PoolShape& shape, const float* x, float* y, cudaStream_t stream);
-cudaError_t AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx,
+cudaError_t MaxPoolBackward(const PoolShape& shape, ConstArray dy, const void* index,
+                            bool wide_index, Array dx, cudaStream_t stream);
+cudaError_t AveragePool(const PoolShape& shape, ConstArray x, Array y, cudaStream_t stream);
+cudaError_t AveragePoolBackward(const PoolShape& shape, ConstArray dy, Array dx,
                                 cudaStream_t stream);
-cudaError_t GlobalAveragePool(const ChannelShape& shape, const float* x, float* y,
+// global_pooling.cu
+cudaError_t GlobalAveragePool(const ChannelShape& shape, ConstArray x, Array y,
                               cudaStream_t stream);
-cudaError_t GlobalAveragePoolBackward(const ChannelShape& shape, const float* dy, float* dx,
+cudaError_t GlobalAveragePoolBackward(const ChannelShape& shape, ConstArray dy, Array dx,
                                       cudaStream_t stream);
 
 // lrn.cu
@@ -139,19 +132,22 @@ struct LrnOptions {
   float beta = 0.75F;
   float k = 1.0F;
 };
-cudaError_t Lrn(const ChannelShape& shape, const LrnOptions& options, const float* x, float* y,
+cudaError_t Lrn(const ChannelShape& shape, const LrnOptions& options, ConstArray x, Array y,
                 cudaStream_t stream);
-cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, const float* x,
-                        const float* dy, float* dx, cudaStream_t stream);
+cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, ConstArray x,
+                        ConstArray dy, Array dx, cudaStream_t stream);
 
-// softmax.cu, over the channels. `metrics` receives {mean loss, correct}. With null labels, only
-// the probabilities are computed.
+// softmax.cu, over the channels. The probabilities are fp32 whatever the type of the logits and of
+// their gradient. `metrics` receives {mean loss, correct}. With null labels, only the probabilities
+// are computed.
 int64_t SoftmaxScratchBytes(const ChannelShape& shape);
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, const float* logits,
-                                const int32_t* labels, float* y, float* metrics, void* scratch,
-                                cudaStream_t stream);
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, ConstArray logits, const int32_t* labels,
+                                float* y, float* metrics, void* scratch, cudaStream_t stream);
+// The gradient is multiplied by the loss scale, if there is one (kernels/optimizer.h).
+struct LossScale;
 cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, const float* y,
-                                        const int32_t* labels, float* dx, cudaStream_t stream);
+                                        const int32_t* labels, const LossScale* loss_scale,
+                                        Array dx, cudaStream_t stream);
 
 // concat.cu: out[r * out_stride + k] (= or +=) in[r * in_stride + k] for r < rows, k < width.
 struct RowCopy {
@@ -161,7 +157,7 @@ struct RowCopy {
   int64_t out_stride = 0;
   bool accumulate = false;
 };
-cudaError_t CopyRows(const RowCopy& copy, const float* in, float* out, cudaStream_t stream);
+cudaError_t CopyRows(const RowCopy& copy, ConstArray in, Array out, cudaStream_t stream);
 
 // crop.cu. Images as in PoolShape; the rectangle has height x width pixels and begins at (top,
 // left).
@@ -172,8 +168,8 @@ struct CropShape {
   int64_t top = 0, left = 0;
   int64_t height = 1, width = 1;
 };
-cudaError_t Crop(const CropShape& shape, const float* x, float* y, cudaStream_t stream);
-cudaError_t CropBackward(const CropShape& shape, const float* dy, float* dx, cudaStream_t stream);
+cudaError_t Crop(const CropShape& shape, ConstArray x, Array y, cudaStream_t stream);
+cudaError_t CropBackward(const CropShape& shape, ConstArray dy, Array dx, cudaStream_t stream);
 
 // pointwise.cu. Every stride-th pixel of planes {h, w}, {out_h, out_w} in each plane.
 struct PixelGrid {
@@ -202,9 +198,9 @@ struct DepthShape {
   int64_t padding_h = 0, padding_w = 0;
   bool channels_last = false;
 };
-cudaError_t SpaceToDepth(const DepthShape& shape, const float* wide, float* deep,
-                         cudaStream_t stream);
-// The inverse: writes every pixel from its place in `deep`, or 0 if it has none; adds if `add`.
+cudaError_t SpaceToDepth(const DepthShape& shape, ConstArray wide, Array deep, cudaStream_t stream);
+// The inverse, in fp32: writes every pixel from its place in `deep`, or 0 if it has none; adds if
+// `add`.
 cudaError_t DepthToSpace(const DepthShape& shape, const float* deep, float* wide, bool add,
                          cudaStream_t stream);
 

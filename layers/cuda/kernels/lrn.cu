@@ -67,27 +67,26 @@ __device__ __forceinline__ size_t FirstChannel(const Walk& walk, size_t pixel) {
   return image * walk.image_stride + within * walk.pixel_stride;
 }
 
-template <int kMost>
+template <int kMost, typename T>
 __global__ void __launch_bounds__(kThreads)
-    LrnForward(Walk walk, int radius, Scale scale, const float* __restrict__ x,
-               float* __restrict__ y) {
+    LrnForward(Walk walk, int radius, Scale scale, const T* __restrict__ x, T* __restrict__ y) {
   const size_t pixel = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (pixel >= walk.pixels) return;
   const size_t base = FirstChannel(walk, pixel);
   Window<kMost> near;
   for (int ahead = 0; ahead < walk.channels + radius; ++ahead) {
-    near.Push(ahead < walk.channels ? x[base + ahead * walk.channel_stride] : 0.0F);
+    near.Push(ahead < walk.channels ? ToFloat(x[base + ahead * walk.channel_stride]) : 0.0F);
     const int c = ahead - radius;
     if (c < 0) continue;
     const float s = scale.k + scale.alpha_over_size * near.SumOfSquares(radius);
-    y[base + c * walk.channel_stride] = near.Ago(radius) * NegativePower(s, scale.beta);
+    y[base + c * walk.channel_stride] = RoundTo<T>(near.Ago(radius) * NegativePower(s, scale.beta));
   }
 }
 
-template <int kMost>
+template <int kMost, typename T>
 __global__ void __launch_bounds__(kThreads)
-    LrnBackwardKernel(Walk walk, int radius, Scale scale, const float* __restrict__ x,
-                      const float* dy, float* dx) {
+    LrnBackwardKernel(Walk walk, int radius, Scale scale, const T* __restrict__ x, const T* dy,
+                      T* dx) {
   const size_t pixel = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (pixel >= walk.pixels) return;
   const size_t base = FirstChannel(walk, pixel);
@@ -95,13 +94,13 @@ __global__ void __launch_bounds__(kThreads)
   Window<kMost> near, ratio, direct, here;
   const float factor = 2.0F * scale.beta * scale.alpha_over_size;
   for (int ahead = 0; ahead < walk.channels + 2 * radius; ++ahead) {
-    near.Push(ahead < walk.channels ? x[base + ahead * walk.channel_stride] : 0.0F);
+    near.Push(ahead < walk.channels ? ToFloat(x[base + ahead * walk.channel_stride]) : 0.0F);
     const int middle = ahead - radius;
     if (middle < 0) continue;
     float t = 0, g = 0, x_middle = 0;
     if (middle < walk.channels) {
       const float s = scale.k + scale.alpha_over_size * near.SumOfSquares(radius);
-      const float gradient = dy[base + middle * walk.channel_stride];
+      const float gradient = ToFloat(dy[base + middle * walk.channel_stride]);
       x_middle = near.Ago(radius);
       g = gradient * NegativePower(s, scale.beta);
       t = g * x_middle / s;
@@ -112,7 +111,7 @@ __global__ void __launch_bounds__(kThreads)
     const int c = middle - radius;
     if (c >= 0)
       dx[base + c * walk.channel_stride] =
-          direct.Ago(radius) - factor * here.Ago(radius) * ratio.Sum(radius);
+          RoundTo<T>(direct.Ago(radius) - factor * here.Ago(radius) * ratio.Sum(radius));
   }
 }
 
@@ -126,11 +125,12 @@ struct Tile {
 constexpr uint32_t kTileValues = 4096;  // maximum; three such arrays are 48 KiB
 
 // Loads the values of `tile` from `begin` to at most the end of the tensor. Returns their number.
+template <typename T>
 __device__ __forceinline__ uint32_t LoadTile(const Tile& tile, size_t begin,
-                                             const float* __restrict__ from, float* to) {
+                                             const T* __restrict__ from, float* to) {
   const size_t left = tile.values - begin;
   const auto count = static_cast<uint32_t>(left < tile.tile_values ? left : tile.tile_values);
-  for (uint32_t i = threadIdx.x; i < count; i += kThreads) to[i] = from[begin + i];
+  for (uint32_t i = threadIdx.x; i < count; i += kThreads) to[i] = ToFloat(from[begin + i]);
   return count;
 }
 
@@ -142,8 +142,9 @@ __device__ __forceinline__ float Denominator(const float* x, int c, int channels
   return scale.k + scale.alpha_over_size * sum;
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    LrnForwardTiles(Tile tile, int radius, Scale scale, const float* __restrict__ x, float* y) {
+    LrnForwardTiles(Tile tile, int radius, Scale scale, const T* __restrict__ x, T* y) {
   __shared__ float tile_x[kTileValues];
   const size_t begin = static_cast<size_t>(blockIdx.x) * tile.tile_values;
   const uint32_t count = LoadTile(tile, begin, x, tile_x);
@@ -153,13 +154,14 @@ __global__ void __launch_bounds__(kThreads)
     tile.channels.Split(i, c);
     const float s =
         Denominator(tile_x + (i - c), static_cast<int>(c), tile.channel_count, radius, scale);
-    y[begin + i] = tile_x[i] * NegativePower(s, scale.beta);
+    y[begin + i] = RoundTo<T>(tile_x[i] * NegativePower(s, scale.beta));
   }
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    LrnBackwardTiles(Tile tile, int radius, Scale scale, const float* __restrict__ x,
-                     const float* dy, float* dx) {
+    LrnBackwardTiles(Tile tile, int radius, Scale scale, const T* __restrict__ x, const T* dy,
+                     T* dx) {
   __shared__ float tile_x[kTileValues];
   __shared__ float direct[kTileValues];  // dy, then dy x s^-beta
   __shared__ float ratio[kTileValues];   // direct x / s
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(kThreads)
     const float* const pixel = ratio + (i - channel);
     for (int j = max(c - radius, 0); j <= min(c + radius, tile.channel_count - 1); ++j)
       sum += pixel[j];
-    dx[begin + i] = direct[i] - factor * tile_x[i] * sum;
+    dx[begin + i] = RoundTo<T>(direct[i] - factor * tile_x[i] * sum);
   }
 }
 
@@ -235,32 +237,42 @@ Scale ScaleOf(const LrnOptions& options) {
 
 }  // namespace
 
-cudaError_t Lrn(const ChannelShape& s, const LrnOptions& options, const float* x, float* y,
+cudaError_t Lrn(const ChannelShape& s, const LrnOptions& options, ConstArray x, Array y,
                 cudaStream_t stream) {
-  if (FitsTile(s)) {
-    const Tile tile = TileOf(s);
-    LrnForwardTiles<<<BlocksOf(tile), kThreads, 0, stream>>>(tile, options.size / 2,
-                                                             ScaleOf(options), x, y);
-    return cudaGetLastError();
-  }
-  return WithWindow(s, options, [&]<int kMost>(unsigned blocks) {
-    LrnForward<kMost>
-        <<<blocks, kThreads, 0, stream>>>(WalkOf(s), options.size / 2, ScaleOf(options), x, y);
-  });
+  const Scale scale = ScaleOf(options);
+  const int radius = options.size / 2;
+  const auto run = [&]<typename T>() {
+    if (FitsTile(s)) {
+      const Tile tile = TileOf(s);
+      LrnForwardTiles<<<BlocksOf(tile), kThreads, 0, stream>>>(tile, radius, scale, As<T>(x),
+                                                               As<T>(y));
+      return cudaGetLastError();
+    }
+    return WithWindow(s, options, [&]<int kMost>(unsigned blocks) {
+      LrnForward<kMost>
+          <<<blocks, kThreads, 0, stream>>>(WalkOf(s), radius, scale, As<T>(x), As<T>(y));
+    });
+  };
+  return WithElement(run, x, y);
 }
 
-cudaError_t LrnBackward(const ChannelShape& s, const LrnOptions& options, const float* x,
-                        const float* dy, float* dx, cudaStream_t stream) {
-  if (FitsTile(s)) {
-    const Tile tile = TileOf(s);
-    LrnBackwardTiles<<<BlocksOf(tile), kThreads, 0, stream>>>(tile, options.size / 2,
-                                                              ScaleOf(options), x, dy, dx);
-    return cudaGetLastError();
-  }
-  return WithWindow(s, options, [&]<int kMost>(unsigned blocks) {
-    LrnBackwardKernel<kMost>
-        <<<blocks, kThreads, 0, stream>>>(WalkOf(s), options.size / 2, ScaleOf(options), x, dy, dx);
-  });
+cudaError_t LrnBackward(const ChannelShape& s, const LrnOptions& options, ConstArray x,
+                        ConstArray dy, Array dx, cudaStream_t stream) {
+  const Scale scale = ScaleOf(options);
+  const int radius = options.size / 2;
+  const auto run = [&]<typename T>() {
+    if (FitsTile(s)) {
+      const Tile tile = TileOf(s);
+      LrnBackwardTiles<<<BlocksOf(tile), kThreads, 0, stream>>>(tile, radius, scale, As<T>(x),
+                                                                As<T>(dy), As<T>(dx));
+      return cudaGetLastError();
+    }
+    return WithWindow(s, options, [&]<int kMost>(unsigned blocks) {
+      LrnBackwardKernel<kMost><<<blocks, kThreads, 0, stream>>>(WalkOf(s), radius, scale, As<T>(x),
+                                                                As<T>(dy), As<T>(dx));
+    });
+  };
+  return WithElement(run, x, dy, dx);
 }
 
 }  // namespace neap::kernels

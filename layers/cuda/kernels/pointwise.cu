@@ -45,14 +45,14 @@ __global__ void __launch_bounds__(kThreads)
                    float* __restrict__ sum) {
   const size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= vectors) return;
-  Vec<kVec> total = At<kVec>(parts, i);
+  Vec<kVec> total = ReadFloats<kVec>(parts, i);
 #pragma unroll 8
   for (int p = 1; p < count; ++p) {
-    const Vec<kVec> part = At<kVec>(parts, static_cast<size_t>(p) * vectors + i);
+    const Vec<kVec> part = ReadFloats<kVec>(parts, static_cast<size_t>(p) * vectors + i);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) total.v[k] += part.v[k];
   }
-  At<kVec>(sum, i) = total;
+  Write<kVec>(sum, i, total);
 }
 
 template <typename Index>
@@ -87,7 +87,7 @@ cudaError_t Spread(const PixelGrid& g, const float* small, float* dx, cudaStream
 
 cudaError_t SumParts(const float* parts, int64_t count, int64_t n, float* sum,
                      cudaStream_t stream) {
-  const bool wide = AllAligned16(parts, static_cast<const float*>(sum)) && n % 4 == 0;
+  const bool wide = AllAligned16(parts, sum) && n % 4 == 0;
   const int64_t vectors = wide ? n / 4 : n;
   const unsigned blocks = static_cast<unsigned>(CeilDiv(vectors, kThreads));
   if (wide) {

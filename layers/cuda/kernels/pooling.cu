@@ -27,9 +27,9 @@ struct Decoder {
   Divider<Index> rows, columns, channels;
 };
 
-template <int kVec, typename T>
-struct alignas(sizeof(T) * kVec) Indices {
-  T v[kVec];
+template <int kVec, typename I>
+struct alignas(AlignmentOf(sizeof(I) * kVec)) Indices {
+  I v[kVec];
 };
 
 // Strides of rows, pixels and images, in vectors.
@@ -40,10 +40,10 @@ __device__ __forceinline__ Strides VectorStrides(int h, int w, size_t channel_ve
   return {static_cast<size_t>(h) * w * channel_vectors, w * channel_vectors, channel_vectors};
 }
 
-template <int kVec, typename Index, typename T>
+template <int kVec, typename Index, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
-    MaxPoolKernel(PoolShape s, Decoder<Index> decode, Index outputs, const float* __restrict__ x,
-                  float* __restrict__ y, T* __restrict__ index) {
+    MaxPoolKernel(PoolShape s, Decoder<Index> decode, Index outputs, const T* __restrict__ x,
+                  T* __restrict__ y, I* __restrict__ index) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= outputs) return;
   const Position<Index> p = decode(i);
@@ -54,13 +54,13 @@ __global__ void __launch_bounds__(kThreads)
   const int first_w = max(0, -left), last_w = min(s.kernel_w, s.w - left);
   const size_t base = p.outer * in.image + p.channel;
   Vec<kVec> best;
-  Indices<kVec, T> where;
+  Indices<kVec, I> where;
   bool none = true;
   for (int kh = first_h; kh < last_h; ++kh) {
     for (int kw = first_w; kw < last_w; ++kw) {
-      const Vec<kVec> v = At<kVec>(x, base + static_cast<size_t>(top + kh) * in.row +
-                                          static_cast<size_t>(left + kw) * in.pixel);
-      const T here = static_cast<T>(kh * s.kernel_w + kw);
+      const Vec<kVec> v = Unpack(Read<kVec>(x, base + static_cast<size_t>(top + kh) * in.row +
+                                                   static_cast<size_t>(left + kw) * in.pixel));
+      const I here = static_cast<I>(kh * s.kernel_w + kw);
 #pragma unroll
       for (int k = 0; k < kVec; ++k) {
         // The first NaN stays: no number is larger, and a second NaN does not replace it.
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(kThreads)
       none = false;
     }
   }
-  At<kVec>(y, i) = best;
-  if (index != nullptr) reinterpret_cast<Indices<kVec, T>*>(index)[i] = where;
+  Write<kVec>(y, i, best);
+  if (index != nullptr) reinterpret_cast<Indices<kVec, I>*>(index)[i] = where;
 }
 
 // The windows that cover position `at`: [first, last).
@@ -92,11 +92,11 @@ struct StrideDividers {
   Divider<uint32_t> h, w;
 };
 
-template <int kVec, typename Index, typename T>
+template <int kVec, typename Index, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
     MaxPoolBackwardKernel(PoolShape s, StrideDividers stride, Decoder<Index> decode, Index inputs,
-                          const float* __restrict__ dy, const T* __restrict__ index,
-                          float* __restrict__ dx) {
+                          const T* __restrict__ dy, const I* __restrict__ index,
+                          T* __restrict__ dx) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= inputs) return;
   const Position<Index> p = decode(i);
@@ -112,15 +112,15 @@ __global__ void __launch_bounds__(kThreads)
           base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel;
       const int within = (row + s.padding_h - oh * s.stride_h) * s.kernel_w + column + s.padding_w -
                          ow * s.stride_w;
-      const Indices<kVec, T> winner = reinterpret_cast<const Indices<kVec, T>*>(index)[at];
-      const Vec<kVec> g = At<kVec>(dy, at);
+      const Indices<kVec, I> winner = reinterpret_cast<const Indices<kVec, I>*>(index)[at];
+      const Vec<kVec> g = Unpack(Read<kVec>(dy, at));
 #pragma unroll
       for (int k = 0; k < kVec; ++k) {
         if (static_cast<int>(winner.v[k]) == within) sum.v[k] += g.v[k];
       }
     }
   }
-  At<kVec>(dx, i) = sum;
+  Write<kVec>(dx, i, sum);
 }
 
 // The number of elements in the mean of the window whose first element is at (top, left).
@@ -131,10 +131,10 @@ __device__ __forceinline__ float WindowSize(const PoolShape& s, int top, int lef
   return static_cast<float>(height * width);
 }
 
-template <int kVec, typename Index>
+template <int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
-    AveragePoolKernel(PoolShape s, Decoder<Index> decode, Index outputs,
-                      const float* __restrict__ x, float* __restrict__ y) {
+    AveragePoolKernel(PoolShape s, Decoder<Index> decode, Index outputs, const T* __restrict__ x,
+                      T* __restrict__ y) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= outputs) return;
   const Position<Index> p = decode(i);
@@ -145,8 +145,8 @@ __global__ void __launch_bounds__(kThreads)
   Vec<kVec> sum = {};
   for (int h = max(0, top); h < min(s.h, top + s.kernel_h); ++h) {
     for (int w = max(0, left); w < min(s.w, left + s.kernel_w); ++w) {
-      const Vec<kVec> v =
-          At<kVec>(x, base + static_cast<size_t>(h) * in.row + static_cast<size_t>(w) * in.pixel);
+      const Vec<kVec> v = Unpack(Read<kVec>(
+          x, base + static_cast<size_t>(h) * in.row + static_cast<size_t>(w) * in.pixel));
 #pragma unroll
       for (int k = 0; k < kVec; ++k) sum.v[k] += v.v[k];
     }
@@ -154,13 +154,13 @@ __global__ void __launch_bounds__(kThreads)
   const float size = WindowSize(s, top, left);
 #pragma unroll
   for (float& f : sum.v) f /= size;
-  At<kVec>(y, i) = sum;
+  Write<kVec>(y, i, sum);
 }
 
-template <int kVec, typename Index>
+template <int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
     AveragePoolBackwardKernel(PoolShape s, StrideDividers stride, Decoder<Index> decode,
-                              Index inputs, const float* __restrict__ dy, float* __restrict__ dx) {
+                              Index inputs, const T* __restrict__ dy, T* __restrict__ dx) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= inputs) return;
   const Position<Index> p = decode(i);
@@ -173,165 +173,100 @@ __global__ void __launch_bounds__(kThreads)
   Vec<kVec> sum = {};
   for (int oh = rows.first; oh < rows.last; ++oh) {
     for (int ow = columns.first; ow < columns.last; ++ow) {
-      const Vec<kVec> g = At<kVec>(
-          dy, base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel);
+      const Vec<kVec> g = Unpack(Read<kVec>(
+          dy, base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel));
       const float size =
           WindowSize(s, oh * s.stride_h - s.padding_h, ow * s.stride_w - s.padding_w);
 #pragma unroll
       for (int k = 0; k < kVec; ++k) sum.v[k] += g.v[k] / size;
     }
   }
-  At<kVec>(dx, i) = sum;
+  Write<kVec>(dx, i, sum);
 }
 
-// Chooses vector width and index type: launch.template operator()<kVec, Index>(decoder, count,
-// blocks).
-template <typename Launch>
+// Chooses vector width and index type for a tensor of elements of type T: launch.template
+// operator()<kVec, Index>(decoder, count, blocks).
+template <typename T, typename Launch>
 cudaError_t ForEach(int64_t outer, int64_t h, int64_t w, int64_t channels, bool aligned,
                     const Launch& launch) {
-  const int vec = aligned && channels % 4 == 0 ? 4 : 1;
+  const int vec = aligned && channels % kWide<T> == 0 ? kWide<T> : 1;
   const int64_t count = outer * h * w * (channels / vec);
   if (count == 0) return cudaSuccess;
   const unsigned blocks = static_cast<unsigned>(CeilDiv(count, kThreads));
   const auto run = [&]<typename Index>() {
     const Decoder<Index> decode(h, w, channels / vec);
     const Index n = static_cast<Index>(count);
-    vec == 4 ? launch.template operator()<4, Index>(decode, n, blocks)
-             : launch.template operator()<1, Index>(decode, n, blocks);
+    vec == 1 ? launch.template operator()<1, Index>(decode, n, blocks)
+             : launch.template operator()<kWide<T>, Index>(decode, n, blocks);
   };
   Fits32(count) ? run.template operator()<uint32_t>() : run.template operator()<uint64_t>();
   return cudaGetLastError();
 }
 
-template <typename T>
-cudaError_t LaunchMaxPool(const PoolShape& s, const float* x, float* y, T* index,
+template <typename I>
+cudaError_t LaunchMaxPool(const PoolShape& s, ConstArray x, Array y, I* index,
                           cudaStream_t stream) {
-  return ForEach(
-      s.outer, s.out_h, s.out_w, s.channels, AllAligned16(x, y, index),
-      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
-        MaxPoolKernel<kVec, Index, T><<<blocks, kThreads, 0, stream>>>(s, decode, n, x, y, index);
-      });
+  const auto run = [&]<typename T>() {
+    return ForEach<T>(
+        s.outer, s.out_h, s.out_w, s.channels, AllAligned16(x, y, index),
+        [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+          MaxPoolKernel<kVec>
+              <<<blocks, kThreads, 0, stream>>>(s, decode, n, As<T>(x), As<T>(y), index);
+        });
+  };
+  return WithElement(run, x, y);
 }
 
-template <typename T>
-cudaError_t LaunchMaxPoolBackward(const PoolShape& s, const float* dy, const T* index, float* dx,
+template <typename I>
+cudaError_t LaunchMaxPoolBackward(const PoolShape& s, ConstArray dy, const I* index, Array dx,
                                   cudaStream_t stream) {
-  return ForEach(
-      s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx, index),
-      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
-        MaxPoolBackwardKernel<kVec, Index, T>
-            <<<blocks, kThreads, 0, stream>>>(s, StrideDividers(s), decode, n, dy, index, dx);
-      });
-}
-
-// One warp per plane.
-__global__ void __launch_bounds__(kThreads)
-    GlobalAveragePlanes(const float* __restrict__ x, float* __restrict__ y, size_t planes,
-                        int inner) {
-  const size_t plane = static_cast<size_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
-  if (plane >= planes) return;
-  float sum = 0;
-  for (int i = static_cast<int>(threadIdx.x % 32); i < inner; i += 32) sum += x[plane * inner + i];
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(~0U, sum, offset);
-  if (threadIdx.x % 32 == 0) y[plane] = sum / static_cast<float>(inner);
-}
-
-// One thread per channel and image; neighbouring threads read neighbouring elements.
-__global__ void __launch_bounds__(kThreads)
-    GlobalAverageRows(const float* __restrict__ x, float* __restrict__ y, size_t outputs,
-                      Divider<uint32_t> channels, int inner) {
-  const size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= outputs) return;
-  uint32_t c = 0;
-  const size_t image = channels.Split(static_cast<uint32_t>(i), c);
-  const float* const from = x + image * inner * channels.divisor + c;
-  float sum = 0;
-#pragma unroll 8
-  for (int p = 0; p < inner; ++p) sum += from[static_cast<size_t>(p) * channels.divisor];
-  y[i] = sum / static_cast<float>(inner);
-}
-
-template <typename Index>
-__global__ void __launch_bounds__(kThreads)
-    GlobalAverageBackward(const float* __restrict__ dy, float* __restrict__ dx, Index n,
-                          Divider<Index> block, Divider<Index> channels, bool channels_last,
-                          float scale) {
-  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= n) return;
-  // NCHW: block = inner. NHWC: block = inner * channels, one image.
-  Index within = 0, c = 0;
-  Index from = block.Split(i, within);
-  if (channels_last) {
-    channels.Split(i, c);
-    from = from * static_cast<Index>(channels.divisor) + c;
-  }
-  dx[i] = dy[from] * scale;
+  const auto run = [&]<typename T>() {
+    return ForEach<T>(
+        s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx, index),
+        [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+          MaxPoolBackwardKernel<kVec><<<blocks, kThreads, 0, stream>>>(
+              s, StrideDividers(s), decode, n, As<T>(dy), index, As<T>(dx));
+        });
+  };
+  return WithElement(run, dy, dx);
 }
 
 }  // namespace
 
-cudaError_t MaxPool(const PoolShape& s, const float* x, float* y, void* index, bool wide_index,
+cudaError_t MaxPool(const PoolShape& s, ConstArray x, Array y, void* index, bool wide_index,
                     cudaStream_t stream) {
   return wide_index ? LaunchMaxPool(s, x, y, static_cast<int32_t*>(index), stream)
                     : LaunchMaxPool(s, x, y, static_cast<uint8_t*>(index), stream);
 }
 
-cudaError_t MaxPoolBackward(const PoolShape& s, const float* dy, const void* index, bool wide_index,
-                            float* dx, cudaStream_t stream) {
+cudaError_t MaxPoolBackward(const PoolShape& s, ConstArray dy, const void* index, bool wide_index,
+                            Array dx, cudaStream_t stream) {
   return wide_index ? LaunchMaxPoolBackward(s, dy, static_cast<const int32_t*>(index), dx, stream)
                     : LaunchMaxPoolBackward(s, dy, static_cast<const uint8_t*>(index), dx, stream);
 }
 
-cudaError_t AveragePool(const PoolShape& s, const float* x, float* y, cudaStream_t stream) {
-  return ForEach(
-      s.outer, s.out_h, s.out_w, s.channels, AllAligned16(x, y),
-      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
-        AveragePoolKernel<kVec, Index><<<blocks, kThreads, 0, stream>>>(s, decode, n, x, y);
-      });
+cudaError_t AveragePool(const PoolShape& s, ConstArray x, Array y, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    return ForEach<T>(
+        s.outer, s.out_h, s.out_w, s.channels, AllAligned16(x, y),
+        [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+          AveragePoolKernel<kVec>
+              <<<blocks, kThreads, 0, stream>>>(s, decode, n, As<T>(x), As<T>(y));
+        });
+  };
+  return WithElement(run, x, y);
 }
 
-cudaError_t AveragePoolBackward(const PoolShape& s, const float* dy, float* dx,
-                                cudaStream_t stream) {
-  return ForEach(
-      s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx),
-      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
-        AveragePoolBackwardKernel<kVec, Index>
-            <<<blocks, kThreads, 0, stream>>>(s, StrideDividers(s), decode, n, dy, dx);
-      });
-}
-
-cudaError_t GlobalAveragePool(const ChannelShape& s, const float* x, float* y,
-                              cudaStream_t stream) {
-  const int64_t outputs = s.outer * s.channels;
-  if (!Fits32(outputs) || !Fits32(s.inner)) return cudaErrorInvalidValue;
-  const int inner = static_cast<int>(s.inner);
-  if (s.channels_last) {
-    GlobalAverageRows<<<static_cast<unsigned>(CeilDiv(outputs, kThreads)), kThreads, 0, stream>>>(
-        x, y, static_cast<size_t>(outputs), Divider<uint32_t>(s.channels), inner);
-  } else {
-    GlobalAveragePlanes<<<static_cast<unsigned>(CeilDiv(outputs, kThreads / 32)), kThreads, 0,
-                          stream>>>(x, y, static_cast<size_t>(outputs), inner);
-  }
-  return cudaGetLastError();
-}
-
-cudaError_t GlobalAveragePoolBackward(const ChannelShape& s, const float* dy, float* dx,
-                                      cudaStream_t stream) {
-  const int64_t n = s.outer * s.channels * s.inner;
-  const int64_t block = s.channels_last ? s.inner * s.channels : s.inner;
-  const unsigned blocks = static_cast<unsigned>(CeilDiv(n, kThreads));
-  const float scale = 1.0F / static_cast<float>(s.inner);
-  if (Fits32(n)) {
-    GlobalAverageBackward<uint32_t><<<blocks, kThreads, 0, stream>>>(
-        dy, dx, static_cast<uint32_t>(n), Divider<uint32_t>(block), Divider<uint32_t>(s.channels),
-        s.channels_last, scale);
-  } else {
-    GlobalAverageBackward<uint64_t><<<blocks, kThreads, 0, stream>>>(
-        dy, dx, static_cast<uint64_t>(n), Divider<uint64_t>(block), Divider<uint64_t>(s.channels),
-        s.channels_last, scale);
-  }
-  return cudaGetLastError();
+cudaError_t AveragePoolBackward(const PoolShape& s, ConstArray dy, Array dx, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    return ForEach<T>(
+        s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx),
+        [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+          AveragePoolBackwardKernel<kVec><<<blocks, kThreads, 0, stream>>>(
+              s, StrideDividers(s), decode, n, As<T>(dy), As<T>(dx));
+        });
+  };
+  return WithElement(run, dy, dx);
 }
 
 }  // namespace neap::kernels

@@ -5,6 +5,7 @@
 
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/optimizer.h"
 
 namespace neap::kernels {
 namespace {
@@ -29,24 +30,24 @@ __device__ float BlockReduce(float value) {
   return value;
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxRows(int classes, const float* logits, const int32_t* labels, float* y,
-                float2* per_image) {
-  const float* const row = logits + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
+    SoftmaxRows(int classes, const T* logits, const int32_t* labels, float* y, float2* per_image) {
+  const T* const row = logits + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
   float* const out = y + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
   float largest = -FLT_MAX;
   for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
-    largest = fmaxf(largest, row[c]);
+    largest = fmaxf(largest, ToFloat(row[c]));
   largest = BlockReduce<true>(largest);
   float sum = 0;
   for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
-    sum += expf(row[c] - largest);
+    sum += expf(ToFloat(row[c]) - largest);
   sum = BlockReduce<false>(sum);
 
   if (labels != nullptr && threadIdx.x == 0) {
     const int32_t label = labels[blockIdx.x];
     const bool valid = label >= 0 && label < classes;
-    const float logit = valid ? row[label] : 0.0F;
+    const float logit = valid ? ToFloat(row[label]) : 0.0F;
     const float without = label == kNoLabel ? 0.0F : nanf("");
     per_image[blockIdx.x].x = valid ? logf(sum) + largest - logit : without;
   }
@@ -54,10 +55,11 @@ __global__ void __launch_bounds__(kThreads)
   // to the first class, and no class is the largest beside a NaN.
   if (labels != nullptr) {
     const int32_t label = labels[blockIdx.x];
-    const float logit = label >= 0 && label < classes ? row[label] : nanf("");
+    const float logit = label >= 0 && label < classes ? ToFloat(row[label]) : nanf("");
     float beaten = 0;
     for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads) {
-      const bool below = c < label ? row[c] < logit : row[c] <= logit;
+      const float other = ToFloat(row[c]);
+      const bool below = c < label ? other < logit : other <= logit;
       beaten += below ? 0.0F : 1.0F;
     }
     beaten = BlockReduce<false>(beaten);
@@ -66,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   // The output may overwrite the logits: after this barrier, each thread reads only its own.
   __syncthreads();
   for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
-    out[c] = expf(row[c] - largest) / sum;
+    out[c] = expf(ToFloat(row[c]) - largest) / sum;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -83,16 +85,23 @@ __global__ void __launch_bounds__(kThreads)
   metrics[1] = correct;
 }
 
+// The factor of all gradients. A loss scale is a power of two, so the product is exact.
+__device__ __forceinline__ float ScaleOf(const LossScale* loss_scale) {
+  return loss_scale == nullptr ? 1.0F : loss_scale->scale;
+}
+
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
     SoftmaxBackward(size_t n, Divider<uint32_t> classes, float images, const float* y,
-                    const int32_t* labels, float* dx) {
+                    const int32_t* labels, const LossScale* loss_scale, T* dx) {
   const size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
   uint32_t c = 0;
   const uint32_t image = classes.Split(static_cast<uint32_t>(i), c);
   const int32_t label = labels[image];
   const float target = static_cast<uint32_t>(label) == c ? 1.0F : 0.0F;
-  dx[i] = label == kNoLabel ? 0.0F : (y[i] - target) / images;
+  const float gradient = (y[i] - target) / images * ScaleOf(loss_scale);
+  dx[i] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient);
 }
 
 // The classes of each pixel, with a stride of `apart` elements.
@@ -117,34 +126,34 @@ struct Pixels {
 
 // The loss, and 1 if the label is the first of the largest. Reads the logits before y, which may
 // overwrite them, is written.
-__device__ float2 Score(const Pixels& p, const float* column, int32_t label, float largest,
-                        float sum) {
+template <typename T>
+__device__ float2 Score(const Pixels& p, const T* column, int32_t label, float largest, float sum) {
   if (label == kNoLabel) return {0.0F, 0.0F};
   if (label < 0 || label >= p.classes) return {nanf(""), 0.0F};
-  const float own = column[label * p.Apart()];
+  const float own = ToFloat(column[label * p.Apart()]);
   bool beaten = false;
   for (int c = 0; c < p.classes; ++c) {
-    const float other = column[c * p.Apart()];
+    const float other = ToFloat(column[c * p.Apart()]);
     beaten |= !(c < label ? other < own : other <= own);
   }
   return {logf(sum) + largest - own, beaten ? 0.0F : 1.0F};
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxPixels(Pixels p, const float* logits, const int32_t* labels, float* y,
-                  float2* per_block) {
+    SoftmaxPixels(Pixels p, const T* logits, const int32_t* labels, float* y, float2* per_block) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   float2 score = {0.0F, 0.0F};
   if (i < p.labels) {
     const size_t first = p.First(i), apart = p.Apart();
-    const float* const column = logits + first;
+    const T* const column = logits + first;
     float largest = -FLT_MAX;
-    for (int c = 0; c < p.classes; ++c) largest = fmaxf(largest, column[c * apart]);
+    for (int c = 0; c < p.classes; ++c) largest = fmaxf(largest, ToFloat(column[c * apart]));
     float sum = 0;
-    for (int c = 0; c < p.classes; ++c) sum += expf(column[c * apart] - largest);
+    for (int c = 0; c < p.classes; ++c) sum += expf(ToFloat(column[c * apart]) - largest);
     if (labels != nullptr) score = Score(p, column, labels[i], largest, sum);
     for (int c = 0; c < p.classes; ++c)
-      y[first + c * apart] = expf(column[c * apart] - largest) / sum;
+      y[first + c * apart] = expf(ToFloat(column[c * apart]) - largest) / sum;
   }
   if (labels == nullptr) return;
   score.x = BlockReduce<false>(score.x);
@@ -152,16 +161,19 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) per_block[blockIdx.x] = score;
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxPixelsBackward(Pixels p, const float* y, const int32_t* labels, float* dx) {
+    SoftmaxPixelsBackward(Pixels p, const float* y, const int32_t* labels,
+                          const LossScale* loss_scale, T* dx) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= p.labels) return;
   const size_t first = p.First(i), apart = p.Apart();
   const int32_t label = labels[i];
+  const float scale = ScaleOf(loss_scale);
   for (int c = 0; c < p.classes; ++c) {
     const size_t at = first + c * apart;
     const float gradient = (y[at] - (c == label ? 1.0F : 0.0F)) / static_cast<float>(p.labels);
-    dx[at] = label == kNoLabel ? 0.0F : gradient;
+    dx[at] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient * scale);
   }
 }
 
@@ -181,37 +193,44 @@ int64_t SoftmaxScratchBytes(const ChannelShape& s) {
   return Parts(s) * static_cast<int64_t>(sizeof(float2));
 }
 
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, const float* logits, const int32_t* labels,
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, ConstArray logits, const int32_t* labels,
                                 float* y, float* metrics, void* scratch, cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   float2* const parts = static_cast<float2*>(scratch);
   const unsigned blocks = static_cast<unsigned>(Parts(s));
-  if (s.inner == 1) {
-    SoftmaxRows<<<blocks, kThreads, 0, stream>>>(static_cast<int>(s.channels), logits, labels, y,
-                                                 parts);
-  } else {
-    SoftmaxPixels<<<blocks, kThreads, 0, stream>>>(Pixels(s), logits, labels, y, parts);
-  }
-  if (labels != nullptr) {
-    Metrics<<<1, kThreads, 0, stream>>>(static_cast<int>(blocks), parts,
-                                        static_cast<float>(s.outer * s.inner), metrics);
-  }
+  const auto run = [&]<typename T>() {
+    if (s.inner == 1) {
+      SoftmaxRows<<<blocks, kThreads, 0, stream>>>(static_cast<int>(s.channels), As<T>(logits),
+                                                   labels, y, parts);
+    } else {
+      SoftmaxPixels<<<blocks, kThreads, 0, stream>>>(Pixels(s), As<T>(logits), labels, y, parts);
+    }
+    return cudaGetLastError();
+  };
+  const cudaError_t error = WithElement(run, logits);
+  if (error != cudaSuccess || labels == nullptr) return error;
+  Metrics<<<1, kThreads, 0, stream>>>(static_cast<int>(blocks), parts,
+                                      static_cast<float>(s.outer * s.inner), metrics);
   return cudaGetLastError();
 }
 
 cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, const float* y,
-                                        const int32_t* labels, float* dx, cudaStream_t stream) {
+                                        const int32_t* labels, const LossScale* loss_scale,
+                                        Array dx, cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
-  if (s.inner != 1) {
-    SoftmaxPixelsBackward<<<static_cast<unsigned>(Parts(s)), kThreads, 0, stream>>>(Pixels(s), y,
-                                                                                    labels, dx);
-    return cudaGetLastError();
-  }
   const int64_t n = s.outer * s.channels;
-  SoftmaxBackward<<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
-      static_cast<size_t>(n), Divider<uint32_t>(s.channels), static_cast<float>(s.outer), y, labels,
-      dx);
-  return cudaGetLastError();
+  const auto run = [&]<typename T>() {
+    if (s.inner == 1) {
+      SoftmaxBackward<<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
+          static_cast<size_t>(n), Divider<uint32_t>(s.channels), static_cast<float>(s.outer), y,
+          labels, loss_scale, As<T>(dx));
+    } else {
+      SoftmaxPixelsBackward<<<static_cast<unsigned>(Parts(s)), kThreads, 0, stream>>>(
+          Pixels(s), y, labels, loss_scale, As<T>(dx));
+    }
+    return cudaGetLastError();
+  };
+  return WithElement(run, dx);
 }
 
 }  // namespace neap::kernels

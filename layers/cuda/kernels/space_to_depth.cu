@@ -44,22 +44,45 @@ struct Blocks {
   Index padding_h, padding_w;
 };
 
+// The place of a deep pixel's channel in the wide image.
 template <typename Index>
+struct Source {
+  Index row, column, channel;  // in the block, and in the wide pixel
+  __device__ __forceinline__ void Next(const Blocks<Index>& b) {
+    if (++channel < b.wide.channels.divisor) return;
+    channel = 0;
+    if (++column < b.block_w.divisor) return;
+    column = 0;
+    ++row;
+  }
+};
+
+// A thread writes kVec consecutive elements of `deep`: of one pixel in NHWC; kVec is 1 in NCHW.
+// T is an unsigned integer of the elements' size.
+template <int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
-    SpaceToDepthKernel(Blocks<Index> b, Index n, const float* __restrict__ wide,
-                       float* __restrict__ deep) {
+    SpaceToDepthKernel(Blocks<Index> b, Index vectors, const T* __restrict__ wide,
+                       T* __restrict__ deep) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= n) return;
-  const Position<Index> at = b.deep.At(i);
-  Position<Index> from = {.n = at.n};
-  Index column = 0;
-  const Index row = b.block_w.Split(b.wide.channels.Split(at.c, from.c), column);
+  if (i >= vectors) return;
+  const Position<Index> at = b.deep.At(i * kVec);
+  Source<Index> from = {};
+  from.row = b.block_w.Split(b.wide.channels.Split(at.c, from.channel), from.column);
   // Positions before the image wrap around to values larger than its height and width.
-  from.h = at.h * b.block_h.divisor + row - b.padding_h;
-  from.w = at.w * b.block_w.divisor + column - b.padding_w;
-  const bool is_pixel =
-      row < b.block_h.divisor && from.h < b.wide.rows.divisor && from.w < b.wide.columns.divisor;
-  deep[i] = is_pixel ? wide[b.wide.IndexOf(from)] : 0.0F;
+  const Index top = at.h * b.block_h.divisor - b.padding_h;
+  const Index left = at.w * b.block_w.divisor - b.padding_w;
+  T values[kVec];
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) {
+    const Position<Index> p = {at.n, from.channel, top + from.row, left + from.column};
+    const bool is_pixel =
+        from.row < b.block_h.divisor && p.h < b.wide.rows.divisor && p.w < b.wide.columns.divisor;
+    values[k] = is_pixel ? wide[b.wide.IndexOf(p)] : T{0};
+    from.Next(b);
+  }
+  Packed<T, kVec> packed;
+  memcpy(&packed, values, sizeof(packed));
+  Write<kVec>(deep, i, packed);
 }
 
 template <typename Index>
@@ -79,11 +102,16 @@ __global__ void __launch_bounds__(kThreads)
   wide[i] = add ? wide[i] + value : value;
 }
 
-template <typename Index>
-void LaunchSpaceToDepth(const DepthShape& s, int64_t n, const float* wide, float* deep,
-                        cudaStream_t stream) {
-  SpaceToDepthKernel<Index><<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
-      Blocks<Index>(s), static_cast<Index>(n), wide, deep);
+template <int kVec, typename T>
+cudaError_t LaunchSpaceToDepth(const DepthShape& s, const T* wide, T* deep, cudaStream_t stream) {
+  const int64_t n = s.outer * s.deep_channels * s.deep_h * s.deep_w;
+  const unsigned blocks = static_cast<unsigned>(CeilDiv(n / kVec, kThreads));
+  const auto launch = [&]<typename Index>() {
+    SpaceToDepthKernel<kVec><<<blocks, kThreads, 0, stream>>>(
+        Blocks<Index>(s), static_cast<Index>(n / kVec), wide, deep);
+  };
+  Fits32(n) ? launch.template operator()<uint32_t>() : launch.template operator()<uint64_t>();
+  return cudaGetLastError();
 }
 
 template <typename Index>
@@ -95,11 +123,13 @@ void LaunchDepthToSpace(const DepthShape& s, int64_t n, const float* deep, float
 
 }  // namespace
 
-cudaError_t SpaceToDepth(const DepthShape& s, const float* wide, float* deep, cudaStream_t stream) {
-  const int64_t n = s.outer * s.deep_channels * s.deep_h * s.deep_w;
-  Fits32(n) ? LaunchSpaceToDepth<uint32_t>(s, n, wide, deep, stream)
-            : LaunchSpaceToDepth<uint64_t>(s, n, wide, deep, stream);
-  return cudaGetLastError();
+cudaError_t SpaceToDepth(const DepthShape& s, ConstArray wide, Array deep, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    const bool vectorised = s.channels_last && s.deep_channels % kWide<T> == 0 && Aligned16(deep);
+    return vectorised ? LaunchSpaceToDepth<kWide<T>>(s, As<T>(wide), As<T>(deep), stream)
+                      : LaunchSpaceToDepth<1>(s, As<T>(wide), As<T>(deep), stream);
+  };
+  return WithElementSize(run, wide, deep);
 }
 
 cudaError_t DepthToSpace(const DepthShape& s, const float* deep, float* wide, bool add,
