@@ -120,10 +120,10 @@ void Report(benchmark::State& state, const absl::StatusOr<double>& seconds) {
 // GB/s, counting every operand once. Batch norm has to read x twice in forward, and x and dy twice
 // in backward, so it can reach at most 2/3 and 3/5 of the memory's rate.
 void MemoryBound(benchmark::State& state, const Layer& layer, const Shape& shape, size_t inputs,
-                 size_t step, Layout layout) {
+                 size_t step, DType dtype, Layout layout) {
   absl::StatusOr<Bench>& bench = SharedBench();
   if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());
-  const std::vector<TensorSpec> specs(inputs, TensorSpec{shape, DType::kFp32, layout});
+  const std::vector<TensorSpec> specs(inputs, TensorSpec{shape, dtype, layout});
   const StepSignature signature = SignatureOfStep(layer, specs, step);
   const Engine engine = bench->backend().Engines(signature).value().front();
   for (auto _ : state) Report(state, bench->Time(signature, engine));
@@ -199,12 +199,15 @@ void ResNet50Steps(benchmark::State& state, DType dtype, Layout layout, int most
 
 void RegisterMemoryBound(const std::string& name, const Layer& layer, const Shape& shape,
                          size_t inputs = 1) {
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (auto [dtype, layout] :
+       {std::pair(DType::kFp32, Layout::kNchw), std::pair(DType::kFp32, Layout::kNhwc),
+        std::pair(DType::kBf16, Layout::kNchw), std::pair(DType::kBf16, Layout::kNhwc)}) {
     for (size_t step : {size_t{0}, size_t{1}}) {
       const std::string full =
-          absl::StrCat(name, " ", shape.ToString(), " ", std::string(Name(layout)),
-                       step == 0 ? " forward" : " backward");
-      benchmark::RegisterBenchmark(full.c_str(), MemoryBound, layer, shape, inputs, step, layout)
+          absl::StrCat(name, " ", shape.ToString(), " ", std::string(Name(dtype)), " ",
+                       std::string(Name(layout)), step == 0 ? " forward" : " backward");
+      benchmark::RegisterBenchmark(full.c_str(), MemoryBound, layer, shape, inputs, step, dtype,
+                                   layout)
           ->UseManualTime()
           ->Iterations(3);
     }
@@ -222,7 +225,8 @@ const bool kRegistered = [] {
                       {kBatch, 64, 112, 112});
   RegisterMemoryBound("global_average_pool", GlobalAveragePool{}, {kBatch, 2048, 7, 7});
   for (auto [dtype, layout] :
-       {std::pair(DType::kFp32, Layout::kNchw), std::pair(DType::kTf32, Layout::kNhwc)}) {
+       {std::pair(DType::kFp32, Layout::kNchw), std::pair(DType::kTf32, Layout::kNhwc),
+        std::pair(DType::kBf16, Layout::kNhwc)}) {
     const std::string of = absl::StrCat(std::string(Name(dtype)), " ", std::string(Name(layout)));
     for (size_t step = 0; step < 3; ++step) {
       benchmark::RegisterBenchmark(absl::StrCat("conv3x3 ", of, " step ", step).c_str(),

@@ -1,7 +1,8 @@
 // A matrix product by cuBLASLt, which uses the workspace that it is given and never allocates.
 //
-// Sums are fp32, whatever the types of the matrices. The algorithm is cuBLAS's first recommendation among those that add in a fixed order. Matrices
-// are column-major; a row-major matrix is the transpose of a column-major one.
+// Sums are fp32, whatever the types of the matrices. The algorithm is cuBLAS's first recommendation
+// among those that add in a fixed order. Matrices are column-major; a row-major matrix is the
+// transpose of a column-major one.
 //
 //   ASSIGN_OR_RETURN(auto product, Matmul::Build(runtime, {.m = 64, .n = 32, .k = 128},
 //                                                DType::kFp32));

@@ -39,8 +39,8 @@ ConvolutionProblem DeepProblem(const ConvolutionProblem& problem) {
   return deep;
 }
 
-// Whether the rearranged filter has at most half as many elements more. Zeros that pad the channels
-// of 16-bit tensors do not count: cuDNN pads the channels of the original filter as well.
+// Whether the rearranged filter has at most half as many elements more. The padding from four to
+// eight channels does not count, so that the choice for 16 bits is that for tf32.
 bool HasFewZeros(const ConvolutionProblem& problem, const SpaceToDepth& deep) {
   const Shape &filter = problem.weight.shape, &deep_filter = deep.problem.weight.shape;
   const int64_t channels =

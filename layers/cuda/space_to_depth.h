@@ -3,7 +3,8 @@
 //
 // The pixels of a block as large as the stride become the channels of one pixel (space to depth),
 // and the stride becomes 1; the channels are padded with zeros to a multiple of 16 bytes: four
-// channels, or eight of 16 bits. The sums are the same in another order, with some additional products by zero:
+// channels, or eight of 16 bits. The sums are the same in another order, with some additional
+// products by zero:
 //
 //   AlexNet's first   x 3x224x224, 11x11, stride 4, padding 2   ->   x 48x57x57,   3x3
 //   ResNet's          x 3x224x224,  7x7,  stride 2, padding 3   ->   x 12x115x115, 4x4
@@ -11,9 +12,9 @@
 //
 // Without a stride only the padding would remain, which makes no engine faster on an H200.
 //
-// Every engine (layers/cuda/weight_gradient.h) of the transformed convolution becomes another engine of the original one,
-// "s2d4x4+eng12_k2=1". Its workspace has the rearranged operands and the engine's own workspace:
-// [x, weight or its gradient, the engine's workspace).
+// Every engine of the transformed convolution (layers/cuda/weight_gradient.h) becomes another
+// engine of the original one, "s2d4x4+eng12_k2=1". Its workspace has the rearranged operands and
+// the engine's own workspace: [x, weight or its gradient, the engine's workspace).
 #pragma once
 
 #include <memory>
@@ -35,9 +36,9 @@ struct SpaceToDepth {
   int64_t operand_bytes() const;  // with its weight
 };
 
-// Nullopt if it does not apply: for eight channels or more, or four of fp32; without a stride, or for a
-// stride larger than the kernel; for groups or dilation; for backward_data, which a first layer
-// does not have.
+// Nullopt if it does not apply: for eight channels or more, or four of fp32; without a stride, or
+// for a stride larger than the kernel; for groups or dilation; for backward_data, which a first
+// layer does not have.
 std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem);
 // Whether it is likely to be faster than all engines of the original convolution: on tensor cores
 // with channels last, if few products are by zero.

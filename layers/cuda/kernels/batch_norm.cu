@@ -81,8 +81,8 @@ struct MomentsOp {
   }
 };
 
-// y = (x - mean) * (invstd * gamma) + beta as a T, the value that a batch norm alone stores. Forward,
-// its rerun and the ReLU's gradient all compute it this way, so their bits agree.
+// y = (x - mean) * (invstd * gamma) + beta as a T, the value that a batch norm alone stores.
+// Forward, its rerun and the ReLU's gradient all compute it this way, so their bits agree.
 template <typename T>
 __device__ __forceinline__ float Normalised(float x, float mean, float scale, float beta) {
   return Rounded<T>(fmaf(x - mean, scale, beta));

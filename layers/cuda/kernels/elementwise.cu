@@ -235,7 +235,9 @@ cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t 
     return add ? Map<T>(WidenOp<true, T>{As<T>(from), to}, n, aligned, stream)
                : Map<T>(WidenOp<false, T>{As<T>(from), to}, n, aligned, stream);
   };
-  return WithElement(run, from);
+  if (from.type == Element::kFp16) return run.template operator()<__half>();
+  if (from.type == Element::kBf16) return run.template operator()<__nv_bfloat16>();
+  return cudaErrorInvalidValue;
 }
 
 cudaError_t Dropout(ConstArray x, Array y, int64_t n, float probability, uint64_t layer_seed,

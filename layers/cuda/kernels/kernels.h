@@ -42,7 +42,7 @@ cudaError_t TanhBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaS
 // y = sum of inputs[0 .. count-1], left to right; y may be inputs[0].
 inline constexpr int kMostAddends = 8;
 cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStream_t stream);
-// to (= or, if `add`, +=) from, in fp32.
+// to = (or, if `add`, +=) from, which has 16 bits.
 cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t stream);
 // For backward, x is dy and y is dx. `scalars` points to an IterationScalars in device memory.
 cudaError_t Dropout(ConstArray x, Array y, int64_t n, float probability, uint64_t layer_seed,

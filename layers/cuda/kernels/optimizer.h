@@ -28,9 +28,9 @@ struct LossScale {
 };
 static_assert(sizeof(LossScale) == 16);
 
-// optimizer.cu. Updates up to kMostUpdates tensors in one launch. `parameters` are fp32: the masters
-// of 16-bit parameters, whose values are written to `rounded`. `velocities[i]` is null without
-// momentum, `rounded[i]` for an fp32 parameter.
+// optimizer.cu. Updates up to kMostUpdates tensors in one launch. `parameters` are fp32: the
+// masters of 16-bit parameters, whose values are written to `rounded`. `velocities[i]` is null
+// without momentum, `rounded[i]` for an fp32 parameter.
 inline constexpr int kMostUpdates = 4;
 struct SgdTensors {
   int count = 0;
