@@ -80,6 +80,79 @@ TEST_CASE("tf32 has engines that fp32 leaves out") {
   CHECK(count(DType::kTf32) > count(DType::kFp32));
 }
 
+// Of a network of 16-bit tensors: gradients of parameters are fp32.
+std::vector<StepSignature> Signatures16(const Layer& layer, const TensorSpec& x) {
+  std::vector<StepSignature> signatures = Signatures(layer, x);
+  for (StepSignature& signature : signatures) {
+    for (OperandSpec& operand : signature.operands) {
+      if (operand.operand.slot == Slot::kParamGrad) operand.tensor.dtype = DType::kFp32;
+    }
+  }
+  return signatures;
+}
+
+TEST_CASE("16-bit convolutions have engines, whose weight gradients are cast to fp32") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer conv =
+      Convolution{.out_channels = 128, .kernel = 3, .stride = 2, .padding = 1, .bias = false};
+  constexpr int64_t kGradientBytes = 128 * 128 * 3 * 3 * 2;  // before the cast
+  for (DType dtype : {DType::kFp16, DType::kBf16}) {
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (const StepSignature& step : Signatures16(conv, {{128, 128, 56, 56}, dtype, layout})) {
+        const absl::StatusOr<std::vector<Engine>> engines = catalog->Engines(step);
+        REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
+        CHECK(engines->size() >= 3);
+        for (const Engine& engine : *engines) {
+          CHECK(engine.deterministic);
+          CHECK(engine.notes.find("reduced-precision") == std::string::npos);
+          const bool casts = engine.id.rfind("cast:eng", 0) == 0;
+          CHECK(casts == (step.phase == Phase::kBackwardParams));
+          CHECK((casts || engine.id.rfind("eng", 0) == 0));
+          CHECK(engine.workspace_bytes >= (casts ? RoundUp(kGradientBytes, 256) : 0));
+        }
+        if (step.phase != Phase::kBackwardParams) continue;
+        const absl::StatusOr<std::vector<Engine>> adding = AddingEngines(step, *catalog);
+        REQUIRE_MESSAGE(adding.ok(), std::string(adding.status().message()));
+        CHECK(adding->size() == engines->size());
+      }
+    }
+  }
+}
+
+TEST_CASE("space to depth pads the channels of 16-bit images to a multiple of eight") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Layer first =
+      Convolution{.out_channels = 64, .kernel = 7, .stride = 2, .padding = 3, .bias = false};
+  constexpr int64_t kImages = 8 * 16 * 115 * 115 * 2, kFilters = 64 * 16 * 4 * 4;
+  for (const StepSignature& step :
+       Signatures16(first, {{8, 3, 224, 224}, DType::kBf16, Layout::kNhwc})) {
+    const std::vector<Engine> engines = catalog->Engines(step).value();
+    if (step.phase == Phase::kBackwardData) {
+      CHECK(engines.front().id.rfind("s2d", 0) != 0);
+      continue;
+    }
+    const bool forward = step.phase == Phase::kForward;
+    CHECK(engines.front().id.rfind(forward ? "s2d2x2+eng" : "s2d2x2+cast:eng", 0) == 0);
+    // The fp32 gradient, and the 16-bit one that is cast to it.
+    const int64_t filter_bytes = kFilters * (forward ? 2 : 4 + 2);
+    CHECK(engines.front().workspace_bytes >= RoundUp(kImages, 256) + filter_bytes);
+  }
+}
+
+TEST_CASE("a 16-bit gradient of a parameter is refused") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  StepSignature step =
+      SignatureOf(Convolution{.out_channels = 64}, Phase::kBackwardParams, {{{8, 64, 28, 28}}})
+          .value();
+  for (OperandSpec& operand : step.operands) operand.tensor.dtype = DType::kBf16;
+  const absl::Status status = catalog->Engines(step).status();
+  CHECK(absl::IsUnimplemented(status));
+  CHECK(std::string(status.message()).find("param_grad[0] in fp32") != std::string::npos);
+}
+
 TEST_CASE("weight gradients of AlexNet's third convolution have engines that add") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;
