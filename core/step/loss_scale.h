@@ -18,11 +18,12 @@
 // it is known whether the step is skipped, so each has a backup: the update copies the state to its
 // backup, or the backup to the state if the step is skipped.
 //
-// The values are floats, so that checkpoints store them like any other tensor; counts are exact up
+// (Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2, and PyTorch's
+// GradScaler.) The values are floats, so that checkpoints store them like any other tensor; counts are exact up
 // to 2^24.
 #pragma once
 
-#include "neap/core/base/tensor.h"
+#include <cstdint>
 
 namespace neap {
 
@@ -35,8 +36,8 @@ struct LossScale {
   static constexpr float kInitial = 65536, kSmallest = 1, kLargest = 16777216;
   static constexpr float kGrowthInterval = 2000;  // steps, as in PyTorch
 
-  // What update_scale does.
-  void Advance() {
+  // What update_scale does. GPU code calls it too.
+  constexpr void Advance() {
     if (overflow != 0) {
       scale = scale / 2 < kSmallest ? kSmallest : scale / 2;
       skipped += 1;

@@ -138,5 +138,9 @@ absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature
                                                   const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SgdCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
+absl::StatusOr<Candidates> CheckGradientsCandidates(const StepSignature& signature,
+                                                    const SharedRuntime& runtime);
+absl::StatusOr<Candidates> UpdateScaleCandidates(const StepSignature& signature,
+                                                 const SharedRuntime& runtime);
 
 }  // namespace neap::cuda

@@ -35,7 +35,9 @@ struct TableEntry {
 };
 
 constexpr TableEntry kTable[] = {
+    {kAnyLayer, CheckGradientsCandidates, Phase::kCheckGradients},
     {kAnyLayer, SgdCandidates, Phase::kUpdate},
+    {kAnyLayer, UpdateScaleCandidates, Phase::kUpdateScale},
     {kAnyLayer, AddGradientsCandidates, Phase::kAddGradients},
     {kLayer<Convolution>, ConvolutionCandidates},
     {kLayer<TransposedConvolution>, ConvolutionCandidates},
@@ -69,7 +71,7 @@ KernelTable Table(const SharedRuntime& runtime) {
     const auto list = [candidates = entry.candidates,
                        runtime](const StepSignature& signature) -> absl::StatusOr<Candidates> {
       RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParamGrad, Slot::kSaved, Slot::kState,
-                                            Slot::kOptimizer, Slot::kMaster}));
+                                            Slot::kOptimizer, Slot::kMaster, Slot::kBackup}));
       return candidates(signature, runtime);
     };
     table.rows.push_back({entry.layer, entry.phase, list});

@@ -42,8 +42,6 @@ struct ConvolutionPointers {
   void* y = nullptr;
 };
 
-inline bool Is16Bit(DType dtype) { return dtype == DType::kFp16 || dtype == DType::kBf16; }
-
 class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;

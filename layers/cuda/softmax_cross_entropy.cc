@@ -15,7 +15,8 @@ cudaError_t SoftmaxLaunch(const LaunchArgs& a) {
   const int32_t* const labels = a.Find<int32_t>(X(1));
   if (!forward) {
     return kernels::SoftmaxCrossEntropyBackward(shape, a.Get<float>(Y()), labels,
-                                                /*loss_scale=*/nullptr, a.Array(Dx()), a.stream);
+                                                a.Find<LossScale>(LossScaling()), a.Array(Dx()),
+                                                a.stream);
   }
   float* const metrics = a.signature.rerun ? nullptr : a.Find<float>(State(0));
   return kernels::SoftmaxCrossEntropy(shape, a.Array(X()), metrics == nullptr ? nullptr : labels,

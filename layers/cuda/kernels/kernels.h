@@ -17,6 +17,10 @@
 
 #include "neap/layers/cuda/kernels/array.h"
 
+namespace neap {
+struct LossScale;  // core/step/loss_scale.h
+}
+
 namespace neap::kernels {
 
 // A tensor's shape for reductions per channel: {outer, channels, inner} in memory, or {outer,
@@ -143,8 +147,7 @@ cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, Co
 int64_t SoftmaxScratchBytes(const ChannelShape& shape);
 cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, ConstArray logits, const int32_t* labels,
                                 float* y, float* metrics, void* scratch, cudaStream_t stream);
-// The gradient is multiplied by the loss scale, if there is one (kernels/optimizer.h).
-struct LossScale;
+// The gradient is multiplied by the loss scale, if there is one.
 cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, const float* y,
                                         const int32_t* labels, const LossScale* loss_scale,
                                         Array dx, cudaStream_t stream);

@@ -50,19 +50,7 @@ __global__ void __launch_bounds__(kThreads)
     to[i] = from[i];
 }
 
-__global__ void UpdateKernel(LossScale* loss_scale, LossScaleRule rule) {
-  LossScale now = *loss_scale;
-  if (now.overflow != 0) {
-    now.scale = fmaxf(now.scale * rule.backoff, rule.least);
-    now.good_steps = 0;
-    now.overflow = 0;
-    ++now.skipped;
-  } else if (++now.good_steps >= rule.growth_interval) {
-    now.scale = fminf(now.scale * rule.growth, rule.most);
-    now.good_steps = 0;
-  }
-  *loss_scale = now;
-}
+__global__ void UpdateKernel(LossScale* loss_scale) { loss_scale->Advance(); }
 
 // A row of blocks for each tensor, enough for the largest.
 dim3 GridOf(const int64_t* elements, int count, int64_t per_thread) {
@@ -97,8 +85,8 @@ cudaError_t CommitState(const StateTensors& tensors, const LossScale* loss_scale
   return cudaGetLastError();
 }
 
-cudaError_t UpdateLossScale(LossScale* loss_scale, const LossScaleRule& rule, cudaStream_t stream) {
-  UpdateKernel<<<1, 1, 0, stream>>>(loss_scale, rule);
+cudaError_t UpdateLossScale(LossScale* loss_scale, cudaStream_t stream) {
+  UpdateKernel<<<1, 1, 0, stream>>>(loss_scale);
   return cudaGetLastError();
 }
 

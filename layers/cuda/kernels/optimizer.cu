@@ -11,6 +11,7 @@ constexpr int kVecFloats = kWide<float>;
 // What all elements of a launch have in common.
 struct Rule {
   float momentum, decay, rate, unscale;
+  bool skip;
 };
 
 template <int kVec>
@@ -25,6 +26,10 @@ __device__ void WriteRounded(const Array& to, size_t i, const Vec<kVec>& w) {
 template <int kVec>
 __device__ void UpdateVector(const SgdTensors& t, int which, size_t i, const Rule& rule) {
   Vec<kVec> w = ReadFloats<kVec>(t.parameters[which], i);
+  if (rule.skip) {
+    if (t.rounded[which].data != nullptr) WriteRounded<kVec>(t.rounded[which], i, w);
+    return;
+  }
   const Vec<kVec> g = ReadFloats<kVec>(t.gradients[which], i);
   float* const velocity = t.velocities[which];
   Vec<kVec> v = {};
@@ -45,10 +50,10 @@ __device__ void UpdateVector(const SgdTensors& t, int which, size_t i, const Rul
 __global__ void __launch_bounds__(kThreads)
     SgdKernel(SgdTensors t, float momentum, float decay, const Scalars* scalars,
               const LossScale* loss_scale, unsigned vectorised) {
-  if (loss_scale != nullptr && loss_scale->overflow != 0) return;
   const int which = static_cast<int>(blockIdx.y);
   const Rule rule = {momentum, decay, scalars->learning_rate,
-                     loss_scale == nullptr ? 1.0F : 1.0F / loss_scale->scale};
+                     loss_scale == nullptr ? 1.0F : 1.0F / loss_scale->scale,
+                     loss_scale != nullptr && loss_scale->overflow != 0};
   const size_t n = static_cast<size_t>(t.elements[which]);
   const size_t step = static_cast<size_t>(gridDim.x) * kThreads;
   const size_t first = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;

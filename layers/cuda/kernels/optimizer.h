@@ -1,13 +1,9 @@
-// The launchers of the optimizer: updates of parameters, and the loss scale with which fp16 trains.
-//
-// Gradients of activations can be too small for fp16. The loss's gradient is therefore multiplied
-// by a scale, and so are all that follow from it; the update divides by it. If a gradient of a
-// parameter is not finite, the step changes nothing and the scale falls; after many good steps it
-// rises (Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2). The scale is in
-// device memory, so that an iteration can be recorded once and replayed. At the end of a step:
+// The launchers of the optimizer: updates of parameters, and what a scaled loss needs
+// (core/step/loss_scale.h). All values that change from step to step are in device memory, so that
+// an iteration can be recorded once and replayed. At the end of a step:
 //
 //   CheckFinite        of all gradients of parameters, sets `overflow`
-//   SgdUpdate          of all parameters, unless there was an overflow
+//   SgdUpdate          of all parameters; after an overflow, only writes the rounded ones again
 //   CommitState        of all running statistics: keeps them, or takes them back
 //   UpdateLossScale    clears `overflow`
 #pragma once
@@ -16,17 +12,10 @@
 
 #include <cstdint>
 
+#include "neap/core/step/loss_scale.h"
 #include "neap/layers/cuda/kernels/array.h"
 
 namespace neap::kernels {
-
-struct LossScale {
-  float scale = 65536;
-  uint32_t good_steps = 0;  // since the scale changed
-  uint32_t overflow = 0;    // nonzero: a gradient of this step is not finite
-  uint32_t skipped = 0;     // steps with an overflow
-};
-static_assert(sizeof(LossScale) == 16);
 
 // optimizer.cu. Updates up to kMostUpdates tensors in one launch. `parameters` are fp32: the
 // masters of 16-bit parameters, whose values are written to `rounded`. `velocities[i]` is null
@@ -64,14 +53,6 @@ struct StateTensors {
 cudaError_t CommitState(const StateTensors& tensors, const LossScale* loss_scale,
                         cudaStream_t stream);
 
-// Factors and bounds are powers of two, so that scaling is exact.
-struct LossScaleRule {
-  float growth = 2;
-  float backoff = 0.5F;
-  uint32_t growth_interval = 2000;  // good steps
-  float least = 1;
-  float most = 16777216;
-};
-cudaError_t UpdateLossScale(LossScale* loss_scale, const LossScaleRule& rule, cudaStream_t stream);
+cudaError_t UpdateLossScale(LossScale* loss_scale, cudaStream_t stream);
 
 }  // namespace neap::kernels

@@ -1,0 +1,104 @@
+#include "tests/core/run/half_training.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "neap/memory/create_session.h"
+
+namespace neap::testing {
+namespace {
+
+// Plans that keep, move and rebuild, with bytes to spare and with none.
+std::vector<PlannerOptions> VariousPlans(Device& device, DType dtype) {
+  std::vector<PlannerOptions> plans = {{.policy = "keep-all"}};
+  for (const char* policy : {"liveness", "tensor-cache", "superneurons", "chen"}) {
+    PlannerOptions options = {.policy = policy};
+    plans.push_back(options);
+    options.budget_bytes = OpenHalf(device, dtype, options).planning().minimum_budget_bytes;
+    plans.push_back(options);
+  }
+  plans.back().offload_params = true;
+  return plans;
+}
+
+}  // namespace
+
+Session OpenHalf(Device& device, DType dtype, PlannerOptions planning, TrainingOptions training,
+                 bool fusion) {
+  planning.strict = true;
+  const Graph small = SmallNet(Layout::kNchw, true, dtype);
+  GraphOptions options = small.options();
+  options.fusion = fusion;
+  Graph net(options);
+  for (const GraphLayer& layer : small.layers()) net.Add(layer);
+  absl::StatusOr<Session> session = CreateSession(net, device, planning, training);
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  return *std::move(session);
+}
+
+State StateOf(Session& session) {
+  State state;
+  for (const PlanTensor& tensor : session.plan().tensors) {
+    if (IsPersistent(tensor.role) && tensor.name != "loss.metrics")
+      state[tensor.name] = *session.Values(tensor.name);
+  }
+  return state;
+}
+
+Batch OverflowingBatch() {
+  Batch batch = MakeBatch(1);
+  for (float& value : batch.images) value *= 1e6F;
+  return batch;
+}
+
+StepResult StepOn(Session& session, const Batch& batch) {
+  REQUIRE(session.Begin(batch).ok());
+  const absl::StatusOr<StepResult> result = session.Finish();
+  REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+  return *result;
+}
+
+void CheckOverflowsAreSkipped(Device& device) {
+  std::vector<State> ends;
+  for (const PlannerOptions& planning : VariousPlans(device, DType::kFp16)) {
+    CAPTURE(planning.policy);
+    CAPTURE(planning.budget_bytes);
+    Session session = OpenHalf(device, DType::kFp16, planning);
+    Train(session, 3);
+    const State before = StateOf(session);
+    const std::vector<float>& scale = before.at("loss_scale");
+    const StepResult skipped = StepOn(session, OverflowingBatch());
+    CHECK(skipped.skipped_steps == 1);
+    CHECK(skipped.loss_scale == scale[0] / 2);
+    State after = StateOf(session);
+    CHECK(after.at("loss_scale") == std::vector<float>{scale[0] / 2, 0, 0, scale[3] + 1});
+    after["loss_scale"] = scale;
+    CHECK(after == before);
+    const StepResult next = StepOn(session, MakeBatch(2));
+    CHECK(std::isfinite(next.loss));
+    CHECK(next.skipped_steps == 1);
+    ends.push_back(StateOf(session));
+    CHECK(ends.back() != before);
+  }
+  for (const State& end : ends) CHECK(end == ends.front());
+}
+
+void CheckSameBitsUnderEveryPlan(Device& device) {
+  for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+    CAPTURE(Name(dtype));
+    Session reference = OpenHalf(device, dtype, {.policy = "keep-all"}, {}, /*fusion=*/false);
+    const float loss = Train(reference, 5);
+    CHECK(std::isfinite(loss));
+    for (const PlannerOptions& planning : VariousPlans(device, dtype)) {
+      CAPTURE(planning.policy);
+      CAPTURE(planning.budget_bytes);
+      Session session = OpenHalf(device, dtype, planning);
+      CHECK(Train(session, 5) == loss);
+      CHECK(StateOf(session) == StateOf(reference));
+      CHECK(session.memory().measured_peak_bytes == session.memory().predicted_peak_bytes);
+    }
+  }
+}
+
+}  // namespace neap::testing
