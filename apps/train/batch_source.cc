@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -43,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, cons
 }
 
 absl::StatusOr<const Batch*> LoadedBatches::Next() {
-  ASSIGN_OR_RETURN(batch_, loader_->Next());
+  ASSIGN_OR_RETURN(batch_, loader_->Next(std::move(batch_)));
   return &batch_;
 }
 

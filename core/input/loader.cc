@@ -9,12 +9,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/input/augment.h"
 #include "neap/core/input/permutation.h"
 
 namespace neap {
 namespace {
+
+// Fewer elements than this, about a millisecond of work, do not pay for a thread.
+constexpr size_t kElementsPerThread = 1 << 19;
+constexpr size_t kMostThreads = 16;
 
 absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t step) {
   const ImageShape shape = dataset.shape();
@@ -33,9 +38,9 @@ absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t
   return absl::OkStatus();
 }
 
-absl::StatusOr<Batch> NewBatch(const Dataset& dataset, int64_t size) {
+// `batch` with the sizes for `size` images, and any values.
+absl::StatusOr<Batch> Resized(Batch batch, const Dataset& dataset, int64_t size) {
   const ImageShape shape = dataset.shape();
-  Batch batch;
   try {
     int64_t pixels = 0;
     if (__builtin_mul_overflow(size, shape.elements(), &pixels)) throw std::bad_alloc();
@@ -60,6 +65,27 @@ absl::Status WithMemory(const Dataset& dataset, const Read& read) {
   }
 }
 
+// Calls read(i) for each image of a batch, large batches on several threads. The error is that of
+// the first image that has one.
+template <typename Read>
+absl::Status ReadAll(const Dataset& dataset, const Batch& batch, const Read& read) {
+  const size_t threads = std::min(batch.images.size() / kElementsPerThread, kMostThreads);
+  std::mutex mutex;
+  size_t failed = batch.images.size();  // the image of the error
+  absl::Status error;
+  InParallel(static_cast<size_t>(batch.size), threads, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      absl::Status status = WithMemory(dataset, [&] { return read(static_cast<int64_t>(i)); });
+      if (status.ok()) continue;
+      const std::lock_guard lock(mutex);
+      if (i < failed) error = std::move(status);
+      failed = std::min(failed, i);
+      return;
+    }
+  });
+  return error;
+}
+
 absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int64_t position,
                        float* pixels, int32_t* labels) {
   int64_t index = position % dataset.size();
@@ -76,20 +102,24 @@ absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int
   return absl::OkStatus();
 }
 
+// `used` gives its memory to the batch.
+absl::StatusOr<Batch> ReadStep(const Dataset& dataset, const LoaderOptions& options, int64_t step,
+                               Batch used) {
+  ASSIGN_OR_RETURN(Batch batch, Resized(std::move(used), dataset, options.batch));
+  RETURN_IF_ERROR(ReadAll(dataset, batch, [&](int64_t i) {
+    return ReadImage(dataset, options, step * options.batch + i,
+                     batch.images.data() + i * dataset.shape().elements(),
+                     batch.labels.data() + i * dataset.labels());
+  }));
+  return batch;
+}
+
 }  // namespace
 
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step) {
   RETURN_IF_ERROR(Check(dataset, options, step));
-  ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset, options.batch));
-  for (int64_t i = 0; i < options.batch; ++i) {
-    float* pixels = batch.images.data() + i * dataset.shape().elements();
-    RETURN_IF_ERROR(WithMemory(dataset, [&] {
-      return ReadImage(dataset, options, step * options.batch + i, pixels,
-                       batch.labels.data() + i * dataset.labels());
-    }));
-  }
-  return batch;
+  return ReadStep(dataset, options, step, {});
 }
 
 absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count) {
@@ -98,13 +128,11 @@ absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t c
         absl::StrCat("no ", count, " images from ", first, " among ", dataset.size()));
   }
   const int64_t size = std::min(count, dataset.size() - first);
-  ASSIGN_OR_RETURN(Batch batch, NewBatch(dataset, size));
-  for (int64_t i = 0; i < size; ++i) {
-    RETURN_IF_ERROR(WithMemory(dataset, [&] {
-      return dataset.Read(first + i, batch.images.data() + i * dataset.shape().elements(),
-                          batch.labels.data() + i * dataset.labels());
-    }));
-  }
+  ASSIGN_OR_RETURN(Batch batch, Resized({}, dataset, size));
+  RETURN_IF_ERROR(ReadAll(dataset, batch, [&](int64_t i) {
+    return dataset.Read(first + i, batch.images.data() + i * dataset.shape().elements(),
+                        batch.labels.data() + i * dataset.labels());
+  }));
   return batch;
 }
 
@@ -133,8 +161,9 @@ Loader::~Loader() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::StatusOr<Batch> Loader::Next() {
+absl::StatusOr<Batch> Loader::Next(Batch used) {
   std::unique_lock lock(mutex_);
+  if (used.size > 0) used_.push_back(std::move(used));
   changed_.wait(lock, [this] { return !queue_.empty(); });
   if (!queue_.front().ok()) return queue_.front().status();
   absl::StatusOr<Batch> batch = std::move(queue_.front());
@@ -146,10 +175,18 @@ absl::StatusOr<Batch> Loader::Next() {
 
 void Loader::Run() {
   for (int64_t step = options_.first_step;; ++step) {
-    absl::StatusOr<Batch> batch = BatchOfStep(dataset_, options_, step);
+    absl::StatusOr<Batch> batch = ReadStep(dataset_, options_, step, TakeUsed());
     const bool ok = batch.ok();
     if (!Push(std::move(batch)) || !ok) return;
   }
+}
+
+Batch Loader::TakeUsed() {
+  const std::lock_guard lock(mutex_);
+  if (used_.empty()) return {};
+  Batch batch = std::move(used_.back());
+  used_.pop_back();
+  return batch;
 }
 
 bool Loader::Push(absl::StatusOr<Batch> batch) {

@@ -1,4 +1,5 @@
-// Batches for training, read ahead by a thread.
+// Batches for training, read ahead by a thread, which divides the images of large batches among all
+// cores.
 //
 // A killed run must be able to resume as if nothing had happened, so the batch of step k depends
 // only on (dataset, options, k) and not on what was read before: the order of each epoch is a
@@ -9,6 +10,7 @@
 //   ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader,
 //                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
 //   ASSIGN_OR_RETURN(Batch batch, loader->Next());
+//   ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));  // its memory is used again
 //
 // *Ownership*: borrows the dataset, which must outlive it. *Threads*: one at a time.
 #pragma once
@@ -19,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "neap/core/input/batch.h"
@@ -36,7 +39,7 @@ struct LoaderOptions {
   bool flip = false;  // mirror each image left to right with probability 1/2
 };
 
-// The batch of one step, read on the calling thread. Errors: those of Dataset::Read;
+// The batch of one step. Errors: those of Dataset::Read;
 // INVALID_ARGUMENT as for Loader::Create; RESOURCE_EXHAUSTED if there is not enough memory.
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step);
@@ -56,12 +59,15 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Waits for the next batch. After an error, every call returns that error.
-  absl::StatusOr<Batch> Next();
+  // Waits for the next batch. After an error, every call returns that error. The memory of `used`,
+  // a batch that is no longer needed, is used again: the operating system takes longer to provide
+  // new memory for large batches than a GPU takes to train on them.
+  absl::StatusOr<Batch> Next(Batch used = {});
 
  private:
   Loader(const Dataset& dataset, LoaderOptions options);
   void Run();
+  Batch TakeUsed();
   // Returns false once the loader is being destroyed.
   bool Push(absl::StatusOr<Batch> batch);
 
@@ -70,6 +76,7 @@ class Loader {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<absl::StatusOr<Batch>> queue_;
+  std::vector<Batch> used_;  // at most as many as are in use at the same time
   bool stopping_ = false;
   std::thread thread_;  // last, since it uses all other members
 };

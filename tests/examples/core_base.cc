@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 #include "neap/core/base/crc32.h"
 #include "neap/core/base/file.h"
+#include "neap/core/base/parallel.h"
 #include "neap/core/base/philox.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/session.h"
@@ -29,6 +30,13 @@ absl::Status WriteFile(absl::Span<const std::byte> bytes) {
   RETURN_IF_ERROR(file.WriteAt(0, bytes));
   RETURN_IF_ERROR(file.Commit());  // until this returns, readers see the old file, if any
   return absl::OkStatus();
+}
+
+// core/base/parallel.h
+void ConvertAll(size_t images, void (*Convert)(size_t image)) {
+  InParallel(images, /*most_threads=*/8, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) Convert(i);
+  });
 }
 
 // core/base/philox.h

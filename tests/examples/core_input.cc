@@ -28,6 +28,7 @@ absl::Status LoadBatch(const std::unique_ptr<Dataset>& dataset, const Session& s
   ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader,
                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
   ASSIGN_OR_RETURN(Batch batch, loader->Next());
+  ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));  // its memory is used again
   return absl::OkStatus();
 }
 

@@ -9,7 +9,9 @@
 #include <new>
 #include <numeric>
 #include <set>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "neap/core/input/permutation.h"
@@ -203,6 +205,59 @@ TEST_CASE("a broken image is an error after the good batches, and it is returned
     CHECK(absl::IsDataLoss(status));
     CHECK(status.message() == "file: byte 7: broken");
   }
+}
+
+// Images so large that several threads read a batch; those from `broken` on fail.
+class Large final : public Dataset {
+ public:
+  explicit Large(int64_t broken = 64) : broken_(broken) {}
+  int64_t size() const override { return 64; }
+  int64_t classes() const override { return 64; }
+  ImageShape shape() const override { return {3, 256, 256}; }
+  absl::Status Read(int64_t index, float* pixels, int32_t* label) const override {
+    if (index >= broken_) return absl::DataLossError(std::to_string(index));
+    std::fill_n(pixels, shape().elements(), static_cast<float>(index));
+    *label = static_cast<int32_t>(index);
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t broken_;
+};
+
+TEST_CASE("several threads read a large batch; its error is that of its first broken image") {
+  const Large dataset;
+  const absl::StatusOr<Batch> batch = ReadBatch(dataset, 0, 64);
+  REQUIRE(batch.ok());
+  const int64_t elements = dataset.shape().elements();
+  for (int64_t i = 0; i < 64; ++i) {
+    CHECK(batch->labels[static_cast<size_t>(i)] == i);
+    const auto begin = batch->images.begin() + i * elements;
+    CHECK(std::all_of(begin, begin + elements,
+                      [i](float pixel) { return pixel == static_cast<float>(i); }));
+  }
+  for (const int64_t broken : {0, 5, 33, 63})
+    CHECK(ReadBatch(Large(broken), 0, 64).status().message() == std::to_string(broken));
+  const testing::NoThreads none;
+  CHECK(Same(ReadBatch(dataset, 0, 64).value(), *batch));
+}
+
+TEST_CASE("the memory of a used batch is used again, for the same batches") {
+  const Counting dataset(100);
+  const std::unique_ptr<Loader> fresh = MustCreate(dataset, {.batch = 10});
+  const std::unique_ptr<Loader> reusing = MustCreate(dataset, {.batch = 10, .queue = 1});
+  std::set<const float*> places;
+  Batch used;
+  for (int i = 0; i < 20; ++i) {
+    absl::StatusOr<Batch> batch = reusing->Next(std::move(used));
+    REQUIRE(batch.ok());
+    CHECK(Same(*batch, MustNext(*fresh)));
+    places.insert(batch->images.data());
+    used = *std::move(batch);
+  }
+  CHECK(places.size() <= 4);  // one in use, one queued, one being read, and one given back
+  Batch small = {.images = {1}, .labels = {0}, .size = 1};  // another size is no obstacle
+  for (int i = 0; i < 4; ++i) CHECK(Same(*reusing->Next(small), MustNext(*fresh)));
 }
 
 TEST_CASE("options out of range are refused") {
