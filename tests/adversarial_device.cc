@@ -49,10 +49,12 @@ class AdversarialDevice::Streams {
  public:
   explicit Streams(uint32_t seed)
       : changes_(seed >= kFixedOrders),
-        ends_late_(!changes_ && seed >= kPermutations),
+        ends_late_(!changes_ && seed / kPermutations % 2 == 1),
         random_(seed) {
     for (uint32_t i = 0; i < seed % kPermutations; ++i)
-      std::next_permutation(preference_.begin(), preference_.end());
+      std::next_permutation(preference_.begin(), preference_.end() - 1);
+    if (seed / kPermutations >= 2)
+      std::rotate(preference_.begin(), preference_.end() - 1, preference_.end());
   }
 
   // Enqueues a kernel or a copy: `results` are NaN from its beginning to its end, when `work` runs.
@@ -112,7 +114,7 @@ class AdversarialDevice::Streams {
   int64_t overtakings() const { return overtakings_; }
 
  private:
-  static constexpr uint32_t kPermutations = 6;
+  static constexpr uint32_t kPermutations = 6;  // of compute, d2h and h2d
 
   struct Task {
     std::vector<Span> begins = {};       // results of the work that ends with the next task
@@ -134,8 +136,8 @@ class AdversarialDevice::Streams {
   std::optional<size_t> Choose() {
     constexpr uint32_t kStay = 4;  // so that a stream gets ahead by several tasks
     if (changes_ && random_() % kStay == 0) {
-      std::swap(preference_[0], preference_[random_() % kStreamCount]);
-      std::swap(preference_[1], preference_[1 + random_() % (kStreamCount - 1)]);
+      for (size_t i = 0; i + 1 < preference_.size(); ++i)
+        std::swap(preference_[i], preference_[i + random_() % (preference_.size() - i)]);
     }
     std::optional<size_t> ending;
     for (const size_t stream : preference_) {
@@ -183,7 +185,7 @@ class AdversarialDevice::Streams {
   }
 
   std::array<std::deque<Task>, kStreamCount> queues_;
-  std::array<size_t, kStreamCount> preference_ = {0, 1, 2};
+  std::array<size_t, kStreamCount> preference_ = {0, 1, 2, 3};
   bool changes_;
   bool ends_late_;
   std::mt19937 random_;

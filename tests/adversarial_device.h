@@ -5,9 +5,10 @@
 // nothing runs when it is enqueued, not even kernels: work waits in one queue per stream until the
 // caller waits for it. Then a seed decides which stream continues:
 //
-//   seeds 0..5    one fixed order of preference among the three streams each: the preferred stream
+//   seeds 0..5    one fixed order of preference among compute, d2h and h2d each: the preferred stream
 //                 runs until it has to wait, so that copies are as late or as early as possible
 //   seeds 6..11   the same, but work that has begun ends only when no other stream can begin any
+//   seeds 12..23  the same as 0..11, but the stream input comes first instead of last
 //   others        the preference changes at random
 //
 //   queues    compute  f1 | f2 | wait for copy | f3 (writes where f1's result was)
@@ -40,7 +41,7 @@ namespace neap {
 
 class AdversarialDevice final : public ForwardingDevice {
  public:
-  static constexpr uint32_t kFixedOrders = 12;  // seeds below it never change the preference
+  static constexpr uint32_t kFixedOrders = 24;  // seeds below it never change the preference
 
   AdversarialDevice(Device& cpu, uint32_t seed);
   ~AdversarialDevice() override;  // runs all queued work

@@ -86,9 +86,16 @@ class Script {
         plan_.peer_pool_bytes = Blocks();
       else if (key == "resident")
         plan_.host_resident_bytes = Blocks();
+      else if (key == "incoming")
+        ReadIncoming();
       else
         Fail("unknown total '" + key + "'");
     } while (words_ >> key);
+  }
+
+  void ReadIncoming() {
+    const int64_t offset = Blocks();
+    plan_.incoming_batch = Region{offset, Blocks()};
   }
 
   void ReadTensor() {

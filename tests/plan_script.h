@@ -2,6 +2,7 @@
 //
 //   batch 4 budget 9 arena 9 peak 8 activations 3000 host 2  # in blocks; activations in bytes
 //   batch 4 peer 2 host_pool 3 peer_pool 5 resident 1        # more totals, if they are not 0
+//   batch 4 incoming 5 2          # bytes for the incoming batch: 2 blocks at block 5
 //   tensor y activation 1500      # name, role, bytes (a multiple of 4)
 //   tensor w param 1024 on_host 0 # on the host between iterations, at block 0 of the pool
 //   step conv forward reads x w writes y accumulates m rerun x s in_place y/x
@@ -28,6 +29,7 @@ std::string Edited(std::string_view script, std::string_view from, std::string_v
 
 // Valid hand-written plans.
 extern const char* const kPlainPlan;      // four steps, a workspace, two engines
+extern const char* const kIncomingPlan;   // the plain plan with bytes for the incoming batch
 extern const char* const kInPlacePlan;    // c over b over a
 extern const char* const kTransferPlan;   // a is offloaded, and prefetched for f2's backward step
 extern const char* const kRecomputePlan;  // y is dropped and recomputed from x and saved tensors

@@ -32,6 +32,28 @@ const char* const kPlainPlan = R"(
   free dw
 )";
 
+const char* const kIncomingPlan = R"(
+  batch 4 budget 12 arena 12 peak 11 activations 1500 host 0 incoming 8 3
+  tensor w param 1024
+  tensor x input 2048
+  tensor l label 16
+  tensor y activation 1500
+  step conv forward reads x w writes y
+  step loss forward reads y l
+  step conv update reads x accumulates w
+
+  alloc w 0
+  alloc x 1
+  alloc l 3
+  alloc y 4
+  run conv forward workspace 6 2
+  run loss forward
+  free l
+  free y
+  run conv update
+  free x
+)";
+
 const char* const kInPlacePlan = R"(
   batch 1 budget 6 arena 6 peak 6 activations 4000 host 0
   tensor m state 4

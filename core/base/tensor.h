@@ -52,11 +52,11 @@ constexpr bool IsPersistent(Role role) {
   return role == Role::kParam || role == Role::kMaster || role == Role::kOptimizer ||
          role == Role::kState;
 }
+// True for roles whose tensors get a new value for every iteration, before it begins.
+constexpr bool IsBatch(Role role) { return role == Role::kInput || role == Role::kLabel; }
 // True for roles whose tensors hold a value when the iteration begins: persistent ones and the
 // batch.
-constexpr bool IsGiven(Role role) {
-  return IsPersistent(role) || role == Role::kInput || role == Role::kLabel;
-}
+constexpr bool IsGiven(Role role) { return IsPersistent(role) || IsBatch(role); }
 // True for the roles that count as activation bytes: activations, saved tensors, and the gradients
 // of activations.
 constexpr bool CountsAsActivation(Role role) {

@@ -12,6 +12,8 @@ std::string_view Name(Stream stream) {
       return "d2h";
     case Stream::kH2d:
       return "h2d";
+    case Stream::kInput:
+      return "input";
   }
   return "unknown";
 }

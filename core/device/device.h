@@ -1,7 +1,8 @@
-// A device: memory, three streams and kernels. The executor depends on this interface only.
+// A device: memory, four streams and kernels. The executor depends on this interface only.
 //
-// Streams are in-order queues: compute, d2h (offload) and h2d (prefetch). They run concurrently;
-// one is ordered after the work of another only by Wait() on a recorded event.
+// Streams are in-order queues: compute, d2h (offload) and h2d (prefetch) run the actions of a plan,
+// and input brings the batch of the next iteration meanwhile. They run concurrently; one is ordered
+// after the work of another only by Wait() on a recorded event.
 //
 //   ASSIGN_OR_RETURN(Buffer arena, device.Allocate(MemoryKind::kDevice, plan.arena_bytes));
 //   RETURN_IF_ERROR(device.Copy(Stream::kH2d, arena.data(), pinned.data(), bytes));
@@ -23,9 +24,10 @@
 
 namespace neap {
 
-enum class Stream : uint8_t { kCompute, kD2h, kH2d };
-inline constexpr int kStreamCount = 3;
+enum class Stream : uint8_t { kCompute, kD2h, kH2d, kInput };
+inline constexpr int kStreamCount = 4;
 std::string_view Name(Stream stream);
+// Errors: INVALID_ARGUMENT unless the text names a stream of plans: compute, d2h or h2d.
 absl::StatusOr<Stream> ParseStream(std::string_view text);
 
 enum class MemoryKind : uint8_t { kDevice, kPinnedHost, kPeer };
@@ -44,6 +46,8 @@ struct DeviceDescription {
   double copy_bandwidth = 0;      // bytes per second, one way, between pinned host and its memory
   double peer_bandwidth = 0;      // bytes per second, one way, to a peer's memory; 0: no peer
   int64_t page_bytes = 1;         // device memory is allocated in multiples of this
+  // Its memory is not the host's: copies from there run beside kernels at little cost.
+  bool has_own_memory = false;
   // Of arithmetic on tensors of this type.
   double FlopsOf(DType dtype) const;
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;

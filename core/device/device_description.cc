@@ -27,7 +27,8 @@ std::vector<Described> AllDescribed() {
                            // Nominal: 18 links of NVLink 4 at 25 GB/s each way, which is half of
                            // the bidirectional 900 GB/s in NVIDIA's H200 data sheet.
                            .peer_bandwidth = 450e9,
-                           .page_bytes = 2 * kMiB}}};
+                           .page_bytes = 2 * kMiB,
+                           .has_own_memory = true}}};
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& d
 TimelineCosts TransferCosts(const DeviceDescription& device) {
   return {.d2h_bytes_per_second = device.copy_bandwidth,
           .h2d_bytes_per_second = device.copy_bandwidth,
-          .peer_bytes_per_second = device.peer_bandwidth};
+          .peer_bytes_per_second = device.peer_bandwidth,
+          .device_bytes_per_second = device.memory_bandwidth};
 }
 
 }  // namespace neap

@@ -16,7 +16,7 @@ double PredictSeconds(const Program& program, const Step& step, const DeviceDesc
 // Seconds for adding a gradient to a sum, both of this spec.
 double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device);
 
-// The costs of transfers only, at the device's bandwidths to host and peer.
+// The costs of transfers only, at the device's bandwidths: of its memory, to host and peer.
 TimelineCosts TransferCosts(const DeviceDescription& device);
 
 }  // namespace neap

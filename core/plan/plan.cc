@@ -19,6 +19,10 @@ int64_t BytesOf(const Plan& plan, Role role) {
 
 }  // namespace
 
+int64_t IncomingBytes(const Plan& plan) {
+  return plan.incoming_batch.has_value() ? plan.incoming_batch->bytes : 0;
+}
+
 std::vector<TensorId> RunReads(const Plan& plan, const ComputeAction& compute) {
   const PlanStep& step = plan.steps[compute.step.index()];
   if (compute.recompute) return step.rerun_reads.empty() ? step.reads : step.rerun_reads;
@@ -63,6 +67,11 @@ std::string Plan::Summary() const {
                                     {"input", Role::kInput}}) {
     if (role == Role::kMaster && BytesOf(*this, role) == 0) continue;
     absl::StrAppendFormat(&text, "  %-20s %s\n", label, FormatBytes(BytesOf(*this, role)));
+  }
+  if (incoming_batch.has_value()) {
+    absl::StrAppendFormat(&text,
+                          "  next batch           %s, which it fills while this iteration runs\n",
+                          FormatBytes(incoming_batch->bytes));
   }
   if (const std::optional<StepMemory> peak = ActivationPeak(MemoryPerStep(*this))) {
     const PlanStep& step = steps[peak->serves.index()];

@@ -15,6 +15,8 @@ Json Ids(const std::vector<TensorId>& ids) {
   return out;
 }
 
+Json ToJson(const Region& region) { return {{"offset", region.offset}, {"bytes", region.bytes}}; }
+
 Json ToJson(const PlanTensor& tensor) {
   Json shape = Json::array();
   for (int64_t dim : tensor.shape.dims()) shape.push_back(dim);
@@ -68,9 +70,7 @@ Json ToJson(const ComputeAction& action) {
     if (use.adds) engine["adds"] = true;
     out["engines"].push_back(std::move(engine));
   }
-  if (action.workspace.has_value()) {
-    out["workspace"] = {{"offset", action.workspace->offset}, {"bytes", action.workspace->bytes}};
-  }
+  if (action.workspace.has_value()) out["workspace"] = ToJson(*action.workspace);
   return out;
 }
 
@@ -106,6 +106,7 @@ std::string Plan::ToJson() const {
   if (host_resident_bytes != 0) json["host_resident_bytes"] = host_resident_bytes;
   if (peer_peak_bytes != 0) json["peer_peak_bytes"] = peer_peak_bytes;
   if (peer_pool_bytes != 0) json["peer_pool_bytes"] = peer_pool_bytes;
+  if (incoming_batch.has_value()) json["incoming_batch"] = neap::ToJson(*incoming_batch);
   json["tensors"] = Array(tensors);
   json["steps"] = Array(steps);
   json["actions"] = Array(actions);

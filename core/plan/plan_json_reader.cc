@@ -163,6 +163,13 @@ class Reader {
   absl::Status status_;
 };
 
+absl::StatusOr<Region> ReadRegion(const Json& json, const std::string& where) {
+  Reader reader(json, where);
+  const Region region = {reader.Integer("offset"), reader.Integer("bytes")};
+  RETURN_IF_ERROR(reader.Finish());
+  return region;
+}
+
 absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where) {
   Reader reader(json, where);
   const std::vector<int64_t> dims = reader.Integers("shape");
@@ -207,9 +214,7 @@ absl::StatusOr<ComputeAction> ReadCompute(Reader& reader, const std::string& whe
   }
   const Json& workspace = reader.NullOr("workspace", &Json::is_object, none);
   if (workspace.is_object()) {
-    Reader region(workspace, absl::StrCat(where, ".workspace"));
-    action.workspace = Region{region.Integer("offset"), region.Integer("bytes")};
-    RETURN_IF_ERROR(region.Finish());
+    ASSIGN_OR_RETURN(action.workspace, ReadRegion(workspace, absl::StrCat(where, ".workspace")));
   }
   RETURN_IF_ERROR(reader.Finish());
   return action;
@@ -292,19 +297,18 @@ class IdCheck {
 // Checks that sums of sizes, in whole blocks, over all tensors and actions cannot overflow
 // (core/plan/plan_memory.h relies on it).
 absl::Status CheckSums(const Plan& plan) {
-  int64_t largest = kBlockBytes;
+  int64_t largest = std::max(kBlockBytes, std::abs(IncomingBytes(plan)));
   for (const PlanTensor& tensor : plan.tensors)
     largest = std::max(largest, std::abs(tensor.bytes) + kBlockBytes);
   for (const Action& action : plan.actions) {
     if (const auto* alloc = std::get_if<AllocAction>(&action)) {
       largest = std::max(largest, std::abs(alloc->region.bytes));
     } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
-      if (compute->workspace.has_value())
-        largest = std::max(largest, std::abs(compute->workspace->bytes));
+      largest = std::max(largest, std::abs(compute->workspace.value_or(Region{}).bytes));
     }
   }
-  const auto count = static_cast<int64_t>(plan.tensors.size() + plan.actions.size());
-  if (count == 0 || largest <= kMostBytes / count) return absl::OkStatus();
+  const auto count = static_cast<int64_t>(plan.tensors.size() + plan.actions.size() + 1);
+  if (largest <= kMostBytes / count) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("plan: its ", count, " tensors and actions have sizes of up to ", largest,
                    " bytes, the sum of which may exceed 2^60"));
@@ -380,6 +384,9 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
                .host_resident_bytes = reader.NonZero("host_resident_bytes"),
                .predicted_ms = reader.Number("predicted_ms")};
   RETURN_IF_ERROR(reader.status());
+  if (const Json* incoming = reader.Find("incoming_batch")) {
+    ASSIGN_OR_RETURN(plan.incoming_batch, ReadRegion(*incoming, "incoming_batch"));
+  }
   RETURN_IF_ERROR(ReadAll(reader, "tensors", ReadTensor, plan.tensors));
   RETURN_IF_ERROR(ReadAll(reader, "steps", ReadStep, plan.steps));
   RETURN_IF_ERROR(ReadAll(reader, "actions", ReadAction, plan.actions));

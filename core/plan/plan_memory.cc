@@ -32,6 +32,7 @@ class Bookkeeping {
         regions_(plan.tensors.size()),
         is_last_read_(LastReadsOfCopies(plan)),
         copy_in_(plan.tensors.size()) {
+    live_bytes_ = role_bytes_[static_cast<size_t>(Role::kInput)] = IncomingBytes(plan);
     for (const PlanTensor& tensor : plan.tensors) {
       if (tensor.on_host()) MoveCopy(tensor.id, Pool::kHost);
     }

@@ -31,7 +31,7 @@ struct StepMemory {
   StepId step;
   bool recompute = false;
   StepId serves;                      // the next step in order, for which a recomputation runs
-  int64_t live_bytes = 0;             // in use: whole blocks, workspace included
+  int64_t live_bytes = 0;             // in use: whole blocks, with workspace and incoming batch
   int64_t live_activation_bytes = 0;  // exact bytes of activations, saved tensors and gradients
   int live_activations = 0;           // their number
   int64_t workspace_bytes = 0;
@@ -39,7 +39,7 @@ struct StepMemory {
   int64_t host_bytes = 0;  // of copies on the host, in whole blocks
   int64_t peer_bytes = 0;  // of copies on the peer, in whole blocks
   // By Role: live bytes without the workspace. Bytes shared in place count for the tensor that was
-  // allocated there first.
+  // allocated there first, and those of the incoming batch as input.
   std::array<int64_t, kRoleCount> role_bytes = {};
   std::string engine;  // empty if there is no choice; "3 x 64 eng3 + 32 eng7" for micro-batches
 };

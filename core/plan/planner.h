@@ -47,7 +47,7 @@ struct PlanningStats {
   int64_t in_place_tensors = 0;       // results that overwrite an operand
   int64_t runs = 0;                   // compute actions
   int64_t measured_runs = 0;          // compute actions the time of which was measured
-  double batch_copy_ms = 0;           // before the first action; not in Plan::predicted_ms
+  double batch_copy_ms = 0;           // BatchCopySeconds(); not in Plan::predicted_ms
   double engines_ms = 0;              // time spent querying the catalog
   double planning_ms = 0;             // time spent on everything else
 };

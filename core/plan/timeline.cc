@@ -7,6 +7,7 @@ namespace neap {
 namespace {
 
 constexpr double kMicrosecondsPerSecond = 1e6;
+constexpr double kSecondsPerMillisecond = 1e-3;
 
 // Simulates a plan's streams. `TimeOf(index, clock_us)` says when the action at `index`, which
 // takes time, runs on a stream whose clock is at `clock_us`.
@@ -57,6 +58,11 @@ class Player {
   Timeline timeline_;
 };
 
+double CopySeconds(double bytes, double bytes_per_second, const TimelineCosts& costs) {
+  if (bytes_per_second == 0) return costs.transfer_latency_seconds;
+  return costs.transfer_latency_seconds + bytes / bytes_per_second;
+}
+
 // How long each action takes according to `costs`. Next() must be called in issue order.
 class PredictedSeconds {
  public:
@@ -76,10 +82,8 @@ class PredictedSeconds {
  private:
   double Transfer(TensorId tensor, double host_bytes_per_second) const {
     const bool to_peer = copy_in_[tensor.index()] == Pool::kPeer;
-    const double bytes_per_second = to_peer ? costs_.peer_bytes_per_second : host_bytes_per_second;
-    if (bytes_per_second == 0) return costs_.transfer_latency_seconds;
-    return costs_.transfer_latency_seconds +
-           static_cast<double>(plan_.tensors[tensor.index()].bytes) / bytes_per_second;
+    return CopySeconds(static_cast<double>(plan_.tensors[tensor.index()].bytes),
+                       to_peer ? costs_.peer_bytes_per_second : host_bytes_per_second, costs_);
   }
 
   const Plan& plan_;
@@ -120,15 +124,25 @@ Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
   return Player(plan, time_of).Play();
 }
 
-double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs) {
+double BatchFromHostSeconds(const Plan& plan, const TimelineCosts& costs) {
   double seconds = 0;
   for (const PlanTensor& tensor : plan.tensors) {
-    if (tensor.role != Role::kInput && tensor.role != Role::kLabel) continue;
-    seconds += costs.transfer_latency_seconds;
-    if (costs.h2d_bytes_per_second > 0)
-      seconds += static_cast<double>(tensor.bytes) / costs.h2d_bytes_per_second;
+    if (!IsBatch(tensor.role)) continue;
+    seconds += CopySeconds(static_cast<double>(tensor.bytes), costs.h2d_bytes_per_second, costs);
   }
   return seconds;
+}
+
+double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs) {
+  const double from_host = BatchFromHostSeconds(plan, costs);
+  if (!plan.incoming_batch.has_value()) return from_host;
+  double within_device = 0;
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (!IsBatch(tensor.role)) continue;
+    const double bytes = 2 * static_cast<double>(tensor.bytes);  // read and written
+    within_device += CopySeconds(bytes, costs.device_bytes_per_second, costs);
+  }
+  return std::max(within_device, from_host - kSecondsPerMillisecond * plan.predicted_ms);
 }
 
 Timeline MeasuredTimeline(const Plan& plan, const std::vector<ActionTime>& ran) {
@@ -141,7 +155,7 @@ Overlap FindOverlap(const Plan& plan, const Timeline& timeline) {
   std::array<bool, kStreamCount> runs = {};  // by Stream
   double since_us = 0;
   for (const Edge& edge : EdgesInOrder(plan, timeline)) {
-    const auto [compute, d2h, h2d] = runs;
+    const bool compute = runs[0], d2h = runs[1], h2d = runs[2];
     const double elapsed_us = edge.time_us - since_us;
     if (d2h || h2d) overlap.copying_us += elapsed_us;
     if (compute && (d2h || h2d)) overlap.hidden_us += elapsed_us;

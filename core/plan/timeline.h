@@ -33,6 +33,7 @@ struct TimelineCosts {
   double d2h_bytes_per_second = 0;
   double h2d_bytes_per_second = 0;
   double peer_bytes_per_second = 0;     // to a peer, and back
+  double device_bytes_per_second = 0;   // of the device's memory, read plus written
   double transfer_latency_seconds = 0;  // of each transfer, in addition to the time of its bytes
 };
 
@@ -62,8 +63,13 @@ struct Timeline {
 // The verifier must accept `plan`, and `costs` must be those of its actions.
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs);
 
-// The time before an iteration's first action, in which its batch is copied to the device and
-// nothing else runs.
+// The time of the batch's copy from the host.
+double BatchFromHostSeconds(const Plan& plan, const TimelineCosts& costs);
+
+// The time that the batch's copy adds to an iteration: its copy from the host, before the first
+// action. If the plan has an incoming batch, only its copy within the device, or what its copy from
+// the host takes longer than the iteration before (Plan::predicted_ms). That the copy shares the
+// link with prefetches does not count.
 double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs);
 
 // `ran`, by action index, says when computes and transfers ran; its other entries are ignored. A

@@ -31,6 +31,8 @@ void Order::Begin(Stream stream) {
 }
 
 absl::Status Order::Wait(const WaitAction& wait) {
+  if (wait.stream == Stream::kInput)
+    return site_.Fault(PlanFault::kWait, "stream input runs no action of a plan");
   if (wait.on < 0 || wait.on >= static_cast<int64_t>(*site_.action())) {
     return site_.Fault(PlanFault::kWait, "it waits for an action that is not an earlier one");
   }

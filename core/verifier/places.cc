@@ -16,7 +16,35 @@ bool IsCounted(Role role) {
 
 }  // namespace
 
+absl::Status Places::CheckIncoming() {
+  if (!plan_.incoming_batch.has_value()) return absl::OkStatus();
+  const Region& region = *plan_.incoming_batch;
+  RETURN_IF_ERROR(CheckWithinArena(region));
+  int64_t left = region.bytes;
+  for (const PlanTensor& tensor : plan_.tensors) {
+    if (tensor.role != Role::kInput && tensor.role != Role::kLabel) continue;
+    if (tensor.bytes > left) {
+      return site_.Fault(PlanFault::kTooSmall,
+                         absl::StrFormat("%s for the incoming batch do not hold %s",
+                                         Site::Describe(region), site_.Describe(tensor.id)));
+    }
+    left -= (tensor.bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  }
+  peak_bytes_ = region.end();
+  return absl::OkStatus();
+}
+
 absl::Status Places::CheckRegion(const Region& region) const {
+  RETURN_IF_ERROR(CheckWithinArena(region));
+  if (!plan_.incoming_batch.has_value()) return absl::OkStatus();
+  const Region& incoming = *plan_.incoming_batch;
+  if (region.offset >= incoming.end() || incoming.offset >= region.end()) return absl::OkStatus();
+  return site_.Fault(PlanFault::kOverlap,
+                     absl::StrFormat("%s overlap %s, in use by the incoming batch",
+                                     Site::Describe(region), Site::Describe(incoming)));
+}
+
+absl::Status Places::CheckWithinArena(const Region& region) const {
   if (region.offset % kBlockBytes != 0 || region.bytes % kBlockBytes != 0) {
     return site_.Fault(PlanFault::kMisaligned,
                        absl::StrFormat("%s are not whole blocks of %d bytes",

@@ -3,7 +3,7 @@
 // Regions in use are disjoint, with one exception: a tensor may be allocated exactly over another
 // that the next compute action reads and replaces in place. From that action on, the new tensor
 // owns the bytes; the old one must still be freed, and the region is in use until all tensors that
-// share it are freed.
+// share it are freed. The bytes for the incoming batch are in use all the time.
 //
 //   alloc x   alloc y   compute {y, x}   free x   alloc z   compute {z, y}   free y   free z
 //   x holds   x holds   y holds          y holds  y holds   z holds          z holds  -
@@ -31,6 +31,10 @@ class Places {
  public:
   Places(const Plan& plan, const Site& site)
       : plan_(plan), site_(site), tensors_(plan.tensors.size()) {}
+
+  // Checks the bytes for the incoming batch, which nothing else may use. To be called before any
+  // action.
+  absl::Status CheckIncoming();
 
   // `next` is the run of the next compute action; nullopt if none follows or its step is unknown.
   absl::Status Alloc(const AllocAction& alloc, const std::optional<PlannedRun>& next);
@@ -69,6 +73,7 @@ class Places {
   };
   using Blocks = std::map<int64_t, Block>;  // by offset
 
+  absl::Status CheckWithinArena(const Region& region) const;
   absl::Status CheckRegion(const Region& region) const;
   Blocks::iterator FirstOverlap(const Region& region);
   absl::Status Share(const AllocAction& alloc, Block& block, const std::optional<PlannedRun>& next);

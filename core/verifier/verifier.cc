@@ -35,6 +35,7 @@ class Checker {
 
   absl::Status Check() {
     RETURN_IF_ERROR(pools_.CheckResidents());
+    RETURN_IF_ERROR(places_.CheckIncoming());
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
       site_.MoveTo(i);
       RETURN_IF_ERROR(

@@ -38,8 +38,8 @@ enum class PlanFault : uint8_t {
   kMisaligned,    // an offset or size is not a multiple of kBlockBytes
   kOutOfArena,    // a region outside the arena
   kOutOfPool,     // a copy outside its pool, or among the host's residents
-  kTooSmall,      // a region smaller than its tensor
-  kOverlap,       // a region or copy overlaps bytes that are in use
+  kTooSmall,      // a region smaller than its tensor, or than the incoming batch
+  kOverlap,       // a region or copy overlaps bytes in use, or those of the incoming batch
   kDoubleAlloc,   // a tensor is allocated twice
   kNotAllocated,  // a tensor is touched or freed without a region
   kInPlace,       // bytes used by the wrong one of the tensors that share them

@@ -18,6 +18,8 @@
 namespace neap {
 namespace {
 
+constexpr Stream kCopyStreams[] = {Stream::kD2h, Stream::kH2d, Stream::kInput};
+
 absl::Status Refused(int64_t size_bytes, const std::string& reason) {
   return absl::ResourceExhaustedError(
       absl::StrCat("cpu device: cannot allocate ", size_bytes, " bytes: ", reason));
@@ -38,8 +40,8 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Open(CpuDeviceOptions opti
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend(std::move(options.kernels)));
   std::unique_ptr<CpuDevice> device(new CpuDevice(DescribeCpu(), std::move(backend)));
   try {
-    device->d2h_ = std::make_unique<CopyQueue>();
-    device->h2d_ = std::make_unique<CopyQueue>();
+    for (const Stream stream : kCopyStreams)
+      device->queues_[static_cast<size_t>(stream)] = std::make_unique<CopyQueue>();
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cpu device: cannot start its copy threads: ", error.what()));
@@ -51,8 +53,9 @@ CpuDevice::CpuDevice(DeviceDescription description, std::unique_ptr<Backend> bac
     : description_(std::move(description)), backend_(std::move(backend)) {}
 
 CpuDevice::~CpuDevice() {
-  if (d2h_) d2h_->Finish();
-  if (h2d_) h2d_->Finish();
+  for (const std::unique_ptr<CopyQueue>& queue : queues_) {
+    if (queue != nullptr) queue->Finish();
+  }
 }
 
 absl::StatusOr<Buffer> CpuDevice::Allocate(MemoryKind /*kind*/, int64_t size_bytes) {
@@ -128,14 +131,11 @@ absl::Status CpuDevice::Wait(Stream stream, const Event& event) {
 }
 
 absl::Status CpuDevice::Synchronize() {
-  const std::shared_ptr<CpuEvent> d2h_done = d2h_->Record();
-  const std::shared_ptr<CpuEvent> h2d_done = h2d_->Record();
-  d2h_done->Wait();
-  h2d_done->Wait();
+  for (const Stream stream : kCopyStreams) QueueOf(stream).Record()->Wait();
   return status_;
 }
 
-CopyQueue& CpuDevice::QueueOf(Stream stream) { return stream == Stream::kD2h ? *d2h_ : *h2d_; }
+CopyQueue& CpuDevice::QueueOf(Stream stream) { return *queues_[static_cast<size_t>(stream)]; }
 
 absl::Status CpuDevice::Fail(absl::Status error) {
   status_ = std::move(error);

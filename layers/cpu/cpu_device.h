@@ -1,6 +1,6 @@
 // The CPU as a device, which can run every plan on every machine.
 //
-// It has the same three streams as a GPU and must not be more forgiving: a plan that lacks a wait
+// It has the same four streams as a GPU and must not be more forgiving: a plan that lacks a wait
 // has to fail here, under ThreadSanitizer, before it corrupts a training run on a GPU. Therefore
 // the copy streams are threads with in-order queues, and a copy is visible to the caller only after
 // a wait. The compute stream is the calling thread: kernels run when they are enqueued, and a wait
@@ -22,6 +22,7 @@
 // the destructor finishes queued copies.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,7 +44,7 @@ struct CpuDeviceOptions {
 
 class CpuDevice final : public Device {
  public:
-  // Errors: RESOURCE_EXHAUSTED if the operating system refuses the two threads; INVALID_ARGUMENT
+  // Errors: RESOURCE_EXHAUSTED if the operating system refuses the threads; INVALID_ARGUMENT
   // for kernels that CheckCustomKernels() refuses, or kernels of built-in layers.
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Open(CpuDeviceOptions options = {});
   ~CpuDevice() override;
@@ -81,8 +82,7 @@ class CpuDevice final : public Device {
   DeviceDescription description_;
   std::unique_ptr<Backend> backend_;
   absl::Status status_;
-  std::unique_ptr<CopyQueue> d2h_;
-  std::unique_ptr<CopyQueue> h2d_;
+  std::array<std::unique_ptr<CopyQueue>, kStreamCount> queues_;  // by Stream; none for compute
 };
 
 }  // namespace neap

@@ -51,7 +51,8 @@ absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index) {
                            .half_flops = clocks * HalfFlopsPerClock(properties.major),
                            .memory_bandwidth = 2 * memory_khz * 1e3 * bus_bits / 8,
                            .copy_bandwidth = kNominalCopyBandwidth,
-                           .page_bytes = CudaDevice::kPageBytes};
+                           .page_bytes = CudaDevice::kPageBytes,
+                           .has_own_memory = true};
 }
 
 absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {

@@ -16,7 +16,7 @@
 //   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0, {.peer = 1}));
 //   ASSIGN_OR_RETURN(Buffer lent, device->Allocate(MemoryKind::kPeer, 40 * kGiB));
 //
-// *Streams*: the three streams do not block each other or the legacy default stream. *Threads*: any
+// *Streams*: the four streams do not block each other or the legacy default stream. *Threads*: any
 // thread, one at a time. *Ownership*: buffers and events may outlive the device; kernels of its
 // backend may not.
 #pragma once

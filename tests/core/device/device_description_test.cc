@@ -43,6 +43,8 @@ TEST_CASE("stream names parse back") {
     REQUIRE(parsed.ok());
     CHECK(*parsed == stream);
   }
+  // No action of a plan runs there.
+  CHECK(ParseStream(Name(Stream::kInput)).status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(ParseStream("d2d").status().code() == absl::StatusCode::kInvalidArgument);
 }
 

@@ -112,6 +112,24 @@ TEST_CASE("the kind of device is written if a plan has one, and read back") {
   }
 }
 
+TEST_CASE("the bytes of the incoming batch are written if a plan has any, and read back") {
+  Json json = FullPlan();
+  const Plan without = Plan::FromJson(json.dump()).value();
+  CHECK(!without.incoming_batch.has_value());
+  CHECK(without.ToJson().find("incoming") == std::string::npos);
+  json["incoming_batch"] = {{"offset", 1024}, {"bytes", 3072}};
+  const Plan plan = Plan::FromJson(json.dump()).value();
+  CHECK(plan.incoming_batch == Region{1024, 3072});
+  CHECK(Plan::FromJson(plan.ToJson()).value() == plan);
+  CHECK(plan.Hash() != without.Hash());
+  for (const char* const broken :
+       {"null", "0", "[]", "{}", R"({"offset": 0})", R"({"offset": 0, "bytes": "1"})",
+        R"({"offset": 0, "bytes": 1024, "end": 1024})", R"({"offset": 0, "bytes": 1e30})"}) {
+    json["incoming_batch"] = Json::parse(broken);
+    CheckRefused(json);
+  }
+}
+
 TEST_CASE(
     "the pool of an offload and the bytes on a peer are written where they are not the host's") {
   Json json = FullPlan();

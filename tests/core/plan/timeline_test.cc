@@ -134,6 +134,22 @@ TEST_CASE("the batch's copy takes its link's time, and is not part of the timeli
   CHECK(BatchCopySeconds(plan, {}) == 0);
 }
 
+//   compute          |iteration|
+//   the next batch   |==============|  what is left of it when the iteration ends takes time
+TEST_CASE("of an incoming batch's copy, only what the iteration before does not hide takes time") {
+  Plan plan = PlanFromScript(Edited(kTransferPlan, "host 2 ", "host 2 incoming 6 1 "));
+  TimelineCosts costs = Seconds(plan);
+  CHECK(BatchFromHostSeconds(plan, costs) == 0.5);
+  plan.predicted_ms = 10e3;
+  CHECK(BatchCopySeconds(plan, costs) == 0);
+  costs.device_bytes_per_second = 8192;  // for the copy within the device, read and written
+  CHECK(BatchCopySeconds(plan, costs) == 0.25);
+  plan.predicted_ms = 0.125e3;
+  CHECK(BatchCopySeconds(plan, costs) == 0.375);
+  plan.incoming_batch.reset();
+  CHECK(BatchCopySeconds(plan, costs) == 0.5);
+}
+
 //   compute |bn|f|f'|bn again|f'p|
 TEST_CASE("a recomputation has its own time") {
   const Plan plan = PlanFromScript(kRecomputePlan);
@@ -188,7 +204,7 @@ TEST_CASE("a measured timeline has the times that were measured, and stalls only
                                          "f3 forward 5-6", "f3 backward_data 6-8", "prefetch a 7-9",
                                          "f2 backward_params 10-11"});
   CHECK(timeline.total_us == 11e6);
-  CHECK(timeline.busy_us == std::array<double, 3>{6e6, 3e6, 2e6});
+  CHECK(timeline.busy_us == std::array<double, kStreamCount>{6e6, 3e6, 2e6});
   REQUIRE(timeline.stalls.size() == 2);
   CHECK(timeline.stalls[0].begin_us == 3e6);  // f2's end to the offload's; f3 was later still
   CHECK(timeline.stalls[0].end_us == 4e6);

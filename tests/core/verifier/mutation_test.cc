@@ -73,8 +73,14 @@ class Mutator {
 
   int64_t Shift() { return (static_cast<int64_t>(Below(5)) - 2) * kBlockBytes; }
 
-  // Changes the size of a pool or of its residents, or the place of a resident, perhaps a new one.
+  // Changes the bytes of the incoming batch, the size of a pool or of its residents, or the place of
+  // a resident, perhaps a new one.
   void ChangePools() {
+    if (plan_.incoming_batch.has_value() && Below(2) == 0) {
+      Region& incoming = *plan_.incoming_batch;
+      (Below(2) == 0 ? incoming.bytes : incoming.offset) += Shift();
+      return;
+    }
     PlanTensor& tensor = plan_.tensors[Below(plan_.tensors.size())];
     switch (Below(4)) {
       case 0:
@@ -234,7 +240,7 @@ Verdicts JudgeMutants(const char* script) {
 }
 
 TEST_CASE("every changed plan that is accepted runs correctly in any order of the streams") {
-  for (const char* script : {kPlainPlan, kInPlacePlan, kTransferPlan, kRecomputePlan,
+  for (const char* script : {kPlainPlan, kIncomingPlan, kInPlacePlan, kTransferPlan, kRecomputePlan,
                              kPersistentTransferPlan, kPoolsPlan, kResidentPlan}) {
     const Plan plan = PlanFromScript(script);
     Plan totals = plan;

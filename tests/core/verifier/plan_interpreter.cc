@@ -244,11 +244,23 @@ class Interpreter {
       const size_t task = queues_[stream][next[stream]];
       const auto& after = tasks_[task].after;
       if (!std::all_of(after.begin(), after.end(), [&](size_t t) { return done[t]; })) continue;
-      tasks_[task].run();
+      RunDuringArrival(tasks_[task], static_cast<uint8_t>(random()));
       done[task] = true;
       ++next[stream];
       --left;
     }
+  }
+
+  // The incoming batch has `value` in every byte before and after.
+  void RunDuringArrival(const Task& task, uint8_t value) {
+    const Region region = plan_.incoming_batch.value_or(Region{});
+    if (region.offset < 0 || region.bytes < 0 || region.end() > plan_.arena_bytes)
+      return Fail("a bad region for the incoming batch");
+    const auto begin = arena_.begin() + region.offset;
+    std::fill_n(begin, region.bytes, value);
+    task.run();
+    if (std::count(begin, begin + region.bytes, value) != region.bytes)
+      Fail("the incoming batch is overwritten");
   }
 
   void CheckEnd() {
@@ -367,7 +379,7 @@ std::optional<std::string> Interpret(const Plan& plan, uint64_t seed) {
 }
 
 void RecomputeTotals(Plan& plan) {
-  plan.peak_bytes = 0;
+  plan.peak_bytes = IncomingBytes(plan) == 0 ? 0 : plan.incoming_batch->end();
   plan.host_peak_bytes = PeakOf(plan, Pool::kHost);
   plan.peer_peak_bytes = PeakOf(plan, Pool::kPeer);
   plan.peak_activation_bytes = PeakActivations(plan);

@@ -3,7 +3,8 @@
 //
 // It shares nothing with the verifier: it knows no liveness, no clocks and no races, only the bytes
 // of an arena and of two pools, and three queues whose heads it picks at random as far as waits
-// allow. Each version of each tensor is a distinct pattern of bytes.
+// allow. Each version of each tensor is a distinct pattern of bytes. The bytes of the incoming
+// batch change between any two tasks, and must then be found unchanged.
 #pragma once
 
 #include <cstdint>
