@@ -32,6 +32,7 @@ class Binder {
         copies_(plan.tensors.size()) {
     bound_.given.resize(plan.tensors.size(), nullptr);
     bound_.actions = plan.actions.size();
+    PlaceIncoming();
     for (const PlanTensor& tensor : plan.tensors) {
       if (!tensor.on_host()) continue;
       copies_[tensor.id.index()] = memory_.host_residents + *tensor.host_offset;
@@ -67,6 +68,18 @@ class Binder {
   }
 
  private:
+  void PlaceIncoming() {
+    bound_.incoming.resize(plan_.tensors.size(), nullptr);
+    if (!plan_.incoming_batch.has_value()) return;
+    bound_.incoming_end = plan_.incoming_batch->end();
+    int64_t offset = plan_.incoming_batch->offset;
+    for (const PlanTensor& tensor : plan_.tensors) {
+      if (!IsBatch(tensor.role)) continue;
+      bound_.incoming[tensor.id.index()] = memory_.arena + offset;
+      offset += RoundUp(tensor.bytes, kBlockBytes);
+    }
+  }
+
   // `later` continues when `earlier` has finished all its work. This separates two iterations, and
   // orders the copies after the batch's arrival on the compute stream.
   void Join(Stream later, Stream earlier) {

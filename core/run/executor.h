@@ -5,10 +5,16 @@
 // runs ahead and the device does not idle.
 //
 //   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
-//   RETURN_IF_ERROR(device.Copy(Stream::kCompute, executor.Address(program.images), images.data(),
-//                               images.size_bytes()));
+//   RETURN_IF_ERROR(executor.Send({{program.images, &images}, {program.labels, &labels}}));
 //   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
 //   RETURN_IF_ERROR(device.Synchronize());
+//
+// If the plan has bytes for an incoming batch, Send() lets the copy from the host overlap with the
+// iteration before:
+//
+//   input    |batch 1 ->|               |batch 2 ->|
+//   compute             |>|  iteration 1      |>|  iteration 2      |>|
+//                       within the device, from the bytes of the incoming batch to the batch's own
 //
 // On a device that can record work (a CUDA graph), the second iteration is recorded, and it and
 // those after it are enqueued by one call. The first is not, because libraries load code when a
@@ -19,12 +25,13 @@
 // as in an untimed run.
 //
 // The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,
-// which must outlive it. *Streams*: all three; the batch may be copied on the compute stream.
+// which must outlive it. *Streams*: all four.
 // *Errors*: those of BindPlan(), the backend and the device.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -46,6 +53,15 @@ class Executor {
   static absl::StatusOr<Executor> Create(const Program& program, const Plan& plan, Device& device,
                                          std::byte* arena, std::byte* host_residents = nullptr);
 
+  // An input or a label of an iteration, in pinned memory of the host.
+  struct HostValue {
+    TensorId tensor;
+    const Buffer* bytes = nullptr;
+  };
+  // Enqueues the copy of the next iteration's batch to the device, without the values for which the
+  // plan has no place. The buffers may change once that iteration has finished.
+  absl::Status Send(std::initializer_list<HostValue> batch);
+
   absl::Status Run();
   // Run() never records.
   void DisableRecording() { may_record_ = false; }
@@ -61,7 +77,7 @@ class Executor {
   // null if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 
-  // The highest arena address that Run() has passed to a kernel or a copy, as bytes from the
+  // The highest arena address that Send() and Run() have passed to a kernel or a copy, as bytes from the
   // arena's beginning; to be compared with Plan::peak_bytes.
   int64_t measured_peak_bytes() const { return measured_peak_bytes_; }
 
@@ -74,6 +90,7 @@ class Executor {
 
   Executor(Device& device, BoundPlan bound)
       : device_(&device), bound_(std::move(bound)), events_(bound_.events) {}
+  absl::Status SendAhead(std::initializer_list<HostValue> batch);
   absl::Status Enqueue();
   absl::Status Do(const BoundPlan::Launch& launch);
   absl::Status Do(const BoundPlan::Transfer& transfer);
@@ -85,6 +102,7 @@ class Executor {
   Device* device_;
   BoundPlan bound_;
   std::vector<Event> events_;
+  Event emptied_;  // the bytes of the incoming batch may be filled again; null before the first
   int64_t measured_peak_bytes_ = 0;
   bool has_run_ = false;
   bool may_record_ = true;

@@ -10,6 +10,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/arena.h"
+#include "neap/core/run/evaluation.h"
 #include "neap/core/run/initialize.h"
 #include "neap/core/run/runtime.h"
 #include "neap/core/run/session_planner.h"
@@ -102,37 +103,16 @@ class Session::Impl {
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
     RETURN_IF_ERROR(CheckCanEvaluate());
-    const int64_t size = inference_.program.net.batch;
-    ASSIGN_OR_RETURN(const int64_t count, ImagesIn(batch, inference_.program));
-    Batch filled_up;  // a batch of the network's size is sent as it is, without a copy
-    if (count < size) filled_up = FilledUp(batch, inference_.program);
-    Staging& staging = staging_[0];
-    RETURN_IF_ERROR(Settle(staging.Send(count < size ? filled_up : batch, {}, inference_.program,
-                                        *inference_.executor)));
-    RETURN_IF_ERROR(Settle(inference_.Iterate(staging)));
-    absl::StatusOr<StepResult> result = staging.Await();
+    absl::StatusOr<StepResult> result = EvaluateBatch(inference_, staging_[0], batch);
     RETURN_IF_ERROR(Settle(result.status()));
-    // The kernel computes the mean over all labels of the filled-up batch.
-    if (count < size) result->loss *= static_cast<float>(size) / static_cast<float>(count);
     return result;
   }
 
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images) {
     RETURN_IF_ERROR(CheckCanEvaluate());
-    const Program& program = inference_.program;
-    const Tensor& predictions = program.tensor(program.predictions);
-    const PerImage per_image = ValuesPerImage(program);
-    const int64_t count = static_cast<int64_t>(images.size()) / per_image.values;
-    const std::vector<int32_t> no_labels(static_cast<size_t>(count * per_image.labels), kNoLabel);
-    RETURN_IF_ERROR(
-        Evaluate({.images = {images.begin(), images.end()}, .labels = no_labels}).status());
-    ASSIGN_OR_RETURN(std::vector<float> all,
-                     ReadValues(predictions, *inference_.executor, device_));
-    const Shape& shape = predictions.spec.shape;
-    Prediction prediction = {.shape = {count, shape.c(), shape.h(), shape.w()},
-                             .probabilities = std::move(all)};
-    prediction.probabilities.resize(static_cast<size_t>(prediction.shape.elements()));
-    return prediction;
+    const Batch batch = WithoutLabels(images, inference_.program);
+    RETURN_IF_ERROR(Evaluate(batch).status());
+    return ReadPrediction(inference_, static_cast<int64_t>(images.size()), device_);
   }
 
   absl::Status Save(const std::string& path, CheckpointContents contents,
@@ -212,7 +192,7 @@ class Session::Impl {
                                       .step = static_cast<uint32_t>(step_),
                                       .seed = options_.seed};
     Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
-    RETURN_IF_ERROR(staging.Send(batch, scalars, training_.program, *training_.executor));
+    RETURN_IF_ERROR(Settle(staging.Send(batch, scalars, training_.program, *training_.executor)));
     RETURN_IF_ERROR(Damages("step", iterate(staging)));
     ++step_;
     ++in_flight_;

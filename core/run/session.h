@@ -14,7 +14,7 @@
 //   }
 //   RETURN_IF_ERROR(session.Save("model.safetensors"));
 //
-// To keep a GPU busy while the next batch is prepared, have two steps in flight:
+// To keep a GPU busy while the next batch is prepared and copied, have two steps in flight:
 //   Begin(b0);  Begin(b1);  Finish() -> loss of b0;  Begin(b2);  Finish() -> loss of b1; ...
 //
 // The graph may differ from iteration to iteration: layers that are left out (stochastic depth)

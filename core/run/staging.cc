@@ -97,19 +97,13 @@ absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) 
 }
 
 absl::Status Staging::Send(const Batch& batch, const IterationScalars& scalars,
-                           const Program& program, const Executor& executor) {
+                           const Program& program, Executor& executor) {
   RETURN_IF_ERROR(CheckBatch(batch, program));
   FromNchw(batch.images, program.tensor(program.images).spec, images_.data());
   std::memcpy(labels_.data(), batch.labels.data(), batch.labels.size() * sizeof(int32_t));
   std::memcpy(iteration_.data(), &scalars, sizeof(scalars));
-  RETURN_IF_ERROR(CopyIn(executor.Address(program.images), images_));
-  RETURN_IF_ERROR(CopyIn(executor.Address(program.labels), labels_));
-  return CopyIn(executor.Address(program.iteration), iteration_);
-}
-
-absl::Status Staging::CopyIn(std::byte* destination, const Buffer& source) {
-  if (destination == nullptr) return absl::OkStatus();  // the plan does not use it
-  return device_->Copy(Stream::kCompute, destination, source.data(), source.size_bytes());
+  return executor.Send(
+      {{program.images, &images_}, {program.labels, &labels_}, {program.iteration, &iteration_}});
 }
 
 absl::Status Staging::Receive(const Program& program, const Executor& executor) {

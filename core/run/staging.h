@@ -6,7 +6,8 @@
 //   RETURN_IF_ERROR(staging.Receive(program, executor));
 //   ASSIGN_OR_RETURN(StepResult result, staging.Await());
 //
-// It may be reused after Await(). *Ownership*: borrows the device. *Streams*: compute.
+// It may be reused after Await(). *Ownership*: borrows the device. *Streams*: those of
+// Executor::Send(), and compute.
 #pragma once
 
 #include "absl/status/status.h"
@@ -42,7 +43,7 @@ class Staging {
   // INVALID_ARGUMENT for a batch of the wrong size, or, naming the image or pixel, for a label that
   // is not one of the network's classes; those of the device.
   absl::Status Send(const Batch& batch, const IterationScalars& scalars, const Program& program,
-                    const Executor& executor);
+                    Executor& executor);
   // Enqueues the copy of the iteration's result to the host.
   absl::Status Receive(const Program& program, const Executor& executor);
   // Blocks until the result has arrived. Its `step` is 0.
@@ -50,7 +51,6 @@ class Staging {
 
  private:
   explicit Staging(Device& device) : device_(&device) {}
-  absl::Status CopyIn(std::byte* destination, const Buffer& source);
 
   Device* device_;
   Buffer images_, labels_, iteration_, metrics_, loss_scale_;

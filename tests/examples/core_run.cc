@@ -9,6 +9,7 @@
 #include "neap/core/input/loader.h"
 #include "neap/core/run/arena.h"
 #include "neap/core/run/binder.h"
+#include "neap/core/run/evaluation.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/plan_cache.h"
@@ -37,12 +38,20 @@ absl::Status Bind(const Program& program, const Plan& plan, Device& device, cons
   return absl::OkStatus();
 }
 
+// core/run/evaluation.h
+absl::Status EvaluateOnce(Runtime& inference, Staging& staging, Device& device,
+                          const std::vector<float>& images) {
+  const Batch batch = WithoutLabels(images, inference.program);
+  ASSIGN_OR_RETURN(StepResult result, EvaluateBatch(inference, staging, batch));
+  ASSIGN_OR_RETURN(Prediction prediction, ReadPrediction(inference, images.size(), device));
+  return absl::OkStatus();
+}
+
 // core/run/executor.h
 absl::Status Execute(const Program& program, const Plan& plan, Device& device, const Arena& arena,
-                     const Buffer& images) {
+                     const Buffer& images, const Buffer& labels) {
   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
-  RETURN_IF_ERROR(device.Copy(Stream::kCompute, executor.Address(program.images), images.data(),
-                              images.size_bytes()));
+  RETURN_IF_ERROR(executor.Send({{program.images, &images}, {program.labels, &labels}}));
   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
   RETURN_IF_ERROR(device.Synchronize());
   return absl::OkStatus();
@@ -109,7 +118,7 @@ absl::Status PlanSession(const PlannerOptions& options, Device& device, const Pr
 
 // core/run/staging.h
 absl::Status SendAndReceive(const Program& program, Device& device, const Batch& batch,
-                            const IterationScalars& scalars, const Executor& executor) {
+                            const IterationScalars& scalars, Executor& executor) {
   ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
   RETURN_IF_ERROR(staging.Send(batch, scalars, program, executor));  // then executor.Run()
   RETURN_IF_ERROR(staging.Receive(program, executor));

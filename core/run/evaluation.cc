@@ -1,0 +1,45 @@
+#include "neap/core/run/evaluation.h"
+
+#include <utility>
+#include <vector>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/run/tensor_values.h"
+
+namespace neap {
+
+Batch WithoutLabels(absl::Span<const float> images, const Program& program) {
+  const PerImage per_image = ValuesPerImage(program);
+  const int64_t count = static_cast<int64_t>(images.size()) / per_image.values;
+  return {.images = {images.begin(), images.end()},
+          .labels = std::vector<int32_t>(static_cast<size_t>(count * per_image.labels), kNoLabel)};
+}
+
+absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, const Batch& batch) {
+  const Program& program = inference.program;
+  const int64_t size = program.net.batch;
+  ASSIGN_OR_RETURN(const int64_t count, ImagesIn(batch, program));
+  Batch filled_up;  // a batch of the network's size is sent as it is, without a copy
+  if (count < size) filled_up = FilledUp(batch, program);
+  RETURN_IF_ERROR(staging.Send(count < size ? filled_up : batch, {}, program, *inference.executor));
+  RETURN_IF_ERROR(inference.Iterate(staging));
+  ASSIGN_OR_RETURN(StepResult result, staging.Await());
+  // The kernel computes the mean over all labels of the filled-up batch.
+  if (count < size) result.loss *= static_cast<float>(size) / static_cast<float>(count);
+  return result;
+}
+
+absl::StatusOr<Prediction> ReadPrediction(const Runtime& inference, int64_t values,
+                                          Device& device) {
+  const Program& program = inference.program;
+  const Tensor& predictions = program.tensor(program.predictions);
+  ASSIGN_OR_RETURN(std::vector<float> all, ReadValues(predictions, *inference.executor, device));
+  const Shape& shape = predictions.spec.shape;
+  Prediction prediction = {
+      .shape = {values / ValuesPerImage(program).values, shape.c(), shape.h(), shape.w()},
+      .probabilities = std::move(all)};
+  prediction.probabilities.resize(static_cast<size_t>(prediction.shape.elements()));
+  return prediction;
+}
+
+}  // namespace neap
