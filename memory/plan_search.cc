@@ -116,23 +116,23 @@ Candidate PlanSearch::Smallest() const {
   return *std::move(smallest);
 }
 
-absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest) const {
+absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t budget_bytes) const {
   // Without a budget, a policy that moves tensors in any case shows its own peak.
-  if (!policy_.needs_based() && options_->budget_bytes == kUnlimited) return Write(smallest);
+  if (!policy_.needs_based() && budget_bytes == kUnlimited) return Write(smallest, budget_bytes);
   const Order& first = orders_.front();
   Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
                                                     Decide(first, first.workspaces, kNoLimit), {})
                                             : smallest;
   Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
   std::optional<Candidate> best;
-  if (natural.arena_bytes <= options_->budget_bytes && !Moves(natural)) {
-    ASSIGN_OR_RETURN(natural, Write(std::move(natural)));
+  if (natural.arena_bytes <= budget_bytes && !Moves(natural)) {
+    ASSIGN_OR_RETURN(natural, Write(std::move(natural), budget_bytes));
     if (!WorkspacesMayEvict()) return natural;
     natural.predicted_us = PredictedUs(natural, kNoTime, scratch);
     best = std::move(natural);
   }
-  for (const Order& order : orders_) RETURN_IF_ERROR(TryLadder(order, scratch, best));
-  return best.has_value() ? *std::move(best) : Write(smallest);
+  for (const Order& order : orders_) RETURN_IF_ERROR(TryLadder(order, budget_bytes, scratch, best));
+  return best.has_value() ? *std::move(best) : Write(smallest, budget_bytes);
 }
 
 Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& workspaces,
@@ -185,9 +185,8 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   return levels;
 }
 
-absl::Status PlanSearch::TryLadder(const Order& order, Plan& scratch,
+absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
                                    std::optional<Candidate>& best) const {
-  const int64_t budget_bytes = options_->budget_bytes;
   const int64_t capacity = budget_bytes == kUnlimited
                                ? kUnlimited
                                : budget_bytes - PersistentBytes(*program_, offloaded_params_);
@@ -196,7 +195,7 @@ absl::Status PlanSearch::TryLadder(const Order& order, Plan& scratch,
     if (limit_bytes > capacity) continue;
     for (Candidate& candidate : CandidatesAt(order, limit_bytes)) {
       if (candidate.arena_bytes > budget_bytes) continue;
-      ASSIGN_OR_RETURN(candidate, Write(std::move(candidate)));
+      ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), budget_bytes));
       const double best_us = best.has_value() ? best->predicted_us : kNoTime;
       candidate.predicted_us = PredictedUs(candidate, best_us, scratch);
       const bool moves = Moves(candidate);
@@ -244,9 +243,9 @@ Candidate PlanSearch::Place(const Order& order, std::vector<int64_t> workspaces,
                         options_->placement, goal);
 }
 
-absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate) const {
+absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate, int64_t budget_bytes) const {
   return WriteCandidate(*program_, std::move(candidate), engines_, options_->placement,
-                        options_->budget_bytes);
+                        budget_bytes);
 }
 
 double PlanSearch::PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const {

@@ -20,8 +20,8 @@
 //                    PlanSearch::Create(program, policy, options, device, catalog));
 //   const Candidate smallest = search.Smallest();
 //   smallest.arena_bytes;                                           // the minimum budget
-//   ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest));
-//   best.written.actions;                                           // within options.budget_bytes
+//   ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest, 12 * kGiB));
+//   best.written.actions;                                           // within 12 GiB
 //
 // *Complexity*: for each limit a residency, a placement (memory/placement/placement.h), and a walk
 // over the runs. The number of limits falls with the number of runs.
@@ -57,8 +57,11 @@ class PlanSearch {
   // The candidate with the smallest arena, which is the minimum budget. Its actions are not
   // written.
   Candidate Smallest() const;
-  // The fastest candidate in the options' budget, with its actions. `smallest` must fit the budget.
-  absl::StatusOr<Candidate> Best(const Candidate& smallest) const;
+  // The fastest candidate in a budget, with its actions. `smallest` must fit the budget. The
+  // options' budget does not count.
+  absl::StatusOr<Candidate> Best(const Candidate& smallest, int64_t budget_bytes) const;
+  // The time of an iteration in which nothing waits, and every step has its preferred workspace.
+  double fastest_us() const { return orders_.front().fastest_us; }
 
   const LayerwiseBound& layerwise() const { return layerwise_; }
   double engines_ms() const { return engines_ms_; }
@@ -101,7 +104,8 @@ class PlanSearch {
   int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
   // Compares the candidates of all levels that fit the budget with `best`, and leaves the fastest
   // one there. `scratch` describes the program.
-  absl::Status TryLadder(const Order& order, Plan& scratch, std::optional<Candidate>& best) const;
+  absl::Status TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
+                         std::optional<Candidate>& best) const;
   // The candidates of a level, placed: one for each choice of workspaces.
   std::vector<Candidate> CandidatesAt(const Order& order, int64_t limit_bytes) const;
   // The bytes reserved for each run's workspace, by position: one choice for each workspace rule.
@@ -111,7 +115,7 @@ class PlanSearch {
 
   Candidate Place(const Order& order, std::vector<int64_t> workspaces, Residency residency,
                   const PlacementGoal& goal) const;
-  absl::StatusOr<Candidate> Write(Candidate candidate) const;
+  absl::StatusOr<Candidate> Write(Candidate candidate, int64_t budget_bytes) const;
   // With the waits for reused places in the pools, unless it takes longer than `best_us` without
   // them.
   double PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const;

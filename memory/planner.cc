@@ -74,8 +74,7 @@ class Planning {
     const Candidate smallest = search.Smallest();
     if (options_.budget_bytes < smallest.arena_bytes)
       return WithWayOut(TooSmall(smallest), kForSmallBudgets, catalog);
-    ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest));
-    ASSIGN_OR_RETURN(PlanResult result, Finish(best, policy));
+    ASSIGN_OR_RETURN(PlanResult result, Fastest(search, smallest, policy));
     const absl::Status on_host = CheckHostBudget(result.plan);
     if (!on_host.ok()) return WithWayOut(on_host, kForSmallHostBudgets, catalog);
     result.stats.minimum_budget_bytes = smallest.arena_bytes;
@@ -95,6 +94,50 @@ class Planning {
   }
 
  private:
+  // With bytes for the incoming batch, unless the iteration takes longer with them than without,
+  // when the batch's copy delays it. What is feasible without them stays so.
+  absl::StatusOr<PlanResult> Fastest(const PlanSearch& search, const Candidate& smallest,
+                                     const Policy& policy) const {
+    const int64_t incoming = IncomingBatchBytes();
+    if (incoming == 0 || smallest.arena_bytes > Without(incoming))
+      return Within(search, smallest, policy, 0);
+    ASSIGN_OR_RETURN(PlanResult ahead, Within(search, smallest, policy, incoming));
+    if (options_.budget_bytes == kUnlimited) return ahead;
+    const bool fits_host = CheckHostBudget(ahead.plan).ok();
+    const double least_ms =
+        1e-3 * search.fastest_us() + 1e3 * BatchFromHostSeconds(ahead.plan, ahead.costs);
+    if (fits_host && IterationMs(ahead) <= least_ms) return ahead;
+    ASSIGN_OR_RETURN(PlanResult before, Within(search, smallest, policy, 0));
+    if (!fits_host) return before;
+    if (!CheckHostBudget(before.plan).ok()) return ahead;
+    return std::move(IterationMs(ahead) <= IterationMs(before) ? ahead : before);
+  }
+
+  // The fastest plan that leaves `incoming` bytes of the budget to the incoming batch.
+  absl::StatusOr<PlanResult> Within(const PlanSearch& search, const Candidate& smallest,
+                                    const Policy& policy, int64_t incoming) const {
+    ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest, Without(incoming)));
+    return Finish(best, policy, incoming);
+  }
+
+  int64_t Without(int64_t bytes) const {
+    return options_.budget_bytes == kUnlimited ? kUnlimited : options_.budget_bytes - bytes;
+  }
+
+  // The bytes that a batch needs to arrive during the iteration before; 0 if it cannot, or need
+  // not.
+  int64_t IncomingBatchBytes() const {
+    if (!device_.has_own_memory || !IsExact() || program_.options.mode != Mode::kTraining) return 0;
+    int64_t bytes = 0;
+    for (const Tensor& tensor : program_.tensors)
+      bytes += IsBatch(tensor.role) ? RoundUp(tensor.spec.size_bytes(), kBlockBytes) : 0;
+    return bytes;
+  }
+
+  static double IterationMs(const PlanResult& result) {
+    return result.plan.predicted_ms + result.stats.batch_copy_ms;
+  }
+
   absl::StatusOr<Policy> CheckedPolicy() const {
     if (options_.offload_params && !IsExact()) {
       return absl::InvalidArgumentError(
@@ -159,16 +202,18 @@ class Planning {
     return refusal;
   }
 
-  absl::StatusOr<PlanResult> Finish(const Candidate& candidate, const Policy& policy) const {
+  absl::StatusOr<PlanResult> Finish(const Candidate& candidate, const Policy& policy,
+                                    int64_t incoming) const {
     const WrittenActions& written = candidate.written;
     PlanResult result;
     Plan& plan = result.plan;
     plan = DescribeProgram(program_, candidate.residency.offloaded_params, device_);
     plan.policy = policy.name;
+    plan.peak_bytes = written.peak_bytes + incoming;
     plan.budget_bytes =
-        options_.budget_bytes == kUnlimited ? written.peak_bytes : options_.budget_bytes;
-    plan.arena_bytes = written.peak_bytes;
-    plan.peak_bytes = written.peak_bytes;
+        options_.budget_bytes == kUnlimited ? plan.peak_bytes : options_.budget_bytes;
+    plan.arena_bytes = plan.peak_bytes;
+    if (incoming > 0) plan.incoming_batch = Region{written.peak_bytes, incoming};
     plan.actions = written.actions;
     ChoosePools(options_.peer_budget_bytes, plan);
     LayOutPools(plan);

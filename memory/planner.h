@@ -7,6 +7,7 @@
 //   engines         with which workspace          memory/engines/engine_table.h, gain_rule.h
 //   pools           host or peer                  memory/transfer/pool_choice.h
 //   waits           between the streams           memory/transfer/waits.h
+//   incoming batch  copied during an iteration?   Planning::Fastest(), in planner.cc
 //
 // Tensors are planned first. Workspaces get the remaining memory, or more if that gains more time
 // than offloading a tensor costs; so a tight budget costs speed before anything else. Residency

@@ -66,8 +66,8 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
   const PlannerOptions liveness = {.policy = "liveness", .strict = options.strict};
   ASSIGN_OR_RETURN(const PlanResult all, MakePlan(program, keep_all, device, catalog));
   ASSIGN_OR_RETURN(const PlanResult live, MakePlan(program, liveness, device, catalog));
-  return NaturalPeaks{.keep_all_bytes = all.plan.peak_bytes,
-                      .liveness_bytes = live.plan.peak_bytes};
+  return NaturalPeaks{.keep_all_bytes = all.plan.peak_bytes - IncomingBytes(all.plan),
+                      .liveness_bytes = live.plan.peak_bytes - IncomingBytes(live.plan)};
 }
 
 void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, BudgetUnits units) {

@@ -33,7 +33,7 @@ struct Budget {
 enum class BudgetUnits { kBytes, kBytesOrPercent };
 FlagValue ReadBudget(BudgetUnits units, Budget* budget);
 
-// The memory that a network takes without a budget.
+// The memory that a network takes without a budget, without Plan::incoming_batch.
 struct NaturalPeaks {
   int64_t keep_all_bytes = 0;  // the natural peak: every tensor keeps bytes of its own
   int64_t liveness_bytes = 0;  // tensors are freed after their last use, results go in place

@@ -81,6 +81,7 @@ Json PlanTotals(const Plan& plan) {
           {"budget_bytes", plan.budget_bytes},
           {"arena_bytes", plan.arena_bytes},
           {"peak_bytes", plan.peak_bytes},
+          {"incoming_batch_bytes", IncomingBytes(plan)},
           {"host_peak_bytes", plan.host_peak_bytes},
           {"peer_peak_bytes", plan.peer_peak_bytes},
           {"peak_activation_bytes", plan.peak_activation_bytes},
@@ -111,8 +112,10 @@ std::string ToText(const PlanReport& report) {
     absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
   if (!report.placeholder_engines.empty())
     absl::StrAppendFormat(&text, "  engines              %s\n", report.placeholder_engines);
-  absl::StrAppendFormat(&text, "  batch's copy         %.3f ms, before the iteration\n",
-                        stats.batch_copy_ms);
+  absl::StrAppendFormat(&text, "  batch's copy         %.3f ms, %s\n", stats.batch_copy_ms,
+                        report.result.plan.incoming_batch.has_value()
+                            ? "within the device; from the host during the iteration before"
+                            : "before the iteration");
   absl::StrAppendFormat(&text, "  verifier             accepted in %.1f ms\n", report.verify_ms);
   if (report.paper.has_value()) text += ToText(*report.paper);
   return text;

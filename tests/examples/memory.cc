@@ -57,7 +57,7 @@ absl::Status PlanSearchExample(const Program& program, const Policy& policy,
                    PlanSearch::Create(program, policy, options, device, catalog));
   const Candidate smallest = search.Smallest();
   smallest.arena_bytes;
-  ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest));
+  ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest, 12 * kGiB));
   best.written.actions;
   return absl::OkStatus();
 }
