@@ -1,0 +1,14 @@
+"""The parts of scripts/compare_pytorch.py.
+
+  cases           which networks, batches and types are compared, and by which programs
+  processes       programs in processes of their own, under a time limit
+  speed           runs the programs of the cases one after the other and keeps what they measured
+  table           the measurements as one table
+  models          PyTorch's networks, in the setting that both sides share
+  pytorch_speed   the speed and memory of PyTorch (in a process of its own)
+  floor           the time of a network's convolutions alone (in a process of its own)
+  step_check      one training step of both sides against PyTorch in float64
+  step_rule       which errors pass the step check
+
+Only models, pytorch_speed, floor and step_check import PyTorch.
+"""

@@ -1,0 +1,110 @@
+"""Programs in processes of their own, under a time limit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+LEAST_SECONDS = 10  # with less time left no measurement is started
+
+
+class Failure(Exception):
+    """A program failed, was stopped or printed no result; the text says which."""
+
+
+class Deadline:
+    """The time that all measurements together may take; None: any."""
+
+    def __init__(self, seconds):
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def limit(self, seconds):
+        """The limit of a measurement that may itself take `seconds`; a Failure if too little time is left."""
+        if self._end is None:
+            return seconds
+        left = self._end - time.monotonic()
+        if left < LEAST_SECONDS:
+            raise Failure("not measured: no time was left")
+        return min(seconds, left)
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    stdout: str
+    stderr: str
+
+
+def content(file):
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def run_limited(command, limit_s=None, environment=None):
+    """Runs a command until it ends. At the limit it is stopped with all processes that it started: a Failure.
+
+    The output goes to files, since processes that outlive the command (compilers of torch.compile) would keep pipes open.
+    """
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                              start_new_session=True) as process:
+            try:
+                process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                raise Failure(f"stopped after {limit_s:.0f} s") from None
+            finally:
+                if process.poll() is None:  # also after Ctrl-C, which a session of its own does not receive
+                    os.killpg(process.pid, signal.SIGKILL)
+        return Ended(process.returncode, content(stdout), content(stderr))
+
+
+def last_json(text):
+    """The last line that is a JSON object, or None."""
+    for line in reversed(text.splitlines()):
+        if not line.startswith("{"):
+            continue
+        try:
+            return json.loads(line)
+        except json.JSONDecodeError:
+            continue
+    return None
+
+
+def result_of(command, limit_s=None, environment=None):
+    """The last JSON object that a command prints; a Failure if the command fails."""
+    ended = run_limited(command, limit_s, environment)
+    if ended.code != 0:
+        reason = (ended.stderr.strip() or ended.stdout.strip() or "no output").splitlines()[-1]
+        print(f"{' '.join(command)}\nfailed with exit code {ended.code}:\n{ended.stderr}", file=sys.stderr, flush=True)
+        raise Failure(f"exit code {ended.code}: {reason}")
+    record = last_json(ended.stdout)
+    if record is None:
+        raise Failure("no JSON object was printed")
+    return record
+
+
+def neap_environment():
+    environment = dict(os.environ)
+    if "NEAP_LIBRARY_PATH" in environment:
+        environment["LD_LIBRARY_PATH"] = environment["NEAP_LIBRARY_PATH"]
+    return environment
+
+
+def neap_has_flag(neap, flag):
+    ended = run_limited([neap, "train", "--help"], environment=neap_environment())
+    return f"  {flag} " in ended.stdout
+
+
+def run_neap(neap, arguments, limit_s=None):
+    """Runs `neap train ... --json`; returns the last JSON object that it printed."""
+    return result_of([neap, "train", *arguments, "--json"], limit_s, neap_environment())
+
+
+def field(record, name):
+    if record.get(name) is None:
+        raise Failure(f"neap's JSON has no field '{name}', only: {', '.join(record)}")
+    return float(record[name])

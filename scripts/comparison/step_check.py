@@ -1,0 +1,143 @@
+"""One training step of neap and of PyTorch, from the same weights and the same batch, against PyTorch in float64.
+
+fp32 runs in NCHW, other types channels-last; 16-bit types are PyTorch's autocast with fp32 weights. In fp16 PyTorch multiplies
+the loss by a fixed factor, and neap by the same one if `neap train` has the flag --loss-scale. Dropout is disabled. A batch
+file holds fp32 images in N, C, H, W order, then int32 labels.
+"""
+
+import os
+import tempfile
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from .cases import NETWORKS
+from .models import MOMENTUM, WEIGHT_DECAY, autocast, make_network, memory_format, set_precision, sgd
+from .processes import field, neap_has_flag, run_neap
+from .speed import Results
+from .step_rule import Row, check, print_rows, summary_table
+
+DEFAULT_NETWORKS = {"fp32": "resnet18,alexnet"}
+DEFAULT_NETWORKS_16 = "resnet50,densenet121,vgg16,alexnet"
+WITH_DROPOUT = ("alexnet", "vgg16", "vgg19")
+LEARNING_RATE = 0.1  # large, so that rounding of the weights does not hide the gradients
+CLASSES = 1000
+
+
+def make_model(network):
+    """The network without parameters at 0 or 1, which would hide mistakes, and with dropout disabled."""
+    torch.manual_seed(1)
+    model = make_network(network).train()
+    if network in WITH_DROPOUT:
+        model.avgpool = torch.nn.Identity()  # it is one at 224x224, but its backward is not deterministic
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.eval()
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+class StepCheck:
+    """The inputs of one network's step."""
+
+    def __init__(self, arguments, network, dtype):
+        self.arguments, self.network, self.dtype = arguments, network, dtype
+        self.layout = "nchw" if dtype == "fp32" else "nhwc"
+        self.loss_scale = arguments.loss_scale if dtype == "fp16" else 1.0
+        model = make_model(network)
+        self.weights = {name: tensor.clone() for name, tensor in model.state_dict().items()
+                        if not name.endswith("num_batches_tracked")}
+        self.parameters = [name for name, _ in model.named_parameters()]
+        side = NETWORKS[network].image
+        self.images = torch.randn(arguments.batch, 3, side, side)
+        self.labels = torch.randint(0, CLASSES, (arguments.batch,))
+
+    def pytorch(self, exact):
+        """One step in float64 or in the type; returns the loss and the state afterwards, in float64 on the host."""
+        device = self.arguments.device
+        dtype = torch.float64 if exact else torch.float32
+        layout = memory_format("nchw" if exact else self.layout)
+        model = make_model(self.network)
+        model.load_state_dict(self.weights, strict=False)
+        model.to(device, dtype, memory_format=layout)
+        optimizer = sgd(model, LEARNING_RATE)
+        images = self.images.to(device, dtype).contiguous(memory_format=layout)
+        with autocast(device, "fp32" if exact else self.dtype):
+            loss = torch.nn.functional.cross_entropy(model(images), self.labels.to(device))
+        scale = 1.0 if exact else self.loss_scale
+        (loss * scale).backward()
+        for parameter in model.parameters():
+            parameter.grad.div_(scale)
+        optimizer.step()
+        state = {name: tensor.detach().double().cpu() for name, tensor in model.state_dict().items()}
+        for name, tensor in state.items():
+            if not tensor.isfinite().all():
+                raise SystemExit(f"{self.network}: PyTorch's '{name}' overflowed in {self.dtype}: try a smaller --loss-scale")
+        return loss.item(), state
+
+    def neap(self):
+        """The loss and the weights after neap's step."""
+        arguments = self.arguments
+        with tempfile.TemporaryDirectory() as folder:
+            weights_in, weights_out, batch_file = (os.path.join(folder, name) for name in
+                                                   ("in.safetensors", "out.safetensors", "batch"))
+            save_file(self.weights, weights_in)
+            with open(batch_file, "wb") as file:
+                file.write(self.images.contiguous().numpy().astype("<f4").tobytes())
+                file.write(self.labels.to(torch.int32).numpy().astype("<i4").tobytes())
+            flags = ["--dropout", "0"] if self.network in WITH_DROPOUT else []
+            if self.dtype == "fp16" and neap_has_flag(arguments.neap, "--loss-scale"):
+                flags += ["--loss-scale", f"{self.loss_scale:g}"]
+            record = run_neap(arguments.neap, [
+                NETWORKS[self.network].neap, *flags, "--device", arguments.device, "--batch", str(arguments.batch),
+                "--dtype", self.dtype, "--layout", self.layout, "--weights-in", weights_in, "--weights-out", weights_out,
+                "--batch-file", batch_file, "--steps", "1", "--lr", str(LEARNING_RATE), "--momentum", str(MOMENTUM),
+                "--weight-decay", str(WEIGHT_DECAY), *arguments.neap_arguments], arguments.measurement_limit)
+            return field(record, "loss"), {name: tensor.double() for name, tensor in load_file(weights_out).items()}
+
+    def row(self, name, exact, expected, actual):
+        """The differences of one tensor: of its change, which a step makes small, or in fp32 of a statistic's value."""
+        if name not in actual:
+            raise SystemExit(f"neap's weights have no tensor '{name}'")
+        if actual[name].shape != exact[name].shape:
+            raise SystemExit(f"'{name}' has the shapes {tuple(actual[name].shape)} and {tuple(exact[name].shape)}")
+        is_change = name in self.parameters or self.dtype != "fp32"
+        before = self.weights[name].double() if is_change else torch.zeros_like(exact[name])
+        kind = f"{name.rpartition('.')[2]} of {exact[name].dim()} axes"
+        return Row(name, "change" if is_change else "value", kind, (exact[name] - before).norm().item(),
+                   (actual[name] - exact[name]).norm().item(), (expected[name] - exact[name]).norm().item())
+
+    def run(self):
+        """The summary of step_rule.check."""
+        exact_loss, exact = self.pytorch(exact=True)
+        pytorch_loss, expected = self.pytorch(exact=False)
+        if torch.device(self.arguments.device).type == "cuda":
+            torch.cuda.empty_cache()
+        neap_loss, actual = self.neap()
+        loss = Row("loss", "value", "loss", abs(exact_loss), abs(neap_loss - exact_loss), abs(pytorch_loss - exact_loss))
+        rows = {name: self.row(name, exact, expected, actual) for name in self.weights}
+        parameters = [row for name, row in rows.items() if name in self.parameters]
+        running_statistics = [row for name, row in rows.items() if name not in self.parameters]
+        return check(self.network, self.dtype, loss, parameters, running_statistics)
+
+
+def compare(arguments, dtype, networks):
+    """Prints every tensor and a summary; returns whether all networks passed."""
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    results, summaries = Results(arguments.results), []
+    for network in networks:
+        set_precision(dtype)
+        summary = StepCheck(arguments, network, dtype).run()
+        print_rows(summary, arguments.batch)
+        results.add({"kind": "step", "batch": arguments.batch,
+                     **{name: value for name, value in summary.items() if name != "rows"}})
+        summaries.append(summary)
+    print(f"\nErrors of neap / PyTorch in {dtype}, one step at batch {arguments.batch}\n{summary_table(summaries)}", flush=True)
+    return all(summary["passed"] for summary in summaries)

@@ -1,0 +1,119 @@
+"""Which errors pass the step check, and the tables of them.
+
+An error is |difference| / |expected|, norms over a tensor, against PyTorch in float64. Rounding flips ReLUs near 0, so the
+gradients of early layers differ between any two programs by far more than rounding; PyTorch's own error in the same type shows by
+how much. neap passes if its errors are at most `factor` times PyTorch's plus `floor`, for
+
+  the loss, the norm over the changes of all parameters, the median over the tensors, and the worst tensor;
+  every single tensor.
+
+A single tensor's error in one step is one draw from that noise, and so is PyTorch's. In 16 bits, where the noise is large, the
+limit of a tensor therefore has the larger of PyTorch's error in this tensor and PyTorch's median error over the network's tensors
+of the same kind (weights of convolutions, biases, ...). The floor in 16 bits is one rounding to the type (2^-8 for bf16, 2^-11
+for fp16): a program that rounds a result once which PyTorch keeps in fp32 is not wrong.
+"""
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from .table import markdown
+
+
+@dataclass(frozen=True)
+class Rule:
+    factor: float
+    floor: float
+    pooled: bool  # whether the limit of a tensor takes the tensors of the same kind into account
+
+    def limit(self, pytorch):
+        return self.factor * pytorch + self.floor
+
+
+RULES = {"fp32": Rule(4, 1e-5, False), "tf32": Rule(2, 2**-11, True), "bf16": Rule(2, 2**-8, True),
+         "fp16": Rule(2, 2**-11, True)}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tensor, or the loss."""
+    name: str
+    what: str  # its change or its value
+    kind: str  # tensors of one kind have similar noise
+    expected: float  # norm of the exact one
+    neap: float  # norm of the difference
+    pytorch: float
+
+    @staticmethod
+    def _error(difference, expected):
+        if math.isnan(difference):
+            return math.inf
+        return difference / expected if expected > 0 else difference
+
+    @property
+    def neap_error(self):
+        return self._error(self.neap, self.expected)
+
+    @property
+    def pytorch_error(self):
+        return self._error(self.pytorch, self.expected)
+
+
+def limits(rule, rows):
+    """The largest error of neap that passes, for each row."""
+    kinds = {}
+    for row in rows:
+        kinds.setdefault(row.kind, []).append(row.pytorch_error)
+    medians = {kind: statistics.median(errors) for kind, errors in kinds.items()}
+    return [rule.limit(max(row.pytorch_error, medians[row.kind]) if rule.pooled else row.pytorch_error) for row in rows]
+
+
+def norm(rows):
+    """The errors of neap and PyTorch over all parameters together, as one vector."""
+    expected = math.hypot(*(row.expected for row in rows))
+    return (Row("", "", "", expected, math.hypot(*(row.neap for row in rows)), 0).neap_error,
+            Row("", "", "", expected, 0, math.hypot(*(row.pytorch for row in rows))).pytorch_error)
+
+
+def check(network, dtype, loss, parameters, statistics_rows):
+    """The summary of a network, with the field `passed`; `rows` has each row with its limit."""
+    rule = RULES[dtype]
+    tensors = parameters + statistics_rows
+    neap = [row.neap_error for row in tensors]
+    pytorch = [row.pytorch_error for row in tensors]
+    figures = {"loss": (loss.neap_error, loss.pytorch_error), "norm": norm(parameters),
+               "median": (statistics.median(neap), statistics.median(pytorch)), "worst": (max(neap), max(pytorch))}
+    rows = [(loss, rule.limit(loss.pytorch_error)), *zip(tensors, limits(rule, tensors))]
+    beyond = [row.name for row, limit in rows if not row.neap_error <= limit]
+    exceeded = [name for name, (ours, theirs) in figures.items() if not ours <= rule.limit(theirs)]
+    return {"network": network, "dtype": dtype, **figures, "worst_tensor": tensors[neap.index(max(neap))].name,
+            "tensors": len(tensors), "beyond": beyond, "exceeded": exceeded, "rows": rows,
+            "passed": not beyond and not exceeded}
+
+
+def print_rows(summary, batch):
+    dtype, rule = summary["dtype"], RULES[summary["dtype"]]
+    print(f"\n{summary['network']}, batch {batch}, one step in {dtype}: relative errors against PyTorch in float64; "
+          f"limit: {rule.factor} times PyTorch's + {rule.floor:.1e}")
+    print(f"{'tensor':<44}{'of its':<9}{'neap':>12}{'PyTorch':>12}{'limit':>12}")
+    for row, limit in summary["rows"]:
+        mark = "" if row.neap_error <= limit else "  FAILED"
+        print(f"{row.name:<44}{row.what:<9}{row.neap_error:>12.2e}{row.pytorch_error:>12.2e}{limit:>12.2e}{mark}")
+    print(f"{summary['network']}: {'passed' if summary['passed'] else 'FAILED'}", flush=True)
+
+
+def verdict(summary):
+    if summary["passed"]:
+        return "passed"
+    return "FAILED: " + ", ".join(summary["exceeded"] + [f"{len(summary['beyond'])} of {summary['tensors']} tensors"])
+
+
+def summary_table(summaries):
+    """Each error as neap's / PyTorch's in the same type."""
+    rows = []
+    for summary in summaries:
+        errors = {title: f"{summary[name][0]:.1e} / {summary[name][1]:.1e}" for name, title in
+                  (("loss", "loss"), ("norm", "all parameters"), ("median", "median tensor"), ("worst", "worst tensor"))}
+        rows.append({"network": summary["network"], "dtype": summary["dtype"], **errors,
+                     "worst of neap": summary["worst_tensor"], "result": verdict(summary)})
+    return markdown(rows)
