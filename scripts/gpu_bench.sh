@@ -1,9 +1,68 @@
 #!/usr/bin/env bash
-# Measures ResNet-50's speed on this machine's GPU in the 6.2 GiB that PyTorch's save_on_cpu takes, with a trace of one step
-# under each policy (docs/timeline.md), and compares neap with PyTorch. Logs and traces go to ${OUT:-build/gpu}.
+# Compares neap with PyTorch on this machine's GPU, and measures ResNet-50's speed in a small budget (docs/results.md). Logs,
+# compare.jsonl with every comparison as a line of JSON, and traces go to ${OUT:-build/gpu}.
+#   scripts/gpu_bench.sh                              all parts
+#   scripts/gpu_bench.sh headline                     one of them
+#   scripts/gpu_bench.sh inception_v4:128:bf16        cases for compare_pytorch.py
+#   PROFILE=yes scripts/gpu_bench.sh headline         neap times its kernels first
+# Parts:
+#   budgets      ResNet-50 at batch 128: alone, in the 6.2 GiB that PyTorch's save_on_cpu takes with a trace of one step under
+#                each policy (docs/timeline.md), and beside PyTorch in fp32 and tf32
+#   headline     ResNet-50 at batch 256 in bf16, fp16 and tf32
+#   nets         VGG-16, ResNet-152, DenseNet-121 and Inception v4 at batch 128 in bf16; in fp16 neap alone
+#   small        ResNet-50 at batch 8, 16 and 32: small-tf32, then small-bf16, which are also parts of their own
+#   steps        one training step against PyTorch in float64: steps-bf16, steps-fp16, steps-fp32, also parts of their own
+# The comparisons of a part end after ${LIMIT:-540} s (small: twice); what was not measured by then has "-" in the table.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root"
+failed=()
+
+# compare LOG ARGUMENT...: scripts/compare_pytorch.py; a failure is recorded, and the other parts still run.
+compare() {
+  local log="$out/$1"
+  shift
+  shown "$log" python3 -u scripts/compare_pytorch.py --neap "$programs/neap" --results "$out/compare.jsonl" "$@" ||
+    failed+=("$(basename "$log")")
+}
+
+# speeds LOG CASES
+speeds() {
+  local flags=()
+  [ -z "${PROFILE:-}" ] || flags=(--profile "$database")
+  compare "$1" --cases "$2" --limit "${LIMIT:-540}" "${flags[@]}"
+}
+
+# steps DTYPE
+steps() { compare "step_check_$1" --step-check --dtype "$1"; }
+
+resnet50() { neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 "$@"; }
+
+budgets() {
+  local kind dtype layout policy
+  for kind in 'fp32 nchw' 'tf32 nhwc'; do
+    read -r dtype layout <<<"$kind"
+    shown "$out/bench_resnet50_$dtype" resnet50 --steps 60 --dtype "$dtype" --layout "$layout" || failed+=("resnet50 $dtype")
+  done
+  for policy in chen superneurons offload; do
+    shown "$out/resnet50_6GiB_$policy" resnet50 --steps 30 --dtype tf32 --layout nhwc --policy "$policy" --budget 6.2GiB \
+      --trace-out "$out/trace_resnet50_$policy.json" || failed+=("resnet50 $policy")
+  done
+  speeds compare_basic basic
+}
+
+part() {
+  printf '\n== %s (%d s)\n' "$1" "$SECONDS"
+  case "$1" in
+    budgets) budgets ;;
+    headline | nets | small-tf32 | small-bf16) speeds "compare_$1" "$1" ;;
+    small) for name in small-tf32 small-bf16; do part "$name"; done ;;
+    steps) for name in bf16 fp16 fp32; do steps "$name"; done ;;
+    steps-*) steps "${1#steps-}" ;;
+    *:*) speeds "compare_${1//[^A-Za-z0-9_+-]/_}" "$1" ;;
+    *) echo "gpu_bench: no part $1" >&2 && exit 2 ;;
+  esac
+}
 
 {
   gpu_line
@@ -11,13 +70,9 @@ cd "$root"
   echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
-for kind in 'fp32 nchw' 'tf32 nhwc'; do
-  read -r dtype layout <<<"$kind"
-  shown "$out/bench_resnet50_$dtype" neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 --steps 60 \
-    --dtype "$dtype" --layout "$layout"
-done
-for policy in chen superneurons offload; do
-  shown "$out/resnet50_6GiB_$policy" neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 --steps 30 \
-    --dtype tf32 --layout nhwc --policy "$policy" --budget 6.2GiB --trace-out "$out/trace_resnet50_$policy.json"
-done
-shown "$out/compare_pytorch" python3 -u scripts/compare_pytorch.py --neap "$programs/neap"
+[ $# -gt 0 ] || set -- headline nets small steps budgets
+for name in "$@"; do part "$name"; done
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "gpu_bench: failed: ${failed[*]}" >&2
+  exit 1
+fi

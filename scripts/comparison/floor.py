@@ -5,6 +5,7 @@ in the type of its operands, with cuDNN's search for algorithms and without laun
 Biases, other layers and the backward step to the image are not part of it.
 """
 
+import gc
 import statistics
 from collections import Counter
 from dataclasses import dataclass
@@ -108,6 +109,7 @@ def measure(request):
     set_precision(request["dtype"])
     torch.backends.cudnn.benchmark = True
     found = convolutions(request["network"], request["batch"])  # with gradients, which say where backward_data runs
+    gc.freeze()  # recording a graph collects garbage, which would look at all of PyTorch's objects each time
     rows, total = [], Counter()
     with torch.no_grad():
         for convolution, count in found.items():
