@@ -159,7 +159,10 @@ TEST_CASE("a custom kernel runs on the table's device and stream") {
   const std::unique_ptr<TableBackend> backend =
       TableBackend::Create(std::move(table), {{.layer_type = "relu", .run = run, .engine = "own"}})
           .value();
-  const StepSignature step = ReluStep(Phase::kForward, DType::kBf16);  // left to the kernel
+  CHECK(FirstEngine(*backend, ReluStep(Phase::kForward, DType::kBf16)) ==
+        "the kernel registered for relu forward does not take bf16 operands such as input[0]: its "
+        "takes_16_bits is false");
+  const StepSignature step = ReluStep(Phase::kForward);
   CHECK(FirstEngine(*backend, step) == "own");
   const std::unique_ptr<Kernel> kernel = backend->MakeKernel(step, "own").value();
   void* operands[] = {&entered, &stream};
