@@ -5,8 +5,9 @@
 // nothing runs when it is enqueued, not even kernels: work waits in one queue per stream until the
 // caller waits for it. Then a seed decides which stream continues:
 //
-//   seeds 0..5    one fixed order of preference among compute, d2h and h2d each: the preferred stream
-//                 runs until it has to wait, so that copies are as late or as early as possible
+//   seeds 0..5    one fixed order of preference among compute, d2h and h2d each: the preferred
+//                 stream runs until it has to wait, so that copies are as late or as early as
+//                 possible
 //   seeds 6..11   the same, but work that has begun ends only when no other stream can begin any
 //   seeds 12..23  the same as 0..11, but the stream input comes first instead of last
 //   others        the preference changes at random

@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kElementsPerThread = 1 << 20;  // 4 MiB: about a millisecond of work
 constexpr size_t kMostThreads = 8;              // enough to saturate the memory bus
 
-// {3, columns} -> {columns, 3}: the images of most networks. A loop over three rows within that over
-// the columns would take most of the time.
+// {3, columns} -> {columns, 3}: the images of most networks. A loop over three rows within that
+// over the columns would take most of the time.
 template <typename From, typename To>
 void TransposeThree(const From* from, size_t columns, To* to) {
   for (size_t i = 0; i < columns; ++i) {

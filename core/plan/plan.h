@@ -125,8 +125,8 @@ struct Plan {
   int64_t host_pool_bytes = 0;        // size of the host's pool, which holds all copies there
   int64_t peer_pool_bytes = 0;        // size of the peer's pool
   int64_t host_resident_bytes = 0;    // start of the host's pool, for tensors with `host_offset`
-  // Bytes of the arena for the next iteration's batch, which arrives while this iteration runs and is
-  // moved to its tensors when that one begins. No tensor or workspace lies there. The inputs and
+  // Bytes of the arena for the next iteration's batch, which arrives while this iteration runs, and
+  // is moved to its tensors when that one begins. No tensor or workspace lies there. The inputs and
   // labels lie one after another in the order of their ids, in whole blocks. nullopt: the batch is
   // copied from the host before its iteration begins.
   std::optional<Region> incoming_batch = std::nullopt;

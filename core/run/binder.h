@@ -66,7 +66,7 @@ struct BoundPlan {
   std::vector<Operation> operations;
   size_t events = 0;   // number of events that the operations use
   size_t actions = 0;  // number of actions of the plan
-  // By TensorId: the address of an input or label in Plan::incoming_batch; null if the plan has none.
+  // By TensorId: the address of an input or label in Plan::incoming_batch; null if there is none.
   std::vector<std::byte*> incoming;
   int64_t incoming_end = 0;  // of Plan::incoming_batch
   // By TensorId: the address of a given tensor when an iteration begins, and of

@@ -77,8 +77,8 @@ class Executor {
   // null if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 
-  // The highest arena address that Send() and Run() have passed to a kernel or a copy, as bytes from the
-  // arena's beginning; to be compared with Plan::peak_bytes.
+  // The highest arena address that Send() and Run() have passed to a kernel or a copy, as bytes
+  // from the arena's beginning; to be compared with Plan::peak_bytes.
   int64_t measured_peak_bytes() const { return measured_peak_bytes_; }
 
  private:
