@@ -39,7 +39,10 @@ inline bool Vectorised(const ChannelShape& s, int vec) {
 template <typename Op, int kVec, bool kLast, typename Index>
 __global__ void __launch_bounds__(kThreads) ChannelMap(Op op, Index vectors, Divider<Index> inner,
                                                        Divider<Index> channels, bool one_channel) {
-  const Index first = static_cast<Index>(blockIdx.x) * (kThreads * kUnroll) + threadIdx.x;
+  // From the last element to the first: the kernel before has just touched the last ones (a
+  // convolution wrote them, a reduction read them), so they are still in the L2 cache.
+  const Index block = static_cast<Index>(gridDim.x - 1 - blockIdx.x);
+  const Index first = block * (kThreads * kUnroll) + threadIdx.x;
   typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
