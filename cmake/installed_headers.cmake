@@ -29,9 +29,9 @@ set(NEAP_INSTALLED_HEADERS
   core/step/layer.h
   core/step/layer_spec.h
   core/step/layer_traits.h
+  core/step/loss_scale.h
   core/step/operands.h
   core/step/parameter_text.h
-  core/step/loss_scale.h
   core/step/sgd.h
   core/step/specify.h
   core/step/step_signature.h

@@ -15,6 +15,7 @@
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/session.h"
 #include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/loss_scale.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"

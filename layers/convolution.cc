@@ -7,6 +7,8 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/bias_relu.h"
 #include "neap/layers/linear_steps.h"
 
 namespace neap {
@@ -44,6 +46,13 @@ std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input)
 }
 
 }  // namespace
+
+std::optional<std::pair<Layer, Layer>> Convolution::HandsOver(const Layer& reader) const {
+  if (!bias || reader.As<Relu>() == nullptr) return std::nullopt;
+  Convolution without_bias = *this;
+  without_bias.bias = false;
+  return std::pair<Layer, Layer>(without_bias, BiasRelu{});
+}
 
 std::string Convolution::Parameters() const {
   return ParameterText({{"out_channels", out_channels},

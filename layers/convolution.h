@@ -9,6 +9,9 @@
 // {out_channels}.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 
@@ -26,6 +29,8 @@ struct Convolution {
 
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
+  // The bias, to a ReLU.
+  std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const;
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 

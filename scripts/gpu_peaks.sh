@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Finds the largest batches and the deepest ResNets that can be trained in 12 GiB on this machine's GPU in fp32, and trains
-# them (SuperNeurons, tables 4 and 5). Logs go to ${OUT:-build/gpu}.
-#   HOST=64GiB scripts/gpu_peaks.sh     with less pinned host memory than 90 GiB
+# Finds the largest batches and the deepest ResNets that can be trained in 12 GiB on this machine's GPU, and trains them
+# (SuperNeurons, tables 4 and 5). Logs go to ${OUT:-build/gpu}.
+#   HOST=64GiB scripts/gpu_peaks.sh                  with less pinned host memory than 90 GiB
+#   TYPE='bf16 nhwc' scripts/gpu_peaks.sh            in another type and layout than fp32 NCHW
+#   NETS='resnet50 vgg16' scripts/gpu_peaks.sh       fewer networks
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
 export LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH"
 neap="$programs/neap"
-common=(--device cuda:0 --budget 12GiB --host-budget "${HOST:-90GiB}")
+read -r dtype layout <<<"${TYPE:-fp32 nchw}"
+common=(--dtype "$dtype" --layout "$layout" --device cuda:0 --budget 12GiB --host-budget "${HOST:-90GiB}")
 
 step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 

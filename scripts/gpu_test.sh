@@ -35,6 +35,8 @@ declare -A small=(
   [lenet]="lenet --batch 8"
   [resnet20]="resnet20 --batch 4"
   [alexnet]="alexnet-torchvision --batch 2 --image 64"
+  [resnet20_fp16]="resnet20 --batch 4 --dtype fp16 --layout nhwc"
+  [alexnet_bf16]="alexnet-torchvision --batch 2 --image 64 --dtype bf16"
 )
 sanitizer_limit_s=300
 sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)"
@@ -45,7 +47,7 @@ elif [ -z "$sanitizer" ]; then
   echo "gpu_test: install it (part of the CUDA toolkit), or leave it out with SANITIZE=no" >&2
   failed+=(compute-sanitizer)
 fi
-for name in lenet resnet20 alexnet; do
+for name in lenet resnet20 alexnet resnet20_fp16 alexnet_bf16; do
   read -ra net <<<"${small[$name]}"
   training=("$programs/neap" train "${net[@]}" --data synthetic --device cuda:0 --steps 2)
   check "train_$name" "${training[@]}"
@@ -58,9 +60,10 @@ done
 
 # strict_bits: with --strict, weights are bit-identical under every policy and budget; with two GPUs that can reach each other,
 # also if the second one holds the copies.
+#   strict_bits FLAG...
 strict_bits() {
   local plan plans peers=() reference="$out/strict.safetensors" weights="$out/strict_other.safetensors"
-  local training=("$programs/neap" train resnet20 --data synthetic --device cuda:0 --batch 64 --steps 20 --strict)
+  local training=("$programs/neap" train resnet20 --data synthetic --device cuda:0 --batch 64 --steps 20 --strict "$@")
   if "$programs/neap" devices | grep -q 'possible --peer: cuda:1'; then
     peers=('vdnn-all --peer cuda:1 --peer-budget 20MiB' 'superneurons --budget 25% --peer cuda:1 --peer-budget 4GiB')
   else
@@ -77,8 +80,10 @@ strict_bits() {
   rm "$reference" "$weights"
 }
 check strict_bits strict_bits
+check strict_bits_bf16 strict_bits --dtype bf16 --layout nhwc
+check strict_bits_fp16 strict_bits --dtype fp16 --layout nhwc
 
-for kind in 'fp32 nchw' 'tf32 nhwc'; do
+for kind in 'fp32 nchw' 'tf32 nhwc' 'bf16 nhwc'; do
   read -r dtype layout <<<"$kind"
   check "resnet50_$dtype" "$programs/neap" train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 50 \
     --dtype "$dtype" --layout "$layout" --budget 16GiB

@@ -1,5 +1,5 @@
-// A device that says that its memory is not the host's, as a GPU does, so that plans for it may have
-// bytes for the incoming batch. Counts the copies on each stream.
+// A device that says that its memory is not the host's, as a GPU does, so that plans for it may
+// have bytes for the incoming batch. Counts the copies on each stream.
 #pragma once
 
 #include <array>

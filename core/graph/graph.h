@@ -88,6 +88,7 @@ struct ResolvedLayer {
   std::vector<LayerId> inputs;
   LayerRole role = LayerRole::kInner;
   LayerSpec spec;
+  std::string params_of = {};  // the layer by which the parameters are named, if it is another
 };
 // The role of the layer's output in training: input, label or activation.
 Role OutputRole(const ResolvedLayer& layer);

@@ -11,8 +11,8 @@ namespace {
 
 class Fusion {
  public:
-  Fusion(ResolvedGraph graph, Mode mode)
-      : graph_(std::move(graph)), mode_(mode), readers_(graph_.layers.size()) {
+  Fusion(ResolvedGraph graph, Mode mode, const FusionOptions& options)
+      : graph_(std::move(graph)), mode_(mode), options_(options), readers_(graph_.layers.size()) {
     for (const ResolvedLayer& layer : graph_.layers) {
       for (LayerId input : layer.inputs) ++readers_[input.index()];
     }
@@ -20,7 +20,9 @@ class Fusion {
 
   ResolvedGraph Run() {
     for (ResolvedLayer& layer : graph_.layers) {
-      if (layer.role == LayerRole::kInner) FuseWithAnInput(layer);
+      if (layer.role != LayerRole::kInner) continue;
+      FuseWithAnInput(layer);
+      if (options_.hands_over) TakeOver(layer);
     }
     return WithoutReplaced();
   }
@@ -37,6 +39,41 @@ class Fusion {
       readers_[input.index()] = 0;
       return;
     }
+  }
+
+  // Lets the only input of `reader` hand work over to it.
+  void TakeOver(ResolvedLayer& reader) {
+    if (reader.inputs.size() != 1) return;
+    ResolvedLayer& producer = graph_.layers[reader.inputs[0].index()];
+    if (!CanChange(producer, reader) || !producer.spec.states.empty()) return;
+    const std::optional<std::pair<Layer, Layer>> layers = producer.layer.HandsOver(reader.layer);
+    if (!layers.has_value()) return;
+    ResolvedLayer first = producer, second = reader;
+    first.layer = layers->first;
+    second.layer = layers->second;
+    second.params_of = producer.name;
+    if (!Respecify(first) || first.spec.output != producer.spec.output) return;
+    if (!Respecify(second) || second.spec.output != reader.spec.output) return;
+    producer = std::move(first);
+    reader = std::move(second);
+  }
+
+  // Whether the output of `producer` is only seen by `reader`, which is a function of its inputs.
+  bool CanChange(const ResolvedLayer& producer, const ResolvedLayer& reader) const {
+    const bool read_once = readers_[producer.id.index()] == 1;
+    const bool is_function = reader.spec.params.empty() && reader.spec.states.empty();
+    return producer.role == LayerRole::kInner && read_once && is_function;
+  }
+
+  // Sets the layer's spec. False if it does not suit its inputs: a sum of three tensors, for
+  // example, for which there is no fused layer.
+  bool Respecify(ResolvedLayer& layer) const {
+    LayerContext context = {.inputs = {}, .mode = mode_};
+    for (LayerId input : layer.inputs)
+      context.inputs.push_back(graph_.layers[input.index()].spec.output);
+    absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
+    if (spec.ok()) layer.spec = *std::move(spec);
+    return spec.ok();
   }
 
   // Whether another layer, between the two, reads an input of `producer`. Its gradient is then a
@@ -57,9 +94,7 @@ class Fusion {
   // A layer for both, in the place of `reader`.
   std::optional<ResolvedLayer> Fused(const ResolvedLayer& producer,
                                      const ResolvedLayer& reader) const {
-    const bool read_once = readers_[producer.id.index()] == 1;
-    const bool is_function = reader.spec.params.empty() && reader.spec.states.empty();
-    if (producer.role != LayerRole::kInner || !read_once || !is_function) return std::nullopt;
+    if (!CanChange(producer, reader)) return std::nullopt;
     if (ChangesOrder(producer, reader)) return std::nullopt;
     const std::optional<Layer> layer = producer.layer.FusedWith(reader.layer);
     if (!layer.has_value()) return std::nullopt;
@@ -75,13 +110,7 @@ class Fusion {
       if (std::count(fused.inputs.begin(), fused.inputs.end(), input) > 0) return std::nullopt;
       fused.inputs.push_back(input);
     }
-    LayerContext context = {.inputs = {}, .mode = mode_};
-    for (LayerId input : fused.inputs)
-      context.inputs.push_back(graph_.layers[input.index()].spec.output);
-    absl::StatusOr<LayerSpec> spec = layer->Specify(context);
-    // For example a sum of three tensors, for which there is no fused layer.
-    if (!spec.ok() || spec->output != reader.spec.output) return std::nullopt;
-    fused.spec = *std::move(spec);
+    if (!Respecify(fused) || fused.spec.output != reader.spec.output) return std::nullopt;
     return fused;
   }
 
@@ -102,11 +131,14 @@ class Fusion {
 
   ResolvedGraph graph_;
   const Mode mode_;
+  const FusionOptions options_;
   std::vector<int> readers_;  // by LayerId: how many times its output is read; 0 if it was replaced
 };
 
 }  // namespace
 
-ResolvedGraph Fuse(ResolvedGraph graph, Mode mode) { return Fusion(std::move(graph), mode).Run(); }
+ResolvedGraph Fuse(ResolvedGraph graph, Mode mode, const FusionOptions& options) {
+  return Fusion(std::move(graph), mode, options).Run();
+}
 
 }  // namespace neap

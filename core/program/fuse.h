@@ -8,11 +8,14 @@
 //                    ^             becomes              ^
 //   shortcut --------+                       shortcut --+
 //
-// Layers declare what can follow them (Layer::FusedWith() in core/step/layer.h). A fused layer is a
-// layer like others, with the steps, operands and traits that its Specify() returns, so planners
-// and kernels treat it as any other. It has the name of the first layer, and so the names of that
-// layer's parameters, and runs where the last one ran. Its results have the bits of the layers that
-// it replaces.
+// Where a kernel's work is done in two passes, the second one can move to the layer that follows:
+// a convolution that adds its bias in a pass of its own hands the bias over to the ReLU behind it.
+//
+// Layers declare what can follow them (Layer::FusedWith() and HandsOver(), core/step/layer.h). A
+// fused layer is like others, with the steps, operands and traits that its Specify() returns, so
+// planners and kernels treat it as any other. It has the name of the first layer, and so the names
+// of that layer's parameters, and runs where the last one ran. Its results have the bits of the
+// layers that it replaces.
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
 //   graph = Fuse(std::move(graph), Mode::kTraining);
@@ -22,11 +25,17 @@
 
 namespace neap {
 
+struct FusionOptions {
+  // Whether layers hand work over (Layer::HandsOver()). Not on a CPU, whose kernels add biases at
+  // no cost, and with other bits.
+  bool hands_over = false;
+};
+
 // Fuses each layer into the layer that alone reads its output, as long as there is a layer for
 // both. Of several inputs with which a layer could be fused, it takes the one that was computed
 // last. Layers stay apart where the sum of some tensor's gradients would be computed in another
 // order. `mode` is that of Resolve(). *Complexity*: O(layers + edges), and for inputs with several
 // readers the layers between those fused.
-ResolvedGraph Fuse(ResolvedGraph graph, Mode mode);
+ResolvedGraph Fuse(ResolvedGraph graph, Mode mode, const FusionOptions& options = {});
 
 }  // namespace neap

@@ -8,6 +8,11 @@
 
 namespace neap {
 
+std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param) {
+  const std::string& owner = layer.params_of.empty() ? layer.name : layer.params_of;
+  return absl::StrCat(owner, ".", param.name);
+}
+
 void PersistentTensors::Adopt(const Program& whole) {
   program_.loss_scale = whole.loss_scale;
   for (const Tensor& tensor : whole.tensors) {
@@ -52,7 +57,7 @@ void PersistentTensors::MakeParam(const ResolvedLayer& layer, const ParamSpec& p
                                   LayerPersistent& made) {
   const bool trainable = program_.options.trainable;
   const bool has_master = trainable && Is16Bit(param.tensor.dtype);
-  const std::string name = absl::StrCat(layer.name, ".", param.name);
+  const std::string name = ParamName(layer, param);
   const TensorSpec full = InFullPrecision(param.tensor);
   const TensorId stored = Add({.name = name,
                                .role = has_master ? Role::kMaster : Role::kParam,

@@ -19,6 +19,9 @@
 
 namespace neap {
 
+// "conv1.weight"
+std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param);
+
 // Those of one layer.
 struct LayerPersistent {
   std::vector<TensorId> params, states;

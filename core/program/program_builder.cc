@@ -97,7 +97,7 @@ class ProgramBuilder {
       return;
     }
     for (const ParamSpec& param : layer.spec.params) {
-      tensors.param_grads.push_back(NewTensor(absl::StrCat(layer.name, ".", param.name, ".grad"),
+      tensors.param_grads.push_back(NewTensor(absl::StrCat(ParamName(layer, param), ".grad"),
                                               Role::kParamGrad, InFullPrecision(param.tensor)));
     }
     for (const StepSpec& spec : layer.spec.steps) {

@@ -61,6 +61,14 @@ class Layer {
   // has none. (core/program/fuse.h)
   std::optional<Layer> FusedWith(const Layer& reader) const { return model_->FusedWith(reader); }
 
+  // Two layers that compute the same with the same bits as this one and then `reader`, where the
+  // first has less to do and the second more, if the definition has such a method and there are
+  // such layers. Together they have the parameters of this layer; it has no states, and `reader`
+  // has neither. (core/program/fuse.h)
+  std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const {
+    return model_->HandsOver(reader);
+  }
+
   // The definition if it is a `Definition`, otherwise null.
   template <typename Definition>
   const Definition* As() const {
@@ -81,6 +89,7 @@ class Layer {
     virtual absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const = 0;
     virtual std::string Parameters() const = 0;
     virtual std::optional<Layer> FusedWith(const Layer& reader) const = 0;
+    virtual std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const = 0;
     // `same_type` has the same definition_type().
     virtual bool Equals(const Concept& same_type) const = 0;
   };
@@ -102,6 +111,13 @@ class Layer {
     std::optional<Layer> FusedWith(const Layer& reader) const override {
       if constexpr (requires { definition.FusedWith(reader); }) {
         return definition.FusedWith(reader);
+      } else {
+        return std::nullopt;
+      }
+    }
+    std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const override {
+      if constexpr (requires { definition.HandsOver(reader); }) {
+        return definition.HandsOver(reader);
       } else {
         return std::nullopt;
       }

@@ -19,8 +19,8 @@
 // backup, or the backup to the state if the step is skipped.
 //
 // (Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2, and PyTorch's
-// GradScaler.) The values are floats, so that checkpoints store them like any other tensor; counts are exact up
-// to 2^24.
+// GradScaler.) The values are floats, so checkpoints store them like any other tensor; counts are
+// exact up to 2^24.
 #pragma once
 
 #include <cstdint>

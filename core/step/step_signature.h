@@ -2,7 +2,7 @@
 // the key by which kernels are listed, made, shared, timed and cached.
 //
 // Three kinds of steps have a signature: those of a layer, in a network or by itself; those of the
-// optimizer (checks and updates); and the addition of a gradient to a sum. A step of a divisible layer can be run in
+// optimizer; and the addition of a gradient to a sum. A step of a divisible layer can be run in
 // parts of its mini-batch (core/step/divided_kernel.h). The results of the parts of backward_params
 // are summed: the first part writes the gradients, and a later one may accumulate into them if a
 // library has an engine for that. Its signature is the same but for the access to the gradients.

@@ -40,6 +40,8 @@ absl::StatusOr<Candidates> LrnForward(const StepSignature& signature);
 absl::StatusOr<Candidates> LrnBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormForward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> BiasReluForward(const StepSignature& signature);
+absl::StatusOr<Candidates> BiasReluBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> DropoutForward(const StepSignature& signature);
 absl::StatusOr<Candidates> DropoutBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> SoftmaxForward(const StepSignature& signature);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/bias_relu.h"
 #include "neap/layers/catalog/table_backend.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
@@ -59,6 +60,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
       {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
       {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
+      {kLayer<BiasRelu>, Phase::kForward, cpu::BiasReluForward},
+      {kLayer<BiasRelu>, Phase::kBackwardData, cpu::BiasReluBackward},
       {kLayer<Dropout>, Phase::kForward, cpu::DropoutForward},
       {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},

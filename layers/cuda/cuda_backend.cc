@@ -10,6 +10,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/bias_relu.h"
 #include "neap/layers/catalog/table_backend.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -44,6 +45,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},
     {kLayer<FusedBatchNorm>, BatchNormCandidates},
+    {kLayer<BiasRelu>, BiasReluCandidates},
     {kLayer<Relu>, ReluCandidates},
     {kLayer<Sigmoid>, SigmoidCandidates},
     {kLayer<Tanh>, TanhCandidates},

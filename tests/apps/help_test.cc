@@ -64,7 +64,7 @@ TEST_CASE("a subcommand's --help lists its flags with their defaults") {
     CHECK(outcome.exit_code == 0);
     for (const char* line :
          {"  --batch N                 images in a batch (32)\n",
-          "  --dtype TYPE              element type: fp32, tf32 (fp32)\n",
+          "  --dtype TYPE              element type: fp32, tf32, fp16, bf16 (fp32)\n",
           "chen (superneurons with --budget, else liveness)\n",
           "offloaded tensors (75% of the host's memory)\n", "  --json                    print "}) {
       CHECK(outcome.out.find(line) != std::string::npos);
@@ -125,7 +125,7 @@ TEST_CASE("neap devices lists the CPU to train on and the H200 to plan for") {
   const std::string text = RunNeap({"devices"}).out;
   CHECK(text.find("h200     NVIDIA H200, 139.801 GiB (description only, for planning)\n"
                   "         planned with fp32 60 TFLOP/s, tf32 400 TFLOP/s, 16 bits 790 TFLOP/s on "
-                  "4300 GB/s, host copies 55.5 GB/s, peer copies 450 GB/s\n"
+                  "tensor cores, memory 4300 GB/s, host copies 55.5 GB/s, peer copies 450 GB/s\n"
                   "         host memory 256.000 GiB\n") != std::string::npos);
   const std::string cpu = text.substr(0, text.find("\n", text.find("\n") + 1));
   CHECK(cpu.starts_with("cpu      "));

@@ -6,6 +6,7 @@
 #include "neap/core/graph/source.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/bias_relu.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -85,6 +86,7 @@ class CaseList {
     Add("batch_norm, add", FusedBatchNorm{.adds = true}, {shape, shape});
     Add("batch_norm, add, relu", FusedBatchNorm{.adds = true, .relu = true}, {shape, shape});
   }
+  void AddBiasRelu(const Shape& shape) { Add("bias, relu", BiasRelu{}, {shape}); }
   void AddLoss(const Shape& logits, Layout layout);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
@@ -202,6 +204,9 @@ void CaseList::Norms() {
   Add("batch_norm", BatchNorm{}, {{1, 3, 1, 1}});  // variance 0
   Add("batch_norm", BatchNorm{}, {{8, 4, 1, 1}});
   Add("batch_norm", BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F}, {{4, 33, 7, 5}});
+  AddBiasRelu({1, 1, 1, 1});
+  AddBiasRelu({4, 33, 7, 5});
+  AddBiasRelu({3, 8, 6, 6});
   AddFusedNorms({8, 4, 1, 1});
   AddFusedNorms({4, 33, 7, 5});
   AddFusedNorms({3, 8, 6, 6});
@@ -215,6 +220,7 @@ void CaseList::Norms() {
     const Shape several = {shape.n() + 1, shape.c(), shape.h() + 1, shape.w()};
     Add("batch_norm", BatchNorm{}, {several});
     AddFusedNorms(several);
+    AddBiasRelu(several);
     const int64_t size = 2 * dice_.Between(0, 4) + 1;
     Add(absl::StrCat("lrn ", size), LocalResponseNorm{.size = size, .alpha = 1.0F}, {shape});
   }

@@ -25,7 +25,7 @@ std::vector<std::string> ConformanceFailures(Backend& backend, const DeviceAcces
                                              const LayerCase& layer_case,
                                              const ConformanceOptions& options = {});
 
-// Random values, of the operands' types, of all operands that exist before the first step, by the layer's spec: inputs,
+// Random values, of the operands' types, of all operands that exist before the first step: inputs,
 // labels in range, parameters, states, the iteration's scalars, and the output gradient.
 Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t seed);
 

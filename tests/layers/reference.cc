@@ -61,6 +61,26 @@ Values DropoutStep(const StepSignature& signature, const Values& given) {
   return {{forward ? Y() : Dx(), result}};
 }
 
+Values BiasReluStep(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Shape& shape = signature.Spec(forward ? X() : Dy()).shape;
+  const auto channel = [&](size_t i) {
+    return static_cast<size_t>(static_cast<int64_t>(i) / (shape.h() * shape.w()) % shape.c());
+  };
+  Vector result = given.at(forward ? X() : Dy());
+  if (forward) {
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] = std::max(0.0, result[i] + given.at(Param(0))[channel(i)]);
+    return {{Y(), result}};
+  }
+  Vector sums(static_cast<size_t>(shape.c()));
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (given.at(Y())[i] <= 0) result[i] = 0;
+    sums[channel(i)] += result[i];
+  }
+  return {{Dx(), result}, {ParamGrad(0), sums}};
+}
+
 // s_c of the LRN header, for element `i` of channel c; `step` is the stride of channels.
 struct LrnAt {
   const LocalResponseNorm& layer;
@@ -263,6 +283,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"relu", Activation},
                               {"sigmoid", Activation},
                               {"tanh", Activation},
+                              {"bias_relu", BiasReluStep},
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
                               {"fused_batch_norm", ReferenceBatchNorm},

@@ -1,4 +1,5 @@
 // Bias: forward adds it to every element of its channel; its gradient is the sum over the channel.
+// The ReLU behind it can take part in both passes (layers/bias_relu.h).
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -31,15 +32,49 @@ struct SumOp {
   }
 };
 
+// Computes the gradient before the ReLU, and sums it.
 template <typename T>
+struct ReluSumOp {
+  using Total = Sums;
+  const T* y;
+  const T* dy;
+  T* dx;
+  struct Nothing {};
+  template <int kVec>
+  using Registers = Two<Packed<T, kVec>>;
+  template <bool kLast, int kVec>
+  __device__ Nothing Prepare(size_t, size_t) const {
+    return {};
+  }
+  template <int kVec>
+  __device__ Registers<kVec> Load(size_t i) const {
+    return {Read<kVec>(y, i), Read<kVec>(dy, i)};
+  }
+  template <int kVec>
+  __device__ void Accumulate(Nothing, const Registers<kVec>& in, size_t i,
+                             Two<Vec<kVec>>& sums) const {
+    const Vec<kVec> out = Unpack(in.a);
+    Vec<kVec> v = Unpack(in.b);
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) {
+      v.v[k] = ReluGradient(out.v[k], v.v[k]);
+      sums.a.v[k] += v.v[k];
+    }
+    Write<kVec>(dx, i, v);
+  }
+};
+
+// y = x + bias, or relu of it.
+template <typename T, bool kRelu>
 struct BiasOp {
+  const T* x;
   const float* bias;
   T* y;
   template <int kVec>
   using Registers = Packed<T, kVec>;
   template <int kVec>
   __device__ Packed<T, kVec> Load(size_t i) const {
-    return Read<kVec>(y, i);
+    return Read<kVec>(x, i);
   }
   template <bool kLast, int kVec>
   __device__ Vec<kVec> Prepare(size_t c) const {
@@ -49,7 +84,10 @@ struct BiasOp {
   __device__ void Store(size_t i, const Vec<kVec>& b, const Packed<T, kVec>& in) const {
     Vec<kVec> v = Unpack(in);
 #pragma unroll
-    for (int k = 0; k < kVec; ++k) v.v[k] += b.v[k];
+    for (int k = 0; k < kVec; ++k) {
+      v.v[k] += b.v[k];
+      if constexpr (kRelu) v.v[k] = ReluOf(Rounded<T>(v.v[k]));
+    }
     Write<kVec>(y, i, v);
   }
 };
@@ -77,9 +115,28 @@ int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
 
 cudaError_t AddBias(const ChannelShape& s, const float* bias, Array y, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return MapChannels<T>(s, AllAligned16(bias, y), BiasOp<T>{bias, As<T>(y)}, stream);
+    T* const values = As<T>(y);
+    return MapChannels<T>(s, AllAligned16(bias, y), BiasOp<T, false>{values, bias, values}, stream);
   };
   return WithElement(run, y);
+}
+
+cudaError_t BiasRelu(const ChannelShape& s, ConstArray x, const float* bias, Array y,
+                     cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    return MapChannels<T>(s, AllAligned16(x, bias, y), BiasOp<T, true>{As<T>(x), bias, As<T>(y)},
+                          stream);
+  };
+  return WithElement(run, x, y);
+}
+
+cudaError_t BiasReluBackward(const ChannelShape& s, ConstArray y, ConstArray dy, Array dx,
+                             float* dbias, void* scratch, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    const ReluSumOp<T> op = {As<T>(y), As<T>(dy), As<T>(dx)};
+    return Reduce<T>(s, AllAligned16(y, dy, dx), op, BiasFinal{dbias, false}, scratch, stream);
+  };
+  return WithElement(run, y, dy, dx);
 }
 
 cudaError_t BiasGradient(const ChannelShape& s, ConstArray dy, float* dbias, bool add,

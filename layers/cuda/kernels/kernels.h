@@ -98,6 +98,12 @@ cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands
                               const float* dbeta, Array dx, cudaStream_t stream);
 
 // bias.cu
+// y = relu(x + bias); y may be x.
+cudaError_t BiasRelu(const ChannelShape& shape, ConstArray x, const float* bias, Array y,
+                     cudaStream_t stream);
+// dx = dy, or 0 where y is; dbias = the sum of dx over the channel. dx may be dy.
+cudaError_t BiasReluBackward(const ChannelShape& shape, ConstArray y, ConstArray dy, Array dx,
+                             float* dbias, void* scratch, cudaStream_t stream);
 cudaError_t AddBias(const ChannelShape& shape, const float* bias, Array y, cudaStream_t stream);
 // dbias = (or, if `add`, +=) the sum of dy over the channel.
 cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias, bool add,

@@ -130,4 +130,50 @@ TEST_CASE("a fused layer keeps the names of the parameters and running statistic
   CHECK(names(true) == names(false));
 }
 
+TEST_CASE("a convolution hands its bias over to the ReLU that alone reads it, where that helps") {
+  Graph net({.name = "net", .batch = 2});
+  std::string x =
+      net.Add("conv", Convolution{.out_channels = 3, .kernel = 1}, {net.Input({3, 4, 4})});
+  x = net.Add("relu", Relu{}, {x});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+  const ResolvedGraph plain = Resolve(net, Mode::kTraining).value();
+  const ResolvedGraph same = Fuse(plain, Mode::kTraining);
+  const ResolvedGraph moved = Fuse(plain, Mode::kTraining, {.hands_over = true});
+  REQUIRE(moved.layers.size() == plain.layers.size());
+  for (size_t i = 0; i < plain.layers.size(); ++i) {
+    CHECK(same.layers[i].layer == plain.layers[i].layer);
+    CHECK(moved.layers[i].name == plain.layers[i].name);
+  }
+  const Program program = BuildProgram(moved, ProgramOptions{}).value();
+  std::vector<std::string> trained;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::kParam || tensor.role == Role::kParamGrad)
+      trained.push_back(tensor.name);
+  }
+  CHECK(trained == std::vector<std::string>{"conv.weight", "conv.bias", "fc.weight", "fc.bias",
+                                            "fc.weight.grad", "fc.bias.grad", "conv.bias.grad",
+                                            "conv.weight.grad"});
+  DeviceDescription gpu;
+  gpu.kind = "cuda";
+  const Program lowered = Lower(net, {}, gpu).value();
+  CHECK(lowered == program);
+  CHECK(Lower(net, {}, {}).value() == BuildProgram(net, {}).value());
+}
+
+TEST_CASE("a convolution keeps its bias if something else reads its output or follows it") {
+  Net net;
+  const std::string conv =
+      net.Add("conv", Convolution{.out_channels = 3, .kernel = 1}, {net.input});
+  const std::string relu = net.Add("relu", Relu{}, {conv});
+  const std::string sum = net.Add("sum", Add{}, {conv, relu});
+  const std::string other = net.Add("other", Convolution{.out_channels = 3, .kernel = 1}, {sum});
+  net.graph.Loss(
+      net.Add("fc", FullyConnected{.out_features = 4}, {net.Add("tanh", Tanh{}, {other})}),
+      SoftmaxCrossEntropy{});
+  const ResolvedGraph plain = Resolve(net.graph, Mode::kTraining).value();
+  const ResolvedGraph fused = Fuse(plain, Mode::kTraining, {.hands_over = true});
+  for (size_t i = 0; i < plain.layers.size(); ++i)
+    CHECK(fused.layers[i].layer == plain.layers[i].layer);
+}
+
 }  // namespace neap

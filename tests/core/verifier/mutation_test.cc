@@ -73,8 +73,8 @@ class Mutator {
 
   int64_t Shift() { return (static_cast<int64_t>(Below(5)) - 2) * kBlockBytes; }
 
-  // Changes the bytes of the incoming batch, the size of a pool or of its residents, or the place of
-  // a resident, perhaps a new one.
+  // Changes the bytes of the incoming batch, the size of a pool or of its residents, or the place
+  // of a resident, perhaps a new one.
   void ChangePools() {
     if (plan_.incoming_batch.has_value() && Below(2) == 0) {
       Region& incoming = *plan_.incoming_batch;

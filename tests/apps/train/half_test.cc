@@ -1,0 +1,91 @@
+// neap train in 16 bits.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/apps/command.h"
+#include "tests/apps/train/tiny_training.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+// A batch for kTiny whose pixels are all `value`.
+std::string BatchOf(float value) {
+  std::string bytes;
+  const auto append = [&bytes](const auto& number) {
+    std::array<char, 4> raw = {};
+    std::memcpy(raw.data(), &number, 4);
+    bytes.append(raw.data(), 4);
+  };
+  for (int i = 0; i < 16 * 64; ++i) append(value);
+  for (int32_t i = 0; i < 16; ++i) append(i % 10);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a network learns handwritten digits in 16 bits: at least 96% of the test images") {
+  const Args digits = {"train",          "resnet-cifar",
+                       "--depth",        "8",
+                       "--image",        "8",
+                       "--channels",     "1",
+                       "--data",         "idx:" + Digits(),
+                       "--batch",        "32",
+                       "--epochs",       "12",
+                       "--lr",           "0.1",
+                       "--warmup",       "20",
+                       "--device",       "cpu",
+                       "--lr-schedule",  "cosine",
+                       "--weight-decay", "5e-4",
+                       "--eval"};
+  for (const std::string dtype : {"bf16", "fp16"}) {
+    CAPTURE(dtype);
+    const Json end = RunForJson(Joined(digits, {"--dtype", dtype})).back();
+    CHECK(end.at("evaluation").at("accuracy").get<double>() >= 0.96);
+    CHECK(end.at("peaks_equal") == true);
+  }
+}
+
+TEST_CASE("steps that overflow are counted, until the scale is the smallest") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("batch");
+  WriteText(file, BatchOf(1e30F));  // infinite in fp16
+  const Args args = Joined(kTiny, {"--dtype", "fp16", "--batch-file", file, "--log-every", "1"});
+  const Outcome few = RunNeap(Joined(args, {"--steps", "3"}));
+  CHECK(few.exit_code == 0);
+  CHECK(few.out.find("done after 3 steps, final loss") != std::string::npos);
+  CHECK(few.out.find("3 of all steps skipped (a gradient overflowed), loss scale 8192") !=
+        std::string::npos);
+  const std::vector<Json> lines = RunForJson(Joined(args, {"--steps", "3"}));
+  CHECK(lines.at(1).at("skipped_steps") == 1);
+  CHECK(lines.back().at("skipped_steps") == 3);
+  CHECK(lines.back().at("loss_scale") == 8192);
+  const Outcome all = RunNeap(Joined(args, {"--steps", "40"}));
+  CHECK(all.exit_code == 1);
+  CHECK(all.err.find("the loss is nan at step 16, with the smallest loss scale, 1: training has "
+                     "diverged; a lower --lr or a --warmup may help") != std::string::npos);
+  const Outcome bf16 = RunNeap(Joined(kTiny, {"--dtype", "bf16", "--batch-file", file}));
+  CHECK(bf16.exit_code == 0);  // in its range, and normalised
+}
+
+TEST_CASE("weights are written in the type that is asked for") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("weights.safetensors");
+  for (const std::string type : {"fp32", "fp16", "bf16"}) {
+    RunForJson(Joined(kTiny, {"--dtype", "bf16", "--steps", "1", "--weights-out", file,
+                              "--weights-dtype", type}));
+    const std::string header = ReadText(file);
+    const std::string name = type == "fp32" ? "F32" : type == "fp16" ? "F16" : "BF16";
+    CHECK(header.find("\"conv1.weight\":{\"dtype\":\"" + name + "\"") != std::string::npos);
+    CHECK(header.find("\"bn1.running_mean\":{\"dtype\":\"F32\"") != std::string::npos);
+    RunForJson(Joined(kTiny, {"--steps", "1", "--weights-in", file}));
+  }
+}
+
+}  // namespace neap::testing
