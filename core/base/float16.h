@@ -7,8 +7,8 @@
 // Converting a float rounds to nearest, ties to even; NaN stays NaN, and what is too large becomes
 // infinite. Converting to float is exact.
 //
-//   Bf16 stored(0.1F);
-//   float(stored);  // 0.100097656
+//   const Bf16 stored(0.1F);
+//   const float value(stored);  // 0.100097656
 #pragma once
 
 #include <bit>

@@ -4,9 +4,9 @@
 // They come first in the program and depend on the layers, the type and ProgramOptions::trainable
 // only, so they are the same for training and inference.
 //
-//   PersistentTensors persistent(program);            // program.net and .options are set
-//   persistent.Adopt(whole);                          // for a part of a network
-//   LayerPersistent conv1 = persistent.Make(layer);   // conv1.params[0]: "conv1.weight"
+//   PersistentTensors persistent(program);  // program.net and .options are set
+//   persistent.Adopt(whole);                // for a part of a network
+//   LayerPersistent conv1 = persistent.Make(layer);  // conv1.params[0]: "conv1.weight"
 #pragma once
 
 #include <optional>

@@ -9,8 +9,8 @@
 // the results between them are rounded to the type of the tensors that they replace, so its bits
 // are those of the layers (RoundAs).
 //
-//   KernelRow row = {kLayer<Relu>, Phase::kForward, ActivationForward};
-//   row.list = Converted(row.list);  // now also for fp16 and bf16
+//   KernelRow row = {kLayer<Relu>, Phase::kForward, cpu::ActivationForward};
+//   row.list = cpu::Converted(row.list);  // now also for fp16 and bf16
 #pragma once
 
 #include <functional>

@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 #include "neap/core/base/crc32.h"
 #include "neap/core/base/file.h"
+#include "neap/core/base/float16.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/philox.h"
 #include "neap/core/base/status_macros.h"
@@ -30,6 +31,13 @@ absl::Status WriteFile(absl::Span<const std::byte> bytes) {
   RETURN_IF_ERROR(file.WriteAt(0, bytes));
   RETURN_IF_ERROR(file.Commit());  // until this returns, readers see the old file, if any
   return absl::OkStatus();
+}
+
+// core/base/float16.h
+float Rounded() {
+  const Bf16 stored(0.1F);
+  const float value(stored);  // 0.100097656
+  return value;
 }
 
 // core/base/parallel.h

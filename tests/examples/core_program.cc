@@ -6,6 +6,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/fuse.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
 
 namespace neap::header_examples::program {
@@ -21,6 +22,14 @@ absl::Status FuseLayers(const Graph& net) {
 absl::Status LowerGraph(const Graph& graph, const Device& device) {
   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
   return absl::OkStatus();
+}
+
+// core/program/persistent_tensors.h
+TensorId FirstParam(Program& program, const Program& whole, const ResolvedLayer& layer) {
+  PersistentTensors persistent(program);           // program.net and .options are set
+  persistent.Adopt(whole);                         // for a part of a network
+  LayerPersistent conv1 = persistent.Make(layer);  // conv1.params[0]: "conv1.weight"
+  return conv1.params[0];
 }
 
 // core/program/program.h

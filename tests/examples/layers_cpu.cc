@@ -6,10 +6,19 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cpu/cpu_device.h"
 
 namespace neap::examples {
+
+// layers/cpu/converted.h
+KernelRow ConvertedRow() {
+  KernelRow row = {kLayer<Relu>, Phase::kForward, cpu::ActivationForward};
+  row.list = cpu::Converted(row.list);  // now also for fp16 and bf16
+  return row;
+}
 
 // layers/cpu/cpu_backend.h
 absl::Status ListCpuEngines(const StepSignature& signature) {
