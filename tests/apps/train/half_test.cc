@@ -31,19 +31,19 @@ std::string BatchOf(float value) {
 }  // namespace
 
 TEST_CASE("a network learns handwritten digits in 16 bits: at least 96% of the test images") {
-  const Args digits = {"train",          "resnet-cifar",
-                       "--depth",        "8",
-                       "--image",        "8",
-                       "--channels",     "1",
-                       "--data",         "idx:" + Digits(),
-                       "--batch",        "32",
-                       "--epochs",       "12",
-                       "--lr",           "0.1",
-                       "--warmup",       "20",
-                       "--device",       "cpu",
-                       "--lr-schedule",  "cosine",
-                       "--weight-decay", "5e-4",
-                       "--eval"};
+  const Args digits = {"train",      "resnet-cifar",
+                       "--depth",    "8",
+                       "--image",    "16",
+                       "--channels", "1",
+                       "--data",     "idx:" + Digits(),
+                       "--batch",    "32",
+                       "--epochs",   "12",
+                       "--lr",       "0.1",
+                       "--augment",  "--warmup",
+                       "20",         "--device",
+                       "cpu",        "--lr-schedule",
+                       "cosine",     "--weight-decay",
+                       "5e-4",       "--eval"};
   for (const std::string dtype : {"bf16", "fp16"}) {
     CAPTURE(dtype);
     const Json end = RunForJson(Joined(digits, {"--dtype", dtype})).back();
