@@ -3,7 +3,7 @@
 // Parameters and running statistics have torchvision's names, so weights can be exchanged with
 // PyTorch. "NAME.momentum" is the optimizer's state; "NAME.num_batches_tracked" exists because
 // PyTorch requires it. All values are F32 in N, C, H, W order, whatever the network's layout and
-// type: of a parameter whose kernels read 16 bits, those of its fp32 master. Files of weights may
+// type. A parameter whose kernels read 16 bits is stored as its fp32 master. Files of weights may
 // also have 16-bit parameters. The metadata hold "neap.step" and "neap.seed".
 //
 // Loading is all or nothing: every name and shape and, if the file has one, the checksum of the

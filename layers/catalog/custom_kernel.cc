@@ -19,10 +19,8 @@ absl::Status Refused(const CustomKernel& kernel, std::string_view why) {
 }
 
 absl::Status CheckAlone(const CustomKernel& kernel) {
-  const bool of_layer = kernel.phase == Phase::kForward || kernel.phase == Phase::kBackwardData ||
-                        kernel.phase == Phase::kBackwardParams;
   if (kernel.layer_type.empty()) return Refused(kernel, "its layer_type is empty");
-  if (!of_layer) return Refused(kernel, "layers have no such phase");
+  if (!IsOfLayer(kernel.phase)) return Refused(kernel, "layers have no such phase");
   if (kernel.engine.empty()) return Refused(kernel, "its engine has no id");
   if (kernel.run != nullptr && kernel.make != nullptr)
     return Refused(kernel, "it has both run and make");

@@ -1,4 +1,4 @@
-// The bytes for the incoming batch: in the arena, large enough, and nobody else's.
+// The bytes for the incoming batch lie in the arena, suffice, and overlap nothing.
 #include <doctest/doctest.h>
 
 #include <string>
