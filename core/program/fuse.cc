@@ -72,8 +72,9 @@ class Fusion {
     for (LayerId input : layer.inputs)
       context.inputs.push_back(graph_.layers[input.index()].spec.output);
     absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
-    if (spec.ok()) layer.spec = *std::move(spec);
-    return spec.ok();
+    if (!spec.ok()) return false;
+    layer.spec = *std::move(spec);
+    return true;
   }
 
   // Whether another layer, between the two, reads an input of `producer`. Its gradient is then a
