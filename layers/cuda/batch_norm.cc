@@ -32,7 +32,7 @@ cudaError_t BatchNormForward(const LaunchArgs& a) {
     const kernels::BatchNormState state = {a.Get<float>(Saved(0)), a.Get<float>(Saved(1)),
                                            a.Find<float>(State(0)), a.Find<float>(State(1))};
     const cudaError_t error = kernels::BatchNormStatistics(
-        shape, in.x, layer.norm.epsilon, layer.norm.momentum, state, a.run.workspace, a.stream);
+        shape, in.x, layer.norm.epsilon, layer.norm.momentum, state, a.Reduction(), a.stream);
     if (error != cudaSuccess) return error;
   }
   return kernels::BatchNormApply(shape, in, epilogue, a.Array(Y()), a.stream);
@@ -48,7 +48,7 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
   float* const dgamma = a.Get<float>(ParamGrad(0));
   float* const dbeta = a.Get<float>(ParamGrad(1));
   const cudaError_t error =
-      kernels::BatchNormSums(shape, in, gradient, dgamma, dbeta, a.run.workspace, a.stream);
+      kernels::BatchNormSums(shape, in, gradient, dgamma, dbeta, a.Reduction(), a.stream);
   if (error != cudaSuccess || !a.signature.Has(Dx())) return error;
   return kernels::BatchNormBackward(shape, in, gradient, dgamma, dbeta, a.Array(Dx()), a.stream);
 }

@@ -15,6 +15,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -40,6 +41,7 @@ struct Runtime {
   int device = 0;
   cudaStream_t stream = nullptr;
   cublasLtHandle_t blas = nullptr;
+  uint32_t* tickets = nullptr;  // of reductions, which follow each other on the stream
   std::shared_ptr<CudnnConvolutions> cudnn;
   ~Runtime();
 };
@@ -58,7 +60,9 @@ struct LaunchArgs : StepRun {
   kernels::Array FindArray(Operand operand) const {
     return signature.Has(operand) ? Array(operand) : kernels::Array();
   }
+  kernels::ReductionMemory Reduction() const { return {run.workspace, tickets}; }
   cudaStream_t stream = nullptr;
+  uint32_t* tickets = nullptr;
 };
 
 // Makes the step's device current before each run, so the kernel may run on any thread. Refuses a

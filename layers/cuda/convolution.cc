@@ -80,9 +80,9 @@ class ConvolutionKernel final : public StreamKernel {
     if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
       const kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(Dy()));
       const bool add = signature().Accumulates(ParamGrad(1));
-      return CudaStatus(kernels::BiasGradient(shape, args.Array(Dy()), dbias, add,
-                                              args.run.workspace, args.stream),
-                        "convolution bias gradient");
+      return CudaStatus(
+          kernels::BiasGradient(shape, args.Array(Dy()), dbias, add, args.Reduction(), args.stream),
+          "convolution bias gradient");
     }
     return absl::OkStatus();
   }

@@ -81,6 +81,16 @@ KernelTable Table(const SharedRuntime& runtime) {
   return table;
 }
 
+absl::StatusOr<uint32_t*> NewTickets(cudaStream_t stream) {
+  constexpr size_t kBytes = kernels::kTickets * sizeof(uint32_t);
+  void* tickets = nullptr;
+  RETURN_IF_ERROR(CudaStatus(cudaMalloc(&tickets, kBytes), "cudaMalloc of tickets"));
+  const cudaError_t error = cudaMemsetAsync(tickets, 0, kBytes, stream);
+  if (error == cudaSuccess) return static_cast<uint32_t*>(tickets);
+  cudaFree(tickets);
+  return CudaStatus(error, "cudaMemsetAsync of tickets");
+}
+
 // The same table, for kernels that run.
 KernelTable RunnableTable(const SharedRuntime& runtime) {
   KernelTable table = Table(runtime);
@@ -103,6 +113,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
       status != CUBLAS_STATUS_SUCCESS) {
     return absl::InternalError(absl::StrCat("cublasLtCreate: ", cublasLtGetStatusString(status)));
   }
+  ASSIGN_OR_RETURN(runtime->tickets, cuda::NewTickets(runtime->stream));
   ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDevice(compute_stream));
   return TableBackend::Create(cuda::RunnableTable(runtime), std::move(custom));
 }

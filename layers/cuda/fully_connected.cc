@@ -68,7 +68,7 @@ class FullyConnectedKernel final : public StreamKernel {
     }
     if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
       return CudaStatus(kernels::BiasGradient(Rows(Dy()), args.Array(Dy()), dbias,
-                                              /*add=*/false, args.run.workspace, args.stream),
+                                              /*add=*/false, args.Reduction(), args.stream),
                         "fully connected bias gradient");
     }
     return absl::OkStatus();

@@ -29,6 +29,7 @@ class OwnStreamKernel final : public StreamKernel {
 
 Runtime::~Runtime() {
   if (blas != nullptr) cublasLtDestroy(blas);
+  if (tickets != nullptr) cudaFree(tickets);
 }
 
 absl::Status StreamKernel::Run(const KernelArgs& args) {
@@ -37,7 +38,7 @@ absl::Status StreamKernel::Run(const KernelArgs& args) {
                                             " bytes of workspace, not ", args.workspace_bytes));
   }
   RETURN_IF_ERROR(CudaStatus(cudaSetDevice(runtime_->device), "cudaSetDevice"));
-  return Launch(LaunchArgs{{signature_, args}, runtime_->stream});
+  return Launch(LaunchArgs{{signature_, args}, runtime_->stream, runtime_->tickets});
 }
 
 kernels::Element ElementOf(DType dtype) {

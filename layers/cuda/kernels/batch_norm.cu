@@ -16,6 +16,7 @@ namespace {
 
 // Mean, sum of squared deviations from it, and number of elements.
 struct Moments {
+  static constexpr int kResident = 4;
   template <typename T>
   struct Of {
     double mean;
@@ -295,12 +296,12 @@ cudaError_t Apply(const ChannelShape& s, const BatchNormOperands& in,
 template <Through kThrough>
 cudaError_t SumsThrough(const ChannelShape& s, const BatchNormOperands& in,
                         const BatchNormGradient& gradient, float* dgamma, float* dbeta,
-                        void* scratch, cudaStream_t stream) {
+                        const ReductionMemory& memory, cudaStream_t stream) {
   const bool aligned = AllAligned16(in.x, in.mean, in.invstd, in.gamma, in.beta, gradient.dy,
                                     gradient.y, gradient.daddend);
   const auto run = [&]<typename T>() {
     return Reduce<T>(s, aligned, GradientOp<kThrough, T>{in, gradient}, SumsFinal{dbeta, dgamma},
-                     scratch, stream);
+                     memory, stream);
   };
   return WithElement(run, in.x, gradient.dy, gradient.y, gradient.daddend);
 }
@@ -308,13 +309,14 @@ cudaError_t SumsThrough(const ChannelShape& s, const BatchNormOperands& in,
 }  // namespace
 
 cudaError_t BatchNormStatistics(const ChannelShape& s, ConstArray x, float epsilon, float momentum,
-                                const BatchNormState& state, void* scratch, cudaStream_t stream) {
+                                const BatchNormState& state, const ReductionMemory& memory,
+                                cudaStream_t stream) {
   const StatisticsFinal final = {.count = static_cast<double>(s.outer * s.inner),
                                  .epsilon = epsilon,
                                  .momentum = momentum,
                                  .state = state};
   const auto run = [&]<typename T>() {
-    return Reduce<T>(s, Aligned16(x), MomentsOp<T>{As<T>(x)}, final, scratch, stream);
+    return Reduce<T>(s, Aligned16(x), MomentsOp<T>{As<T>(x)}, final, memory, stream);
   };
   return WithElement(run, x);
 }
@@ -332,8 +334,8 @@ cudaError_t BatchNormInference(const ChannelShape& s, const BatchNormOperands& i
 
 cudaError_t BatchNormSums(const ChannelShape& s, const BatchNormOperands& in,
                           const BatchNormGradient& gradient, float* dgamma, float* dbeta,
-                          void* scratch, cudaStream_t stream) {
-  const auto sums = [&](auto run) { return run(s, in, gradient, dgamma, dbeta, scratch, stream); };
+                          const ReductionMemory& memory, cudaStream_t stream) {
+  const auto sums = [&](auto run) { return run(s, in, gradient, dgamma, dbeta, memory, stream); };
   if (gradient.daddend.data != nullptr)
     return sums(gradient.relu ? SumsThrough<Through::kSumRelu> : SumsThrough<Through::kSum>);
   return sums(gradient.relu ? SumsThrough<Through::kRelu> : SumsThrough<Through::kNothing>);

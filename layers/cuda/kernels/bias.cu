@@ -140,9 +140,9 @@ cudaError_t BiasReluBackward(const ChannelShape& s, ConstArray y, ConstArray dy,
 }
 
 cudaError_t BiasGradient(const ChannelShape& s, ConstArray dy, float* dbias, bool add,
-                         void* scratch, cudaStream_t stream) {
+                         const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return Reduce<T>(s, Aligned16(dy), SumOp<T>{As<T>(dy)}, BiasFinal{dbias, add}, scratch, stream);
+    return Reduce<T>(s, Aligned16(dy), SumOp<T>{As<T>(dy)}, BiasFinal{dbias, add}, memory, stream);
   };
   return WithElement(run, dy);
 }

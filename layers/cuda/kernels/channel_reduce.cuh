@@ -1,14 +1,16 @@
 // Sums over N, H and W per channel, or moments derived from them, in two stages and a fixed order.
 //
-// Blocks write partial results to scratch memory, and one small kernel merges them. The split
-// depends only on the tensor's shape, so the bits are reproducible.
+// Blocks write partial results to scratch memory. Of the blocks that share channels, the last one
+// to finish merges them; it takes them in the order of the splits, so it does not matter which
+// block it is. If one block would take longer for this than a launch takes, a second kernel merges
+// them. The split depends only on the tensor's shape, so the bits are reproducible.
 //
 //   NCHW: a block reduces part of one channel's planes
 //     channel c: [n0 ####][n1 ####][n2 ####]
 //                | block(c, 0) | block(c, 1) |
 //
-//   NHWC: a block reduces some rows of a few channels; threads are contiguous along the channels,
-//   and stride over the rows
+//   NHWC: a block reduces some rows of a tile of channels; threads are contiguous along the
+//   channels, and stride over the rows
 //     row 0: [c0 c1 c2 c3 | ...]
 //     row 1: [c0 c1 c2 c3 | ...]
 #pragma once
@@ -23,11 +25,12 @@ namespace neap::kernels {
 
 inline constexpr int64_t kWantedBlocks = 528;  // four per multiprocessor of a large GPU
 inline constexpr int kWarp = 32;
-inline constexpr int64_t kPartBytes = 16;  // the most that a block writes per channel
+inline constexpr int64_t kPartBytes = 16;  // the most that a split writes per channel
 
 // A Total is the result of an operation's two sums over some elements of a channel. Of<float> is a
 // thread's or a block's part, Of<double> merges the blocks' parts.
 struct Sums {
+  static constexpr int kResident = 0;  // blocks per multiprocessor that registers must allow
   template <typename T>
   struct Of {
     T a, b;
@@ -59,12 +62,86 @@ static __device__ Part MergeBlock(Part part) {
   return part;
 }
 
+// Whether this is the last of `blocks` blocks with this ticket to arrive here. It can read what all
+// of them wrote before. The ticket is 0 before the first and after the last of them.
+static __device__ bool ArrivesLast(uint32_t thread, uint32_t* ticket, uint32_t blocks) {
+  __shared__ bool last;
+  __syncthreads();
+  if (thread == 0) {
+    uint32_t before = 0;
+    if (blocks > 1) {
+      // Publishes this block's writes, which the barrier has ordered before it, and shows others'.
+      asm volatile("atom.acq_rel.gpu.inc.u32 %0, [%1], %2;"
+                   : "=r"(before)
+                   : "l"(ticket), "r"(blocks - 1)
+                   : "memory");
+    }
+    last = before == blocks - 1;
+  }
+  __syncthreads();
+  return last;
+}
+
+// The order in which the splits of a channel are merged: row r merges splits r, r + kFinishRows,
+// ..., then the rows are merged.
+inline constexpr int kFinishRows = 32;
+
+// Merges the splits of channels [begin, end), kLanes at a time, and hands the results to `final`.
+// All kBlock threads of a block take part. `shared` has kFinishRows * kLanes elements.
+template <typename Total, int kLanes, int kBlock, typename Final>
+__device__ void FinishChannels(uint32_t thread, const Final& final,
+                               const typename Total::template Of<float>* partial, uint32_t channels,
+                               uint32_t splits, uint32_t begin, uint32_t end,
+                               typename Total::template Of<double>* shared) {
+  using Part = typename Total::template Of<float>;
+  constexpr uint32_t kApart = kBlock / kLanes;  // between the rows of a thread
+  constexpr uint32_t kOwn = kApart < kFinishRows ? kFinishRows / kApart : 1;
+  constexpr uint32_t kAhead = 64 / (sizeof(Part) * kOwn);  // loads in flight per row
+  const uint32_t lane = thread % kLanes, first_row = thread / kLanes;
+  const uint32_t rows = min(splits, static_cast<uint32_t>(kFinishRows));
+  for (uint32_t base = begin; base < end; base += kLanes) {
+    const uint32_t c = base + lane;
+    typename Total::template Of<double> totals[kOwn] = {};
+    if (c < end && first_row < rows) {
+#pragma unroll 1
+      for (uint32_t first = first_row; first < splits; first += kAhead * kFinishRows) {
+        Part loaded[kAhead][kOwn];
+#pragma unroll
+        for (uint32_t a = 0; a < kAhead; ++a) {
+#pragma unroll
+          for (uint32_t i = 0; i < kOwn; ++i) {
+            const uint32_t s = first + a * kFinishRows + i * kApart;
+            loaded[a][i] = s < splits ? partial[static_cast<size_t>(s) * channels + c] : Part{};
+          }
+        }
+#pragma unroll
+        for (uint32_t a = 0; a < kAhead; ++a) {
+#pragma unroll
+          for (uint32_t i = 0; i < kOwn; ++i) totals[i].Merge(loaded[a][i]);
+        }
+      }
+    }
+    if (base != begin) __syncthreads();
+#pragma unroll
+    for (uint32_t i = 0; i < kOwn; ++i) {
+      const uint32_t row = first_row + i * kApart;
+      if (row < rows) shared[row * kLanes + lane] = totals[i];
+    }
+    __syncthreads();
+    if (first_row == 0 && c < end) {
+#pragma unroll 4
+      for (uint32_t row = 1; row < rows; ++row) totals[0].Merge(shared[row * kLanes + lane]);
+      final(c, totals[0]);
+    }
+  }
+}
+
 // partial[split * channels + channel], grid (channels, splits). A channel has `vectors` vectors,
-// `inner` per image.
-template <typename Op, int kVec>
-__global__ void __launch_bounds__(kThreads)
-    ReducePlanes(Op op, Divider<uint32_t> inner, uint32_t vectors, uint32_t per_split,
-                 typename Op::Total::template Of<float>* partial) {
+// `inner` per image, and a ticket. Without tickets, Finish() must follow.
+template <typename Op, int kVec, typename Final>
+__global__ void __launch_bounds__(kThreads, Op::Total::kResident)
+    ReducePlanes(Op op, Final final, Divider<uint32_t> inner, uint32_t vectors, uint32_t per_split,
+                 typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
   const uint32_t channels = gridDim.x, c = blockIdx.x;
   const uint32_t begin = blockIdx.y * per_split;
   const uint32_t end = min(begin + per_split, vectors);
@@ -98,73 +175,86 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t count = mine < end ? (end - mine + kThreads - 1) / kThreads * kVec : 0;
   const auto part = MergeBlock(Op::Total::Close(constants, 0, sum, count));
   if (threadIdx.x == 0) partial[static_cast<size_t>(blockIdx.y) * channels + c] = part;
+  if (tickets == nullptr || !ArrivesLast(threadIdx.x, tickets + c, gridDim.y)) return;
+  __shared__ typename Op::Total::template Of<double> rows[kFinishRows];
+  FinishChannels<typename Op::Total, 1, kThreads>(threadIdx.x, final, partial, channels, gridDim.y,
+                                                  c, c + 1, rows);
 }
 
-// partial[split * channels + channel], grid (tiles of channels, splits), block (channel vectors,
-// rows).
-template <typename Op, int kVec>
-__global__ void __launch_bounds__(kThreads)
-    ReduceRows(Op op, uint32_t channel_vectors, size_t rows,
-               typename Op::Total::template Of<float>* partial) {
+// partial[split * channels + channel], block (channel vectors, rows), grid (tiles of channels,
+// blocks of rows). A split is `height` rows of threads, so a block has one split or several. A tile
+// has a ticket. Without tickets, Finish() must follow.
+template <typename Op, int kVec, typename Final>
+__global__ void __launch_bounds__(kThreads, Op::Total::kResident)
+    ReduceRows(Op op, Final final, uint32_t channel_vectors, size_t rows, uint32_t splits,
+               uint32_t height, typename Op::Total::template Of<float>* partial,
+               uint32_t* tickets) {
   using Part = typename Op::Total::template Of<float>;
-  __shared__ Part shared[kThreads * kVec];
-  Part* const own = shared + (threadIdx.y * blockDim.x + threadIdx.x) * kVec;
+  using Gathered = typename Op::Total::template Of<double>;
+  constexpr size_t kBytes =
+      std::max(sizeof(Part) * kThreads * kVec, sizeof(Gathered) * kFinishRows * kWarp);
+  __shared__ __align__(16) unsigned char bytes[kBytes];
+  Part* const shared = reinterpret_cast<Part*>(bytes);
+  const uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
   const uint32_t cv = blockIdx.x * blockDim.x + threadIdx.x;
   if (cv < channel_vectors) {
-    const size_t step = static_cast<size_t>(gridDim.y) * blockDim.y;
+    const size_t step = static_cast<size_t>(splits) * height;
     const size_t mine = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y;
+    const size_t end = mine < step ? rows : 0;  // the last block may have too many splits
     const size_t row = mine < rows ? mine : rows - 1;
     const auto constants =
         op.template Prepare<true, kVec>(static_cast<size_t>(cv) * kVec, row * channel_vectors + cv);
     Two<Vec<kVec>> sums = {};
-    for (size_t first = mine; first < rows; first += step * kUnroll) {
+    for (size_t first = mine; first < end; first += step * kUnroll) {
       typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const size_t row = first + static_cast<size_t>(u) * step;
-        if (row < rows) loaded[u] = op.template Load<kVec>(row * channel_vectors + cv);
+        if (row < end) loaded[u] = op.template Load<kVec>(row * channel_vectors + cv);
       }
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const size_t row = first + static_cast<size_t>(u) * step;
-        if (row < rows)
+        if (row < end)
           op.template Accumulate<kVec>(constants, loaded[u], row * channel_vectors + cv, sums);
       }
     }
-    const uint32_t count = mine < rows ? static_cast<uint32_t>((rows - mine + step - 1) / step) : 0;
+    const uint32_t count = mine < end ? static_cast<uint32_t>((end - mine + step - 1) / step) : 0;
 #pragma unroll
     for (int k = 0; k < kVec; ++k)
-      own[k] = Op::Total::Close(constants, k, float2{sums.a.v[k], sums.b.v[k]}, count);
+      shared[thread * kVec + k] =
+          Op::Total::Close(constants, k, float2{sums.a.v[k], sums.b.v[k]}, count);
   }
   __syncthreads();
-  if (threadIdx.y != 0 || cv >= channel_vectors) return;
-  Part* const out = partial + (static_cast<size_t>(blockIdx.y) * channel_vectors + cv) * kVec;
-  for (int k = 0; k < kVec; ++k) {
-    Part part = own[k];
-    for (uint32_t y = 1; y < blockDim.y; ++y) part.Merge(own[y * blockDim.x * kVec + k]);
-    out[k] = part;
+  // A thread merges one channel of one split.
+  const uint32_t channels = channel_vectors * kVec, width = blockDim.x * kVec;
+  const uint32_t folds = blockDim.y / height;
+  const uint32_t begin = blockIdx.x * width;
+  const uint32_t fold = thread / width, c = begin + thread % width;
+  const uint32_t split = blockIdx.y * folds + fold;
+  if (fold < folds && split < splits && c < channels) {
+    const Part* const own = shared + fold * height * width + thread % width;
+    Part part = own[0];
+#pragma unroll 4
+    for (uint32_t y = 1; y < height; ++y) part.Merge(own[y * width]);
+    partial[static_cast<size_t>(split) * channels + c] = part;
   }
+  if (tickets == nullptr || !ArrivesLast(thread, tickets + blockIdx.x, gridDim.y)) return;
+  FinishChannels<typename Op::Total, kWarp, kThreads>(thread, final, partial, channels, splits,
+                                                      begin, min(begin + width, channels),
+                                                      reinterpret_cast<Gathered*>(bytes));
 }
 
-// Merges the splits of each channel and hands the result to `final`.
-inline constexpr int kFinishRows = 32;
+// Merges the splits where one block of the kernels above would take too long.
+inline constexpr int kFinishThreads = kWarp * kFinishRows;
 template <typename Total, typename Final>
-__global__ void __launch_bounds__(kWarp* kFinishRows)
+__global__ void __launch_bounds__(kFinishThreads)
     Finish(Final final, const typename Total::template Of<float>* partial, uint32_t channels,
            uint32_t splits) {
-  using Gathered = typename Total::template Of<double>;
-  __shared__ Gathered shared[kFinishRows][kWarp];
-  const uint32_t c = blockIdx.x * kWarp + threadIdx.x;
-  Gathered total = {};
-  if (c < channels) {
-    for (uint32_t s = threadIdx.y; s < splits; s += kFinishRows)
-      total.Merge(partial[static_cast<size_t>(s) * channels + c]);
-  }
-  shared[threadIdx.y][threadIdx.x] = total;
-  __syncthreads();
-  if (threadIdx.y != 0 || c >= channels) return;
-  for (int y = 1; y < kFinishRows; ++y) total.Merge(shared[y][threadIdx.x]);
-  final(c, total);
+  __shared__ typename Total::template Of<double> shared[kFinishThreads];
+  const uint32_t begin = blockIdx.x * kWarp;
+  FinishChannels<Total, kWarp, kFinishThreads>(threadIdx.x, final, partial, channels, splits, begin,
+                                               min(begin + kWarp, channels), shared);
 }
 
 // Stores the sums.
@@ -181,65 +271,90 @@ struct SumsFinal {
 struct Cut {
   uint32_t splits = 1;
   uint32_t per_split = 0;  // NCHW: vectors
+  uint32_t height = 0;     // NHWC: rows of threads of a split
   dim3 block = kThreads;
-  uint32_t tiles = 1;  // NHWC: tiles of channels
+  dim3 grid;
+  int64_t tile = 1;  // channels that share blocks
 };
 
 inline Cut CutPlanes(const ChannelShape& s, int vec) {
   const int64_t vectors = s.outer * s.inner / vec;
   const int64_t wanted = CeilDiv(kWantedBlocks * 2, s.channels);
-  const int64_t splits =
-      std::max<int64_t>(1, std::min(wanted, CeilDiv(vectors, kThreads * kUnroll)));
-  const int64_t per_split = CeilDiv(vectors, splits);
-  return {.splits = static_cast<uint32_t>(CeilDiv(vectors, per_split)),
-          .per_split = static_cast<uint32_t>(per_split)};
+  const int64_t most = std::max<int64_t>(1, std::min(wanted, CeilDiv(vectors, kThreads * kUnroll)));
+  const int64_t per_split = CeilDiv(vectors, most);
+  const uint32_t splits = static_cast<uint32_t>(CeilDiv(vectors, per_split));
+  return {.splits = splits,
+          .per_split = static_cast<uint32_t>(per_split),
+          .grid = dim3(static_cast<unsigned>(s.channels), splits)};
 }
 
-inline Cut CutRows(const ChannelShape& s, int vec) {
-  const int64_t channel_vectors = s.channels / vec;
+inline int64_t TileWidth(int64_t vectors, int64_t most) {
   int64_t width = 1;
-  while (width < channel_vectors && width < kWarp) width *= 2;
-  const int64_t height = kThreads / width;
-  const int64_t tiles = CeilDiv(channel_vectors, width);
+  while (width < vectors && width < most) width *= 2;
+  return width;
+}
+
+// A block reads whole cache lines of each row: 128 bytes are 8 wide vectors. It has as few channels
+// as that allows, because one block merges all splits of its channels. The splits are those of
+// tiles of up to kWarp vectors: if a block is narrower, it has several.
+inline Cut CutRows(const ChannelShape& s, int vec) {
+  const int64_t vectors = s.channels / vec;
+  const int64_t width = TileWidth(vectors, vec == 1 ? kWarp : 8);
+  const int64_t split_width = TileWidth(vectors, kWarp);
+  const int64_t height = kThreads / split_width;
   const int64_t rows = s.outer * s.inner;
-  const int64_t splits = std::max<int64_t>(
-      1, std::min(CeilDiv(kWantedBlocks, tiles), CeilDiv(rows, height * kUnroll)));
+  const int64_t wanted = CeilDiv(kWantedBlocks, CeilDiv(vectors, split_width));
+  const int64_t splits = std::max<int64_t>(1, std::min(wanted, CeilDiv(rows, height * kUnroll)));
   return {.splits = static_cast<uint32_t>(splits),
-          .block = dim3(static_cast<unsigned>(width), static_cast<unsigned>(height)),
-          .tiles = static_cast<uint32_t>(tiles)};
+          .height = static_cast<uint32_t>(height),
+          .block = dim3(static_cast<unsigned>(width), static_cast<unsigned>(kThreads / width)),
+          .grid = dim3(static_cast<unsigned>(CeilDiv(vectors, width)),
+                       static_cast<unsigned>(CeilDiv(splits, split_width / width))),
+          .tile = width * vec};
+}
+
+// Whether a block merges its channels' splits faster than a second kernel, with a block per kWarp
+// channels and a launch, would.
+inline constexpr int64_t kMostMergedBytes = 200 * 1024;
+inline bool FinishesItself(const Cut& cut, size_t part_bytes) {
+  return cut.grid.x <= kTickets &&
+         cut.splits * cut.tile * static_cast<int64_t>(part_bytes) <= kMostMergedBytes;
 }
 
 template <typename Op, typename Final, int kVec>
-void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final, void* scratch,
-                     cudaStream_t stream) {
+void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
+                     const ReductionMemory& memory, cudaStream_t stream) {
   using Part = typename Op::Total::template Of<float>;
   static_assert(sizeof(Part) <= kPartBytes);
-  Part* const partial = static_cast<Part*>(scratch);
+  Part* const partial = static_cast<Part*>(memory.scratch);
   const Cut cut = s.channels_last ? CutRows(s, kVec) : CutPlanes(s, kVec);
+  const bool alone = FinishesItself(cut, sizeof(Part));
+  uint32_t* const tickets = alone ? memory.tickets : nullptr;
   const unsigned channels = static_cast<unsigned>(s.channels);
   if (s.channels_last) {
-    ReduceRows<Op, kVec><<<dim3(cut.tiles, cut.splits), cut.block, 0, stream>>>(
-        op, channels / kVec, static_cast<size_t>(s.outer * s.inner), partial);
+    ReduceRows<Op, kVec><<<cut.grid, cut.block, 0, stream>>>(
+        op, final, channels / kVec, static_cast<size_t>(s.outer * s.inner), cut.splits, cut.height,
+        partial, tickets);
   } else {
     const uint32_t vectors = static_cast<uint32_t>(s.outer * s.inner / kVec);
-    ReducePlanes<Op, kVec><<<dim3(channels, cut.splits), kThreads, 0, stream>>>(
-        op, Divider<uint32_t>(s.inner / kVec), vectors, cut.per_split, partial);
+    ReducePlanes<Op, kVec><<<cut.grid, cut.block, 0, stream>>>(
+        op, final, Divider<uint32_t>(s.inner / kVec), vectors, cut.per_split, partial, tickets);
   }
-  Finish<typename Op::Total>
-      <<<(channels + kWarp - 1) / kWarp, dim3(kWarp, kFinishRows), 0, stream>>>(
-          final, partial, channels, cut.splits);
+  if (alone) return;
+  Finish<typename Op::Total><<<(channels + kWarp - 1) / kWarp, kFinishThreads, 0, stream>>>(
+      final, partial, channels, cut.splits);
 }
 
 // Reduces a tensor of elements of type T.
 template <typename T, typename Op, typename Final>
 cudaError_t Reduce(const ChannelShape& s, bool aligned, const Op& op, const Final& final,
-                   void* scratch, cudaStream_t stream) {
+                   const ReductionMemory& memory, cudaStream_t stream) {
   constexpr int kVec = kWide<T>;
   if (!Fits32(s.outer * s.inner)) return cudaErrorInvalidValue;
   if (aligned && Vectorised(s, kVec)) {
-    LaunchReduction<Op, Final, kVec>(s, op, final, scratch, stream);
+    LaunchReduction<Op, Final, kVec>(s, op, final, memory, stream);
   } else {
-    LaunchReduction<Op, Final, 1>(s, op, final, scratch, stream);
+    LaunchReduction<Op, Final, 1>(s, op, final, memory, stream);
   }
   return cudaGetLastError();
 }

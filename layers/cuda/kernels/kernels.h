@@ -52,6 +52,14 @@ cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t 
 cudaError_t Dropout(ConstArray x, Array y, int64_t n, float probability, uint64_t layer_seed,
                     const void* scalars, cudaStream_t stream);
 
+// The memory of a reduction per channel. The tickets are kTickets zeros, and zeros again after each
+// reduction; reductions that may run at the same time must not share them.
+inline constexpr int64_t kTickets = 4096;
+struct ReductionMemory {
+  void* scratch = nullptr;
+  uint32_t* tickets = nullptr;
+};
+
 // batch_norm.cu. The scratch memory of every reduction per channel of a tensor:
 int64_t ChannelScratchBytes(const ChannelShape& shape, Element type);
 struct BatchNormState {
@@ -61,8 +69,8 @@ struct BatchNormState {
   float* running_var = nullptr;
 };
 cudaError_t BatchNormStatistics(const ChannelShape& shape, ConstArray x, float epsilon,
-                                float momentum, const BatchNormState& state, void* scratch,
-                                cudaStream_t stream);
+                                float momentum, const BatchNormState& state,
+                                const ReductionMemory& memory, cudaStream_t stream);
 struct BatchNormOperands {
   ConstArray x;
   const float* gamma = nullptr;
@@ -91,7 +99,7 @@ struct BatchNormGradient {
 };
 cudaError_t BatchNormSums(const ChannelShape& shape, const BatchNormOperands& in,
                           const BatchNormGradient& gradient, float* dgamma, float* dbeta,
-                          void* scratch, cudaStream_t stream);
+                          const ReductionMemory& memory, cudaStream_t stream);
 // Follows BatchNormSums().
 cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands& in,
                               const BatchNormGradient& gradient, const float* dgamma,
@@ -107,7 +115,7 @@ cudaError_t BiasReluBackward(const ChannelShape& shape, ConstArray y, ConstArray
 cudaError_t AddBias(const ChannelShape& shape, const float* bias, Array y, cudaStream_t stream);
 // dbias = (or, if `add`, +=) the sum of dy over the channel.
 cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias, bool add,
-                         void* scratch, cudaStream_t stream);
+                         const ReductionMemory& memory, cudaStream_t stream);
 
 // pooling.cu. Images are {outer, h, w, channels}; NCHW is outer = N * C, channels = 1.
 struct PoolShape {
