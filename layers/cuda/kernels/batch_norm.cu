@@ -19,19 +19,24 @@ struct Moments {
   static constexpr int kResident = 4;
   template <typename T>
   struct Of {
+    using Number = T;
+    static constexpr bool kWeighted = true;
     double mean;
     T squares;
     T count;
     template <typename U>
     __device__ void Merge(const Of<U>& other) {
+      if (other.count != 0) Merge(other, other.count / (count + other.count));
+    }
+    // `weight` is the other's share of all elements.
+    template <typename U>
+    __device__ void Merge(const Of<U>& other, T weight) {
       if (other.count == 0) return;
-      const T total = count + other.count;
-      const T weight = other.count / total;
       const double delta = other.mean - mean;
       const T d = static_cast<T>(delta);
       squares += other.squares + d * weight * count * d;
       mean += delta * weight;
-      count = total;
+      count += other.count;
     }
     __device__ Of Below(int offset) const {
       return {__shfl_down_sync(~0U, mean, offset), __shfl_down_sync(~0U, squares, offset),

@@ -28,17 +28,21 @@ inline constexpr int kWarp = 32;
 inline constexpr int64_t kPartBytes = 16;  // the most that a split writes per channel
 
 // A Total is the result of an operation's two sums over some elements of a channel. Of<float> is a
-// thread's or a block's part, Of<double> merges the blocks' parts.
+// thread's or a block's part, Of<double> merges the blocks' parts. If kWeighted, a merge needs the
+// other part's share of the elements, a division that MergeColumn() takes out of its loop.
 struct Sums {
   static constexpr int kResident = 0;  // blocks per multiprocessor that registers must allow
   template <typename T>
   struct Of {
+    using Number = T;
+    static constexpr bool kWeighted = false;
     T a, b;
     template <typename U>
     __device__ void Merge(const Of<U>& other) {
       a += other.a;
       b += other.b;
     }
+    __device__ void Merge(const Of& other, T) { Merge(other); }
     __device__ Of Below(int offset) const {
       return {__shfl_down_sync(~0U, a, offset), __shfl_down_sync(~0U, b, offset)};
     }
@@ -60,6 +64,35 @@ static __device__ Part MergeBlock(Part part) {
   if (threadIdx.x != 0) return part;
   for (int w = 1; w < kThreads / kWarp; ++w) part.Merge(warps[w]);
   return part;
+}
+
+// Sets the weights with which each of n rows is merged into the rows before it in its group of
+// `height` rows. The column of any channel has the numbers of elements. All threads of the block
+// call it, after a barrier behind the column's writes.
+template <typename Row>
+__device__ void FindWeights(uint32_t thread, const Row* column, uint32_t stride, uint32_t height,
+                            uint32_t n, typename Row::Number* weights) {
+  if constexpr (Row::kWeighted) {
+    if (thread < n) {
+      typename Row::Number before = 0;
+      const auto own = column[thread * stride].count;
+#pragma unroll 4
+      for (uint32_t y = thread / height * height; y < thread; ++y)
+        before += column[y * stride].count;
+      weights[thread] = own / (before + own);
+    }
+    __syncthreads();
+  }
+}
+
+// Merges n rows in their order.
+template <typename Row>
+__device__ Row MergeColumn(const Row* column, uint32_t stride, uint32_t n,
+                           const typename Row::Number* weights) {
+  Row total = column[0];
+#pragma unroll 4
+  for (uint32_t y = 1; y < n; ++y) total.Merge(column[y * stride], Row::kWeighted ? weights[y] : 0);
+  return total;
 }
 
 // Whether this is the last of `blocks` blocks with this ticket to arrive here. It can read what all
@@ -94,6 +127,8 @@ __device__ void FinishChannels(uint32_t thread, const Final& final,
                                uint32_t splits, uint32_t begin, uint32_t end,
                                typename Total::template Of<double>* shared) {
   using Part = typename Total::template Of<float>;
+  using Gathered = typename Total::template Of<double>;
+  __shared__ double weights[Gathered::kWeighted ? kFinishRows : 1];
   constexpr uint32_t kApart = kBlock / kLanes;  // between the rows of a thread
   constexpr uint32_t kOwn = kApart < kFinishRows ? kFinishRows / kApart : 1;
   constexpr uint32_t kAhead = 64 / (sizeof(Part) * kOwn);  // loads in flight per row
@@ -101,7 +136,7 @@ __device__ void FinishChannels(uint32_t thread, const Final& final,
   const uint32_t rows = min(splits, static_cast<uint32_t>(kFinishRows));
   for (uint32_t base = begin; base < end; base += kLanes) {
     const uint32_t c = base + lane;
-    typename Total::template Of<double> totals[kOwn] = {};
+    Gathered totals[kOwn] = {};
     if (c < end && first_row < rows) {
 #pragma unroll 1
       for (uint32_t first = first_row; first < splits; first += kAhead * kFinishRows) {
@@ -128,11 +163,8 @@ __device__ void FinishChannels(uint32_t thread, const Final& final,
       if (row < rows) shared[row * kLanes + lane] = totals[i];
     }
     __syncthreads();
-    if (first_row == 0 && c < end) {
-#pragma unroll 4
-      for (uint32_t row = 1; row < rows; ++row) totals[0].Merge(shared[row * kLanes + lane]);
-      final(c, totals[0]);
-    }
+    FindWeights(thread, shared, kLanes, kFinishRows, rows, weights);
+    if (first_row == 0 && c < end) final(c, MergeColumn(shared + lane, kLanes, rows, weights));
   }
 }
 
@@ -194,6 +226,7 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
   constexpr size_t kBytes =
       std::max(sizeof(Part) * kThreads * kVec, sizeof(Gathered) * kFinishRows * kWarp);
   __shared__ __align__(16) unsigned char bytes[kBytes];
+  __shared__ float weights[Part::kWeighted ? kThreads : 1];
   Part* const shared = reinterpret_cast<Part*>(bytes);
   const uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
   const uint32_t cv = blockIdx.x * blockDim.x + threadIdx.x;
@@ -232,12 +265,11 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
   const uint32_t begin = blockIdx.x * width;
   const uint32_t fold = thread / width, c = begin + thread % width;
   const uint32_t split = blockIdx.y * folds + fold;
+  FindWeights(thread, shared, width, height, blockDim.y, weights);
   if (fold < folds && split < splits && c < channels) {
-    const Part* const own = shared + fold * height * width + thread % width;
-    Part part = own[0];
-#pragma unroll 4
-    for (uint32_t y = 1; y < height; ++y) part.Merge(own[y * width]);
-    partial[static_cast<size_t>(split) * channels + c] = part;
+    const uint32_t first = fold * height;
+    partial[static_cast<size_t>(split) * channels + c] =
+        MergeColumn(shared + first * width + thread % width, width, height, weights + first);
   }
   if (tickets == nullptr || !ArrivesLast(thread, tickets + blockIdx.x, gridDim.y)) return;
   FinishChannels<typename Op::Total, kWarp, kThreads>(thread, final, partial, channels, splits,
