@@ -327,12 +327,12 @@ inline int64_t TileWidth(int64_t vectors, int64_t most) {
 }
 
 // A block reads whole cache lines of each row: 128 bytes are 8 wide vectors. It has as few channels
-// as that allows, because one block merges all splits of its channels. The splits are those of
-// tiles of up to kWarp vectors: if a block is narrower, it has several.
+// as that allows, because one block merges all splits of its channels. In fp32 the splits are those
+// of tiles of up to kWarp vectors: a narrower block has several.
 inline Cut CutRows(const ChannelShape& s, int vec) {
   const int64_t vectors = s.channels / vec;
   const int64_t width = TileWidth(vectors, vec == 1 ? kWarp : 8);
-  const int64_t split_width = TileWidth(vectors, kWarp);
+  const int64_t split_width = vec == 8 ? width : TileWidth(vectors, kWarp);
   const int64_t height = kThreads / split_width;
   const int64_t rows = s.outer * s.inner;
   const int64_t wanted = CeilDiv(kWantedBlocks, CeilDiv(vectors, split_width));
