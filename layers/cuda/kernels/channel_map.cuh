@@ -1,6 +1,8 @@
 // Elementwise maps over tensors with per-channel values, in both layouts.
 #pragma once
 
+#include <algorithm>
+
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -35,20 +37,26 @@ inline bool Vectorised(const ChannelShape& s, int vec) {
 }
 
 // An Op's Prepare(c) gives what Store() needs for a vector of channel c. With `one_channel`, all
-// vectors of a thread have the same channels, which are then prepared once.
+// vectors of a thread have the same channels, which are then prepared once for `rounds` times
+// kUnroll vectors. Values per channel are as many bytes as the vectors of one round.
+//
+// Blocks begin at the end of the tensor: the kernel before wrote or read the end last, so it is
+// still in cache, and the kernel after finds the beginning there.
 template <typename Op, int kVec, bool kLast, typename Index>
-__global__ void __launch_bounds__(kThreads) ChannelMap(Op op, Index vectors, Divider<Index> inner,
-                                                       Divider<Index> channels, bool one_channel) {
-  // From the last element to the first: the kernel before has just touched the last ones (a
-  // convolution wrote them, a reduction read them), so they are still in the L2 cache.
-  const Index block = static_cast<Index>(gridDim.x - 1 - blockIdx.x);
-  const Index first = block * (kThreads * kUnroll) + threadIdx.x;
+__global__ void __launch_bounds__(kThreads)
+    ChannelMap(Op op, Index vectors, Divider<Index> inner, Divider<Index> channels,
+               bool one_channel, Index rounds) {
+  constexpr Index kRound = kThreads * kUnroll;
+  Index first = static_cast<Index>(gridDim.x - 1 - blockIdx.x) * (kRound * rounds) + threadIdx.x;
   typename Op::template Registers<kVec> loaded[kUnroll];
+  const auto load = [&] {
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const Index i = first + static_cast<Index>(u * kThreads);
-    if (i < vectors) loaded[u] = op.template Load<kVec>(i);
-  }
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index i = first + static_cast<Index>(u * kThreads);
+      if (i < vectors) loaded[u] = op.template Load<kVec>(i);
+    }
+  };
+  load();
   const auto prepared = [&](Index i) {
     Index c = 0, ignored = 0;
     if constexpr (kLast) {
@@ -62,12 +70,16 @@ __global__ void __launch_bounds__(kThreads) ChannelMap(Op op, Index vectors, Div
   if (kLast && one_channel) {
     if (first >= vectors) return;
     const auto constants = prepared(first);
+    for (Index round = 1;; ++round) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index i = first + static_cast<Index>(u * kThreads);
-      if (i < vectors) op.template Store<kVec>(i, constants, loaded[u]);
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index i = first + static_cast<Index>(u * kThreads);
+        if (i < vectors) op.template Store<kVec>(i, constants, loaded[u]);
+      }
+      if (round == rounds) return;
+      first += kRound;
+      load();
     }
-    return;
   }
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
@@ -76,15 +88,23 @@ __global__ void __launch_bounds__(kThreads) ChannelMap(Op op, Index vectors, Div
   }
 }
 
+inline constexpr int64_t kMostRounds = 4;
+inline constexpr int64_t kFewMapBlocks = 1056;  // eight per multiprocessor of a large GPU
+
 template <typename Op, int kVec, bool kLast>
 void LaunchMap(const ChannelShape& s, const Op& op, cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.inner / kVec;
   const int64_t channels = kLast ? s.channels / kVec : s.channels;
   const int64_t inner = kLast ? 1 : s.inner / kVec;
   const bool one_channel = kLast && kThreads % channels == 0;
+  const int64_t round = kThreads * kUnroll;
+  const int64_t rounds =
+      one_channel ? std::clamp<int64_t>(n / (round * kFewMapBlocks), 1, kMostRounds) : 1;
+  const unsigned blocks = static_cast<unsigned>(CeilDiv(n, round * rounds));
   const auto launch = [&]<typename Index>() {
-    ChannelMap<Op, kVec, kLast, Index><<<MapBlocks(n), kThreads, 0, stream>>>(
-        op, static_cast<Index>(n), Divider<Index>(inner), Divider<Index>(channels), one_channel);
+    ChannelMap<Op, kVec, kLast, Index><<<blocks, kThreads, 0, stream>>>(
+        op, static_cast<Index>(n), Divider<Index>(inner), Divider<Index>(channels), one_channel,
+        static_cast<Index>(rounds));
   };
   Fits32(n) ? launch.template operator()<uint32_t>() : launch.template operator()<uint64_t>();
 }
