@@ -20,7 +20,6 @@ struct Moments {
   template <typename T>
   struct Of {
     using Number = T;
-    static constexpr bool kWeighted = true;
     double mean;
     T squares;
     T count;

@@ -27,15 +27,20 @@ inline constexpr int64_t kWantedBlocks = 528;  // four per multiprocessor of a l
 inline constexpr int kWarp = 32;
 inline constexpr int64_t kPartBytes = 16;  // the most that a split writes per channel
 
+// Whether rows count their elements. A merge then needs the other row's share of them, a division
+// that MergeColumn() takes out of its loop.
+template <typename Row>
+inline constexpr bool kWeighted = requires(Row row) {
+  row.count;
+};
+
 // A Total is the result of an operation's two sums over some elements of a channel. Of<float> is a
-// thread's or a block's part, Of<double> merges the blocks' parts. If kWeighted, a merge needs the
-// other part's share of the elements, a division that MergeColumn() takes out of its loop.
+// thread's or a block's part, Of<double> merges the blocks' parts.
 struct Sums {
-  static constexpr int kResident = 0;  // blocks per multiprocessor that registers must allow
+  static constexpr int kResident = 0;  // blocks that registers must allow per multiprocessor
   template <typename T>
   struct Of {
     using Number = T;
-    static constexpr bool kWeighted = false;
     T a, b;
     template <typename U>
     __device__ void Merge(const Of<U>& other) {
@@ -72,7 +77,7 @@ static __device__ Part MergeBlock(Part part) {
 template <typename Row>
 __device__ void FindWeights(uint32_t thread, const Row* column, uint32_t stride, uint32_t height,
                             uint32_t n, typename Row::Number* weights) {
-  if constexpr (Row::kWeighted) {
+  if constexpr (kWeighted<Row>) {
     if (thread < n) {
       typename Row::Number before = 0;
       const auto own = column[thread * stride].count;
@@ -91,7 +96,7 @@ __device__ Row MergeColumn(const Row* column, uint32_t stride, uint32_t n,
                            const typename Row::Number* weights) {
   Row total = column[0];
 #pragma unroll 4
-  for (uint32_t y = 1; y < n; ++y) total.Merge(column[y * stride], Row::kWeighted ? weights[y] : 0);
+  for (uint32_t y = 1; y < n; ++y) total.Merge(column[y * stride], kWeighted<Row> ? weights[y] : 0);
   return total;
 }
 
@@ -128,7 +133,7 @@ __device__ void FinishChannels(uint32_t thread, const Final& final,
                                typename Total::template Of<double>* shared) {
   using Part = typename Total::template Of<float>;
   using Gathered = typename Total::template Of<double>;
-  __shared__ double weights[Gathered::kWeighted ? kFinishRows : 1];
+  __shared__ double weights[kWeighted<Gathered> ? kFinishRows : 1];
   constexpr uint32_t kApart = kBlock / kLanes;  // between the rows of a thread
   constexpr uint32_t kOwn = kApart < kFinishRows ? kFinishRows / kApart : 1;
   constexpr uint32_t kAhead = 64 / (sizeof(Part) * kOwn);  // loads in flight per row
@@ -226,7 +231,7 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
   constexpr size_t kBytes =
       std::max(sizeof(Part) * kThreads * kVec, sizeof(Gathered) * kFinishRows * kWarp);
   __shared__ __align__(16) unsigned char bytes[kBytes];
-  __shared__ float weights[Part::kWeighted ? kThreads : 1];
+  __shared__ float weights[kWeighted<Part> ? kThreads : 1];
   Part* const shared = reinterpret_cast<Part*>(bytes);
   const uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
   const uint32_t cv = blockIdx.x * blockDim.x + threadIdx.x;
