@@ -1,6 +1,8 @@
 // The optimizer's steps: builds launches from signatures.
 #include "neap/core/step/sgd.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/kernels/optimizer.h"
@@ -10,39 +12,72 @@ namespace {
 
 using namespace operands;
 
-// Launches for the states of the step, kMostStates at a time.
-cudaError_t CommitStates(const LaunchArgs& a, const LossScale* loss_scale) {
-  cudaError_t error = cudaSuccess;
-  kernels::StateTensors tensors;
-  const auto launch = [&] {
-    if (error == cudaSuccess) error = kernels::CommitState(tensors, loss_scale, a.stream);
-    tensors = {};
-  };
-  for (const OperandSpec& operand : a.signature.operands) {
-    if (operand.operand.slot != Slot::kState) continue;
-    const int slot = tensors.count++;
-    tensors.states[slot] = a.Get<float>(operand.operand);
-    tensors.backups[slot] = a.Get<float>(Backup(operand.operand.index));
-    tensors.elements[slot] = operand.tensor.elements();
-    if (tensors.count == kernels::kMostStates) launch();
+// The operands of one slot, found in one pass: an update may have hundreds of operands.
+class OperandsIn {
+ public:
+  OperandsIn(const LaunchArgs& a, Slot slot) {
+    for (size_t i = 0; i < a.signature.operands.size(); ++i) {
+      const OperandSpec& operand = a.signature.operands[i];
+      if (operand.operand.slot != slot) continue;
+      const size_t index = static_cast<size_t>(operand.operand.index);
+      if (index >= arrays_.size()) {
+        arrays_.resize(index + 1);
+        elements_.resize(index + 1);
+      }
+      arrays_[index] = {a.run.operands[i], ElementOf(operand.tensor.dtype)};
+      elements_[index] = operand.tensor.elements();
+    }
   }
-  launch();
+
+  size_t count() const { return arrays_.size(); }
+  // Null if the step does not have the operand.
+  kernels::Array Array(size_t index) const {
+    return index < arrays_.size() ? arrays_[index] : kernels::Array();
+  }
+  float* Floats(size_t index) const { return static_cast<float*>(Array(index).data); }
+  int64_t elements(size_t index) const { return elements_[index]; }
+
+ private:
+  std::vector<kernels::Array> arrays_;
+  std::vector<int64_t> elements_;
+};
+
+// Launches for `count` tensors, kMostTensors at a time. add(i, slot, tensors) puts the i-th into a
+// slot of the launch.
+template <typename Tensors, typename Add, typename Launch>
+cudaError_t InLaunches(size_t count, const Add& add, const Launch& launch) {
+  cudaError_t error = cudaSuccess;
+  for (size_t i = 0; error == cudaSuccess && i < count;) {
+    Tensors tensors;
+    for (; i < count && tensors.count < kernels::kMostTensors; ++i)
+      add(i, tensors.count++, tensors);
+    error = launch(tensors);
+  }
   return error;
 }
 
+cudaError_t CommitStates(const LaunchArgs& a, const LossScale* loss_scale) {
+  const OperandsIn states(a, Slot::kState), backups(a, Slot::kBackup);
+  return InLaunches<kernels::StateTensors>(
+      states.count(),
+      [&](size_t i, int slot, kernels::StateTensors& tensors) {
+        tensors.states[slot] = states.Floats(i);
+        tensors.backups[slot] = backups.Floats(i);
+        tensors.elements[slot] = states.elements(i);
+      },
+      [&](const auto& tensors) { return kernels::CommitState(tensors, loss_scale, a.stream); });
+}
+
 cudaError_t CheckLaunch(const LaunchArgs& a) {
-  cudaError_t error = cudaSuccess;
   LossScale* const loss_scale = a.Get<LossScale>(LossScaling());
-  for (int first = 0; error == cudaSuccess && a.signature.Has(ParamGrad(first));
-       first += kernels::kMostChecked) {
-    kernels::GradientTensors tensors;
-    for (int k = first; k < first + kernels::kMostChecked && a.signature.Has(ParamGrad(k)); ++k) {
-      tensors.gradients[tensors.count] = a.Get<float>(ParamGrad(k));
-      tensors.elements[tensors.count++] = a.Elements(ParamGrad(k));
-    }
-    error = kernels::CheckFinite(tensors, loss_scale, a.stream);
-  }
-  return error;
+  const OperandsIn gradients(a, Slot::kParamGrad);
+  return InLaunches<kernels::GradientTensors>(
+      gradients.count(),
+      [&](size_t i, int slot, kernels::GradientTensors& tensors) {
+        tensors.gradients[slot] = gradients.Floats(i);
+        tensors.elements[slot] = gradients.elements(i);
+      },
+      [&](const auto& tensors) { return kernels::CheckFinite(tensors, loss_scale, a.stream); });
 }
 
 cudaError_t UpdateScaleLaunch(const LaunchArgs& a) {
@@ -52,25 +87,23 @@ cudaError_t UpdateScaleLaunch(const LaunchArgs& a) {
 cudaError_t SgdLaunch(const LaunchArgs& a) {
   const Sgd& sgd = a.signature.sgd;
   const LossScale* const loss_scale = a.Find<LossScale>(LossScaling());
-  cudaError_t error = cudaSuccess;
-  for (int first = 0; error == cudaSuccess && a.signature.Has(Param(first));
-       first += kernels::kMostUpdates) {
-    kernels::SgdTensors tensors;
-    for (int k = first; k < first + kernels::kMostUpdates && a.signature.Has(Param(k)); ++k) {
-      const int slot = tensors.count++;
-      if (float* const master = a.Find<float>(Master(k))) {
-        tensors.parameters[slot] = master;
-        tensors.rounded[slot] = a.Array(Param(k));
-      } else {
-        tensors.parameters[slot] = a.Get<float>(Param(k));
-      }
-      tensors.gradients[slot] = a.Get<float>(ParamGrad(k));
-      tensors.velocities[slot] = a.Find<float>(Optimizer(k));
-      tensors.elements[slot] = a.Elements(Param(k));
-    }
-    error = kernels::SgdUpdate(tensors, sgd.momentum, sgd.weight_decay, a.Get<void>(Iteration()),
-                               loss_scale, a.stream);
-  }
+  const void* const scalars = a.Get<void>(Iteration());
+  const OperandsIn params(a, Slot::kParam), masters(a, Slot::kMaster),
+      gradients(a, Slot::kParamGrad), velocities(a, Slot::kOptimizer);
+  const cudaError_t error = InLaunches<kernels::SgdTensors>(
+      params.count(),
+      [&](size_t i, int slot, kernels::SgdTensors& tensors) {
+        float* const master = masters.Floats(i);
+        tensors.parameters[slot] = master != nullptr ? master : params.Floats(i);
+        if (master != nullptr) tensors.rounded[slot] = params.Array(i);
+        tensors.gradients[slot] = gradients.Floats(i);
+        tensors.velocities[slot] = velocities.Floats(i);
+        tensors.elements[slot] = params.elements(i);
+      },
+      [&](const auto& tensors) {
+        return kernels::SgdUpdate(tensors, sgd.momentum, sgd.weight_decay, scalars, loss_scale,
+                                  a.stream);
+      });
   return error == cudaSuccess && loss_scale != nullptr ? CommitStates(a, loss_scale) : error;
 }
 

@@ -1,11 +1,15 @@
 // The loss scale: the check of gradients, what a skipped step takes back, and the scale's rule.
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/optimizer.h"
+#include "neap/layers/cuda/kernels/tensor_blocks.cuh"
 
 namespace neap::kernels {
 namespace {
 
 constexpr int kVecFloats = kWide<float>;
+using Blocks = TensorBlocks<kMostTensors>;
+static_assert(sizeof(GradientTensors) + sizeof(Blocks) + 32 <= 4096);
+static_assert(sizeof(StateTensors) + sizeof(Blocks) + 32 <= 4096);
 
 // Not finite: all bits of the exponent are set.
 __device__ __forceinline__ bool IsFinite(float f) {
@@ -13,10 +17,10 @@ __device__ __forceinline__ bool IsFinite(float f) {
 }
 
 template <int kVec>
-__device__ bool AllFinite(const float* values, size_t vectors, size_t first, size_t step) {
+__device__ bool AllFinite(const float* values, size_t first, size_t end) {
   bool finite = true;
 #pragma unroll 4
-  for (size_t i = first; i < vectors; i += step) {
+  for (size_t i = first; i < end; i += kThreads) {
     const Vec<kVec> v = ReadFloats<kVec>(values, i);
 #pragma unroll
     for (float f : v.v) finite = finite && IsFinite(f);
@@ -24,64 +28,51 @@ __device__ bool AllFinite(const float* values, size_t vectors, size_t first, siz
   return finite;
 }
 
-// blockIdx.y chooses the tensor. All threads that store to `overflow` store the same value.
+// All threads that store to `overflow` store the same value.
 __global__ void __launch_bounds__(kThreads)
-    CheckKernel(GradientTensors t, unsigned vectorised, LossScale* loss_scale) {
-  const int which = static_cast<int>(blockIdx.y);
-  const size_t n = static_cast<size_t>(t.elements[which]);
-  const size_t step = static_cast<size_t>(gridDim.x) * kThreads;
-  const size_t first = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const float* const values = t.gradients[which];
-  const bool finite = (vectorised >> which & 1U) != 0
-                          ? AllFinite<kVecFloats>(values, n / kVecFloats, first, step)
-                          : AllFinite<1>(values, n, first, step);
+    CheckKernel(const __grid_constant__ GradientTensors t, const __grid_constant__ Blocks blocks,
+                uint64_t vectorised, LossScale* loss_scale) {
+  const BlockShare share = ShareOf(blocks, blockIdx.x);
+  const float* const values = t.gradients[share.tensor];
+  const bool finite = (vectorised >> share.tensor & 1U) != 0
+                          ? AllFinite<kVecFloats>(values, share.begin / kVecFloats + threadIdx.x,
+                                                  share.end / kVecFloats)
+                          : AllFinite<1>(values, share.begin + threadIdx.x, share.end);
   if (!finite) loss_scale->overflow = 1;
 }
 
 __global__ void __launch_bounds__(kThreads)
-    CommitKernel(StateTensors t, const LossScale* loss_scale) {
-  const int which = static_cast<int>(blockIdx.y);
+    CommitKernel(const __grid_constant__ StateTensors t, const __grid_constant__ Blocks blocks,
+                 const LossScale* loss_scale) {
+  const BlockShare share = ShareOf(blocks, blockIdx.x);
   const bool overflow = loss_scale->overflow != 0;
-  const float* const from = overflow ? t.backups[which] : t.states[which];
-  float* const to = overflow ? t.states[which] : t.backups[which];
-  const size_t n = static_cast<size_t>(t.elements[which]);
-  const size_t step = static_cast<size_t>(gridDim.x) * kThreads;
-  for (size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += step)
-    to[i] = from[i];
+  const float* const from = overflow ? t.backups[share.tensor] : t.states[share.tensor];
+  float* const to = overflow ? t.states[share.tensor] : t.backups[share.tensor];
+  for (size_t i = share.begin + threadIdx.x; i < share.end; i += kThreads) to[i] = from[i];
 }
 
 __global__ void UpdateKernel(LossScale* loss_scale) { loss_scale->Advance(); }
-
-// A row of blocks for each tensor, enough for the largest.
-dim3 GridOf(const int64_t* elements, int count, int64_t per_thread) {
-  constexpr int64_t kMostBlocks = 1024;
-  int64_t largest = 1;
-  for (int i = 0; i < count; ++i) largest = elements[i] > largest ? elements[i] : largest;
-  const int64_t wanted = CeilDiv(largest, per_thread * kThreads);
-  return dim3(static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks),
-              static_cast<unsigned>(count));
-}
 
 }  // namespace
 
 cudaError_t CheckFinite(const GradientTensors& tensors, LossScale* loss_scale,
                         cudaStream_t stream) {
-  if (tensors.count == 0) return cudaSuccess;
-  unsigned vectorised = 0;
+  uint64_t vectorised = 0;
   for (int i = 0; i < tensors.count; ++i) {
     if (Aligned16(tensors.gradients[i]) && tensors.elements[i] % kVecFloats == 0)
-      vectorised |= 1U << i;
+      vectorised |= uint64_t{1} << i;
   }
-  const dim3 grid = GridOf(tensors.elements, tensors.count, int64_t{4} * kVecFloats);
-  CheckKernel<<<grid, kThreads, 0, stream>>>(tensors, vectorised, loss_scale);
+  const auto blocks = BlocksOf<kMostTensors>(tensors, int64_t{4} * kThreads * kVecFloats);
+  if (blocks.total() == 0) return cudaSuccess;
+  CheckKernel<<<blocks.total(), kThreads, 0, stream>>>(tensors, blocks, vectorised, loss_scale);
   return cudaGetLastError();
 }
 
 cudaError_t CommitState(const StateTensors& tensors, const LossScale* loss_scale,
                         cudaStream_t stream) {
-  if (tensors.count == 0) return cudaSuccess;
-  const dim3 grid = GridOf(tensors.elements, tensors.count, 1);
-  CommitKernel<<<grid, kThreads, 0, stream>>>(tensors, loss_scale);
+  const auto blocks = BlocksOf<kMostTensors>(tensors, kThreads * kUnroll);
+  if (blocks.total() == 0) return cudaSuccess;
+  CommitKernel<<<blocks.total(), kThreads, 0, stream>>>(tensors, blocks, loss_scale);
   return cudaGetLastError();
 }
 

@@ -1,7 +1,8 @@
-// Stochastic gradient descent as one pass over a layer's parameters.
+// Stochastic gradient descent as one pass over the parameters of one layer or several.
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/optimizer.h"
 #include "neap/layers/cuda/kernels/scalars.cuh"
+#include "neap/layers/cuda/kernels/tensor_blocks.cuh"
 
 namespace neap::kernels {
 namespace {
@@ -46,47 +47,48 @@ __device__ void UpdateVector(const SgdTensors& t, int which, size_t i, const Rul
   if (t.rounded[which].data != nullptr) WriteRounded<kVec>(t.rounded[which], i, w);
 }
 
-// blockIdx.y chooses the tensor. For a small tensor, most blocks have no work.
+using Blocks = TensorBlocks<kMostTensors>;
+
+// Two vectors for each thread: with more, a group of small layers would not fill the GPU.
+constexpr int64_t kLeastPerBlock = 2LL * kThreads * kVecFloats;
+static_assert(sizeof(SgdTensors) + sizeof(Blocks) + sizeof(Rule) + 32 <= 4096);
+
 __global__ void __launch_bounds__(kThreads)
-    SgdKernel(SgdTensors t, float momentum, float decay, const Scalars* scalars,
-              const LossScale* loss_scale, unsigned vectorised) {
-  const int which = static_cast<int>(blockIdx.y);
+    SgdKernel(const __grid_constant__ SgdTensors t, const __grid_constant__ Blocks blocks,
+              uint64_t vectorised, float momentum, float decay, const Scalars* scalars,
+              const LossScale* loss_scale) {
+  const BlockShare share = ShareOf(blocks, blockIdx.x);
+  const int which = share.tensor;
   const Rule rule = {momentum, decay, scalars->learning_rate,
                      loss_scale == nullptr ? 1.0F : 1.0F / loss_scale->scale,
                      loss_scale != nullptr && loss_scale->overflow != 0};
-  const size_t n = static_cast<size_t>(t.elements[which]);
-  const size_t step = static_cast<size_t>(gridDim.x) * kThreads;
-  const size_t first = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if ((vectorised >> which & 1U) != 0) {
-    for (size_t i = first; i < n / kVecFloats; i += step)
+    for (size_t i = share.begin / kVecFloats + threadIdx.x; i < share.end / kVecFloats;
+         i += kThreads)
       UpdateVector<kVecFloats>(t, which, i, rule);
     return;
   }
-  for (size_t i = first; i < n; i += step) UpdateVector<1>(t, which, i, rule);
+  for (size_t i = share.begin + threadIdx.x; i < share.end; i += kThreads)
+    UpdateVector<1>(t, which, i, rule);
 }
 
 }  // namespace
 
 cudaError_t SgdUpdate(const SgdTensors& tensors, float momentum, float weight_decay,
                       const void* scalars, const LossScale* loss_scale, cudaStream_t stream) {
-  int64_t largest = 0;
-  unsigned vectorised = 0;
+  uint64_t vectorised = 0;
   for (int i = 0; i < tensors.count; ++i) {
     if (tensors.rounded[i].data != nullptr && tensors.rounded[i].type == Element::kFp32)
       return cudaErrorInvalidValue;
-    largest = tensors.elements[i] > largest ? tensors.elements[i] : largest;
     const bool aligned = AllAligned16(tensors.parameters[i], tensors.gradients[i],
                                       tensors.velocities[i], tensors.rounded[i].data);
-    if (aligned && tensors.elements[i] % kVecFloats == 0) vectorised |= 1U << i;
+    if (aligned && tensors.elements[i] % kVecFloats == 0) vectorised |= uint64_t{1} << i;
   }
-  if (largest == 0) return cudaSuccess;
-  constexpr int64_t kMostBlocks = 4096;
-  const int64_t wanted = CeilDiv(largest, kVecFloats * kThreads);
-  const dim3 grid(static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks),
-                  static_cast<unsigned>(tensors.count));
-  SgdKernel<<<grid, kThreads, 0, stream>>>(tensors, momentum, weight_decay,
-                                           static_cast<const Scalars*>(scalars), loss_scale,
-                                           vectorised);
+  const auto blocks = BlocksOf<kMostTensors>(tensors, kLeastPerBlock);
+  if (blocks.total() == 0) return cudaSuccess;
+  SgdKernel<<<blocks.total(), kThreads, 0, stream>>>(
+      tensors, blocks, vectorised, momentum, weight_decay, static_cast<const Scalars*>(scalars),
+      loss_scale);
   return cudaGetLastError();
 }
 

@@ -17,38 +17,38 @@
 
 namespace neap::kernels {
 
-// optimizer.cu. Updates up to kMostUpdates tensors in one launch. `parameters` are fp32: the
-// masters of 16-bit parameters, whose values are written to `rounded`. `velocities[i]` is null
-// without momentum, `rounded[i]` for an fp32 parameter.
-inline constexpr int kMostUpdates = 4;
+// The tensors of a launch. A kernel's parameters, which hold their addresses, fit into the 4 KiB
+// that every driver allows.
+inline constexpr int kMostTensors = 64;
+
+// optimizer.cu. `parameters` are fp32: the masters of 16-bit parameters, whose values are written
+// to `rounded`. `velocities[i]` is null without momentum, `rounded[i]` for an fp32 parameter.
 struct SgdTensors {
   int count = 0;
-  float* parameters[kMostUpdates] = {};
-  const float* gradients[kMostUpdates] = {};
-  float* velocities[kMostUpdates] = {};
-  Array rounded[kMostUpdates] = {};
-  int64_t elements[kMostUpdates] = {};
+  float* parameters[kMostTensors] = {};
+  const float* gradients[kMostTensors] = {};
+  float* velocities[kMostTensors] = {};
+  Array rounded[kMostTensors] = {};
+  int64_t elements[kMostTensors] = {};
 };
 // `scalars` points to an IterationScalars in device memory; `loss_scale` may be null.
 cudaError_t SgdUpdate(const SgdTensors& tensors, float momentum, float weight_decay,
                       const void* scalars, const LossScale* loss_scale, cudaStream_t stream);
 
 // loss_scale.cu. Sets `overflow` if an element of the gradients is infinite or NaN.
-inline constexpr int kMostChecked = 32;
 struct GradientTensors {
   int count = 0;
-  const float* gradients[kMostChecked] = {};
-  int64_t elements[kMostChecked] = {};
+  const float* gradients[kMostTensors] = {};
+  int64_t elements[kMostTensors] = {};
 };
 cudaError_t CheckFinite(const GradientTensors& tensors, LossScale* loss_scale, cudaStream_t stream);
 
 // After an overflow, states = backups; otherwise backups = states.
-inline constexpr int kMostStates = 32;
 struct StateTensors {
   int count = 0;
-  float* states[kMostStates] = {};
-  float* backups[kMostStates] = {};
-  int64_t elements[kMostStates] = {};
+  float* states[kMostTensors] = {};
+  float* backups[kMostTensors] = {};
+  int64_t elements[kMostTensors] = {};
 };
 cudaError_t CommitState(const StateTensors& tensors, const LossScale* loss_scale,
                         cudaStream_t stream);

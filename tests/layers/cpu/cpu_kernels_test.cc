@@ -17,6 +17,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/loss_checks.h"
+#include "tests/layers/update_checks.h"
 
 namespace neap::testing {
 namespace {
@@ -137,6 +138,12 @@ TEST_CASE("a label outside the classes makes the loss NaN") {
 
 TEST_CASE("an image without a label adds nothing to the loss and is not correct") {
   CheckImagesWithoutLabels(*MakeCpuBackend(), HostAccess());
+}
+
+TEST_CASE("the optimizer's steps take the tensors of many layers") {
+  CheckManyUpdates(*MakeCpuBackend(), HostAccess());
+  CheckManyGradients(*MakeCpuBackend(), HostAccess());
+  CheckManyStates(*MakeCpuBackend(), HostAccess());
 }
 
 std::vector<std::string> EngineIds(Backend& backend, const StepSignature& signature) {

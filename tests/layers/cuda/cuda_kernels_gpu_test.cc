@@ -17,6 +17,7 @@
 #include "tests/layers/conformance.h"
 #include "tests/layers/divided_cases.h"
 #include "tests/layers/loss_checks.h"
+#include "tests/layers/update_checks.h"
 
 namespace neap::testing {
 namespace {
@@ -332,6 +333,15 @@ TEST_CASE("an image without a label adds nothing to the loss on the GPU either")
   if (!gpu) return;
   Arena arena(*gpu);
   CheckImagesWithoutLabels(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  CheckManyUpdates(gpu->backend(), arena.Access());
+  CheckManyGradients(gpu->backend(), arena.Access());
+  CheckManyStates(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("beside a NaN no class is the largest on the GPU either") {

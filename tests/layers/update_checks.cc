@@ -1,0 +1,136 @@
+#include "tests/layers/update_checks.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "neap/core/step/loss_scale.h"
+#include "neap/core/step/specify.h"
+#include "neap/layers/activation.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+// Around the sizes of vectors, and of what one block takes (layers/cuda/kernels/optimizer.cu).
+constexpr int64_t kSizes[] = {1, 3, 4, 7, 64, 2047, 2048, 2049, 4096, 4100, 10001};
+constexpr int kTensors = 150;
+
+TensorSpec SpecOf(int k, DType other = DType::kFp32) {
+  TensorSpec spec = VectorSpec(kSizes[static_cast<size_t>(k) % std::size(kSizes)]);
+  if (k % 3 == 1) spec.dtype = other;
+  return spec;
+}
+
+class Numbers {
+ public:
+  std::vector<double> Of(const TensorSpec& spec) {
+    std::vector<double> values(static_cast<size_t>(spec.elements()));
+    for (double& value : values) value = uniform_(random_);
+    return Rounded(spec, values);
+  }
+
+ private:
+  std::mt19937 random_{1};
+  std::uniform_real_distribution<double> uniform_{-1, 1};
+};
+
+Values Run(Backend& backend, const DeviceAccess& access, const StepSignature& signature,
+           const Values& given) {
+  absl::StatusOr<Values> result = RunStep(backend, access, signature, given);
+  REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+  return *std::move(result);
+}
+
+// LossScale as an operand's values.
+std::vector<double> ScaleValues(double scale, double overflow = 0) {
+  return {scale, 0, overflow, 0};
+}
+
+void AddOperand(StepSignature& signature, Operand operand, const TensorSpec& spec, Access access) {
+  signature.operands.push_back({operand, spec, access});
+}
+
+}  // namespace
+
+void CheckManyUpdates(Backend& backend, const DeviceAccess& access) {
+  for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
+    for (const Sgd& sgd : {Sgd{.momentum = 0.5F, .weight_decay = 0.1F}, Sgd{.momentum = 0}}) {
+      CAPTURE(Name(dtype));
+      CAPTURE(sgd.momentum);
+      std::vector<TensorSpec> params;
+      for (int k = 0; k < kTensors; ++k) params.push_back(SpecOf(k, dtype));
+      const StepSignature all = UpdateSignature(Relu{}, params, sgd);
+      Numbers numbers;
+      Values given = {{Iteration(), {0.125, 3, 7}}};
+      for (const OperandSpec& operand : all.operands) {
+        const bool is_read = operand.access != Access::kWrite;
+        if (is_read && operand.operand != Iteration())
+          given[operand.operand] = numbers.Of(operand.tensor);
+      }
+      const Values together = Run(backend, access, all, given);
+      for (int k = 0; k < kTensors; ++k) {
+        CAPTURE(k);
+        const StepSignature one = UpdateSignature(Relu{}, {params[static_cast<size_t>(k)]}, sgd);
+        Values of_one = {{Iteration(), given.at(Iteration())}};
+        for (const OperandSpec& operand : one.operands) {
+          const auto value = given.find({operand.operand.slot, k});
+          if (value != given.end()) of_one.emplace(operand.operand, value->second);
+        }
+        for (const auto& [operand, values] : Run(backend, access, one, of_one))
+          CHECK(together.at({operand.slot, k}) == values);
+      }
+    }
+  }
+}
+
+void CheckManyGradients(Backend& backend, const DeviceAccess& access) {
+  StepSignature check = {.layer = Relu{}, .phase = Phase::kCheckGradients};
+  Numbers numbers;
+  Values given = {{LossScaling(), ScaleValues(1024)}};
+  for (int k = 0; k < kTensors; ++k) {
+    AddOperand(check, ParamGrad(k), SpecOf(k), Access::kRead);
+    given[ParamGrad(k)] = numbers.Of(SpecOf(k));
+  }
+  AddOperand(check, LossScaling(), VectorSpec(kLossScaleValues), Access::kAccumulate);
+  CHECK(Run(backend, access, check, given).at(LossScaling()) == ScaleValues(1024));
+  for (int k = 0; k < kTensors; ++k) {
+    CAPTURE(k);
+    double& last = given[ParamGrad(k)].back();
+    const double finite = last;
+    last = k % 2 == 0 ? std::numeric_limits<double>::infinity() : std::nan("");
+    CHECK(Run(backend, access, check, given).at(LossScaling()) == ScaleValues(1024, 1));
+    last = finite;
+  }
+}
+
+void CheckManyStates(Backend& backend, const DeviceAccess& access) {
+  const Sgd sgd = {.momentum = 0.5F};
+  StepSignature update = UpdateSignature(Relu{}, {SpecOf(5), SpecOf(8)}, sgd);
+  AddOperand(update, LossScaling(), VectorSpec(kLossScaleValues), Access::kRead);
+  Numbers numbers;
+  Values given = {{Iteration(), {0.125, 3, 7}}};
+  for (int k = 0; k < kTensors; ++k) {
+    AddOperand(update, State(k), SpecOf(k), Access::kAccumulate);
+    AddOperand(update, Backup(k), SpecOf(k), Access::kAccumulate);
+  }
+  for (const OperandSpec& operand : update.operands) {
+    if (operand.operand.slot != Slot::kIteration)
+      given[operand.operand] = numbers.Of(operand.tensor);
+  }
+  for (const bool overflow : {false, true}) {
+    given[LossScaling()] = ScaleValues(2, overflow ? 1 : 0);
+    Values result = Run(backend, access, update, given);
+    for (int k = 0; k < kTensors; ++k) {
+      const std::vector<double>& kept = given.at(overflow ? Backup(k) : State(k));
+      CHECK(result.at(State(k)) == kept);
+      CHECK(result.at(Backup(k)) == kept);
+    }
+    for (int k = 0; k < 2; ++k) CHECK((result.at(Param(k)) == given.at(Param(k))) == overflow);
+  }
+}
+
+}  // namespace neap::testing
