@@ -251,6 +251,7 @@ class OptionsPlanner final : public Planner {
   explicit OptionsPlanner(PlannerOptions options) : options_(std::move(options)) {}
 
   int64_t budget_bytes() const override { return options_.budget_bytes; }
+  bool groups_updates() const override { return !options_.offload_params; }
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,
                                   EngineCatalog& catalog) const override {

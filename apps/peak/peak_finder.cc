@@ -43,10 +43,14 @@ PlannerOptions PeakFinder::Options() const {
   return options;
 }
 
+absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
+  return Lower(graph, {.groups_updates = !flags_.planning.offload_params}, target_.description);
+}
+
 absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) const {
   const absl::StatusOr<Graph> graph = Sized(net, n).Build();
   if (!graph.ok()) return false;  // the smallest size could be built, so this one is too large
-  ASSIGN_OR_RETURN(const Program program, Lower(*graph, {}, target_.description));
+  ASSIGN_OR_RETURN(const Program program, ProgramOf(*graph));
   const PlannerOptions options = Options();
   const absl::StatusOr<int64_t> minimum =
       MinimumBudget(program, options, target_.description, target_.engines());
@@ -67,7 +71,7 @@ absl::StatusOr<bool> PeakFinder::FitsBoth(const std::string& net, int64_t n) con
 
 absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n) const {
   ASSIGN_OR_RETURN(const Graph graph, Sized(net, n).Build());
-  ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, target_.description));
+  ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
   ASSIGN_OR_RETURN(PlanResult result,
                    MakePlan(program, Options(), target_.description, target_.engines()));
   RETURN_IF_ERROR(Verify(result.plan));

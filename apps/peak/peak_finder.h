@@ -79,6 +79,7 @@ class PeakFinder {
   NetFlags Sized(const std::string& net, int64_t n) const;
   PlannerOptions Options() const;
   // Whether the smallest plan fits the budget.
+  absl::StatusOr<Program> ProgramOf(const Graph& graph) const;
   absl::StatusOr<bool> FitsBudget(const std::string& net, int64_t n) const;
   // Whether the plan fits the budget and the host budget.
   absl::StatusOr<bool> FitsBoth(const std::string& net, int64_t n) const;

@@ -69,7 +69,8 @@ absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
                                    const DeviceDescription& device) {
   const Accounting accounting =
       flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
-  return Lower(graph, {.accounting = accounting}, device);
+  return Lower(graph, {.accounting = accounting, .groups_updates = !flags.planning.offload_params},
+               device);
 }
 
 absl::StatusOr<PlannerOptions> OptionsFor(const Program& program, const PlanFlags& flags,

@@ -115,8 +115,7 @@ class Training {
       : flags_(flags), graph_(graph), device_(device) {}
 
   absl::StatusOr<int> Run() {
-    ASSIGN_OR_RETURN(const Program program,
-                     Lower(graph_, {.sgd = flags_.sgd}, device_.description()));
+    ASSIGN_OR_RETURN(const Program program, ProgramFor(!flags_.planning.offload_params));
     input_ = InputOf(program);
     if (flags_.batches.batch_file.empty()) {
       ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_.batches.data, input_, Split::kTrain));
@@ -127,7 +126,7 @@ class Training {
     last_step_ = flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), input_.batch);
 
     TrainSetup setup;
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, MakePlanner(program, setup));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, MakePlanner(setup));
     ASSIGN_OR_RETURN(Session session,
                      Session::Create(graph_, device_, planner, flags_.Options(last_step_)));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
@@ -145,9 +144,13 @@ class Training {
   }
 
  private:
+  absl::StatusOr<Program> ProgramFor(bool groups_updates) const {
+    return Lower(graph_, {.sgd = flags_.sgd, .groups_updates = groups_updates},
+                 device_.description());
+  }
+
   // Also fills in what `setup` reports about planning.
-  absl::StatusOr<std::shared_ptr<const Planner>> MakePlanner(const Program& program,
-                                                             TrainSetup& setup) const {
+  absl::StatusOr<std::shared_ptr<const Planner>> MakePlanner(TrainSetup& setup) const {
     const DeviceDescription& device = device_.description();
     ASSIGN_OR_RETURN(const KernelOptions kernels,
                      flags_.planning.kernels.Options(device, device_.backend()));
@@ -167,6 +170,9 @@ class Training {
                                         flags_.planning.peer_budget_bytes.value_or(kUnlimited)}));
       setup.planning.budget_bytes = planner->budget_bytes();
     }
+    ASSIGN_OR_RETURN(const Program program,
+                     ProgramFor(planner == nullptr ? !setup.planning.offload_params
+                                                   : planner->groups_updates()));
     ASSIGN_OR_RETURN(setup.peaks,
                      FindNaturalPeaks(program, setup.planning, device, device_.backend()));
     if (planner == nullptr) {

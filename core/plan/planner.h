@@ -75,6 +75,9 @@ class Planner {
   // The initial budget of a session.
   virtual int64_t budget_bytes() const = 0;
 
+  // ProgramOptions::groups_updates of programs for this planner.
+  virtual bool groups_updates() const = 0;
+
   // Errors: RESOURCE_EXHAUSTED when the request's budget is too small, naming the smallest feasible
   // one; those of the implementation.
   virtual absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,

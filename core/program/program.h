@@ -10,6 +10,8 @@
 //   still read elsewhere.
 // Parameters are updated as soon as their layer's backward is done, which frees their gradients
 // early; with a scaled loss (fp16, core/step/loss_scale.h), when all gradients have been checked.
+// One step may update several layers (core/program/update_groups.h), when backward of the last one
+// is done. It bears the name of that layer.
 //
 // A parameter whose kernels read 16 bits has an fp32 master (Role::kMaster). The master has the
 // parameter's name, since it is what checkpoints store; the copy for the kernels is called
@@ -109,6 +111,11 @@ struct ProgramOptions {
   // fp32 masters of 16-bit parameters, which then are the parameters; only for Mode::kInference.
   bool trainable = true;
   Accounting accounting = Accounting::kExact;
+  // Whether one step may update the parameters of several layers. It should not if plans keep them
+  // on the host: they would be fetched again for it, and all at the same time.
+  bool groups_updates = true;
+  // UpdateGroupRules::bytes. Lower() chooses it, for the device. Exact accounting only.
+  int64_t update_group_bytes = 0;
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
 

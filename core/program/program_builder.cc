@@ -7,13 +7,20 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/core/program/optimizer_steps.h"
 #include "neap/core/program/paper_program.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/update_groups.h"
 #include "neap/core/step/specify.h"
 
 namespace neap {
 namespace {
+
+// Of a layer for whose backward gradients wait. Backward of a layer with a larger output takes a
+// hundred microseconds or more on the fastest GPUs, and a launch a few.
+constexpr int64_t kLargestOutputBytes = 32 * kMiB;
 
 class ProgramBuilder {
  public:
@@ -40,6 +47,7 @@ class ProgramBuilder {
     program_.iteration = iteration_;
     for (const ResolvedLayer& layer : graph_.layers) Forward(layer);
     if (program_.options.mode == Mode::kTraining) {
+      GroupUpdates();
       for (size_t i = graph_.layers.size(); i-- > 0;) Backward(graph_.layers[i]);
       if (ScalesLoss(program_.net)) UpdateChecked();
     }
@@ -55,6 +63,8 @@ class ProgramBuilder {
     bool needs_grad = false;
     LayerPersistent persistent;
     std::vector<TensorId> param_grads, saved;
+    // The layers whose parameters are checked or updated after this one's backward, the last.
+    std::vector<LayerId> updated_group;
   };
 
   TensorId NewTensor(std::string name, Role role, TensorSpec spec) {
@@ -103,23 +113,51 @@ class ProgramBuilder {
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase != Phase::kForward) AddStep(layer, spec);
     }
-    if (layer.spec.params.empty()) return;
-    ScalesLoss(program_.net) ? AddCheck(layer) : AddUpdate(layer);
+    if (tensors.updated_group.empty()) return;
+    const std::vector<UpdatedLayer> updated = Updated(tensors.updated_group);
+    Add(ScalesLoss(program_.net) ? Steps().Check(updated) : Steps().Update(updated), layer.id);
+  }
+
+  // Whose parameters have gradients, in the order of backward.
+  std::vector<LayerId> Learning() const {
+    std::vector<LayerId> learning;
+    for (size_t i = graph_.layers.size(); i-- > 0;) {
+      const ResolvedLayer& layer = graph_.layers[i];
+      const bool learns = !layer.inputs.empty() && !layer.spec.passes_gradient;
+      if (learns && !layer.spec.params.empty()) learning.push_back(layer.id);
+    }
+    return learning;
+  }
+
+  // With a scaled loss, all gradients wait until the end in any case.
+  std::vector<std::vector<LayerId>> Groups(const std::vector<LayerId>& layers) const {
+    UpdateGroupRules rules = {.bytes = program_.options.update_group_bytes};
+    if (!ScalesLoss(program_.net)) rules.largest_output_bytes = kLargestOutputBytes;
+    return UpdateGroups(graph_, layers, rules);
+  }
+
+  // The step of a group of layers runs when backward of the last one is done.
+  void GroupUpdates() {
+    for (std::vector<LayerId>& group : Groups(Learning())) {
+      const size_t last = group.back().index();
+      layers_[last].updated_group = std::move(group);
+    }
   }
 
   // The end of an iteration with a scaled loss: gradients have been checked, so all parameters are
   // updated, or none.
   void UpdateChecked() {
+    std::vector<LayerId> updated;
     for (size_t i = graph_.layers.size(); i-- > 0;) {
       const LayerTensors& tensors = layers_[i];
       const auto& backups = tensors.persistent.backups;
       const bool restores = std::any_of(backups.begin(), backups.end(),
                                         [](const auto& backup) { return backup.has_value(); });
-      if (!tensors.param_grads.empty() || restores) AddUpdate(graph_.layers[i]);
+      if (!tensors.param_grads.empty() || restores) updated.push_back(graph_.layers[i].id);
     }
-    Step step = OptimizerStep(graph_.layers.back(), Phase::kUpdateScale);
-    step.accumulates = {{*program_.loss_scale, {Slot::kLossScale}}};
-    program_.steps.push_back(std::move(step));
+    for (const std::vector<LayerId>& group : Groups(updated))
+      Add(Steps().Update(Updated(group)), group.back());
+    Add(Steps().UpdateScale(), graph_.layers.back().id);
   }
 
   // A sum's gradient passes to its inputs unchanged.
@@ -211,46 +249,20 @@ class ProgramBuilder {
     if (to.has_value() && from.has_value() && !has_addend) step.in_place.emplace_back(*to, *from);
   }
 
-  Step OptimizerStep(const ResolvedLayer& layer, Phase phase) const {
-    return {.id = StepId(program_.steps.size()), .layer = layer.id, .phase = phase};
+  OptimizerSteps Steps() const {
+    return {.iteration = iteration_, .loss_scale = program_.loss_scale};
   }
-
-  void ReadGradients(const ResolvedLayer& layer, Step& step) const {
-    const LayerTensors& tensors = layers_[layer.id.index()];
-    for (size_t i = 0; i < tensors.param_grads.size(); ++i)
-      step.reads.push_back({tensors.param_grads[i], {Slot::kParamGrad, static_cast<int>(i)}});
-  }
-
-  void AddCheck(const ResolvedLayer& layer) {
-    Step step = OptimizerStep(layer, Phase::kCheckGradients);
-    ReadGradients(layer, step);
-    step.accumulates = {{*program_.loss_scale, {Slot::kLossScale}}};
-    program_.steps.push_back(std::move(step));
-  }
-
-  void AddUpdate(const ResolvedLayer& layer) {
-    const LayerTensors& tensors = layers_[layer.id.index()];
-    const LayerPersistent& own = tensors.persistent;
-    Step step = OptimizerStep(layer, Phase::kUpdate);
-    step.reads.push_back({iteration_, {Slot::kIteration}});
-    ReadGradients(layer, step);
-    const auto accumulate = [&](std::optional<TensorId> tensor, Slot slot, size_t i) {
-      if (tensor.has_value()) step.accumulates.push_back({*tensor, {slot, static_cast<int>(i)}});
-    };
-    for (size_t i = 0; i < tensors.param_grads.size(); ++i) {
-      const bool has_master = own.masters[i].has_value();
-      const Use param = {own.params[i], {Slot::kParam, static_cast<int>(i)}};
-      (has_master ? step.writes : step.accumulates).push_back(param);
-      accumulate(own.masters[i], Slot::kMaster, i);
-      accumulate(own.momenta[i], Slot::kOptimizer, i);
+  std::vector<UpdatedLayer> Updated(const std::vector<LayerId>& group) const {
+    std::vector<UpdatedLayer> updated;
+    for (LayerId id : group) {
+      const LayerTensors& tensors = layers_[id.index()];
+      updated.push_back({&tensors.persistent, &tensors.param_grads});
     }
-    if (program_.loss_scale.has_value())
-      step.reads.push_back({*program_.loss_scale, {Slot::kLossScale}});
-    for (size_t i = 0; i < own.backups.size(); ++i) {
-      if (!own.backups[i].has_value()) continue;
-      accumulate(own.states[i], Slot::kState, i);
-      accumulate(own.backups[i], Slot::kBackup, i);
-    }
+    return updated;
+  }
+  void Add(Step step, LayerId layer) {
+    step.id = StepId(program_.steps.size());
+    step.layer = layer;
     program_.steps.push_back(std::move(step));
   }
 

@@ -1,7 +1,9 @@
 #include "neap/core/run/file_planner.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -28,12 +30,30 @@ absl::Status Of(const std::string& what, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
 }
 
+// Whether a step of the plan updates the parameters of several layers.
+bool GroupsUpdates(const Plan& plan) {
+  std::vector<std::string_view> layer_of(plan.tensors.size());  // that computes each gradient
+  for (const PlanStep& step : plan.steps) {
+    for (TensorId written : step.writes) {
+      if (IsOfLayer(step.phase)) layer_of[written.index()] = step.layer;
+    }
+  }
+  return std::any_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
+    return step.phase == Phase::kUpdate &&
+           std::any_of(step.reads.begin(), step.reads.end(), [&](TensorId read) {
+             return plan.tensors[read.index()].role == Role::kParamGrad &&
+                    layer_of[read.index()] != step.layer;
+           });
+  });
+}
+
 class FilePlanner final : public Planner {
  public:
   FilePlanner(std::string path, neap::Plan plan, std::shared_ptr<const Planner> evaluation)
       : path_(std::move(path)), plan_(std::move(plan)), evaluation_(std::move(evaluation)) {}
 
   int64_t budget_bytes() const override { return plan_.budget_bytes; }
+  bool groups_updates() const override { return GroupsUpdates(plan_); }
 
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,

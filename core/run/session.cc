@@ -241,8 +241,10 @@ class Session::Impl {
   // An inference-only session has one program, without an optimizer, in both roles.
   absl::Status LowerGraph(const Graph& graph) {
     const DeviceDescription& device = device_.description();
-    ProgramOptions options = {
-        .mode = Mode::kInference, .sgd = options_.sgd, .trainable = !options_.inference_only};
+    ProgramOptions options = {.mode = Mode::kInference,
+                              .sgd = options_.sgd,
+                              .trainable = !options_.inference_only,
+                              .groups_updates = planner_.groups_updates()};
     ASSIGN_OR_RETURN(inference_.program, Lower(graph, options, device));
     training_.program = inference_.program;
     if (options_.inference_only) return absl::OkStatus();

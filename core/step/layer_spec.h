@@ -22,10 +22,11 @@
 namespace neap {
 
 enum class Mode : uint8_t { kTraining, kInference };
-// The phases after kBackwardParams are not steps of a layer. kUpdate is the optimizer's update of a
-// layer's parameters (core/step/sgd.h). kCheckGradients looks for gradients that are not finite,
-// and kUpdateScale ends an iteration with a scaled loss (core/step/loss_scale.h). kAddGradients is
-// the sum of two gradients, which runs as part of the step that computes one of them.
+// The phases after kBackwardParams are not steps of a layer. kUpdate is the optimizer's update of
+// the parameters of a layer or several (core/step/sgd.h). kCheckGradients looks for gradients that
+// are not finite, and kUpdateScale ends an iteration with a scaled loss (core/step/loss_scale.h).
+// kAddGradients is the sum of two gradients, which runs as part of the step that computes one of
+// them.
 enum class Phase : uint8_t {
   kForward,
   kBackwardData,

@@ -9,14 +9,15 @@
 //
 //   step                          reads                  accumulates           writes
 //   loss backward_data            ..., loss_scale                              dx
-//   check_gradients (each layer)  param_grad 0..n-1      loss_scale
-//   update (each layer)           ..., loss_scale        ..., state, backup
+//   check_gradients (each group)  param_grad 0..n-1      loss_scale
+//   update (each group)           ..., loss_scale        ..., state, backup
 //   update_scale (once)                                  loss_scale
 //
-// A check sets `overflow` if a gradient is not finite. All checks come before the first update, so
-// the gradients of all parameters exist at the same time. Forward changes running statistics before
-// it is known whether the step is skipped, so each has a backup: the update copies the state to its
-// backup, or the backup to the state if the step is skipped.
+// A group is one layer or several (core/program/update_groups.h). A check sets `overflow` if a
+// gradient is not finite. All checks come before the first update, so the gradients of all
+// parameters exist at the same time. Forward changes running statistics before it is known whether
+// the step is skipped, so each has a backup: the update copies the state to its backup, or the
+// backup to the state if the step is skipped.
 //
 // (Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2, and PyTorch's
 // GradScaler.) The values are floats, so checkpoints store them like any other tensor; counts are

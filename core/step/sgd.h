@@ -1,5 +1,5 @@
 // Stochastic gradient descent with momentum, as torch.optim.SGD (dampening 0): for every parameter
-// of one layer
+// of one layer, or of several (core/program/update_groups.h), whose tensors are numbered through
 //   v = momentum * v + g + weight_decay * w;   w = w - learning_rate * v
 //
 //   step    reads                          accumulates                     writes
@@ -12,7 +12,7 @@
 // A parameter whose kernels read 16 bits has an fp32 master, which is updated and then rounded to
 // the parameter; so has no update too small to count. With a scaled loss (core/step/loss_scale.h),
 // g is the gradient divided by the scale, and the update also keeps or restores those states of the
-// layer that forward accumulates into. A step with an overflow changes nothing; it still writes
+// layers that forward accumulates into. A step with an overflow changes nothing; it still writes
 // 16-bit parameters, whose old bytes may be gone, from their masters.
 #pragma once
 

@@ -1,13 +1,16 @@
 // The examples in the headers of core/program/, which must compile. See scripts/check_examples.py.
 #include <iostream>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/fuse.h"
+#include "neap/core/program/optimizer_steps.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/update_groups.h"
 
 namespace neap::header_examples::program {
 
@@ -30,6 +33,23 @@ TensorId FirstParam(Program& program, const Program& whole, const ResolvedLayer&
   persistent.Adopt(whole);                         // for a part of a network
   LayerPersistent conv1 = persistent.Make(layer);  // conv1.params[0]: "conv1.weight"
   return conv1.params[0];
+}
+
+// core/program/optimizer_steps.h
+Step UpdateOfTwo(const Program& program, TensorId iteration, const LayerPersistent& fc_persistent,
+                 const LayerPersistent& bn_persistent, const std::vector<TensorId>& fc_grads,
+                 const std::vector<TensorId>& bn_grads) {
+  OptimizerSteps steps = {.iteration = iteration, .loss_scale = program.loss_scale};
+  Step update = steps.Update({{&fc_persistent, &fc_grads}, {&bn_persistent, &bn_grads}});
+  update.reads;  // iteration, fc.weight.grad, fc.bias.grad, bn.weight.grad, bn.bias.grad
+  return update;
+}
+
+// core/program/update_groups.h
+void ListGroups(const ResolvedGraph& graph, const std::vector<LayerId>& learning) {
+  for (const std::vector<LayerId>& group : UpdateGroups(graph, learning, {.bytes = 8 * kMiB})) {
+    const LayerId last = group.back();  // after whose backward the step runs
+  }
 }
 
 // core/program/program.h

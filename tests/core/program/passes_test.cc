@@ -20,15 +20,18 @@ int FusedLayers(const Program& program) {
 
 }  // namespace
 
-TEST_CASE("without fusion, a program is as it was built, for every device") {
+TEST_CASE("without fusion and groups of updates, a program is as it was built, for every device") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
   for (uint32_t seed = 1; seed <= 10; ++seed) {
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(seed, {.fusion = false});
     for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
-      const Program built = BuildProgram(graph, {.mode = mode}).value();
-      CHECK(Lower(graph, {.mode = mode}, h200).value() == built);
-      CHECK(Lower(graph, {.mode = mode}, {}).value() == built);
+      const ProgramOptions options = {.mode = mode, .groups_updates = false};
+      const Program built = BuildProgram(graph, options).value();
+      CHECK(Lower(graph, options, h200).value() == built);
+      CHECK(Lower(graph, options, {}).value() == built);
+      CHECK(Lower(graph, {.mode = mode}, {}).value() ==
+            BuildProgram(graph, {.mode = mode}).value());
     }
   }
 }

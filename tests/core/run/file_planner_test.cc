@@ -14,6 +14,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
+#include "tests/own_memory_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 
@@ -83,6 +84,26 @@ Graph WideNet() {
       net.Add("fc1", FullyConnected{.out_features = 512}, {net.Input({3, 8, 8})});
   net.Loss(net.Add("fc2", FullyConnected{.out_features = 4}, {wide}), SoftmaxCrossEntropy{});
   return net;
+}
+
+TEST_CASE("a file's updates are of one layer or several, as it was planned") {
+  const std::unique_ptr<CpuDevice> cpu = OpenCpu();
+  OwnMemoryDevice device(*cpu);
+  const ScratchDirectory directory;
+  const std::string file = directory.File("plan.json");
+  for (const Graph& net : {SmallNet(), WideNet()}) {  // SmallNet() has no parameter to offload
+    for (const bool offload_params : {false, true}) {
+      CAPTURE(offload_params);
+      const PlannerOptions options = {.policy = "superneurons", .offload_params = offload_params};
+      Session planned = CreateSession(net, device, options).value();
+      WriteText(file, planned.plan().ToJson());
+      const auto planner = PlannerFromFile(file, EvaluationFor).value();
+      CHECK(planner->groups_updates() == !offload_params);
+      Session read = Session::Create(net, device, planner).value();
+      CHECK(Train(read, 2) == Train(planned, 2));
+      CheckSameState(read, planned);
+    }
+  }
 }
 
 TEST_CASE("parameters on the host are where both training and evaluation look for them") {

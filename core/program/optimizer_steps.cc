@@ -1,0 +1,69 @@
+#include "neap/core/program/optimizer_steps.h"
+
+namespace neap {
+namespace {
+
+void ReadGradients(const std::vector<UpdatedLayer>& layers, Step& step) {
+  int index = 0;
+  for (const UpdatedLayer& layer : layers) {
+    for (TensorId gradient : *layer.gradients)
+      step.reads.push_back({gradient, {Slot::kParamGrad, index++}});
+  }
+}
+
+void Accumulate(std::optional<TensorId> tensor, Slot slot, int index, Step& step) {
+  if (tensor.has_value()) step.accumulates.push_back({*tensor, {slot, index}});
+}
+
+void UpdateParameters(const std::vector<UpdatedLayer>& layers, Step& step) {
+  int index = 0;
+  for (const UpdatedLayer& layer : layers) {
+    const LayerPersistent& own = *layer.persistent;
+    for (size_t i = 0; i < layer.gradients->size(); ++i, ++index) {
+      const bool has_master = own.masters[i].has_value();
+      const Use param = {own.params[i], {Slot::kParam, index}};
+      (has_master ? step.writes : step.accumulates).push_back(param);
+      Accumulate(own.masters[i], Slot::kMaster, index, step);
+      Accumulate(own.momenta[i], Slot::kOptimizer, index, step);
+    }
+  }
+}
+
+void KeepOrRestoreStates(const std::vector<UpdatedLayer>& layers, Step& step) {
+  int index = 0;
+  for (const UpdatedLayer& layer : layers) {
+    const LayerPersistent& own = *layer.persistent;
+    for (size_t i = 0; i < own.backups.size(); ++i) {
+      if (!own.backups[i].has_value()) continue;
+      Accumulate(own.states[i], Slot::kState, index, step);
+      Accumulate(own.backups[i], Slot::kBackup, index++, step);
+    }
+  }
+}
+
+}  // namespace
+
+Step OptimizerSteps::Update(const std::vector<UpdatedLayer>& layers) const {
+  Step step = {.id = {}, .layer = {}, .phase = Phase::kUpdate};
+  step.reads.push_back({iteration, {Slot::kIteration}});
+  ReadGradients(layers, step);
+  UpdateParameters(layers, step);
+  if (loss_scale.has_value()) step.reads.push_back({*loss_scale, {Slot::kLossScale}});
+  KeepOrRestoreStates(layers, step);
+  return step;
+}
+
+Step OptimizerSteps::Check(const std::vector<UpdatedLayer>& layers) const {
+  Step step = UpdateScale();
+  step.phase = Phase::kCheckGradients;
+  ReadGradients(layers, step);
+  return step;
+}
+
+Step OptimizerSteps::UpdateScale() const {
+  Step step = {.id = {}, .layer = {}, .phase = Phase::kUpdateScale};
+  step.accumulates = {{*loss_scale, {Slot::kLossScale}}};
+  return step;
+}
+
+}  // namespace neap

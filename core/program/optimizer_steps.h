@@ -1,0 +1,37 @@
+// The optimizer's steps of a program: the update of the parameters of one layer or several, and
+// what a scaled loss needs (core/step/sgd.h, core/step/loss_scale.h). Private to the program's
+// builder.
+//
+// The operands of several layers are numbered through: param[2] is the first of the second layer if
+// the first one has two. The step has the id and the layer that the caller gives it.
+//
+//   OptimizerSteps steps = {.iteration = iteration, .loss_scale = program.loss_scale};
+//   Step update = steps.Update({{&fc_persistent, &fc_grads}, {&bn_persistent, &bn_grads}});
+//   update.reads;  // iteration, fc.weight.grad, fc.bias.grad, bn.weight.grad, bn.bias.grad
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "neap/core/program/persistent_tensors.h"
+#include "neap/core/program/program.h"
+
+namespace neap {
+
+// A layer of an update; both are the caller's.
+struct UpdatedLayer {
+  const LayerPersistent* persistent = nullptr;
+  const std::vector<TensorId>* gradients = nullptr;  // of its parameters; empty if it has none
+};
+
+struct OptimizerSteps {
+  TensorId iteration;
+  std::optional<TensorId> loss_scale;  // if the loss is scaled
+
+  Step Update(const std::vector<UpdatedLayer>& layers) const;
+  // With a scaled loss only.
+  Step Check(const std::vector<UpdatedLayer>& layers) const;
+  Step UpdateScale() const;
+};
+
+}  // namespace neap

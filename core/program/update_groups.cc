@@ -1,0 +1,46 @@
+#include "neap/core/program/update_groups.h"
+
+#include <algorithm>
+
+#include "neap/core/step/specify.h"
+
+namespace neap {
+namespace {
+
+struct Size {
+  int64_t bytes = 0;  // of the gradients
+  size_t tensors = 0;
+};
+
+Size SizeOf(const LayerSpec& spec) {
+  Size size = {.tensors = std::max(spec.params.size(), spec.states.size())};
+  for (const ParamSpec& param : spec.params)
+    size.bytes += InFullPrecision(param.tensor).size_bytes();
+  return size;
+}
+
+}  // namespace
+
+std::vector<std::vector<LayerId>> UpdateGroups(const ResolvedGraph& graph,
+                                               const std::vector<LayerId>& layers,
+                                               const UpdateGroupRules& rules) {
+  std::vector<std::vector<LayerId>> groups;
+  Size last;  // of the last group
+  for (LayerId id : layers) {
+    const LayerSpec& spec = graph.layers[id.index()].spec;
+    const Size size = SizeOf(spec);
+    const bool joins = !groups.empty() && last.bytes < rules.bytes &&
+                       last.tensors + size.tensors <= kMostTensorsOfGroup &&
+                       spec.output.size_bytes() <= rules.largest_output_bytes;
+    if (!joins) {
+      groups.emplace_back();
+      last = {};
+    }
+    groups.back().push_back(id);
+    last.bytes += size.bytes;
+    last.tensors += size.tensors;
+  }
+  return groups;
+}
+
+}  // namespace neap
