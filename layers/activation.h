@@ -5,6 +5,8 @@
 //   backward_data  y, dy  dx       dx over dy
 #pragma once
 
+#include <optional>
+
 #include "neap/core/step/layer.h"
 
 namespace neap {
@@ -12,6 +14,7 @@ namespace neap {
 struct Relu {
   static constexpr std::string_view kType = "relu";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::optional<Layer> FusedWith(const Layer& reader, int input) const;  // layers/fused_relu.h
   friend bool operator==(const Relu&, const Relu&) = default;
 };
 

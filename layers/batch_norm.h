@@ -25,7 +25,8 @@ struct BatchNorm {
   float momentum = 0.1F;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
-  std::optional<Layer> FusedWith(const Layer& reader) const;  // layers/fused_batch_norm.h
+  std::optional<Layer> FusedWith(const Layer& reader,
+                                 int input) const;  // layers/fused_batch_norm.h
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 

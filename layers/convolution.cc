@@ -8,7 +8,7 @@
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/bias_relu.h"
+#include "neap/layers/fused_relu.h"
 #include "neap/layers/linear_steps.h"
 
 namespace neap {
@@ -51,7 +51,7 @@ std::optional<std::pair<Layer, Layer>> Convolution::HandsOver(const Layer& reade
   if (!bias || reader.As<Relu>() == nullptr) return std::nullopt;
   Convolution without_bias = *this;
   without_bias.bias = false;
-  return std::pair<Layer, Layer>(without_bias, BiasRelu{});
+  return std::pair<Layer, Layer>(without_bias, FusedRelu{.bias = true});
 }
 
 std::string Convolution::Parameters() const {

@@ -1,5 +1,7 @@
 #include "neap/layers/fused_batch_norm.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
@@ -12,28 +14,101 @@ namespace {
 
 using namespace operands;
 
-// Input 1 is read right after input 0, wherever that is read.
-void ReadAddend(std::vector<Operand>& reads) { reads.insert(reads.begin() + 1, X(1)); }
+void InsertBehindFirst(std::vector<Operand>& operands, Operand operand) {
+  operands.insert(operands.begin() + 1, operand);
+}
 
-void AddInput(std::vector<StepSpec>& steps, double elements) {
-  for (StepSpec& step : steps) {
+// Adds input 1, which backward does not read.
+void AddInput(double elements, LayerSpec& spec) {
+  for (StepSpec& step : spec.steps) {
     step.flops += elements;
     if (step.phase != Phase::kForward) {
-      step.writes.insert(step.writes.begin() + 1, Dx(1));
+      InsertBehindFirst(step.writes, Dx(1));
       step.in_place = {{Dx(1), Dy()}, {Dx(0), X(0)}};
       continue;
     }
-    ReadAddend(step.reads);
-    if (!step.rerun_reads.empty()) ReadAddend(step.rerun_reads);
+    InsertBehindFirst(step.reads, X(1));
+    if (!step.rerun_reads.empty()) InsertBehindFirst(step.rerun_reads, X(1));
     step.in_place = {{Y(), X(1)}};
   }
+  spec.traits.checkpoint = true;  // as Add
+}
+
+// `operand` of the second of two batch norms, whose parameters, states and saved tensors follow
+// those of the first.
+Operand OfSecond(Operand operand) {
+  switch (operand.slot) {
+    case Slot::kParam:
+    case Slot::kParamGrad:
+    case Slot::kState:
+    case Slot::kSaved:
+      return {operand.slot, operand.index + 2};
+    default:
+      return operand;
+  }
+}
+void AppendSecond(const std::vector<Operand>& of_second, std::vector<Operand>& operands) {
+  for (Operand operand : of_second) {
+    if (OfSecond(operand) != operand) operands.push_back(OfSecond(operand));
+  }
+}
+
+// Normalises input 1 by `second`, the spec of a batch norm.
+void NormaliseAddend(LayerSpec second, LayerSpec& spec) {
+  for (ParamSpec& param : second.params) {
+    param.owner = 1;
+    spec.params.push_back(std::move(param));
+  }
+  for (StateSpec& state : second.states) {
+    state.owner = 1;
+    spec.states.push_back(std::move(state));
+  }
+  for (SavedSpec& saved : second.saved)
+    spec.saved.push_back({absl::StrCat("addend_", saved.name), std::move(saved.tensor)});
+  for (size_t i = 0; i < spec.steps.size(); ++i) {
+    StepSpec& step = spec.steps[i];
+    const StepSpec& other = second.steps[i];
+    AppendSecond(other.reads, step.reads);
+    AppendSecond(other.writes, step.writes);
+    AppendSecond(other.accumulates, step.accumulates);
+    AppendSecond(other.rerun_reads, step.rerun_reads);
+    step.flops += other.flops;
+    if (step.phase == Phase::kForward) {
+      step.in_place.clear();
+    } else {
+      InsertBehindFirst(step.reads, X(1));
+    }
+  }
+}
+
+// Saves `tensor`, which says where y is 0, for backward.
+void SaveZeros(SavedSpec tensor, LayerSpec& spec) {
+  const Operand operand = Saved(static_cast<int>(spec.saved.size()));
+  spec.saved.push_back(std::move(tensor));
+  for (StepSpec& step : spec.steps)
+    (step.phase == Phase::kForward ? step.writes : step.reads).push_back(operand);
+}
+
+SavedSpec MaskOf(const TensorSpec& y) {
+  const int64_t elements = MaskElements(y.dtype);
+  TensorSpec mask = VectorSpec((y.elements() + elements - 1) / elements);
+  mask.dtype = DType::kUInt8;
+  return {"mask", std::move(mask)};
 }
 
 }  // namespace
 
+int64_t MaskElements(DType dtype) { return 16 / SizeOf(dtype); }
+
+Operand FusedBatchNorm::MaskOrIndex() const { return Saved(addend_norm.has_value() ? 4 : 2); }
+
 std::string FusedBatchNorm::Parameters() const {
-  return absl::StrCat(norm.Parameters(), " adds=", adds ? "true" : "false",
-                      " relu=", relu ? "true" : "false");
+  std::string text = absl::StrCat(norm.Parameters(), " adds=", adds ? "true" : "false",
+                                  " relu=", relu ? "true" : "false");
+  if (addend_norm.has_value())
+    absl::StrAppend(&text, " addend_norm=(", addend_norm->Parameters(), ")");
+  if (pool.has_value()) absl::StrAppend(&text, " pool=(", pool->Parameters(), ")");
+  return text;
 }
 
 absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) const {
@@ -43,32 +118,55 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
     return absl::InvalidArgumentError(absl::StrCat(
         "cannot add input 1, ", context.inputs[1].ToString(), ", to input 0, ", x.ToString()));
   }
-  ASSIGN_OR_RETURN(LayerSpec spec, norm.Specify({.inputs = {x}, .mode = context.mode}));
+  const LayerContext alone = {.inputs = {x}, .mode = context.mode};
+  ASSIGN_OR_RETURN(LayerSpec spec, norm.Specify(alone));
   const double elements = static_cast<double>(x.elements());
-  if (adds) AddInput(spec.steps, elements);
-  spec.traits.checkpoint = adds;  // as Add
+  if (adds) AddInput(elements, spec);
+  if (addend_norm.has_value()) {
+    ASSIGN_OR_RETURN(LayerSpec second, addend_norm->Specify(alone));
+    NormaliseAddend(std::move(second), spec);
+  }
   if (!relu) return spec;
-  for (StepSpec& step : spec.steps) {
-    step.flops += elements;
-    if (step.phase != Phase::kForward) step.reads.push_back(adds ? Y() : Param(1));
+  for (StepSpec& step : spec.steps) step.flops += elements;
+  if (pool.has_value()) {
+    ASSIGN_OR_RETURN(LayerSpec pooled, pool->Specify(alone));
+    spec.output = std::move(pooled.output);
+    for (StepSpec& step : spec.steps) step.in_place.clear();
+    if (context.mode == Mode::kTraining) SaveZeros(std::move(pooled.saved[0]), spec);
+  } else if (context.mode == Mode::kTraining) {
+    adds ? SaveZeros(MaskOf(x), spec) : spec.steps[1].reads.push_back(Param(1));
   }
   return spec;
 }
 
-std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader) const {
+std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) const {
+  if (pool.has_value()) return std::nullopt;
   FusedBatchNorm fused = *this;
+  const MaxPool* const behind = reader.As<MaxPool>();
+  if (behind != nullptr && relu && !adds && CanPoolRelu(*behind)) {
+    fused.pool = *behind;
+    return fused;
+  }
   if (relu) return std::nullopt;
   if (reader.As<Relu>() != nullptr) {
     fused.relu = true;
     return fused;
   }
-  if (reader.As<Add>() == nullptr || adds) return std::nullopt;
+  if (adds) return std::nullopt;
   fused.adds = true;
+  if (reader.As<Add>() != nullptr) return fused;
+  // The other addend has been normalised, too.
+  const FusedBatchNorm* const sum = reader.As<FusedBatchNorm>();
+  if (sum == nullptr || !sum->adds || sum->addend_norm.has_value() || input != 1) {
+    return std::nullopt;
+  }
+  fused.addend_norm = sum->norm;
+  fused.relu = sum->relu;
   return fused;
 }
 
-std::optional<Layer> BatchNorm::FusedWith(const Layer& reader) const {
-  return FusedBatchNorm{.norm = *this}.FusedWith(reader);
+std::optional<Layer> BatchNorm::FusedWith(const Layer& reader, int input) const {
+  return FusedBatchNorm{.norm = *this}.FusedWith(reader, input);
 }
 
 FusedBatchNorm FusedBatchNormOf(const Layer& layer) {

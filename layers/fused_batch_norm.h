@@ -1,39 +1,60 @@
-// Batch normalisation together with the sum and the ReLU that follow it, in as many passes over
-// memory as batch normalisation alone takes: y = relu(batch_norm(x_0) + x_1).
+// Batch normalisation together with what follows it, in as many passes over memory as batch
+// normalisation alone takes:
 //
-// Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a BatchNorm, an Add
-// of two tensors and a Relu, or of the first and one of the others. It computes the same bits as
+//   y = relu(batch_norm(x_0))                      y = max_pool(relu(batch_norm(x_0)))
+//   y = relu(batch_norm(x_0) + x_1)                y = relu(batch_norm(x_0) + batch_norm(x_1))
+//
+// and the sums without the ReLU. Networks do not contain it. The fusion pass (core/program/fuse.h)
+// makes it of BatchNorms, an Add of two tensors, a Relu and a MaxPool. It computes the same bits as
 // these layers one after another.
 //
-//   step                 reads                                            writes
-//   forward (training)   x_0, x_1, gamma, beta                            y, mean, invstd
-//     rerun              x_0, x_1, gamma, beta, mean, invstd              y
-//   forward (inference)  x_0, x_1, gamma, beta, running statistics        y
-//   backward_data        x_0, dy, gamma, mean, invstd, beta or y          dx_0, dx_1, dgamma, dbeta
+//   step                 reads                                         writes
+//   forward (training)   x_0, x_1, gamma, beta                         y, mean, invstd, mask, index
+//     rerun              x_0, x_1, gamma, beta, mean, invstd           y, mask, index
+//   forward (inference)  x_0, x_1, gamma, beta, running statistics     y
+//   backward_data        x_0, x_1, dy, gamma, mean, invstd, beta,      dx_0, dx_1, dgamma, dbeta
+//                        mask, index
 //
-// x_1 and dx_1 exist if it adds. With a ReLU, backward needs to know where y is 0: after a sum it
-// reads y; otherwise it computes the sign of y again from x_0 and beta, so that y need not be kept
-// for it. y may overwrite x_1. Without a sum, dx_0 may overwrite dy; with one, dx_1 may overwrite
-// dy, and dx_0 may overwrite x_0. Parameters, states and saved tensors are those of BatchNorm.
+// x_1 and dx_1 exist if it adds; backward reads x_1 only if that is normalised. With a ReLU,
+// backward needs to know where y is 0. After a sum it reads the mask, a bit per element: bit k of
+// byte i belongs to element i * MaskElements() + k in memory order, and is 1 where y is not 0.
+// With pooling it reads the index (layers/pooling.h), which has kNotPositive there. Otherwise it
+// computes the sign of y again from x_0 and beta. y is never read.
+//
+// y may overwrite x_1 if that is not normalised. Without a sum and pooling, dx_0 may overwrite dy;
+// with a sum, dx_1 may overwrite dy, and dx_0 may overwrite x_0.
+//
+// Parameters, states and saved tensors are those of the first BatchNorm, then those of the second,
+// then mask or index.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "neap/core/step/layer.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/pooling.h"
 
 namespace neap {
 
 struct FusedBatchNorm {
   static constexpr std::string_view kType = "fused_batch_norm";
   BatchNorm norm = {};
-  bool adds = false;  // input 1 is added to the normalised input 0
+  bool adds = false;                          // input 1 is added to the normalised input 0
+  std::optional<BatchNorm> addend_norm = {};  // of input 1
   bool relu = false;
+  std::optional<MaxPool> pool = {};  // of the ReLU's result, if it does not add; CanPoolRelu()
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
-  std::optional<Layer> FusedWith(const Layer& reader) const;
+  std::optional<Layer> FusedWith(const Layer& reader, int input) const;
+  bool has_mask() const { return adds && relu; }
+  // The saved operand that is the mask or the index.
+  Operand MaskOrIndex() const;
   friend bool operator==(const FusedBatchNorm&, const FusedBatchNorm&) = default;
 };
+
+// The number of elements of which a byte of the mask has the bits: those of 16 bytes.
+int64_t MaskElements(DType dtype);
 
 // A BatchNorm as the FusedBatchNorm that nothing follows; a FusedBatchNorm as it is. Their kernels
 // are the same. The layer must be one of the two.

@@ -9,7 +9,12 @@
 // The index is the position of the maximum in its window, h * kernel.w + w, the first on ties. It
 // has 1 byte per output, or 4 if the window exceeds 256 elements. NaN counts as larger than any
 // number, as in PyTorch.
+//
+// Max pooling of a ReLU's result can run in the ReLU's pass (layers/fused_relu.h,
+// layers/fused_batch_norm.h). Its index then also says where the ReLU passes no gradient.
 #pragma once
+
+#include <cstdint>
 
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
@@ -25,6 +30,11 @@ struct MaxPool {
   std::string Parameters() const;
   friend bool operator==(const MaxPool&, const MaxPool&) = default;
 };
+
+// The index of a window whose maximum is not positive, if a ReLU is in the same pass.
+inline constexpr uint8_t kNotPositive = 255;
+// Whether no position in the window has this index.
+inline bool CanPoolRelu(const MaxPool& pool) { return pool.kernel.h * pool.kernel.w <= 255; }
 
 struct AveragePool {
   static constexpr std::string_view kType = "average_pool";

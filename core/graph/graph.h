@@ -88,7 +88,8 @@ struct ResolvedLayer {
   std::vector<LayerId> inputs;
   LayerRole role = LayerRole::kInner;
   LayerSpec spec;
-  std::string params_of = {};  // the layer by which the parameters are named, if it is another
+  // The layers by which the parameters and states are named (ParamSpec::owner); empty: this one.
+  std::vector<std::string> owners = {};
 };
 // The role of the layer's output in training: input, label or activation.
 Role OutputRole(const ResolvedLayer& layer);

@@ -34,10 +34,11 @@ std::vector<TensorId> RunReads(const Plan& plan, const ComputeAction& compute) {
 std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute) {
   const PlanStep& step = plan.steps[compute.step.index()];
   std::vector<TensorId> writes = step.writes;
-  if (compute.recompute && !step.rerun_reads.empty()) {
-    std::erase_if(writes,
-                  [&](TensorId id) { return plan.tensors[id.index()].role == Role::kSaved; });
-  }
+  if (!compute.recompute) return writes;
+  std::erase_if(writes, [&](TensorId id) {
+    return std::find(step.rerun_reads.begin(), step.rerun_reads.end(), id) !=
+           step.rerun_reads.end();
+  });
   return writes;
 }
 

@@ -3,11 +3,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace neap {
 namespace {
+
+bool HasParamsOrStates(const ResolvedLayer& layer) {
+  return !layer.spec.params.empty() || !layer.spec.states.empty();
+}
+
+// The layers that have the parameters and states.
+std::vector<std::string> OwnersOf(const ResolvedLayer& layer) {
+  return layer.owners.empty() ? std::vector<std::string>{layer.name} : layer.owners;
+}
 
 class Fusion {
  public:
@@ -21,14 +31,15 @@ class Fusion {
   ResolvedGraph Run() {
     for (ResolvedLayer& layer : graph_.layers) {
       if (layer.role != LayerRole::kInner) continue;
-      FuseWithAnInput(layer);
+      while (FuseWithAnInput(layer)) continue;
       if (options_.hands_over) TakeOver(layer);
     }
     return WithoutReplaced();
   }
 
  private:
-  void FuseWithAnInput(ResolvedLayer& layer) {
+  // Whether there was an input with which it could be fused.
+  bool FuseWithAnInput(ResolvedLayer& layer) {
     std::vector<LayerId> latest_first = layer.inputs;
     std::sort(latest_first.begin(), latest_first.end(),
               [](LayerId a, LayerId b) { return a.index() > b.index(); });
@@ -37,32 +48,31 @@ class Fusion {
       if (!fused.has_value()) continue;
       layer = *std::move(fused);
       readers_[input.index()] = 0;
-      return;
+      return true;
     }
+    return false;
   }
 
   // Lets the only input of `reader` hand work over to it.
   void TakeOver(ResolvedLayer& reader) {
     if (reader.inputs.size() != 1) return;
     ResolvedLayer& producer = graph_.layers[reader.inputs[0].index()];
-    if (!CanChange(producer, reader) || !producer.spec.states.empty()) return;
+    if (!ReadOnce(producer) || !producer.spec.states.empty() || HasParamsOrStates(reader)) return;
     const std::optional<std::pair<Layer, Layer>> layers = producer.layer.HandsOver(reader.layer);
     if (!layers.has_value()) return;
     ResolvedLayer first = producer, second = reader;
     first.layer = layers->first;
     second.layer = layers->second;
-    second.params_of = producer.name;
+    second.owners = {producer.name};
     if (!Respecify(first) || first.spec.output != producer.spec.output) return;
     if (!Respecify(second) || second.spec.output != reader.spec.output) return;
     producer = std::move(first);
     reader = std::move(second);
   }
 
-  // Whether the output of `producer` is only seen by `reader`, which is a function of its inputs.
-  bool CanChange(const ResolvedLayer& producer, const ResolvedLayer& reader) const {
-    const bool read_once = readers_[producer.id.index()] == 1;
-    const bool is_function = reader.spec.params.empty() && reader.spec.states.empty();
-    return producer.role == LayerRole::kInner && read_once && is_function;
+  // Whether a single reader sees the output of `producer`, and nothing else.
+  bool ReadOnce(const ResolvedLayer& producer) const {
+    return producer.role == LayerRole::kInner && readers_[producer.id.index()] == 1;
   }
 
   // Sets the layer's spec. False if it does not suit its inputs: a sum of three tensors, for
@@ -95,16 +105,21 @@ class Fusion {
   // A layer for both, in the place of `reader`.
   std::optional<ResolvedLayer> Fused(const ResolvedLayer& producer,
                                      const ResolvedLayer& reader) const {
-    if (!CanChange(producer, reader)) return std::nullopt;
-    if (ChangesOrder(producer, reader)) return std::nullopt;
-    const std::optional<Layer> layer = producer.layer.FusedWith(reader.layer);
+    if (!ReadOnce(producer) || ChangesOrder(producer, reader)) return std::nullopt;
+    const auto input = std::find(reader.inputs.begin(), reader.inputs.end(), producer.id);
+    const std::optional<Layer> layer =
+        producer.layer.FusedWith(reader.layer, static_cast<int>(input - reader.inputs.begin()));
     if (!layer.has_value()) return std::nullopt;
     ResolvedLayer fused = {.id = reader.id,
                            .name = producer.name,
                            .layer = *layer,
                            .inputs = producer.inputs,
                            .role = reader.role,
-                           .spec = {}};
+                           .spec = {},
+                           .owners = OwnersOf(producer)};
+    if (HasParamsOrStates(reader)) {
+      for (std::string& owner : OwnersOf(reader)) fused.owners.push_back(std::move(owner));
+    }
     for (LayerId input : reader.inputs) {
       if (input == producer.id) continue;
       // One step cannot write the gradient of one tensor twice.

@@ -13,9 +13,9 @@
 //
 // Layers declare what can follow them (Layer::FusedWith() and HandsOver(), core/step/layer.h). A
 // fused layer is like others, with the steps, operands and traits that its Specify() returns, so
-// planners and kernels treat it as any other. It has the name of the first layer, and so the names
-// of that layer's parameters, and runs where the last one ran. Its results have the bits of the
-// layers that it replaces.
+// planners and kernels treat it as any other. It has the name of the first layer, and runs where
+// the last one ran. Its parameters keep the names that they have in the layers that it replaces,
+// and its results their bits.
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
 //   graph = Fuse(std::move(graph), Mode::kTraining);

@@ -8,9 +8,16 @@
 
 namespace neap {
 
+namespace {
+
+const std::string& OwnerName(const ResolvedLayer& layer, int owner) {
+  return layer.owners.empty() ? layer.name : layer.owners[static_cast<size_t>(owner)];
+}
+
+}  // namespace
+
 std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param) {
-  const std::string& owner = layer.params_of.empty() ? layer.name : layer.params_of;
-  return absl::StrCat(owner, ".", param.name);
+  return absl::StrCat(OwnerName(layer, param.owner), ".", param.name);
 }
 
 void PersistentTensors::Adopt(const Program& whole) {
@@ -86,7 +93,7 @@ void PersistentTensors::MakeParam(const ResolvedLayer& layer, const ParamSpec& p
 
 void PersistentTensors::MakeState(const ResolvedLayer& layer, const StateSpec& state,
                                   LayerPersistent& made) {
-  Tensor tensor = {.name = absl::StrCat(layer.name, ".", state.name),
+  Tensor tensor = {.name = absl::StrCat(OwnerName(layer, state.owner), ".", state.name),
                    .role = Role::kState,
                    .spec = state.tensor,
                    .init = state.init,

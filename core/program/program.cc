@@ -21,8 +21,11 @@ const std::vector<Use>& ReadsOf(const Step& step, bool rerun) {
 
 std::vector<Use> WritesOf(const Step& step, bool rerun) {
   std::vector<Use> writes = step.writes;
-  if (rerun && !step.rerun_reads.empty())
-    std::erase_if(writes, [](const Use& use) { return use.operand.slot == Slot::kSaved; });
+  if (!rerun) return writes;
+  std::erase_if(writes, [&](const Use& write) {
+    return std::any_of(step.rerun_reads.begin(), step.rerun_reads.end(),
+                       [&](const Use& read) { return read.tensor == write.tensor; });
+  });
   return writes;
 }
 

@@ -79,8 +79,8 @@ struct Step {
 };
 
 // What a run of the step reads and what it defines, without the operands that it accumulates into.
-// If the step has rerun_reads, a rerun reads those, which include saved tensors, and does not save
-// these again. A rerun accumulates into nothing.
+// If the step has rerun_reads, a rerun reads those, and does not write the saved tensors among them
+// again. A rerun accumulates into nothing.
 const std::vector<Use>& ReadsOf(const Step& step, bool rerun);
 std::vector<Use> WritesOf(const Step& step, bool rerun);
 

@@ -55,11 +55,14 @@ class Layer {
   // Layers of one type are equal if these texts are.
   std::string Parameters() const { return model_->Parameters(); }
 
-  // A layer that computes the output of `reader` from the inputs of this layer and the other inputs
-  // of `reader`, in this order, in one pass and with the same bits, if the definition has such a
-  // method and there is such a layer. It keeps the parameters and states of this layer; `reader`
-  // has none. (core/program/fuse.h)
-  std::optional<Layer> FusedWith(const Layer& reader) const { return model_->FusedWith(reader); }
+  // A layer that computes the output of `reader`, whose input `input` is this layer's output, from
+  // the inputs of this layer and the other inputs of `reader`, in this order, in one pass and with
+  // the same bits, if the definition has such a method and there is such a layer. It keeps the
+  // parameters and states of this layer, then those of `reader`, which it declares with the owners
+  // 0 and 1. (core/program/fuse.h)
+  std::optional<Layer> FusedWith(const Layer& reader, int input) const {
+    return model_->FusedWith(reader, input);
+  }
 
   // Two layers that compute the same with the same bits as this one and then `reader`, where the
   // first has less to do and the second more, if the definition has such a method and there are
@@ -88,7 +91,7 @@ class Layer {
     virtual const std::type_info& definition_type() const = 0;
     virtual absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const = 0;
     virtual std::string Parameters() const = 0;
-    virtual std::optional<Layer> FusedWith(const Layer& reader) const = 0;
+    virtual std::optional<Layer> FusedWith(const Layer& reader, int input) const = 0;
     virtual std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const = 0;
     // `same_type` has the same definition_type().
     virtual bool Equals(const Concept& same_type) const = 0;
@@ -108,9 +111,9 @@ class Layer {
         return definition.Parameters();
       }
     }
-    std::optional<Layer> FusedWith(const Layer& reader) const override {
-      if constexpr (requires { definition.FusedWith(reader); }) {
-        return definition.FusedWith(reader);
+    std::optional<Layer> FusedWith(const Layer& reader, int input) const override {
+      if constexpr (requires { definition.FusedWith(reader, input); }) {
+        return definition.FusedWith(reader, input);
       } else {
         return std::nullopt;
       }

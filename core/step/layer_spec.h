@@ -90,6 +90,7 @@ struct ParamSpec {
   TensorSpec tensor;
   Init init;
   Shape saved_shape = {};  // shape in safetensors files, if it differs (fully connected: 2-d)
+  int owner = 0;           // which of the layers that were fused has it (ResolvedLayer::owners)
 };
 struct StateSpec {
   std::string name;
@@ -97,6 +98,7 @@ struct StateSpec {
   Init init;
   bool in_checkpoint = true;
   bool accumulates = false;  // forward changes it depending on its value: a running statistic
+  int owner = 0;             // as ParamSpec::owner
 };
 struct SavedSpec {
   std::string name;
@@ -109,7 +111,8 @@ struct StepSpec {
   std::vector<Operand> reads;
   std::vector<Operand> writes;
   std::vector<Operand> accumulates = {};  // read, added to, written
-  // Forward only: what a recomputation reads; empty if that is `reads`.
+  // Forward only: what a recomputation reads; empty if that is `reads`. It writes all else of
+  // `writes`, and does not accumulate.
   std::vector<Operand> rerun_reads = {};
   // {written, read} pairs that may share bytes: the kernel reads no element after it has written
   // the result of that element.

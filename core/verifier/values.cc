@@ -18,9 +18,7 @@ const std::vector<TensorId>& RerunReads(const PlanStep& step) {
   return step.rerun_reads.empty() ? step.reads : step.rerun_reads;
 }
 
-bool RerunWrites(const Plan& plan, const PlanStep& step, TensorId tensor) {
-  return step.rerun_reads.empty() || plan.tensors[tensor.index()].role != Role::kSaved;
-}
+bool RerunWrites(const PlanStep& step, TensorId tensor) { return !Has(step.rerun_reads, tensor); }
 
 Values::Values(const Plan& plan, const Site& site)
     : plan_(plan), site_(site), tensors_(plan.tensors.size()), first_runs_(plan.steps.size()) {
@@ -74,7 +72,7 @@ void Values::Rerun(const PlanStep& step) {
   const FirstRun& first = first_runs_[step.id.index()];
   for (size_t i = 0; i < step.writes.size(); ++i) {
     const TensorId tensor = step.writes[i];
-    if (RerunWrites(plan_, step, tensor)) tensors_[tensor.index()].device = first.written[i];
+    if (RerunWrites(step, tensor)) tensors_[tensor.index()].device = first.written[i];
   }
 }
 

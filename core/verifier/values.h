@@ -56,8 +56,8 @@ class Values {
 
 // The tensors that a recomputation of the step reads.
 const std::vector<TensorId>& RerunReads(const PlanStep& step);
-// Whether a recomputation of the step writes `tensor`, one of its writes. If the step has
-// rerun_reads, the recomputation reads the saved tensors and does not write them again.
-bool RerunWrites(const Plan& plan, const PlanStep& step, TensorId tensor);
+// Whether a recomputation of the step writes `tensor`, one of its writes. It does not write again
+// what it reads.
+bool RerunWrites(const PlanStep& step, TensorId tensor);
 
 }  // namespace neap::verifier

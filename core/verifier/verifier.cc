@@ -189,7 +189,7 @@ class Checker {
     }
     TakeOver();
     for (TensorId tensor : step.writes) {
-      if (RerunWrites(plan_, step, tensor)) RETURN_IF_ERROR(Write(tensor));
+      if (RerunWrites(step, tensor)) RETURN_IF_ERROR(Write(tensor));
     }
     values_.Rerun(step);
     return absl::OkStatus();

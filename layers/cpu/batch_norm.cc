@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/converted.h"
+#include "neap/layers/cpu/max_pool.h"
 #include "neap/layers/fused_batch_norm.h"
 
 namespace neap::cpu {
@@ -78,37 +80,86 @@ struct Normalisation {
   }
 };
 
-// y = relu(normalised x + addend), without the sum if `addend` is null and without the ReLU if not
-// `relu`. Forward and its rerun both call this function, so they give the same bits. The normalised
-// x and the sum are rounded to `dtype`, as they would be if they were stored.
-[[gnu::noinline]] void Normalise(const Rows& rows, DType dtype, const float* x,
-                                 const Normalisation& normalised, const float* addend, bool relu,
-                                 float* y) {
-  RoundAs(dtype, [&](auto round) {
-    const auto apply = [&](auto finish) {
-      ForEachElement(rows,
-                     [=](int64_t i, int64_t c) { y[i] = finish(round(normalised(x[i], c)), i); });
+// Of the operands' first batch norm or, if not `first`, of their second one. `invstd` replaces the
+// saved one.
+Normalisation NormalisationOf(const LoopArgs& args, bool first, const float* invstd = nullptr) {
+  const int at = first ? 0 : 2;
+  const bool saved = invstd == nullptr;
+  return {args.Get<float>(Param(at)), args.Find<float>(Param(at + 1)),
+          args.Get<float>(saved ? Saved(at) : State(at)),
+          saved ? args.Get<float>(Saved(at + 1)) : invstd};
+}
+
+// Bit k of byte i: whether element i * MaskElements() + k of y is not 0, or is NaN.
+void WriteMask(const TensorSpec& spec, const float* y, uint8_t* mask) {
+  const int64_t elements = spec.elements(), per_byte = MaskElements(spec.dtype);
+  for (int64_t begin = 0; begin < elements; begin += per_byte) {
+    unsigned bits = 0;
+    for (int64_t i = begin; i < std::min(begin + per_byte, elements); ++i)
+      bits |= static_cast<unsigned>(!(y[i] <= 0)) << (i - begin);
+    mask[begin / per_byte] = static_cast<uint8_t>(bits);
+  }
+}
+
+// Writes y, and mask or index if the step has them, from the normalised x_0, and x_1 by `second`.
+// Forward and its rerun both call this function, so they give the same bits. The normalised values
+// and the sum are rounded to the tensors' type, as they would be if they were stored.
+[[gnu::noinline]] void Apply(const LoopArgs& args, const Normalisation& normalised,
+                             const std::optional<Normalisation>& second) {
+  const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
+  const TensorSpec& spec = args.signature.Spec(X());
+  const float* const x = args.Get<float>(X());
+  const float* const addend = args.Find<float>(X(1));
+  float* const y = args.Get<float>(Y());
+  const Rows rows = RowsOf(spec);
+  uint8_t* const saved = args.Find<uint8_t>(layer.MaskOrIndex());
+  RoundAs(spec.dtype, [&](auto round) {
+    const auto value = [=](int64_t i, int64_t c) { return round(normalised(x[i], c)); };
+    if (layer.pool.has_value()) {
+      PooledRelu(
+          *layer.pool, spec, args.signature.Spec(Y()),
+          [=](int64_t i, int64_t c) { return ReluOf(value(i, c)); }, y, saved);
+      return;
+    }
+    const auto store = [&](auto sum) {
+      if (layer.relu) {
+        ForEachElement(rows, [=](int64_t i, int64_t c) { y[i] = ReluOf(sum(i, c)); });
+      } else {
+        ForEachElement(rows, [=](int64_t i, int64_t c) { y[i] = sum(i, c); });
+      }
     };
     if (addend == nullptr) {
-      relu ? apply([](float v, int64_t) { return ReluOf(v); })
-           : apply([](float v, int64_t) { return v; });
+      store(value);
+    } else if (second.has_value()) {
+      store([=](int64_t i, int64_t c) {
+        return round(value(i, c) + round((*second)(addend[i], c)));
+      });
     } else {
-      relu ? apply([=](float v, int64_t i) { return ReluOf(round(v + addend[i])); })
-           : apply([=](float v, int64_t i) { return v + addend[i]; });
+      store([=](int64_t i, int64_t c) { return round(value(i, c) + addend[i]); });
     }
   });
+  if (layer.has_mask() && saved != nullptr) WriteMask(spec, y, saved);
 }
 
 float InverseDeviation(double variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
+// A batch norm of the layer: its input, and the first of its parameters, states and saved tensors.
+struct Norm {
+  BatchNorm layer;
+  Operand x;
+  int first;
+};
+Norm FirstNorm(const FusedBatchNorm& layer) { return {layer.norm, X(0), 0}; }
+Norm SecondNorm(const FusedBatchNorm& layer) { return {*layer.addend_norm, X(1), 2}; }
+
 // Writes the saved mean and invstd, and the variance to `variance`. Two passes, because subtracting
 // the mean first avoids cancellation.
-void Statistics(const LoopArgs& args, const Rows& rows, const float* x, double* variance) {
-  const float epsilon = FusedBatchNormOf(args.signature.layer).norm.epsilon;
-  float* const mean = args.Get<float>(Saved(0));
-  float* const invstd = args.Get<float>(Saved(1));
+void Statistics(const LoopArgs& args, const Rows& rows, const Norm& norm, double* variance) {
+  const float* const x = args.Get<float>(norm.x);
+  float* const mean = args.Get<float>(Saved(norm.first));
+  float* const invstd = args.Get<float>(Saved(norm.first + 1));
   const double count = static_cast<double>(rows.count());
   double* const exact_mean = variance + rows.channels;
   SumPerChannel(rows, exact_mean, [=](int64_t i, int64_t) { return static_cast<double>(x[i]); });
@@ -122,15 +173,16 @@ void Statistics(const LoopArgs& args, const Rows& rows, const float* x, double* 
   });
   for (int64_t c = 0; c < rows.channels; ++c) {
     variance[c] /= count;
-    invstd[c] = InverseDeviation(variance[c], epsilon);
+    invstd[c] = InverseDeviation(variance[c], norm.layer.epsilon);
   }
 }
 
-void UpdateRunning(const LoopArgs& args, const Rows& rows, const double* variance) {
-  const float momentum = FusedBatchNormOf(args.signature.layer).norm.momentum;
-  const float* const mean = args.Get<float>(Saved(0));
-  float* const running_mean = args.Get<float>(State(0));
-  float* const running_var = args.Get<float>(State(1));
+void UpdateRunning(const LoopArgs& args, const Rows& rows, const Norm& norm,
+                   const double* variance) {
+  const float momentum = norm.layer.momentum;
+  const float* const mean = args.Get<float>(Saved(norm.first));
+  float* const running_mean = args.Get<float>(State(norm.first));
+  float* const running_var = args.Get<float>(State(norm.first + 1));
   const double count = static_cast<double>(rows.count());
   const double unbiased = count / std::max(count - 1, 1.0);
   for (int64_t c = 0; c < rows.channels; ++c) {
@@ -141,46 +193,50 @@ void UpdateRunning(const LoopArgs& args, const Rows& rows, const double* varianc
 }
 
 void TrainingForward(const LoopArgs& args) {
+  const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
   const Rows rows = RowsOf(args.signature.Spec(X()));
-  const float* const x = args.Get<float>(X());
-  if (!args.signature.rerun) {
+  const auto summarise = [&](const Norm& norm) {
+    if (args.signature.rerun) return;
     double* const variance = args.Workspace<double>();
-    Statistics(args, rows, x, variance);
-    UpdateRunning(args, rows, variance);
+    Statistics(args, rows, norm, variance);
+    UpdateRunning(args, rows, norm, variance);
+  };
+  std::optional<Normalisation> second;
+  summarise(FirstNorm(layer));
+  if (layer.addend_norm.has_value()) {
+    summarise(SecondNorm(layer));
+    second = NormalisationOf(args, /*first=*/false);
   }
-  Normalise(rows, args.signature.Spec(X()).dtype, x,
-            {args.Get<float>(Param(0)), args.Get<float>(Param(1)), args.Get<float>(Saved(0)),
-             args.Get<float>(Saved(1))},
-            args.Find<float>(X(1)), FusedBatchNormOf(args.signature.layer).relu,
-            args.Get<float>(Y()));
+  Apply(args, NormalisationOf(args, /*first=*/true), second);
 }
 
 void InferenceForward(const LoopArgs& args) {
-  const Rows rows = RowsOf(args.signature.Spec(X()));
   const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
-  const float* const running_var = args.Get<float>(State(1));
-  float* const invstd = args.Workspace<float>();
-  for (int64_t c = 0; c < rows.channels; ++c) {
-    invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), layer.norm.epsilon);
-  }
-  Normalise(
-      rows, args.signature.Spec(X()).dtype, args.Get<float>(X()),
-      {args.Get<float>(Param(0)), args.Get<float>(Param(1)), args.Get<float>(State(0)), invstd},
-      args.Find<float>(X(1)), layer.relu, args.Get<float>(Y()));
+  const int64_t channels = RowsOf(args.signature.Spec(X())).channels;
+  float* const workspace = args.Workspace<float>();
+  const auto normalisation = [&](const Norm& norm) {
+    const bool first = norm.first == 0;
+    const float* const running_var = args.Get<float>(State(norm.first + 1));
+    float* const invstd = workspace + (first ? 0 : channels);
+    for (int64_t c = 0; c < channels; ++c)
+      invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), norm.layer.epsilon);
+    return NormalisationOf(args, first, invstd);
+  };
+  std::optional<Normalisation> second;
+  if (layer.addend_norm.has_value()) second = normalisation(SecondNorm(layer));
+  Apply(args, normalisation(FirstNorm(layer)), second);
 }
 
-// The gradient that reaches the normalisation is dy, or 0 where the ReLU's result is. After a sum,
-// it is also the addend's gradient, and written there first.
-//
-// dbeta = sum dz; dgamma = sum dz * xhat; dx = gamma invstd (dz - dbeta / n - xhat dgamma / n),
-// where dz is that gradient, and xhat the normalised x.
+// The gradients of a batch norm, where dz(i, c) is the one that reaches it: dbeta = sum dz;
+// dgamma = sum dz * xhat; dx = gamma invstd (dz - dbeta / n - xhat dgamma / n), where xhat is the
+// normalised x. dx may be where dz is read.
 template <typename Gradient>
-void BackwardFrom(const LoopArgs& args, Gradient dz) {
+void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx) {
   const Rows rows = RowsOf(args.signature.Spec(X()));
-  const float* const x = args.Get<float>(X());
-  const float* const gamma = args.Get<float>(Param(0));
-  const float* const mean = args.Get<float>(Saved(0));
-  const float* const invstd = args.Get<float>(Saved(1));
+  const float* const x = args.Get<float>(norm.x);
+  const float* const gamma = args.Get<float>(Param(norm.first));
+  const float* const mean = args.Get<float>(Saved(norm.first));
+  const float* const invstd = args.Get<float>(Saved(norm.first + 1));
   double* const sum_dz = args.Workspace<double>();
   double* const sum_dz_xhat = sum_dz + rows.channels;
   SumPerChannel(rows, sum_dz, [=](int64_t i, int64_t c) { return static_cast<double>(dz(i, c)); });
@@ -188,8 +244,8 @@ void BackwardFrom(const LoopArgs& args, Gradient dz) {
     return static_cast<double>(dz(i, c) * ((x[i] - mean[c]) * invstd[c]));
   });
 
-  float* const dgamma = args.Get<float>(ParamGrad(0));
-  float* const dbeta = args.Get<float>(ParamGrad(1));
+  float* const dgamma = args.Get<float>(ParamGrad(norm.first));
+  float* const dbeta = args.Get<float>(ParamGrad(norm.first + 1));
   float* const mean_dz = reinterpret_cast<float*>(sum_dz_xhat + rows.channels);
   float* const mean_dz_xhat = mean_dz + rows.channels;
   const double count = static_cast<double>(rows.count());
@@ -199,31 +255,55 @@ void BackwardFrom(const LoopArgs& args, Gradient dz) {
     mean_dz[c] = static_cast<float>(sum_dz[c] / count);
     mean_dz_xhat[c] = static_cast<float>(sum_dz_xhat[c] / count);
   }
-  float* const dx = args.Get<float>(Dx());
   ForEachElement(rows, [=](int64_t i, int64_t c) {
     const float xhat = (x[i] - mean[c]) * invstd[c];
     dx[i] = gamma[c] * invstd[c] * (dz(i, c) - mean_dz[c] - xhat * mean_dz_xhat[c]);
   });
 }
 
+// Behind a sum, the gradient is also that of the addend, or reaches the addend's batch norm. It is
+// written to dx_1 first.
+void SumBackward(const LoopArgs& args, const FusedBatchNorm& layer, const float* dy) {
+  const TensorSpec& spec = args.signature.Spec(Dy());
+  const int64_t per_byte = MaskElements(spec.dtype);
+  const uint8_t* const mask = layer.has_mask() ? args.Get<uint8_t>(layer.MaskOrIndex()) : nullptr;
+  float* const dx_1 = args.Get<float>(Dx(1));
+  for (int64_t i = 0; i < spec.elements(); ++i) {
+    const bool passes = mask == nullptr || (mask[i / per_byte] >> (i % per_byte) & 1) != 0;
+    dx_1[i] = passes ? dy[i] : 0;
+  }
+  const auto dz = [dx_1](int64_t i, int64_t) { return dx_1[i]; };
+  BackwardFrom(args, FirstNorm(layer), dz, args.Get<float>(Dx()));
+  if (layer.addend_norm.has_value()) BackwardFrom(args, SecondNorm(layer), dz, dx_1);
+}
+
 void Backward(const LoopArgs& args) {
+  const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
+  const TensorSpec& spec = args.signature.Spec(X());
   const float* const dy = args.Get<float>(Dy());
-  const bool relu = FusedBatchNormOf(args.signature.layer).relu;
-  if (float* const daddend = args.Find<float>(Dx(1)); daddend != nullptr) {
-    const float* const y = args.Find<float>(Y());
-    const int64_t elements = args.signature.Spec(Dy()).elements();
-    for (int64_t i = 0; i < elements; ++i) daddend[i] = relu && y[i] <= 0 ? 0 : dy[i];
-    BackwardFrom(args, [daddend](int64_t i, int64_t) { return daddend[i]; });
-  } else if (relu) {
-    const float* const x = args.Get<float>(X());
-    const Normalisation normalised = {args.Get<float>(Param(0)), args.Get<float>(Param(1)),
-                                      args.Get<float>(Saved(0)), args.Get<float>(Saved(1))};
-    RoundAs(args.signature.Spec(X()).dtype, [&](auto round) {
+  float* const dx = args.Get<float>(Dx());
+  const Norm norm = FirstNorm(layer);
+  if (layer.adds) {
+    SumBackward(args, layer, dy);
+  } else if (layer.pool.has_value()) {
+    MaxPoolBackward(*layer.pool, spec, args.signature.Spec(Dy()), dy,
+                    args.Get<uint8_t>(layer.MaskOrIndex()), /*relu=*/true, dx);
+    RoundAs(spec.dtype, [&](auto round) {
       BackwardFrom(
-          args, [=](int64_t i, int64_t c) { return round(normalised(x[i], c)) <= 0 ? 0 : dy[i]; });
+          args, norm, [=](int64_t i, int64_t) { return round(dx[i]); }, dx);
+    });
+  } else if (layer.relu) {
+    const float* const x = args.Get<float>(X());
+    const Normalisation normalised = NormalisationOf(args, /*first=*/true);
+    RoundAs(spec.dtype, [&](auto round) {
+      const auto dz = [=](int64_t i, int64_t c) {
+        return round(normalised(x[i], c)) <= 0 ? 0 : dy[i];
+      };
+      BackwardFrom(args, norm, dz, dx);
     });
   } else {
-    BackwardFrom(args, [dy](int64_t i, int64_t) { return dy[i]; });
+    BackwardFrom(
+        args, norm, [dy](int64_t i, int64_t) { return dy[i]; }, dx);
   }
 }
 
@@ -235,7 +315,7 @@ int64_t PerChannelBytes(const StepSignature& signature, size_t bytes) {
 
 absl::StatusOr<Candidates> BatchNormForward(const StepSignature& signature) {
   if (signature.mode == Mode::kInference) {
-    return OwnLoop(signature, InferenceForward, PerChannelBytes(signature, sizeof(float)));
+    return OwnLoop(signature, InferenceForward, PerChannelBytes(signature, 2 * sizeof(float)));
   }
   if (signature.rerun) return OwnLoop(signature, TrainingForward);
   return OwnLoop(signature, TrainingForward, PerChannelBytes(signature, 2 * sizeof(double)));

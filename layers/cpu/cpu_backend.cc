@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
-#include "neap/layers/bias_relu.h"
 #include "neap/layers/catalog/table_backend.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
@@ -17,6 +16,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
@@ -60,8 +60,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
       {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
       {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
-      {kLayer<BiasRelu>, Phase::kForward, cpu::BiasReluForward},
-      {kLayer<BiasRelu>, Phase::kBackwardData, cpu::BiasReluBackward},
+      {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
+      {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
       {kLayer<Dropout>, Phase::kForward, cpu::DropoutForward},
       {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},

@@ -3,6 +3,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/pool_shape.h"
 #include "neap/layers/fused_batch_norm.h"
 
 namespace neap::cuda {
@@ -10,47 +11,80 @@ namespace {
 
 using namespace operands;
 
-kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a) {
-  const bool training = a.signature.Has(Saved(0));
-  return {.x = a.Array(X()),
-          .gamma = a.Get<float>(Param(0)),
-          .beta = a.Find<float>(Param(1)),
-          .mean = a.Get<float>(training ? Saved(0) : State(0)),
-          .invstd = a.Get<float>(training ? Saved(1) : State(1))};
+// Of the first batch norm or the second one, `at` the first of whose parameters, states and saved
+// tensors are.
+kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a, const BatchNorm& norm, int at) {
+  const bool training = a.signature.Has(Saved(at));
+  return {.x = a.Array(X(at / 2)),
+          .gamma = a.Get<float>(Param(at)),
+          .beta = a.Find<float>(Param(at + 1)),
+          .mean = a.Get<float>(training ? Saved(at) : State(at)),
+          .invstd = a.Get<float>(training ? Saved(at + 1) : State(at + 1)),
+          .from_variance = !training,
+          .epsilon = norm.epsilon};
+}
+
+cudaError_t Statistics(const LaunchArgs& a, const BatchNorm& norm, int at) {
+  if (a.signature.rerun || !a.signature.Has(Saved(at))) return cudaSuccess;
+  const kernels::BatchNormState state = {a.Get<float>(Saved(at)), a.Get<float>(Saved(at + 1)),
+                                         a.Find<float>(State(at)), a.Find<float>(State(at + 1))};
+  return kernels::BatchNormStatistics(ChannelShapeOf(a.signature.Spec(X())), a.Array(X(at / 2)),
+                                      norm.epsilon, norm.momentum, state, a.Reduction(), a.stream);
 }
 
 cudaError_t BatchNormForward(const LaunchArgs& a) {
   const FusedBatchNorm layer = FusedBatchNormOf(a.signature.layer);
-  const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
-  const kernels::BatchNormOperands in = BatchNormReads(a);
-  const kernels::BatchNormEpilogue epilogue = {.addend = a.FindArray(X(1)), .relu = layer.relu};
-  if (!a.signature.Has(Saved(0))) {
-    return kernels::BatchNormInference(shape, in, epilogue, layer.norm.epsilon, a.Array(Y()),
-                                       a.stream);
+  const TensorSpec& x = a.signature.Spec(X());
+  cudaError_t error = Statistics(a, layer.norm, 0);
+  if (error != cudaSuccess) return error;
+  const kernels::BatchNormOperands in = BatchNormReads(a, layer.norm, 0);
+  uint8_t* const mask_or_index = a.Find<uint8_t>(layer.MaskOrIndex());
+  if (layer.pool.has_value()) {
+    return kernels::BatchNormReluPool(PoolShapeOf(*layer.pool, x, a.signature.Spec(Y())),
+                                      x.shape.c(), in, a.Array(Y()), mask_or_index, a.stream);
   }
-  if (!a.signature.rerun) {
-    const kernels::BatchNormState state = {a.Get<float>(Saved(0)), a.Get<float>(Saved(1)),
-                                           a.Find<float>(State(0)), a.Find<float>(State(1))};
-    const cudaError_t error = kernels::BatchNormStatistics(
-        shape, in.x, layer.norm.epsilon, layer.norm.momentum, state, a.Reduction(), a.stream);
+  kernels::BatchNormEpilogue epilogue = {
+      .addend = {.x = a.FindArray(X(1))}, .relu = layer.relu, .mask = mask_or_index};
+  if (layer.addend_norm.has_value()) {
+    error = Statistics(a, *layer.addend_norm, 2);
     if (error != cudaSuccess) return error;
+    epilogue.addend = BatchNormReads(a, *layer.addend_norm, 2);
   }
-  return kernels::BatchNormApply(shape, in, epilogue, a.Array(Y()), a.stream);
+  return kernels::BatchNormApply(ChannelShapeOf(x), in, epilogue, a.Array(Y()), a.stream);
+}
+
+kernels::BatchNormSums SumsOf(const LaunchArgs& a, int at) {
+  return {.dgamma = a.Get<float>(ParamGrad(at)), .dbeta = a.Get<float>(ParamGrad(at + 1))};
 }
 
 cudaError_t BatchNormBackward(const LaunchArgs& a) {
-  const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(X()));
-  const kernels::BatchNormOperands in = BatchNormReads(a);
+  const FusedBatchNorm layer = FusedBatchNormOf(a.signature.layer);
+  const TensorSpec& x = a.signature.Spec(X());
+  const kernels::ChannelShape shape = ChannelShapeOf(x);
+  const kernels::BatchNormOperands in = BatchNormReads(a, layer.norm, 0);
+  const kernels::BatchNormSums sums = SumsOf(a, 0);
+  const uint8_t* const mask_or_index = a.Find<uint8_t>(layer.MaskOrIndex());
+  if (layer.pool.has_value()) {
+    return kernels::BatchNormPoolBackward(
+        shape, PoolShapeOf(*layer.pool, x, a.signature.Spec(Dy())), in, a.Array(Dy()),
+        mask_or_index, sums, a.Array(Dx()), a.Reduction(), a.stream);
+  }
+  if (layer.addend_norm.has_value()) {
+    const kernels::JointBatchNorm norms = {.first = in,
+                                           .second = BatchNormReads(a, *layer.addend_norm, 2),
+                                           .first_sums = sums,
+                                           .second_sums = SumsOf(a, 2),
+                                           .dx = a.Array(Dx(0)),
+                                           .dother = a.Array(Dx(1))};
+    return kernels::JointBatchNormBackward(shape, norms, a.Array(Dy()), mask_or_index,
+                                           a.Reduction(), a.stream);
+  }
   const kernels::BatchNormGradient gradient = {.dy = a.Array(Dy()),
-                                               .relu = FusedBatchNormOf(a.signature.layer).relu,
-                                               .y = a.FindArray(Y()),
+                                               .relu = layer.relu,
+                                               .mask = mask_or_index,
                                                .daddend = a.FindArray(Dx(1))};
-  float* const dgamma = a.Get<float>(ParamGrad(0));
-  float* const dbeta = a.Get<float>(ParamGrad(1));
-  const cudaError_t error =
-      kernels::BatchNormSums(shape, in, gradient, dgamma, dbeta, a.Reduction(), a.stream);
-  if (error != cudaSuccess || !a.signature.Has(Dx())) return error;
-  return kernels::BatchNormBackward(shape, in, gradient, dgamma, dbeta, a.Array(Dx()), a.stream);
+  return kernels::BatchNormBackward(shape, in, gradient, sums, a.Array(Dx()), a.Reduction(),
+                                    a.stream);
 }
 
 }  // namespace

@@ -114,8 +114,8 @@ absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signatu
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
-absl::StatusOr<Candidates> BiasReluCandidates(const StepSignature& signature,
-                                              const SharedRuntime& runtime);
+absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SigmoidCandidates(const StepSignature& signature,

@@ -10,7 +10,6 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
-#include "neap/layers/bias_relu.h"
 #include "neap/layers/catalog/table_backend.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -19,6 +18,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
@@ -45,7 +45,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},
     {kLayer<FusedBatchNorm>, BatchNormCandidates},
-    {kLayer<BiasRelu>, BiasReluCandidates},
+    {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<Relu>, ReluCandidates},
     {kLayer<Sigmoid>, SigmoidCandidates},
     {kLayer<Tanh>, TanhCandidates},

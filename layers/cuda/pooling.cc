@@ -3,36 +3,18 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/pool_shape.h"
 
 namespace neap::cuda {
 namespace {
 
 using namespace operands;
 
-// NCHW images are treated as planes of one channel.
-kernels::PoolShape PoolShapeOf(const TensorSpec& x, const TensorSpec& y) {
-  const bool last = x.layout == Layout::kNhwc;
-  return {.outer = last ? x.shape.n() : x.shape.n() * x.shape.c(),
-          .channels = last ? x.shape.c() : 1,
-          .h = static_cast<int>(x.shape.h()),
-          .w = static_cast<int>(x.shape.w()),
-          .out_h = static_cast<int>(y.shape.h()),
-          .out_w = static_cast<int>(y.shape.w())};
-}
-
 template <typename Layer>
 kernels::PoolShape PoolShapeOf(const StepSignature& signature) {
   const bool forward = signature.phase == Phase::kForward;
-  kernels::PoolShape shape = forward ? PoolShapeOf(signature.Spec(X()), signature.Spec(Y()))
-                                     : PoolShapeOf(signature.Spec(Dx()), signature.Spec(Dy()));
-  const Layer& layer = *signature.layer.As<Layer>();
-  shape.kernel_h = static_cast<int>(layer.kernel.h);
-  shape.kernel_w = static_cast<int>(layer.kernel.w);
-  shape.stride_h = static_cast<int>(layer.stride.h);
-  shape.stride_w = static_cast<int>(layer.stride.w);
-  shape.padding_h = static_cast<int>(layer.padding.h);
-  shape.padding_w = static_cast<int>(layer.padding.w);
-  return shape;
+  return PoolShapeOf(*signature.layer.As<Layer>(), signature.Spec(forward ? X() : Dx()),
+                     signature.Spec(forward ? Y() : Dy()));
 }
 
 cudaError_t MaxPoolLaunch(const LaunchArgs& a) {

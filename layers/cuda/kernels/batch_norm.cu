@@ -1,21 +1,24 @@
-// Batch norm. Forward computes statistics and then a map that applies them; backward computes sums
-// and then a map that uses them. The sum and the ReLU that follow a batch norm take part in its
-// passes, so they cost no pass of their own (layers/fused_batch_norm.h).
+// Batch norm, forward: statistics, and then a map that applies them. The sum, the ReLU and the max
+// pooling that follow a batch norm take part in the map, so they cost no pass of their own
+// (layers/fused_batch_norm.h).
 //
 // A variance is a small difference of large sums unless the squared values are near zero.
 // Therefore a thread sums (x - x0), where x0 is its first element, and means and squared deviations
 // are merged by Chan's formula. An outlier can be the x0 of only one thread's few elements.
 #include <type_traits>
 
+#include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/pooling.cuh"
 
 namespace neap::kernels {
 namespace {
 
 // Mean, sum of squared deviations from it, and number of elements.
 struct Moments {
+  static constexpr int kSums = 2;
   static constexpr int kResident = 4;
   template <typename T>
   struct Of {
@@ -44,11 +47,12 @@ struct Moments {
   };
   // Computes the moments from the sums of x - x0 and of its square.
   template <int kVec>
-  static __device__ Of<float> Close(const Vec<kVec>& x0, int k, float2 sums, uint32_t count) {
+  static __device__ Of<float> Close(const Vec<kVec>& x0, int k, const LaneSums<2>& sums,
+                                    uint32_t count) {
     if (count == 0) return {};
     const float n = static_cast<float>(count);
-    const float shift = sums.x / n;
-    const float squares = sums.y - sums.x * shift;
+    const float shift = sums.v[0] / n;
+    const float squares = sums.v[1] - sums.v[0] * shift;
     return {static_cast<double>(x0.v[k]) + shift, squares < 0 ? 0 : squares, n};  // keeps NaN
   }
 };
@@ -75,85 +79,14 @@ struct MomentsOp {
   }
   template <int kVec>
   __device__ void Accumulate(const Vec<kVec>& x0, const Packed<T, kVec>& in, size_t,
-                             Two<Vec<kVec>>& sums) const {
+                             Accumulators<2, kVec>& sums) const {
     const Vec<kVec> v = Unpack(in);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       const float d = v.v[k] - x0.v[k];
-      sums.a.v[k] += d;
-      sums.b.v[k] += d * d;
+      sums.v[0].v[k] += d;
+      sums.v[1].v[k] += d * d;
     }
-  }
-};
-
-// y = (x - mean) * (invstd * gamma) + beta as a T, the value that a batch norm alone stores.
-// Forward, its rerun and the ReLU's gradient all compute it this way, so their bits agree.
-template <typename T>
-__device__ __forceinline__ float Normalised(float x, float mean, float scale, float beta) {
-  return Rounded<T>(fmaf(x - mean, scale, beta));
-}
-
-// A batch norm's gradient passes to it as it is, through a ReLU, through a sum, or through a ReLU
-// after a sum.
-enum class Through { kNothing, kRelu, kSum, kSumRelu };
-
-template <typename V>
-struct Three {
-  V a, b, c;
-};
-
-// Sums dz and dz * (x - mean) * invstd, where dz is the gradient that reaches the normalisation.
-template <Through kThrough, typename T>
-struct GradientOp {
-  using Total = Sums;
-  BatchNormOperands in;
-  BatchNormGradient gradient;
-  template <int kVec>
-  using Registers = std::conditional_t<kThrough == Through::kSumRelu, Three<Packed<T, kVec>>,
-                                       Two<Packed<T, kVec>>>;
-  template <int kVec>
-  struct Constants {
-    Vec<kVec> mean, invstd, scale, beta;
-  };
-  template <bool kLast, int kVec>
-  __device__ Constants<kVec> Prepare(size_t c, size_t) const {
-    Constants<kVec> of = {PerChannel<kLast, kVec>(in.mean, c),
-                          PerChannel<kLast, kVec>(in.invstd, c)};
-    if constexpr (kThrough == Through::kRelu) {
-      of.scale = PerChannel<kLast, kVec>(in.gamma, c);
-      of.beta = PerChannel<kLast, kVec>(in.beta, c);
-#pragma unroll
-      for (int k = 0; k < kVec; ++k) of.scale.v[k] = of.invstd.v[k] * of.scale.v[k];
-    }
-    return of;
-  }
-  template <int kVec>
-  __device__ Registers<kVec> Load(size_t i) const {
-    const T* const x = As<T>(in.x);
-    const T* const dy = As<T>(gradient.dy);
-    if constexpr (kThrough == Through::kSumRelu) {
-      return {Read<kVec>(x, i), Read<kVec>(dy, i), Read<kVec>(As<T>(gradient.y), i)};
-    } else {
-      return {Read<kVec>(x, i), Read<kVec>(dy, i)};
-    }
-  }
-  template <int kVec>
-  __device__ void Accumulate(const Constants<kVec>& of, const Registers<kVec>& in, size_t i,
-                             Two<Vec<kVec>>& sums) const {
-    const Vec<kVec> x = Unpack(in.a);
-    Vec<kVec> dz = Unpack(in.b), y = {};
-    if constexpr (kThrough == Through::kSumRelu) y = Unpack(in.c);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      if constexpr (kThrough == Through::kRelu)
-        y.v[k] = Normalised<T>(x.v[k], of.mean.v[k], of.scale.v[k], of.beta.v[k]);
-      if constexpr (kThrough == Through::kRelu || kThrough == Through::kSumRelu)
-        dz.v[k] = ReluGradient(y.v[k], dz.v[k]);
-      sums.a.v[k] += dz.v[k];
-      sums.b.v[k] += dz.v[k] * ((x.v[k] - of.mean.v[k]) * of.invstd.v[k]);
-    }
-    if constexpr (kThrough == Through::kSum || kThrough == Through::kSumRelu)
-      Write<kVec>(As<T>(gradient.daddend), i, dz);
   }
 };
 
@@ -174,141 +107,109 @@ struct StatisticsFinal {
   }
 };
 
-// The normalised x, and what follows in the same pass. The sum needs no rounding before the ReLU:
-// rounding keeps its sign, and 0.
-template <bool kAdd, typename T>
+// What is added to the normalised x.
+enum class Addend { kNone, kStored, kNormalised };
+
+// The normalised x, and what follows in the same pass. The sum needs no rounding before the ReLU,
+// because rounding keeps its sign; but a small sum may round to 0, of which the mask must know.
+template <Addend kAddend, typename T>
 struct ApplyOp {
-  BatchNormOperands in;
-  const T* addend;
+  BatchNormOperands in, addend;
   bool relu;
-  bool from_variance;
-  float epsilon;
+  uint8_t* mask;
   T* y;
   template <int kVec>
-  using Registers = std::conditional_t<kAdd, Two<Packed<T, kVec>>, Packed<T, kVec>>;
+  using Registers =
+      std::conditional_t<kAddend == Addend::kNone, Packed<T, kVec>, Two<Packed<T, kVec>>>;
   template <int kVec>
-  struct Constants {
-    Vec<kVec> mean, scale, beta;
-  };
+  using Constants = std::conditional_t<kAddend == Addend::kNormalised, Two<Normalisation<kVec>>,
+                                       Normalisation<kVec>>;
   template <int kVec>
   __device__ Registers<kVec> Load(size_t i) const {
-    if constexpr (kAdd) {
-      return {Read<kVec>(As<T>(in.x), i), Read<kVec>(addend, i)};
-    } else {
+    if constexpr (kAddend == Addend::kNone) {
       return Read<kVec>(As<T>(in.x), i);
+    } else {
+      return {Read<kVec>(As<T>(in.x), i), Read<kVec>(As<T>(addend.x), i)};
     }
   }
   template <bool kLast, int kVec>
   __device__ Constants<kVec> Prepare(size_t c) const {
-    const Vec<kVec> gamma = PerChannel<kLast, kVec>(in.gamma, c);
-    Constants<kVec> of = {PerChannel<kLast, kVec>(in.mean, c),
-                          PerChannel<kLast, kVec>(in.invstd, c),
-                          PerChannel<kLast, kVec>(in.beta, c)};
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      if (from_variance) of.scale.v[k] = 1.0F / sqrtf(of.scale.v[k] + epsilon);
-      of.scale.v[k] *= gamma.v[k];
+    if constexpr (kAddend == Addend::kNormalised) {
+      return {NormalisationOf<kLast, kVec>(in, c), NormalisationOf<kLast, kVec>(addend, c)};
+    } else {
+      return NormalisationOf<kLast, kVec>(in, c);
     }
-    return of;
   }
   template <int kVec>
   __device__ void Store(size_t i, const Constants<kVec>& of, const Registers<kVec>& v) const {
-    Vec<kVec> out, other;
-    if constexpr (kAdd) {
+    Vec<kVec> out, other = {};
+    if constexpr (kAddend == Addend::kNone) {
+      out = Unpack(v);
+    } else {
       out = Unpack(v.a);
       other = Unpack(v.b);
-    } else {
-      out = Unpack(v);
     }
+    unsigned bits = 0;
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
-      out.v[k] = Normalised<T>(out.v[k], of.mean.v[k], of.scale.v[k], of.beta.v[k]);
-      if constexpr (kAdd) out.v[k] += other.v[k];
+      if constexpr (kAddend == Addend::kNormalised) {
+        out.v[k] = of.a.template Of<T>(out.v[k], k) + of.b.template Of<T>(other.v[k], k);
+      } else {
+        out.v[k] = of.template Of<T>(out.v[k], k) + other.v[k];
+      }
       if (relu) out.v[k] = ReluOf(out.v[k]);
+      if constexpr (kVec > 1) bits |= static_cast<unsigned>(!(Rounded<T>(out.v[k]) <= 0.0F)) << k;
     }
     Write<kVec>(y, i, out);
-  }
-};
-
-// dx = gamma * invstd * (dz - (dbeta + xhat * dgamma) / count).
-template <bool kRelu, typename T>
-struct BackwardOp {
-  BatchNormOperands in;
-  const T* dz;  // before the ReLU's gradient, if kRelu
-  const float* dgamma;
-  const float* dbeta;
-  float inverse_count;
-  T* dx;
-  template <int kVec>
-  using Registers = Two<Packed<T, kVec>>;
-  template <int kVec>
-  struct Constants {
-    Vec<kVec> mean, invstd, scale, beta, sum, product;
-  };
-  template <int kVec>
-  __device__ Registers<kVec> Load(size_t i) const {
-    return {Read<kVec>(As<T>(in.x), i), Read<kVec>(dz, i)};
-  }
-  template <bool kLast, int kVec>
-  __device__ Constants<kVec> Prepare(size_t c) const {
-    Constants<kVec> of = {.mean = PerChannel<kLast, kVec>(in.mean, c),
-                          .invstd = PerChannel<kLast, kVec>(in.invstd, c),
-                          .scale = PerChannel<kLast, kVec>(in.gamma, c),
-                          .sum = PerChannel<kLast, kVec>(dbeta, c),
-                          .product = PerChannel<kLast, kVec>(dgamma, c)};
-    if constexpr (kRelu) of.beta = PerChannel<kLast, kVec>(in.beta, c);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) of.scale.v[k] *= of.invstd.v[k];
-    return of;
-  }
-  template <int kVec>
-  __device__ void Store(size_t i, const Constants<kVec>& of, const Registers<kVec>& v) const {
-    const Vec<kVec> x = Unpack(v.a);
-    Vec<kVec> d = Unpack(v.b);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      if constexpr (kRelu) {
-        const float y = Normalised<T>(x.v[k], of.mean.v[k], of.scale.v[k], of.beta.v[k]);
-        d.v[k] = ReluGradient(y, d.v[k]);
-      }
-      const float normal = (x.v[k] - of.mean.v[k]) * of.invstd.v[k];
-      const float centre = (of.sum.v[k] + normal * of.product.v[k]) * inverse_count;
-      d.v[k] = of.scale.v[k] * (d.v[k] - centre);
+    if constexpr (kVec > 1) {
+      if (mask != nullptr) mask[i] = static_cast<uint8_t>(bits);
     }
-    Write<kVec>(dx, i, d);
   }
 };
 
-cudaError_t Apply(const ChannelShape& s, const BatchNormOperands& in,
-                  const BatchNormEpilogue& epilogue, bool from_variance, float epsilon, Array y,
-                  cudaStream_t stream) {
-  const ConstArray& addend = epilogue.addend;
-  const bool aligned = AllAligned16(in.x, y, in.gamma, in.beta, in.mean, in.invstd, addend);
-  const auto run = [&]<typename T>() {
-    const auto map = [&]<bool kAdd>() {
-      return MapChannels<T>(
-          s, aligned,
-          ApplyOp<kAdd, T>{in, As<T>(addend), epilogue.relu, from_variance, epsilon, As<T>(y)},
-          stream);
-    };
-    return addend.data == nullptr ? map.template operator()<false>()
-                                  : map.template operator()<true>();
-  };
-  return WithElement(run, in.x, addend, y);
+// Writes the mask where vectors do not fit the tensor, in a pass of its own.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) MaskKernel(const T* y, size_t n, uint8_t* mask) {
+  const size_t byte = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const size_t first = byte * kWide<T>;
+  if (first >= n) return;
+  unsigned bits = 0;
+  for (size_t k = 0; k < kWide<T> && first + k < n; ++k)
+    bits |= static_cast<unsigned>(!(ToFloat(y[first + k]) <= 0.0F)) << k;
+  mask[byte] = static_cast<uint8_t>(bits);
 }
 
-template <Through kThrough>
-cudaError_t SumsThrough(const ChannelShape& s, const BatchNormOperands& in,
-                        const BatchNormGradient& gradient, float* dgamma, float* dbeta,
-                        const ReductionMemory& memory, cudaStream_t stream) {
-  const bool aligned = AllAligned16(in.x, in.mean, in.invstd, in.gamma, in.beta, gradient.dy,
-                                    gradient.y, gradient.daddend);
-  const auto run = [&]<typename T>() {
-    return Reduce<T>(s, aligned, GradientOp<kThrough, T>{in, gradient}, SumsFinal{dbeta, dgamma},
-                     memory, stream);
-  };
-  return WithElement(run, in.x, gradient.dy, gradient.y, gradient.daddend);
+template <Addend kAddend, typename T>
+cudaError_t ApplyTo(const ChannelShape& s, const BatchNormOperands& in,
+                    const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream) {
+  const BatchNormOperands& addend = epilogue.addend;
+  const bool aligned = AllAligned16(in) && AllAligned16(addend) && Aligned16(y);
+  const cudaError_t error = MapChannels<T>(
+      s, aligned, ApplyOp<kAddend, T>{in, addend, epilogue.relu, epilogue.mask, As<T>(y)}, stream);
+  if (error != cudaSuccess || epilogue.mask == nullptr) return error;
+  if (aligned && Vectorised(s, kWide<T>)) return cudaSuccess;
+  const int64_t n = s.outer * s.channels * s.inner;
+  const int64_t bytes = CeilDiv(n, kWide<T>);
+  MaskKernel<<<static_cast<unsigned>(CeilDiv(bytes, kThreads)), kThreads, 0, stream>>>(
+      As<T>(y), static_cast<size_t>(n), epilogue.mask);
+  return cudaGetLastError();
 }
+
+// The pooled values are relu(normalised x).
+template <typename T>
+struct NormaliseBefore {
+  static constexpr bool kRelu = true;
+  BatchNormOperands in;
+  template <int kVec>
+  __device__ Normalisation<kVec> Prepare(size_t c) const {
+    return NormalisationOf<true, kVec>(in, c);
+  }
+  template <int kVec>
+  __device__ void Apply(const Normalisation<kVec>& of, Vec<kVec>& v) const {
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) v.v[k] = ReluOf(of.template Of<T>(v.v[k], k));
+  }
+};
 
 }  // namespace
 
@@ -327,43 +228,23 @@ cudaError_t BatchNormStatistics(const ChannelShape& s, ConstArray x, float epsil
 
 cudaError_t BatchNormApply(const ChannelShape& s, const BatchNormOperands& in,
                            const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream) {
-  return Apply(s, in, epilogue, /*from_variance=*/false, 0, y, stream);
-}
-
-cudaError_t BatchNormInference(const ChannelShape& s, const BatchNormOperands& in,
-                               const BatchNormEpilogue& epilogue, float epsilon, Array y,
-                               cudaStream_t stream) {
-  return Apply(s, in, epilogue, /*from_variance=*/true, epsilon, y, stream);
-}
-
-cudaError_t BatchNormSums(const ChannelShape& s, const BatchNormOperands& in,
-                          const BatchNormGradient& gradient, float* dgamma, float* dbeta,
-                          const ReductionMemory& memory, cudaStream_t stream) {
-  const auto sums = [&](auto run) { return run(s, in, gradient, dgamma, dbeta, memory, stream); };
-  if (gradient.daddend.data != nullptr)
-    return sums(gradient.relu ? SumsThrough<Through::kSumRelu> : SumsThrough<Through::kSum>);
-  return sums(gradient.relu ? SumsThrough<Through::kRelu> : SumsThrough<Through::kNothing>);
-}
-
-cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormOperands& in,
-                              const BatchNormGradient& gradient, const float* dgamma,
-                              const float* dbeta, Array dx, cudaStream_t stream) {
-  // After a sum, BatchNormSums() has written the gradient behind the ReLU to `daddend`.
-  const bool masked = gradient.daddend.data != nullptr;
-  const ConstArray dz = masked ? gradient.daddend : gradient.dy;
-  const auto inverse_count = static_cast<float>(1.0 / static_cast<double>(s.outer * s.inner));
-  const bool aligned =
-      AllAligned16(in.x, dz, dx, in.mean, in.invstd, in.gamma, in.beta, dgamma, dbeta);
   const auto run = [&]<typename T>() {
-    const auto map = [&]<bool kRelu>() {
-      return MapChannels<T>(
-          s, aligned, BackwardOp<kRelu, T>{in, As<T>(dz), dgamma, dbeta, inverse_count, As<T>(dx)},
-          stream);
-    };
-    return gradient.relu && !masked ? map.template operator()<true>()
-                                    : map.template operator()<false>();
+    if (epilogue.addend.x.data == nullptr)
+      return ApplyTo<Addend::kNone, T>(s, in, epilogue, y, stream);
+    if (epilogue.addend.gamma == nullptr)
+      return ApplyTo<Addend::kStored, T>(s, in, epilogue, y, stream);
+    return ApplyTo<Addend::kNormalised, T>(s, in, epilogue, y, stream);
   };
-  return WithElement(run, in.x, dz, dx);
+  return WithElement(run, in.x, epilogue.addend.x, y);
+}
+
+cudaError_t BatchNormReluPool(const PoolShape& s, int64_t channels, const BatchNormOperands& in,
+                              Array y, uint8_t* index, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    return LaunchMaxPool(s, channels, NormaliseBefore<T>{in}, AllAligned16(in), As<T>(in.x),
+                         As<T>(y), index, stream);
+  };
+  return WithElement(run, in.x, y);
 }
 
 }  // namespace neap::kernels

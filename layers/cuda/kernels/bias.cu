@@ -1,8 +1,9 @@
 // Bias: forward adds it to every element of its channel; its gradient is the sum over the channel.
-// The ReLU behind it can take part in both passes (layers/bias_relu.h).
+// The ReLU and the max pooling behind it can take part in both passes (layers/fused_relu.h).
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/pooling.cuh"
 
 namespace neap::kernels {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 // Sums dy.
 template <typename T>
 struct SumOp {
-  using Total = Sums;
+  using Total = Sums<1>;
   const T* dy;
   struct Nothing {};
   template <int kVec>
@@ -25,17 +26,17 @@ struct SumOp {
   }
   template <int kVec>
   __device__ void Accumulate(Nothing, const Packed<T, kVec>& in, size_t,
-                             Two<Vec<kVec>>& sums) const {
+                             Accumulators<1, kVec>& sums) const {
     const Vec<kVec> v = Unpack(in);
 #pragma unroll
-    for (int k = 0; k < kVec; ++k) sums.a.v[k] += v.v[k];
+    for (int k = 0; k < kVec; ++k) sums.v[0].v[k] += v.v[k];
   }
 };
 
 // Computes the gradient before the ReLU, and sums it.
 template <typename T>
 struct ReluSumOp {
-  using Total = Sums;
+  using Total = Sums<1>;
   const T* y;
   const T* dy;
   T* dx;
@@ -52,15 +53,58 @@ struct ReluSumOp {
   }
   template <int kVec>
   __device__ void Accumulate(Nothing, const Registers<kVec>& in, size_t i,
-                             Two<Vec<kVec>>& sums) const {
+                             Accumulators<1, kVec>& sums) const {
     const Vec<kVec> out = Unpack(in.a);
     Vec<kVec> v = Unpack(in.b);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       v.v[k] = ReluGradient(out.v[k], v.v[k]);
-      sums.a.v[k] += v.v[k];
+      sums.v[0].v[k] += v.v[k];
     }
     Write<kVec>(dx, i, v);
+  }
+};
+
+// Computes the gradient before the max pool and the ReLU, and sums it.
+template <typename T>
+struct PoolSumOp {
+  using Total = Sums<1>;
+  PooledGradient<T> gradient;
+  T* dx;
+  struct Nothing {};
+  template <int kVec>
+  using Registers = Packed<T, kVec>;
+  template <bool kLast, int kVec>
+  __device__ Nothing Prepare(size_t, size_t) const {
+    return {};
+  }
+  template <int kVec>
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return gradient.template Load<kVec>(i);
+  }
+  template <int kVec>
+  __device__ void Accumulate(Nothing, const Packed<T, kVec>& in, size_t i,
+                             Accumulators<1, kVec>& sums) const {
+    const Vec<kVec> v = Unpack(in);
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) sums.v[0].v[k] += v.v[k];
+    Write<kVec>(dx, i, in);
+  }
+};
+
+// What is pooled is relu(x + bias).
+template <typename T>
+struct BiasBefore {
+  static constexpr bool kRelu = true;
+  const float* bias;
+  template <int kVec>
+  __device__ Vec<kVec> Prepare(size_t c) const {
+    return bias == nullptr ? Vec<kVec>{} : ReadFloats<kVec>(bias, c / kVec);
+  }
+  template <int kVec>
+  __device__ void Apply(const Vec<kVec>& b, Vec<kVec>& v) const {
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) v.v[k] = ReluOf(Rounded<T>(v.v[k] + b.v[k]));
   }
 };
 
@@ -95,8 +139,8 @@ struct BiasOp {
 struct BiasFinal {
   float* dbias;
   bool add;
-  __device__ void operator()(uint32_t c, const Sums::Of<double>& sums) const {
-    const float sum = static_cast<float>(sums.a);
+  __device__ void operator()(uint32_t c, const Sums<1>::Of<double>& sums) const {
+    const float sum = static_cast<float>(sums.v[0]);
     dbias[c] = add ? dbias[c] + sum : sum;
   }
 };
@@ -131,12 +175,31 @@ cudaError_t BiasRelu(const ChannelShape& s, ConstArray x, const float* bias, Arr
 }
 
 cudaError_t BiasReluBackward(const ChannelShape& s, ConstArray y, ConstArray dy, Array dx,
-                             float* dbias, void* scratch, cudaStream_t stream) {
+                             float* dbias, const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     const ReluSumOp<T> op = {As<T>(y), As<T>(dy), As<T>(dx)};
-    return Reduce<T>(s, AllAligned16(y, dy, dx), op, BiasFinal{dbias, false}, scratch, stream);
+    return Reduce<T>(s, AllAligned16(y, dy, dx), op, BiasFinal{dbias, false}, memory, stream);
   };
   return WithElement(run, y, dy, dx);
+}
+
+cudaError_t BiasReluPool(const PoolShape& s, int64_t channels, ConstArray x, const float* bias,
+                         Array y, uint8_t* index, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    return LaunchMaxPool(s, channels, BiasBefore<T>{bias}, Aligned16(bias), As<T>(x), As<T>(y),
+                         index, stream);
+  };
+  return WithElement(run, x, y);
+}
+
+cudaError_t BiasReluPoolBackward(const ChannelShape& s, const PoolShape& pool, ConstArray dy,
+                                 const uint8_t* index, Array dx, float* dbias,
+                                 const ReductionMemory& memory, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    const PoolSumOp<T> op = {{pool, As<T>(dy), index}, As<T>(dx)};
+    return Reduce<T>(s, AllAligned16(dy, dx, index), op, BiasFinal{dbias, false}, memory, stream);
+  };
+  return WithElement(run, dy, dx);
 }
 
 cudaError_t BiasGradient(const ChannelShape& s, ConstArray dy, float* dbias, bool add,

@@ -34,27 +34,45 @@ inline constexpr bool kWeighted = requires(Row row) {
   row.count;
 };
 
-// A Total is the result of an operation's two sums over some elements of a channel. Of<float> is a
-// thread's or a block's part, Of<double> merges the blocks' parts.
+// The sums of a vector's lanes, and of one lane.
+template <int kCount, int kVec>
+struct Accumulators {
+  Vec<kVec> v[kCount];
+};
+template <int kCount>
+struct LaneSums {
+  float v[kCount];
+};
+
+// A Total is the result of an operation's kSums sums over some elements of a channel. Of<float> is
+// a thread's or a block's part, Of<double> merges the blocks' parts.
+template <int kCount>
 struct Sums {
+  static constexpr int kSums = kCount;
   static constexpr int kResident = 0;  // blocks that registers must allow per multiprocessor
   template <typename T>
   struct Of {
     using Number = T;
-    T a, b;
+    T v[kCount];
     template <typename U>
     __device__ void Merge(const Of<U>& other) {
-      a += other.a;
-      b += other.b;
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) v[n] += other.v[n];
     }
     __device__ void Merge(const Of& other, T) { Merge(other); }
     __device__ Of Below(int offset) const {
-      return {__shfl_down_sync(~0U, a, offset), __shfl_down_sync(~0U, b, offset)};
+      Of below;
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) below.v[n] = __shfl_down_sync(~0U, v[n], offset);
+      return below;
     }
   };
   template <typename Constants>
-  static __device__ Of<float> Close(const Constants&, int, float2 sums, uint32_t) {
-    return {sums.x, sums.y};
+  static __device__ Of<float> Close(const Constants&, int, const LaneSums<kCount>& sums, uint32_t) {
+    Of<float> of;
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) of.v[n] = sums.v[n];
+    return of;
   }
 };
 
@@ -189,7 +207,8 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
     return (image * channels + c) * inner.divisor + within;
   };
   const auto constants = op.template Prepare<false, kVec>(c, at(min(mine, end - 1)));
-  Two<Vec<kVec>> sums = {};
+  constexpr int kSums = Op::Total::kSums;
+  Accumulators<kSums, kVec> sums = {};
   for (uint32_t first = mine; first < end; first += kThreads * kUnroll) {
     typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
@@ -203,11 +222,11 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
       if (v < end) op.template Accumulate<kVec>(constants, loaded[u], at(v), sums);
     }
   }
-  float2 sum = {0, 0};
+  LaneSums<kSums> sum = {};
 #pragma unroll
   for (int k = 0; k < kVec; ++k) {
-    sum.x += sums.a.v[k];
-    sum.y += sums.b.v[k];
+#pragma unroll
+    for (int n = 0; n < kSums; ++n) sum.v[n] += sums.v[n].v[k];
   }
   const uint32_t count = mine < end ? (end - mine + kThreads - 1) / kThreads * kVec : 0;
   const auto part = MergeBlock(Op::Total::Close(constants, 0, sum, count));
@@ -242,7 +261,8 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
     const size_t row = mine < rows ? mine : rows - 1;
     const auto constants =
         op.template Prepare<true, kVec>(static_cast<size_t>(cv) * kVec, row * channel_vectors + cv);
-    Two<Vec<kVec>> sums = {};
+    constexpr int kSums = Op::Total::kSums;
+    Accumulators<kSums, kVec> sums = {};
     for (size_t first = mine; first < end; first += step * kUnroll) {
       typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
@@ -259,9 +279,12 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
     }
     const uint32_t count = mine < end ? static_cast<uint32_t>((end - mine + step - 1) / step) : 0;
 #pragma unroll
-    for (int k = 0; k < kVec; ++k)
-      shared[thread * kVec + k] =
-          Op::Total::Close(constants, k, float2{sums.a.v[k], sums.b.v[k]}, count);
+    for (int k = 0; k < kVec; ++k) {
+      LaneSums<kSums> sum;
+#pragma unroll
+      for (int n = 0; n < kSums; ++n) sum.v[n] = sums.v[n].v[k];
+      shared[thread * kVec + k] = Op::Total::Close(constants, k, sum, count);
+    }
   }
   __syncthreads();
   // A thread merges one channel of one split.
@@ -293,16 +316,6 @@ __global__ void __launch_bounds__(kFinishThreads)
   FinishChannels<Total, kWarp, kFinishThreads>(threadIdx.x, final, partial, channels, splits, begin,
                                                min(begin + kWarp, channels), shared);
 }
-
-// Stores the sums.
-struct SumsFinal {
-  float* first;
-  float* second;
-  __device__ void operator()(uint32_t c, const Sums::Of<double>& sums) const {
-    first[c] = static_cast<float>(sums.a);
-    second[c] = static_cast<float>(sums.b);
-  }
-};
 
 // How a reduction is split into blocks.
 struct Cut {

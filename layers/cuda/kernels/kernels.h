@@ -76,34 +76,48 @@ struct BatchNormOperands {
   const float* gamma = nullptr;
   const float* beta = nullptr;
   const float* mean = nullptr;
-  const float* invstd = nullptr;  // or, for inference, the variance
+  const float* invstd = nullptr;  // or, for inference, the variance, with epsilon
+  bool from_variance = false;
+  float epsilon = 0;
 };
-// What follows the normalisation in the same pass: the sum with `addend`, if any, then ReLU.
+// What follows the normalisation in the same pass: the sum with an addend, which is `addend.x`, if
+// any, normalised if `addend` has the rest, too; then a ReLU. `mask`, if any, gets a bit per element
+// (layers/fused_batch_norm.h).
 struct BatchNormEpilogue {
-  ConstArray addend;
+  BatchNormOperands addend;
   bool relu = false;
+  uint8_t* mask = nullptr;
 };
 cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& in,
                            const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream);
-cudaError_t BatchNormInference(const ChannelShape& shape, const BatchNormOperands& in,
-                               const BatchNormEpilogue& epilogue, float epsilon, Array y,
-                               cudaStream_t stream);
-// The gradient that reaches the normalisation is dy, or 0 where the ReLU's result is. After a sum
-// that result is `y`, and the gradient is written to `daddend`, which may be dy; otherwise the
-// result's sign is computed again.
+
+// batch_norm_backward.cu
+// The gradient that reaches the normalisation is dy, or 0 where the ReLU's result is: where `mask`
+// says so, or, if `relu`, where the result's sign, computed again from x, does. It is also written
+// to `daddend`, if any, which may be dy.
 struct BatchNormGradient {
   ConstArray dy;
   bool relu = false;
-  ConstArray y;   // if there are a sum and a ReLU
-  Array daddend;  // if there is a sum
+  const uint8_t* mask = nullptr;
+  Array daddend;
 };
-cudaError_t BatchNormSums(const ChannelShape& shape, const BatchNormOperands& in,
-                          const BatchNormGradient& gradient, float* dgamma, float* dbeta,
-                          const ReductionMemory& memory, cudaStream_t stream);
-// Follows BatchNormSums().
+struct BatchNormSums {
+  float* dgamma = nullptr;
+  float* dbeta = nullptr;
+};
 cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands& in,
-                              const BatchNormGradient& gradient, const float* dgamma,
-                              const float* dbeta, Array dx, cudaStream_t stream);
+                              const BatchNormGradient& gradient, const BatchNormSums& sums,
+                              Array dx, const ReductionMemory& memory, cudaStream_t stream);
+// Of both batch norms of a sum, behind which there may be a ReLU. dx and dother may be dy, x and
+// other.
+struct JointBatchNorm {
+  BatchNormOperands first, second;
+  BatchNormSums first_sums, second_sums;
+  Array dx, dother;
+};
+cudaError_t JointBatchNormBackward(const ChannelShape& shape, const JointBatchNorm& norms,
+                                   ConstArray dy, const uint8_t* mask,
+                                   const ReductionMemory& memory, cudaStream_t stream);
 
 // bias.cu
 // y = relu(x + bias); y may be x.
@@ -111,7 +125,7 @@ cudaError_t BiasRelu(const ChannelShape& shape, ConstArray x, const float* bias,
                      cudaStream_t stream);
 // dx = dy, or 0 where y is; dbias = the sum of dx over the channel. dx may be dy.
 cudaError_t BiasReluBackward(const ChannelShape& shape, ConstArray y, ConstArray dy, Array dx,
-                             float* dbias, void* scratch, cudaStream_t stream);
+                             float* dbias, const ReductionMemory& memory, cudaStream_t stream);
 cudaError_t AddBias(const ChannelShape& shape, const float* bias, Array y, cudaStream_t stream);
 // dbias = (or, if `add`, +=) the sum of dy over the channel.
 cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias, bool add,
@@ -133,6 +147,21 @@ cudaError_t MaxPool(const PoolShape& shape, ConstArray x, Array y, void* index, 
                     cudaStream_t stream);
 cudaError_t MaxPoolBackward(const PoolShape& shape, ConstArray dy, const void* index,
                             bool wide_index, Array dx, cudaStream_t stream);
+// Max pooling of max(x + bias, 0) and of relu(batch_norm(x)), which are not stored. The index is
+// 255 where the maximum is 0, and null if it is not needed; `bias` may be null. `channels` are those
+// of the image.
+cudaError_t BiasReluPool(const PoolShape& shape, int64_t channels, ConstArray x, const float* bias,
+                         Array y, uint8_t* index, cudaStream_t stream);
+cudaError_t BatchNormReluPool(const PoolShape& shape, int64_t channels, const BatchNormOperands& in,
+                              Array y, uint8_t* index, cudaStream_t stream);
+// dx is before the bias; dbias is its sum over the channel. `channels` is the shape of x.
+cudaError_t BiasReluPoolBackward(const ChannelShape& channels, const PoolShape& shape,
+                                 ConstArray dy, const uint8_t* index, Array dx, float* dbias,
+                                 const ReductionMemory& memory, cudaStream_t stream);
+cudaError_t BatchNormPoolBackward(const ChannelShape& channels, const PoolShape& shape,
+                                  const BatchNormOperands& in, ConstArray dy, const uint8_t* index,
+                                  const BatchNormSums& sums, Array dx,
+                                  const ReductionMemory& memory, cudaStream_t stream);
 cudaError_t AveragePool(const PoolShape& shape, ConstArray x, Array y, cudaStream_t stream);
 cudaError_t AveragePoolBackward(const PoolShape& shape, ConstArray dy, Array dx,
                                 cudaStream_t stream);

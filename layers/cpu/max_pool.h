@@ -1,0 +1,125 @@
+// The loops of max pooling, which kernels that compute their input on the fly share.
+//
+//   Index index[...];
+//   MaxPoolForward(layer, x_spec, y_spec, [x](int64_t i, int64_t channel) { return x[i]; },
+//                  [&](int64_t at, const Maximum& max) { y[at] = max.value; });
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "neap/core/base/tensor.h"
+#include "neap/layers/pooling.h"
+
+namespace neap::cpu {
+
+// Distances between neighbours along each axis, in elements.
+struct Strides {
+  int64_t n, c, h, w;
+};
+
+inline Strides StridesOf(const TensorSpec& spec) {
+  const Shape& s = spec.shape;
+  if (spec.layout == Layout::kNhwc) return {s.h() * s.w() * s.c(), 1, s.w() * s.c(), s.c()};
+  return {s.c() * s.h() * s.w(), s.h() * s.w(), s.w(), 1};
+}
+
+// The part of a window along one axis that is inside the image: kernel positions [begin, end), and
+// the image position of kernel position 0.
+struct Span {
+  int64_t origin, begin, end;
+};
+
+inline Span Clip(int64_t position, int64_t stride, int64_t padding, int64_t kernel, int64_t size) {
+  const int64_t origin = position * stride - padding;
+  return {origin, std::max<int64_t>(0, -origin), std::min(kernel, size - origin)};
+}
+
+// A window and the channel in which it is.
+struct PoolWindow {
+  int64_t plane;  // the offset of its channel's first element in its image
+  int64_t channel;
+  Span rows, columns;
+};
+
+// Calls f(output offset in y, window) for every output, in y's memory order.
+template <typename F>
+void ForEachWindow(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
+  const Strides in = StridesOf(x);
+  const Strides out = StridesOf(y);
+  const bool channels_last = y.layout == Layout::kNhwc;
+  const int64_t outer = channels_last ? 1 : y.shape.c();
+  const int64_t inner = channels_last ? y.shape.c() : 1;
+  for (int64_t n = 0; n < y.shape.n(); ++n) {
+    for (int64_t co = 0; co < outer; ++co) {
+      for (int64_t i = 0; i < y.shape.h(); ++i) {
+        const Span rows = Clip(i, layer.stride.h, layer.padding.h, layer.kernel.h, x.shape.h());
+        for (int64_t j = 0; j < y.shape.w(); ++j) {
+          const Span columns =
+              Clip(j, layer.stride.w, layer.padding.w, layer.kernel.w, x.shape.w());
+          for (int64_t ci = 0; ci < inner; ++ci) {
+            const int64_t c = co + ci;
+            f(n * out.n + c * out.c + i * out.h + j * out.w,
+              PoolWindow{n * in.n + c * in.c, c, rows, columns});
+          }
+        }
+      }
+    }
+  }
+}
+
+struct Maximum {
+  float value;
+  int64_t index;  // in the window
+};
+
+// Calls store(output offset, maximum) for every output, where the maximum is the first largest
+// value(offset, channel), or the first NaN if there is one.
+template <typename Value, typename Store>
+void MaxPoolForward(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y, Value value,
+                    Store store) {
+  const Strides strides = StridesOf(x);
+  ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
+    const auto& [plane, channel, rows, columns] = window;
+    Maximum best = {-std::numeric_limits<float>::infinity(),
+                    rows.begin * layer.kernel.w + columns.begin};
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      for (int64_t s = columns.begin; s < columns.end; ++s) {
+        const float v = value(
+            plane + (rows.origin + r) * strides.h + (columns.origin + s) * strides.w, channel);
+        if (!(v <= best.value) && !std::isnan(best.value)) best = {v, r * layer.kernel.w + s};
+      }
+    }
+    store(at, best);
+  });
+}
+
+// The same with the ReLU that computes the values: stores y, and the index unless that is null.
+template <typename Value>
+void PooledRelu(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y_spec, Value value,
+                float* y, uint8_t* index) {
+  MaxPoolForward(layer, x, y_spec, value, [=](int64_t at, const Maximum& max) {
+    y[at] = max.value;
+    if (index != nullptr)
+      index[at] = max.value <= 0 ? kNotPositive : static_cast<uint8_t>(max.index);
+  });
+}
+
+// Adds the gradient of every output to that of the maximum in its window, except where the index is
+// kNotPositive and `relu` is set. Overwrites dx.
+template <typename Index>
+void MaxPoolBackward(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y,
+                     const float* dy, const Index* index, bool relu, float* dx) {
+  const Strides strides = StridesOf(x);
+  std::fill_n(dx, x.elements(), 0.0F);
+  ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
+    if (relu && index[at] == kNotPositive) return;
+    const int64_t r = window.rows.origin + index[at] / layer.kernel.w;
+    const int64_t s = window.columns.origin + index[at] % layer.kernel.w;
+    dx[window.plane + r * strides.h + s * strides.w] += dy[at];
+  });
+}
+
+}  // namespace neap::cpu

@@ -1,0 +1,255 @@
+// The loops of pooling, which kernels that compute its input or use its gradient share.
+//
+// Images are {outer, h, w, channels}; NCHW is the case of one channel and N * C images, so both
+// layouts share a kernel. Gradients are gathered: a thread owns elements of dx and reads every
+// window that covers them, so the order of additions is fixed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "neap/layers/cuda/kernels/device_math.cuh"
+#include "neap/layers/cuda/kernels/kernels.h"
+
+namespace neap::kernels {
+
+// The position of a vector in an {outer, h, w, channels} image.
+template <typename Index>
+struct Position {
+  Index outer, row, column, channel;  // channel in vectors
+};
+
+template <typename Index>
+struct Decoder {
+  Decoder(int64_t h, int64_t w, int64_t channel_vectors)
+      : rows(h), columns(w), channels(channel_vectors) {}
+  __device__ __forceinline__ Position<Index> operator()(Index i) const {
+    Position<Index> p;
+    p.outer = rows.Split(columns.Split(channels.Split(i, p.channel), p.column), p.row);
+    return p;
+  }
+  Divider<Index> rows, columns, channels;
+};
+
+template <int kVec, typename I>
+struct alignas(AlignmentOf(sizeof(I) * kVec)) Indices {
+  I v[kVec];
+};
+
+// Strides of rows, pixels and images, in vectors.
+struct Strides {
+  size_t image, row, pixel;
+};
+__device__ __forceinline__ Strides VectorStrides(int h, int w, size_t channel_vectors) {
+  return {static_cast<size_t>(h) * w * channel_vectors, w * channel_vectors, channel_vectors};
+}
+
+// The index where the maximum is not positive: kNotPositive (layers/pooling.h).
+inline constexpr uint8_t kStopsAtRelu = 255;
+
+// What is pooled is x as it is.
+struct AsItIs {
+  static constexpr bool kRelu = false;
+  struct Nothing {};
+  template <int kVec>
+  __device__ Nothing Prepare(size_t) const {
+    return {};
+  }
+  template <int kVec>
+  __device__ void Apply(Nothing, Vec<kVec>&) const {}
+};
+
+// What is pooled is computed from x by `before`: Prepare(c) gives what Apply() needs for a vector
+// whose first channel is c. If it ends with a ReLU, the index says where the ReLU passes no
+// gradient. `channels` is the number of channels that images take turns in (NCHW), or 1.
+template <int kVec, typename Index, typename Before, typename T, typename I>
+__global__ void __launch_bounds__(kThreads)
+    MaxPoolKernel(PoolShape s, Decoder<Index> decode, Index outputs, Before before,
+                  uint32_t channels, const T* __restrict__ x, T* __restrict__ y,
+                  I* __restrict__ index) {
+  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= outputs) return;
+  const Position<Index> p = decode(i);
+  const Strides in = VectorStrides(s.h, s.w, static_cast<size_t>(s.channels / kVec));
+  const int top = static_cast<int>(p.row) * s.stride_h - s.padding_h;
+  const int left = static_cast<int>(p.column) * s.stride_w - s.padding_w;
+  const int first_h = max(0, -top), last_h = min(s.kernel_h, s.h - top);
+  const int first_w = max(0, -left), last_w = min(s.kernel_w, s.w - left);
+  const size_t base = p.outer * in.image + p.channel;
+  const auto constants = before.template Prepare<kVec>(
+      channels == 1 ? static_cast<size_t>(p.channel) * kVec : p.outer % channels);
+  Vec<kVec> best;
+  Indices<kVec, I> where;
+  bool none = true;
+  for (int kh = first_h; kh < last_h; ++kh) {
+    for (int kw = first_w; kw < last_w; ++kw) {
+      Vec<kVec> v = Unpack(Read<kVec>(x, base + static_cast<size_t>(top + kh) * in.row +
+                                             static_cast<size_t>(left + kw) * in.pixel));
+      before.Apply(constants, v);
+      const I here = static_cast<I>(kh * s.kernel_w + kw);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        // The first NaN stays: no number is larger, and a second NaN does not replace it.
+        if (none || v.v[k] > best.v[k] || (isnan(v.v[k]) && !isnan(best.v[k]))) {
+          best.v[k] = v.v[k];
+          where.v[k] = here;
+        }
+      }
+      none = false;
+    }
+  }
+  Write<kVec>(y, i, best);
+  if constexpr (Before::kRelu) {
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) {
+      if (best.v[k] <= 0) where.v[k] = static_cast<I>(kStopsAtRelu);
+    }
+  }
+  if (index != nullptr) reinterpret_cast<Indices<kVec, I>*>(index)[i] = where;
+}
+
+// Chooses vector width and index type for a tensor of elements of type T: launch.template
+// operator()<kVec, Index>(decoder, count, blocks).
+template <typename T, typename Launch>
+cudaError_t ForEach(int64_t outer, int64_t h, int64_t w, int64_t channels, bool aligned,
+                    const Launch& launch) {
+  const int vec = aligned && channels % kWide<T> == 0 ? kWide<T> : 1;
+  const int64_t count = outer * h * w * (channels / vec);
+  if (count == 0) return cudaSuccess;
+  const unsigned blocks = static_cast<unsigned>(CeilDiv(count, kThreads));
+  const auto run = [&]<typename Index>() {
+    const Decoder<Index> decode(h, w, channels / vec);
+    const Index n = static_cast<Index>(count);
+    vec == 1 ? launch.template operator()<1, Index>(decode, n, blocks)
+             : launch.template operator()<kWide<T>, Index>(decode, n, blocks);
+  };
+  Fits32(count) ? run.template operator()<uint32_t>() : run.template operator()<uint64_t>();
+  return cudaGetLastError();
+}
+
+// Pools what `before` computes from x, in images of `image_channels` channels.
+template <typename T, typename I, typename Before>
+cudaError_t LaunchMaxPool(const PoolShape& s, int64_t image_channels, const Before& before,
+                          bool aligned, const T* x, T* y, I* index, cudaStream_t stream) {
+  const uint32_t turns = s.channels == image_channels ? 1 : static_cast<uint32_t>(image_channels);
+  return ForEach<T>(
+      s.outer, s.out_h, s.out_w, s.channels, aligned && AllAligned16(x, y, index),
+      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+        MaxPoolKernel<kVec>
+            <<<blocks, kThreads, 0, stream>>>(s, decode, n, before, turns, x, y, index);
+      });
+}
+
+// The windows that cover position `at`: [first, last).
+struct Windows {
+  int first, last;
+};
+__device__ __forceinline__ Windows Covering(int at, int kernel, const Divider<uint32_t>& stride,
+                                            int padding, int out) {
+  const int end = at + padding;
+  const int first =
+      end < kernel ? 0 : static_cast<int>(stride.Quotient(static_cast<uint32_t>(end - kernel))) + 1;
+  return {first, min(static_cast<int>(stride.Quotient(static_cast<uint32_t>(end))) + 1, out)};
+}
+struct StrideDividers {
+  explicit StrideDividers(const PoolShape& s) : h(s.stride_h), w(s.stride_w) {}
+  Divider<uint32_t> h, w;
+};
+
+// The gradient of the max pool's input at one position: that of every window of which it is the
+// maximum. `base` is the offset of its image and channel in dy, in vectors.
+template <int kVec, typename T, typename I>
+__device__ __forceinline__ Vec<kVec> GatherGradient(const PoolShape& s,
+                                                    const StrideDividers& stride, size_t base,
+                                                    int row, int column, const T* dy,
+                                                    const I* index) {
+  const Strides out = VectorStrides(s.out_h, s.out_w, static_cast<size_t>(s.channels / kVec));
+  const Windows rows = Covering(row, s.kernel_h, stride.h, s.padding_h, s.out_h);
+  const Windows columns = Covering(column, s.kernel_w, stride.w, s.padding_w, s.out_w);
+  Vec<kVec> sum = {};
+  for (int oh = rows.first; oh < rows.last; ++oh) {
+    for (int ow = columns.first; ow < columns.last; ++ow) {
+      const size_t at =
+          base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel;
+      const int within = (row + s.padding_h - oh * s.stride_h) * s.kernel_w + column + s.padding_w -
+                         ow * s.stride_w;
+      const Indices<kVec, I> winner = reinterpret_cast<const Indices<kVec, I>*>(index)[at];
+      const Vec<kVec> g = Unpack(Read<kVec>(dy, at));
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        if (static_cast<int>(winner.v[k]) == within) sum.v[k] += g.v[k];
+      }
+    }
+  }
+  return sum;
+}
+
+// A gradient that is in memory.
+template <typename T>
+struct StoredGradient {
+  const T* dy;
+  template <int kVec>
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(dy, i);
+  }
+};
+
+// The gradient of a max pool's input, computed where it is read, as the T that the pool alone would
+// have stored.
+template <typename T>
+class PooledGradient {
+ public:
+  PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index)
+      : s_(s),
+        stride_(s),
+        fits_(Fits32(s.outer * s.h * s.w * s.channels)),
+        wide_(s.h, s.w, fits_ ? std::max<int64_t>(1, s.channels / kWide<T>) : 1),
+        one_(s.h, s.w, fits_ ? s.channels : 1),
+        large_(s.h, s.w, s.channels),
+        dy_(dy),
+        index_(index) {}
+
+  // Of the i-th vector of the input.
+  template <int kVec>
+  __device__ __forceinline__ Packed<T, kVec> Load(size_t i) const {
+    if (!fits_ || s_.channels % kVec != 0) return LoadLanes<kVec>(i);
+    const Position<uint32_t> p = (kVec == 1 ? one_ : wide_)(static_cast<uint32_t>(i));
+    return Pack<T>(At<kVec>(p.outer, p.row, p.column, p.channel));
+  }
+
+ private:
+  // Lane by lane: neighbouring pixels (NCHW), or a tensor of too many elements for 32-bit indices.
+  template <int kVec>
+  __device__ __noinline__ Packed<T, kVec> LoadLanes(size_t i) const {
+    T lanes[kVec];
+#pragma unroll 1
+    for (int k = 0; k < kVec; ++k) {
+      const size_t element = i * kVec + k;
+      const Position<uint64_t> p = large_(element);
+      lanes[k] = RoundTo<T>(At<1>(p.outer, p.row, p.column, p.channel).v[0]);
+    }
+    Packed<T, kVec> packed;
+    memcpy(&packed, lanes, sizeof(lanes));
+    return packed;
+  }
+
+  template <int kVec>
+  __device__ __forceinline__ Vec<kVec> At(size_t outer, size_t row, size_t column,
+                                          size_t channel) const {
+    const size_t image = static_cast<size_t>(s_.out_h) * s_.out_w * (s_.channels / kVec);
+    return GatherGradient<kVec>(s_, stride_, outer * image + channel, static_cast<int>(row),
+                                static_cast<int>(column), dy_, index_);
+  }
+
+  PoolShape s_;
+  StrideDividers stride_;
+  bool fits_;  // in 32-bit indices
+  Decoder<uint32_t> wide_, one_;
+  Decoder<uint64_t> large_;
+  const T* dy_;
+  const uint8_t* index_;
+};
+
+}  // namespace neap::kernels

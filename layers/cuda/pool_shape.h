@@ -1,0 +1,27 @@
+// The shape of a max pool as kernels take it, for layers that contain one.
+#pragma once
+
+#include "neap/core/base/tensor.h"
+#include "neap/layers/cuda/kernels/kernels.h"
+
+namespace neap::cuda {
+
+// NCHW images are treated as planes of one channel. `layer` has kernel, stride and padding.
+template <typename Pool>
+kernels::PoolShape PoolShapeOf(const Pool& layer, const TensorSpec& x, const TensorSpec& y) {
+  const bool last = x.layout == Layout::kNhwc;
+  return {.outer = last ? x.shape.n() : x.shape.n() * x.shape.c(),
+          .channels = last ? x.shape.c() : 1,
+          .h = static_cast<int>(x.shape.h()),
+          .w = static_cast<int>(x.shape.w()),
+          .out_h = static_cast<int>(y.shape.h()),
+          .out_w = static_cast<int>(y.shape.w()),
+          .kernel_h = static_cast<int>(layer.kernel.h),
+          .kernel_w = static_cast<int>(layer.kernel.w),
+          .stride_h = static_cast<int>(layer.stride.h),
+          .stride_w = static_cast<int>(layer.stride.w),
+          .padding_h = static_cast<int>(layer.padding.h),
+          .padding_w = static_cast<int>(layer.padding.w)};
+}
+
+}  // namespace neap::cuda

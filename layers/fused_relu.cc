@@ -1,0 +1,45 @@
+#include "neap/layers/fused_relu.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/operands.h"
+#include "neap/core/step/specify.h"
+#include "neap/layers/activation.h"
+
+namespace neap {
+
+using namespace operands;
+
+std::string FusedRelu::Parameters() const {
+  return absl::StrCat("bias=", bias ? "true" : "false",
+                      pool.has_value() ? absl::StrCat(" pool=(", pool->Parameters(), ")") : "");
+}
+
+absl::StatusOr<LayerSpec> FusedRelu::Specify(const LayerContext& context) const {
+  ASSIGN_OR_RETURN(LayerSpec spec,
+                   pool.has_value() ? pool->Specify(context) : Relu{}.Specify(context));
+  const TensorSpec& x = context.inputs[0];
+  if (bias) spec.params = {{.name = "bias", .tensor = VectorSpec(x.shape.c())}};
+  for (StepSpec& step : spec.steps) {
+    step.flops += (pool.has_value() ? 2.0 : 1.0) * static_cast<double>(x.elements());
+    if (!bias) continue;
+    if (step.phase == Phase::kForward) {
+      step.reads.push_back(Param(0));
+    } else {
+      step.writes.push_back(ParamGrad(0));
+    }
+  }
+  return spec;
+}
+
+std::optional<Layer> FusedRelu::FusedWith(const Layer& reader, int) const {
+  const MaxPool* const behind = reader.As<MaxPool>();
+  if (behind == nullptr || pool.has_value() || !CanPoolRelu(*behind)) return std::nullopt;
+  return FusedRelu{.bias = bias, .pool = *behind};
+}
+
+std::optional<Layer> Relu::FusedWith(const Layer& reader, int input) const {
+  return FusedRelu{}.FusedWith(reader, input);
+}
+
+}  // namespace neap
