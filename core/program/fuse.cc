@@ -110,13 +110,11 @@ class Fusion {
     const std::optional<Layer> layer =
         producer.layer.FusedWith(reader.layer, static_cast<int>(input - reader.inputs.begin()));
     if (!layer.has_value()) return std::nullopt;
-    ResolvedLayer fused = {.id = reader.id,
-                           .name = producer.name,
-                           .layer = *layer,
-                           .inputs = producer.inputs,
-                           .role = reader.role,
-                           .spec = {},
-                           .owners = OwnersOf(producer)};
+    ResolvedLayer fused = reader;  // where it ran, and its role
+    fused.name = producer.name;
+    fused.layer = *layer;
+    fused.inputs = producer.inputs;
+    fused.owners = OwnersOf(producer);
     if (HasParamsOrStates(reader)) {
       for (std::string& owner : OwnersOf(reader)) fused.owners.push_back(std::move(owner));
     }

@@ -6,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/step/specify.h"
+#include "neap/layers/cpu/onednn.h"
 
 namespace neap::cpu {
 namespace {
@@ -85,14 +88,51 @@ Candidate Wrapped(const StepSignature& signature, Candidate candidate) {
   return wrapped;
 }
 
+bool IsBf16(const StepSignature& signature) {
+  return std::none_of(
+      signature.operands.begin(), signature.operands.end(),
+      [](const OperandSpec& operand) { return operand.tensor.dtype == DType::kFp16; });
+}
+
+StepSignature InFp32(StepSignature signature) {
+  for (OperandSpec& operand : signature.operands)
+    operand.tensor = InFullPrecision(std::move(operand.tensor));
+  return signature;
+}
+
+Candidates Wrapped(const StepSignature& signature, Candidates candidates) {
+  for (Candidate& candidate : candidates) candidate = Wrapped(signature, std::move(candidate));
+  return candidates;
+}
+
 }  // namespace
 
 ListCandidates Converted(ListCandidates list) {
   return [list = std::move(list)](const StepSignature& signature) -> absl::StatusOr<Candidates> {
+    if (!HasHalf(signature)) return list(signature);
+    ASSIGN_OR_RETURN(Candidates candidates, list(InFp32(signature)));
+    return Wrapped(signature, std::move(candidates));
+  };
+}
+
+ListCandidates ConvertedAndRounded(ListCandidates list) {
+  return [list = std::move(list)](const StepSignature& signature) -> absl::StatusOr<Candidates> {
     ASSIGN_OR_RETURN(Candidates candidates, list(signature));
-    if (!HasHalf(signature)) return candidates;
-    for (Candidate& candidate : candidates) candidate = Wrapped(signature, std::move(candidate));
-    return candidates;
+    return HasHalf(signature) ? Wrapped(signature, std::move(candidates)) : candidates;
+  };
+}
+
+ListCandidates ConvertedOrBf16(ListCandidates list) {
+  return [native = list, converted = Converted(list)](
+             const StepSignature& signature) -> absl::StatusOr<Candidates> {
+    ASSIGN_OR_RETURN(Candidates candidates, converted(signature));
+    if (!HasHalf(signature) || !IsBf16(signature) || !HasBf16()) return candidates;
+    absl::StatusOr<Candidates> all = native(signature);
+    if (absl::IsUnimplemented(all.status())) return candidates;
+    if (!all.ok()) return all;
+    for (Candidate& candidate : *all) candidate.engine.id.insert(0, "bf16:");
+    for (Candidate& candidate : candidates) all->push_back(std::move(candidate));
+    return all;
   };
 }
 

@@ -1,5 +1,5 @@
-// 16-bit tensors on the CPU: every kernel computes on fp32 arrays, so operands of 16 bits are
-// converted before and after it.
+// 16-bit tensors on the CPU: kernels compute on fp32 arrays, so operands of 16 bits are converted
+// before and after them. Only oneDNN has kernels for bf16, for CPUs that have instructions for it.
 //
 // The fp32 copies lie in the workspace, behind that of the kernel:
 //
@@ -24,8 +24,14 @@ namespace neap::cpu {
 
 using ListCandidates = std::function<absl::StatusOr<Candidates>(const StepSignature& signature)>;
 
-// `list` is called with the 16-bit signature, but its kernels are given fp32 arrays.
+// `list` is called with a signature whose operands are fp32.
 ListCandidates Converted(ListCandidates list);
+// `list` is called with the 16-bit signature, so that its kernels can round what they do not store.
+ListCandidates ConvertedAndRounded(ListCandidates list);
+
+// The same for oneDNN's kernels, which are listed for fp32 operands, and before that as they are for
+// bf16 ones if the CPU multiplies these: with "bf16:" before their names.
+ListCandidates ConvertedOrBf16(ListCandidates list);
 
 // Calls `use(round)` with a function that rounds a float to the type and back.
 template <typename Use>

@@ -36,7 +36,7 @@ Problem MakeProblem(const StepSignature& signature, const ConvolutionRoles& role
 }
 
 void ReleaseFormat(memory::desc& desc) {
-  desc = memory::desc(desc.dims(), memory::data_type::f32, memory::format_tag::any);
+  desc = memory::desc(desc.dims(), desc.data_type(), memory::format_tag::any);
 }
 
 // The same problem, with the weight's format chosen by oneDNN.
@@ -106,8 +106,10 @@ bool Races(const Candidate& candidate, const Convolution& layer) {
   return absl::StartsWith(candidate.engine.id, "jit_1x1:") && layer.stride != Extent2d(1);
 }
 
-// The forward descriptor that every backward descriptor needs, whatever its algorithm.
-dnnl::convolution_forward::primitive_desc ForwardHint(const Problem& p, const Origin& origin) {
+// The forward descriptor that every backward descriptor needs, whatever its algorithm. Gradients of
+// weights have more precision than the weights.
+dnnl::convolution_forward::primitive_desc ForwardHint(Problem p, const Origin& origin) {
+  p.weight.data.data_type = p.x.data.data_type;
   return {ForwardOperation(p, dnnl::algorithm::convolution_direct), UserScratchpad(),
           origin.engine};
 }

@@ -32,16 +32,10 @@ std::vector<KernelRow> Rows() {
       {kAnyLayer, Phase::kUpdate, cpu::SgdUpdate},
       {kAnyLayer, Phase::kUpdateScale, cpu::UpdateLossScale},
       {kAnyLayer, Phase::kAddGradients, cpu::AddGradients},
-      {kLayer<Convolution>, Phase::kForward, cpu::ConvolutionForward},
-      {kLayer<Convolution>, Phase::kBackwardData, cpu::ConvolutionBackwardData},
-      {kLayer<Convolution>, Phase::kBackwardParams, cpu::ConvolutionBackwardParams},
       {kLayer<TransposedConvolution>, Phase::kForward, cpu::TransposedConvolutionForward},
       {kLayer<TransposedConvolution>, Phase::kBackwardData, cpu::TransposedConvolutionBackwardData},
       {kLayer<TransposedConvolution>, Phase::kBackwardParams,
        cpu::TransposedConvolutionBackwardParams},
-      {kLayer<FullyConnected>, Phase::kForward, cpu::FullyConnectedForward},
-      {kLayer<FullyConnected>, Phase::kBackwardData, cpu::FullyConnectedBackwardData},
-      {kLayer<FullyConnected>, Phase::kBackwardParams, cpu::FullyConnectedBackwardParams},
       {kLayer<AveragePool>, Phase::kForward, cpu::AveragePoolForward},
       {kLayer<AveragePool>, Phase::kBackwardData, cpu::AveragePoolBackward},
       {kLayer<GlobalAveragePool>, Phase::kForward, cpu::AveragePoolForward},
@@ -56,12 +50,6 @@ std::vector<KernelRow> Rows() {
       {kLayer<Tanh>, Phase::kBackwardData, cpu::ActivationBackward},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
-      {kLayer<BatchNorm>, Phase::kForward, cpu::BatchNormForward},
-      {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
-      {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
-      {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
-      {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
-      {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
       {kLayer<Dropout>, Phase::kForward, cpu::DropoutForward},
       {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},
@@ -75,6 +63,30 @@ std::vector<KernelRow> Rows() {
   };
 }
 
+// Kernels that do the work of several layers.
+std::vector<KernelRow> FusedRows() {
+  return {
+      {kLayer<BatchNorm>, Phase::kForward, cpu::BatchNormForward},
+      {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
+      {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
+      {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
+      {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
+      {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
+  };
+}
+
+// Kernels that are oneDNN's alone.
+std::vector<KernelRow> OnednnRows() {
+  return {
+      {kLayer<Convolution>, Phase::kForward, cpu::ConvolutionForward},
+      {kLayer<Convolution>, Phase::kBackwardData, cpu::ConvolutionBackwardData},
+      {kLayer<Convolution>, Phase::kBackwardParams, cpu::ConvolutionBackwardParams},
+      {kLayer<FullyConnected>, Phase::kForward, cpu::FullyConnectedForward},
+      {kLayer<FullyConnected>, Phase::kBackwardData, cpu::FullyConnectedBackwardData},
+      {kLayer<FullyConnected>, Phase::kBackwardParams, cpu::FullyConnectedBackwardParams},
+  };
+}
+
 std::string LibraryVersions() {
   const dnnl_version_t* const version = dnnl_version();
   return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch, ", ",
@@ -82,10 +94,16 @@ std::string LibraryVersions() {
 }
 
 KernelTable Table() {
-  KernelTable table = {.device = "the CPU", .versions = LibraryVersions(), .rows = Rows()};
-  for (KernelRow& row : table.rows) {
-    if (row.phase != Phase::kAddGradients) row.list = cpu::Converted(std::move(row.list));
-  }
+  KernelTable table = {.device = "the CPU", .versions = LibraryVersions(), .rows = {}};
+  const auto add = [&](std::vector<KernelRow> rows, auto convert) {
+    for (KernelRow& row : rows) {
+      if (row.phase != Phase::kAddGradients) row.list = convert(std::move(row.list));
+      table.rows.push_back(std::move(row));
+    }
+  };
+  add(Rows(), cpu::Converted);
+  add(FusedRows(), cpu::ConvertedAndRounded);
+  add(OnednnRows(), cpu::ConvertedOrBf16);
   return table;
 }
 

@@ -22,7 +22,9 @@ Problem MakeProblem(const TensorSpec& x, const TensorSpec& weight, const TensorS
   return problem;
 }
 
-dnnl::inner_product_forward::primitive_desc ForwardDesc(const Origin& origin, const Problem& p) {
+// Also the hint of a backward descriptor; gradients of weights have more precision than these.
+dnnl::inner_product_forward::primitive_desc ForwardDesc(const Origin& origin, Problem p) {
+  p.weight.data.data_type = p.x.data.data_type;
   return {{dnnl::prop_kind::forward_training, p.x, p.weight, p.bias, p.y},
           UserScratchpad(),
           origin.engine};

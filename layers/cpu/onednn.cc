@@ -22,6 +22,10 @@ Strides StridesOf(const TensorSpec& spec) {
   return {s.c() * s.h() * s.w(), s.h() * s.w(), s.w(), 1};
 }
 
+memory::data_type TypeOf(const TensorSpec& spec) {
+  return spec.dtype == DType::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
 std::string ShapesOf(const StepSignature& signature) {
   std::string text;
   for (const OperandSpec& operand : signature.operands) {
@@ -177,7 +181,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitiveKernel(const StepSignature&
 memory::desc ImageDesc(const TensorSpec& spec) {
   const Shape& s = spec.shape;
   const Strides t = StridesOf(spec);
-  return {{s.n(), s.c(), s.h(), s.w()}, memory::data_type::f32, memory::dims{t.n, t.c, t.h, t.w}};
+  return {{s.n(), s.c(), s.h(), s.w()}, TypeOf(spec), memory::dims{t.n, t.c, t.h, t.w}};
 }
 
 memory::desc GroupedWeightDesc(const TensorSpec& spec, int64_t groups) {
@@ -185,16 +189,16 @@ memory::desc GroupedWeightDesc(const TensorSpec& spec, int64_t groups) {
   const Strides t = StridesOf(spec);
   const int64_t outputs = s.n() / groups;
   return {{groups, outputs, s.c(), s.h(), s.w()},
-          memory::data_type::f32,
+          TypeOf(spec),
           memory::dims{outputs * t.n, t.n, t.c, t.h, t.w}};
 }
 
 memory::desc MatrixDesc(const TensorSpec& spec) {
-  return {{spec.shape.n(), spec.shape.c()}, memory::data_type::f32, memory::format_tag::ab};
+  return {{spec.shape.n(), spec.shape.c()}, TypeOf(spec), memory::format_tag::ab};
 }
 
 memory::desc FlatDesc(const TensorSpec& spec) {
-  return {{spec.elements()}, memory::data_type::f32, memory::format_tag::a};
+  return {{spec.elements()}, TypeOf(spec), memory::format_tag::a};
 }
 
 dnnl::primitive_attr UserScratchpad() {
@@ -216,6 +220,11 @@ absl::Status OnednnError(const dnnl::error& error, std::string_view what,
 bool Converts(const dnnl::primitive_desc_base& desc, const std::vector<Binding>& bindings) {
   return std::any_of(bindings.begin(), bindings.end(),
                      [&](const Binding& binding) { return Wanted(desc, binding) != binding.desc; });
+}
+
+bool HasBf16() {
+  const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
 Candidate PrimitiveCandidate(const StepSignature& signature, std::string id, const Origin& origin,

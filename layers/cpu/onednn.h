@@ -5,6 +5,9 @@
 // of a tensor, and a blocked weight would be a second copy outside the plan. Primitives are made
 // with scratchpad_mode::user, so their scratch memory is the workspace that the plan gives them,
 // and they allocate nothing.
+//
+// Tensors are fp32 or bf16. A primitive on bf16 images and weights has fp32 biases, gradients of
+// parameters, and sums.
 #pragma once
 
 #include <algorithm>
@@ -40,6 +43,9 @@ struct Binding {
   dnnl::memory::desc desc;
   Operand operand;
 };
+
+// Whether the CPU multiplies bf16 numbers (AVX-512 BF16).
+bool HasBf16();
 
 absl::Status OnednnError(const dnnl::error& error, std::string_view what,
                          const StepSignature& signature);

@@ -11,14 +11,14 @@ namespace {
 using namespace operands;
 
 template <typename Layer>
-kernels::PoolShape PoolShapeOf(const StepSignature& signature) {
+kernels::PoolShape ShapeOf(const StepSignature& signature) {
   const bool forward = signature.phase == Phase::kForward;
   return PoolShapeOf(*signature.layer.As<Layer>(), signature.Spec(forward ? X() : Dx()),
                      signature.Spec(forward ? Y() : Dy()));
 }
 
 cudaError_t MaxPoolLaunch(const LaunchArgs& a) {
-  const kernels::PoolShape shape = PoolShapeOf<MaxPool>(a.signature);
+  const kernels::PoolShape shape = ShapeOf<MaxPool>(a.signature);
   void* const index = a.Find<void>(Saved(0));
   const bool wide = index != nullptr && a.signature.Spec(Saved(0)).dtype == DType::kInt32;
   if (a.signature.phase == Phase::kForward) {
@@ -28,7 +28,7 @@ cudaError_t MaxPoolLaunch(const LaunchArgs& a) {
 }
 
 cudaError_t AveragePoolLaunch(const LaunchArgs& a) {
-  kernels::PoolShape shape = PoolShapeOf<AveragePool>(a.signature);
+  kernels::PoolShape shape = ShapeOf<AveragePool>(a.signature);
   shape.count_padding = a.signature.layer.As<AveragePool>()->count_padding;
   if (a.signature.phase == Phase::kForward) {
     return kernels::AveragePool(shape, a.Array(X()), a.Array(Y()), a.stream);

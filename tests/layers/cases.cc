@@ -6,12 +6,12 @@
 #include "neap/core/graph/source.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
-#include "neap/layers/bias_relu.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
@@ -73,7 +73,14 @@ class CaseList {
   void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape) {
     const std::string window =
         absl::StrCat(Text(kernel), " stride ", Text(stride), " padding ", Text(padding));
-    Add("max_pool " + window, MaxPool{kernel, stride, padding}, {shape});
+    const MaxPool pool = {kernel, stride, padding};
+    Add("max_pool " + window, pool, {shape});
+    if (CanPoolRelu(pool)) {
+      Add("relu, max_pool " + window, FusedRelu{.pool = pool}, {shape});
+      Add("bias, relu, max_pool " + window, FusedRelu{.bias = true, .pool = pool}, {shape});
+      Add("batch_norm, relu, max_pool " + window, FusedBatchNorm{.relu = true, .pool = pool},
+          {shape});
+    }
     Add("average_pool " + window, AveragePool{kernel, stride, padding}, {shape});
     if (padding == Extent2d(0)) return;
     Add("average_pool without padding " + window, AveragePool{kernel, stride, padding, false},
@@ -85,8 +92,13 @@ class CaseList {
     Add("batch_norm, relu", FusedBatchNorm{.relu = true}, {shape});
     Add("batch_norm, add", FusedBatchNorm{.adds = true}, {shape, shape});
     Add("batch_norm, add, relu", FusedBatchNorm{.adds = true, .relu = true}, {shape, shape});
+    const BatchNorm other = {.epsilon = 1e-3F, .momentum = 0.3F};
+    FusedBatchNorm joint = {.adds = true, .addend_norm = other};
+    Add("batch_norm, add batch_norm", joint, {shape, shape});
+    joint.relu = true;
+    Add("batch_norm, add batch_norm, relu", joint, {shape, shape});
   }
-  void AddBiasRelu(const Shape& shape) { Add("bias, relu", BiasRelu{}, {shape}); }
+  void AddBiasRelu(const Shape& shape) { Add("bias, relu", FusedRelu{.bias = true}, {shape}); }
   void AddLoss(const Shape& logits, Layout layout);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);

@@ -19,6 +19,7 @@ using namespace operands;
 constexpr double kLearningRate = 0.1;
 constexpr double kStep = 3;
 constexpr double kSeed = 123456789;
+constexpr double kLargestChosen = 8;  // at least the largest normalised value or sum of a case
 
 class Random {
  public:
@@ -138,9 +139,11 @@ class Conformance {
     const absl::StatusOr<Values> got = RunOnce(signature, {.engine = engine.id}, what);
     if (!got.ok()) return;
     for (const auto& [operand, vector] : want) {
-      const double rounding = RoundingOf(signature.Spec(operand).dtype);
+      const double tolerance = options_.tolerance + RoundingOf(signature.Spec(operand).dtype);
       const std::string difference =
-          Difference(got->at(operand), vector, options_.tolerance + rounding);
+          IsChoice(signature, operand)
+              ? ChoiceFailure(signature, values_, *got, kLargestChosen * ToleranceOf(signature))
+              : Difference(got->at(operand), vector, tolerance);
       if (!difference.empty()) Fail(what, absl::StrCat(ToString(operand), ": ", difference));
     }
     if (engine.deterministic) {
@@ -150,6 +153,11 @@ class Conformance {
       const RunOptions shared = {.engine = engine.id, .in_place = {pair}};
       CheckSameBits(*got, RunOnce(signature, shared, what), what + " in place");
     }
+  }
+
+  // Relative, of the step's tensors.
+  double ToleranceOf(const StepSignature& signature) const {
+    return options_.tolerance + RoundingOf(signature.Spec(X()).dtype);
   }
 
   // A rerun gives the bits of the preceding forward step, whose results it reads.

@@ -9,6 +9,8 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -61,24 +63,51 @@ Values DropoutStep(const StepSignature& signature, const Values& given) {
   return {{forward ? Y() : Dx(), result}};
 }
 
-Values BiasReluStep(const StepSignature& signature, const Values& given) {
-  const bool forward = signature.phase == Phase::kForward;
-  const Shape& shape = signature.Spec(forward ? X() : Dy()).shape;
-  const auto channel = [&](size_t i) {
-    return static_cast<size_t>(static_cast<int64_t>(i) / (shape.h() * shape.w()) % shape.c());
-  };
-  Vector result = given.at(forward ? X() : Dy());
-  if (forward) {
-    for (size_t i = 0; i < result.size(); ++i)
-      result[i] = std::max(0.0, result[i] + given.at(Param(0))[channel(i)]);
-    return {{Y(), result}};
-  }
-  Vector sums(static_cast<size_t>(shape.c()));
+size_t ChannelAt(const Shape& shape, size_t i) {
+  return static_cast<size_t>(static_cast<int64_t>(i) / (shape.h() * shape.w()) % shape.c());
+}
+
+// relu(x + bias), before pooling.
+Vector FusedReluUnpooled(const StepSignature& signature, const Values& given) {
+  const Shape& shape = signature.Spec(X()).shape;
+  Vector result = given.at(X());
   for (size_t i = 0; i < result.size(); ++i) {
-    if (given.at(Y())[i] <= 0) result[i] = 0;
-    sums[channel(i)] += result[i];
+    if (signature.Has(Param(0))) result[i] += given.at(Param(0))[ChannelAt(shape, i)];
+    result[i] = std::max(0.0, result[i]);
   }
-  return {{Dx(), result}, {ParamGrad(0), sums}};
+  return result;
+}
+
+Values FusedReluForward(const StepSignature& signature, const Values& given) {
+  const FusedRelu& layer = *signature.layer.As<FusedRelu>();
+  const Vector y = FusedReluUnpooled(signature, given);
+  if (!layer.pool.has_value()) return {{Y(), y}};
+  Pooled pooled = MaxPooled(*layer.pool, signature.Spec(X()).shape, signature.Spec(Y()).shape, y);
+  for (size_t i = 0; i < pooled.y.size(); ++i) {
+    if (pooled.y[i] <= 0) pooled.index[i] = kNotPositive;
+  }
+  Values result = {{Y(), pooled.y}};
+  if (signature.Has(Saved(0))) result[Saved(0)] = pooled.index;
+  return result;
+}
+
+Values FusedReluStep(const StepSignature& signature, const Values& given) {
+  if (signature.phase == Phase::kForward) return FusedReluForward(signature, given);
+  const FusedRelu& layer = *signature.layer.As<FusedRelu>();
+  const TensorSpec& spec = signature.Spec(Dx());
+  Vector dx = given.at(Dy());
+  if (layer.pool.has_value()) {
+    const Shape& out = signature.Spec(Dy()).shape;
+    dx = Rounded(spec, MaxPoolGradient(*layer.pool, spec.shape, out, dx, given.at(Saved(0))));
+  } else {
+    for (size_t i = 0; i < dx.size(); ++i) dx[i] = given.at(Y())[i] <= 0 ? 0 : dx[i];
+  }
+  Values result = {{Dx(), dx}};
+  if (!signature.Has(ParamGrad(0))) return result;
+  Vector sums(static_cast<size_t>(spec.shape.c()));
+  for (size_t i = 0; i < dx.size(); ++i) sums[ChannelAt(spec.shape, i)] += dx[i];
+  result[ParamGrad(0)] = sums;
+  return result;
 }
 
 // s_c of the LRN header, for element `i` of channel c; `step` is the stride of channels.
@@ -283,7 +312,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"relu", Activation},
                               {"sigmoid", Activation},
                               {"tanh", Activation},
-                              {"bias_relu", BiasReluStep},
+                              {"fused_relu", FusedReluStep},
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
                               {"fused_batch_norm", ReferenceBatchNorm},
@@ -306,6 +335,21 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
     return result;
   }
   return {};
+}
+
+bool IsChoice(const StepSignature& signature, Operand operand) {
+  const bool fused =
+      signature.layer.As<FusedBatchNorm>() != nullptr || signature.layer.As<FusedRelu>() != nullptr;
+  return fused && operand.slot == Slot::kSaved && signature.Spec(operand).dtype == DType::kUInt8;
+}
+
+std::string ChoiceFailure(const StepSignature& signature, const Values& given, const Values& got,
+                          double tolerance) {
+  const FusedRelu* const relu = signature.layer.As<FusedRelu>();
+  if (relu == nullptr) return BatchNormChoiceFailure(signature, given, got, tolerance);
+  return MaximumFailure(*relu->pool, signature.Spec(X()).shape, signature.Spec(Y()).shape,
+                        FusedReluUnpooled(signature, given), {got.at(Y()), got.at(Saved(0))},
+                        tolerance);
 }
 
 }  // namespace neap::testing

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "neap/layers/fused_batch_norm.h"
+#include "tests/layers/reference_window.h"
 
 namespace neap::testing {
 namespace {
@@ -33,12 +35,25 @@ ChannelMoments Moments(const Shape& shape, const Vector& x) {
   return m;
 }
 
-Vector Normalise(const StepSignature& signature, const Values& given, const Vector& mean,
-                 const Vector& invstd) {
-  Vector y = given.at(X());
+// One batch norm of the layer: its input, and the first of its parameters, states and saved values.
+struct Norm {
+  BatchNorm layer;
+  Operand x;
+  int first;
+};
+std::vector<Norm> NormsOf(const FusedBatchNorm& layer) {
+  std::vector<Norm> norms = {{layer.norm, X(0), 0}};
+  if (layer.addend_norm.has_value()) norms.push_back({*layer.addend_norm, X(1), 2});
+  return norms;
+}
+
+Vector Normalise(const StepSignature& signature, const Values& given, const Norm& norm,
+                 const Vector& mean, const Vector& invstd) {
+  Vector y = given.at(norm.x);
   for (size_t i = 0; i < y.size(); ++i) {
     const size_t c = ChannelOf(signature.Spec(X()).shape, i);
-    y[i] = (y[i] - mean[c]) * invstd[c] * given.at(Param(0))[c] + given.at(Param(1))[c];
+    y[i] = (y[i] - mean[c]) * invstd[c] * given.at(Param(norm.first))[c] +
+           given.at(Param(norm.first + 1))[c];
   }
   return y;
 }
@@ -57,77 +72,155 @@ Vector Blend(const Vector& running, const Vector& batch, double momentum, double
   return result;
 }
 
-Values BatchNormForward(const StepSignature& signature, const Values& given) {
-  const BatchNorm layer = FusedBatchNormOf(signature.layer).norm;
+// The normalised x, and what the step saves.
+Vector NormForward(const StepSignature& signature, const Values& given, const Norm& norm,
+                   Values& result) {
+  const int at = norm.first;
   if (signature.mode == Mode::kInference) {
-    const Vector invstd = InverseDeviations(given.at(State(1)), layer.epsilon);
-    return {{Y(), Normalise(signature, given, given.at(State(0)), invstd)}};
+    const Vector invstd = InverseDeviations(given.at(State(at + 1)), norm.layer.epsilon);
+    return Normalise(signature, given, norm, given.at(State(at)), invstd);
   }
-  if (signature.rerun) {
-    return {{Y(), Normalise(signature, given, given.at(Saved(0)), given.at(Saved(1)))}};
-  }
-  const ChannelMoments m = Moments(signature.Spec(X()).shape, given.at(X()));
-  const Vector invstd = InverseDeviations(m.variance, layer.epsilon);
-  const double momentum = static_cast<double>(layer.momentum);
+  if (signature.rerun)
+    return Normalise(signature, given, norm, given.at(Saved(at)), given.at(Saved(at + 1)));
+  const ChannelMoments m = Moments(signature.Spec(X()).shape, given.at(norm.x));
+  const Vector invstd = InverseDeviations(m.variance, norm.layer.epsilon);
+  const double momentum = static_cast<double>(norm.layer.momentum);
   const double unbiased = m.count / std::max(m.count - 1, 1.0);
-  return {{Y(), Normalise(signature, given, m.mean, invstd)},
-          {Saved(0), m.mean},
-          {Saved(1), invstd},
-          {State(0), Blend(given.at(State(0)), m.mean, momentum, 1)},
-          {State(1), Blend(given.at(State(1)), m.variance, momentum, unbiased)}};
+  result[Saved(at)] = m.mean;
+  result[Saved(at + 1)] = invstd;
+  result[State(at)] = Blend(given.at(State(at)), m.mean, momentum, 1);
+  result[State(at + 1)] = Blend(given.at(State(at + 1)), m.variance, momentum, unbiased);
+  return Normalise(signature, given, norm, m.mean, invstd);
 }
 
-// dy, or 0 where the ReLU that may follow the normalisation gives 0.
-Vector GradientBeforeRelu(const StepSignature& signature, const Values& given) {
+// A bit per element of y in memory order: whether it is positive.
+Vector MaskOf(const TensorSpec& spec, const Vector& y) {
+  const int64_t per_byte = MaskElements(spec.dtype);
+  Vector mask(static_cast<size_t>((spec.elements() + per_byte - 1) / per_byte));
+  for (size_t i = 0; i < y.size(); ++i) {
+    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i));
+    if (y[i] > 0)
+      mask[static_cast<size_t>(at / per_byte)] += static_cast<double>(1 << at % per_byte);
+  }
+  return mask;
+}
+
+// relu(the normalised inputs), before pooling.
+Vector ForwardUnpooled(const StepSignature& signature, const Values& given, Values& result) {
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const std::vector<Norm> norms = NormsOf(layer);
+  Vector y = NormForward(signature, given, norms[0], result);
+  Vector addend = layer.adds ? given.at(X(1)) : Vector(y.size());
+  if (layer.addend_norm.has_value()) addend = NormForward(signature, given, norms[1], result);
+  for (size_t i = 0; i < y.size(); ++i) {
+    y[i] += addend[i];
+    if (layer.relu) y[i] = std::max(y[i], 0.0);
+  }
+  return y;
+}
+
+Values BatchNormForward(const StepSignature& signature, const Values& given) {
+  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  Values result;
+  result[Y()] = ForwardUnpooled(signature, given, result);
+  const Operand saved = layer.MaskOrIndex();
+  if (layer.pool.has_value()) {
+    Pooled pooled =
+        MaxPooled(*layer.pool, signature.Spec(X()).shape, signature.Spec(Y()).shape, result[Y()]);
+    for (size_t i = 0; i < pooled.y.size(); ++i) {
+      if (pooled.y[i] <= 0) pooled.index[i] = kNotPositive;
+    }
+    result[Y()] = pooled.y;
+    if (signature.Has(saved)) result[saved] = pooled.index;
+  } else if (layer.has_mask() && signature.Has(saved)) {
+    result[saved] = MaskOf(signature.Spec(Y()), result[Y()]);
+  }
+  return result;
+}
+
+// The gradient that reaches the normalisation.
+Vector GradientBefore(const StepSignature& signature, const Values& given) {
+  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const TensorSpec& spec = signature.Spec(X());
   Vector dy = given.at(Dy());
+  if (layer.pool.has_value()) {
+    const Shape& out = signature.Spec(Dy()).shape;
+    // It is as if it were stored.
+    return Rounded(
+        spec, MaxPoolGradient(*layer.pool, spec.shape, out, dy, given.at(layer.MaskOrIndex())));
+  }
   if (!layer.relu) return dy;
-  const Vector y = layer.adds ? given.at(Y())
-                              : Normalise(signature, given, given.at(Saved(0)), given.at(Saved(1)));
+  if (layer.adds) {
+    const int64_t per_byte = MaskElements(spec.dtype);
+    const Vector& mask = given.at(layer.MaskOrIndex());
+    for (size_t i = 0; i < dy.size(); ++i) {
+      const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i));
+      const int byte = static_cast<int>(mask[static_cast<size_t>(at / per_byte)]);
+      if ((byte >> at % per_byte & 1) == 0) dy[i] = 0;
+    }
+    return dy;
+  }
+  const Vector y =
+      Normalise(signature, given, NormsOf(layer)[0], given.at(Saved(0)), given.at(Saved(1)));
   for (size_t i = 0; i < dy.size(); ++i) {
     if (y[i] <= 0) dy[i] = 0;
   }
   return dy;
 }
 
-Values BatchNormBackward(const StepSignature& signature, const Values& given) {
+void NormBackward(const StepSignature& signature, const Values& given, const Norm& norm,
+                  const Vector& dz, Values& result) {
   const Shape& shape = signature.Spec(X()).shape;
-  const Vector& x = given.at(X());
-  const Vector dy = GradientBeforeRelu(signature, given);
-  const Vector& mean = given.at(Saved(0));
-  const Vector& invstd = given.at(Saved(1));
+  const Vector& x = given.at(norm.x);
+  const Vector& mean = given.at(Saved(norm.first));
+  const Vector& invstd = given.at(Saved(norm.first + 1));
   const double count = static_cast<double>(shape.elements() / shape.c());
   Vector dgamma(mean.size());
   Vector dbeta(mean.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t c = ChannelOf(shape, i);
-    dgamma[c] += dy[i] * (x[i] - mean[c]) * invstd[c];
-    dbeta[c] += dy[i];
+    dgamma[c] += dz[i] * (x[i] - mean[c]) * invstd[c];
+    dbeta[c] += dz[i];
   }
   Vector dx(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t c = ChannelOf(shape, i);
     const double xhat = (x[i] - mean[c]) * invstd[c];
-    dx[i] =
-        given.at(Param(0))[c] * invstd[c] * (dy[i] - dbeta[c] / count - xhat * dgamma[c] / count);
+    dx[i] = given.at(Param(norm.first))[c] * invstd[c] *
+            (dz[i] - dbeta[c] / count - xhat * dgamma[c] / count);
   }
-  Values result = {{Dx(), dx}, {ParamGrad(0), dgamma}, {ParamGrad(1), dbeta}};
-  if (FusedBatchNormOf(signature.layer).adds) result[Dx(1)] = dy;
+  result[Dx(norm.x.index)] = dx;
+  result[ParamGrad(norm.first)] = dgamma;
+  result[ParamGrad(norm.first + 1)] = dbeta;
+}
+
+Values BatchNormBackward(const StepSignature& signature, const Values& given) {
+  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const Vector dz = GradientBefore(signature, given);
+  Values result;
+  if (layer.adds) result[Dx(1)] = dz;
+  for (const Norm& norm : NormsOf(layer)) NormBackward(signature, given, norm, dz, result);
   return result;
 }
 
 }  // namespace
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given) {
-  if (signature.phase != Phase::kForward) return BatchNormBackward(signature, given);
+  return signature.phase == Phase::kForward ? BatchNormForward(signature, given)
+                                            : BatchNormBackward(signature, given);
+}
+
+std::string BatchNormChoiceFailure(const StepSignature& signature, const Values& given,
+                                   const Values& got, double tolerance) {
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
-  Values result = BatchNormForward(signature, given);
-  Vector& y = result.at(Y());
-  for (size_t i = 0; i < y.size(); ++i) {
-    if (layer.adds) y[i] += given.at(X(1))[i];
-    if (layer.relu) y[i] = std::max(y[i], 0.0);
-  }
-  return result;
+  const TensorSpec& y = signature.Spec(Y());
+  const Vector& saved = got.at(layer.MaskOrIndex());
+  if (!layer.pool.has_value())
+    return saved == MaskOf(y, got.at(Y())) ? "" : "the mask does not say where y is positive";
+  Values ignored;
+  return MaximumFailure(*layer.pool, signature.Spec(X()).shape, y.shape,
+                        ForwardUnpooled(signature, given, ignored), {got.at(Y()), saved},
+                        tolerance);
 }
 
 }  // namespace neap::testing

@@ -95,19 +95,18 @@ Values RunConvolution(const StepSignature& signature, const Convolution& layer,
 }
 
 // Pooling as a depthwise window: kernel, stride, padding; one channel of y per channel of x.
-Convolution PoolWindow(const StepSignature& signature, const Shape& x) {
-  const Layer& layer = signature.layer;
-  Convolution window = {.out_channels = x.c(), .kernel = {x.h(), x.w()}, .groups = x.c()};
-  if (const MaxPool* pool = layer.As<MaxPool>()) {
-    window.kernel = pool->kernel;
-    window.stride = pool->stride;
-    window.padding = pool->padding;
-  } else if (const AveragePool* average = layer.As<AveragePool>()) {
-    window.kernel = average->kernel;
-    window.stride = average->stride;
-    window.padding = average->padding;
-  }
-  return window;
+template <typename Pool>
+Convolution WindowOf(const Pool& pool, const Shape& x) {
+  return {.out_channels = x.c(),
+          .kernel = pool.kernel,
+          .stride = pool.stride,
+          .padding = pool.padding,
+          .groups = x.c()};
+}
+Convolution AverageWindow(const StepSignature& signature, const Shape& x) {
+  const AveragePool* const pool = signature.layer.As<AveragePool>();
+  if (pool != nullptr) return WindowOf(*pool, x);
+  return {.out_channels = x.c(), .kernel = {x.h(), x.w()}, .groups = x.c()};
 }
 
 Shape WindowShape(const Convolution& window) {
@@ -176,30 +175,55 @@ Values ReferenceFullyConnected(const StepSignature& signature, const Values& giv
       given);
 }
 
+Pooled MaxPooled(const MaxPool& pool, const Shape& in, const Shape& out, const Vector& x) {
+  const Convolution window = WindowOf(pool, in);
+  Pooled pooled = {Vector(static_cast<size_t>(out.elements())),
+                   Vector(static_cast<size_t>(out.elements()), -1)};
+  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
+    double& best = pooled.y[t.y];
+    const bool wins = std::isnan(x[t.x]) ? !std::isnan(best) : x[t.x] > best;
+    if (pooled.index[t.y] >= 0 && !wins) return;
+    best = x[t.x];
+    pooled.index[t.y] = static_cast<double>(t.r * window.kernel.w + t.s);
+  });
+  return pooled;
+}
+
+Vector MaxPoolGradient(const MaxPool& pool, const Shape& in, const Shape& out, const Vector& dy,
+                       const Vector& index) {
+  const Convolution window = WindowOf(pool, in);
+  Vector dx(static_cast<size_t>(in.elements()));
+  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
+    if (index[t.y] == static_cast<double>(t.r * window.kernel.w + t.s)) dx[t.x] += dy[t.y];
+  });
+  return dx;
+}
+
+std::string MaximumFailure(const MaxPool& pool, const Shape& in, const Shape& out, const Vector& x,
+                           const Pooled& got, double tolerance) {
+  const Convolution window = WindowOf(pool, in);
+  std::string failure;
+  Vector at(got.y.size(), std::nan(""));
+  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
+    if (got.index[t.y] == static_cast<double>(t.r * window.kernel.w + t.s)) at[t.y] = x[t.x];
+  });
+  for (size_t i = 0; i < at.size(); ++i) {
+    const bool stops = got.index[i] == kNotPositive;
+    if (stops ? got.y[i] == 0 : std::abs(at[i] - got.y[i]) <= tolerance) continue;
+    return absl::StrCat("index ", got.index[i], " of output ", i, ", which is ", got.y[i]);
+  }
+  return "";
+}
+
 Values ReferenceMaxPool(const StepSignature& signature, const Values& given) {
   const bool forward = signature.phase == Phase::kForward;
+  const MaxPool& pool = *signature.layer.As<MaxPool>();
   const Shape& in = signature.Spec(forward ? X() : Dx()).shape;
   const Shape& out = signature.Spec(forward ? Y() : Dy()).shape;
-  const Convolution window = PoolWindow(signature, in);
-  const auto place = [&](const Tap& t) { return static_cast<double>(t.r * window.kernel.w + t.s); };
-  if (!forward) {
-    Vector dx(static_cast<size_t>(in.elements()));
-    ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
-      if (given.at(Saved(0))[t.y] == place(t)) dx[t.x] += given.at(Dy())[t.y];
-    });
-    return {{Dx(), dx}};
-  }
-  Vector y(static_cast<size_t>(out.elements()));
-  Vector index(y.size(), -1);
-  const Vector& x = given.at(X());
-  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
-    const bool wins = std::isnan(x[t.x]) ? !std::isnan(y[t.y]) : x[t.x] > y[t.y];
-    if (index[t.y] >= 0 && !wins) return;
-    y[t.y] = x[t.x];
-    index[t.y] = place(t);
-  });
-  Values result = {{Y(), y}};
-  if (signature.Has(Saved(0))) result[Saved(0)] = index;
+  if (!forward) return {{Dx(), MaxPoolGradient(pool, in, out, given.at(Dy()), given.at(Saved(0)))}};
+  const Pooled pooled = MaxPooled(pool, in, out, given.at(X()));
+  Values result = {{Y(), pooled.y}};
+  if (signature.Has(Saved(0))) result[Saved(0)] = pooled.index;
   return result;
 }
 
@@ -207,7 +231,7 @@ Values ReferenceAveragePool(const StepSignature& signature, const Values& given)
   const bool forward = signature.phase == Phase::kForward;
   const Shape& in = signature.Spec(forward ? X() : Dx()).shape;
   const Shape& out = signature.Spec(forward ? Y() : Dy()).shape;
-  const Convolution window = PoolWindow(signature, in);
+  const Convolution window = AverageWindow(signature, in);
   const Vector sizes = WindowSizes(signature, window, in, out);
   Vector result(static_cast<size_t>(forward ? out.elements() : in.elements()));
   ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {

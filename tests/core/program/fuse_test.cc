@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,24 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 namespace {
 
 constexpr Convolution kConvolution = {.out_channels = 3, .kernel = 1, .bias = false};
+
+// What a layer has taken in.
+std::string Parts(const Layer& layer) {
+  if (const auto* const relu = layer.As<FusedRelu>()) return relu->pool ? "+pool" : "";
+  const auto* const norm = layer.As<FusedBatchNorm>();
+  if (norm == nullptr) return "";
+  return absl::StrCat(norm->addend_norm ? "+bn" : "", norm->adds ? "+add" : "",
+                      norm->relu ? "+relu" : "", norm->pool ? "+pool" : "");
+}
 
 // The layers between the input and the classifier, one per line: "conv(input) bn+relu(conv)".
 std::string Fused(const Graph& graph, Mode mode = Mode::kTraining) {
@@ -32,10 +44,8 @@ std::string Fused(const Graph& graph, Mode mode = Mode::kTraining) {
     if (layer.role != LayerRole::kInner || layer.name == "fc") continue;
     std::vector<std::string> inputs;
     for (LayerId input : layer.inputs) inputs.push_back(fused.layers[input.index()].name);
-    const auto* const norm = layer.layer.As<FusedBatchNorm>();
-    const std::string parts =
-        norm == nullptr ? "" : absl::StrCat(norm->adds ? "+add" : "", norm->relu ? "+relu" : "");
-    lines.push_back(absl::StrCat(layer.name, parts, "(", absl::StrJoin(inputs, ","), ")"));
+    lines.push_back(
+        absl::StrCat(layer.name, Parts(layer.layer), "(", absl::StrJoin(inputs, ","), ")"));
   }
   return absl::StrJoin(lines, " ");
 }
@@ -66,13 +76,57 @@ TEST_CASE("a batch norm, the sum and the ReLU that follow it are one layer") {
   }
 }
 
-TEST_CASE("of two batch norms that are added, the one that is computed last takes the sum") {
+TEST_CASE("two batch norms that are added are one layer with the sum and the ReLU") {
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    Net net;
+    const std::string x = net.Add("conv1", kConvolution, {net.input});
+    const std::string a = net.Add("bn2", BatchNorm{}, {net.Add("conv2", kConvolution, {x})});
+    const std::string b = net.Add("bn3", BatchNorm{}, {net.Add("conv3", kConvolution, {x})});
+    const std::string sum = net.Add("add", Add{}, {a, b});
+    CHECK(net.Fused(net.Add("relu", Relu{}, {sum}), mode) ==
+          "conv1(input) conv2(conv1) conv3(conv1) bn2+bn+add+relu(conv2,conv3)");
+  }
+}
+
+TEST_CASE("a batch norm before another one that takes part in a sum stays apart") {
   Net net;
   const std::string x = net.Add("conv1", kConvolution, {net.input});
-  const std::string a = net.Add("bn2", BatchNorm{}, {net.Add("conv2", kConvolution, {x})});
-  const std::string b = net.Add("bn3", BatchNorm{}, {net.Add("conv3", kConvolution, {x})});
-  CHECK(net.Fused(net.Add("add", Add{}, {a, b})) ==
-        "conv1(input) conv2(conv1) bn2(conv2) conv3(conv1) bn3+add(conv3,bn2)");
+  const std::string a = net.Add("bn1", BatchNorm{}, {x});
+  const std::string b = net.Add("bn2", BatchNorm{}, {a});
+  const std::string c = net.Add("tanh", Tanh{}, {net.Add("conv2", kConvolution, {net.input})});
+  CHECK(net.Fused(net.Add("add", Add{}, {c, b})) ==
+        "conv1(input) bn1(conv1) conv2(input) tanh(conv2) bn2+add(bn1,tanh)");
+}
+
+TEST_CASE("a ReLU is pooled in its own pass, behind a batch norm or a convolution") {
+  const MaxPool pool = {.kernel = 2, .stride = 1};
+  Net norm;
+  std::string x = norm.Add("bn", BatchNorm{}, {norm.Add("conv", kConvolution, {norm.input})});
+  x = norm.Add("pool", pool, {norm.Add("relu", Relu{}, {x})});
+  CHECK(norm.Fused(x) == "conv(input) bn+relu+pool(conv)");
+  Net plain;
+  x = plain.Add("relu", Relu{}, {plain.Add("conv", kConvolution, {plain.input})});
+  CHECK(plain.Fused(plain.Add("pool", pool, {x})) == "conv(input) relu+pool(conv)");
+  Net shared;
+  x = shared.Add("relu", Relu{}, {shared.Add("conv", kConvolution, {shared.input})});
+  const std::string other = shared.Add("other", pool, {x});
+  x = shared.Add("pool", pool, {x});
+  CHECK(shared.Fused(shared.Add("add", Add{}, {x, other})) ==
+        "conv(input) relu(conv) other(relu) pool(relu) add(pool,other)");
+}
+
+TEST_CASE("pooling without a ReLU, after a sum, or of large windows stays apart") {
+  const MaxPool pool = {.kernel = 2, .stride = 1};
+  Net alone;
+  std::string x = alone.Add("bn", BatchNorm{}, {alone.input});
+  CHECK(alone.Fused(alone.Add("pool", pool, {x})) == "bn(input) pool(bn)");
+  Net sum;
+  const std::string a = sum.Add("conv", kConvolution, {sum.input});
+  x = sum.Add("add", Add{}, {sum.Add("bn", BatchNorm{}, {a}), sum.Add("c", kConvolution, {a})});
+  x = sum.Add("pool", pool, {sum.Add("relu", Relu{}, {x})});
+  CHECK(sum.Fused(x) == "conv(input) bn(conv) c(conv) add(bn,c) relu+pool(add)");
+  CHECK(CanPoolRelu({.kernel = {15, 17}}));
+  CHECK(!CanPoolRelu({.kernel = 16}));
 }
 
 TEST_CASE("what another layer reads too stays a tensor") {
@@ -118,12 +172,15 @@ TEST_CASE("a fused layer keeps the names of the parameters and running statistic
   const auto names = [](bool fusion) {
     Graph graph({.name = "net", .batch = 2, .fusion = fusion});
     const std::string bn = graph.Add("bn", BatchNorm{}, {graph.Input({3, 4, 4})});
-    const std::string relu = graph.Add("relu", Relu{}, {bn});
+    const std::string x = graph.Add("relu", Relu{}, {bn});
+    const std::string a = graph.Add("bn_a", BatchNorm{}, {graph.Add("a", kConvolution, {x})});
+    const std::string b = graph.Add("bn_b", BatchNorm{}, {graph.Add("b", kConvolution, {x})});
+    const std::string relu = graph.Add("sum", Add{}, {a, b});
     graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {relu}), SoftmaxCrossEntropy{});
-    std::vector<std::string> persistent;
+    std::set<std::string> persistent;
     const Program program = Lower(graph, {}, {}).value();
     for (const Tensor& tensor : program.tensors) {
-      if (IsPersistent(tensor.role)) persistent.push_back(tensor.name);
+      if (IsPersistent(tensor.role)) persistent.insert(tensor.name);
     }
     return persistent;
   };
