@@ -11,9 +11,10 @@ A case is NET:BATCH:DTYPE[:PROGRAM+...] or a set: basic, headline, nets, small, 
 names (alexnet is neap's alexnet-torchvision). Programs: neap, eager, floor, compile, and for batches up to 32 reduce-overhead,
 which is torch.compile with CUDA graphs. Arguments after -- are passed to neap train.
 
-The speed of both is the median over the steps after the warm-up of 10; each step copies a batch from pinned host memory. Both
-train with cross-entropy and SGD with momentum, channels-last except in fp32; 16-bit types are PyTorch's autocast, in fp16
-with a GradScaler; cudnn.benchmark is on. Each program runs in a process of its own under --measurement-limit; --limit ends the
+The speed of both is the median over the steps after the warm-up of 10. PyTorch's batch stays on the GPU, in the case's type and
+layout; neap copies one from pinned host memory in every step. Both train with cross-entropy and SGD with momentum (PyTorch's
+fused one), channels-last except in fp32; 16-bit types are PyTorch's autocast, in fp16 with a GradScaler; cudnn.benchmark is on.
+Each program runs in a process of its own under --measurement-limit; --limit ends the
 whole run in time, with compiled programs last, and the table has "-" for what is missing. Peaks are of tensors and workspaces
 in the timed steps, without what the libraries take for themselves. "prediction" is by how much neap's predicted step is longer
 than the measured one. The floor runs each distinct convolution with cuDNN's search (scripts/comparison/floor.py). Every

@@ -32,8 +32,9 @@ def autocast(device, dtype):
     return torch.autocast(torch.device(device).type, dtype=AUTOCAST.get(dtype, torch.bfloat16), enabled=dtype in AUTOCAST)
 
 
-def sgd(model, learning_rate):
-    return torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)
+def sgd(model, learning_rate, fused=False):
+    """The optimizer of both sides; `fused` updates all parameters in a few kernels, and in fp16 divides by the loss scale there."""
+    return torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY, fused=fused)
 
 
 def versions(device):

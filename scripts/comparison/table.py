@@ -1,8 +1,9 @@
-"""The measurements of the cases as one table in Markdown."""
+"""The measurements of the cases as one table in Markdown, with a heading and notes."""
 
 from .cases import COMPILE, EAGER, FLOOR, NEAP, REDUCE_OVERHEAD
 
 GIB = 2**30
+HEADING = "PyTorch's batch stays on the GPU; neap copies one from pinned memory in every step."
 
 
 def text(value, form):
@@ -86,4 +87,4 @@ def speed_table(records, earlier=()):
         rows.append(row(key, {**floor, **programs}))
     notes = [f"{' '.join(map(str, key))} {program}: {record['error']}"
              for key, programs in cases.items() for program, record in programs.items() if "error" in record]
-    return "\n".join([markdown(rows), *notes])
+    return "\n".join([HEADING, "", markdown(rows), *notes])
