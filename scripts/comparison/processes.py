@@ -1,5 +1,6 @@
 """Programs in processes of their own, under a time limit."""
 
+import contextlib
 import json
 import os
 import signal
@@ -45,9 +46,10 @@ def content(file):
 
 
 def run_limited(command, limit_s=None, environment=None):
-    """Runs a command until it ends. At the limit it is stopped with all processes that it started: a Failure.
+    """Runs a command until it ends, or until the limit: a Failure. Processes that it leaves behind (the compilers of
+    torch.compile) are killed, for they would slow down what is measured next.
 
-    The output goes to files, since processes that outlive the command (compilers of torch.compile) would keep pipes open.
+    The output goes to files, since such processes would keep pipes open.
     """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
@@ -56,8 +58,8 @@ def run_limited(command, limit_s=None, environment=None):
                 process.wait(limit_s)
             except subprocess.TimeoutExpired:
                 raise Failure(f"stopped after {limit_s:.0f} s") from None
-            finally:
-                if process.poll() is None:  # also after Ctrl-C, which a session of its own does not receive
+            finally:  # also after Ctrl-C, which a session of its own does not receive
+                with contextlib.suppress(ProcessLookupError):  # nothing of it is left
                     os.killpg(process.pid, signal.SIGKILL)
         return Ended(process.returncode, content(stdout), content(stderr))
 
