@@ -54,7 +54,7 @@ def arguments_parser():
     parser.add_argument("--dtype", default="fp32", choices=cases.DTYPES, help="of the step check (default: %(default)s)")
     parser.add_argument("--networks", help="of the step check (fp32: resnet18,alexnet; else resnet50,densenet121,vgg16,alexnet)")
     parser.add_argument("--batch", type=int, default=32, help="of the step check (default: %(default)s)")
-    parser.add_argument("--loss-scale", type=float, default=1024, help="of the step check in fp16 (default: %(default)g)")
+    parser.add_argument("--loss-scale", type=float, default=1024, help="PyTorch's, of the step check in fp16 (%(default)g)")
     parser.add_argument("--worker", help=argparse.SUPPRESS)  # one measurement of PyTorch, in a process of its own
     parser.add_argument("neap_arguments", nargs="*", help="more arguments for neap train, after --")
     return parser

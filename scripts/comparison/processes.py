@@ -96,11 +96,6 @@ def neap_environment():
     return environment
 
 
-def neap_has_flag(neap, flag):
-    ended = run_limited([neap, "train", "--help"], environment=neap_environment())
-    return f"  {flag} " in ended.stdout
-
-
 def run_neap(neap, arguments, limit_s=None):
     """Runs `neap train ... --json`; returns the last JSON object that it printed."""
     return result_of([neap, "train", *arguments, "--json"], limit_s, neap_environment())
