@@ -15,7 +15,8 @@ The speed of both is the median over the steps after the warm-up of 10. PyTorch'
 layout; neap copies one from pinned host memory in every step. Both train with cross-entropy and SGD with momentum (PyTorch's
 fused one), channels-last except in fp32; 16-bit types are PyTorch's autocast, in fp16 with a GradScaler; cudnn.benchmark is on.
 Each program runs in a process of its own under --measurement-limit; --limit ends the
-whole run in time, with compiled programs last, and the table has "-" for what is missing. Peaks are of tensors and workspaces
+whole run in time, with compiled programs last, and the table has "-" for what is missing. The exit code is 1 if a program failed, if a limit ended neap or PyTorch eager,
+or if nothing was measured. Peaks are of tensors and workspaces
 in the timed steps, without what the libraries take for themselves. "prediction" is by how much neap's predicted step is longer
 than the measured one. The floor runs each distinct convolution with cuDNN's search (scripts/comparison/floor.py). Every
 measurement is a line of JSON in the results file.

@@ -17,6 +17,10 @@ class Failure(Exception):
     """A program failed, was stopped or printed no result; the text says which."""
 
 
+class OutOfTime(Failure):
+    """A time limit stopped a program, or kept it from being started."""
+
+
 class Deadline:
     """The time that all measurements together may take; None: any."""
 
@@ -24,12 +28,12 @@ class Deadline:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     def limit(self, seconds):
-        """The limit of a measurement that may itself take `seconds`; a Failure if too little time is left."""
+        """The limit of a measurement that may itself take `seconds`; OutOfTime if too little is left."""
         if self._end is None:
             return seconds
         left = self._end - time.monotonic()
         if left < LEAST_SECONDS:
-            raise Failure("not measured: no time was left")
+            raise OutOfTime("not measured: no time was left")
         return min(seconds, left)
 
 
@@ -46,10 +50,10 @@ def content(file):
 
 
 def run_limited(command, limit_s=None, environment=None):
-    """Runs a command until it ends, or until the limit: a Failure. Processes that it leaves behind (the compilers of
-    torch.compile) are killed, for they would slow down what is measured next.
+    """Runs a command until it ends, or until the limit: OutOfTime. Processes of its group that it leaves behind are killed,
+    for they would slow down what is measured next.
 
-    The output goes to files, since such processes would keep pipes open.
+    The output goes to files, since processes that outlive the command (compilers of torch.compile) would keep pipes open.
     """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
@@ -57,7 +61,7 @@ def run_limited(command, limit_s=None, environment=None):
             try:
                 process.wait(limit_s)
             except subprocess.TimeoutExpired:
-                raise Failure(f"stopped after {limit_s:.0f} s") from None
+                raise OutOfTime(f"stopped after {limit_s:.0f} s") from None
             finally:  # also after Ctrl-C, which a session of its own does not receive
                 with contextlib.suppress(ProcessLookupError):  # nothing of it is left
                     os.killpg(process.pid, signal.SIGKILL)
