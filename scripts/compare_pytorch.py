@@ -14,12 +14,14 @@ which is torch.compile with CUDA graphs. Arguments after -- are passed to neap t
 The speed of both is the median over the steps after the warm-up of 10. PyTorch's batch stays on the GPU, in the case's type and
 layout; neap copies one from pinned host memory in every step. Both train with cross-entropy and SGD with momentum (PyTorch's
 fused one), channels-last except in fp32; 16-bit types are PyTorch's autocast, in fp16 with a GradScaler; cudnn.benchmark is on.
-Each program runs in a process of its own under --measurement-limit; --limit ends the
-whole run in time, with compiled programs last, and the table has "-" for what is missing. The exit code is 1 if a program failed, if a limit ended neap or PyTorch eager,
-or if nothing was measured. Peaks are of tensors and workspaces
-in the timed steps, without what the libraries take for themselves. "prediction" is by how much neap's predicted step is longer
-than the measured one. The floor runs each distinct convolution with cuDNN's search (scripts/comparison/floor.py). Every
-measurement is a line of JSON in the results file.
+Each program runs in a process of its own under --measurement-limit; --limit ends the whole run in time, with compiled programs
+last, and the table has "-" for what is missing. The exit code is 1 if a program failed, if a limit ended neap or PyTorch eager,
+or if nothing was measured. Peaks are of tensors and workspaces in the timed steps, without what the libraries take for
+themselves. "prediction" is by how much neap's predicted step is longer than the measured one. The floor runs each distinct
+convolution with cuDNN's search (scripts/comparison/floor.py).
+
+Every measurement is a line of JSON in the results file, with the GPU and the commit of this tree, marked -dirty if files differ
+from it. It is for you to build neap from that tree.
 
 The step check gives both programs the same safetensors weights and the same batch, lets each take one step of SGD, and compares
 the loss, the running statistics and, because a step changes weights only a little, the *change* of every parameter with
@@ -50,7 +52,7 @@ def arguments_parser():
     parser.add_argument("--profile", metavar="FILE", help="let neap time the kernels of each case first, and choose by the "
                         "times in this database (default: kernels as the library chooses)")
     parser.add_argument("--floor", action="store_true", help="measure only the convolutions alone")
-    parser.add_argument("--table", action="store_true", help="print the latest measurements, measure nothing")
+    parser.add_argument("--table", action="store_true", help="print the latest measurements of the results file, measure nothing")
     parser.add_argument("--step-check", action="store_true", help="compare one step instead of speeds")
     parser.add_argument("--dtype", default="fp32", choices=cases.DTYPES, help="of the step check (default: %(default)s)")
     parser.add_argument("--networks", help="of the step check (fp32: resnet18,alexnet; else resnet50,densenet121,vgg16,alexnet)")

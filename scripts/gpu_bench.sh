@@ -67,7 +67,7 @@ part() {
 {
   gpu_line
   neap devices --measure-copies || true
-  echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+  echo "commit $(git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
 [ $# -gt 0 ] || set -- headline nets small steps budgets

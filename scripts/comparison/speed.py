@@ -19,9 +19,22 @@ COMMAND = pathlib.Path(__file__).resolve().parent.parent / "compare_pytorch.py"
 
 
 def commit():
-    ended = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=COMMAND.parent, capture_output=True, text=True,
-                           check=False)
+    """The commit of this tree, with -dirty if files differ from it. That neap was built from this tree is not known."""
+    try:
+        ended = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=COMMAND.parent,
+                               capture_output=True, text=True, check=False)
+    except OSError:  # no git
+        return "unknown"
     return ended.stdout.strip() or "unknown"
+
+
+def device_name(arguments):
+    """What neap calls the device, such as "NVIDIA H200", which is also PyTorch's name; None if neap cannot say."""
+    try:
+        devices = result_of([arguments.neap, "devices", "--json"], 60, neap_environment()).get("devices", [])
+    except (Failure, OSError):
+        return None
+    return next((entry["name"] for entry in devices if entry["device"] == arguments.device), None)
 
 
 class Results:
@@ -117,6 +130,7 @@ def passed(records):
 def compare(arguments, cases):
     """Prints the table; returns whether passed() says so."""
     results = Results(arguments.results)
+    gpu = device_name(arguments)
     deadline = Deadline(arguments.limit)
     for programs in PASSES:
         for case in cases:
@@ -125,6 +139,6 @@ def compare(arguments, cases):
                 record = measure(arguments, case, program, deadline)
                 progress(case, program, record, time.monotonic() - begin)
                 results.add({"kind": "speed", "network": case.network, "batch": case.batch, "dtype": case.dtype,
-                             "program": program, **record})
-    print("\n" + speed_table(results.records, results.earlier), flush=True)
+                             "program": program, "gpu": gpu, **record})
+    print("\n" + speed_table(results.records), flush=True)
     return passed(results.records)

@@ -71,20 +71,28 @@ def by_case(records):
     """The latest record of each program of each case, in the order of the cases' first records."""
     cases = {}
     for record in records:
-        if record.get("kind") == "speed":
-            key = record["network"], record["batch"], record["dtype"]
-            cases.setdefault(key, {})[record["program"]] = record
+        key = record["network"], record["batch"], record["dtype"]
+        cases.setdefault(key, {})[record["program"]] = record
     return cases
 
 
-def speed_table(records, earlier=()):
-    """The table of the cases of `records`; floors that were measured earlier are shown too."""
-    known = by_case(earlier)
+def gpu_table(gpu, records):
+    """The table of one GPU's records: its name, the trees and versions of cuDNN that were measured, the rows, what went wrong."""
     cases = by_case(records)
-    rows = []
-    for key, programs in cases.items():
-        floor = {FLOOR: known[key][FLOOR]} if FLOOR in known.get(key, {}) else {}
-        rows.append(row(key, {**floor, **programs}))
-    notes = [f"{' '.join(map(str, key))} {program}: {record['error']}"
-             for key, programs in cases.items() for program, record in programs.items() if "error" in record]
-    return "\n".join([HEADING, "", markdown(rows), *notes])
+    shown = [(key, program, record) for key, programs in cases.items() for program, record in programs.items()]
+
+    def values(name):
+        return ", ".join(sorted({str(record[name]) for *_, record in shown if name in record})) or "unknown"
+
+    failures = [f"{' '.join(map(str, key))} {program}: {record['error']}" for key, program, record in shown if "error" in record]
+    return "\n".join([f"{gpu or 'unknown device'}; commit: {values('commit')}; PyTorch's cuDNN: {values('cudnn')}", "",
+                      markdown([row(key, programs) for key, programs in cases.items()]), *failures])
+
+
+def speed_table(records):
+    """A table for each GPU, because measurements of different GPUs are not compared."""
+    by_gpu = {}
+    for record in records:
+        if record.get("kind") == "speed":
+            by_gpu.setdefault(record.get("gpu"), []).append(record)
+    return "\n\n".join([HEADING, *(gpu_table(gpu, of_gpu) for gpu, of_gpu in by_gpu.items())])
