@@ -1,8 +1,5 @@
-// The loops of max pooling, which kernels that compute their input on the fly share.
-//
-//   Index index[...];
-//   MaxPoolForward(layer, x_spec, y_spec, [x](int64_t i, int64_t channel) { return x[i]; },
-//                  [&](int64_t at, const Maximum& max) { y[at] = max.value; });
+// The loops of max pooling. The values come from a function of their offset and channel, and the
+// maxima go to another one, so kernels that compute their input on the fly share the loops.
 #pragma once
 
 #include <algorithm>
