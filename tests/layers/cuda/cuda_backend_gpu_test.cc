@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_backend.h"
@@ -48,15 +47,16 @@ TEST_CASE("an H200 recommends the convolution engines that its description does"
 TEST_CASE("the CUDA backend names the dtype that it has no kernel for, and unknown engines") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  std::vector<TensorSpec> inputs = {{.shape = {1, 4, 8, 8}, .dtype = DType::kBf16}};
-  const auto signature = [&] {
-    const LayerSpec spec = Relu{}.Specify({.inputs = inputs}).value();
-    return SignatureOf(spec.steps[0], {.layer = Relu{}, .spec = spec, .inputs = inputs});
-  };
-  CHECK(absl::IsUnimplemented(gpu->backend().Engines(signature()).status()));
-  inputs[0].dtype = DType::kFp32;
-  CHECK(gpu->backend().Engines(signature()).ok());
-  CHECK(absl::IsNotFound(gpu->backend().MakeKernel(signature(), "no such engine").status()));
+  const std::vector<TensorSpec> inputs = {{.shape = {1, 4, 8, 8}}};
+  const LayerSpec spec = BatchNorm{}.Specify({.inputs = inputs}).value();
+  StepSignature signature =
+      SignatureOf(spec.steps[0], {.layer = BatchNorm{}, .spec = spec, .inputs = inputs});
+  CHECK(gpu->backend().Engines(signature).ok());
+  CHECK(absl::IsNotFound(gpu->backend().MakeKernel(signature, "no such engine").status()));
+  for (OperandSpec& operand : signature.operands) {
+    if (operand.operand == operands::Param(0)) operand.tensor.dtype = DType::kBf16;
+  }
+  CHECK(absl::IsUnimplemented(gpu->backend().Engines(signature).status()));
 }
 
 TEST_CASE("a kernel refuses less workspace than its engine listed") {
