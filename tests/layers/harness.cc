@@ -12,6 +12,12 @@
 #include "neap/core/step/specify.h"
 #include "neap/core/step/step_signature.h"
 
+// AddressSanitizer's functions; null in a program without it.
+extern "C" {
+[[gnu::weak]] void __asan_poison_memory_region(const volatile void* begin, size_t bytes);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* begin, size_t bytes);
+}
+
 namespace neap::testing {
 namespace {
 
@@ -66,7 +72,8 @@ std::vector<std::byte> IterationBytes(const std::vector<double>& values) {
   return bytes;
 }
 
-// A block of device memory followed by a canary, which detects writes beyond the block.
+// A block of device memory followed by a canary, which detects writes beyond the block. With
+// AddressSanitizer, a read beyond the block of the host's memory is an error too.
 class GuardedBlock {
  public:
   GuardedBlock(const DeviceAccess& access, std::vector<std::byte> contents)
@@ -76,8 +83,12 @@ class GuardedBlock {
     const int64_t size = static_cast<int64_t>(bytes.size());
     device_ = access_.allocate(RoundUp(size, kAlignment));
     access_.copy_in(device_, bytes.data(), size);
+    Forbid();
   }
-  ~GuardedBlock() { access_.release(device_); }
+  ~GuardedBlock() {
+    Allow();
+    access_.release(device_);
+  }
   GuardedBlock(const GuardedBlock&) = delete;
   GuardedBlock& operator=(const GuardedBlock&) = delete;
 
@@ -86,11 +97,22 @@ class GuardedBlock {
   // The current bytes, including the canary.
   std::vector<std::byte> Read() const {
     std::vector<std::byte> bytes(contents_.size() + kCanaryBytes);
+    Allow();
     access_.copy_out(bytes.data(), device_, static_cast<int64_t>(bytes.size()));
+    Forbid();
     return bytes;
   }
 
  private:
+  std::byte* canary() const { return static_cast<std::byte*>(device_) + contents_.size(); }
+  void Forbid() const {
+    if (__asan_poison_memory_region != nullptr) __asan_poison_memory_region(canary(), kCanaryBytes);
+  }
+  void Allow() const {
+    if (__asan_unpoison_memory_region != nullptr)
+      __asan_unpoison_memory_region(canary(), kCanaryBytes);
+  }
+
   const DeviceAccess& access_;
   std::vector<std::byte> contents_;
   void* device_ = nullptr;
