@@ -1,0 +1,176 @@
+#include <cublasLt.h>
+
+#include <cstring>
+#include <vector>
+
+#include "neap/core/base/float16.h"
+
+struct EmulatedBlas {};
+struct EmulatedPreference {};
+struct EmulatedProduct {
+  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+};
+struct EmulatedMatrix {
+  cudaDataType_t type = CUDA_R_32F;
+  int64_t rows = 0, columns = 0;
+  int32_t batch = 1;
+  int64_t stride = 0;
+};
+
+namespace {
+
+using Matrix = std::vector<float>;
+
+template <typename T>
+void Load(const void* from, int64_t first, Matrix& matrix) {
+  const T* const values = static_cast<const T*>(from) + first;
+  for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(values[i]);
+}
+
+template <typename T>
+void Store(const Matrix& matrix, void* to, int64_t first) {
+  T* const values = static_cast<T*>(to) + first;
+  for (size_t i = 0; i < matrix.size(); ++i) values[i] = T(matrix[i]);
+}
+
+Matrix Load(const void* from, const EmulatedMatrix& layout, int batch) {
+  Matrix matrix(static_cast<size_t>(layout.rows * layout.columns));
+  const int64_t first = batch * layout.stride;
+  if (layout.type == CUDA_R_16F) {
+    Load<neap::Fp16>(from, first, matrix);
+  } else if (layout.type == CUDA_R_16BF) {
+    Load<neap::Bf16>(from, first, matrix);
+  } else {
+    Load<float>(from, first, matrix);
+  }
+  return matrix;
+}
+
+void Store(const Matrix& matrix, void* to, const EmulatedMatrix& layout, int batch) {
+  const int64_t first = batch * layout.stride;
+  if (layout.type == CUDA_R_16F) {
+    Store<neap::Fp16>(matrix, to, first);
+  } else if (layout.type == CUDA_R_16BF) {
+    Store<neap::Bf16>(matrix, to, first);
+  } else {
+    Store<float>(matrix, to, first);
+  }
+}
+
+Matrix Transposed(const Matrix& matrix, int64_t rows) {
+  Matrix result;
+  result.reserve(matrix.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    for (size_t i = static_cast<size_t>(row); i < matrix.size(); i += static_cast<size_t>(rows))
+      result.push_back(matrix[i]);
+  }
+  return result;
+}
+
+// c {m, n} = a {k, m}^T b {k, n}
+Matrix Product(const Matrix& a, const Matrix& b, size_t m, size_t n) {
+  constexpr size_t kLanes = 16;  // partial sums
+  const size_t k = a.size() / m;
+  Matrix c(m * n);
+  for (size_t j = 0; j < n; ++j) {
+    for (size_t i = 0; i < m; ++i) {
+      float parts[kLanes] = {};
+      const float *const x = a.data() + i * k, *const y = b.data() + j * k;
+      size_t l = 0;
+      for (; l + kLanes <= k; l += kLanes) {
+        for (size_t part = 0; part < kLanes; ++part) parts[part] += x[l + part] * y[l + part];
+      }
+      float sum = 0;
+      for (; l < k; ++l) sum += x[l] * y[l];
+      for (float part : parts) sum += part;
+      c[j * m + i] = sum;
+    }
+  }
+  return c;
+}
+
+}  // namespace
+
+size_t cublasLtGetVersion() { return 0; }
+const char* cublasLtGetStatusString(cublasStatus_t) { return "on the emulated GPU"; }
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new EmulatedBlas;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                                          uint64_t rows, uint64_t columns, int64_t leading) {
+  *layout = new EmulatedMatrix{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)};
+  return leading == (*layout)->rows ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t which,
+                                                const void* value, size_t bytes) {
+  const bool is_batch = which == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
+  std::memcpy(is_batch ? static_cast<void*>(&layout->batch) : &layout->stride, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t,
+                                        cudaDataType_t) {
+  *product = new EmulatedProduct;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
+                                              cublasLtMatmulDescAttributes_t which,
+                                              const void* value, size_t bytes) {
+  std::memcpy(which == CUBLASLT_MATMUL_DESC_TRANSA ? &product->a : &product->b, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
+  delete product;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new EmulatedPreference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    const void*, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* found) {
+  *results = {};
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void*,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void*,
+                              cublasLtMatrixLayout_t c_layout, void* c, cublasLtMatrixLayout_t,
+                              const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t) {
+  for (int batch = 0; batch < c_layout->batch; ++batch) {
+    Matrix of_a = Load(a, *a_layout, batch), of_b = Load(b, *b_layout, batch);
+    if (product->a == CUBLAS_OP_N) of_a = Transposed(of_a, a_layout->rows);
+    if (product->b == CUBLAS_OP_T) of_b = Transposed(of_b, b_layout->rows);
+    Matrix sum = Product(of_a, of_b, static_cast<size_t>(c_layout->rows),
+                         static_cast<size_t>(c_layout->columns));
+    if (*static_cast<const float*>(beta) != 0) {
+      const Matrix old = Load(c, *c_layout, batch);
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += old[i];
+    }
+    Store(sum, c, *c_layout, batch);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}

@@ -1,0 +1,93 @@
+// Convolutions of the CPU's backend, in the place of cuDNN's.
+#include <cudnn.h>
+
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/operands.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cpu/cpu_backend.h"
+#include "neap/layers/cuda/cudnn_convolution.h"
+
+size_t cudnnGetVersion() { return 0; }
+
+namespace neap {
+namespace {
+
+using namespace operands;
+
+// The same step of a convolution without bias. Its operands are x or dx, the weight or its
+// gradient, and y or dy.
+StepSignature SignatureOf(const ConvolutionProblem& p) {
+  const bool forward = p.phase == Phase::kForward, data = p.phase == Phase::kBackwardData;
+  const Access params = p.accumulate ? Access::kAccumulate : Access::kWrite;
+  const bool gradient = p.phase == Phase::kBackwardParams;
+  return {.layer = Convolution{.out_channels = p.y.shape.c(),
+                               .kernel = {p.weight.shape.h(), p.weight.shape.w()},
+                               .stride = p.stride,
+                               .padding = p.padding,
+                               .dilation = p.dilation,
+                               .groups = p.x.shape.c() / p.weight.shape.c(),
+                               .bias = false},
+          .phase = p.phase,
+          .operands = {
+              {data ? Dx() : X(), p.x, data ? Access::kWrite : Access::kRead},
+              {gradient ? ParamGrad(0) : Param(0), p.weight, gradient ? params : Access::kRead},
+              {forward ? Y() : Dy(), p.y, forward ? Access::kWrite : Access::kRead}}};
+}
+
+class CpuPlan final : public ConvolutionPlan {
+ public:
+  CpuPlan(std::unique_ptr<Kernel> kernel, int64_t workspace_bytes)
+      : kernel_(std::move(kernel)),
+        workspace_bytes_(workspace_bytes),
+        workspace_(new (std::align_val_t{kWorkspaceAlignment})
+                       std::byte[static_cast<size_t>(workspace_bytes)]) {}
+
+  absl::Status Execute(const ConvolutionPointers& pointers, void*) override {
+    void* const operands[] = {pointers.x, pointers.weight, pointers.y};
+    return kernel_->Run(
+        {.operands = operands, .workspace = workspace_.get(), .workspace_bytes = workspace_bytes_});
+  }
+
+ private:
+  struct Deleter {
+    void operator()(std::byte* bytes) const {
+      ::operator delete[](bytes, std::align_val_t{kWorkspaceAlignment});
+    }
+  };
+  std::unique_ptr<Kernel> kernel_;
+  int64_t workspace_bytes_;
+  std::unique_ptr<std::byte[], Deleter> workspace_;
+};
+
+class CpuConvolutions final : public CudnnConvolutions {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
+    RETURN_IF_ERROR(cpu_->Engines(SignatureOf(problem)).status());
+    return std::vector<Engine>{{.id = "cpu"}};
+  }
+  absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
+                                                         std::string_view) override {
+    const StepSignature signature = SignatureOf(problem);
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, cpu_->Engines(signature));
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+                     cpu_->MakeKernel(signature, engines.front().id));
+    return std::make_unique<CpuPlan>(std::move(kernel), engines.front().workspace_bytes);
+  }
+
+ private:
+  std::unique_ptr<Backend> cpu_ = MakeCpuBackend();
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(void*) {
+  return std::make_unique<CpuConvolutions>();
+}
+absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescribedDevice(
+    std::string_view) {
+  return absl::UnimplementedError("the emulation describes no GPU");
+}
+
+}  // namespace neap
