@@ -149,6 +149,9 @@ void CaseList::Convolutions() {
   AddConvolution({.out_channels = 4, .kernel = 3, .padding = 2, .dilation = 2}, {2, 3, 8, 9});
   AddConvolution({.out_channels = 4, .kernel = 3, .padding = 3, .dilation = 3, .groups = 2},
                  {1, 6, 9, 9});
+  AddConvolution(
+      {.out_channels = 12, .kernel = 2, .stride = {2, 3}, .padding = {0, 1}, .groups = 3},
+      {2, 12, 2, 2});
   for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
 }
 

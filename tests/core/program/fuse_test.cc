@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "tests/random_graph.h"
 
 namespace neap {
 namespace {
@@ -231,6 +233,24 @@ TEST_CASE("a convolution keeps its bias if something else reads its output or fo
   const ResolvedGraph fused = Fuse(plain, Mode::kTraining, {.hands_over = true});
   for (size_t i = 0; i < plain.layers.size(); ++i)
     CHECK(fused.layers[i].layer == plain.layers[i].layer);
+}
+
+TEST_CASE("random networks, whose training is compared with and without fusion, have every kind") {
+  std::map<std::string, int> kinds;
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    const Graph graph = testing::RandomGraph(seed);
+    const ResolvedGraph fused =
+        Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, {.hands_over = true});
+    for (const ResolvedLayer& layer : fused.layers) {
+      const FusedRelu* const relu = layer.layer.As<FusedRelu>();
+      ++kinds[absl::StrCat(relu != nullptr && relu->bias ? "bias" : "", Parts(layer.layer))];
+    }
+  }
+  for (const char* kind : {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu", "+relu+pool",
+                           "+pool", "bias", "bias+pool"}) {
+    CAPTURE(kind);
+    CHECK(kinds[kind] > 0);
+  }
 }
 
 }  // namespace neap

@@ -18,6 +18,8 @@
 #define __shared__ static  // blocks run one after another
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__
+#define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 using std::source_location;
