@@ -1,6 +1,7 @@
 #include "neap/core/checkpoint/checkpoint.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 
@@ -37,11 +38,11 @@ std::vector<int64_t> Dims(const Shape& shape) { return {shape.dims().begin(), sh
 constexpr std::array<std::pair<std::string_view, DType>, 3> kFileTypes = {
     {{"F32", DType::kFp32}, {"F16", DType::kFp16}, {"BF16", DType::kBf16}}};
 
-std::string NameInFile(DType dtype) {
+std::optional<std::string_view> NameInFile(DType dtype) {
   for (const auto& [name, type] : kFileTypes) {
-    if (type == dtype) return std::string(name);
+    if (type == dtype) return name;
   }
-  return "F32";
+  return std::nullopt;
 }
 
 std::optional<DType> TypeInFile(std::string_view text) {
@@ -51,6 +52,13 @@ std::optional<DType> TypeInFile(std::string_view text) {
   return std::nullopt;
 }
 
+absl::Status CheckWeightType(DType weights) {
+  if (NameInFile(weights).has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("weights are written as fp32, fp16 or bf16, not ", std::string(Name(weights))));
+}
+
+// One of kFileTypes if `weights` is.
 DType FileType(const Tensor& tensor, DType weights) {
   const bool is_weight = tensor.role == Role::kParam || tensor.role == Role::kMaster;
   return is_weight ? weights : DType::kFp32;
@@ -59,6 +67,24 @@ DType FileType(const Tensor& tensor, DType weights) {
 // The values of the tensor as they lie in a file: in order, of the given type.
 TensorSpec InFile(const Tensor& tensor, DType dtype) {
   return {.shape = {tensor.spec.elements()}, .dtype = dtype};
+}
+
+// The values as they lie in a file. Errors: INVALID_ARGUMENT for one that would become infinite.
+absl::StatusOr<std::vector<std::byte>> BytesInFile(const Tensor& tensor,
+                                                   const std::vector<float>& values, DType dtype) {
+  const TensorSpec stored = InFile(tensor, dtype);
+  std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
+  FromNchw(values, stored, bytes.data());
+  if (!Is16Bit(dtype)) return bytes;
+  std::vector<float> rounded(values.size());
+  ToNchw(bytes.data(), stored, absl::MakeSpan(rounded));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isinf(rounded[i]) || std::isinf(values[i])) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor '", tensor.name, "' has the value ", values[i], ", which is too large for ",
+        std::string(Name(dtype)), "; write ", dtype == DType::kFp16 ? "bf16" : "fp32"));
+  }
+  return bytes;
 }
 
 absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
@@ -100,6 +126,34 @@ absl::StatusOr<std::optional<TrainingPosition>> Position(const std::string& path
   return position;
 }
 
+// The tensors of a file, and PyTorch's counts of batches.
+std::vector<SafetensorsEntry> EntriesToSave(const Program& program, CheckpointContents contents,
+                                            DType weights) {
+  std::vector<SafetensorsEntry> entries;
+  for (const Tensor& tensor : program.tensors) {
+    if (!IsSaved(tensor, contents)) continue;
+    entries.push_back({.name = tensor.name,
+                       .dtype = std::string(*NameInFile(FileType(tensor, weights))),
+                       .shape = Dims(FileShape(tensor))});
+    if (!absl::EndsWith(tensor.name, kRunningMean)) continue;
+    const std::string layer = tensor.name.substr(0, tensor.name.size() - std::strlen(kRunningMean));
+    entries.push_back({.name = absl::StrCat(layer, kBatchesTracked), .dtype = "I64", .shape = {}});
+  }
+  return entries;
+}
+
+absl::StatusOr<std::vector<float>> ReadTensor(const std::string& path, const Tensor& tensor,
+                                              const SafetensorsReader& reader,
+                                              const SafetensorsEntry& entry) {
+  RETURN_IF_ERROR(CheckEntry(path, tensor, entry));
+  const TensorSpec stored = InFile(tensor, *TypeInFile(entry.dtype));
+  std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
+  RETURN_IF_ERROR(reader.Read(entry, absl::MakeSpan(bytes)));
+  std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
+  ToNchw(bytes.data(), stored, absl::MakeSpan(values));
+  return values;
+}
+
 void AppendCopies(const Program& program, LoadedCheckpoint& loaded) {
   absl::flat_hash_map<TensorId, size_t> position;
   for (size_t i = 0; i < loaded.tensors.size(); ++i) position[loaded.tensors[i].first] = i;
@@ -116,16 +170,8 @@ absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,
     const TrainingPosition& position,
     const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read, DType weights) {
-  std::vector<SafetensorsEntry> entries;
-  for (const Tensor& tensor : program.tensors) {
-    if (!IsSaved(tensor, contents)) continue;
-    entries.push_back({.name = tensor.name,
-                       .dtype = NameInFile(FileType(tensor, weights)),
-                       .shape = Dims(FileShape(tensor))});
-    if (!absl::EndsWith(tensor.name, kRunningMean)) continue;
-    const std::string layer = tensor.name.substr(0, tensor.name.size() - std::strlen(kRunningMean));
-    entries.push_back({.name = absl::StrCat(layer, kBatchesTracked), .dtype = "I64", .shape = {}});
-  }
+  RETURN_IF_ERROR(CheckWeightType(weights));
+  const std::vector<SafetensorsEntry> entries = EntriesToSave(program, contents, weights);
   SafetensorsMetadata metadata = {{"format", "pt"}};
   if (contents == CheckpointContents::kEverything) {
     metadata[kStepKey] = absl::StrCat(position.step);
@@ -141,9 +187,8 @@ absl::Status SaveCheckpoint(
   for (const Tensor& tensor : program.tensors) {
     if (!IsSaved(tensor, contents)) continue;
     ASSIGN_OR_RETURN(const std::vector<float> values, read(tensor));
-    const TensorSpec stored = InFile(tensor, FileType(tensor, weights));
-    std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
-    FromNchw(values, stored, bytes.data());
+    ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
+                     BytesInFile(tensor, values, FileType(tensor, weights)));
     RETURN_IF_ERROR(writer.Append(tensor.name, bytes));
   }
   return writer.Commit();
@@ -170,12 +215,7 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const P
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": tensor '", tensor.name, "' is missing"));
     }
-    RETURN_IF_ERROR(CheckEntry(path, tensor, *entry));
-    const TensorSpec stored = InFile(tensor, *TypeInFile(entry->dtype));
-    std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
-    RETURN_IF_ERROR(reader.Read(*entry, absl::MakeSpan(bytes)));
-    std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
-    ToNchw(bytes.data(), stored, absl::MakeSpan(values));
+    ASSIGN_OR_RETURN(std::vector<float> values, ReadTensor(path, tensor, reader, *entry));
     loaded.tensors.emplace_back(tensor.id, std::move(values));
   }
   AppendCopies(program, loaded);

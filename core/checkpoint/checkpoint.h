@@ -1,16 +1,22 @@
 // Checkpoints: the persistent state of a session as one safetensors file, written atomically.
 //
 // Parameters and running statistics have torchvision's names, so weights can be exchanged with
-// PyTorch. "NAME.momentum" is the optimizer's state; "NAME.num_batches_tracked" exists because
-// PyTorch requires it. All values are F32 in N, C, H, W order, whatever the network's layout and
-// type. A parameter whose kernels read 16 bits is stored as its fp32 master. Files of weights may
-// also have 16-bit parameters. The metadata hold "neap.step" and "neap.seed".
+// PyTorch. "NAME.momentum" is the optimizer's state, "loss_scale" that of fp16 training
+// (core/step/loss_scale.h); "NAME.num_batches_tracked" exists because PyTorch requires it. The
+// values lie in N, C, H, W order, whatever the network's layout. The metadata hold "neap.step" and
+// "neap.seed".
+//
+//                                     parameters         all else, but num_batches_tracked
+//   written: a checkpoint             F32                F32
+//   written: weights                  F32, F16 or BF16   F32
+//   read, of either                   F32, F16 or BF16   F32, F16 or BF16
+//
+// A parameter whose kernels read 16 bits is written as its fp32 master.
 //
 // Loading is all or nothing: every name and shape and, if the file has one, the checksum of the
 // bytes is checked, and every byte read, before anything is returned. *Errors*: INVALID_ARGUMENT
-// for a tensor that is missing, unexpected or of another shape, or not of a floating-point type
-// (F32, F16 or BF16); DATA_LOSS for a corrupt
-// file, naming the offset; NOT_FOUND.
+// for a tensor that is missing, unexpected or of another shape, or not of a floating-point type;
+// DATA_LOSS for a corrupt file, naming the offset; NOT_FOUND.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +40,9 @@ struct TrainingPosition {
 enum class CheckpointContents : uint8_t { kEverything, kWeights };
 
 // `read` returns a persistent tensor's values in N, C, H, W order. `weights` is the type of
-// parameters in a file of weights: fp32, fp16 or bf16; running statistics stay F32.
+// parameters in a file of weights; running statistics stay F32. Errors: INVALID_ARGUMENT unless it
+// is fp32, fp16 or bf16, or, naming the tensor, for a finite value that would become infinite in
+// it. After an error, a file that was at `path` before is still there.
 absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,
     const TrainingPosition& position,

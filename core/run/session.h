@@ -152,7 +152,8 @@ class Session {
   // inference only, which has no optimizer.
   absl::Status Save(const std::string& path);
   // Writes parameters and running statistics only, which PyTorch loads with strict=True. `dtype` is
-  // the parameters' type in the file: fp32, fp16 or bf16.
+  // the parameters' type in the file. Errors: INVALID_ARGUMENT unless it is fp32, fp16 or bf16, or,
+  // naming the tensor, for a finite value that would become infinite in it.
   absl::Status SaveWeights(const std::string& path, DType dtype = DType::kFp32);
   // Reads either kind of file. From one without optimizer and step, training starts at step 0.
   absl::Status Load(const std::string& path);

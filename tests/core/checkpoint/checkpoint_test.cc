@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "neap/core/checkpoint/safetensors.h"
+#include "neap/core/program/program.h"
+#include "tests/core/run/half_training.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 
@@ -16,6 +20,23 @@ void WriteNothing(const std::string& path, const SafetensorsMetadata& metadata) 
   absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(path, {}, metadata);
   REQUIRE(writer.ok());
   REQUIRE(writer->Commit().ok());
+}
+
+using testing::OpenHalf;
+
+bool Says(const absl::Status& status, const std::string& text) {
+  return std::string(status.message()).find(text) != std::string::npos;
+}
+
+// Writes what the session has, but with `values` for one tensor.
+absl::Status SaveWith(const std::string& name, const std::vector<float>& values, Session& session,
+                      CheckpointContents contents, DType weights, const std::string& path) {
+  const Program program = BuildProgram(SmallNet(Layout::kNchw, true, DType::kFp16), {}).value();
+  const auto read = [&](const Tensor& tensor) -> absl::StatusOr<std::vector<float>> {
+    if (tensor.name == name) return values;
+    return session.Values(tensor.name);
+  };
+  return SaveCheckpoint(path, program, contents, {.step = 3, .seed = 5}, read, weights);
 }
 
 TEST_CASE("a checkpoint's position is read without its tensors; weights have none") {
@@ -85,6 +106,54 @@ TEST_CASE("one flipped bit anywhere in a checkpoint's tensors is found before an
   CheckSameState(other, untouched);
   WriteText(path, good);
   CHECK(other.Load(path).ok());
+}
+
+TEST_CASE("weights are written in a floating-point type, and no other") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("w");
+  const auto device = OpenCpu();
+  Session session = MakeSession(*device, {});
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
+    CAPTURE(Name(dtype));
+    const absl::Status saved = session.SaveWeights(path, dtype);
+    CHECK_MESSAGE(saved.ok(), saved.ToString());
+    CHECK(session.Load(path).ok());
+  }
+  const std::string before = ReadText(path);
+  for (const DType dtype : {DType::kTf32, DType::kUInt8, DType::kInt32}) {
+    CAPTURE(Name(dtype));
+    const absl::Status refused = session.SaveWeights(path, dtype);
+    CHECK(absl::IsInvalidArgument(refused));
+    CHECK(refused.message() ==
+          "weights are written as fp32, fp16 or bf16, not " + std::string(Name(dtype)));
+    CHECK(ReadText(path) == before);
+  }
+}
+
+TEST_CASE("a finite weight that would become infinite in 16 bits is refused by its tensor's name") {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const ScratchDirectory directory;
+  const std::string path = directory.File("w");
+  const auto device = OpenCpu();
+  Session session = OpenHalf(*device, DType::kFp16);
+  const auto save = [&](float value, DType dtype) {
+    return SaveWith("fc.bias", {0, 1, value, 3}, session, CheckpointContents::kWeights, dtype,
+                    path);
+  };
+  REQUIRE(save(65519, DType::kFp16).ok());  // rounds to 65504
+  const std::string before = ReadText(path);
+  for (const float value : {65520.0F, -7e4F, 3.4e38F}) {
+    CAPTURE(value);
+    const absl::Status refused = save(value, DType::kFp16);
+    CHECK(absl::IsInvalidArgument(refused));
+    CHECK(Says(refused, "tensor 'fc.bias' has the value "));
+    CHECK(Says(refused, ", which is too large for fp16; write bf16"));
+  }
+  CHECK(Says(save(3.4e38F, DType::kBf16), "too large for bf16; write fp32"));
+  CHECK(ReadText(path) == before);
+  CHECK(save(65520, DType::kBf16).ok());
+  CHECK(save(3.4e38F, DType::kFp32).ok());
+  CHECK(save(kInfinity, DType::kFp16).ok());  // as it is
 }
 
 }  // namespace
