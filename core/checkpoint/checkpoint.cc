@@ -112,6 +112,27 @@ absl::Status CheckNothingElse(const std::string& path, const Program& program,
   return absl::OkStatus();
 }
 
+bool IsCount(float value, float largest) {
+  return value >= 0 && value <= largest && std::floor(value) == value;
+}
+
+// Whether training that begins with LossScale{} can get there, between two steps.
+bool IsReachable(const LossScale& state) {
+  constexpr float kLastCount = 16777216;  // floats count no further
+  int exponent = 0;
+  return state.scale >= LossScale::kSmallest && state.scale <= LossScale::kLargest &&
+         std::frexp(state.scale, &exponent) == 0.5F &&
+         IsCount(state.good_steps, LossScale::kGrowthInterval - 1) && state.overflow == 0 &&
+         IsCount(state.skipped, kLastCount);
+}
+
+absl::Status CheckLossScale(const std::string& path, const std::vector<float>& values) {
+  if (IsReachable(LossScaleFrom(values))) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, ": tensor '", kLossScaleName, "' is ", absl::StrJoin(values, ", "),
+                   " (scale, good steps, overflow, skipped steps), which training cannot reach"));
+}
+
 absl::StatusOr<std::optional<TrainingPosition>> Position(const std::string& path,
                                                          const SafetensorsMetadata& metadata) {
   const auto step = metadata.find(kStepKey);
@@ -151,6 +172,7 @@ absl::StatusOr<std::vector<float>> ReadTensor(const std::string& path, const Ten
   RETURN_IF_ERROR(reader.Read(entry, absl::MakeSpan(bytes)));
   std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
   ToNchw(bytes.data(), stored, absl::MakeSpan(values));
+  if (tensor.name == kLossScaleName) RETURN_IF_ERROR(CheckLossScale(path, values));
   return values;
 }
 
@@ -165,6 +187,10 @@ void AppendCopies(const Program& program, LoadedCheckpoint& loaded) {
 }
 
 }  // namespace
+
+LossScale LossScaleFrom(const std::vector<float>& values) {
+  return {.scale = values[0], .good_steps = values[1], .overflow = values[2], .skipped = values[3]};
+}
 
 absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,

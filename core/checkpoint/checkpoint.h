@@ -16,7 +16,8 @@
 // Loading is all or nothing: every name and shape and, if the file has one, the checksum of the
 // bytes is checked, and every byte read, before anything is returned. *Errors*: INVALID_ARGUMENT
 // for a tensor that is missing, unexpected or of another shape, or not of a floating-point type;
-// DATA_LOSS for a corrupt file, naming the offset; NOT_FOUND.
+// DATA_LOSS for a corrupt file, naming the offset, and for a loss scale that training cannot reach;
+// NOT_FOUND.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/program/program.h"
+#include "neap/core/step/loss_scale.h"
 
 namespace neap {
 
@@ -48,6 +50,9 @@ absl::Status SaveCheckpoint(
     const TrainingPosition& position,
     const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read,
     DType weights = DType::kFp32);
+
+// The state that the tensor "loss_scale" has as its values.
+LossScale LossScaleFrom(const std::vector<float>& values);
 
 struct LoadedCheckpoint {
   // In N, C, H, W order; with those that are copies of others (Tensor::copy_of).

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ void WriteNothing(const std::string& path, const SafetensorsMetadata& metadata) 
 }
 
 using testing::OpenHalf;
+using testing::StateOf;
 
 bool Says(const absl::Status& status, const std::string& text) {
   return std::string(status.message()).find(text) != std::string::npos;
@@ -154,6 +156,42 @@ TEST_CASE("a finite weight that would become infinite in 16 bits is refused by i
   CHECK(save(65520, DType::kBf16).ok());
   CHECK(save(3.4e38F, DType::kFp32).ok());
   CHECK(save(kInfinity, DType::kFp16).ok());  // as it is
+}
+
+TEST_CASE("a loss scale that training cannot reach is DATA_LOSS, and nothing is loaded") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const ScratchDirectory directory;
+  const std::string path = directory.File("c");
+  const auto device = OpenCpu();
+  Session source = OpenHalf(*device, DType::kFp16);
+  Session session = OpenHalf(*device, DType::kFp16, {}, {.seed = 9});
+  const auto before = StateOf(session);
+  const auto load = [&](const std::vector<float>& loss_scale) {
+    REQUIRE(SaveWith("loss_scale", loss_scale, source, CheckpointContents::kEverything,
+                     DType::kFp32, path)
+                .ok());
+    return session.Load(path);
+  };
+  using Values = std::array<float, 4>;  // scale, good steps, overflow, skipped
+  for (const Values& wrong :
+       {Values{0, 0, 0, 0}, Values{-1, 0, 0, 0}, Values{0.5F, 0, 0, 0}, Values{3, 0, 0, 0},
+        Values{33554432, 0, 0, 0}, Values{kNan, 0, 0, 0}, Values{kInfinity, 0, 0, 0},
+        Values{8, -1, 0, 0}, Values{8, 0.5F, 0, 0}, Values{8, 2000, 0, 0}, Values{8, kNan, 0, 0},
+        Values{8, 0, 1, 0}, Values{8, 0, kNan, 0}, Values{8, 0, 0, -1}, Values{8, 0, 0, 1.5F},
+        Values{8, 0, 0, 16777218}, Values{8, 0, 0, 1e30F}, Values{8, 0, 0, kNan}}) {
+    const absl::Status refused = load({wrong.begin(), wrong.end()});
+    CAPTURE(refused.ToString());
+    CHECK(absl::IsDataLoss(refused));
+    CHECK(Says(refused, "tensor 'loss_scale' is "));
+    CHECK(Says(refused, "(scale, good steps, overflow, skipped steps), which training cannot"));
+  }
+  CHECK(StateOf(session) == before);
+  for (const Values& right : {Values{1, 0, 0, 0}, Values{16777216, 1999, 0, 16777216}}) {
+    const absl::Status loaded = load({right.begin(), right.end()});
+    CHECK_MESSAGE(loaded.ok(), loaded.ToString());
+    CHECK(*session.Values("loss_scale") == std::vector<float>(right.begin(), right.end()));
+  }
 }
 
 }  // namespace
