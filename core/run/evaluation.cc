@@ -23,7 +23,8 @@ absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, c
   if (count < size) filled_up = FilledUp(batch, program);
   RETURN_IF_ERROR(staging.Send(count < size ? filled_up : batch, {}, program, *inference.executor));
   RETURN_IF_ERROR(inference.Iterate(staging));
-  ASSIGN_OR_RETURN(StepResult result, staging.Await());
+  ASSIGN_OR_RETURN(const Staging::Received received, staging.Await());
+  StepResult result = {.loss = received.loss, .correct = received.correct};
   // The kernel computes the mean over all labels of the filled-up batch.
   if (count < size) result.loss *= static_cast<float>(size) / static_cast<float>(count);
   return result;

@@ -16,6 +16,7 @@
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
 #include "neap/core/run/tensor_values.h"
+#include "neap/core/step/loss_scale.h"
 
 namespace neap {
 namespace {
@@ -27,6 +28,15 @@ struct Setup {
   Program training;
   SessionPlans plans;
 };
+
+// That of a new session if the file has none.
+LossScale LossScaleOf(const LoadedCheckpoint& loaded, const Program& program) {
+  LossScale loss_scale;
+  for (const auto& [id, values] : loaded.tensors) {
+    if (id == program.loss_scale) loss_scale = LossScaleFrom(values);
+  }
+  return loss_scale;
+}
 
 }  // namespace
 
@@ -95,9 +105,11 @@ class Session::Impl {
     if (in_flight_ == 0) return absl::FailedPreconditionError("no step is in flight");
     const int64_t step = step_ - in_flight_;
     --in_flight_;
-    absl::StatusOr<StepResult> result = staging_[static_cast<size_t>(step % kMaxInFlight)].Await();
-    RETURN_IF_ERROR(Damages("step", result.status()));
-    result->step = step;
+    absl::StatusOr<Staging::Received> received =
+        staging_[static_cast<size_t>(step % kMaxInFlight)].Await();
+    RETURN_IF_ERROR(Damages("step", received.status()));
+    StepResult result = {.step = step, .loss = received->loss, .correct = received->correct};
+    if (received->loss_scale.has_value()) FillLossScale(*received->loss_scale, result);
     return result;
   }
 
@@ -143,6 +155,7 @@ class Session::Impl {
     RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
     RETURN_IF_ERROR(Damages("Load()", Write(images)));
     damage_ = absl::OkStatus();
+    loss_scale_ = LossScaleOf(loaded, training_.program);
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
     if (loaded.position.has_value()) options_.seed = loaded.position->seed;
     return absl::OkStatus();
@@ -197,6 +210,15 @@ class Session::Impl {
     ++step_;
     ++in_flight_;
     return absl::OkStatus();
+  }
+
+  // Steps finish in order, so a count that has risen since the last one says that this was skipped.
+  void FillLossScale(const LossScale& after, StepResult& result) {
+    result.used_loss_scale = loss_scale_.scale;
+    result.loss_scale = after.scale;
+    result.skipped = after.skipped > loss_scale_.skipped;
+    result.skipped_steps = static_cast<int64_t>(after.skipped);
+    loss_scale_ = after;
   }
 
   // The work that a failed iteration has enqueued must not overlap with the next iteration.
@@ -334,7 +356,8 @@ class Session::Impl {
   std::vector<Staging> staging_;  // one for each step that may be in flight
   int64_t step_ = 0;              // the next step to begin
   int64_t in_flight_ = 0;
-  absl::Status damage_;  // not OK if persistent tensors are unusable until a Load()
+  LossScale loss_scale_;  // after the last step that was finished; unused if it is not scaled
+  absl::Status damage_;   // not OK if persistent tensors are unusable until a Load()
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

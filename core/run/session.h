@@ -79,9 +79,12 @@ struct StepResult {
   int64_t step = 0;     // from 0
   float loss = 0;       // mean over the batch
   int64_t correct = 0;  // number of labels for which the class with the largest output is right
-  // If the loss is scaled (core/step/loss_scale.h): the scale after this step, and the number of
-  // steps so far that changed nothing, because a gradient was not finite.
+  // If the loss is scaled (core/step/loss_scale.h), in training: the scales of this step and of the
+  // next one, whether this step changed nothing, because a gradient was not finite, and the number
+  // of such steps so far.
+  float used_loss_scale = 1;
   float loss_scale = 1;
+  bool skipped = false;
   int64_t skipped_steps = 0;
 };
 
@@ -139,8 +142,9 @@ class Session {
   absl::StatusOr<TimedStep> TimeStep(const Batch& batch);
 
   // Runs forward only, with running statistics and without dropout. The batch may have fewer images
-  // than the network's; the loss and the number of correct labels are those of its images. `step`
-  // in the result is 0. Errors: FAILED_PRECONDITION while a step is in flight.
+  // than the network's; the loss and the number of correct labels are those of its images. The
+  // other fields of the result have their defaults. Errors: FAILED_PRECONDITION while a step is in
+  // flight.
   absl::StatusOr<StepResult> Evaluate(const Batch& batch);
   // Evaluates images without labels: n times C x H x W values, with n from 1 to the network's
   // batch, normalised as in training. Errors: INVALID_ARGUMENT for another number of values;

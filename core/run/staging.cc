@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/step/loss_scale.h"
 
 namespace neap {
 namespace {
@@ -109,7 +108,8 @@ absl::Status Staging::Send(const Batch& batch, const IterationScalars& scalars,
 absl::Status Staging::Receive(const Program& program, const Executor& executor) {
   RETURN_IF_ERROR(device_->Copy(Stream::kCompute, metrics_.data(),
                                 executor.Address(program.metrics), metrics_.size_bytes()));
-  if (program.loss_scale.has_value() && program.options.mode == Mode::kTraining) {
+  receives_loss_scale_ = program.loss_scale.has_value() && program.options.mode == Mode::kTraining;
+  if (receives_loss_scale_) {
     RETURN_IF_ERROR(device_->Copy(Stream::kCompute, loss_scale_.data(),
                                   executor.Address(*program.loss_scale), loss_scale_.size_bytes()));
   }
@@ -117,18 +117,14 @@ absl::Status Staging::Receive(const Program& program, const Executor& executor) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepResult> Staging::Await() {
+absl::StatusOr<Staging::Received> Staging::Await() {
   RETURN_IF_ERROR(device_->Await(done_));
   std::array<float, 2> metrics = {};
   std::memcpy(metrics.data(), metrics_.data(), sizeof(metrics));
-  StepResult result = {.loss = metrics[0], .correct = static_cast<int64_t>(metrics[1])};
-  if (loss_scale_.size_bytes() > 0) {
-    LossScale scale;
-    std::memcpy(&scale, loss_scale_.data(), sizeof(scale));
-    result.loss_scale = scale.scale;
-    result.skipped_steps = static_cast<int64_t>(scale.skipped);
-  }
-  return result;
+  Received received = {.loss = metrics[0], .correct = static_cast<int64_t>(metrics[1])};
+  if (receives_loss_scale_)
+    std::memcpy(&received.loss_scale.emplace(), loss_scale_.data(), sizeof(LossScale));
+  return received;
 }
 
 }  // namespace neap

@@ -4,11 +4,14 @@
 //   ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
 //   RETURN_IF_ERROR(staging.Send(batch, scalars, program, executor));  // then executor.Run()
 //   RETURN_IF_ERROR(staging.Receive(program, executor));
-//   ASSIGN_OR_RETURN(StepResult result, staging.Await());
+//   ASSIGN_OR_RETURN(Staging::Received received, staging.Await());
 //
 // It may be reused after Await(). *Ownership*: borrows the device. *Streams*: those of
 // Executor::Send(), and compute.
 #pragma once
+
+#include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,8 +19,8 @@
 #include "neap/core/input/batch.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/executor.h"
-#include "neap/core/run/session.h"
 #include "neap/core/step/layer.h"
+#include "neap/core/step/loss_scale.h"
 
 namespace neap {
 
@@ -44,16 +47,22 @@ class Staging {
   // is not one of the network's classes; those of the device.
   absl::Status Send(const Batch& batch, const IterationScalars& scalars, const Program& program,
                     Executor& executor);
-  // Enqueues the copy of the iteration's result to the host.
+  // Enqueues the copy of the iteration's result to the host: in training, with the loss scale.
   absl::Status Receive(const Program& program, const Executor& executor);
-  // Blocks until the result has arrived. Its `step` is 0.
-  absl::StatusOr<StepResult> Await();
+  struct Received {
+    float loss = 0;
+    int64_t correct = 0;
+    std::optional<LossScale> loss_scale;  // after the iteration; nullopt if the loss is not scaled
+  };
+  // Blocks until the result has arrived.
+  absl::StatusOr<Received> Await();
 
  private:
   explicit Staging(Device& device) : device_(&device) {}
 
   Device* device_;
   Buffer images_, labels_, iteration_, metrics_, loss_scale_;
+  bool receives_loss_scale_ = false;  // of the iteration that was enqueued last
   Event done_;
 };
 

@@ -122,7 +122,7 @@ absl::Status SendAndReceive(const Program& program, Device& device, const Batch&
   ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
   RETURN_IF_ERROR(staging.Send(batch, scalars, program, executor));  // then executor.Run()
   RETURN_IF_ERROR(staging.Receive(program, executor));
-  ASSIGN_OR_RETURN(StepResult result, staging.Await());
+  ASSIGN_OR_RETURN(Staging::Received received, staging.Await());
   return absl::OkStatus();
 }
 

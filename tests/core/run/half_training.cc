@@ -70,7 +70,9 @@ void CheckOverflowsAreSkipped(Device& device) {
     const std::vector<float>& scale = before.at("loss_scale");
     const auto skipped_before = static_cast<int64_t>(scale[3]);  // 1 where dW overflows at first
     const StepResult skipped = StepOn(session, OverflowingBatch());
+    CHECK(skipped.skipped);
     CHECK(skipped.skipped_steps == skipped_before + 1);
+    CHECK(skipped.used_loss_scale == scale[0]);
     CHECK(skipped.loss_scale == scale[0] / 2);
     State after = StateOf(session);
     CHECK(after.at("loss_scale") == std::vector<float>{scale[0] / 2, 0, 0, scale[3] + 1});
@@ -78,6 +80,8 @@ void CheckOverflowsAreSkipped(Device& device) {
     CHECK(after == before);
     const StepResult next = StepOn(session, MakeBatch(2));
     CHECK(std::isfinite(next.loss));
+    CHECK(!next.skipped);
+    CHECK(next.used_loss_scale == scale[0] / 2);
     CHECK(next.skipped_steps == skipped_before + 1);
     ends.push_back(StateOf(session));
     CHECK(ends.back() != before);

@@ -74,6 +74,48 @@ TEST_CASE("training resumes with the scale, to the same bits") {
   CHECK(StateOf(second) == StateOf(first));
 }
 
+TEST_CASE("an evaluation has no loss scale, before and after training") {
+  const auto device = OpenCpu();
+  Session session = OpenHalf(*device, DType::kFp16);
+  const auto evaluate = [&] {
+    const absl::StatusOr<StepResult> result = session.Evaluate(MakeBatch(1));
+    REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+    CHECK(result->used_loss_scale == 1);
+    CHECK(result->loss_scale == 1);
+    CHECK(!result->skipped);
+    CHECK(result->skipped_steps == 0);
+  };
+  evaluate();
+  StepOn(session, OverflowingBatch());
+  evaluate();
+  const StepResult next = StepOn(session, MakeBatch(1));
+  CHECK(next.used_loss_scale == LossScale::kInitial / 2);
+  CHECK(!next.skipped);
+  CHECK(next.skipped_steps == 1);
+}
+
+TEST_CASE("with two steps in flight, each result says whether that step was skipped") {
+  const auto device = OpenCpu();
+  Session session = OpenHalf(*device, DType::kFp16);
+  Train(session, 3);
+  const State before = StateOf(session);
+  const std::vector<float>& scale = before.at("loss_scale");
+  REQUIRE(session.Begin(OverflowingBatch()).ok());
+  for (const bool overflows : {true, false, true, false}) {
+    REQUIRE(session.Begin(overflows ? MakeBatch(3) : OverflowingBatch()).ok());
+    const absl::StatusOr<StepResult> result = session.Finish();
+    REQUIRE(result.ok());
+    CHECK(result->skipped == overflows);
+    CHECK(result->loss_scale ==
+          (overflows ? result->used_loss_scale / 2 : result->used_loss_scale));
+  }
+  const absl::StatusOr<StepResult> last = session.Finish();
+  REQUIRE(last.ok());
+  CHECK(last->skipped);
+  CHECK(last->used_loss_scale == scale[0] / 4);
+  CHECK(last->skipped_steps == static_cast<int64_t>(scale[3]) + 3);
+}
+
 TEST_CASE("checkpoints of one type continue in another, with the masters' values") {
   const ScratchDirectory scratch;
   const auto device = OpenCpu();
