@@ -22,6 +22,12 @@ double Median(std::vector<double> values) {
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
+// A step that was skipped has changed nothing but the scale, which may have been too large.
+bool HasDiverged(const StepResult& result) {
+  if (std::isfinite(result.loss)) return false;
+  return !result.skipped || result.used_loss_scale <= LossScale::kSmallest;
+}
+
 class TrainingLoop {
  public:
   TrainingLoop(Session& session, BatchSource& batches, const TrainingLoopOptions& options,
@@ -96,12 +102,11 @@ class TrainingLoop {
 
   absl::Status Count(const StepResult& result) {
     end_.last = result;
-    // With a larger scale, the step has changed nothing but the scale.
-    if (!std::isfinite(result.loss) && result.loss_scale <= LossScale::kSmallest) {
+    if (HasDiverged(result)) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "the loss is %s at step %d%s: training has diverged; a lower --lr or a --warmup may help",
           std::isnan(result.loss) ? "nan" : "infinite", result.step + 1,
-          result.skipped_steps > 0 ? ", with the smallest loss scale, 1" : ""));
+          result.skipped ? ", with the smallest loss scale, 1" : ""));
     }
     ++end_.steps;
     return absl::OkStatus();

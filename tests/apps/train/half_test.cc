@@ -52,7 +52,9 @@ TEST_CASE("a network learns handwritten digits in 16 bits: at least 96% of the t
   }
 }
 
-TEST_CASE("steps that overflow are counted, until the scale is the smallest") {
+//   step    1      2      ...  16  17
+//   scale   65536  32768       2   1    the last one has tried them all
+TEST_CASE("steps that overflow are counted, until one does with the smallest scale") {
   const ScratchDirectory directory;
   const std::string file = directory.File("batch");
   WriteText(file, BatchOf(1e30F));  // infinite in fp16
@@ -68,8 +70,14 @@ TEST_CASE("steps that overflow are counted, until the scale is the smallest") {
   CHECK(lines.back().at("loss_scale") == 8192);
   const Outcome all = RunNeap(Joined(args, {"--steps", "40"}));
   CHECK(all.exit_code == 1);
-  CHECK(all.err.find("the loss is nan at step 16, with the smallest loss scale, 1: training has "
+  CHECK(all.err.find("the loss is nan at step 17, with the smallest loss scale, 1: training has "
                      "diverged; a lower --lr or a --warmup may help") != std::string::npos);
+  // The loaded count of skipped steps does not excuse a step, nor does a smaller scale.
+  const std::string checkpoint = directory.File("checkpoint");
+  REQUIRE(RunNeap(Joined(args, {"--steps", "15", "--save", checkpoint})).exit_code == 0);
+  const Outcome resumed = RunNeap(Joined(args, {"--steps", "40", "--resume", checkpoint}));
+  CHECK(resumed.err.find("the loss is nan at step 17, with the smallest loss scale, 1") !=
+        std::string::npos);
   const Outcome bf16 = RunNeap(Joined(kTiny, {"--dtype", "bf16", "--batch-file", file}));
   CHECK(bf16.exit_code == 0);  // in its range, and normalised
 }

@@ -2,15 +2,19 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/train/batch_source.h"
+#include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/program/program.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/registry.h"
+#include "tests/scratch_directory.h"
 
 namespace neap::testing {
 namespace {
@@ -84,6 +88,41 @@ TEST_CASE("two steps are in flight, and none at the end of the warm-up") {
   for (int64_t step = 1; step <= last; ++step)
     expected.push_back(step == StepTimes::kWarmupSteps || step == last ? step : step + 1);
   CHECK(begun == expected);
+}
+
+// LeNet's weights, except that all classes but the last have biases of -1e6.
+void WriteCertainWeights(const Graph& net, Session& session, const std::string& path) {
+  const auto read = [&](const Tensor& tensor) -> absl::StatusOr<std::vector<float>> {
+    absl::StatusOr<std::vector<float>> values = session.Values(tensor.name);
+    if (values.ok() && tensor.name == "fc2.bias")
+      std::fill(values->begin(), values->end() - 1, -1e6F);
+    return values;
+  };
+  const Program program = BuildProgram(net, {}).value();
+  REQUIRE(SaveCheckpoint(path, program, CheckpointContents::kWeights, {}, read).ok());
+}
+
+// The last class has probability 1, so the image's has 0: the loss is infinite, its gradient is
+// not.
+TEST_CASE("in fp16 an infinite loss with finite gradients ends training: no step was skipped") {
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("weights");
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  const Graph net = nets::Build("lenet", {.batch = 1, .image = 28, .dtype = DType::kFp16}).value();
+  Session session = CreateSession(net, *device, {}).value();
+  WriteCertainWeights(net, session, weights);
+  REQUIRE(session.Load(weights).ok());
+  CountedBatch batches({.images = std::vector<float>(28 * 28, 0.5F), .labels = {3}, .size = 1});
+  std::vector<StepResult> results;
+  const auto on_step = [&](const StepResult& result, const apps::StepTimes&) {
+    results.push_back(result);
+  };
+  const absl::Status status = apps::Train(session, batches, {.last_step = 9}, on_step).status();
+  CHECK(absl::IsFailedPrecondition(status));
+  const std::string step = std::to_string(results.size() + 1);
+  CHECK(status.message() == "the loss is infinite at step " + step +
+                                ": training has diverged; a lower --lr or a --warmup may help");
+  for (const StepResult& before : results) CHECK(before.skipped);  // a first scale is too large
 }
 
 }  // namespace
