@@ -201,14 +201,15 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
   const TrainingEnd& end = summary.end;
   const PredictedStep& predicted = summary.predicted;
   const std::optional<int64_t> measured_runs = predicted.measured_runs;
+  const bool stepped = end.steps > 0;  // otherwise there is no last step
   Json json = {
       {"event", "end"},
       {"steps", end.steps},
-      {"step", end.last.step + 1},
-      {"loss", end.last.loss},
-      {"loss_text", absl::StrFormat("%.9g", end.last.loss)},
-      {"loss_scale", end.last.loss_scale},
-      {"skipped_steps", end.last.skipped_steps},
+      {"step", stepped ? Json(end.last.step + 1) : Json()},
+      {"loss", stepped ? Json(end.last.loss) : Json()},
+      {"loss_text", stepped ? Json(absl::StrFormat("%.9g", end.last.loss)) : Json()},
+      {"loss_scale", stepped ? Json(end.last.loss_scale) : Json()},
+      {"skipped_steps", stepped ? Json(end.last.skipped_steps) : Json()},
       {"interrupted", end.interrupted},
       {"images_per_second", PerSecond(batch_, end.times.MedianSeconds())},
       {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},

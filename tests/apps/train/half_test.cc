@@ -82,6 +82,19 @@ TEST_CASE("steps that overflow are counted, until one does with the smallest sca
   CHECK(bf16.exit_code == 0);  // in its range, and normalised
 }
 
+TEST_CASE("a run with no step left has neither a loss nor a loss scale") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("checkpoint");
+  const Args args = Joined(kTiny, {"--dtype", "fp16", "--steps", "2"});
+  CHECK(RunForJson(Joined(args, {"--save", file})).back().at("loss_scale").is_number());
+  const Json end = RunForJson(Joined(args, {"--resume", file})).back();
+  CHECK(end.at("steps") == 0);
+  for (const char* field : {"step", "loss", "loss_text", "loss_scale", "skipped_steps"}) {
+    CAPTURE(field);
+    CHECK(end.at(field).is_null());
+  }
+}
+
 TEST_CASE("weights are written in the type that is asked for") {
   const ScratchDirectory directory;
   const std::string file = directory.File("weights.safetensors");
