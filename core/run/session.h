@@ -64,8 +64,9 @@ struct TrainingOptions {
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of initial parameters and dropout
   // A device that can record work replays whole iterations (on a GPU, as one CUDA graph). The
-  // kernels of a layer of one's own are then called for two iterations only, and what changes from
-  // one iteration to the next must come from the device's memory.
+  // kernels of a layer of one's own are then called only for the first two iterations of a plan,
+  // and what changes from one iteration to the next must come from the device's memory. If the
+  // second cannot be recorded, it is enqueued instead, and so are all later ones.
   bool records_iterations = true;
   // The session only evaluates and predicts: no memory is planned for training or the optimizer,
   // and training steps and Save() are FAILED_PRECONDITION. Load() provides the parameters.

@@ -73,10 +73,18 @@ class CudaDevice::Impl {
     if (!failed_.ok()) return failed_;
     return Keep(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
   }
-  // Stores the first error.
+  // Stores the first error. Those of a capture end with it.
   absl::Status Keep(absl::Status status) {
-    if (!status.ok() && failed_.ok()) failed_ = status;
+    if (!status.ok() && failed_.ok() && !is_capturing_) failed_ = status;
     return status;
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> Capture(absl::FunctionRef<absl::Status()> enqueue) {
+    RETURN_IF_ERROR(Enter());
+    is_capturing_ = true;
+    absl::StatusOr<std::unique_ptr<Recording>> captured =
+        CaptureGraph(stream(Stream::kCompute), enqueue);
+    is_capturing_ = false;
+    return captured;
   }
   cudaStream_t stream(Stream which) const { return streams_[static_cast<size_t>(which)].get(); }
 
@@ -98,6 +106,7 @@ class CudaDevice::Impl {
   int index_;
   std::optional<int> peer_;
   absl::Status failed_;
+  bool is_capturing_ = false;
   // Bytes that Allocate() took, rounded up as the driver does. Shared with buffers, which may
   // outlive the device.
   std::shared_ptr<int64_t> allocated_ = std::make_shared<int64_t>(0);
@@ -303,8 +312,7 @@ absl::Status CudaDevice::Wait(Stream stream, const Event& event) {
 
 absl::StatusOr<std::unique_ptr<Recording>> CudaDevice::Capture(
     absl::FunctionRef<absl::Status()> enqueue) {
-  RETURN_IF_ERROR(impl_->Enter());
-  return CaptureGraph(impl_->stream(Stream::kCompute), enqueue);
+  return impl_->Capture(enqueue);
 }
 
 absl::Status CudaDevice::Replay(const Recording& recording) {

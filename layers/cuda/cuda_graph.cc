@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Recording>> CaptureGraph(cudaStream_t stream,
   const absl::Status ended =
       Captured(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
   const OwnedGraph graph(captured);
+  if (!enqueued.ok()) cudaGetLastError();
   RETURN_IF_ERROR(enqueued);
   RETURN_IF_ERROR(ended);
   cudaGraphExec_t instantiated = nullptr;

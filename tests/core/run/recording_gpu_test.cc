@@ -1,8 +1,12 @@
-// A GPU replays iterations as CUDA graphs with the bits of iterations that are enqueued.
+// A GPU replays iterations as CUDA graphs with the bits of iterations that are enqueued, and works
+// on after a capture that failed.
 #include <doctest/doctest.h>
 
+#include <cstring>
+#include <memory>
 #include <string>
 
+#include "neap/core/base/status_macros.h"
 #include "neap/core/run/session.h"
 #include "tests/gpu_test.h"
 #include "tests/small_training.h"
@@ -29,6 +33,41 @@ TEST_CASE("on a GPU, recorded iterations train and evaluate to the same bits") {
     CheckSameState(recorded, enqueued);
     CHECK(recorded.memory().measured_peak_bytes == enqueued.memory().measured_peak_bytes);
   }
+}
+
+//   compute  |record|      |synchronize: breaks the capture
+//   d2h             |wait|              |copy, record: fail
+TEST_CASE("a capture that fails leaves the GPU usable") {
+  const std::unique_ptr<CudaDevice> gpu = testing::OpenGpuOrSkip();
+  if (!gpu) return;
+  constexpr int64_t kBytes = 4096;
+  const Buffer device = gpu->Allocate(MemoryKind::kDevice, kBytes).value();
+  const Buffer host = gpu->Allocate(MemoryKind::kPinnedHost, kBytes).value();
+  bool copies = false, records = false;
+  const auto waits = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const Event begun, gpu->Record(Stream::kCompute));
+    RETURN_IF_ERROR(gpu->Wait(Stream::kD2h, begun));
+    CHECK(!gpu->Synchronize().ok());
+    copies = gpu->Copy(Stream::kD2h, host.data(), device.data(), kBytes).ok();
+    records = gpu->Record(Stream::kD2h).ok();
+    return absl::OkStatus();
+  };
+  CHECK(!gpu->Capture(waits).ok());
+  CHECK(!copies);
+  CHECK(!records);
+  CHECK(gpu->Synchronize().ok());
+  std::memset(host.data(), 1, kBytes);
+  REQUIRE(gpu->Copy(Stream::kCompute, device.data(), host.data(), kBytes).ok());
+  REQUIRE(gpu->Synchronize().ok());
+  std::memset(host.data(), 0, kBytes);
+  const auto copies_back = [&] {
+    return gpu->Copy(Stream::kCompute, host.data(), device.data(), kBytes);
+  };
+  const absl::StatusOr<std::unique_ptr<Recording>> recording = gpu->Capture(copies_back);
+  REQUIRE_MESSAGE(recording.ok(), recording.status().ToString());
+  REQUIRE(gpu->Replay(**recording).ok());
+  REQUIRE(gpu->Synchronize().ok());
+  CHECK(host.data()[kBytes - 1] == std::byte{1});
 }
 
 }  // namespace neap

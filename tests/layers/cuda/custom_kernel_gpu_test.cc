@@ -36,6 +36,35 @@ TEST_CASE("on a GPU a custom layer trains to the same bits with every policy") {
   CheckGeluTrainsTheSameUnderEveryPolicy(*gpu);
 }
 
+TEST_CASE("on a GPU iterations with a kernel that waits are not recorded, and have the same bits") {
+  if (!OpenGpuOrSkip()) return;
+  std::vector<CustomKernel> kernels = CudaGeluKernels();
+  CudaDevice* device = nullptr;
+  int runs = 0;
+  kernels[0].run = [&, enqueue = kernels[0].run](const CustomRun& step) {
+    ++runs;
+    const absl::Status enqueued = enqueue(step);
+    device->Synchronize().IgnoreError();  // breaks a capture
+    return enqueued;
+  };
+  const std::unique_ptr<CudaDevice> gpu = CudaDevice::Open(0, {.kernels = kernels}).value();
+  device = gpu.get();
+  const PlannerOptions offload = {.policy = "vdnn-all", .strict = true};
+  Session waiting = CreateSession(GeluNet(), *gpu, offload).value();
+  Session enqueued = CreateSession(GeluNet(), *gpu, offload, {.records_iterations = false}).value();
+  CHECK(waiting.plan().host_pool_bytes > 0);  // copies on other streams are part of the capture
+  const Batch batch = {.images = std::vector<float>(8 * 3 * 8 * 8, 0.5F),
+                       .labels = std::vector<int32_t>(8, 1),
+                       .size = 8};
+  for (int i = 0; i < 4; ++i) {
+    const absl::StatusOr<float> loss = waiting.TrainStep(batch);
+    REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
+    CHECK(*loss == enqueued.TrainStep(batch).value());
+  }
+  CHECK(*waiting.Values("conv1.weight") == *enqueued.Values("conv1.weight"));
+  CHECK(runs >= 2 * 4 * 3);  // steps of both sessions, and layers
+}
+
 TEST_CASE("a GPU refuses the kernels that the CPU refuses, and names a layer without one") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
