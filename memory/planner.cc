@@ -95,14 +95,18 @@ class Planning {
 
  private:
   // With bytes for the incoming batch, unless the iteration takes longer with them than without,
-  // when the batch's copy delays it. What is feasible without them stays so.
+  // when the batch's copy delays it, or, if there is no budget, they do not fit into the device's
+  // memory. What is feasible without them stays so.
   absl::StatusOr<PlanResult> Fastest(const PlanSearch& search, const Candidate& smallest,
                                      const Policy& policy) const {
     const int64_t incoming = IncomingBatchBytes();
     if (incoming == 0 || smallest.arena_bytes > Without(incoming))
       return Within(search, smallest, policy, 0);
     ASSIGN_OR_RETURN(PlanResult ahead, Within(search, smallest, policy, incoming));
-    if (options_.budget_bytes == kUnlimited) return ahead;
+    if (options_.budget_bytes == kUnlimited) {
+      if (FitsDevice(ahead.plan)) return ahead;
+      return Within(search, smallest, policy, 0);
+    }
     const bool fits_host = CheckHostBudget(ahead.plan).ok();
     const double least_ms =
         1e-3 * search.fastest_us() + 1e3 * BatchFromHostSeconds(ahead.plan, ahead.costs);
@@ -132,6 +136,11 @@ class Planning {
     for (const Tensor& tensor : program_.tensors)
       bytes += IsBatch(tensor.role) ? RoundUp(tensor.spec.size_bytes(), kBlockBytes) : 0;
     return bytes;
+  }
+
+  // True if the device's memory is unknown.
+  bool FitsDevice(const Plan& plan) const {
+    return device_.memory_bytes == 0 || plan.arena_bytes <= device_.memory_bytes;
   }
 
   static double IterationMs(const PlanResult& result) {

@@ -64,6 +64,24 @@ TEST_CASE("without a budget the incoming batch lies above everything else") {
   }
 }
 
+//   |==|  incoming batch
+//   |  |  +--+ memory of the device
+//   |  |  |  |
+//   +--+  +--+
+TEST_CASE("without a budget the incoming batch gives way where the device's memory is too small") {
+  const Program program = SmallResNet();
+  const PlanResult roomy = Plan(program, {.policy = "liveness"});
+  DeviceDescription device = Device(true);
+  device.memory_bytes = roomy.plan.arena_bytes;
+  CHECK(Plan(program, {.policy = "liveness"}, device).plan == roomy.plan);
+  device.memory_bytes = roomy.plan.arena_bytes - 1;
+  const PlanResult small = Plan(program, {.policy = "liveness"}, device);
+  CHECK(!small.plan.incoming_batch.has_value());
+  CHECK(small.plan.arena_bytes == roomy.plan.arena_bytes - BatchBytes(program));
+  device.memory_bytes = 0;  // unknown
+  CHECK(Plan(program, {.policy = "liveness"}, device).plan == roomy.plan);
+}
+
 TEST_CASE("a budget has bytes for the incoming batch where that makes iterations faster") {
   const Program program = SmallResNet();
   for (const char* const policy : {"liveness", "tensor-cache", "superneurons"}) {
