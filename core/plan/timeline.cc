@@ -142,7 +142,7 @@ double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs) {
     const double bytes = 2 * static_cast<double>(tensor.bytes);  // read and written
     within_device += CopySeconds(bytes, costs.device_bytes_per_second, costs);
   }
-  return std::max(within_device, from_host - kSecondsPerMillisecond * plan.predicted_ms);
+  return within_device + std::max(0.0, from_host - kSecondsPerMillisecond * plan.predicted_ms);
 }
 
 Timeline MeasuredTimeline(const Plan& plan, const std::vector<ActionTime>& ran) {

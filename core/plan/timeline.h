@@ -67,9 +67,13 @@ Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs);
 double BatchFromHostSeconds(const Plan& plan, const TimelineCosts& costs);
 
 // The time that the batch's copy adds to an iteration: its copy from the host, before the first
-// action. If the plan has an incoming batch, only its copy within the device, or what its copy from
-// the host takes longer than the iteration before (Plan::predicted_ms). That the copy shares the
-// link with prefetches does not count.
+// action. If the plan has an incoming batch, its copy within the device, and what its copy from the
+// host takes longer than the iteration before (Plan::predicted_ms), with which it begins:
+//
+//   compute  |within|iteration       |idle|within|iteration       |
+//   input           |next batch, from host|      |next batch, ...
+//
+// That the copy shares the link with prefetches does not count.
 double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs);
 
 // `ran`, by action index, says when computes and transfers ran; its other entries are ignored. A

@@ -141,7 +141,7 @@ TEST_CASE("random networks: with a larger budget, a plan is never slower") {
       const std::vector<double> times = IterationTimes(program, {.policy = policy}, 8);
       for (size_t i = 1; i < times.size(); ++i) {
         CAPTURE(i);
-        CHECK(times[i] <= times[i - 1]);
+        CHECK(times[i] <= times[i - 1] * (1 + 1e-12));  // sums are rounded
       }
     }
   }

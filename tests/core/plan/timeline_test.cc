@@ -134,9 +134,10 @@ TEST_CASE("the batch's copy takes its link's time, and is not part of the timeli
   CHECK(BatchCopySeconds(plan, {}) == 0);
 }
 
-//   compute          |iteration|
-//   the next batch   |==============|  what is left of it when the iteration ends takes time
-TEST_CASE("of an incoming batch's copy, only what the iteration before does not hide takes time") {
+//   compute  |within|iteration|     |within|     the copy from the host takes time only where the
+//   input           |next batch ->  |            iteration does not hide it
+TEST_CASE(
+    "an incoming batch adds its copy within the device, and what is not hidden of the other") {
   Plan plan = PlanFromScript(Edited(kTransferPlan, "host 2 ", "host 2 incoming 6 1 "));
   TimelineCosts costs = Seconds(plan);
   CHECK(BatchFromHostSeconds(plan, costs) == 0.5);
@@ -145,7 +146,7 @@ TEST_CASE("of an incoming batch's copy, only what the iteration before does not 
   costs.device_bytes_per_second = 8192;  // for the copy within the device, read and written
   CHECK(BatchCopySeconds(plan, costs) == 0.25);
   plan.predicted_ms = 0.125e3;
-  CHECK(BatchCopySeconds(plan, costs) == 0.375);
+  CHECK(BatchCopySeconds(plan, costs) == 0.25 + 0.375);
   plan.incoming_batch.reset();
   CHECK(BatchCopySeconds(plan, costs) == 0.5);
 }
