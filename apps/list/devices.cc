@@ -112,9 +112,10 @@ std::string FlopsText(double flops) {
 // The rates that the device has: a CPU has no tensor cores, and only GPUs have peers.
 std::string RatesText(const DeviceDescription& d) {
   std::string text = absl::StrCat("fp32 ", FlopsText(d.fp32_flops));
-  if (d.tf32_flops > d.fp32_flops)
-    absl::StrAppend(&text, ", tf32 ", FlopsText(d.tf32_flops), ", 16 bits ",
-                    FlopsText(d.half_flops), " on tensor cores");
+  const bool has_tf32 = d.tf32_flops > d.fp32_flops, has_half = d.half_flops > d.fp32_flops;
+  if (has_tf32) absl::StrAppend(&text, ", tf32 ", FlopsText(d.tf32_flops));
+  if (has_half) absl::StrAppend(&text, ", 16 bits ", FlopsText(d.half_flops));
+  if (has_tf32 || has_half) text += " on tensor cores";
   absl::StrAppendFormat(&text, ", memory %.4g GB/s, host copies %.3g GB/s",
                         d.memory_bandwidth / 1e9, d.copy_bandwidth / 1e9);
   if (d.kind == "cuda" && d.peer_bandwidth > 0)

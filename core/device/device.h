@@ -41,7 +41,8 @@ struct DeviceDescription {
   int64_t host_memory_bytes = 0;  // of the machine that it is in; 0 if unknown
   double fp32_flops = 0;          // per second
   double tf32_flops = 0;          // per second; equal to fp32_flops without tensor cores
-  double half_flops = 0;          // per second, of 16-bit types; the same
+  double half_flops = 0;          // per second, of 16-bit types; equal to fp32_flops without
+                                  // tensor cores for them
   double memory_bandwidth = 0;    // bytes per second, read plus written
   double copy_bandwidth = 0;      // bytes per second, one way, between pinned host and its memory
   double peer_bandwidth = 0;      // bytes per second, one way, to a peer's memory; 0: no peer

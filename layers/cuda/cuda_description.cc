@@ -20,8 +20,11 @@ double Tf32FlopsPerClock(int major) {
   if (major >= 9) return 2048;
   return major == 8 ? 1024 : kFp32FlopsPerClock;
 }
-// The same for 16-bit types.
-double HalfFlopsPerClock(int major) { return 2 * Tf32FlopsPerClock(major); }
+// The same for 16-bit types, for which tensor cores exist since compute capability 7.0.
+double HalfFlopsPerClock(int major) {
+  if (major >= 8) return 2 * Tf32FlopsPerClock(major);
+  return major == 7 ? 1024 : kFp32FlopsPerClock;
+}
 
 absl::StatusOr<double> Attribute(cudaDeviceAttr attribute, int index) {
   int value = 0;

@@ -93,6 +93,8 @@ inline void DeviceConformance::Describes() {
   CHECK(description.host_memory_bytes == HostMemoryBytes());
   CHECK(description.fp32_flops > 0);
   CHECK(description.tf32_flops >= description.fp32_flops);
+  CHECK(description.half_flops >= description.fp32_flops);
+  CHECK(description.has_own_memory == (description.kind == "cuda"));
   CHECK(description.memory_bandwidth > 0);
   CHECK(description.copy_bandwidth > 0);
   absl::StatusOr<int64_t> used = device_.UsedBytes();

@@ -26,6 +26,8 @@ TEST_CASE("every described device is found by its name and has all its rates") {
     CHECK(device->host_memory_bytes > 0);
     CHECK(device->fp32_flops > 0);
     CHECK(device->tf32_flops >= device->fp32_flops);
+    CHECK(device->half_flops >= device->fp32_flops);
+    CHECK(device->has_own_memory == (device->kind == "cuda"));
     CHECK(device->memory_bandwidth > 0);
     CHECK(device->copy_bandwidth > 0);
   }
