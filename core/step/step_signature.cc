@@ -131,8 +131,20 @@ StepSignature AdditionSignature(const TensorSpec& spec) {
 }
 
 std::string_view TypeOf(const Layer& layer, Phase phase) {
-  if (IsOfLayer(phase)) return layer.type();
-  return phase == Phase::kUpdate ? "sgd" : "loss_scale";
+  switch (phase) {
+    case Phase::kForward:
+    case Phase::kBackwardData:
+    case Phase::kBackwardParams:
+      break;
+    case Phase::kUpdate:
+      return "sgd";
+    case Phase::kCheckGradients:
+    case Phase::kUpdateScale:
+      return "loss_scale";
+    case Phase::kAddGradients:
+      return "add";
+  }
+  return layer.type();
 }
 
 bool IsDivisible(const StepSignature& signature) { return signature.divisible; }

@@ -89,8 +89,8 @@ StepSignature SignatureOf(const StepSpec& step, const Layer& layer, const LayerS
 // are the sum input_grad[0], which is accumulated, and addend[0].
 StepSignature AdditionSignature(const TensorSpec& spec);
 
-// What a step of this phase runs: the layer's type, or "sgd" or "loss_scale" for a step of the
-// optimizer.
+// What a step of this phase runs: the layer's type; "sgd" for an update, "loss_scale" for other
+// steps of the optimizer; "add" for the addition of a gradient.
 std::string_view TypeOf(const Layer& layer, Phase phase);
 
 // Whether parts of the mini-batch can be run separately.

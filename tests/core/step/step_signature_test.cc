@@ -77,6 +77,16 @@ TEST_CASE("a step of a divisible layer is divisible, an update of its parameters
   }
 }
 
+TEST_CASE("the type of a step is its layer's, unless the step is not the layer's") {
+  const Layer relu = Relu{};
+  for (Phase phase : {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams})
+    CHECK(TypeOf(relu, phase) == "relu");
+  CHECK(TypeOf(relu, Phase::kUpdate) == "sgd");
+  CHECK(TypeOf(relu, Phase::kCheckGradients) == "loss_scale");
+  CHECK(TypeOf(relu, Phase::kUpdateScale) == "loss_scale");
+  CHECK(TypeOf(relu, Phase::kAddGradients) == Add::kType);
+}
+
 TEST_CASE("a phase that a layer has no step for is refused") {
   const TensorSpec x = {{2, 3, 6, 6}};
   CHECK(SignatureOf(Relu{}, Phase::kBackwardData, {x}).ok());
