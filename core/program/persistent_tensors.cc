@@ -37,14 +37,14 @@ LayerPersistent PersistentTensors::Make(const ResolvedLayer& layer) {
 }
 
 void PersistentTensors::MakeLossScale() {
-  if (!restores()) return;
+  if (!scales_loss()) return;
   program_.loss_scale = Add({.name = "loss_scale",
                              .role = Role::kOptimizer,
                              .spec = VectorSpec(kLossScaleValues),
                              .init = {Init::Kind::kFirst, LossScale::kInitial}});
 }
 
-bool PersistentTensors::restores() const {
+bool PersistentTensors::scales_loss() const {
   return ScalesLoss(program_.net) && program_.options.trainable;
 }
 
@@ -100,7 +100,7 @@ void PersistentTensors::MakeState(const ResolvedLayer& layer, const StateSpec& s
                    .in_checkpoint = state.in_checkpoint};
   made.states.push_back(Add(tensor));
   made.backups.push_back(std::nullopt);
-  if (!restores() || !state.accumulates) return;
+  if (!scales_loss() || !state.accumulates) return;
   tensor.name += ".backup";
   tensor.in_checkpoint = false;
   tensor.copy_of = made.states.back();

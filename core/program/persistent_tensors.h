@@ -45,7 +45,7 @@ class PersistentTensors {
   TensorId Add(Tensor tensor);
   void MakeParam(const ResolvedLayer& layer, const ParamSpec& param, LayerPersistent& made);
   void MakeState(const ResolvedLayer& layer, const StateSpec& state, LayerPersistent& made);
-  bool restores() const;
+  bool scales_loss() const;
 
   Program& program_;
   absl::flat_hash_map<std::string, TensorId> adopted_;
