@@ -9,6 +9,12 @@
 
 #include "neap/core/base/float16.h"
 #include "neap/core/step/loss_scale.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "tests/scratch_directory.h"
 
 namespace neap {
@@ -22,6 +28,31 @@ int CountDifferences(const std::vector<float>& copy, const std::vector<float>& m
   for (size_t i = 0; i < copy.size(); ++i)
     different += copy[i] == static_cast<float>(T(master[i])) ? 0 : 1;
   return different;
+}
+
+// A block with running statistics, or without the block.
+Graph BlockNet(bool with_block) {
+  Graph net({.name = "block", .batch = 8, .dtype = DType::kFp16});
+  std::string x = net.Input({3, 8, 8});
+  x = net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
+  const std::string trunk = net.Add("bn1", BatchNorm{}, {x});
+  x = trunk;
+  if (with_block) {
+    x = net.Add("conv2", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {trunk});
+    x = net.Add("bn2", BatchNorm{}, {x});
+    x = net.Add("add", Add{}, {x, trunk});
+  }
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+  return net;
+}
+
+// The tensors whose names begin with `layer`.
+State OfLayer(const State& state, const std::string& layer) {
+  State found;
+  for (const auto& [name, values] : state) {
+    if (name.starts_with(layer)) found[name] = values;
+  }
+  return found;
 }
 
 TEST_CASE("16-bit training lowers the loss, and weights stay the rounded masters") {
@@ -114,6 +145,64 @@ TEST_CASE("with two steps in flight, each result says whether that step was skip
   CHECK(last->skipped);
   CHECK(last->used_loss_scale == scale[0] / 4);
   CHECK(last->skipped_steps == static_cast<int64_t>(scale[3]) + 3);
+}
+
+TEST_CASE("the loss scale passes from graph to graph, and what is left out keeps its values") {
+  const auto device = OpenCpu();
+  absl::StatusOr<Session> session =
+      CreateSession(BlockNet(true), *device, {.strict = true}, {.learning_rate = {.base = 0.01F}});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  Train(*session, 3);
+  const State whole = StateOf(*session);
+  REQUIRE(whole.contains("bn2.running_mean.backup"));
+  CHECK(whole.at("bn2.running_mean.backup") == whole.at("bn2.running_mean"));
+  const float scale = whole.at("loss_scale")[0];
+  const auto skipped = static_cast<int64_t>(whole.at("loss_scale")[3]);
+
+  REQUIRE(session->SetTrainingGraph(BlockNet(false)).ok());
+  const StepResult in_part = StepOn(*session, OverflowingBatch());
+  CHECK(in_part.skipped);
+  CHECK(in_part.used_loss_scale == scale);
+  CHECK(in_part.skipped_steps == skipped + 1);
+  Train(*session, 2);
+  const State part = StateOf(*session);
+  CHECK(part.at("bn1.running_mean") != whole.at("bn1.running_mean"));
+  for (const char* layer : {"conv2", "bn2"}) CHECK(OfLayer(part, layer) == OfLayer(whole, layer));
+
+  REQUIRE(session->SetTrainingGraph(BlockNet(true)).ok());
+  const StepResult again = StepOn(*session, OverflowingBatch());
+  CHECK(again.skipped);
+  CHECK(again.used_loss_scale == scale / 2);
+  CHECK(again.skipped_steps == skipped + 2);
+  State after = StateOf(*session);
+  CHECK(after.at("loss_scale") ==
+        std::vector<float>{scale / 4, 0, 0, whole.at("loss_scale")[3] + 2});
+  after["loss_scale"] = part.at("loss_scale");
+  CHECK(after == part);
+  Train(*session, 1);
+  CHECK(StateOf(*session).at("bn2.running_mean") != whole.at("bn2.running_mean"));
+}
+
+TEST_CASE("a file without a loss scale brings back that of a new session") {
+  const ScratchDirectory scratch;
+  const auto device = OpenCpu();
+  const std::string path = scratch.File("without.safetensors");
+  Session source = OpenHalf(*device, DType::kFp32);
+  Train(source, 2);
+  for (const bool with_optimizer : {true, false}) {
+    CAPTURE(with_optimizer);
+    REQUIRE((with_optimizer ? source.Save(path) : source.SaveWeights(path)).ok());
+    Session session = OpenHalf(*device, DType::kFp16);
+    Train(session, 1);
+    CHECK(StepOn(session, OverflowingBatch()).skipped);
+    const absl::Status loaded = session.Load(path);
+    REQUIRE_MESSAGE(loaded.ok(), loaded.ToString());
+    CHECK(*session.Values("loss_scale") == std::vector<float>{LossScale::kInitial, 0, 0, 0});
+    const StepResult result = StepOn(session, OverflowingBatch());
+    CHECK(result.skipped);
+    CHECK(result.used_loss_scale == LossScale::kInitial);
+    CHECK(result.skipped_steps == 1);
+  }
 }
 
 TEST_CASE("checkpoints of one type continue in another, with the masters' values") {
