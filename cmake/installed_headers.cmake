@@ -1,6 +1,7 @@
 # The headers that cmake/neap_install.cmake installs: those that core/neap.h includes.
 # Written by scripts/installed_headers.py --write; a test compares it with the tree.
 set(NEAP_INSTALLED_HEADERS
+  core/base/float16.h
   core/base/ids.h
   core/base/region.h
   core/base/status_macros.h

@@ -36,6 +36,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "neap/core/base/float16.h"  // for kernels that take 16 bits
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/step_run.h"
 
@@ -76,8 +77,9 @@ struct CustomKernel {
   // The engine's id in plans and in the profile database. Change it whenever the kernel changes;
   // otherwise times measured with the old kernel are used for the new one.
   std::string engine = "custom";
-  // Whether the kernel takes operands of 16 bits (core/base/float16.h), with the types that the
-  // signature says. Networks of these types refuse a kernel that does not.
+  // Whether the kernel takes operands of 16 bits (Fp16 and Bf16 of core/base/float16.h, which this
+  // header includes), with the types that the signature says. Networks of these types refuse a
+  // kernel that does not.
   bool takes_16_bits = false;
 };
 

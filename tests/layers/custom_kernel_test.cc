@@ -112,8 +112,17 @@ Graph ScaleNet() {
   return net;
 }
 
-absl::Status CreateGeluSession(Device& device) {
-  return CreateSession(GeluNet(), device, {}).status();
+absl::Status CreateGeluSession(Device& device, DType dtype = DType::kFp32) {
+  return CreateSession(GeluNet(dtype), device, {}).status();
+}
+
+float LossOfOneStep(Device& device, DType dtype) {
+  absl::StatusOr<Session> session = CreateSession(GeluNet(dtype), device, {});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  const Batch batch = {.images = std::vector<float>(8 * 3 * 8 * 8, 0.5F),
+                       .labels = std::vector<int32_t>(8, 1),
+                       .size = 8};
+  return session->TrainStep(batch).value();
 }
 
 }  // namespace
@@ -124,6 +133,17 @@ TEST_CASE("on the CPU the gradient of the example's GELU agrees with finite diff
 
 TEST_CASE("a network with a custom layer trains to the same bits with every policy") {
   CheckGeluTrainsTheSameUnderEveryPolicy(*OpenCpu(CpuGeluKernels()));
+}
+
+TEST_CASE("kernels that take 16 bits train a network in bf16, to the same bits with every policy") {
+  const auto device = OpenCpu(CpuBf16GeluKernels());
+  CheckGeluTrainsTheSameUnderEveryPolicy(*device, DType::kBf16);
+  const auto fp32 = OpenCpu(CpuGeluKernels());
+  CHECK(LossOfOneStep(*device, DType::kBf16) ==
+        doctest::Approx(LossOfOneStep(*fp32, DType::kFp32)).epsilon(0.01));
+  const absl::Status refused = CreateGeluSession(*fp32, DType::kBf16);
+  CHECK(absl::IsUnimplemented(refused));
+  CHECK(Says(refused, "does not take bf16 operands"));
 }
 
 TEST_CASE("a custom layer's parameter is updated, and its kernel's workspace is in the plan") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -85,16 +86,16 @@ struct Trained {
   Plan plan;
 };
 
-Session Create(Device& device, PlannerOptions options) {
+Session Create(Device& device, DType dtype, PlannerOptions options) {
   options.strict = true;
   absl::StatusOr<Session> session =
-      CreateSession(GeluNet(), device, std::move(options), {.learning_rate = {.base = 0.01F}});
+      CreateSession(GeluNet(dtype), device, std::move(options), {.learning_rate = {.base = 0.01F}});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }
 
-Trained Train(Device& device, PlannerOptions options) {
-  Session session = Create(device, std::move(options));
+Trained Train(Device& device, DType dtype, PlannerOptions options) {
+  Session session = Create(device, dtype, std::move(options));
   Trained trained = {.state = {{}}, .plan = session.plan()};
   for (int step = 0; step < kSteps; ++step) {
     const absl::StatusOr<float> loss = session.TrainStep(BatchOfStep(step));
@@ -112,6 +113,30 @@ bool SameState(const Trained& a, const Trained& b) {
   return std::equal(a.state.begin(), a.state.end(), b.state.begin(), b.state.end(), SameBits);
 }
 
+float Phi(float x) { return 0.5F * std::erfc(-0.70710678F * x); }
+float Density(float x) { return 0.39894228F * std::exp(-0.5F * x * x); }
+
+absl::Status ForwardInBf16(const CustomRun& step) {
+  const Bf16* const x = step.Get<Bf16>(X());
+  Bf16* const y = step.Get<Bf16>(Y());
+  for (int64_t i = 0; i < step.Elements(Y()); ++i) {
+    const auto value = static_cast<float>(x[i]);
+    y[i] = Bf16(value * Phi(value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BackwardInBf16(const CustomRun& step) {
+  const Bf16* const x = step.Get<Bf16>(X());
+  const Bf16* const dy = step.Get<Bf16>(Dy());
+  Bf16* const dx = step.Get<Bf16>(Dx());
+  for (int64_t i = 0; i < step.Elements(Dx()); ++i) {
+    const auto value = static_cast<float>(x[i]);
+    dx[i] = Bf16(static_cast<float>(dy[i]) * (Phi(value) + value * Density(value)));
+  }
+  return absl::OkStatus();
+}
+
 bool RerunsGelu(const Plan& plan) {
   for (const Action& action : plan.actions) {
     const auto* compute = std::get_if<ComputeAction>(&action);
@@ -123,8 +148,18 @@ bool RerunsGelu(const Plan& plan) {
 
 }  // namespace
 
-Graph GeluNet() {
-  Graph net({.name = "gelu-net", .batch = kBatch});
+std::vector<CustomKernel> CpuBf16GeluKernels() {
+  const std::string type(Gelu::kType);
+  return {
+      {.layer_type = type, .phase = Phase::kForward, .run = ForwardInBf16, .takes_16_bits = true},
+      {.layer_type = type,
+       .phase = Phase::kBackwardData,
+       .run = BackwardInBf16,
+       .takes_16_bits = true}};
+}
+
+Graph GeluNet(DType dtype) {
+  Graph net({.name = "gelu-net", .batch = kBatch, .dtype = dtype});
   std::string x = net.Input({3, 8, 8});
   const std::string trunk =
       net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
@@ -166,14 +201,14 @@ void CheckGeluGradient(Device& device) {
   }
 }
 
-void CheckGeluTrainsTheSameUnderEveryPolicy(Device& device) {
-  const Trained reference = Train(device, {.policy = "keep-all", .in_place = false});
+void CheckGeluTrainsTheSameUnderEveryPolicy(Device& device, DType dtype) {
+  const Trained reference = Train(device, dtype, {.policy = "keep-all", .in_place = false});
   bool reruns = false, moves = false;
   for (const Policy& policy : Policies()) {
     const std::string name(policy.name);
     CAPTURE(name);
-    const int64_t minimum = Create(device, {.policy = name}).planning().minimum_budget_bytes;
-    const Trained tight = Train(device, {.budget_bytes = minimum, .policy = name});
+    const int64_t minimum = Create(device, dtype, {.policy = name}).planning().minimum_budget_bytes;
+    const Trained tight = Train(device, dtype, {.budget_bytes = minimum, .policy = name});
     CHECK(tight.plan.arena_bytes <= minimum);
     CHECK(SameState(tight, reference));
     reruns = reruns || RerunsGelu(tight.plan);
