@@ -4,7 +4,7 @@
 // Listing needs no GPU. The candidate's function that makes the kernel may use the whole runtime.
 //
 //   cudaError_t LaunchRelu(const LaunchArgs& a) {
-//     return kernels::Relu(a.Get<float>(X()), a.Get<float>(Y()), a.Elements(Y()), a.stream);
+//     return kernels::Relu(a.Array(X()), a.Array(Y()), a.Elements(Y()), a.stream);
 //   }
 //   absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s,
 //                                             const SharedRuntime& runtime) {

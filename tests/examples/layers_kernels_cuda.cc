@@ -19,7 +19,7 @@ using namespace operands;
 
 // layers/cuda/candidates.h
 cudaError_t LaunchRelu(const LaunchArgs& a) {
-  return kernels::Relu(a.Get<float>(X()), a.Get<float>(Y()), a.Elements(Y()), a.stream);
+  return kernels::Relu(a.Array(X()), a.Array(Y()), a.Elements(Y()), a.stream);
 }
 absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, const SharedRuntime& runtime) {
   return OwnKernel(s, runtime, LaunchRelu);
