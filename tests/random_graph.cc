@@ -138,9 +138,12 @@ class Generator {
     for (int64_t i = 0; i < branches; ++i) {
       Value y = Chain(x, nesting + 1, Between(0, 3));
       if (i == 0) channels = y.channels;
-      names.push_back(WithChannels(y, channels).name);
+      y = WithChannels(y, channels);
+      if (options_.residual && y.name != x.name) y = Same("bn", BatchNorm{}, y);
+      names.push_back(y.name);
     }
-    return {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
+    const Value sum = {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
+    return options_.residual ? Same("relu", Relu{}, sum) : sum;
   }
 
   // A concatenation of two to four branches, at most one of them empty, since a concat must not

@@ -28,6 +28,7 @@ struct RandomGraphOptions {
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
   bool fusion = true;
+  bool residual = false;  // sums are those of ResNets: of batch norms, with a ReLU behind them
 };
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});

@@ -110,9 +110,11 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
     const Layout layout =
         seed / 6 % 4 == 3 ? Layout::kNhwc : Layout::kNchw;  // with every other choice
     const DType dtype = kTypes[seed / 5 % 3];
-    const Graph graph = testing::RandomGraph(seed, {.dtype = dtype, .layout = layout});
-    const Graph unfused =
-        testing::RandomGraph(seed, {.dtype = dtype, .layout = layout, .fusion = false});
+    testing::RandomGraphOptions of = {
+        .dtype = dtype, .layout = layout, .residual = seed / 7 % 3 == 1};
+    const Graph graph = testing::RandomGraph(seed, of);
+    of.fusion = false;
+    const Graph unfused = testing::RandomGraph(seed, of);
     const State reference =
         Train(unfused, device, {.policy = "keep-all", .in_place = false}, nullptr);
     for (float loss : reference.at("loss")) REQUIRE(std::isfinite(loss));
