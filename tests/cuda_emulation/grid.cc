@@ -23,6 +23,7 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kMostThreads = 1024;
+constexpr size_t kMostBlocks = 4;  // that run at the same time
 constexpr size_t kSharedBytes = 48 * 1024;
 constexpr size_t kStackBytes = 128 * 1024;
 constexpr size_t kPageBytes = 4096;
@@ -52,17 +53,27 @@ struct Thread {
   uint64_t value = 0;  // handed over to the warp
 };
 
+struct SharedVariable {
+  void* address = nullptr;
+  std::vector<std::byte> bytes;  // while another block runs
+};
+
+struct Block {
+  uint3 index = {};
+  std::vector<Thread> threads;
+  std::vector<uint64_t> exchanged;  // by the warps, a value per thread
+  std::vector<unsigned> warps;      // that do not wait for the block
+  std::vector<SharedVariable> shared;
+};
+
 // The running grid.
 struct Grid {
   const char* kernel = "";
   void (*body)(const void*) = nullptr;
   const void* argument = nullptr;
-  std::vector<Thread> threads;
-  std::vector<uint64_t> exchanged;  // by the warps, a value per thread
-  Thread* current = nullptr;
+  Block* block = nullptr;  // whose shared variables are in place
+  Thread* thread = nullptr;
   std::vector<Thread*> ready;  // of the running warp
-  std::vector<void*> shared;   // the variables of the block
-  size_t shared_bytes = 0;
 };
 Grid grid;
 Place scheduler = {};
@@ -112,7 +123,7 @@ void RunThreads() {
   Fiber& own = *beginning;
   Switch(own.place, scheduler);
   for (;;) {
-    Thread& thread = *grid.current;
+    Thread& thread = *grid.thread;
     grid.body(grid.argument);
     thread.state = State::kEnded;
     idle.push_back(&own);
@@ -136,6 +147,10 @@ Fiber* Begin() {
   return beginning;
 }
 
+size_t NumberOf(const Thread& thread) {
+  return static_cast<size_t>(&thread - grid.block->threads.data());
+}
+
 // Runs the thread until it waits or ends.
 void Resume(Thread& thread) {
   if (thread.fiber == nullptr) {
@@ -143,14 +158,14 @@ void Resume(Thread& thread) {
     thread.fiber = idle.back();
     idle.pop_back();
   }
-  grid.current = &thread;
+  grid.thread = &thread;
   threadIdx = thread.index;
   Switch(scheduler, thread.fiber->place);
 }
 
 // Lets the current thread wait.
 void Wait(State state, unsigned mask, std::source_location at) {
-  Thread& thread = *grid.current;
+  Thread& thread = *grid.thread;
   thread.state = state;
   thread.mask = mask;
   thread.at = at;
@@ -158,9 +173,9 @@ void Wait(State state, unsigned mask, std::source_location at) {
 }
 
 // Whether all lanes of the thread's mask that have not ended wait with it.
-bool IsComplete(const Thread& thread, size_t first, size_t end) {
+bool IsComplete(const Block& block, const Thread& thread, size_t first, size_t end) {
   for (size_t i = first; i < end; ++i) {
-    const Thread& other = grid.threads[i];
+    const Thread& other = block.threads[i];
     if ((thread.mask >> (i - first) & 1U) == 0 || other.state == State::kEnded) continue;
     if (other.state != State::kAtWarp || other.mask != thread.mask || !Same(other.at, thread.at))
       return false;
@@ -169,78 +184,108 @@ bool IsComplete(const Thread& thread, size_t first, size_t end) {
 }
 
 // Lets the lanes of a warp go on that have all arrived.
-void ReleaseLanes(size_t first, size_t end, std::vector<Thread*>& ready) {
+void ReleaseLanes(Block& block, size_t first, size_t end, std::vector<Thread*>& ready) {
   unsigned complete = 0;
   for (size_t i = first; i < end; ++i) {
-    Thread& thread = grid.threads[i];
+    Thread& thread = block.threads[i];
     const unsigned lane = 1U << (i - first);
-    if (thread.state == State::kEnded) grid.exchanged[i] = kGarbage;
+    if (thread.state == State::kEnded) block.exchanged[i] = kGarbage;
     if (thread.state != State::kAtWarp) continue;
-    if ((complete & lane) == 0 && IsComplete(thread, first, end)) complete |= thread.mask;
+    if ((complete & lane) == 0 && IsComplete(block, thread, first, end)) complete |= thread.mask;
     if ((complete & lane) == 0) continue;
-    grid.exchanged[i] = thread.value;
+    block.exchanged[i] = thread.value;
     ready.push_back(&thread);
   }
   for (Thread* thread : ready) thread->state = State::kReady;
 }
 
 // Runs a warp until all its threads wait for the block or have ended.
-void RunWarp(size_t first) {
-  const size_t end = std::min(first + kWarp, grid.threads.size());
+void RunWarp(Block& block, unsigned warp) {
+  const size_t first = size_t{warp} * kWarp, end = std::min(first + kWarp, block.threads.size());
   std::vector<Thread*>& ready = grid.ready;
   ready.clear();
-  for (size_t i = first; i < end; ++i) ready.push_back(&grid.threads[i]);
+  for (size_t i = first; i < end; ++i) ready.push_back(&block.threads[i]);
   std::erase_if(ready, [](const Thread* thread) { return thread->state != State::kReady; });
   while (!ready.empty()) {
     Shuffle(ready);
     for (Thread* thread : ready) Resume(*thread);
     ready.clear();
-    ReleaseLanes(first, end, ready);
+    ReleaseLanes(block, first, end, ready);
   }
+}
+
+void MakeRunnable(Block& block) {
+  block.warps = Numbers((block.threads.size() + kWarp - 1) / kWarp);
+  Shuffle(block.warps);
 }
 
 // Lets all threads of the block go on, if they wait at one barrier.
-bool ReleaseBlock() {
-  for (const Thread& thread : grid.threads) {
-    if (thread.state != State::kAtBarrier || !Same(thread.at, grid.threads[0].at)) return false;
+bool ReleaseBlock(Block& block) {
+  for (const Thread& thread : block.threads) {
+    if (thread.state != State::kAtBarrier || !Same(thread.at, block.threads[0].at)) return false;
   }
-  for (Thread& thread : grid.threads) thread.state = State::kReady;
+  for (Thread& thread : block.threads) thread.state = State::kReady;
+  MakeRunnable(block);
   return true;
 }
 
-[[noreturn]] void FailDivergent() {
+[[noreturn]] void FailDivergent(const std::vector<Thread>& threads) {
   std::string what = "threads wait for each other for ever:";
   const char* const states[] = {"run", "wait for their block", "wait for their warp", "have ended"};
-  for (size_t i = 0; i < grid.threads.size(); ++i) {
-    const Thread& thread = grid.threads[i];
+  for (size_t i = 0; i < threads.size(); ++i) {
+    const Thread& thread = threads[i];
     const auto like = [&](const Thread& other) {
       return other.state == thread.state &&
              (thread.state == State::kEnded || Same(other.at, thread.at));
     };
-    if (std::any_of(grid.threads.begin(), grid.threads.begin() + static_cast<long>(i), like))
-      continue;
-    what += "\n  " + std::to_string(std::count_if(grid.threads.begin(), grid.threads.end(), like)) +
-            " " + states[static_cast<size_t>(thread.state)] + ", as thread " + Text(thread.index);
+    if (std::any_of(threads.begin(), threads.begin() + static_cast<long>(i), like)) continue;
+    what += "\n  " + std::to_string(std::count_if(threads.begin(), threads.end(), like)) + " " +
+            states[static_cast<size_t>(thread.state)] + ", as thread " + Text(thread.index);
     if (thread.state != State::kEnded) what += " at " + Text(thread.at);
   }
   Fail(what.c_str(), grid.kernel);
 }
 
-void RunBlock() {
-  for (unsigned i = 0; i < grid.threads.size(); ++i) {
+void Begin(Block& block, unsigned number) {
+  block.index = {number % gridDim.x, number / gridDim.x % gridDim.y,
+                 number / gridDim.x / gridDim.y};
+  block.threads.resize(size_t{blockDim.x} * blockDim.y * blockDim.z);
+  block.exchanged.assign(block.threads.size(), kGarbage);
+  for (unsigned i = 0; i < block.threads.size(); ++i) {
     const unsigned row = i / blockDim.x;
-    grid.threads[i] = {.index = {i % blockDim.x, row % blockDim.y, row / blockDim.y}};
+    block.threads[i] = {.index = {i % blockDim.x, row % blockDim.y, row / blockDim.y}};
   }
-  grid.shared.clear();
-  grid.shared_bytes = 0;
-  std::vector<unsigned> warps = Numbers((grid.threads.size() + kWarp - 1) / kWarp);
-  do {
-    Shuffle(warps);
-    for (unsigned warp : warps) RunWarp(size_t{warp} * kWarp);
-  } while (ReleaseBlock());
-  for (const Thread& thread : grid.threads) {
-    if (thread.state != State::kEnded) FailDivergent();
+  block.shared.clear();
+  MakeRunnable(block);
+}
+
+// Puts the block's shared variables in their places.
+void Enter(Block& block) {
+  blockIdx = block.index;
+  if (grid.block == &block) return;
+  if (grid.block != nullptr) {
+    for (SharedVariable& of : grid.block->shared)
+      std::memcpy(of.bytes.data(), of.address, of.bytes.size());
   }
+  for (const SharedVariable& of : block.shared)
+    std::memcpy(of.address, of.bytes.data(), of.bytes.size());
+  grid.block = &block;
+}
+
+// Runs some of the block's warps, few or so many that they pass several barriers; returns whether
+// the block has not ended.
+bool Advance(Block& block) {
+  Enter(block);
+  for (unsigned left = 1U << Random(7); left > 0; --left) {
+    RunWarp(block, block.warps.back());
+    block.warps.pop_back();
+    if (!block.warps.empty() || ReleaseBlock(block)) continue;
+    for (const Thread& thread : block.threads) {
+      if (thread.state != State::kEnded) FailDivergent(block.threads);
+    }
+    return false;
+  }
+  return true;
 }
 
 bool IsPossible(dim3 blocks, dim3 block) {
@@ -261,46 +306,62 @@ void Launch::Run(void (*thread)(const void*), const void* argument) const {
   grid.argument = argument;
   gridDim = grid_;
   blockDim = block_;
-  const size_t threads = size_t{block_.x} * block_.y * block_.z;
-  grid.threads.resize(threads);
-  grid.exchanged.assign(threads, kGarbage);
-  std::vector<unsigned> order = Numbers(size_t{grid_.x} * grid_.y * grid_.z);
-  Shuffle(order);
-  for (unsigned i : order) {
-    blockIdx = {i % grid_.x, i / grid_.x % grid_.y, i / grid_.x / grid_.y};
-    RunBlock();
+  std::vector<unsigned> waiting = Numbers(size_t{grid_.x} * grid_.y * grid_.z);
+  Shuffle(waiting);
+  std::vector<Block> blocks(std::min<size_t>(1 + Random(kMostBlocks), waiting.size()));
+  std::vector<Block*> running;
+  for (Block& block : blocks) {
+    Begin(block, waiting.back());
+    waiting.pop_back();
+    running.push_back(&block);
   }
+  while (!running.empty()) {
+    Block*& block = running[Random(running.size())];
+    if (Advance(*block)) continue;
+    if (waiting.empty()) {
+      std::swap(block, running.back());
+      running.pop_back();
+    } else {
+      Begin(*block, waiting.back());
+      waiting.pop_back();
+    }
+  }
+  grid.block = nullptr;
 }
 
 void NewShared(void* variable, size_t bytes) {
-  if (std::find(grid.shared.begin(), grid.shared.end(), variable) != grid.shared.end()) return;
-  grid.shared.push_back(variable);
-  grid.shared_bytes += bytes;
-  if (grid.shared_bytes > kSharedBytes) Fail("more than 48 KiB of shared memory", grid.kernel);
+  size_t sum = bytes;
+  for (const SharedVariable& of : grid.block->shared) {
+    if (of.address == variable) return;
+    sum += of.bytes.size();
+  }
+  if (sum > kSharedBytes) Fail("more than 48 KiB of shared memory", grid.kernel);
+  grid.block->shared.push_back({variable, std::vector<std::byte>(bytes)});
   std::memset(variable, 0xFF, bytes);
 }
 
 void SyncThreads(std::source_location at) { Wait(State::kAtBarrier, 0, at); }
 
-int Lane() { return static_cast<int>(grid.current - grid.threads.data()) % 32; }
+int Lane() { return static_cast<int>(NumberOf(*grid.thread) % kWarp); }
 
 uint64_t Exchange(unsigned mask, uint64_t value, int lane, std::source_location at) {
-  Thread& thread = *grid.current;
-  const size_t number = static_cast<size_t>(&thread - grid.threads.data());
+  Thread& thread = *grid.thread;
+  const size_t number = NumberOf(thread);
   if ((mask >> number % kWarp & 1U) == 0) Fail("a lane is not in its own mask", Text(at).c_str());
   thread.value = value;
   Wait(State::kAtWarp, mask, at);
+  const std::vector<uint64_t>& exchanged = grid.block->exchanged;
   const size_t from = number / kWarp * kWarp + static_cast<size_t>(lane);
-  const bool takes_part = from < grid.threads.size() && (mask >> lane & 1U) != 0;
-  return takes_part ? grid.exchanged[from] : kGarbage;
+  return from < exchanged.size() && (mask >> lane & 1U) != 0 ? exchanged[from] : kGarbage;
 }
 
 unsigned Ballot(unsigned mask, bool predicate, std::source_location at) {
-  const size_t first = static_cast<size_t>(grid.current - grid.threads.data()) / kWarp * kWarp;
+  const size_t first = NumberOf(*grid.thread) / kWarp * kWarp;
   Exchange(mask, predicate ? 1 : 0, 0, at);
+  const std::vector<uint64_t>& exchanged = grid.block->exchanged;
   unsigned lanes = 0;
-  for (size_t i = first; i < std::min(first + kWarp, grid.threads.size()); ++i) {
-    if ((mask >> (i - first) & 1U) != 0 && grid.exchanged[i] == 1) lanes |= 1U << (i - first);
+  for (size_t i = first; i < std::min(first + kWarp, exchanged.size()); ++i) {
+    if ((mask >> (i - first) & 1U) != 0 && exchanged[i] == 1) lanes |= 1U << (i - first);
   }
   return lanes;
 }

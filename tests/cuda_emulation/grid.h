@@ -1,21 +1,22 @@
 // Runs CUDA kernels on the host, so that their tests need no GPU.
 //
 // Each thread of a block is a fiber that runs until it ends or waits, at a barrier or for its warp.
-// Blocks run one after another, in a random order; so do the warps of a block, each until it waits
-// at a barrier, and the threads of a warp, each until it waits for the others. Results must not
-// depend on these orders. The seed is NEAP_EMULATION_SEED, or 1.
+// Up to four blocks run at the same time: they take turns, after some of their warps have reached a
+// barrier or the end. Blocks, warps and lanes take turns in random orders, and results must not
+// depend on these. The seed is NEAP_EMULATION_SEED, or 1.
 //
-//   block 5   warp 0       |--|   barrier   |---|
-//             warp 1           |---|             |--|
-//             warp 2   |--|                 |---|        end of the block, then block 2
+//   block 5   warp 0       |--|    barrier    |---|
+//             warp 1            |--|                  |--|
+//   block 2   warp 0   |--|              |---|    |--|
+//             warp 1                |---|
 //
 // The process ends with a message if threads wait at different barriers or have ended before one,
 // and if a kernel needs more shared memory than there is. Shared memory begins as NaN. The rest is
 // found by sanitizers, with which the kernels are compiled: accesses outside device memory and
 // outside shared arrays, and vectors at unaligned addresses.
 //
-// What it cannot show: races between blocks, a wait of one block for another, memory ordering,
-// missing waits between streams, and speed.
+// It does not show races within what a warp does between two barriers, writes that a GPU shows to
+// others later, blocks that wait for each other, missing waits between streams, and speed.
 #pragma once
 
 #include <cuda_runtime_api.h>

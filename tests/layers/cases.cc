@@ -219,6 +219,7 @@ void CaseList::Norms() {
   Add("batch_norm", BatchNorm{}, {{1, 3, 1, 1}});  // variance 0
   Add("batch_norm", BatchNorm{}, {{8, 4, 1, 1}});
   Add("batch_norm", BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F}, {{4, 33, 7, 5}});
+  Add("batch_norm", BatchNorm{}, {{8, 72, 12, 12}});  // several blocks, whatever the type
   AddBiasRelu({1, 1, 1, 1});
   AddBiasRelu({4, 33, 7, 5});
   AddBiasRelu({3, 8, 6, 6});

@@ -15,7 +15,7 @@
 #define __global__
 #define __host__
 #define __device__
-#define __shared__ static  // blocks run one after another
+#define __shared__ static  // grid.cc keeps the values of each block
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
