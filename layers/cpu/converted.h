@@ -29,8 +29,8 @@ ListCandidates Converted(ListCandidates list);
 // `list` is called with the 16-bit signature, so that its kernels can round what they do not store.
 ListCandidates ConvertedAndRounded(ListCandidates list);
 
-// The same for oneDNN's kernels, which are listed for fp32 operands, and before that as they are for
-// bf16 ones if the CPU multiplies these: with "bf16:" before their names.
+// The same for oneDNN's kernels, which are listed for fp32 operands, and before that as they are
+// for bf16 ones if the CPU multiplies these: with "bf16:" before their names.
 ListCandidates ConvertedOrBf16(ListCandidates list);
 
 // Calls `use(round)` with a function that rounds a float to the type and back.

@@ -1,5 +1,5 @@
-// What the kernels of batch norm have in common: the normalised values, and the mask that says where
-// a ReLU behind a sum is 0.
+// What the kernels of batch norm have in common: the normalised values, and the mask that says
+// where a ReLU behind a sum is 0.
 #pragma once
 
 #include <cstddef>

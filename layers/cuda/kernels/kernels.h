@@ -81,8 +81,8 @@ struct BatchNormOperands {
   float epsilon = 0;
 };
 // What follows the normalisation in the same pass: the sum with an addend, which is `addend.x`, if
-// any, normalised if `addend` has the rest, too; then a ReLU. `mask`, if any, gets a bit per element
-// (layers/fused_batch_norm.h).
+// any, normalised if `addend` has the rest, too; then a ReLU. `mask`, if any, gets a bit per
+// element (layers/fused_batch_norm.h).
 struct BatchNormEpilogue {
   BatchNormOperands addend;
   bool relu = false;
@@ -147,9 +147,9 @@ cudaError_t MaxPool(const PoolShape& shape, ConstArray x, Array y, void* index, 
                     cudaStream_t stream);
 cudaError_t MaxPoolBackward(const PoolShape& shape, ConstArray dy, const void* index,
                             bool wide_index, Array dx, cudaStream_t stream);
-// Max pooling of max(x + bias, 0) and of relu(batch_norm(x)), which are not stored. The index is
-// 255 where the maximum is 0, and null if it is not needed; `bias` may be null. `channels` are those
-// of the image.
+// Max pooling of relu(x + bias) and of relu(batch_norm(x)), which are not stored. The index is 255
+// where the maximum is 0, and null if it is not needed; `bias` may be null. `channels` are those of
+// the image.
 cudaError_t BiasReluPool(const PoolShape& shape, int64_t channels, ConstArray x, const float* bias,
                          Array y, uint8_t* index, cudaStream_t stream);
 cudaError_t BatchNormReluPool(const PoolShape& shape, int64_t channels, const BatchNormOperands& in,
