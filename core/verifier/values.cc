@@ -21,7 +21,7 @@ const std::vector<TensorId>& RerunReads(const PlanStep& step) {
 bool RerunWrites(const PlanStep& step, TensorId tensor) { return !Has(step.rerun_reads, tensor); }
 
 Values::Values(const Plan& plan, const Site& site)
-    : plan_(plan), site_(site), tensors_(plan.tensors.size()), first_runs_(plan.steps.size()) {
+    : site_(site), tensors_(plan.tensors.size()), first_runs_(plan.steps.size()) {
   for (const PlanTensor& tensor : plan.tensors) {
     if (tensor.on_host()) tensors_[tensor.id.index()].copy = 0;
   }

@@ -48,7 +48,6 @@ class Values {
 
   absl::Status CheckVersion(TensorId tensor, Version wanted) const;
 
-  const Plan& plan_;
   const Site& site_;
   std::vector<TensorVersions> tensors_;  // by TensorId
   std::vector<FirstRun> first_runs_;     // by StepId; forward steps only
