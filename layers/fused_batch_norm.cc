@@ -112,6 +112,12 @@ std::string FusedBatchNorm::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) const {
+  const bool pools_well = !pool.has_value() || (relu && !adds && CanPoolRelu(*pool));
+  if (!pools_well || (addend_norm.has_value() && !adds)) {
+    return absl::InvalidArgumentError(
+        "a fused batch norm pools the ReLU of one input, in windows of at most 255 elements, and "
+        "normalises an addend only where it adds");
+  }
   RETURN_IF_ERROR(CheckImageInputs(context, adds ? 2 : 1));
   const TensorSpec& x = context.inputs[0];
   if (adds && context.inputs[1] != x) {
@@ -131,7 +137,10 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
   if (pool.has_value()) {
     ASSIGN_OR_RETURN(LayerSpec pooled, pool->Specify(alone));
     spec.output = std::move(pooled.output);
-    for (StepSpec& step : spec.steps) step.in_place.clear();
+    for (size_t i = 0; i < spec.steps.size(); ++i) {
+      spec.steps[i].in_place.clear();
+      spec.steps[i].flops += pooled.steps[i].flops;
+    }
     if (context.mode == Mode::kTraining) SaveZeros(std::move(pooled.saved[0]), spec);
   } else if (context.mode == Mode::kTraining) {
     adds ? SaveZeros(MaskOf(x), spec) : spec.steps[1].reads.push_back(Param(1));

@@ -16,8 +16,8 @@
 //                        mask, index
 //
 // x_1 and dx_1 exist if it adds; backward reads x_1 only if that is normalised. With a ReLU,
-// backward needs to know where y is 0. After a sum it reads the mask, a bit per element: bit k of
-// byte i belongs to element i * MaskElements() + k in memory order, and is 1 where y is not 0.
+// backward needs to know where y is 0. After a sum it reads the mask, a byte for 16 bytes of y: bit
+// k of byte i belongs to element i * MaskElements() + k in memory order, and is 1 where y is not 0.
 // With pooling it reads the index (layers/pooling.h), which has kNotPositive there. Otherwise it
 // computes the sign of y again from x_0 and beta. y is never read.
 //

@@ -16,12 +16,17 @@ std::string FusedRelu::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> FusedRelu::Specify(const LayerContext& context) const {
+  if (pool.has_value() ? !CanPoolRelu(*pool) : !bias) {
+    return absl::InvalidArgumentError(
+        "a fused ReLU has a bias, or pools windows of at most 255 elements");
+  }
   ASSIGN_OR_RETURN(LayerSpec spec,
                    pool.has_value() ? pool->Specify(context) : Relu{}.Specify(context));
   const TensorSpec& x = context.inputs[0];
   if (bias) spec.params = {{.name = "bias", .tensor = VectorSpec(x.shape.c())}};
   for (StepSpec& step : spec.steps) {
-    step.flops += (pool.has_value() ? 2.0 : 1.0) * static_cast<double>(x.elements());
+    const int passes = (pool.has_value() ? 1 : 0) + (bias ? 1 : 0);  // that Specify() did not count
+    step.flops += passes * static_cast<double>(x.elements());
     if (!bias) continue;
     if (step.phase == Phase::kForward) {
       step.reads.push_back(Param(0));

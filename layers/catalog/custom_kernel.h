@@ -57,8 +57,8 @@ using CustomFunction = std::function<absl::Status(const CustomRun& step)>;
 //   accumulates_natively has.
 // * A result may share memory with the operand that the layer's `in_place` pairs it with.
 // * Equal operands always give equal bits, because plans that recompute run the kernel again.
-// * Such a rerun (signature.rerun) reads `rerun_reads`, if the layer has them, and does not change
-//   the layer's states.
+// * Such a rerun (signature.rerun) reads `rerun_reads`, if the layer has them, writes all results
+//   that are not among them, saved tensors too, and does not change the layer's states.
 //
 // *Threads*: kernels run one after another, on the thread that calls the session. On a GPU, the
 // device is current during the call, and kernels must not allocate or wait.

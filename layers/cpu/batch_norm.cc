@@ -286,7 +286,7 @@ void Backward(const LoopArgs& args) {
   if (layer.adds) {
     SumBackward(args, layer, dy);
   } else if (layer.pool.has_value()) {
-    MaxPoolBackward(*layer.pool, spec, args.signature.Spec(Dy()), dy,
+    ScatterToMaxima(*layer.pool, spec, args.signature.Spec(Dy()), dy,
                     args.Get<uint8_t>(layer.MaskOrIndex()), /*relu=*/true, dx);
     RoundAs(spec.dtype, [&](auto round) {
       BackwardFrom(

@@ -50,7 +50,7 @@ void ReluBackward(const LoopArgs& args, float* dx) {
   const TensorSpec& spec = args.signature.Spec(Dy());
   const float* const dy = args.Get<float>(Dy());
   if (layer.pool.has_value()) {
-    MaxPoolBackward(*layer.pool, args.signature.Spec(Dx()), spec, dy, args.Get<uint8_t>(Saved(0)),
+    ScatterToMaxima(*layer.pool, args.signature.Spec(Dx()), spec, dy, args.Get<uint8_t>(Saved(0)),
                     /*relu=*/true, dx);
     return;
   }

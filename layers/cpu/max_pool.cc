@@ -13,7 +13,7 @@ void Forward(const LoopArgs& args) {
   const float* const x = args.Get<float>(X());
   float* const y = args.Get<float>(Y());
   Index* const index = args.Find<Index>(Saved(0));
-  MaxPoolForward(
+  ForEachMaximum(
       *args.signature.layer.As<MaxPool>(), args.signature.Spec(X()), args.signature.Spec(Y()),
       [=](int64_t i, int64_t) { return x[i]; },
       [=](int64_t at, const Maximum& max) {
@@ -24,7 +24,7 @@ void Forward(const LoopArgs& args) {
 
 template <typename Index>
 void Backward(const LoopArgs& args) {
-  MaxPoolBackward(*args.signature.layer.As<MaxPool>(), args.signature.Spec(Dx()),
+  ScatterToMaxima(*args.signature.layer.As<MaxPool>(), args.signature.Spec(Dx()),
                   args.signature.Spec(Dy()), args.Get<float>(Dy()), args.Get<Index>(Saved(0)),
                   /*relu=*/false, args.Get<float>(Dx()));
 }

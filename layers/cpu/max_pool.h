@@ -8,20 +8,10 @@
 #include <limits>
 
 #include "neap/core/base/tensor.h"
+#include "neap/layers/cpu/strides.h"
 #include "neap/layers/pooling.h"
 
 namespace neap::cpu {
-
-// Distances between neighbours along each axis, in elements.
-struct Strides {
-  int64_t n, c, h, w;
-};
-
-inline Strides StridesOf(const TensorSpec& spec) {
-  const Shape& s = spec.shape;
-  if (spec.layout == Layout::kNhwc) return {s.h() * s.w() * s.c(), 1, s.w() * s.c(), s.c()};
-  return {s.c() * s.h() * s.w(), s.h() * s.w(), s.w(), 1};
-}
 
 // The part of a window along one axis that is inside the image: kernel positions [begin, end), and
 // the image position of kernel position 0.
@@ -75,7 +65,7 @@ struct Maximum {
 // Calls store(output offset, maximum) for every output, where the maximum is the first largest
 // value(offset, channel), or the first NaN if there is one.
 template <typename Value, typename Store>
-void MaxPoolForward(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y, Value value,
+void ForEachMaximum(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y, Value value,
                     Store store) {
   const Strides strides = StridesOf(x);
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
@@ -97,7 +87,7 @@ void MaxPoolForward(const MaxPool& layer, const TensorSpec& x, const TensorSpec&
 template <typename Value>
 void PooledRelu(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y_spec, Value value,
                 float* y, uint8_t* index) {
-  MaxPoolForward(layer, x, y_spec, value, [=](int64_t at, const Maximum& max) {
+  ForEachMaximum(layer, x, y_spec, value, [=](int64_t at, const Maximum& max) {
     y[at] = max.value;
     if (index != nullptr)
       index[at] = max.value <= 0 ? kNotPositive : static_cast<uint8_t>(max.index);
@@ -107,7 +97,7 @@ void PooledRelu(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y_s
 // Adds the gradient of every output to that of the maximum in its window, except where the index is
 // kNotPositive and `relu` is set. Overwrites dx.
 template <typename Index>
-void MaxPoolBackward(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y,
+void ScatterToMaxima(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y,
                      const float* dy, const Index* index, bool relu, float* dx) {
   const Strides strides = StridesOf(x);
   std::fill_n(dx, x.elements(), 0.0F);

@@ -4,23 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/units.h"
+#include "neap/layers/cpu/strides.h"
 
 namespace neap::cpu {
 namespace {
 
 using dnnl::memory;
-
-struct Strides {
-  int64_t n, c, h, w;
-};
-
-Strides StridesOf(const TensorSpec& spec) {
-  const Shape& s = spec.shape;
-  if (spec.layout == Layout::kNhwc) {
-    return {s.h() * s.w() * s.c(), 1, s.w() * s.c(), s.c()};
-  }
-  return {s.c() * s.h() * s.w(), s.h() * s.w(), s.w(), 1};
-}
 
 memory::data_type TypeOf(const TensorSpec& spec) {
   return spec.dtype == DType::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;

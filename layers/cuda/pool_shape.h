@@ -3,8 +3,11 @@
 
 #include "neap/core/base/tensor.h"
 #include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/pooling.h"
 
 namespace neap::cuda {
+
+static_assert(kernels::kStopsAtRelu == kNotPositive);
 
 // NCHW images are treated as planes of one channel. `layer` has kernel, stride and padding.
 template <typename Pool>

@@ -60,8 +60,10 @@ struct ReductionMemory {
   uint32_t* tickets = nullptr;
 };
 
-// batch_norm.cu. The scratch memory of every reduction per channel of a tensor:
+// The scratch memory of every reduction per channel of a tensor.
 int64_t ChannelScratchBytes(const ChannelShape& shape, Element type);
+
+// batch_norm.cu
 struct BatchNormState {
   float* mean = nullptr;
   float* invstd = nullptr;
@@ -81,8 +83,8 @@ struct BatchNormOperands {
   float epsilon = 0;
 };
 // What follows the normalisation in the same pass: the sum with an addend, which is `addend.x`, if
-// any, normalised if `addend` has the rest, too; then a ReLU. `mask`, if any, gets a bit per
-// element (layers/fused_batch_norm.h).
+// any, normalised if `addend` has the rest, too; then a ReLU. `mask`, if any, says where
+// the result is 0 (layers/fused_batch_norm.h).
 struct BatchNormEpilogue {
   BatchNormOperands addend;
   bool relu = false;
@@ -131,6 +133,9 @@ cudaError_t AddBias(const ChannelShape& shape, const float* bias, Array y, cudaS
 cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias, bool add,
                          const ReductionMemory& memory, cudaStream_t stream);
 
+// The index of a window whose maximum a ReLU made 0: kNotPositive (layers/pooling.h).
+inline constexpr uint8_t kStopsAtRelu = 255;
+
 // pooling.cu. Images are {outer, h, w, channels}; NCHW is outer = N * C, channels = 1.
 struct PoolShape {
   int64_t outer = 1;
@@ -147,9 +152,9 @@ cudaError_t MaxPool(const PoolShape& shape, ConstArray x, Array y, void* index, 
                     cudaStream_t stream);
 cudaError_t MaxPoolBackward(const PoolShape& shape, ConstArray dy, const void* index,
                             bool wide_index, Array dx, cudaStream_t stream);
-// Max pooling of relu(x + bias) and of relu(batch_norm(x)), which are not stored. The index is 255
-// where the maximum is 0, and null if it is not needed; `bias` may be null. `channels` are those of
-// the image.
+// bias.cu, batch_norm.cu, batch_norm_backward.cu. Max pooling of relu(x + bias) and of
+// relu(batch_norm(x)), which are not stored. The index is kStopsAtRelu where the maximum is 0, and
+// null if it is not needed; `bias` may be null. `channels` are those of the image.
 cudaError_t BiasReluPool(const PoolShape& shape, int64_t channels, ConstArray x, const float* bias,
                          Array y, uint8_t* index, cudaStream_t stream);
 cudaError_t BatchNormReluPool(const PoolShape& shape, int64_t channels, const BatchNormOperands& in,

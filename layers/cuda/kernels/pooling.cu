@@ -1,6 +1,4 @@
 // Pooling (kernels/pooling.cuh).
-#include <algorithm>
-
 #include "neap/layers/cuda/kernels/kernels.h"
 #include "neap/layers/cuda/kernels/pooling.cuh"
 

@@ -46,9 +46,6 @@ __device__ __forceinline__ Strides VectorStrides(int h, int w, size_t channel_ve
   return {static_cast<size_t>(h) * w * channel_vectors, w * channel_vectors, channel_vectors};
 }
 
-// The index where the maximum is not positive: kNotPositive (layers/pooling.h).
-inline constexpr uint8_t kStopsAtRelu = 255;
-
 // What is pooled is x as it is.
 struct AsItIs {
   static constexpr bool kRelu = false;
@@ -204,22 +201,25 @@ class PooledGradient {
   PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index)
       : s_(s),
         stride_(s),
-        fits_(Fits32(s.outer * s.h * s.w * s.channels)),
-        wide_(s.h, s.w, fits_ ? std::max<int64_t>(1, s.channels / kWide<T>) : 1),
-        one_(s.h, s.w, fits_ ? s.channels : 1),
-        large_(s.h, s.w, s.channels),
+        vectors_fit_(s.channels % kWide<T> == 0 && Fits32(Elements(s) / kWide<T>)),
+        elements_fit_(Fits32(Elements(s))),
+        vectors_(s.h, s.w, vectors_fit_ ? s.channels / kWide<T> : 1),
+        elements_(s.h, s.w, elements_fit_ ? s.channels : 1),
+        all_(s.h, s.w, s.channels),
         dy_(dy),
         index_(index) {}
 
   // Of the i-th vector of the input.
   template <int kVec>
   __device__ __forceinline__ Packed<T, kVec> Load(size_t i) const {
-    if (!fits_ || s_.channels % kVec != 0) return LoadLanes<kVec>(i);
-    const Position<uint32_t> p = (kVec == 1 ? one_ : wide_)(static_cast<uint32_t>(i));
+    if (!(kVec == 1 ? elements_fit_ : vectors_fit_)) return LoadLanes<kVec>(i);
+    const auto p = (kVec == 1 ? elements_ : vectors_)(static_cast<uint32_t>(i));
     return Pack<T>(At<kVec>(p.outer, p.row, p.column, p.channel));
   }
 
  private:
+  static int64_t Elements(const PoolShape& s) { return s.outer * s.h * s.w * s.channels; }
+
   // Lane by lane: neighbouring pixels (NCHW), or a tensor of too many elements for 32-bit indices.
   template <int kVec>
   __device__ __noinline__ Packed<T, kVec> LoadLanes(size_t i) const {
@@ -227,8 +227,15 @@ class PooledGradient {
 #pragma unroll 1
     for (int k = 0; k < kVec; ++k) {
       const size_t element = i * kVec + k;
-      const Position<uint64_t> p = large_(element);
-      lanes[k] = RoundTo<T>(At<1>(p.outer, p.row, p.column, p.channel).v[0]);
+      Vec<1> v;
+      if (elements_fit_) {
+        const auto p = elements_(static_cast<uint32_t>(element));
+        v = At<1>(p.outer, p.row, p.column, p.channel);
+      } else {
+        const auto p = all_(element);
+        v = At<1>(p.outer, p.row, p.column, p.channel);
+      }
+      lanes[k] = RoundTo<T>(v.v[0]);
     }
     Packed<T, kVec> packed;
     memcpy(&packed, lanes, sizeof(lanes));
@@ -245,9 +252,9 @@ class PooledGradient {
 
   PoolShape s_;
   StrideDividers stride_;
-  bool fits_;  // in 32-bit indices
-  Decoder<uint32_t> wide_, one_;
-  Decoder<uint64_t> large_;
+  bool vectors_fit_, elements_fit_;  // in 32-bit indices
+  Decoder<uint32_t> vectors_, elements_;
+  Decoder<uint64_t> all_;
   const T* dy_;
   const uint8_t* index_;
 };

@@ -1,0 +1,21 @@
+// Where the elements of an image tensor are in memory.
+#pragma once
+
+#include <cstdint>
+
+#include "neap/core/base/tensor.h"
+
+namespace neap::cpu {
+
+// Distances between neighbours along each axis, in elements.
+struct Strides {
+  int64_t n, c, h, w;
+};
+
+inline Strides StridesOf(const TensorSpec& spec) {
+  const Shape& s = spec.shape;
+  if (spec.layout == Layout::kNhwc) return {s.h() * s.w() * s.c(), 1, s.w() * s.c(), s.c()};
+  return {s.c() * s.h() * s.w(), s.h() * s.w(), s.w(), 1};
+}
+
+}  // namespace neap::cpu
