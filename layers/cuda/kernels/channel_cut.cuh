@@ -1,5 +1,5 @@
-// How a reduction per channel (channel_reduce.cuh) is divided into blocks, by the tensor's shape and
-// the width of its vectors alone.
+// How a reduction per channel (channel_reduce.cuh) is divided into blocks, by the tensor's shape
+// and the width of its vectors alone.
 #pragma once
 
 #include <algorithm>
