@@ -94,9 +94,9 @@ class Planning {
   }
 
  private:
-  // With bytes for the incoming batch, unless the iteration takes longer with them than without,
-  // when the batch's copy delays it, or, if there is no budget, they do not fit into the device's
-  // memory. What is feasible without them stays so.
+  // With bytes for the incoming batch, unless the iteration takes longer with them than it does
+  // without them and with the batch's copy before it. Without a budget, the bytes must also fit
+  // into the device's memory. What is feasible without them stays so.
   absl::StatusOr<PlanResult> Fastest(const PlanSearch& search, const Candidate& smallest,
                                      const Policy& policy) const {
     const int64_t incoming = IncomingBatchBytes();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/channel_rows.h"
 #include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/max_pool.h"
 #include "neap/layers/fused_batch_norm.h"
@@ -14,23 +15,9 @@ namespace {
 
 using namespace operands;
 
-// A tensor as rows in memory. NCHW: a row is one channel's plane of one image. NHWC: a row is one
-// pixel with all its channels. Every loop below therefore has two forms: per-channel numbers are
-// constant along a row, or vary along it.
-struct Rows {
-  int64_t images, channels, pixels;
-  bool channels_last;
-  int64_t count() const { return images * pixels; }  // elements per channel
-};
-
-Rows RowsOf(const TensorSpec& spec) {
-  return {spec.shape.n(), spec.shape.c(), spec.shape.h() * spec.shape.w(),
-          spec.layout == Layout::kNhwc};
-}
-
 // totals[c] = sum over channel c of value(offset, c), in double.
 template <typename Value>
-void SumPerChannel(const Rows& rows, double* totals, Value value) {
+void SumPerChannel(const ChannelRows& rows, double* totals, Value value) {
   std::fill_n(totals, rows.channels, 0.0);
   if (rows.channels_last) {
     for (int64_t r = 0; r < rows.count(); ++r) {
@@ -52,23 +39,6 @@ void SumPerChannel(const Rows& rows, double* totals, Value value) {
   }
 }
 
-// Calls apply(offset, c) for every element.
-template <typename Apply>
-void ForEachElement(const Rows& rows, Apply apply) {
-  if (rows.channels_last) {
-    for (int64_t r = 0; r < rows.count(); ++r) {
-      for (int64_t c = 0; c < rows.channels; ++c) apply(r * rows.channels + c, c);
-    }
-    return;
-  }
-  for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
-    const int64_t c = r % rows.channels;
-    for (int64_t p = 0; p < rows.pixels; ++p) apply(r * rows.pixels + p, c);
-  }
-}
-
-float ReluOf(float x) { return x <= 0 ? 0 : x; }  // NaN passes
-
 // What normalises an element: (x - mean) * (invstd * gamma) + beta.
 struct Normalisation {
   const float* gamma;
@@ -80,10 +50,19 @@ struct Normalisation {
   }
 };
 
-// Of the operands' first batch norm or, if not `first`, of their second one. `invstd` replaces the
-// saved one.
-Normalisation NormalisationOf(const LoopArgs& args, bool first, const float* invstd = nullptr) {
-  const int at = first ? 0 : 2;
+// A batch norm of the layer: its input, and the first of its parameters, states and saved tensors.
+struct Norm {
+  BatchNorm layer;
+  Operand x;
+  int first;
+};
+Norm FirstNorm(const FusedBatchNorm& layer) { return {layer.norm, X(0), 0}; }
+Norm SecondNorm(const FusedBatchNorm& layer) { return {*layer.addend_norm, X(1), 2}; }
+
+// `invstd` replaces the saved one, with the running mean.
+Normalisation NormalisationOf(const LoopArgs& args, const Norm& norm,
+                              const float* invstd = nullptr) {
+  const int at = norm.first;
   const bool saved = invstd == nullptr;
   return {args.Get<float>(Param(at)), args.Find<float>(Param(at + 1)),
           args.Get<float>(saved ? Saved(at) : State(at)),
@@ -111,7 +90,7 @@ void WriteMask(const TensorSpec& spec, const float* y, uint8_t* mask) {
   const float* const x = args.Get<float>(X());
   const float* const addend = args.Find<float>(X(1));
   float* const y = args.Get<float>(Y());
-  const Rows rows = RowsOf(spec);
+  const ChannelRows rows = ChannelRowsOf(spec);
   uint8_t* const saved = args.Find<uint8_t>(layer.MaskOrIndex());
   RoundAs(spec.dtype, [&](auto round) {
     const auto value = [=](int64_t i, int64_t c) { return round(normalised(x[i], c)); };
@@ -145,18 +124,9 @@ float InverseDeviation(double variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
-// A batch norm of the layer: its input, and the first of its parameters, states and saved tensors.
-struct Norm {
-  BatchNorm layer;
-  Operand x;
-  int first;
-};
-Norm FirstNorm(const FusedBatchNorm& layer) { return {layer.norm, X(0), 0}; }
-Norm SecondNorm(const FusedBatchNorm& layer) { return {*layer.addend_norm, X(1), 2}; }
-
 // Writes the saved mean and invstd, and the variance to `variance`. Two passes, because subtracting
 // the mean first avoids cancellation.
-void Statistics(const LoopArgs& args, const Rows& rows, const Norm& norm, double* variance) {
+void Statistics(const LoopArgs& args, const ChannelRows& rows, const Norm& norm, double* variance) {
   const float* const x = args.Get<float>(norm.x);
   float* const mean = args.Get<float>(Saved(norm.first));
   float* const invstd = args.Get<float>(Saved(norm.first + 1));
@@ -177,7 +147,7 @@ void Statistics(const LoopArgs& args, const Rows& rows, const Norm& norm, double
   }
 }
 
-void UpdateRunning(const LoopArgs& args, const Rows& rows, const Norm& norm,
+void UpdateRunning(const LoopArgs& args, const ChannelRows& rows, const Norm& norm,
                    const double* variance) {
   const float momentum = norm.layer.momentum;
   const float* const mean = args.Get<float>(Saved(norm.first));
@@ -194,7 +164,7 @@ void UpdateRunning(const LoopArgs& args, const Rows& rows, const Norm& norm,
 
 void TrainingForward(const LoopArgs& args) {
   const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
-  const Rows rows = RowsOf(args.signature.Spec(X()));
+  const ChannelRows rows = ChannelRowsOf(args.signature.Spec(X()));
   const auto summarise = [&](const Norm& norm) {
     if (args.signature.rerun) return;
     double* const variance = args.Workspace<double>();
@@ -205,22 +175,21 @@ void TrainingForward(const LoopArgs& args) {
   summarise(FirstNorm(layer));
   if (layer.addend_norm.has_value()) {
     summarise(SecondNorm(layer));
-    second = NormalisationOf(args, /*first=*/false);
+    second = NormalisationOf(args, SecondNorm(layer));
   }
-  Apply(args, NormalisationOf(args, /*first=*/true), second);
+  Apply(args, NormalisationOf(args, FirstNorm(layer)), second);
 }
 
 void InferenceForward(const LoopArgs& args) {
   const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
-  const int64_t channels = RowsOf(args.signature.Spec(X())).channels;
+  const int64_t channels = ChannelRowsOf(args.signature.Spec(X())).channels;
   float* const workspace = args.Workspace<float>();
   const auto normalisation = [&](const Norm& norm) {
-    const bool first = norm.first == 0;
     const float* const running_var = args.Get<float>(State(norm.first + 1));
-    float* const invstd = workspace + (first ? 0 : channels);
+    float* const invstd = workspace + (norm.first == 0 ? 0 : channels);
     for (int64_t c = 0; c < channels; ++c)
       invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), norm.layer.epsilon);
-    return NormalisationOf(args, first, invstd);
+    return NormalisationOf(args, norm, invstd);
   };
   std::optional<Normalisation> second;
   if (layer.addend_norm.has_value()) second = normalisation(SecondNorm(layer));
@@ -232,7 +201,7 @@ void InferenceForward(const LoopArgs& args) {
 // normalised x. dx may be where dz is read.
 template <typename Gradient>
 void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx) {
-  const Rows rows = RowsOf(args.signature.Spec(X()));
+  const ChannelRows rows = ChannelRowsOf(args.signature.Spec(X()));
   const float* const x = args.Get<float>(norm.x);
   const float* const gamma = args.Get<float>(Param(norm.first));
   const float* const mean = args.Get<float>(Saved(norm.first));
@@ -294,7 +263,7 @@ void Backward(const LoopArgs& args) {
     });
   } else if (layer.relu) {
     const float* const x = args.Get<float>(X());
-    const Normalisation normalised = NormalisationOf(args, /*first=*/true);
+    const Normalisation normalised = NormalisationOf(args, norm);
     RoundAs(spec.dtype, [&](auto round) {
       const auto dz = [=](int64_t i, int64_t c) {
         return round(normalised(x[i], c)) <= 0 ? 0 : dy[i];

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/channel_rows.h"
 #include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/max_pool.h"
 
@@ -10,19 +11,6 @@ namespace neap::cpu {
 namespace {
 
 using namespace operands;
-
-// Calls apply(offset, c) for every element, channel by channel.
-template <typename Apply>
-void ForEachElement(const TensorSpec& spec, const Apply& apply) {
-  const int64_t channels = spec.shape.c(), pixels = spec.shape.h() * spec.shape.w();
-  const bool last = spec.layout == Layout::kNhwc;
-  for (int64_t n = 0; n < spec.shape.n(); ++n) {
-    for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t p = 0; p < pixels; ++p)
-        apply(n * channels * pixels + (last ? p * channels + c : c * pixels + p), c);
-    }
-  }
-}
 
 void Forward(const LoopArgs& args) {
   const FusedRelu& layer = *args.signature.layer.As<FusedRelu>();
@@ -32,14 +20,13 @@ void Forward(const LoopArgs& args) {
   float* const y = args.Get<float>(Y());
   RoundAs(spec.dtype, [&](auto round) {
     const auto value = [=](int64_t i, int64_t c) {
-      const float sum = bias == nullptr ? x[i] : round(x[i] + bias[c]);
-      return sum <= 0 ? 0 : sum;  // NaN passes
+      return ReluOf(bias == nullptr ? x[i] : round(x[i] + bias[c]));
     };
     if (layer.pool.has_value()) {
       PooledRelu(*layer.pool, spec, args.signature.Spec(Y()), value, y,
                  args.Find<uint8_t>(Saved(0)));
     } else {
-      ForEachElement(spec, [=](int64_t i, int64_t c) { y[i] = value(i, c); });
+      ForEachElement(ChannelRowsOf(spec), [=](int64_t i, int64_t c) { y[i] = value(i, c); });
     }
   });
 }
@@ -67,7 +54,7 @@ void Backward(const LoopArgs& args) {
   double* const sums = args.Workspace<double>();
   std::fill_n(sums, spec.shape.c(), 0.0);
   RoundAs(spec.dtype, [&](auto round) {
-    ForEachElement(spec,
+    ForEachElement(ChannelRowsOf(spec),
                    [=](int64_t i, int64_t c) { sums[c] += static_cast<double>(round(dx[i])); });
   });
   for (int64_t c = 0; c < spec.shape.c(); ++c) dbias[c] = static_cast<float>(sums[c]);
