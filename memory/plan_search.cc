@@ -61,11 +61,18 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   PlanSearch search(program, policy, options, device);
   if (options.offload_params) search.offloaded_params_ = OffloadableParams(program);
   std::vector<RunOrder> run_orders = policy.order_runs(program);
+  search.fixed_orders_ = run_orders.size();
   const auto start = std::chrono::steady_clock::now();
-  ASSIGN_OR_RETURN(search.engines_,
+  EngineTable& engines = search.engines_;
+  ASSIGN_OR_RETURN(engines,
                    EngineTable::List(program, options.kernels, options.strict, device, catalog));
+  if (policy.priced_orders != nullptr && program.options.mode == Mode::kTraining) {
+    ASSIGN_OR_RETURN(const std::vector<double> seconds, engines.RerunSeconds(program, catalog));
+    for (RunOrder& run_order : policy.priced_orders(program, seconds))
+      run_orders.push_back(std::move(run_order));
+  }
   for (const RunOrder& run_order : run_orders)
-    RETURN_IF_ERROR(search.engines_.AddReruns(program, run_order.runs, catalog));
+    RETURN_IF_ERROR(engines.AddReruns(program, run_order.runs, catalog));
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   search.engines_ms_ = elapsed.count();
@@ -89,25 +96,70 @@ bool PlanSearch::MayGain(const Order& order) const {
 }
 
 PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order) const {
-  Order order;
+  Order order = {.engines = engines_.For(run_order.runs)};
   order.eager = policy_.eager_tensors(*program_, run_order);
   order.times.bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
   for (const Run& run : run_order.runs) {
-    order.workspaces.push_back(RoundUp(engines_.Smallest(run).workspace_bytes, kBlockBytes));
-    const Configuration& preferred = engines_.Of(run).configurations.front();
+    order.workspaces.push_back(RoundUp(order.engines.Smallest(run).workspace_bytes, kBlockBytes));
+    const Configuration& preferred = order.engines.Of(run).configurations.front();
     order.preferred.push_back(RoundUp(preferred.workspace_bytes, kBlockBytes));
     order.times.run_seconds.push_back(preferred.seconds);
     order.fastest_us += 1e6 * preferred.seconds;
   }
   order.liveness = FindLiveness(*program_, std::move(run_order.runs), in_place());
+  const Residency unmoved = Decide(order, order.workspaces, kNoLimit);
+  const auto peak = std::max_element(unmoved.usage.begin(), unmoved.usage.end(),
+                                     [](auto& a, auto& b) { return a.bytes < b.bytes; });
+  order.unmoved_bytes = peak->bytes;
+  const ptrdiff_t peak_at = peak - unmoved.usage.begin();
+  order.peak_at = static_cast<size_t>(peak_at);
+  for (const Stay& stay : unmoved.stays)
+    order.rounding_bytes += stay.begin <= peak_at && peak_at < stay.end ? kBlockBytes : 0;
+  for (ptrdiff_t i = 0; i < peak_at; ++i)
+    order.until_peak_us += 1e6 * order.times.run_seconds[static_cast<size_t>(i)];
   return order;
+}
+
+int64_t PlanSearch::Capacity(int64_t budget_bytes) const {
+  if (budget_bytes == kUnlimited) return kUnlimited;
+  return budget_bytes - PersistentBytes(*program_, offloaded_params_);
+}
+
+double PlanSearch::LeastUs(const Order& order, int64_t bytes_at_peak) const {
+  // Other policies move the same tensors whatever the capacity, and the host may already have the
+  // values of offloaded parameters.
+  if (!policy_.needs_based() || !offloaded_params_.empty()) return order.fastest_us;
+  double bytes_per_second =
+      std::max(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
+  if (options_->peer_budget_bytes > 0)
+    bytes_per_second = std::max(bytes_per_second, transfers_.peer_bytes_per_second);
+  const int64_t least_bytes = order.unmoved_bytes - order.rounding_bytes;
+  if (bytes_per_second <= 0 || least_bytes <= bytes_at_peak) return order.fastest_us;
+  const int64_t excess = least_bytes - bytes_at_peak;
+  const double copy_us = 1e6 * static_cast<double>(excess) / bytes_per_second;
+  return std::max(order.until_peak_us, copy_us) +
+         std::max(order.fastest_us - order.until_peak_us, copy_us);
+}
+
+std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) const {
+  std::vector<std::pair<std::pair<bool, double>, const Order*>> keyed;
+  for (const Order& order : orders_) {
+    const bool moves = order.unmoved_bytes > capacity;
+    keyed.push_back({{moves, LeastUs(order, capacity)}, &order});
+  }
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const Order*> orders;
+  for (const auto& [key, order] : keyed) orders.push_back(order);
+  return orders;
 }
 
 // Limit 0: everything evictable is evicted.
 Candidate PlanSearch::Smallest() const {
   std::optional<Candidate> smallest;
-  for (const Order& order : orders_) {
+  for (size_t i = 0; i < fixed_orders_; ++i) {
+    const Order& order = orders_[i];
     Candidate candidate =
         Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), {});
     if (!smallest.has_value() || candidate.arena_bytes < smallest->arena_bytes)
@@ -131,7 +183,8 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
     natural.predicted_us = PredictedUs(natural, kNoTime, scratch);
     best = std::move(natural);
   }
-  for (const Order& order : orders_) RETURN_IF_ERROR(TryLadder(order, budget_bytes, scratch, best));
+  for (const Order* order : LikelyFirst(Capacity(budget_bytes)))
+    RETURN_IF_ERROR(TryLadder(*order, budget_bytes, scratch, best));
   return best.has_value() ? *std::move(best) : Write(smallest, budget_bytes);
 }
 
@@ -187,13 +240,14 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
 
 absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
                                    std::optional<Candidate>& best) const {
-  const int64_t capacity = budget_bytes == kUnlimited
-                               ? kUnlimited
-                               : budget_bytes - PersistentBytes(*program_, offloaded_params_);
+  const int64_t capacity = Capacity(budget_bytes);
+  const double least_us = LeastUs(order, capacity);
+  if (best.has_value() && best->predicted_us <= least_us) return absl::OkStatus();
   for (const int64_t limit_bytes : Ladder(order)) {
-    if (best.has_value() && best->predicted_us <= orders_.front().fastest_us) break;
+    if (best.has_value() && best->predicted_us <= least_us) break;
     if (limit_bytes > capacity) continue;
-    for (Candidate& candidate : CandidatesAt(order, limit_bytes)) {
+    const double before_us = best.has_value() ? best->predicted_us : kNoTime;
+    for (Candidate& candidate : CandidatesAt(order, limit_bytes, before_us)) {
       if (candidate.arena_bytes > budget_bytes) continue;
       ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), budget_bytes));
       const double best_us = best.has_value() ? best->predicted_us : kNoTime;
@@ -207,15 +261,20 @@ absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Pla
   return absl::OkStatus();
 }
 
-std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes) const {
+std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes,
+                                                double best_us) const {
   const Usage limit = {.bytes = limit_bytes, .activation_bytes = kUnlimited};
   const PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
                               .most_comparisons = kMostComparisons};
+  const auto is_too_slow = [&](const Residency& residency) {
+    return LeastUs(order, residency.usage[order.peak_at].bytes) >= best_us;
+  };
   const Residency least = DecideOverlapped(order, order.workspaces, limit);
   std::vector<Candidate> candidates;
   for (std::vector<int64_t>& workspaces : WorkspacesAt(order, least, limit)) {
     Residency residency =
         workspaces == order.workspaces ? least : DecideOverlapped(order, workspaces, limit);
+    if (is_too_slow(residency)) continue;
     candidates.push_back(Place(order, std::move(workspaces), std::move(residency), goal));
   }
   return candidates;
@@ -227,7 +286,7 @@ std::vector<std::vector<int64_t>> PlanSearch::WorkspacesAt(const Order& order,
   const WorkspaceRule rule = options_->kernels.workspace_rule;
   if (!MayGain(order) || rule == WorkspaceRule::kLeftOver) return {order.workspaces};
   std::vector<int64_t> gain =
-      WorkspacesByGain(*program_, engines_, order.times, options_->eviction,
+      WorkspacesByGain(*program_, order.engines, order.times, options_->eviction,
                        {order.liveness, order.workspaces, least, limit.bytes});
   if (rule == WorkspaceRule::kGain) return {std::move(gain)};
   if (gain == order.workspaces) return {order.workspaces};
@@ -244,7 +303,8 @@ Candidate PlanSearch::Place(const Order& order, std::vector<int64_t> workspaces,
 }
 
 absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate, int64_t budget_bytes) const {
-  return WriteCandidate(*program_, std::move(candidate), engines_, options_->placement,
+  const EngineTable engines = engines_.For(candidate.runs);
+  return WriteCandidate(*program_, std::move(candidate), engines, options_->placement,
                         budget_bytes);
 }
 

@@ -70,11 +70,18 @@ class PlanSearch {
   // What the candidates with the same order of runs have in common.
   struct Order {
     Liveness liveness;
+    EngineTable engines;
     std::vector<bool> eager;          // by TensorId; none if empty
     std::vector<int64_t> workspaces;  // by position: the smallest
     std::vector<int64_t> preferred;   // by position: those of the fastest configurations
     TransferTimes times;
     double fastest_us = 0;  // the time of an iteration in which nothing waits
+    // If nothing is moved: the most bytes in use, without persistent tensors; how many of them are
+    // there only because tensors take whole blocks; and the time until then, if nothing waits.
+    int64_t unmoved_bytes = 0;
+    int64_t rounding_bytes = 0;
+    size_t peak_at = 0;  // the position
+    double until_peak_us = 0;
   };
 
   PlanSearch(const Program& program, const Policy& policy, const PlannerOptions& options,
@@ -87,6 +94,13 @@ class PlanSearch {
         layerwise_(BoundLayerwise(program, in_place())) {}
 
   Order MakeOrder(RunOrder run_order) const;
+  // The bytes of a budget above persistent tensors.
+  int64_t Capacity(int64_t budget_bytes) const;
+  // No candidate of the order takes less time with so many bytes in use where most would be if
+  // nothing were moved: what exceeds them must have left before, and come back after.
+  double LeastUs(const Order& order, int64_t bytes_at_peak) const;
+  // The orders, those first that are likely to give the fastest candidates.
+  std::vector<const Order*> LikelyFirst(int64_t capacity) const;
   bool in_place() const;
   // Whether it may pay to evict tensors for larger workspaces.
   bool WorkspacesMayEvict() const;
@@ -106,8 +120,10 @@ class PlanSearch {
   // one there. `scratch` describes the program.
   absl::Status TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
                          std::optional<Candidate>& best) const;
-  // The candidates of a level, placed: one for each choice of workspaces.
-  std::vector<Candidate> CandidatesAt(const Order& order, int64_t limit_bytes) const;
+  // The candidates of a level, placed: one for each choice of workspaces, without those that
+  // cannot take less than `best_us`.
+  std::vector<Candidate> CandidatesAt(const Order& order, int64_t limit_bytes,
+                                      double best_us) const;
   // The bytes reserved for each run's workspace, by position: one choice for each workspace rule.
   // `least` is the residency with the smallest workspaces.
   std::vector<std::vector<int64_t>> WorkspacesAt(const Order& order, const Residency& least,
@@ -130,6 +146,7 @@ class PlanSearch {
   EngineTable engines_;
   double engines_ms_ = 0;
   std::vector<Order> orders_;
+  size_t fixed_orders_ = 0;  // the first of them: the minimum is that of these
 };
 
 }  // namespace neap

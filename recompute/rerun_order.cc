@@ -119,7 +119,7 @@ class RerunWriter {
     std::vector<TensorId> kept;
     for (TensorId tensor : in_memory_) {
       const size_t segment = *segments_.of_step[segments_.producer[tensor.index()]->index()];
-      if (modes_[segment] == RerunMode::kSpeedCentric) continue;
+      if (modes_[segment] != RerunMode::kMemoryCentric) continue;
       if (std::find(read_again.begin(), read_again.end(), tensor) != read_again.end()) {
         kept.push_back(tensor);
       } else {

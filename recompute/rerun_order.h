@@ -8,6 +8,8 @@
 //   backward  (memory-centric)
 //     relu lrn pool  conv'  relu lrn  pool'  relu  lrn'  relu' ..   one rerun for each step that
 //                                                  reads: n (n + 1) / 2 forwards for n layers
+//   backward  (on demand)                          what a step reads, with the way to it, when it is
+//     ...                                          first read, and kept until used
 //
 // The order is all that is decided here. The lifetimes follow from it, and from those every place
 // in memory.
@@ -26,9 +28,9 @@
 
 namespace neap {
 
-// How a segment is recomputed: all of it once and kept until used, or for each backward step what
-// that step reads.
-enum class RerunMode : uint8_t { kSpeedCentric, kMemoryCentric };
+// How a segment is recomputed: all of it once and kept until used; for each backward step what that
+// step reads; or every result once, when it is first read, and kept until used.
+enum class RerunMode : uint8_t { kSpeedCentric, kMemoryCentric, kOnDemand };
 
 // `modes`: by segment. A rerun comes right before the backward step that reads its result.
 ComputeSequence OrderReruns(const Program& program, const Segments& segments,

@@ -125,11 +125,6 @@ void Collect(const Program& program, const std::vector<bool>& again, const Group
   }
 }
 
-// Marks as dropped what a rerun of the step writes.
-void Drop(const Step& step, Segments& segments) {
-  for (const Use& use : WritesOf(step, /*rerun=*/true)) segments.dropped[use.tensor.index()] = true;
-}
-
 }  // namespace
 
 Segments CheckpointSegments(const Program& program) {
@@ -144,7 +139,7 @@ Segments CheckpointSegments(const Program& program) {
     const std::optional<TensorId> output = OutputOf(step);
     again[step.id.index()] = CanRunAgain(program, step) && !TraitsOf(program, step).checkpoint &&
                              output.has_value() && !segments.checkpoints[output->index()];
-    if (again[step.id.index()]) Drop(step, segments);
+    if (again[step.id.index()]) SetDropped(step, true, segments);
   }
   UnionFind groups(program.steps.size());
   for (const Step& step : program.steps) {
@@ -172,7 +167,7 @@ Segments EvenSegments(const Program& program) {
   std::vector<bool> again(program.steps.size(), false);
   for (const Step& step : program.steps) {
     again[step.id.index()] = CanRunAgain(program, step);
-    if (again[step.id.index()]) Drop(step, segments);
+    if (again[step.id.index()]) SetDropped(step, true, segments);
   }
   // A tensor that crosses a cut is kept, and so is all that its step writes.
   for (const Step& step : program.steps) {
@@ -187,6 +182,23 @@ Segments EvenSegments(const Program& program) {
   }
   Collect(program, again, group_of, segments);
   return segments;
+}
+
+Segments NothingDropped(const Program& program) {
+  const Readers readers = FindReaders(program);
+  Segments segments = {.dropped = std::vector<bool>(program.tensors.size(), false),
+                       .in_backward = readers.in_backward,
+                       .producer = readers.producer};
+  std::vector<bool> again;
+  for (const Step& step : program.steps) again.push_back(CanRunAgain(program, step));
+  Collect(
+      program, again, [](StepId step) { return step.index(); }, segments);
+  return segments;
+}
+
+void SetDropped(const Step& step, bool dropped, Segments& segments) {
+  for (const Use& use : WritesOf(step, /*rerun=*/true))
+    segments.dropped[use.tensor.index()] = dropped;
 }
 
 std::vector<bool> KeptResults(const Program& program, WantedLayers wanted) {

@@ -45,6 +45,11 @@ Segments CheckpointSegments(const Program& program);
 // Sublinear Memory Cost", 2016, section 4).
 Segments EvenSegments(const Program& program);
 
+// Every forward step that can be rerun is a segment of its own. Nothing is dropped yet.
+Segments NothingDropped(const Program& program);
+// Drops what a rerun of the step writes, or keeps it.
+void SetDropped(const Step& step, bool dropped, Segments& segments);
+
 // By TensorId: the outputs of the layers for which `wanted` is true, or those kept in their place.
 using WantedLayers = absl::FunctionRef<bool(const LayerTraits&)>;
 std::vector<bool> KeptResults(const Program& program, WantedLayers wanted);

@@ -1,6 +1,7 @@
 #include "neap/memory/engines/engine_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -236,7 +237,7 @@ absl::StatusOr<EngineTable> EngineTable::List(const Program& program, const Kern
   Lister lister(program, options, strict, choice, device, catalog);
   for (const Step& step : program.steps) {
     ASSIGN_OR_RETURN(StepConfigurations list, lister.List({step.id}));
-    table.first_.push_back(std::move(list));
+    table.first_.push_back(std::make_shared<const StepConfigurations>(std::move(list)));
   }
   return table;
 }
@@ -245,16 +246,41 @@ absl::Status EngineTable::AddReruns(const Program& program, const ComputeSequenc
                                     EngineCatalog& catalog) {
   Lister lister(program, options_, strict_, Choice::kOneForAll, device_, catalog);
   for (const Run& run : runs) {
-    const size_t step = run.step.index();
-    if (!run.recompute || runs_again_[step]) continue;
-    ASSIGN_OR_RETURN(first_[step], lister.List({run.step}));
-    again_[step] = first_[step];
-    if (!program.steps[step].rerun_reads.empty()) {
-      ASSIGN_OR_RETURN(again_[step], lister.List(run));
-    }
-    runs_again_[step] = true;
+    Again& again = again_[run.step.index()];
+    if (!run.recompute || again.first != nullptr) continue;
+    ASSIGN_OR_RETURN(StepConfigurations first, lister.List({run.step}));
+    again.first = std::make_shared<const StepConfigurations>(std::move(first));
+    again.rerun = again.first;
+    if (program.steps[run.step.index()].rerun_reads.empty()) continue;
+    ASSIGN_OR_RETURN(StepConfigurations rerun, lister.List(run));
+    again.rerun = std::make_shared<const StepConfigurations>(std::move(rerun));
   }
   return absl::OkStatus();
+}
+
+EngineTable EngineTable::For(const ComputeSequence& runs) const {
+  EngineTable table = *this;
+  table.runs_again_.assign(first_.size(), false);
+  for (const Run& run : runs) {
+    if (run.recompute) table.runs_again_[run.step.index()] = true;
+  }
+  return table;
+}
+
+absl::StatusOr<std::vector<double>> EngineTable::RerunSeconds(const Program& program,
+                                                              EngineCatalog& catalog) const {
+  Lister lister(program, options_, strict_, Choice::kOneForAll, device_, catalog);
+  std::vector<double> seconds(program.steps.size(), 0);
+  for (const Step& step : program.steps) {
+    if (step.phase != Phase::kForward) continue;
+    const absl::StatusOr<StepConfigurations> list =
+        lister.List({.step = step.id, .recompute = !step.rerun_reads.empty()});
+    if (!list.ok() && list.status().code() != absl::StatusCode::kFailedPrecondition)
+      return list.status();
+    seconds[step.id.index()] =
+        list.ok() ? list->configurations.front().seconds : std::numeric_limits<double>::infinity();
+  }
+  return seconds;
 }
 
 const Configuration& EngineTable::Smallest(const Run& run) const {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,7 +36,14 @@ struct StepConfigurations {
 };
 
 // A run takes its most preferred configuration that fits the bytes left. A step that is rerun has
-// only one configuration, so that both runs give the same bits.
+// only one configuration, so that both runs give the same bits; which steps those are depends on
+// the order of runs:
+//
+//   ASSIGN_OR_RETURN(EngineTable engines, EngineTable::List(program, {}, strict, device, catalog));
+//   RETURN_IF_ERROR(engines.AddReruns(program, runs, catalog));
+//   const EngineTable of_order = engines.For(runs);
+//
+// *Ownership*: copies share their lists.
 class EngineTable {
  public:
   // Lists all steps. Steps without measured times have deterministic engines only; with `strict`
@@ -44,12 +52,22 @@ class EngineTable {
   static absl::StatusOr<EngineTable> List(const Program& program, const KernelOptions& options,
                                           bool strict, const DeviceDescription& device,
                                           EngineCatalog& catalog);
-  // Lists the reruns in `runs`, and leaves the steps that they run with one configuration.
+  // Lists the reruns in `runs`.
   absl::Status AddReruns(const Program& program, const ComputeSequence& runs,
                          EngineCatalog& catalog);
+  // The table for an order of runs whose reruns have been added: it has one configuration for each
+  // step that is rerun.
+  EngineTable For(const ComputeSequence& runs) const;
+
+  // Of one rerun of each forward step, by StepId; infinite where the library has no engine that
+  // gives the same bits twice, 0 for backward steps. Errors: those of the catalog and the timings.
+  absl::StatusOr<std::vector<double>> RerunSeconds(const Program& program,
+                                                   EngineCatalog& catalog) const;
 
   const StepConfigurations& Of(const Run& run) const {
-    return run.recompute ? again_[run.step.index()] : first_[run.step.index()];
+    const size_t step = run.step.index();
+    if (run.recompute) return *again_[step].rerun;
+    return runs_again_[step] ? *again_[step].first : *first_[step];
   }
   // The configuration with the least workspace.
   const Configuration& Smallest(const Run& run) const;
@@ -60,9 +78,14 @@ class EngineTable {
   KernelOptions options_;
   bool strict_ = false;
   DeviceDescription device_;
-  std::vector<StepConfigurations> first_;  // by StepId
-  std::vector<StepConfigurations> again_;  // by StepId: for reruns
-  std::vector<bool> runs_again_;           // by StepId
+  using Shared = std::shared_ptr<const StepConfigurations>;
+  // Of a step that is rerun: of its first run, and of the others.
+  struct Again {
+    Shared first, rerun;
+  };
+  std::vector<Shared> first_;     // by StepId: of a step that is not rerun
+  std::vector<Again> again_;      // by StepId: null if no rerun was added
+  std::vector<bool> runs_again_;  // by StepId
 };
 
 }  // namespace neap

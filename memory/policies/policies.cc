@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "neap/memory/policies/auto.h"
 #include "neap/memory/policies/chen.h"
 #include "neap/memory/policies/superneurons.h"
 #include "neap/memory/policies/vdnn.h"
@@ -38,6 +39,10 @@ const std::vector<Policy>& Policies() {
       {.name = "vdnn-all", .eager_tensors = AllInputs},
       {.name = "vdnn-conv", .eager_tensors = ConvolutionInputs},
       {.name = "chen", .order_runs = Orders<SublinearOrder>},
+      {.name = "auto",
+       .order_runs = Orders<WithoutReruns, CostAware, SublinearOrder>,
+       .priced_orders = FrontierOrders,
+       .evictable = Evictable::kAll},
   };
   return policies;
 }

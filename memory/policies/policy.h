@@ -2,6 +2,7 @@
 // that the search (memory/plan_search.h) applies; it contains no search of its own.
 //
 //   order_runs      where forward steps are rerun       if there are several, the fastest is taken
+//   priced_orders   more such orders, from the times of reruns
 //   eager_tensors   what is offloaded after forward     whatever the budget
 //   evictable       what the tensor cache may evict     where the memory limit requires it
 //   eviction        which tensor the cache evicts first
@@ -40,6 +41,9 @@ struct Policy {
   // The orders of runs that the policy may use, of which the search takes the fastest. The first
   // one is used where the budget is not short.
   std::vector<RunOrder> (*order_runs)(const Program& program) = Orders<WithoutReruns>;
+  // More orders, none by default, from the time of a rerun of each step, by StepId.
+  std::vector<RunOrder> (*priced_orders)(const Program& program,
+                                         const std::vector<double>& rerun_seconds) = nullptr;
   // The tensors, by TensorId (none if empty), that are offloaded as soon as forward has read them,
   // and prefetched for backward (SuperNeurons 3.3.1).
   std::vector<bool> (*eager_tensors)(const Program& program, const RunOrder& order) = NoTensors;

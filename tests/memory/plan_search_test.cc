@@ -27,7 +27,8 @@ double IterationMs(const PlanResult& result) {
 TEST_CASE("a policy acts on need if it may evict all tensors, and only then") {
   for (const Policy& policy : Policies()) {
     CAPTURE(std::string(policy.name));
-    CHECK(policy.needs_based() == (policy.name == "tensor-cache" || policy.name == "superneurons"));
+    CHECK(policy.needs_based() == (policy.name == "tensor-cache" || policy.name == "superneurons" ||
+                                   policy.name == "auto"));
   }
 }
 

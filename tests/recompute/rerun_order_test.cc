@@ -40,6 +40,23 @@ TEST_CASE("memory-centric rebuilds what each step needs anew, but not what the l
         "loss' lrn1* lrn2* lrn3* conv2' lrn1* lrn2* lrn3' lrn1* lrn2' lrn1' conv1'");
 }
 
+TEST_CASE("on demand rebuilds what a step reads, with the way to it, and keeps it until used") {
+  //   conv2' reads lrn3: the way to it is lrn1 lrn2, which lrn3' and lrn2' find in memory
+  const Program program = OneSegment(3);
+  CHECK(BackwardOf(program,
+                   OrderReruns(program, CheckpointSegments(program), RerunMode::kOnDemand)) ==
+        "loss' lrn1* lrn2* lrn3* conv2' lrn3' lrn2' lrn1' conv1'");
+  //   with lrn2 kept, lrn1 is not rebuilt before lrn2' reads it
+  Segments segments = NothingDropped(program);
+  for (const Step& step : program.steps) {
+    const std::string& layer = program.layers[step.layer.index()].name;
+    if (step.phase == Phase::kForward && (layer == "lrn1" || layer == "lrn3"))
+      SetDropped(step, true, segments);
+  }
+  CHECK(BackwardOf(program, OrderReruns(program, segments, RerunMode::kOnDemand)) ==
+        "loss' lrn3* conv2' lrn3' lrn1* lrn2' lrn1' conv1'");
+}
+
 TEST_CASE("a segment of n layers costs n forwards, memory-centric n (n + 1) / 2") {
   for (int n = 1; n <= 12; ++n) {
     CAPTURE(n);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,12 @@ Program OneConvolution(int64_t out_channels = 3) {
            SoftmaxCrossEntropy{});
   return BuildProgram(net, {}).value();
 }
+const std::vector<TimedEngine> kMeasured = {{"small", 2, 600, 9e-3},
+                                            {"medium", 2, 4000, 5e-3},
+                                            {"fast", 2, 9000, 1e-3},
+                                            {"fast", 1, 4500, 6e-4},
+                                            {"unstable", 2, 100, 4e-3, /*deterministic=*/false}};
+
 const Run kConvolution = {.step = StepId(0)};
 const Run kAgain = {.step = StepId(0), .recompute = true};
 
@@ -81,10 +88,27 @@ TEST_CASE("a step that runs again has one engine both times, strict mode's, what
   testing::WorkspaceCatalog catalog;
   EngineTable table = TableOf(program, catalog).value();
   REQUIRE(table.AddReruns(program, {kConvolution, kAgain, kAgain}, catalog).ok());
+  const EngineTable again = table.For({kConvolution, kAgain});
   for (const int64_t free_bytes : {int64_t{0}, kGiB}) {
-    CHECK(EngineOf(table.FirstThatFits(kConvolution, free_bytes)) == "fast");
-    CHECK(EngineOf(table.FirstThatFits(kAgain, free_bytes)) == "fast");
+    CHECK(EngineOf(again.FirstThatFits(kConvolution, free_bytes)) == "fast");
+    CHECK(EngineOf(again.FirstThatFits(kAgain, free_bytes)) == "fast");
   }
+  // An order of runs that does not rerun it keeps all engines.
+  CHECK(EngineOf(table.For({kConvolution}).FirstThatFits(kConvolution, 0)) == "small");
+  CHECK(EngineOf(table.FirstThatFits(kConvolution, 0)) == "small");
+}
+
+TEST_CASE("the time of a rerun is that of its one engine, infinite if it has none") {
+  const Program program = OneConvolution(4);
+  testing::WorkspaceCatalog catalog;
+  const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
+  const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
+  const std::vector<double> seconds = table.RerunSeconds(program, catalog).value();
+  REQUIRE(seconds.size() == program.steps.size());
+  CHECK(seconds[0] == doctest::Approx(1e-3));
+  CHECK(seconds.back() == 0);  // an update
+  UnstableCatalog unstable;
+  CHECK(std::isinf(table.RerunSeconds(program, unstable).value()[0]));
 }
 
 TEST_CASE("strict mode has one engine: the first within its workspace, else the smallest") {
@@ -102,12 +126,6 @@ TEST_CASE("a step without a deterministic engine is refused by name") {
   CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
   CHECK(std::string(refused.message()).find("conv forward") != std::string::npos);
 }
-
-const std::vector<TimedEngine> kMeasured = {{"small", 2, 600, 9e-3},
-                                            {"medium", 2, 4000, 5e-3},
-                                            {"fast", 2, 9000, 1e-3},
-                                            {"fast", 1, 4500, 6e-4},
-                                            {"unstable", 2, 100, 4e-3, /*deterministic=*/false}};
 
 TEST_CASE("measured times decide: at every workspace the fastest, in parts where that is faster") {
   const Program program = OneConvolution(4);  // 16 bytes an image: parts may begin anywhere
@@ -299,9 +317,10 @@ TEST_CASE("a measured step that runs again has one deterministic configuration b
   const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
   EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
   REQUIRE(table.AddReruns(program, {kConvolution, kAgain}, catalog).ok());
+  const EngineTable again = table.For({kConvolution, kAgain});
   for (const int64_t free_bytes : {int64_t{0}, kGiB}) {
-    CHECK(EngineOf(table.FirstThatFits(kConvolution, free_bytes)) == "fast");
-    CHECK(table.FirstThatFits(kAgain, free_bytes) == table.FirstThatFits(kConvolution, 0));
+    CHECK(EngineOf(again.FirstThatFits(kConvolution, free_bytes)) == "fast");
+    CHECK(again.FirstThatFits(kAgain, free_bytes) == again.FirstThatFits(kConvolution, 0));
   }
 }
 

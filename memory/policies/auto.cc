@@ -1,0 +1,18 @@
+#include "neap/memory/policies/auto.h"
+
+#include <utility>
+
+#include "neap/recompute/rebuild_frontier.h"
+
+namespace neap {
+
+// Without the first point, which rebuilds nothing.
+std::vector<RunOrder> FrontierOrders(const Program& program,
+                                     const std::vector<double>& rerun_seconds) {
+  std::vector<RunOrder> orders;
+  std::vector<RebuildPoint> points = RebuildFrontier(program, rerun_seconds);
+  for (size_t i = 1; i < points.size(); ++i) orders.push_back({.runs = std::move(points[i].runs)});
+  return orders;
+}
+
+}  // namespace neap

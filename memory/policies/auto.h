@@ -1,0 +1,21 @@
+// Policy `auto`: what is cheap to rebuild is rebuilt, what can leave behind computation is moved, and
+// the rest is kept.
+//
+// Its orders of runs are those of the other policies that act on need, and a rebuild frontier
+// (recompute/rebuild_frontier.h) over the times of the device. In each of them the tensor cache
+// moves what the memory limit still requires, and the fastest plan is taken. So it is never
+// predicted to be slower than liveness, tensor-cache, superneurons or chen.
+#pragma once
+
+#include <vector>
+
+#include "neap/core/program/program.h"
+#include "neap/recompute/recompute.h"
+
+namespace neap {
+
+// For Policy::priced_orders.
+std::vector<RunOrder> FrontierOrders(const Program& program,
+                                     const std::vector<double>& rerun_seconds);
+
+}  // namespace neap

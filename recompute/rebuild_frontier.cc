@@ -1,0 +1,262 @@
+#include "neap/recompute/rebuild_frontier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "neap/core/program/liveness.h"
+#include "neap/recompute/cost_aware.h"
+#include "neap/recompute/rerun_order.h"
+#include "neap/recompute/segments.h"
+
+namespace neap {
+namespace {
+
+// The work that all moves may take together, in runs that are walked over, and how fine they are:
+// long networks have larger moves, and points farther apart. A move frees at least one part in
+// `moves_to_nothing` of the peak's bytes, if it can; a point's peak is lower than the last one's by
+// one part in `points_apart`, or more.
+constexpr int64_t kMostRuns = 2'000'000;
+struct Fineness {
+  int64_t moves_to_nothing = 128;
+  int64_t points_apart = 32;
+};
+Fineness FinenessFor(const Program& program) {
+  const auto steps = static_cast<int64_t>(program.steps.size());
+  return {.moves_to_nothing = std::clamp<int64_t>(kMostRuns / 8 / steps, 24, 128),
+          .points_apart = std::clamp<int64_t>(kMostRuns / 20 / steps, 8, 32)};
+}
+// The most moves that are tried one by one at a peak.
+constexpr size_t kMostTries = 32;
+
+// What becomes of the results of a step that backward wants.
+enum class Fate : uint8_t { kKept, kRebuiltOnce, kRebuiltEachTime };
+
+// The order of runs that fates lead to, and its bytes.
+struct Shape {
+  Liveness liveness;
+  std::vector<int64_t> usage;  // by position
+  int64_t peak = 0;
+  int peak_at = 0;      // the first position with that many bytes
+  int64_t at_peak = 0;  // how many positions have that many
+  double seconds = 0;
+
+  bool IsLowerThan(const Shape& other) const {
+    return std::pair(peak, at_peak) < std::pair(other.peak, other.at_peak);
+  }
+};
+
+// Steps that get another fate together.
+struct Move {
+  std::vector<StepId> steps;
+  Fate fate = Fate::kKept;
+  int64_t bytes = 0;   // that it frees at the peak
+  double seconds = 0;  // that its reruns add
+};
+
+class Descent {
+ public:
+  Descent(const Program& program, const std::vector<double>& rerun_seconds)
+      : program_(program),
+        seconds_(rerun_seconds),
+        fineness_(FinenessFor(program)),
+        segments_(NothingDropped(program)),
+        fates_(program.steps.size(), Fate::kKept),
+        modes_(segments_.steps.size(), RerunMode::kOnDemand) {}
+
+  std::vector<RebuildPoint> Run() {
+    shape_ = ShapeNow();
+    Record();
+    while (FreeAtPeak() || KeepAtPeak()) {
+      const int64_t last = points_.back().peak_bytes;
+      if (shape_.peak <= last - last / fineness_.points_apart) Record();
+    }
+    if (shape_.peak < points_.back().peak_bytes) Record();
+    return std::move(points_);
+  }
+
+ private:
+  Shape ShapeNow() {
+    Shape shape;
+    shape.liveness =
+        FindLiveness(program_, OrderReruns(program_, segments_, modes_), CanBeInPlace(program_));
+    const auto& [runs, lives, replaces] = shape.liveness;
+    std::vector<int64_t> change(runs.size() + 1, 0);
+    for (size_t i = 0; i < lives.size(); ++i) {
+      const Tensor& tensor = program_.tensor(lives[i].tensor);
+      if (IsPersistent(tensor.role)) continue;
+      // In place, a life takes over the bytes of another one position before that one ends.
+      const int begin = lives[i].begin + (replaces[i].has_value() ? 1 : 0);
+      change[static_cast<size_t>(begin)] += tensor.spec.size_bytes();
+      change[static_cast<size_t>(lives[i].end)] -= tensor.spec.size_bytes();
+    }
+    walked_ += static_cast<int64_t>(runs.size());
+    shape.usage.reserve(runs.size());
+    int64_t now = 0;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      now += change[i];
+      shape.usage.push_back(now);
+      if (runs[i].recompute) shape.seconds += seconds_[runs[i].step.index()];
+      if (now == shape.peak) ++shape.at_peak;
+      if (now <= shape.peak) continue;
+      shape.peak = now;
+      shape.peak_at = static_cast<int>(i);
+      shape.at_peak = 1;
+    }
+    return shape;
+  }
+
+  Fate FateOf(StepId step) const { return fates_[step.index()]; }
+  bool CanBeRebuilt(StepId step) const {
+    return segments_.of_step[step.index()].has_value() && std::isfinite(seconds_[step.index()]);
+  }
+  void Set(StepId step, Fate fate) {
+    fates_[step.index()] = fate;
+    SetDropped(program_.steps[step.index()], fate != Fate::kKept, segments_);
+    modes_[*segments_.of_step[step.index()]] =
+        fate == Fate::kRebuiltEachTime ? RerunMode::kMemoryCentric : RerunMode::kOnDemand;
+  }
+
+  // Makes the move if the peak is lower then, or at fewer positions.
+  bool Try(const Move& move) {
+    if (walked_ > kMostRuns) return false;
+    std::vector<Fate> before;
+    for (StepId step : move.steps) {
+      before.push_back(FateOf(step));
+      Set(step, move.fate);
+    }
+    Shape shape = ShapeNow();
+    if (shape.IsLowerThan(shape_)) {
+      shape_ = std::move(shape);
+      return true;
+    }
+    for (size_t i = 0; i < before.size(); ++i) Set(move.steps[i], before[i]);
+    return false;
+  }
+
+  // The step, and those before it whose results only its reruns would read: kept for them, they
+  // would take the place of its own.
+  void AddWithSources(StepId step, Move& move) const {
+    if (std::find(move.steps.begin(), move.steps.end(), step) != move.steps.end()) return;
+    move.steps.push_back(step);
+    move.seconds += seconds_[step.index()];
+    for (const Use& use : ReadsOf(program_.steps[step.index()], /*rerun=*/true)) {
+      if (segments_.in_backward[use.tensor.index()]) continue;
+      const std::optional<StepId> source = segments_.producer[use.tensor.index()];
+      if (source.has_value() && CanBeRebuilt(*source) && FateOf(*source) == Fate::kKept)
+        AddWithSources(*source, move);
+    }
+  }
+
+  // The steps whose results are live at the peak without being used there, with the bytes of these.
+  std::vector<std::pair<StepId, int64_t>> IdleAtPeak() const {
+    std::vector<std::pair<StepId, int64_t>> idle;
+    for (const Lifetime& life : shape_.liveness.lives) {
+      if (life.begin > shape_.peak_at) break;
+      if (life.end <= shape_.peak_at) continue;
+      const std::optional<StepId> producer = segments_.producer[life.tensor.index()];
+      if (!producer.has_value() || !CanBeRebuilt(*producer)) continue;
+      if (std::binary_search(life.uses.begin(), life.uses.end(), shape_.peak_at)) continue;
+      idle.emplace_back(*producer, program_.tensor(life.tensor).spec.size_bytes());
+    }
+    std::sort(idle.begin(), idle.end());
+    size_t count = 0;
+    for (const auto& [step, bytes] : idle) {
+      if (count > 0 && idle[count - 1].first == step) {
+        idle[count - 1].second += bytes;
+      } else {
+        idle[count++] = {step, bytes};
+      }
+    }
+    idle.resize(count);
+    return idle;
+  }
+
+  // Moves that free bytes at the peak, those with the least time per byte first.
+  std::vector<Move> MovesAtPeak() const {
+    std::vector<Move> moves;
+    for (const auto& [step, bytes] : IdleAtPeak()) {
+      if (FateOf(step) == Fate::kRebuiltEachTime) continue;
+      Move move = {
+          .fate = FateOf(step) == Fate::kKept ? Fate::kRebuiltOnce : Fate::kRebuiltEachTime,
+          .bytes = bytes};
+      if (move.fate == Fate::kRebuiltOnce) {
+        AddWithSources(step, move);
+      } else {
+        move.steps = {step};
+        move.seconds = seconds_[step.index()];
+      }
+      moves.push_back(std::move(move));
+    }
+    std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
+      return a.seconds * static_cast<double>(b.bytes) < b.seconds * static_cast<double>(a.bytes);
+    });
+    return moves;
+  }
+
+  // Where one move frees little, several at once, which have the same fate.
+  bool FreeAtPeak() {
+    const std::vector<Move> moves = MovesAtPeak();
+    const int64_t wanted = shape_.peak / fineness_.moves_to_nothing;
+    size_t together = 0;
+    for (int64_t bytes = 0; together < moves.size() && bytes < wanted; ++together) {
+      if (moves[together].fate != moves.front().fate) break;
+      bytes += moves[together].bytes;
+    }
+    for (; together > 1; together /= 2) {
+      if (Try(Joined(moves, together))) return true;
+    }
+    return std::any_of(moves.begin(), moves.begin() + Most(moves.size()),
+                       [&](const Move& move) { return Try(move); });
+  }
+
+  static Move Joined(const std::vector<Move>& moves, size_t count) {
+    Move joined = {.fate = moves.front().fate};
+    for (size_t i = 0; i < count; ++i)
+      joined.steps.insert(joined.steps.end(), moves[i].steps.begin(), moves[i].steps.end());
+    std::sort(joined.steps.begin(), joined.steps.end());
+    joined.steps.erase(std::unique(joined.steps.begin(), joined.steps.end()), joined.steps.end());
+    return joined;
+  }
+  static ptrdiff_t Most(size_t moves) {
+    return static_cast<ptrdiff_t>(std::min(moves, kMostTries));
+  }
+
+  // Where rebuilt results are the peak, one of them that is kept instead cuts their chain.
+  bool KeepAtPeak() {
+    const auto& [runs, lives, replaces] = shape_.liveness;
+    std::vector<std::pair<int64_t, StepId>> rebuilt;
+    for (const Lifetime& life : lives) {
+      if (life.begin > shape_.peak_at) break;
+      if (life.end <= shape_.peak_at || !runs[static_cast<size_t>(life.begin)].recompute) continue;
+      rebuilt.emplace_back(program_.tensor(life.tensor).spec.size_bytes(),
+                           *segments_.producer[life.tensor.index()]);
+    }
+    std::sort(rebuilt.rbegin(), rebuilt.rend());
+    return std::any_of(
+        rebuilt.begin(), rebuilt.begin() + Most(rebuilt.size()),
+        [&](const auto& result) { return Try({.steps = {result.second}, .fate = Fate::kKept}); });
+  }
+
+  void Record() { points_.push_back({shape_.liveness.runs, shape_.peak, shape_.seconds}); }
+
+  const Program& program_;
+  const std::vector<double>& seconds_;
+  const Fineness fineness_;
+  int64_t walked_ = 0;
+  Segments segments_;
+  std::vector<Fate> fates_;       // by StepId
+  std::vector<RerunMode> modes_;  // by segment: a segment is one step
+  Shape shape_;
+  std::vector<RebuildPoint> points_;
+};
+
+}  // namespace
+
+std::vector<RebuildPoint> RebuildFrontier(const Program& program,
+                                          const std::vector<double>& rerun_seconds) {
+  return Descent(program, rerun_seconds).Run();
+}
+
+}  // namespace neap

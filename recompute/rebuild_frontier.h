@@ -1,0 +1,54 @@
+// The rebuild frontier: for ever less memory, the results that are cheapest to rebuild.
+//
+// The papers' rules fix which results are rebuilt: all cheap ones (SuperNeurons 3.4), or all but
+// the cuts between segments (Chen et al., 2016). A budget is rarely where such a rule ends. Here
+// results are dropped one after another, where the most bytes are live, and at each place the one
+// whose rebuilding takes the least time per byte. Every stop on the way is an order of runs with a
+// peak of its own:
+//
+//   rerun seconds
+//   ^ *                              * an order of runs: a rebuild point
+//   |   *  *
+//   |         * *                    the last points rebuild convolutions, the first ones
+//   |              *  * *  *         batch norms and ReLUs
+//   +----------------------------*---> peak bytes
+//                                 nothing is rebuilt
+//
+// Reruns are on demand (recompute/rerun_order.h): a result is rebuilt before its first use in
+// backward and kept until its last, so every step is rerun at most once, and the time of an order
+// is a sum over the dropped steps. What is hard is memory: a result that is rebuilt from another
+// dropped one brings back a whole chain. Three moves deal with that:
+//
+//   drop    a step, with the steps before it whose results only it needs
+//   keep    where a rebuilt chain has the most bytes, one of its results, which cuts it
+//   return  a dropped step whose bytes are free after all, because others were dropped later
+//
+//   const std::vector<RebuildPoint> points = RebuildFrontier(program, rerun_seconds);
+//   points.front().runs;   // nothing is rebuilt
+//   points.back().peak_bytes;
+//
+// *Complexity*: a pass over the runs for each move, and about two million runs for all. Where that
+// ends, so does the frontier.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "neap/core/program/lifetimes.h"
+#include "neap/core/program/program.h"
+
+namespace neap {
+
+struct RebuildPoint {
+  ComputeSequence runs;
+  int64_t peak_bytes = 0;    // the largest sum of live bytes, without workspaces
+  double rerun_seconds = 0;  // of all reruns
+};
+
+// `rerun_seconds`: of a rerun, by StepId; a step for which they are infinite is not rerun, and those
+// of backward steps do not count. Points are in descending order of their peaks; the first one
+// rebuilds nothing. In inference there is no other.
+std::vector<RebuildPoint> RebuildFrontier(const Program& program,
+                                          const std::vector<double>& rerun_seconds);
+
+}  // namespace neap

@@ -1,0 +1,95 @@
+#include "neap/memory/policies/auto.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "neap/core/device/device_description.h"
+#include "neap/core/plan/plan_memory.h"
+#include "neap/core/program/passes.h"
+#include "neap/core/verifier/verifier.h"
+#include "neap/layers/catalog/default_catalog.h"
+#include "neap/memory/planner.h"
+#include "neap/nets/registry.h"
+#include "tests/memory/engines/workspace_catalog.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+// The policies whose candidates `auto` tries too.
+constexpr const char* kContained[] = {"liveness", "tensor-cache", "superneurons", "chen"};
+
+DeviceDescription H200() { return DescribedDevice("h200").value(); }
+
+double IterationMs(const PlanResult& result) {
+  return result.plan.predicted_ms + result.stats.batch_copy_ms;
+}
+
+// At `parts` + 1 budgets between the least of all and enough for liveness.
+void CheckContains(const Program& program, EngineCatalog& catalog, int parts) {
+  const auto plan = [&](const char* policy, int64_t budget) {
+    return MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog);
+  };
+  const PlanResult natural = plan("auto", kUnlimited).value();
+  const int64_t least = natural.stats.minimum_budget_bytes;
+  for (const char* policy : kContained) {
+    CAPTURE(policy);
+    CHECK(least <= plan(policy, kUnlimited)->stats.minimum_budget_bytes);
+  }
+  for (int part = 0; part <= parts; ++part) {
+    const int64_t budget = least + (natural.plan.peak_bytes - least) * part / parts;
+    CAPTURE(budget);
+    const PlanResult result = plan("auto", budget).value();
+    REQUIRE(Verify(result.plan).ok());
+    REQUIRE(result.plan.peak_bytes <= budget);
+    for (const char* policy : kContained) {
+      CAPTURE(policy);
+      const absl::StatusOr<PlanResult> other = plan(policy, budget);
+      if (other.ok()) REQUIRE(IterationMs(result) <= IterationMs(*other) * (1 + 1e-12));
+    }
+  }
+}
+
+TEST_CASE("networks: auto needs no more memory than the policies it contains, and no more time") {
+  DefaultCatalog catalog;
+  for (const char* net : {"resnet50", "densenet121", "inception_v4", "alexnet", "unet"}) {
+    CAPTURE(net);
+    const Graph graph = nets::Build(net, {.batch = 16}).value();
+    CheckContains(Lower(graph, {}, H200()).value(), catalog, 4);
+  }
+}
+
+TEST_CASE("random networks: auto needs no more memory than those policies, and no more time") {
+  DefaultCatalog none;
+  testing::WorkspaceCatalog workspaces;
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(60); ++seed) {
+    CAPTURE(seed);
+    const Graph graph = testing::RandomGraph(seed, {.residual = seed % 3 == 0});
+    EngineCatalog& catalog = seed % 2 == 0 ? static_cast<EngineCatalog&>(none) : workspaces;
+    CheckContains(Lower(graph, {}, H200()).value(), catalog, 5);
+  }
+}
+
+TEST_CASE("ResNet-50 in half and in a third of its memory: a sixth of superneurons' time") {
+  DefaultCatalog catalog;
+  const Graph graph =
+      nets::Build("resnet50", {.batch = 256, .dtype = DType::kBf16, .layout = Layout::kNhwc})
+          .value();
+  const Program program = Lower(graph, {}, H200()).value();
+  const auto plan = [&](const char* policy, int64_t budget) {
+    return MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog).value();
+  };
+  const PlanResult natural = plan("auto", kUnlimited);
+  const double full_ms = natural.plan.predicted_ms;
+  const PlanResult half = plan("auto", natural.plan.peak_bytes / 2);
+  const PlanResult third = plan("auto", natural.plan.peak_bytes / 3);
+  CHECK(half.plan.predicted_ms < 1.11 * full_ms);
+  CHECK(third.plan.predicted_ms < 1.2 * full_ms);
+  CHECK(half.plan.predicted_ms <
+        plan("superneurons", half.plan.budget_bytes).plan.predicted_ms / 6);
+  CHECK(TotalMovement(third.plan).extra_forwards > TotalMovement(half.plan).extra_forwards);
+}
+
+}  // namespace
+}  // namespace neap
