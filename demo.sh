@@ -7,4 +7,4 @@ NEAP_TARGET=neap_command scripts/build.sh release -DBUILD_TESTING=OFF
 
 build/release/neap train resnet-cifar --depth 14 --image 16 --channels 1 --batch 64 \
   --data idx:examples/data/digits --augment --epochs 50 --lr 0.1 --lr-schedule cosine --warmup 20 \
-  --weight-decay 5e-4 --policy superneurons --budget 8MiB --eval
+  --weight-decay 5e-4 --budget 8MiB --eval

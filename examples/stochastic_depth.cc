@@ -34,8 +34,7 @@ std::vector<int64_t> DrawDropped(std::mt19937& random) {
 absl::Status Train() {
   ASSIGN_OR_RETURN(auto device, neap::CpuDevice::Open());  // or neap::CudaDevice::Open(0)
   ASSIGN_OR_RETURN(auto session,
-                   neap::CreateSession(ResNet20({}), *device,
-                                       {.budget_bytes = 5 * neap::kMiB, .policy = "superneurons"},
+                   neap::CreateSession(ResNet20({}), *device, {.budget_bytes = 5 * neap::kMiB},
                                        {.learning_rate = {.base = 0.05F}}));
   ASSIGN_OR_RETURN(auto digits, neap::OpenDataset("idx:examples/data/digits", {}));
   ASSIGN_OR_RETURN(auto loader, neap::Loader::Create(*digits, {.batch = 32}));

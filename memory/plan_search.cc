@@ -317,6 +317,7 @@ double PlanSearch::PredictedUs(const Candidate& candidate, double best_us, Plan&
   const double least_us = UsWithWaits(costs, scratch);
   if (least_us >= best_us || !Moves(candidate)) return least_us;
   LayOutPools(scratch);
+  if (scratch.host_pool_bytes > options_->host_budget_bytes) return kNoTime;
   return UsWithWaits(costs, scratch);
 }
 

@@ -133,7 +133,7 @@ class PlanSearch {
                   const PlacementGoal& goal) const;
   absl::StatusOr<Candidate> Write(Candidate candidate, int64_t budget_bytes) const;
   // With the waits for reused places in the pools, unless it takes longer than `best_us` without
-  // them.
+  // them. Infinite if it needs more host memory than there is.
   double PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const;
 
   const Program* program_;

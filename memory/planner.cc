@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/describe_program.h"
@@ -46,12 +45,9 @@ void FillTotals(const Candidate& candidate, PlanResult& result) {
     stats.in_place_tensors += stay.replaces.has_value() ? 1 : 0;
 }
 
-// The policies that a refusal may name, in this order; if one of them was refused, those after it
-// would be too. A budget that is too small calls for the policy with the smallest one:
-// superneurons moves and rebuilds whatever the paper's parts can. If host memory is what is short,
-// policies that move nothing come first.
-constexpr std::string_view kForSmallBudgets[] = {"superneurons", "chen"};
-constexpr std::string_view kForSmallHostBudgets[] = {"liveness", "chen", "superneurons"};
+// The policy that a refusal may name. It contains those with the smallest budgets, and those that
+// move nothing.
+constexpr std::string_view kWayOut = "auto";
 
 // The options with the policy that is meant if they name none.
 PlannerOptions WithPolicy(PlannerOptions options, bool has_budget) {
@@ -73,10 +69,10 @@ class Planning {
                      PlanSearch::Create(program_, policy, options_, device_, catalog));
     const Candidate smallest = search.Smallest();
     if (options_.budget_bytes < smallest.arena_bytes)
-      return WithWayOut(TooSmall(smallest), kForSmallBudgets, catalog);
+      return WithWayOut(TooSmall(smallest), catalog);
     ASSIGN_OR_RETURN(PlanResult result, Fastest(search, smallest, policy));
     const absl::Status on_host = CheckHostBudget(result.plan);
-    if (!on_host.ok()) return WithWayOut(on_host, kForSmallHostBudgets, catalog);
+    if (!on_host.ok()) return WithWayOut(on_host, catalog);
     result.stats.minimum_budget_bytes = smallest.arena_bytes;
     result.stats.placement_lower_bound = smallest.lower_bound_bytes;
     result.stats.layerwise = search.layerwise();
@@ -192,23 +188,18 @@ class Planning {
     return result->stats.minimum_budget_bytes;
   }
 
-  // The refusal, with the first of the policies that can be planned by the same options.
-  absl::Status WithWayOut(const absl::Status& refusal, absl::Span<const std::string_view> policies,
-                          EngineCatalog& catalog) const {
-    if (!names_way_out_) return refusal;
-    for (const std::string_view policy : policies) {
-      if (policy == options_.policy) break;
-      PlannerOptions options = options_;
-      options.policy = policy;
-      Planning planning(program_, options, device_);
-      planning.names_way_out_ = false;
-      const std::optional<int64_t> minimum = planning.MinimumIfPlanned(catalog);
-      if (!minimum.has_value()) continue;
-      return absl::ResourceExhaustedError(absl::StrCat(
-          refusal.message(), "; policy ", options.policy, " fits: its smallest budget is ",
-          *minimum, " bytes (", FormatBytes(*minimum), ")"));
-    }
-    return refusal;
+  // The refusal, with the policy that can be planned by the same options, if it can.
+  absl::Status WithWayOut(const absl::Status& refusal, EngineCatalog& catalog) const {
+    if (!names_way_out_ || options_.policy == kWayOut) return refusal;
+    PlannerOptions options = options_;
+    options.policy = kWayOut;
+    Planning planning(program_, options, device_);
+    planning.names_way_out_ = false;
+    const std::optional<int64_t> minimum = planning.MinimumIfPlanned(catalog);
+    if (!minimum.has_value()) return refusal;
+    return absl::ResourceExhaustedError(absl::StrCat(refusal.message(), "; policy ", options.policy,
+                                                     " fits: its smallest budget is ", *minimum,
+                                                     " bytes (", FormatBytes(*minimum), ")"));
   }
 
   absl::StatusOr<PlanResult> Finish(const Candidate& candidate, const Policy& policy,

@@ -15,8 +15,7 @@
 // plan that fits is chosen (memory/plan_search.h).
 //
 //   ASSIGN_OR_RETURN(PlanResult result,
-//                    MakePlan(program, {.budget_bytes = 12 * kGiB, .policy = "superneurons"},
-//                             description, catalog));
+//                    MakePlan(program, {.budget_bytes = 12 * kGiB}, description, catalog));
 //   result.plan.peak_bytes;               // <= budget, and equal to the measured peak
 //   result.stats.minimum_budget_bytes;    // with one block less, MakePlan() fails
 //
@@ -24,9 +23,8 @@
 //
 // *Errors*: RESOURCE_EXHAUSTED if the budget is too small, naming the step that needs the most
 // memory, its bytes, and the minimum budget of this policy and placement; RESOURCE_EXHAUSTED also
-// if the host budget is too small. Both name a policy (superneurons, chen or liveness) with which
-// the same options can be planned, if there is one; with a bounded host budget, finding that out
-// takes as long as planning it.
+// if the host budget is too small. Both name policy auto if the same options can be planned with
+// it; with a bounded host budget, finding that out takes as long as planning.
 // INVALID_ARGUMENT for a peer budget if the device has no peer; NOT_FOUND for unknown policies and
 // placements.
 #pragma once
@@ -56,7 +54,7 @@ absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions
                                     const DeviceDescription& device, EngineCatalog& catalog);
 
 // Only PlanningStats::minimum_budget_bytes of a plan in a budget, whatever the options' budget; so
-// without a policy's name, that of superneurons. Much faster than a plan.
+// without a policy's name, that of auto. Much faster than a plan.
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,
                                       const DeviceDescription& device, EngineCatalog& catalog);
 

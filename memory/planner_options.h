@@ -1,6 +1,6 @@
 // The planner's options; its other inputs are the program and the device (memory/planner.h).
 //
-//   PlannerOptions options = {.budget_bytes = 12 * kGiB, .policy = "superneurons"};
+//   PlannerOptions options = {.budget_bytes = 12 * kGiB};
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct PlannerOptions {
   // three quarters of the host's memory (apps/cli/planning_flags.h).
   int64_t host_budget_bytes = kUnlimited;
   int64_t peer_budget_bytes = 0;  // memory of the device's peer, used before the host's
-  // Empty: superneurons if there is a budget, else liveness (DefaultPolicy() in
+  // Empty: auto if there is a budget, else liveness (DefaultPolicy() in
   // memory/policies/policies.h), as in the command.
   std::string policy = {};
   std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline

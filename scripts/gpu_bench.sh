@@ -44,7 +44,7 @@ budgets() {
     read -r dtype layout <<<"$kind"
     shown "$out/bench_resnet50_$dtype" resnet50 --steps 60 --dtype "$dtype" --layout "$layout" || failed+=("resnet50 $dtype")
   done
-  for policy in chen superneurons offload; do
+  for policy in auto chen superneurons offload; do
     shown "$out/resnet50_6GiB_$policy" resnet50 --steps 30 --dtype tf32 --layout nhwc --policy "$policy" --budget 6.2GiB \
       --trace-out "$out/trace_resnet50_$policy.json" || failed+=("resnet50 $policy")
   done

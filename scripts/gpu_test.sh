@@ -72,7 +72,7 @@ strict_bits() {
   "${training[@]}" --policy keep-all --placement first-fit --weights-out "$reference" || return
   for plans in liveness offload 'tensor-cache --budget 25%' 'tensor-cache --budget 25% --offload-params' recompute-speed \
     recompute-memory cost-aware 'cost-aware --offload-params' 'superneurons --budget 25%' 'superneurons --budget 20%' \
-    vdnn-all vdnn-conv chen "${peers[@]}"; do
+    'auto --budget 50%' 'auto --budget 25%' 'auto --budget 25% --offload-params' vdnn-all vdnn-conv chen "${peers[@]}"; do
     read -ra plan <<<"$plans"
     "${training[@]}" --policy "${plan[@]}" --weights-out "$weights" || return
     cmp "$reference" "$weights" || { echo "policy ${plan[*]}: the bits differ"; return 1; }

@@ -1,7 +1,7 @@
 // The planning flags that all subcommands share, their defaults, and the peaks to which a budget in
 // percent refers.
 //
-//   policy        superneurons if there is a budget, else liveness
+//   policy        auto if there is a budget, else liveness
 //   host budget   three quarters of the host's memory, all of which may be pinned
 //
 // Because the defaults are shared, `neap train` can train the batch that `neap peak-batch` finds in

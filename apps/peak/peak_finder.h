@@ -30,7 +30,7 @@ struct PeakFlags {
   std::optional<int64_t> compared_batch = {};
   bool json = false;
 
-  PeakFlags() { planning.policy = "superneurons"; }
+  PeakFlags() { planning.policy = "auto"; }
   // Adds the flags of planning, running and printing; each subcommand adds those of the network.
   void AddTo(FlagSet& flags);
   // Errors: BadUsage() for flags that contradict each other.

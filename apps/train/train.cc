@@ -36,7 +36,7 @@ namespace neap::apps {
 namespace {
 
 // Plans evaluation if training runs a plan from a file: of all policies it needs the least memory.
-constexpr char kEvaluationPolicy[] = "superneurons";
+constexpr char kEvaluationPolicy[] = "auto";
 
 LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const NetInput& input,
                                const Session& session) {

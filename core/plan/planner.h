@@ -5,7 +5,7 @@
 // that was written before (core/run/file_planner.h). The session does not know which, and trusts
 // neither: it verifies every plan before it runs it.
 //
-//   std::shared_ptr<const Planner> planner = PlannerFor({.policy = "superneurons"});
+//   std::shared_ptr<const Planner> planner = PlannerFor({.policy = "auto"});
 //   ASSIGN_OR_RETURN(PlanResult result, planner->Plan(program, {.budget_bytes = 12 * kGiB},
 //                                                     device.description(), device.backend()));
 //   result.plan.peak_bytes;             // <= 12 GiB, and what will be measured

@@ -38,8 +38,7 @@ absl::StatusOr<neap::PlanResult> PlanForH200() {
 absl::Status Train() {
   ASSIGN_OR_RETURN(const auto device, OpenDevice());
   ASSIGN_OR_RETURN(auto session,
-                   neap::CreateSession(Net(), *device,
-                                       {.budget_bytes = 3 * neap::kMiB, .policy = "superneurons"}));
+                   neap::CreateSession(Net(), *device, {.budget_bytes = 3 * neap::kMiB}));
   std::cout << session.plan().Summary();
   ASSIGN_OR_RETURN(auto digits, neap::OpenDataset("idx:examples/data/digits", {}));
   ASSIGN_OR_RETURN(auto loader, neap::Loader::Create(*digits, {.batch = 64}));

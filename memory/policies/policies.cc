@@ -47,7 +47,7 @@ const std::vector<Policy>& Policies() {
   return policies;
 }
 
-std::string_view DefaultPolicy(bool has_budget) { return has_budget ? "superneurons" : "liveness"; }
+std::string_view DefaultPolicy(bool has_budget) { return has_budget ? "auto" : "liveness"; }
 
 absl::StatusOr<Policy> FindPolicy(std::string_view name) {
   std::string known;

@@ -13,7 +13,7 @@ namespace neap {
 
 const std::vector<Policy>& Policies();
 
-// The policy if none is named: superneurons if there is a budget, else liveness.
+// The policy if none is named: auto if there is a budget, else liveness.
 std::string_view DefaultPolicy(bool has_budget);
 
 // Errors: NOT_FOUND, with the names of all policies.

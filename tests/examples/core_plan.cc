@@ -43,7 +43,7 @@ void MeasureMemory(const Plan& plan, int64_t most) {
 
 // core/plan/planner.h
 absl::Status MakePlanWithin(const Program& program, Device& device) {
-  std::shared_ptr<const Planner> planner = PlannerFor({.policy = "superneurons"});
+  std::shared_ptr<const Planner> planner = PlannerFor({.policy = "auto"});
   ASSIGN_OR_RETURN(PlanResult result, planner->Plan(program, {.budget_bytes = 12 * kGiB},
                                                     device.description(), device.backend()));
   result.plan.peak_bytes;             // <= 12 GiB, and what will be measured

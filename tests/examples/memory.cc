@@ -39,16 +39,13 @@ absl::Status CreateSessionExample(const Graph& net, const std::unique_ptr<Device
 absl::Status PlannerExample(const Program& program, const DeviceDescription& description,
                             EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(PlanResult result,
-                   MakePlan(program, {.budget_bytes = 12 * kGiB, .policy = "superneurons"},
-                            description, catalog));
+                   MakePlan(program, {.budget_bytes = 12 * kGiB}, description, catalog));
   result.plan.peak_bytes;
   result.stats.minimum_budget_bytes;
   return absl::OkStatus();
 }
 
-void PlannerOptionsExample() {
-  PlannerOptions options = {.budget_bytes = 12 * kGiB, .policy = "superneurons"};
-}
+void PlannerOptionsExample() { PlannerOptions options = {.budget_bytes = 12 * kGiB}; }
 
 absl::Status PlanSearchExample(const Program& program, const Policy& policy,
                                const PlannerOptions& options, const DeviceDescription& device,
@@ -59,6 +56,14 @@ absl::Status PlanSearchExample(const Program& program, const Policy& policy,
   smallest.arena_bytes;
   ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest, 12 * kGiB));
   best.written.actions;
+  return absl::OkStatus();
+}
+
+absl::Status EngineTableExample(const Program& program, const ComputeSequence& runs, bool strict,
+                                const DeviceDescription& device, EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(EngineTable engines, EngineTable::List(program, {}, strict, device, catalog));
+  RETURN_IF_ERROR(engines.AddReruns(program, runs, catalog));
+  const EngineTable of_order = engines.For(runs);
   return absl::OkStatus();
 }
 

@@ -2,8 +2,10 @@
 #include "neap/recompute/recompute.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "neap/recompute/cost_aware.h"
+#include "neap/recompute/rebuild_frontier.h"
 #include "neap/recompute/rerun_order.h"
 #include "neap/recompute/segments.h"
 
@@ -24,6 +26,12 @@ void RerunOrderExample(const Program& program) {
   const Segments segments = CheckpointSegments(program);
   const ComputeSequence runs = OrderReruns(program, segments, RerunMode::kSpeedCentric);
   ExtraForwards(runs);
+}
+
+void RebuildFrontierExample(const Program& program, const std::vector<double>& rerun_seconds) {
+  const std::vector<RebuildPoint> points = RebuildFrontier(program, rerun_seconds);
+  points.front().runs;
+  points.back().peak_bytes;
 }
 
 }  // namespace neap

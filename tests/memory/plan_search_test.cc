@@ -43,7 +43,7 @@ TEST_CASE("random networks with room for all: acting on need does what liveness 
       CAPTURE(budget);
       const Plan reference =
           MakePlan(program, {.budget_bytes = budget, .policy = "liveness"}, H200(), catalog)->plan;
-      for (const char* policy : {"tensor-cache", "superneurons"}) {
+      for (const char* policy : {"tensor-cache", "superneurons", "auto"}) {
         CAPTURE(policy);
         const Plan plan =
             MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog)->plan;
@@ -61,7 +61,7 @@ TEST_CASE("random networks short of a block: something moves or is rebuilt, and 
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     const PlanResult liveness = MakePlan(program, {}, H200(), catalog).value();
     const int64_t budget = liveness.stats.placement_lower_bound - kBlockBytes;
-    for (const char* policy : {"tensor-cache", "superneurons"}) {
+    for (const char* policy : {"tensor-cache", "superneurons", "auto"}) {
       CAPTURE(policy);
       const auto short_of_it =
           MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog);
@@ -137,7 +137,7 @@ TEST_CASE("random networks: with a larger budget, a plan is never slower") {
   for (uint32_t seed = 0; seed < testing::RandomSeeds(7); ++seed) {
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
-    for (const char* policy : {"tensor-cache", "superneurons"}) {
+    for (const char* policy : {"tensor-cache", "superneurons", "auto"}) {
       CAPTURE(policy);
       const std::vector<double> times = IterationTimes(program, {.policy = policy}, 8);
       for (size_t i = 1; i < times.size(); ++i) {

@@ -31,8 +31,8 @@ struct Parsed {
 TEST_CASE("the policy is superneurons with a budget, else liveness, unless --policy names one") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
   CHECK(Parsed({}).Options(h200).policy == "liveness");
-  CHECK(Parsed({"--budget", "12GiB"}).Options(h200).policy == "superneurons");
-  CHECK(Parsed({"--budget", "60%"}).Options(h200).policy == "superneurons");
+  CHECK(Parsed({"--budget", "12GiB"}).Options(h200).policy == "auto");
+  CHECK(Parsed({"--budget", "60%"}).Options(h200).policy == "auto");
   CHECK(Parsed({"--budget", "60%", "--policy", "liveness"}).Options(h200).policy == "liveness");
   CHECK(Parsed({"--policy", "chen"}).Options(h200).policy == "chen");
 }

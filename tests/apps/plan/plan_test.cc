@@ -103,7 +103,7 @@ TEST_CASE("with a budget the policy is superneurons unless another one is named"
   CHECK(free.at("host_budget_bytes") == 192 * kGiB);
   CHECK(free.at("host_pool_bytes") == 0);
   const Json half = RunForJson(Joined(plan, {"--budget", "30%"})).at(0);
-  CHECK(half.at("policy") == "superneurons");
+  CHECK(half.at("policy") == "auto");
   CHECK(half.at("host_pool_bytes") > 0);
   const std::string needed = std::to_string(half.at("host_pool_bytes").get<int64_t>() - 1);
   CheckRefused(Joined(plan, {"--budget", "30%", "--host-budget", needed}), 1,

@@ -12,7 +12,7 @@ namespace {
 // Plans that keep, move and rebuild, with bytes to spare and with none.
 std::vector<PlannerOptions> VariousPlans(Device& device, DType dtype) {
   std::vector<PlannerOptions> plans = {{.policy = "keep-all"}};
-  for (const char* policy : {"liveness", "tensor-cache", "superneurons", "chen"}) {
+  for (const char* policy : {"liveness", "tensor-cache", "superneurons", "chen", "auto"}) {
     PlannerOptions options = {.policy = policy};
     plans.push_back(options);
     options.budget_bytes = OpenHalf(device, dtype, options).planning().minimum_budget_bytes;

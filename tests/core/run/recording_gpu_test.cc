@@ -16,7 +16,7 @@ namespace neap {
 TEST_CASE("on a GPU, recorded iterations train and evaluate to the same bits") {
   const std::unique_ptr<CudaDevice> gpu = testing::OpenGpuOrSkip();
   if (!gpu) return;
-  for (const std::string policy : {"liveness", "offload", "tensor-cache", "superneurons"}) {
+  for (const std::string policy : {"liveness", "offload", "tensor-cache", "superneurons", "auto"}) {
     CAPTURE(policy);
     PlannerOptions options = {.policy = policy, .strict = true};
     options.budget_bytes = MakeSession(*gpu, options).planning().minimum_budget_bytes;

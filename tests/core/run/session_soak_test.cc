@@ -77,7 +77,7 @@ TEST_CASE(
   std::vector<float> losses;
   Session unmanaged = Open(*cpu, {.policy = "keep-all", .in_place = false});
   for (int i = 0; i < kSteps; ++i) losses.push_back(TrainOnce(unmanaged));
-  for (const char* policy : {"tensor-cache", "superneurons"}) {
+  for (const char* policy : {"tensor-cache", "superneurons", "auto"}) {
     CAPTURE(policy);
     CAPTURE(kSeed);
     FaultyDevice device(*cpu);
