@@ -1,6 +1,8 @@
 #include "neap/layers/fused_batch_norm.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -81,6 +83,26 @@ void NormaliseAddend(LayerSpec second, LayerSpec& spec) {
   }
 }
 
+// Replaces operand 0 of a slot by all `count` of them.
+void RepeatFirst(Operand first, size_t count, std::vector<Operand>& operands) {
+  const auto found = std::find(operands.begin(), operands.end(), first);
+  if (found == operands.end()) return;
+  const auto at = operands.erase(found) - operands.begin();
+  for (size_t i = count; i-- > 0;)
+    operands.insert(operands.begin() + at, {first.slot, static_cast<int>(i)});
+}
+
+// Makes `count` inputs of the only one.
+void ConcatenateInputs(size_t count, LayerSpec& spec) {
+  for (StepSpec& step : spec.steps) {
+    RepeatFirst(X(), count, step.reads);
+    RepeatFirst(X(), count, step.rerun_reads);
+    RepeatFirst(Dx(), count, step.writes);
+    step.in_place.clear();
+    if (step.phase == Phase::kBackwardData) step.accumulates_natively = {Slot::kInputGrad};
+  }
+}
+
 // Saves `tensor`, which says where y is 0, for backward.
 void SaveZeros(SavedSpec tensor, LayerSpec& spec) {
   const Operand operand = Saved(static_cast<int>(spec.saved.size()));
@@ -96,6 +118,24 @@ SavedSpec MaskOf(const TensorSpec& y) {
   return {"mask", std::move(mask)};
 }
 
+// The x that is normalised.
+absl::StatusOr<TensorSpec> NormalisedOf(const FusedBatchNorm& layer, const LayerContext& context) {
+  if (!layer.concatenates) {
+    RETURN_IF_ERROR(CheckImageInputs(context, layer.adds ? 2 : 1));
+    return context.inputs[0];
+  }
+  if (layer.adds || layer.pool.has_value()) {
+    return absl::InvalidArgumentError(
+        "a fused batch norm that concatenates does not add and does not pool");
+  }
+  if (context.inputs.size() > FusedBatchNorm::kMostParts) {
+    return absl::InvalidArgumentError(absl::StrCat("a fused batch norm concatenates at most ",
+                                                   FusedBatchNorm::kMostParts, " inputs, not ",
+                                                   context.inputs.size()));
+  }
+  return ConcatenationOf(context);
+}
+
 }  // namespace
 
 int64_t MaskElements(DType dtype) { return 16 / SizeOf(dtype); }
@@ -108,6 +148,7 @@ std::string FusedBatchNorm::Parameters() const {
   if (addend_norm.has_value())
     absl::StrAppend(&text, " addend_norm=(", addend_norm->Parameters(), ")");
   if (pool.has_value()) absl::StrAppend(&text, " pool=(", pool->Parameters(), ")");
+  if (concatenates) absl::StrAppend(&text, " concatenates=true");
   return text;
 }
 
@@ -118,8 +159,7 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
         "a fused batch norm pools the ReLU of one input, in windows of at most 255 elements, and "
         "normalises an addend only where it adds");
   }
-  RETURN_IF_ERROR(CheckImageInputs(context, adds ? 2 : 1));
-  const TensorSpec& x = context.inputs[0];
+  ASSIGN_OR_RETURN(const TensorSpec x, NormalisedOf(*this, context));
   if (adds && context.inputs[1] != x) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cannot add input 1, ", context.inputs[1].ToString(), ", to input 0, ", x.ToString()));
@@ -127,6 +167,7 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
   const LayerContext alone = {.inputs = {x}, .mode = context.mode};
   ASSIGN_OR_RETURN(LayerSpec spec, norm.Specify(alone));
   const double elements = static_cast<double>(x.elements());
+  if (concatenates) ConcatenateInputs(context.inputs.size(), spec);
   if (adds) AddInput(elements, spec);
   if (addend_norm.has_value()) {
     ASSIGN_OR_RETURN(LayerSpec second, addend_norm->Specify(alone));
@@ -152,7 +193,7 @@ std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) c
   if (pool.has_value()) return std::nullopt;
   FusedBatchNorm fused = *this;
   const MaxPool* const behind = reader.As<MaxPool>();
-  if (behind != nullptr && relu && !adds && CanPoolRelu(*behind)) {
+  if (behind != nullptr && relu && !adds && !concatenates && CanPoolRelu(*behind)) {
     fused.pool = *behind;
     return fused;
   }
@@ -161,7 +202,7 @@ std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) c
     fused.relu = true;
     return fused;
   }
-  if (adds) return std::nullopt;
+  if (adds || concatenates) return std::nullopt;
   fused.adds = true;
   if (reader.As<Add>() != nullptr) return fused;
   // The other addend has been normalised, too.
@@ -176,6 +217,15 @@ std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) c
 
 std::optional<Layer> BatchNorm::FusedWith(const Layer& reader, int input) const {
   return FusedBatchNorm{.norm = *this}.FusedWith(reader, input);
+}
+
+std::optional<Layer> Concat::FusedWith(const Layer& reader, int) const {
+  if (reader.As<BatchNorm>() == nullptr && reader.As<FusedBatchNorm>() == nullptr)
+    return std::nullopt;
+  FusedBatchNorm fused = FusedBatchNormOf(reader);
+  if (fused.adds || fused.pool.has_value() || fused.concatenates) return std::nullopt;
+  fused.concatenates = true;
+  return fused;
 }
 
 FusedBatchNorm FusedBatchNormOf(const Layer& layer) {

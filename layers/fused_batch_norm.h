@@ -1,12 +1,13 @@
-// Batch normalisation together with what follows it, in as many passes over memory as batch
+// Batch normalisation together with its neighbours, in as many passes over memory as batch
 // normalisation alone takes:
 //
 //   y = relu(batch_norm(x_0))                      y = max_pool(relu(batch_norm(x_0)))
 //   y = relu(batch_norm(x_0) + x_1)                y = relu(batch_norm(x_0) + batch_norm(x_1))
+//   y = relu(batch_norm(concat(x_0, x_1, ...)))
 //
-// and the sums without the ReLU. Networks do not contain it. The fusion pass (core/program/fuse.h)
-// makes it of BatchNorms, an Add of two tensors, a Relu and a MaxPool. It computes the same bits as
-// these layers one after another.
+// and the sums and concatenations without the ReLU. Networks do not contain it. The fusion pass
+// (core/program/fuse.h) makes it of BatchNorms, an Add of two tensors, a Concat, a Relu and a
+// MaxPool. It computes the same bits as these layers one after another.
 //
 //   step                 reads                                         writes
 //   forward (training)   x_0, x_1, gamma, beta                         y, mean, invstd, mask, index
@@ -24,10 +25,16 @@
 // y may overwrite x_1 if that is not normalised. Without a sum and pooling, dx_0 may overwrite dy;
 // with a sum, dx_1 may overwrite dy, and dx_0 may overwrite x_0.
 //
+// If it concatenates, every x_0 above is x_0 .. x_{n-1}, the parts of a concatenation along the
+// channels that no memory holds, and every dx_0 is dx_0 .. dx_{n-1}. It then does not add or pool,
+// nothing overwrites anything, and backward_data accumulates natively: it adds to a dx_i that
+// already holds a partial sum.
+//
 // Parameters, states and saved tensors are those of the first BatchNorm, then those of the second,
 // then mask or index.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -39,11 +46,13 @@ namespace neap {
 
 struct FusedBatchNorm {
   static constexpr std::string_view kType = "fused_batch_norm";
+  static constexpr size_t kMostParts = 96;  // of a concatenation; DenseNet-264 has one of 65
   BatchNorm norm = {};
   bool adds = false;                          // input 1 is added to the normalised input 0
   std::optional<BatchNorm> addend_norm = {};  // of input 1
   bool relu = false;
   std::optional<MaxPool> pool = {};  // of the ReLU's result, if it does not add; CanPoolRelu()
+  bool concatenates = false;         // x is inputs 0 .. n-1, concatenated along the channels
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
   std::optional<Layer> FusedWith(const Layer& reader, int input) const;

@@ -1,5 +1,7 @@
 #include "neap/layers/join.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
@@ -59,7 +61,7 @@ absl::StatusOr<LayerSpec> Add::Specify(const LayerContext& context) const {
   return spec;
 }
 
-absl::StatusOr<LayerSpec> Concat::Specify(const LayerContext& context) const {
+absl::StatusOr<TensorSpec> ConcatenationOf(const LayerContext& context) {
   RETURN_IF_ERROR(CheckImageInputsAtLeast(context, 1));
   RETURN_IF_ERROR(CheckSameLayout(context));
   const Shape& first = context.inputs[0].shape;
@@ -72,9 +74,12 @@ absl::StatusOr<LayerSpec> Concat::Specify(const LayerContext& context) const {
                                                    shape.ToString(), " with input 0 of shape ",
                                                    first.ToString(), ": N, H and W must agree"));
   }
-  return LayerSpec{
-      .output = WithShape(context.inputs[0], {first.n(), channels, first.h(), first.w()}),
-      .steps = Steps(context, 0)};
+  return WithShape(context.inputs[0], {first.n(), channels, first.h(), first.w()});
+}
+
+absl::StatusOr<LayerSpec> Concat::Specify(const LayerContext& context) const {
+  ASSIGN_OR_RETURN(TensorSpec y, ConcatenationOf(context));
+  return LayerSpec{.output = std::move(y), .steps = Steps(context, 0)};
 }
 
 }  // namespace neap

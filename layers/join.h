@@ -8,6 +8,8 @@
 // Both accumulate natively: they add to a dx_i that already holds a partial sum.
 #pragma once
 
+#include <optional>
+
 #include "neap/core/step/layer.h"
 
 namespace neap {
@@ -23,7 +25,12 @@ struct Add {
 struct Concat {
   static constexpr std::string_view kType = "concat";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::optional<Layer> FusedWith(const Layer& reader,
+                                 int input) const;  // layers/fused_batch_norm.h
   friend bool operator==(const Concat&, const Concat&) = default;
 };
+
+// The concatenation of all inputs. Errors: those of Concat::Specify().
+absl::StatusOr<TensorSpec> ConcatenationOf(const LayerContext& context);
 
 }  // namespace neap

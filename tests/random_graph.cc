@@ -158,7 +158,9 @@ class Generator {
       names.push_back(y.name);
       channels += y.channels;
     }
-    const Value y = {net_.Add(Named("concat"), Concat{}, std::move(names)), channels, x.size};
+    Value y = {net_.Add(Named("concat"), Concat{}, std::move(names)), channels, x.size};
+    if (options_.dense) y = Same("bn", BatchNorm{}, y);
+    if (options_.dense && Chance(2)) y = Same("relu", Relu{}, y);
     return channels > options_.max_channels ? Conv(y, options_.max_channels) : y;
   }
 

@@ -29,6 +29,8 @@ struct RandomGraphOptions {
   Layout layout = Layout::kNchw;
   bool fusion = true;
   bool residual = false;  // sums are those of ResNets: of batch norms, with a ReLU behind them
+  bool dense =
+      false;  // concatenations are those of DenseNets: a batch norm reads them, then a ReLU
 };
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});

@@ -14,8 +14,9 @@ bool HasParamsOrStates(const ResolvedLayer& layer) {
   return !layer.spec.params.empty() || !layer.spec.states.empty();
 }
 
-// The layers that have the parameters and states.
+// The layers that have the parameters and states, if there are any.
 std::vector<std::string> OwnersOf(const ResolvedLayer& layer) {
+  if (!HasParamsOrStates(layer)) return {};
   return layer.owners.empty() ? std::vector<std::string>{layer.name} : layer.owners;
 }
 
@@ -115,9 +116,7 @@ class Fusion {
     fused.layer = *layer;
     fused.inputs = producer.inputs;
     fused.owners = OwnersOf(producer);
-    if (HasParamsOrStates(reader)) {
-      for (std::string& owner : OwnersOf(reader)) fused.owners.push_back(std::move(owner));
-    }
+    for (std::string& owner : OwnersOf(reader)) fused.owners.push_back(std::move(owner));
     for (LayerId input : reader.inputs) {
       if (input == producer.id) continue;
       // One step cannot write the gradient of one tensor twice.

@@ -8,6 +8,9 @@
 //                    ^             becomes              ^
 //   shortcut --------+                       shortcut --+
 //
+// A concatenation in front of a batch norm becomes a part of it, too: the batch norm reads the
+// parts where they are, so the tensor that holds them all does not exist.
+//
 // Where a kernel's work is done in two passes, the second one can move to the layer that follows:
 // a convolution that adds its bias in a pass of its own hands the bias over to the ReLU behind it.
 //

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/channel_rows.h"
@@ -15,26 +16,26 @@ namespace {
 
 using namespace operands;
 
-// totals[c] = sum over channel c of value(offset, c), in double.
+// totals[c] = sum over channel c of value(offset, c, whole), in double (ForEachElement).
 template <typename Value>
-void SumPerChannel(const ChannelRows& rows, double* totals, Value value) {
+void SumPerChannel(const ChannelPart& part, double* totals, Value value) {
+  constexpr int64_t kLanes = 8;  // independent sums
+  const ChannelRows& rows = part.rows;
   std::fill_n(totals, rows.channels, 0.0);
   if (rows.channels_last) {
-    for (int64_t r = 0; r < rows.count(); ++r) {
-      for (int64_t c = 0; c < rows.channels; ++c) totals[c] += value(r * rows.channels + c, c);
-    }
+    ForEachElement(part,
+                   [&](int64_t i, int64_t c, int64_t whole) { totals[c] += value(i, c, whole); });
     return;
   }
-  constexpr int64_t kLanes = 8;  // independent sums
   for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
     const int64_t c = r % rows.channels;
-    const int64_t begin = r * rows.pixels;
+    const int64_t begin = r * rows.pixels, whole = part.WholeRow(r) * rows.pixels;
     double lanes[kLanes] = {};
     int64_t p = 0;
     for (; p + kLanes <= rows.pixels; p += kLanes) {
-      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += value(begin + p + k, c);
+      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += value(begin + p + k, c, whole + p + k);
     }
-    for (; p < rows.pixels; ++p) lanes[0] += value(begin + p, c);
+    for (; p < rows.pixels; ++p) lanes[0] += value(begin + p, c, whole + p);
     for (double lane : lanes) totals[c] += lane;
   }
 }
@@ -50,23 +51,52 @@ struct Normalisation {
   }
 };
 
-// A batch norm of the layer: its input, and the first of its parameters, states and saved tensors.
+// A batch norm of the layer, or its part for one input of a concatenation: the input, the first of
+// its parameters, states and saved tensors, and the channels that it normalises.
 struct Norm {
   BatchNorm layer;
-  Operand x;
+  int input;
   int first;
+  ChannelPart part;
+
+  // A tensor of values per channel, from the first channel of the part on.
+  float* Get(const LoopArgs& args, Operand operand) const {
+    return args.Get<float>(operand) + part.first;
+  }
 };
-Norm FirstNorm(const FusedBatchNorm& layer) { return {layer.norm, X(0), 0}; }
-Norm SecondNorm(const FusedBatchNorm& layer) { return {*layer.addend_norm, X(1), 2}; }
+
+// The tensor that is normalised, which no memory holds if it is a concatenation.
+const TensorSpec& NormalisedSpec(const StepSignature& signature) {
+  if (!FusedBatchNormOf(signature.layer).concatenates) return signature.Spec(X());
+  return signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
+}
+
+// The first batch norm: of input 0, or of every input of a concatenation.
+std::vector<Norm> FirstNorm(const StepSignature& signature) {
+  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  ChannelPart part = {{}, 0, NormalisedSpec(signature).shape.c()};
+  std::vector<Norm> norms;
+  for (int i = 0; part.first < part.all; ++i) {
+    part.rows = ChannelRowsOf(signature.Spec(X(i)));
+    norms.push_back({layer.norm, i, 0, part});
+    part.first += part.rows.channels;
+  }
+  return norms;
+}
+Norm SecondNorm(const StepSignature& signature) {
+  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  return {*layer.addend_norm, 1, 2, WholeOf(signature.Spec(X(1)))};
+}
 
 // `invstd` replaces the saved one, with the running mean.
 Normalisation NormalisationOf(const LoopArgs& args, const Norm& norm,
                               const float* invstd = nullptr) {
   const int at = norm.first;
   const bool saved = invstd == nullptr;
-  return {args.Get<float>(Param(at)), args.Find<float>(Param(at + 1)),
-          args.Get<float>(saved ? Saved(at) : State(at)),
-          saved ? args.Get<float>(Saved(at + 1)) : invstd};
+  const bool shifts = args.signature.Has(Param(at + 1));
+  return {norm.Get(args, Param(at)), shifts ? norm.Get(args, Param(at + 1)) : nullptr,
+          norm.Get(args, saved ? Saved(at) : State(at)),
+          saved ? norm.Get(args, Saved(at + 1)) : invstd};
 }
 
 // Bit k of byte i: whether element i * MaskElements() + k of y is not 0, or is NaN.
@@ -80,17 +110,18 @@ void WriteMask(const TensorSpec& spec, const float* y, uint8_t* mask) {
   }
 }
 
-// Writes y, and mask or index if the step has them, from the normalised x_0, and x_1 by `second`.
+// Writes y, and mask or index if the step has them, from the normalised x_0, and x_1 by `second`;
+// of a concatenation, the channels of one input.
 // Forward and its rerun both call this function, so they give the same bits. The normalised values
 // and the sum are rounded to the tensors' type, as they would be if they were stored.
-[[gnu::noinline]] void Apply(const LoopArgs& args, const Normalisation& normalised,
+[[gnu::noinline]] void Apply(const LoopArgs& args, const Norm& norm,
+                             const Normalisation& normalised,
                              const std::optional<Normalisation>& second) {
   const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
   const TensorSpec& spec = args.signature.Spec(X());
-  const float* const x = args.Get<float>(X());
-  const float* const addend = args.Find<float>(X(1));
+  const float* const x = args.Get<float>(X(norm.input));
+  const float* const addend = layer.adds ? args.Get<float>(X(1)) : nullptr;
   float* const y = args.Get<float>(Y());
-  const ChannelRows rows = ChannelRowsOf(spec);
   uint8_t* const saved = args.Find<uint8_t>(layer.MaskOrIndex());
   RoundAs(spec.dtype, [&](auto round) {
     const auto value = [=](int64_t i, int64_t c) { return round(normalised(x[i], c)); };
@@ -102,9 +133,11 @@ void WriteMask(const TensorSpec& spec, const float* y, uint8_t* mask) {
     }
     const auto store = [&](auto sum) {
       if (layer.relu) {
-        ForEachElement(rows, [=](int64_t i, int64_t c) { y[i] = ReluOf(sum(i, c)); });
+        ForEachElement(norm.part,
+                       [=](int64_t i, int64_t c, int64_t whole) { y[whole] = ReluOf(sum(i, c)); });
       } else {
-        ForEachElement(rows, [=](int64_t i, int64_t c) { y[i] = sum(i, c); });
+        ForEachElement(norm.part,
+                       [=](int64_t i, int64_t c, int64_t whole) { y[whole] = sum(i, c); });
       }
     };
     if (addend == nullptr) {
@@ -126,18 +159,20 @@ float InverseDeviation(double variance, float epsilon) {
 
 // Writes the saved mean and invstd, and the variance to `variance`. Two passes, because subtracting
 // the mean first avoids cancellation.
-void Statistics(const LoopArgs& args, const ChannelRows& rows, const Norm& norm, double* variance) {
-  const float* const x = args.Get<float>(norm.x);
-  float* const mean = args.Get<float>(Saved(norm.first));
-  float* const invstd = args.Get<float>(Saved(norm.first + 1));
+void Statistics(const LoopArgs& args, const Norm& norm, double* variance) {
+  const ChannelRows& rows = norm.part.rows;
+  const float* const x = args.Get<float>(X(norm.input));
+  float* const mean = norm.Get(args, Saved(norm.first));
+  float* const invstd = norm.Get(args, Saved(norm.first + 1));
   const double count = static_cast<double>(rows.count());
   double* const exact_mean = variance + rows.channels;
-  SumPerChannel(rows, exact_mean, [=](int64_t i, int64_t) { return static_cast<double>(x[i]); });
+  SumPerChannel(norm.part, exact_mean,
+                [=](int64_t i, int64_t, int64_t) { return static_cast<double>(x[i]); });
   for (int64_t c = 0; c < rows.channels; ++c) {
     exact_mean[c] /= count;
     mean[c] = static_cast<float>(exact_mean[c]);
   }
-  SumPerChannel(rows, variance, [=](int64_t i, int64_t c) {
+  SumPerChannel(norm.part, variance, [=](int64_t i, int64_t c, int64_t) {
     const double centred = static_cast<double>(x[i]) - exact_mean[c];
     return centred * centred;
   });
@@ -147,12 +182,12 @@ void Statistics(const LoopArgs& args, const ChannelRows& rows, const Norm& norm,
   }
 }
 
-void UpdateRunning(const LoopArgs& args, const ChannelRows& rows, const Norm& norm,
-                   const double* variance) {
+void UpdateRunning(const LoopArgs& args, const Norm& norm, const double* variance) {
+  const ChannelRows& rows = norm.part.rows;
   const float momentum = norm.layer.momentum;
-  const float* const mean = args.Get<float>(Saved(norm.first));
-  float* const running_mean = args.Get<float>(State(norm.first));
-  float* const running_var = args.Get<float>(State(norm.first + 1));
+  const float* const mean = norm.Get(args, Saved(norm.first));
+  float* const running_mean = norm.Get(args, State(norm.first));
+  float* const running_var = norm.Get(args, State(norm.first + 1));
   const double count = static_cast<double>(rows.count());
   const double unbiased = count / std::max(count - 1, 1.0);
   for (int64_t c = 0; c < rows.channels; ++c) {
@@ -163,58 +198,58 @@ void UpdateRunning(const LoopArgs& args, const ChannelRows& rows, const Norm& no
 }
 
 void TrainingForward(const LoopArgs& args) {
-  const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
-  const ChannelRows rows = ChannelRowsOf(args.signature.Spec(X()));
-  const auto summarise = [&](const Norm& norm) {
-    if (args.signature.rerun) return;
-    double* const variance = args.Workspace<double>();
-    Statistics(args, rows, norm, variance);
-    UpdateRunning(args, rows, norm, variance);
+  const auto summarised = [&](const Norm& norm) {
+    if (!args.signature.rerun) {
+      double* const variance = args.Workspace<double>();
+      Statistics(args, norm, variance);
+      UpdateRunning(args, norm, variance);
+    }
+    return NormalisationOf(args, norm);
   };
   std::optional<Normalisation> second;
-  summarise(FirstNorm(layer));
-  if (layer.addend_norm.has_value()) {
-    summarise(SecondNorm(layer));
-    second = NormalisationOf(args, SecondNorm(layer));
-  }
-  Apply(args, NormalisationOf(args, FirstNorm(layer)), second);
+  if (FusedBatchNormOf(args.signature.layer).addend_norm.has_value())
+    second = summarised(SecondNorm(args.signature));
+  for (const Norm& norm : FirstNorm(args.signature)) Apply(args, norm, summarised(norm), second);
 }
 
 void InferenceForward(const LoopArgs& args) {
-  const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
-  const int64_t channels = ChannelRowsOf(args.signature.Spec(X())).channels;
-  float* const workspace = args.Workspace<float>();
-  const auto normalisation = [&](const Norm& norm) {
-    const float* const running_var = args.Get<float>(State(norm.first + 1));
-    float* const invstd = workspace + (norm.first == 0 ? 0 : channels);
-    for (int64_t c = 0; c < channels; ++c)
+  const auto normalisation = [&](const Norm& norm, float* invstd) {
+    const float* const running_var = norm.Get(args, State(norm.first + 1));
+    for (int64_t c = 0; c < norm.part.rows.channels; ++c)
       invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), norm.layer.epsilon);
     return NormalisationOf(args, norm, invstd);
   };
+  float* const workspace = args.Workspace<float>();
   std::optional<Normalisation> second;
-  if (layer.addend_norm.has_value()) second = normalisation(SecondNorm(layer));
-  Apply(args, normalisation(FirstNorm(layer)), second);
+  if (FusedBatchNormOf(args.signature.layer).addend_norm.has_value()) {
+    const int64_t channels = NormalisedSpec(args.signature).shape.c();
+    second = normalisation(SecondNorm(args.signature), workspace + channels);
+  }
+  for (const Norm& norm : FirstNorm(args.signature))
+    Apply(args, norm, normalisation(norm, workspace), second);
 }
 
-// The gradients of a batch norm, where dz(i, c) is the one that reaches it: dbeta = sum dz;
+// The gradients of a batch norm, where dz(i, c, whole) is the one that reaches it: dbeta = sum dz;
 // dgamma = sum dz * xhat; dx = gamma invstd (dz - dbeta / n - xhat dgamma / n), where xhat is the
-// normalised x. dx may be where dz is read.
+// normalised x. dx may be where dz is read. What is added to a sum is rounded as if it were stored.
 template <typename Gradient>
 void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx) {
-  const ChannelRows rows = ChannelRowsOf(args.signature.Spec(X()));
-  const float* const x = args.Get<float>(norm.x);
-  const float* const gamma = args.Get<float>(Param(norm.first));
-  const float* const mean = args.Get<float>(Saved(norm.first));
-  const float* const invstd = args.Get<float>(Saved(norm.first + 1));
+  const ChannelRows& rows = norm.part.rows;
+  const float* const x = args.Get<float>(X(norm.input));
+  const float* const gamma = norm.Get(args, Param(norm.first));
+  const float* const mean = norm.Get(args, Saved(norm.first));
+  const float* const invstd = norm.Get(args, Saved(norm.first + 1));
   double* const sum_dz = args.Workspace<double>();
   double* const sum_dz_xhat = sum_dz + rows.channels;
-  SumPerChannel(rows, sum_dz, [=](int64_t i, int64_t c) { return static_cast<double>(dz(i, c)); });
-  SumPerChannel(rows, sum_dz_xhat, [=](int64_t i, int64_t c) {
-    return static_cast<double>(dz(i, c) * ((x[i] - mean[c]) * invstd[c]));
+  SumPerChannel(norm.part, sum_dz, [=](int64_t i, int64_t c, int64_t whole) {
+    return static_cast<double>(dz(i, c, whole));
+  });
+  SumPerChannel(norm.part, sum_dz_xhat, [=](int64_t i, int64_t c, int64_t whole) {
+    return static_cast<double>(dz(i, c, whole) * ((x[i] - mean[c]) * invstd[c]));
   });
 
-  float* const dgamma = args.Get<float>(ParamGrad(norm.first));
-  float* const dbeta = args.Get<float>(ParamGrad(norm.first + 1));
+  float* const dgamma = norm.Get(args, ParamGrad(norm.first));
+  float* const dbeta = norm.Get(args, ParamGrad(norm.first + 1));
   float* const mean_dz = reinterpret_cast<float*>(sum_dz_xhat + rows.channels);
   float* const mean_dz_xhat = mean_dz + rows.channels;
   const double count = static_cast<double>(rows.count());
@@ -224,9 +259,20 @@ void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx
     mean_dz[c] = static_cast<float>(sum_dz[c] / count);
     mean_dz_xhat[c] = static_cast<float>(sum_dz_xhat[c] / count);
   }
-  ForEachElement(rows, [=](int64_t i, int64_t c) {
+  const auto gradient = [=](int64_t i, int64_t c, int64_t whole) {
     const float xhat = (x[i] - mean[c]) * invstd[c];
-    dx[i] = gamma[c] * invstd[c] * (dz(i, c) - mean_dz[c] - xhat * mean_dz_xhat[c]);
+    return gamma[c] * invstd[c] * (dz(i, c, whole) - mean_dz[c] - xhat * mean_dz_xhat[c]);
+  };
+  const Operand written = Dx(norm.input);
+  if (!args.signature.Accumulates(written)) {
+    ForEachElement(norm.part,
+                   [=](int64_t i, int64_t c, int64_t whole) { dx[i] = gradient(i, c, whole); });
+    return;
+  }
+  RoundAs(args.signature.Spec(written).dtype, [&](auto round) {
+    ForEachElement(norm.part, [=](int64_t i, int64_t c, int64_t whole) {
+      dx[i] += round(gradient(i, c, whole));
+    });
   });
 }
 
@@ -241,43 +287,54 @@ void SumBackward(const LoopArgs& args, const FusedBatchNorm& layer, const float*
     const bool passes = mask == nullptr || (mask[i / per_byte] >> (i % per_byte) & 1) != 0;
     dx_1[i] = passes ? dy[i] : 0;
   }
-  const auto dz = [dx_1](int64_t i, int64_t) { return dx_1[i]; };
-  BackwardFrom(args, FirstNorm(layer), dz, args.Get<float>(Dx()));
-  if (layer.addend_norm.has_value()) BackwardFrom(args, SecondNorm(layer), dz, dx_1);
+  const auto dz = [dx_1](int64_t i, int64_t, int64_t) { return dx_1[i]; };
+  for (const Norm& norm : FirstNorm(args.signature))
+    BackwardFrom(args, norm, dz, args.Get<float>(Dx(norm.input)));
+  if (layer.addend_norm.has_value()) BackwardFrom(args, SecondNorm(args.signature), dz, dx_1);
+}
+
+void PooledBackward(const LoopArgs& args, const FusedBatchNorm& layer, const Norm& norm,
+                    const float* dy) {
+  const TensorSpec& spec = args.signature.Spec(X());
+  float* const dx = args.Get<float>(Dx());
+  ScatterToMaxima(*layer.pool, spec, args.signature.Spec(Dy()), dy,
+                  args.Get<uint8_t>(layer.MaskOrIndex()), /*relu=*/true, dx);
+  RoundAs(spec.dtype, [&](auto round) {
+    BackwardFrom(
+        args, norm, [=](int64_t i, int64_t, int64_t) { return round(dx[i]); }, dx);
+  });
+}
+
+void ReluBackward(const LoopArgs& args, const Norm& norm, const float* dy) {
+  const float* const x = args.Get<float>(X(norm.input));
+  const Normalisation normalised = NormalisationOf(args, norm);
+  RoundAs(args.signature.Spec(Dy()).dtype, [&](auto round) {
+    const auto dz = [=](int64_t i, int64_t c, int64_t whole) {
+      return round(normalised(x[i], c)) <= 0 ? 0 : dy[whole];
+    };
+    BackwardFrom(args, norm, dz, args.Get<float>(Dx(norm.input)));
+  });
 }
 
 void Backward(const LoopArgs& args) {
   const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
-  const TensorSpec& spec = args.signature.Spec(X());
   const float* const dy = args.Get<float>(Dy());
-  float* const dx = args.Get<float>(Dx());
-  const Norm norm = FirstNorm(layer);
-  if (layer.adds) {
-    SumBackward(args, layer, dy);
-  } else if (layer.pool.has_value()) {
-    ScatterToMaxima(*layer.pool, spec, args.signature.Spec(Dy()), dy,
-                    args.Get<uint8_t>(layer.MaskOrIndex()), /*relu=*/true, dx);
-    RoundAs(spec.dtype, [&](auto round) {
+  if (layer.adds) return SumBackward(args, layer, dy);
+  for (const Norm& norm : FirstNorm(args.signature)) {
+    if (layer.pool.has_value()) {
+      PooledBackward(args, layer, norm, dy);
+    } else if (layer.relu) {
+      ReluBackward(args, norm, dy);
+    } else {
       BackwardFrom(
-          args, norm, [=](int64_t i, int64_t) { return round(dx[i]); }, dx);
-    });
-  } else if (layer.relu) {
-    const float* const x = args.Get<float>(X());
-    const Normalisation normalised = NormalisationOf(args, norm);
-    RoundAs(spec.dtype, [&](auto round) {
-      const auto dz = [=](int64_t i, int64_t c) {
-        return round(normalised(x[i], c)) <= 0 ? 0 : dy[i];
-      };
-      BackwardFrom(args, norm, dz, dx);
-    });
-  } else {
-    BackwardFrom(
-        args, norm, [dy](int64_t i, int64_t) { return dy[i]; }, dx);
+          args, norm, [dy](int64_t, int64_t, int64_t whole) { return dy[whole]; },
+          args.Get<float>(Dx(norm.input)));
+    }
   }
 }
 
 int64_t PerChannelBytes(const StepSignature& signature, size_t bytes) {
-  return signature.Spec(X()).shape.c() * static_cast<int64_t>(bytes);
+  return NormalisedSpec(signature).shape.c() * static_cast<int64_t>(bytes);
 }
 
 }  // namespace

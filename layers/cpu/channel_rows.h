@@ -21,19 +21,43 @@ inline ChannelRows ChannelRowsOf(const TensorSpec& spec) {
           spec.layout == Layout::kNhwc};
 }
 
-// Calls apply(offset, c) for every element.
+// A tensor that is a part of a concatenation along the channels: `rows` are its own, and it has the
+// channels [first, first + rows.channels) of `all`.
+struct ChannelPart {
+  ChannelRows rows;
+  int64_t first, all;
+  // The row in the concatenation of row r, in NCHW.
+  int64_t WholeRow(int64_t r) const { return r / rows.channels * all + first + r % rows.channels; }
+};
+
+inline ChannelPart WholeOf(const TensorSpec& spec) {
+  return {ChannelRowsOf(spec), 0, spec.shape.c()};
+}
+
+// Calls apply(offset, c, whole) for every element, whose channel in the part is c: `offset` is its
+// place in the part and `whole` that in the concatenation.
 template <typename Apply>
-void ForEachElement(const ChannelRows& rows, Apply apply) {
+void ForEachElement(const ChannelPart& part, Apply apply) {
+  const ChannelRows& rows = part.rows;
   if (rows.channels_last) {
     for (int64_t r = 0; r < rows.count(); ++r) {
-      for (int64_t c = 0; c < rows.channels; ++c) apply(r * rows.channels + c, c);
+      const int64_t begin = r * rows.channels, whole = r * part.all + part.first;
+      for (int64_t c = 0; c < rows.channels; ++c) apply(begin + c, c, whole + c);
     }
     return;
   }
   for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
-    const int64_t c = r % rows.channels;
-    for (int64_t p = 0; p < rows.pixels; ++p) apply(r * rows.pixels + p, c);
+    const int64_t c = r % rows.channels, begin = r * rows.pixels;
+    const int64_t whole = part.WholeRow(r) * rows.pixels;
+    for (int64_t p = 0; p < rows.pixels; ++p) apply(begin + p, c, whole + p);
   }
+}
+
+// Calls apply(offset, c) for every element.
+template <typename Apply>
+void ForEachElement(const ChannelRows& rows, Apply apply) {
+  ForEachElement(ChannelPart{rows, 0, rows.channels},
+                 [&](int64_t offset, int64_t c, int64_t) { apply(offset, c); });
 }
 
 inline float ReluOf(float x) { return x <= 0 ? 0 : x; }  // NaN passes

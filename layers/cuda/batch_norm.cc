@@ -92,6 +92,8 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
+  if (FusedBatchNormOf(signature.layer).concatenates)
+    return absl::UnimplementedError("no CUDA kernel normalises the parts of a concatenation");
   const kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
   const bool forward = signature.phase == Phase::kForward;
   const bool reduces = !forward || (signature.Has(Saved(0)) && !signature.rerun);

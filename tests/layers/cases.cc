@@ -3,6 +3,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "neap/core/graph/source.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -97,6 +98,15 @@ class CaseList {
     Add("batch_norm, add batch_norm", joint, {shape, shape});
     joint.relu = true;
     Add("batch_norm, add batch_norm, relu", joint, {shape, shape});
+  }
+  // Of parts with these channels.
+  void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels) {
+    std::vector<Shape> parts;
+    for (int64_t c : channels) parts.push_back({image.n(), c, image.h(), image.w()});
+    const std::string name =
+        absl::StrCat("concat of ", absl::StrJoin(channels, "+"), ", batch_norm");
+    Add(name, FusedBatchNorm{.concatenates = true}, parts);
+    Add(name + ", relu", FusedBatchNorm{.relu = true, .concatenates = true}, parts);
   }
   void AddBiasRelu(const Shape& shape) { Add("bias, relu", FusedRelu{.bias = true}, {shape}); }
   void AddLoss(const Shape& logits, Layout layout);
@@ -226,6 +236,12 @@ void CaseList::Norms() {
   AddFusedNorms({8, 4, 1, 1});
   AddFusedNorms({4, 33, 7, 5});
   AddFusedNorms({3, 8, 6, 6});
+  AddConcatenatedNorms({8, 1, 1, 1}, {4});
+  AddConcatenatedNorms({2, 1, 3, 5}, {1, 2, 5});  // vectors of several parts in NHWC
+  AddConcatenatedNorms({2, 1, 4, 4}, {16, 8, 24});
+  AddConcatenatedNorms({3, 1, 4, 2}, {12, 4});  // vectors of one part in fp32, of two in 16 bits
+  AddConcatenatedNorms({8, 1, 12, 12}, {32, 32, 8});  // several blocks, whatever the type
+  AddConcatenatedNorms({2, 1, 2, 1}, std::vector<int64_t>(FusedBatchNorm::kMostParts, 1));
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 3, 4, 4}, Shape{2, 96, 5, 5}}) {
     Add("lrn", LocalResponseNorm{.alpha = 0.5F}, {shape});
     Add("lrn 3 beta 0.6", LocalResponseNorm{.size = 3, .alpha = 2.0F, .beta = 0.6F, .k = 2.0F},
@@ -237,6 +253,10 @@ void CaseList::Norms() {
     Add("batch_norm", BatchNorm{}, {several});
     AddFusedNorms(several);
     AddBiasRelu(several);
+    std::vector<int64_t> parts;
+    for (int64_t count = dice_.Between(1, 5); count > 0; --count)
+      parts.push_back(dice_.Between(1, 20));
+    AddConcatenatedNorms(several, parts);
     const int64_t size = 2 * dice_.Between(0, 4) + 1;
     Add(absl::StrCat("lrn ", size), LocalResponseNorm{.size = size, .alpha = 1.0F}, {shape});
   }

@@ -203,9 +203,57 @@ Values BatchNormBackward(const StepSignature& signature, const Values& given) {
   return result;
 }
 
+// The signature with the concatenation as the only input.
+StepSignature OfWhole(StepSignature signature) {
+  FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  layer.concatenates = false;
+  signature.layer = layer;
+  const TensorSpec whole = signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
+  std::erase_if(signature.operands, [&](OperandSpec& operand) {
+    const Slot slot = operand.operand.slot;
+    if (slot != Slot::kInput && slot != Slot::kInputGrad) return false;
+    operand.tensor = whole;
+    return operand.operand.index > 0;
+  });
+  return signature;
+}
+
+// Calls visit(k, i, at) for element i of every part k, which is element `at` of the concatenation.
+template <typename Visit>
+void ForEachPartElement(const StepSignature& signature, Visit visit) {
+  const Shape whole = OfWhole(signature).Spec(X()).shape;
+  const size_t pixels = static_cast<size_t>(whole.h() * whole.w());
+  const size_t length = static_cast<size_t>(whole.c()) * pixels;
+  size_t begin = 0;
+  for (int k = 0; signature.Has(X(k)); ++k) {
+    const Shape& part = signature.Spec(X(k)).shape;
+    const size_t run = static_cast<size_t>(part.c()) * pixels;
+    for (size_t i = 0; i < static_cast<size_t>(part.elements()); ++i)
+      visit(k, i, i / run * length + begin + i % run);
+    begin += run;
+  }
+}
+
+Values BatchNormOfConcatenation(const StepSignature& signature, const Values& given) {
+  const StepSignature of_whole = OfWhole(signature);
+  const size_t elements = static_cast<size_t>(of_whole.Spec(X()).elements());
+  Values joined = given;
+  joined[X()].assign(elements, 0);
+  ForEachPartElement(signature,
+                     [&](int k, size_t i, size_t at) { joined[X()][at] = given.at(X(k))[i]; });
+  Values result = ReferenceBatchNorm(of_whole, joined);
+  const auto whole = result.extract(Dx());
+  if (whole.empty()) return result;
+  ForEachPartElement(
+      signature, [&](int k, size_t, size_t at) { result[Dx(k)].push_back(whole.mapped()[at]); });
+  return result;
+}
+
 }  // namespace
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given) {
+  if (FusedBatchNormOf(signature.layer).concatenates)
+    return BatchNormOfConcatenation(signature, given);
   return signature.phase == Phase::kForward ? BatchNormForward(signature, given)
                                             : BatchNormBackward(signature, given);
 }

@@ -33,8 +33,9 @@ std::string Parts(const Layer& layer) {
   if (const auto* const relu = layer.As<FusedRelu>()) return relu->pool ? "+pool" : "";
   const auto* const norm = layer.As<FusedBatchNorm>();
   if (norm == nullptr) return "";
-  return absl::StrCat(norm->addend_norm ? "+bn" : "", norm->adds ? "+add" : "",
-                      norm->relu ? "+relu" : "", norm->pool ? "+pool" : "");
+  return absl::StrCat(norm->concatenates ? "+concat" : "", norm->addend_norm ? "+bn" : "",
+                      norm->adds ? "+add" : "", norm->relu ? "+relu" : "",
+                      norm->pool ? "+pool" : "");
 }
 
 // The layers between the input and the classifier, one per line: "conv(input) bn+relu(conv)".
@@ -131,6 +132,77 @@ TEST_CASE("pooling without a ReLU, after a sum, or of large windows stays apart"
   CHECK(!CanPoolRelu({.kernel = 16}));
 }
 
+TEST_CASE("a batch norm reads the parts of a concatenation where they are") {
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    Net net;
+    const std::string a = net.Add("a", kConvolution, {net.input});
+    const std::string b = net.Add("b", kConvolution, {a});
+    std::string x = net.Add("bn1", BatchNorm{}, {net.Add("cat1", Concat{}, {a, b})});
+    const std::string c = net.Add("c", kConvolution, {net.Add("relu1", Relu{}, {x})});
+    x = net.Add("bn2", BatchNorm{}, {net.Add("cat2", Concat{}, {a, b, c})});
+    CHECK(net.Fused(x, mode) == "a(input) b(a) cat1+concat+relu(a,b) c(cat1) cat2+concat(a,b,c)");
+  }
+}
+
+TEST_CASE("a concatenation that has two readers, or one of another kind, stays a tensor") {
+  Net shared;
+  const std::string a = shared.Add("a", kConvolution, {shared.input});
+  const std::string b = shared.Add("b", Tanh{}, {a});
+  std::string x = shared.Add("cat", Concat{}, {a, b});
+  const std::string norm = shared.Add("bn", BatchNorm{}, {x});
+  CHECK(shared.Fused(shared.Add("add", Add{}, {x, shared.Add("relu", Relu{}, {norm})})) ==
+        "a(input) b(a) cat(a,b) bn+relu(cat) add(cat,bn)");
+  Net other;
+  x = other.Add("cat", Concat{}, {other.input, other.Add("a", Tanh{}, {other.input})});
+  CHECK(other.Fused(other.Add("conv", kConvolution, {x})) == "a(input) cat(input,a) conv(cat)");
+}
+
+TEST_CASE("a batch norm of a concatenation is not fused with a sum or a pooling behind it") {
+  Net sum;
+  const std::string a = sum.Add("a", kConvolution, {sum.input});
+  std::string x = sum.Add("bn", BatchNorm{}, {sum.Add("cat", Concat{}, {sum.input, a})});
+  const std::string other = sum.Add("other", Convolution{.out_channels = 6, .kernel = 1}, {a});
+  x = sum.Add("add", Add{}, {sum.Add("bn2", BatchNorm{}, {other}), x});
+  CHECK(sum.Fused(sum.Add("relu", Relu{}, {x})) ==
+        "a(input) cat+concat(input,a) other(a) bn2+add+relu(other,cat)");
+  Net pooled;
+  const std::string b = pooled.Add("b", kConvolution, {pooled.input});
+  x = pooled.Add("bn", BatchNorm{}, {pooled.Add("cat", Concat{}, {pooled.input, b})});
+  x = pooled.Add("pool", MaxPool{}, {pooled.Add("relu", Relu{}, {x})});
+  CHECK(pooled.Fused(x) == "b(input) cat+concat+relu(input,b) pool(cat)");
+}
+
+TEST_CASE("a concatenation of more parts than its kernels take stays apart") {
+  for (const size_t parts : {FusedBatchNorm::kMostParts, FusedBatchNorm::kMostParts + 1}) {
+    Net net;
+    std::vector<std::string> inputs;
+    for (size_t i = 0; i < parts; ++i)
+      inputs.push_back(net.Add(absl::StrCat("tanh", i), Tanh{}, {net.input}));
+    net.Fused(net.Add("bn", BatchNorm{}, {net.Add("cat", Concat{}, inputs)}));
+    const ResolvedGraph fused = Fuse(Resolve(net.graph, Mode::kTraining).value(), Mode::kTraining);
+    // input, labels, tanh ..., then what remains of cat and bn, fc, loss
+    CHECK(fused.layers.size() == parts + 4 + (parts > FusedBatchNorm::kMostParts ? 2 : 1));
+  }
+}
+
+TEST_CASE("a fused batch norm refuses to concatenate and add, pool, or join what does not fit") {
+  const TensorSpec x = {{2, 3, 4, 4}};
+  const std::vector<TensorSpec> two = {x, x};
+  const auto message = [](const FusedBatchNorm& layer, const std::vector<TensorSpec>& inputs) {
+    return std::string(layer.Specify({.inputs = inputs}).status().message());
+  };
+  const std::string refused = "a fused batch norm that concatenates does not add and does not pool";
+  CHECK(message({.adds = true, .concatenates = true}, two) == refused);
+  CHECK(message({.relu = true, .pool = MaxPool{}, .concatenates = true}, two) == refused);
+  CHECK(message({.concatenates = true}, std::vector<TensorSpec>(97, x)) ==
+        "a fused batch norm concatenates at most 96 inputs, not 97");
+  CHECK(message({.concatenates = true}, {x, {{2, 3, 4, 5}}}) ==
+        "cannot concatenate input 1 of shape 2x3x4x5 with input 0 of shape 2x3x4x4: N, H and W "
+        "must agree");
+  CHECK(FusedBatchNorm{.concatenates = true}.Specify({.inputs = two})->output.shape ==
+        Shape{2, 6, 4, 4});
+}
+
 TEST_CASE("what another layer reads too stays a tensor") {
   Net net;
   const std::string bn = net.Add("bn", BatchNorm{}, {net.input});
@@ -177,7 +249,9 @@ TEST_CASE("a fused layer keeps the names of the parameters and running statistic
     const std::string x = graph.Add("relu", Relu{}, {bn});
     const std::string a = graph.Add("bn_a", BatchNorm{}, {graph.Add("a", kConvolution, {x})});
     const std::string b = graph.Add("bn_b", BatchNorm{}, {graph.Add("b", kConvolution, {x})});
-    const std::string relu = graph.Add("sum", Add{}, {a, b});
+    const std::string sum = graph.Add("sum", Add{}, {a, b});
+    const std::string cat = graph.Add("cat", Concat{}, {sum, x});
+    const std::string relu = graph.Add("relu_c", Relu{}, {graph.Add("bn_c", BatchNorm{}, {cat})});
     graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {relu}), SoftmaxCrossEntropy{});
     std::set<std::string> persistent;
     const Program program = Lower(graph, {}, {}).value();
@@ -238,7 +312,8 @@ TEST_CASE("a convolution keeps its bias if something else reads its output or fo
 TEST_CASE("random networks, whose training is compared with and without fusion, have every kind") {
   std::map<std::string, int> kinds;
   for (uint32_t seed = 0; seed < 500; ++seed) {
-    const Graph graph = testing::RandomGraph(seed, {.residual = seed / 7 % 3 == 1});
+    const Graph graph =
+        testing::RandomGraph(seed, {.residual = seed / 7 % 3 == 1, .dense = seed / 7 % 3 == 2});
     const ResolvedGraph fused =
         Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, {.hands_over = true});
     for (const ResolvedLayer& layer : fused.layers) {
@@ -246,8 +321,9 @@ TEST_CASE("random networks, whose training is compared with and without fusion, 
       ++kinds[absl::StrCat(relu != nullptr && relu->bias ? "bias" : "", Parts(layer.layer))];
     }
   }
-  for (const std::string kind : {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu",
-                                 "+relu+pool", "+pool", "bias", "bias+pool"}) {
+  for (const std::string kind :
+       {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu", "+relu+pool", "+pool", "bias",
+        "bias+pool", "+concat", "+concat+relu"}) {
     CAPTURE(kind);
     CHECK(kinds[kind] > 0);
   }

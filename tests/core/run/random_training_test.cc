@@ -110,8 +110,10 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
     const Layout layout =
         seed / 6 % 4 == 3 ? Layout::kNhwc : Layout::kNchw;  // with every other choice
     const DType dtype = kTypes[seed / 5 % 3];
-    testing::RandomGraphOptions of = {
-        .dtype = dtype, .layout = layout, .residual = seed / 7 % 3 == 1};
+    testing::RandomGraphOptions of = {.dtype = dtype,
+                                      .layout = layout,
+                                      .residual = seed / 7 % 3 == 1,
+                                      .dense = seed / 7 % 3 == 2};
     const Graph graph = testing::RandomGraph(seed, of);
     of.fusion = false;
     const Graph unfused = testing::RandomGraph(seed, of);

@@ -15,6 +15,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "tests/layers/concat_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/update_checks.h"
@@ -62,6 +63,11 @@ TEST_CASE("CPU kernels agree with the reference on shapes of a new seed, in ever
   const uint32_t seed = std::random_device{}();
   MESSAGE("seed ", seed);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) CheckAllCases(seed, dtype);
+}
+
+TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch norm on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckBatchNormOfParts(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {

@@ -14,6 +14,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/gpu_test.h"
+#include "tests/layers/concat_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/divided_cases.h"
 #include "tests/layers/loss_checks.h"
@@ -259,6 +260,14 @@ TEST_CASE("1x1 convolutions of many images agree with the CPU's") {
       for (Layout layout : {Layout::kNchw, Layout::kNhwc}) CompareWithCpu(*gpu, c, dtype, layout);
     }
   }
+}
+
+TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch norm on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckBatchNormOfParts(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("batch norm computes the variance of numbers far from zero accurately") {

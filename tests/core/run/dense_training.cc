@@ -1,0 +1,66 @@
+#include "tests/core/run/dense_training.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+
+#include "neap/memory/create_session.h"
+#include "neap/nets/densenet.h"
+#include "tests/small_training.h"
+
+namespace neap::testing {
+namespace {
+
+constexpr int kSteps = 3;
+constexpr TrainingOptions kTraining = {.learning_rate = {.base = 0.01F}};
+
+// Takes the batches of MakeBatch(). Its concatenations have parts of 4, 8, 10 and 11 channels.
+Graph SmallDenseNet(DType dtype, Layout layout, bool fusion) {
+  const Graph net = nets::CifarDenseNet({.depth = 22,
+                                         .growth_rate = 4,
+                                         .bottleneck = true,
+                                         .compression = 0.5,
+                                         .image = 8,
+                                         .classes = 4,
+                                         .batch = 8,
+                                         .dtype = dtype,
+                                         .layout = layout});
+  GraphOptions options = net.options();
+  options.fusion = fusion;
+  Graph graph(options);
+  for (const GraphLayer& layer : net.layers()) graph.Add(layer);
+  return graph;
+}
+
+Session Trained(const Graph& net, Device& device, PlannerOptions planning) {
+  planning.strict = true;
+  absl::StatusOr<Session> session = CreateSession(net, device, planning, kTraining);
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  Train(*session, kSteps);
+  return *std::move(session);
+}
+
+}  // namespace
+
+void CheckDenseNetFusion(Device& device) {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      CAPTURE(std::string(Name(dtype)));
+      CAPTURE(std::string(Name(layout)));
+      Session apart = Trained(SmallDenseNet(dtype, layout, false), device, {.policy = "liveness"});
+      const Graph net = SmallDenseNet(dtype, layout, true);
+      PlannerOptions planning = {.policy = "liveness"};
+      Session fused = Trained(net, device, planning);
+      CHECK(fused.plan().peak_bytes < apart.plan().peak_bytes);
+      CheckSameState(apart, fused);
+      planning.policy = "superneurons";
+      Session rebuilt = Trained(net, device, planning);
+      planning.budget_bytes = rebuilt.planning().minimum_budget_bytes;
+      rebuilt = Trained(net, device, planning);
+      CheckSameState(apart, rebuilt);
+    }
+  }
+}
+
+}  // namespace neap::testing

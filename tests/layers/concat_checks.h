@@ -1,0 +1,13 @@
+// Checks that a batch norm which reads the parts of a concatenation computes the bits of the layers
+// that it replaces. For the tests of several backends.
+#pragma once
+
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+// Forward, its rerun and backward, with and without a ReLU, in both layouts, for parts that fit a
+// kernel's vectors and parts that do not. Backward adds to the gradients of some parts.
+void CheckBatchNormOfParts(Backend& backend, const DeviceAccess& access, DType dtype);
+
+}  // namespace neap::testing
