@@ -1,6 +1,8 @@
 // Batch norm, alone and fused: builds launches from signatures.
 #include "neap/layers/batch_norm.h"
 
+#include <vector>
+
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/pool_shape.h"
@@ -15,7 +17,8 @@ using namespace operands;
 // tensors are.
 kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a, const BatchNorm& norm, int at) {
   const bool training = a.signature.Has(Saved(at));
-  return {.x = a.Array(X(at / 2)),
+  const bool in_parts = FusedBatchNormOf(a.signature.layer).concatenates;
+  return {.x = in_parts ? kernels::ConstArray() : a.Array(X(at / 2)),
           .gamma = a.Get<float>(Param(at)),
           .beta = a.Find<float>(Param(at + 1)),
           .mean = a.Get<float>(training ? Saved(at) : State(at)),
@@ -24,10 +27,17 @@ kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a, const BatchNorm& 
           .epsilon = norm.epsilon};
 }
 
+bool HasStatistics(const StepSignature& signature, int at) {
+  return signature.phase == Phase::kForward && signature.Has(Saved(at)) && !signature.rerun;
+}
+kernels::BatchNormState StateOf(const LaunchArgs& a, int at) {
+  return {a.Get<float>(Saved(at)), a.Get<float>(Saved(at + 1)), a.Find<float>(State(at)),
+          a.Find<float>(State(at + 1))};
+}
+
 cudaError_t Statistics(const LaunchArgs& a, const BatchNorm& norm, int at) {
-  if (a.signature.rerun || !a.signature.Has(Saved(at))) return cudaSuccess;
-  const kernels::BatchNormState state = {a.Get<float>(Saved(at)), a.Get<float>(Saved(at + 1)),
-                                         a.Find<float>(State(at)), a.Find<float>(State(at + 1))};
+  if (!HasStatistics(a.signature, at)) return cudaSuccess;
+  const kernels::BatchNormState state = StateOf(a, at);
   return kernels::BatchNormStatistics(ChannelShapeOf(a.signature.Spec(X())), a.Array(X(at / 2)),
                                       norm.epsilon, norm.momentum, state, a.Reduction(), a.stream);
 }
@@ -87,19 +97,63 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
                                     a.stream);
 }
 
+// The tensor that is normalised, which no memory holds if it is a concatenation.
+const TensorSpec& NormalisedSpec(const StepSignature& signature) {
+  if (!FusedBatchNormOf(signature.layer).concatenates) return signature.Spec(X());
+  return signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
+}
+
+static_assert(FusedBatchNorm::kMostParts <= kernels::kMostParts);
+std::vector<kernels::BatchNormPart> PartsOf(const LaunchArgs& a) {
+  std::vector<kernels::BatchNormPart> parts;
+  for (int i = 0; a.signature.Has(X(i)); ++i) {
+    parts.push_back({.channels = a.signature.Spec(X(i)).shape.c(),
+                     .x = a.Array(X(i)),
+                     .dx = a.FindArray(Dx(i)),
+                     .adds = a.signature.Accumulates(Dx(i))});
+  }
+  return parts;
+}
+
+cudaError_t ForwardOfParts(const LaunchArgs& a) {
+  const FusedBatchNorm layer = FusedBatchNormOf(a.signature.layer);
+  const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(Y()));
+  const std::vector<kernels::BatchNormPart> list = PartsOf(a);
+  const kernels::BatchNormParts parts = {list.data(), static_cast<int>(list.size())};
+  if (HasStatistics(a.signature, 0)) {
+    const cudaError_t error =
+        kernels::BatchNormStatistics(shape, parts, layer.norm.epsilon, layer.norm.momentum,
+                                     StateOf(a, 0), a.Reduction(), a.stream);
+    if (error != cudaSuccess) return error;
+  }
+  return kernels::BatchNormApply(shape, parts, BatchNormReads(a, layer.norm, 0), layer.relu,
+                                 a.Array(Y()), a.stream);
+}
+
+cudaError_t BackwardOfParts(const LaunchArgs& a) {
+  const FusedBatchNorm layer = FusedBatchNormOf(a.signature.layer);
+  const std::vector<kernels::BatchNormPart> list = PartsOf(a);
+  const kernels::BatchNormParts parts = {list.data(), static_cast<int>(list.size())};
+  return kernels::BatchNormBackward(ChannelShapeOf(a.signature.Spec(Dy())), parts,
+                                    BatchNormReads(a, layer.norm, 0), a.Array(Dy()), layer.relu,
+                                    SumsOf(a, 0), a.Reduction(), a.stream);
+}
+
 }  // namespace
 
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
-  if (FusedBatchNormOf(signature.layer).concatenates)
-    return absl::UnimplementedError("no CUDA kernel normalises the parts of a concatenation");
-  const kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
+  const kernels::ChannelShape shape = ChannelShapeOf(NormalisedSpec(signature));
+  const bool in_parts = FusedBatchNormOf(signature.layer).concatenates;
   const bool forward = signature.phase == Phase::kForward;
-  const bool reduces = !forward || (signature.Has(Saved(0)) && !signature.rerun);
-  if (reduces) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  const bool reduces = !forward || HasStatistics(signature, 0);
+  if (reduces || in_parts) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  if (in_parts) RETURN_IF_ERROR(CheckFits32(signature, shape.channels * shape.inner));
   const kernels::Element type = ElementOf(signature.Spec(X()).dtype);
-  return OwnKernel(signature, runtime, forward ? BatchNormForward : BatchNormBackward,
+  const OwnLaunch whole = forward ? BatchNormForward : BatchNormBackward;
+  const OwnLaunch of_parts = forward ? ForwardOfParts : BackwardOfParts;
+  return OwnKernel(signature, runtime, in_parts ? of_parts : whole,
                    reduces ? kernels::ChannelScratchBytes(shape, type) : 0);
 }
 

@@ -42,9 +42,9 @@ Values With(Values given, const Values& results) {
 }
 
 void CheckSameBits(const Values& fused, const Values& apart) {
-  for (const auto& [operand, values] : fused) {
-    const std::string difference = Difference(values, apart.at(operand), 0);
-    CHECK_MESSAGE(difference.empty(), ToString(operand), ": ", difference);
+  for (const auto& result : fused) {
+    const std::string difference = Difference(result.second, apart.at(result.first), 0);
+    CHECK_MESSAGE(difference.empty(), ToString(result.first), ": ", difference);
   }
 }
 

@@ -1,13 +1,10 @@
 // Batch norm, forward: statistics, and then a map that applies them. The sum, the ReLU and the max
 // pooling that follow a batch norm take part in the map, so they cost no pass of their own
 // (layers/fused_batch_norm.h).
-//
-// A variance is a small difference of large sums unless the squared values are near zero.
-// Therefore a thread sums (x - x0), where x0 is its first element, and means and squared deviations
-// are merged by Chan's formula. An outlier can be the x0 of only one thread's few elements.
 #include <type_traits>
 
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm_moments.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -15,47 +12,6 @@
 
 namespace neap::kernels {
 namespace {
-
-// Mean, sum of squared deviations from it, and number of elements.
-struct Moments {
-  static constexpr int kSums = 2;
-  static constexpr int kResident = 4;
-  template <typename T>
-  struct Of {
-    using Number = T;
-    double mean;
-    T squares;
-    T count;
-    template <typename U>
-    __device__ void Merge(const Of<U>& other) {
-      if (other.count != 0) Merge(other, other.count / (count + other.count));
-    }
-    // `weight` is the other's share of all elements.
-    template <typename U>
-    __device__ void Merge(const Of<U>& other, T weight) {
-      if (other.count == 0) return;
-      const double delta = other.mean - mean;
-      const T d = static_cast<T>(delta);
-      squares += other.squares + d * weight * count * d;
-      mean += delta * weight;
-      count += other.count;
-    }
-    __device__ Of Below(int offset) const {
-      return {__shfl_down_sync(~0U, mean, offset), __shfl_down_sync(~0U, squares, offset),
-              __shfl_down_sync(~0U, count, offset)};
-    }
-  };
-  // Computes the moments from the sums of x - x0 and of its square.
-  template <int kVec>
-  static __device__ Of<float> Close(const Vec<kVec>& x0, int k, const LaneSums<2>& sums,
-                                    uint32_t count) {
-    if (count == 0) return {};
-    const float n = static_cast<float>(count);
-    const float shift = sums.v[0] / n;
-    const float squares = sums.v[1] - sums.v[0] * shift;
-    return {static_cast<double>(x0.v[k]) + shift, squares < 0 ? 0 : squares, n};  // keeps NaN
-  }
-};
 
 // Sums x - x0 and its square.
 template <typename T>
@@ -80,30 +36,7 @@ struct MomentsOp {
   template <int kVec>
   __device__ void Accumulate(const Vec<kVec>& x0, const Packed<T, kVec>& in, size_t,
                              Accumulators<2, kVec>& sums) const {
-    const Vec<kVec> v = Unpack(in);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      const float d = v.v[k] - x0.v[k];
-      sums.v[0].v[k] += d;
-      sums.v[1].v[k] += d * d;
-    }
-  }
-};
-
-struct StatisticsFinal {
-  double count;
-  float epsilon, momentum;
-  BatchNormState state;
-  __device__ void operator()(uint32_t c, const Moments::Of<double>& moments) const {
-    const double variance = moments.squares / count;
-    state.mean[c] = static_cast<float>(moments.mean);
-    state.invstd[c] = static_cast<float>(1.0 / sqrt(variance + epsilon));
-    if (state.running_mean == nullptr) return;
-    const double unbiased = count > 1 ? variance * count / (count - 1) : variance;
-    state.running_mean[c] =
-        (1.0F - momentum) * state.running_mean[c] + momentum * static_cast<float>(moments.mean);
-    state.running_var[c] =
-        (1.0F - momentum) * state.running_var[c] + momentum * static_cast<float>(unbiased);
+    AddDeviations(x0, Unpack(in), sums);
   }
 };
 

@@ -19,6 +19,7 @@
 
 #include "neap/layers/cuda/kernels/channel_cut.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"
+#include "neap/layers/cuda/kernels/channel_position.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -201,9 +202,10 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
   const auto at = [&](uint32_t v) {
     uint32_t within = 0;
     const size_t image = inner.Split(v, within);
-    return (image * channels + c) * inner.divisor + within;
+    return RowPosition{(image * channels + c) * inner.divisor + within,
+                       static_cast<uint32_t>(image), within};
   };
-  const auto constants = op.template Prepare<false, kVec>(c, at(min(mine, end - 1)));
+  const auto constants = PrepareAt<false, kVec>(op, c, at(min(mine, end - 1)));
   constexpr int kSums = Op::Total::kSums;
   Accumulators<kSums, kVec> sums = {};
   for (uint32_t first = mine; first < end; first += kThreads * kUnroll) {
@@ -211,12 +213,12 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
 #pragma unroll
     for (uint32_t u = 0; u < kUnroll; ++u) {
       const uint32_t v = first + u * kThreads;
-      if (v < end) loaded[u] = op.template Load<kVec>(at(v));
+      if (v < end) loaded[u] = LoadAt<kVec>(op, constants, at(v));
     }
 #pragma unroll
     for (uint32_t u = 0; u < kUnroll; ++u) {
       const uint32_t v = first + u * kThreads;
-      if (v < end) op.template Accumulate<kVec>(constants, loaded[u], at(v), sums);
+      if (v < end) op.template Accumulate<kVec>(constants, loaded[u], at(v).i, sums);
     }
   }
   LaneSums<kSums> sum = {};
@@ -255,9 +257,11 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
     const size_t step = static_cast<size_t>(splits) * height;
     const size_t mine = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y;
     const size_t end = mine < step ? rows : 0;  // the last block may have too many splits
-    const size_t row = mine < rows ? mine : rows - 1;
-    const auto constants =
-        op.template Prepare<true, kVec>(static_cast<size_t>(cv) * kVec, row * channel_vectors + cv);
+    const auto at = [&](size_t row) {
+      return RowPosition{row * channel_vectors + cv, static_cast<uint32_t>(row), 0};
+    };
+    const auto constants = PrepareAt<true, kVec>(op, static_cast<size_t>(cv) * kVec,
+                                                 at(mine < rows ? mine : rows - 1));
     constexpr int kSums = Op::Total::kSums;
     Accumulators<kSums, kVec> sums = {};
     for (size_t first = mine; first < end; first += step * kUnroll) {
@@ -265,13 +269,12 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const size_t row = first + static_cast<size_t>(u) * step;
-        if (row < end) loaded[u] = op.template Load<kVec>(row * channel_vectors + cv);
+        if (row < end) loaded[u] = LoadAt<kVec>(op, constants, at(row));
       }
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const size_t row = first + static_cast<size_t>(u) * step;
-        if (row < end)
-          op.template Accumulate<kVec>(constants, loaded[u], row * channel_vectors + cv, sums);
+        if (row < end) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
       }
     }
     const uint32_t count = mine < end ? static_cast<uint32_t>((end - mine + step - 1) / step) : 0;

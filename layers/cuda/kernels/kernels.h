@@ -121,6 +121,31 @@ cudaError_t JointBatchNormBackward(const ChannelShape& shape, const JointBatchNo
                                    ConstArray dy, const uint8_t* mask,
                                    const ReductionMemory& memory, cudaStream_t stream);
 
+// batch_norm_parts.cu. Batch norm of parts that are concatenated along the channels, nowhere in
+// memory. `shape` is that of the concatenation, whose images have fewer than 2^31 elements; `in.x`
+// and `in.from_variance` are as for BatchNormApply(), but `in.x` is null. A gradient is added to dx
+// if `adds`, after it has been rounded as if it were stored.
+inline constexpr int kMostParts = 96;
+struct BatchNormPart {
+  int64_t channels = 0;
+  ConstArray x;
+  Array dx = {};  // backward only
+  bool adds = false;
+};
+struct BatchNormParts {
+  const BatchNormPart* parts = nullptr;
+  int count = 0;
+};
+cudaError_t BatchNormStatistics(const ChannelShape& shape, const BatchNormParts& x, float epsilon,
+                                float momentum, const BatchNormState& state,
+                                const ReductionMemory& memory, cudaStream_t stream);
+cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormParts& x,
+                           const BatchNormOperands& in, bool relu, Array y, cudaStream_t stream);
+cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormParts& parts,
+                              const BatchNormOperands& in, ConstArray dy, bool relu,
+                              const BatchNormSums& sums, const ReductionMemory& memory,
+                              cudaStream_t stream);
+
 // bias.cu
 // y = relu(x + bias); y may be x.
 cudaError_t BiasRelu(const ChannelShape& shape, ConstArray x, const float* bias, Array y,

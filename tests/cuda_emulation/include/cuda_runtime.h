@@ -141,13 +141,16 @@ inline unsigned __float_as_uint(float f) { return std::bit_cast<unsigned>(f); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline int __float_as_int(float f) { return std::bit_cast<int>(f); }
 inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
-// Not contracted with an addition. The compiler must not see the product.
+// A product and a sum that are not contracted. The compiler must not see where they meet.
 inline float __fmul_rn(float a, float b) {
   float product = a * b;
   asm("" : "+g"(product));
   return product;
 }
-inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fadd_rn(float a, float b) {
+  asm("" : "+g"(a), "+g"(b));
+  return a + b;
+}
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float f) { return expf(f); }
 inline float __logf(float f) { return logf(f); }

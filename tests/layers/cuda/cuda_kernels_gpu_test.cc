@@ -11,6 +11,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/gpu_test.h"
@@ -228,6 +229,8 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
   const std::vector<StepCase> cases = {
       {BatchNorm{}, {{16, 64, 56, 56}}},
       {BatchNorm{}, {{32, 512, 7, 7}}},
+      {FusedBatchNorm{.concatenates = true},
+       {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
       {Relu{}, {{16, 64, 56, 56}}},
       {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
       {GlobalAveragePool{}, {{32, 2048, 7, 7}}},
