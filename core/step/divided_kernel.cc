@@ -152,6 +152,15 @@ absl::Status CheckParts(const StepSignature& signature, absl::Span<const EngineU
       "micro-batches of ", images, " images in total, but the batch has ", BatchOf(signature)));
 }
 
+// The engine of a step for which a plan names none.
+absl::StatusOr<Engine> OnlyEngine(Backend& backend, const StepSignature& signature) {
+  ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
+  if (engines.empty()) return absl::NotFoundError("there is no engine");
+  if (engines.size() == 1) return engines.front();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the plan names no engine, and there are ", engines.size()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Engine>> AddingEngines(const StepSignature& part,
@@ -180,18 +189,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelWithin(Backend& backend,
                                                          const StepSignature& signature,
                                                          std::string_view engine,
                                                          int64_t workspace_bytes) {
-  ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
-  if (engine.empty() && engines.size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the plan names no engine, and there are ", engines.size()));
-  }
-  const auto found = std::find_if(engines.begin(), engines.end(), [&](const Engine& listed) {
-    return engine.empty() || listed.id == engine;
-  });
-  if (found == engines.end()) {
+  const absl::StatusOr<Engine> found =
+      engine.empty() ? OnlyEngine(backend, signature) : backend.Find(signature, engine);
+  if (absl::IsNotFound(found.status())) {
     return absl::NotFoundError(
         absl::StrFormat("the plan's engine '%s' is not known", std::string(engine)));
   }
+  RETURN_IF_ERROR(found.status());
   if (found->workspace_bytes > workspace_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("engine '", found->id, "' needs ", found->workspace_bytes,

@@ -39,6 +39,12 @@ struct Engine {
 // The id of neap's own kernels, for a step that has no other engine.
 inline constexpr std::string_view kOwnEngine = "neap";
 
+// The prefix of the ids of engines that add products of fp16 numbers in fp16 instead of fp32.
+inline constexpr std::string_view kHalfAccumulation = "half:";
+inline bool AccumulatesInHalf(std::string_view engine) {
+  return engine.substr(0, kHalfAccumulation.size()) == kHalfAccumulation;
+}
+
 // The alignment of workspaces, and of operands that a kernel keeps in one.
 inline constexpr int64_t kWorkspaceAlignment = 256;
 
@@ -77,7 +83,10 @@ class EngineCatalog {
 
 class Backend : public EngineCatalog {
  public:
-  // Errors: NOT_FOUND if `engine` is not one of Engines(signature); ABORTED if it is, but cannot be
+  // The engine of a plan, which may come from a backend that lists more engines for the signature
+  // than this one. Errors: NOT_FOUND if there is no such engine.
+  virtual absl::StatusOr<Engine> Find(const StepSignature& signature, std::string_view engine);
+  // Errors: those of Find(); ABORTED if the engine is one of Engines(signature), but cannot be
   // built. It is no longer listed then, so the caller should plan again.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                              std::string_view engine) = 0;

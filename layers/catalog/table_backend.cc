@@ -23,6 +23,13 @@ absl::Status WithStep(const absl::Status& status, const StepSignature& signature
                                                   ": ", status.message()));
 }
 
+// Null if there is none with this id.
+const KernelCandidate* FindEngine(const KernelCandidates& candidates, std::string_view id) {
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const KernelCandidate& c) { return c.engine.id == id; });
+  return found == candidates.end() ? nullptr : &*found;
+}
+
 class CustomStepKernel final : public Kernel {
  public:
   CustomStepKernel(const KernelTable& table, StepSignature signature, CustomFunction run,
@@ -92,16 +99,25 @@ absl::StatusOr<std::vector<Engine>> TableBackend::Engines(const StepSignature& s
   return engines_.Get(signature, list);
 }
 
+absl::StatusOr<Engine> TableBackend::Find(const StepSignature& signature, std::string_view engine) {
+  absl::StatusOr<Engine> listed = Backend::Find(signature, engine);
+  if (!absl::IsNotFound(listed.status())) return listed;
+  ASSIGN_OR_RETURN(const KernelCandidates unlisted, ListUnlisted(signature));
+  const KernelCandidate* const found = FindEngine(unlisted, engine);
+  return found != nullptr ? absl::StatusOr<Engine>(found->engine) : listed;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> TableBackend::MakeKernel(const StepSignature& signature,
                                                                  std::string_view engine) {
   if (table_.enter != nullptr) RETURN_IF_ERROR(table_.enter());
   ASSIGN_OR_RETURN(const KernelCandidates candidates, List(signature));
-  for (const KernelCandidate& candidate : candidates) {
-    if (candidate.engine.id != engine) continue;
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = candidate.make();
+  if (const KernelCandidate* const found = FindEngine(candidates, engine)) {
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = found->make();
     if (!kernel.ok()) return engines_.Withdraw(signature, engine, kernel.status());
     return kernel;
   }
+  ASSIGN_OR_RETURN(const KernelCandidates unlisted, ListUnlisted(signature));
+  if (const KernelCandidate* const found = FindEngine(unlisted, engine)) return found->make();
   return absl::NotFoundError(absl::StrCat(table_.device, " has no engine '", std::string(engine),
                                           "' for ", StepText(signature)));
 }
@@ -115,6 +131,14 @@ absl::StatusOr<KernelCandidates> TableBackend::List(const StepSignature& signatu
     if (Matches(row, signature)) return row.list(signature);
   }
   return NoKernel(signature);
+}
+
+absl::StatusOr<KernelCandidates> TableBackend::ListUnlisted(const StepSignature& signature) const {
+  const auto row = std::find_if(table_.rows.begin(), table_.rows.end(),
+                                [&](const KernelRow& r) { return Matches(r, signature); });
+  const bool has_any = FindKernel(custom_, signature) == nullptr && row != table_.rows.end() &&
+                       row->unlisted != nullptr;
+  return has_any ? row->unlisted(signature) : KernelCandidates();
 }
 
 absl::StatusOr<KernelCandidates> TableBackend::ListCustom(const CustomKernel& kernel,

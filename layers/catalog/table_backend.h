@@ -54,6 +54,9 @@ struct KernelRow {
   std::optional<Phase> phase;  // nullopt: every phase
   // In the library's order. Errors: UNIMPLEMENTED if no kernel supports the signature.
   std::function<absl::StatusOr<KernelCandidates>(const StepSignature& signature)> list;
+  // Kernels that Engines() leaves out, but a plan may name. May be null.
+  std::function<absl::StatusOr<KernelCandidates>(const StepSignature& signature)> unlisted =
+      nullptr;
 };
 
 struct KernelTable {
@@ -81,11 +84,13 @@ class TableBackend final : public Backend {
 
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override;
   std::string Versions() const override { return table_.versions; }
+  absl::StatusOr<Engine> Find(const StepSignature& signature, std::string_view engine) override;
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                      std::string_view engine) override;
 
  private:
   absl::StatusOr<KernelCandidates> List(const StepSignature& signature) const;
+  absl::StatusOr<KernelCandidates> ListUnlisted(const StepSignature& signature) const;
   absl::StatusOr<KernelCandidates> ListCustom(const CustomKernel& kernel,
                                               const StepSignature& signature) const;
   absl::Status CheckDefinition(const Layer& layer) const;

@@ -188,13 +188,10 @@ absl::StatusOr<Values> Collect(const StepSignature& signature, const Blocks& blo
 
 absl::StatusOr<Engine> ChooseEngine(Backend& backend, const StepSignature& signature,
                                     const std::string& id) {
+  if (!id.empty()) return backend.Find(signature, id);
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, backend.Engines(signature));
   if (engines.empty()) return absl::InternalError("no engines");
-  if (id.empty()) return engines.front();
-  for (const Engine& engine : engines) {
-    if (engine.id == id) return engine;
-  }
-  return absl::NotFoundError(absl::StrCat("no engine ", id));
+  return engines.front();
 }
 
 }  // namespace

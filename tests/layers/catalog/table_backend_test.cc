@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
@@ -121,6 +122,22 @@ TEST_CASE("an engine that does not build is no longer listed, unless it is the l
   CHECK(FirstEngine(backend, step) == "good");
   CHECK(backend.MakeKernel(step, "good").ok());
   CHECK(absl::IsNotFound(backend.MakeKernel(step, "unknown").status()));
+}
+
+TEST_CASE("a plan may name an engine that is not listed") {
+  TableBackend backend(
+      {.device = "the table",
+       .rows = {{kLayer<Relu>, std::nullopt, Lists({"listed"}), Lists({"more", "bad more"})}}});
+  const StepSignature step = ReluStep(Phase::kForward);
+  CHECK(backend.Engines(step)->size() == 1);
+  for (const char* id : {"listed", "more"}) {
+    CHECK(backend.Find(step, id)->id == id);
+    CHECK(MakeKernelWithin(backend, step, id, 0).ok());
+  }
+  CHECK(absl::IsInternal(MakeKernelWithin(backend, step, "bad more", 0).status()));
+  CHECK(absl::IsNotFound(backend.Find(step, "none").status()));
+  CHECK(absl::IsNotFound(MakeKernelWithin(backend, step, "none", 0).status()));
+  CHECK(MakeKernelWithin(backend, step, "", 0).ok());  // the only one that is listed
 }
 
 TEST_CASE("the device is entered before a kernel is made, not to list engines") {
