@@ -4,11 +4,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/program/update_groups.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/kernels/optimizer.h"
 
 namespace neap::cuda {
 namespace {
+
+static_assert(kMostTensorsOfGroup <= kernels::kMostTensors,
+              "an update of several layers is one launch");
 
 using namespace operands;
 
