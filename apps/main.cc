@@ -54,7 +54,7 @@ absl::StatusOr<int> Dispatch(const std::vector<std::string>& args) {
     return 0;
   }
   if (args[0] == "--version") {
-    absl::PrintF("neap %s\n", NEAP_VERSION);
+    absl::PrintF("neap %s (commit %s)\n", NEAP_VERSION, NEAP_COMMIT);
     return 0;
   }
   std::vector<std::string> names;

@@ -51,10 +51,12 @@ TEST_CASE("neap --help lists the subcommands") {
   CHECK(outcome.err.empty());
 }
 
-TEST_CASE("neap --version prints name and version") {
+TEST_CASE("neap --version prints name, version and commit") {
   const Outcome outcome = RunNeap({"--version"});
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.out.starts_with("neap "));
+  CHECK(outcome.out.find(" (commit ") != std::string::npos);
+  CHECK(outcome.out.ends_with(")\n"));
 }
 
 TEST_CASE("a subcommand's --help lists its flags with their defaults") {
