@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "neap/layers/cuda/cuda_device.h"
 #include "tests/skip.h"
@@ -19,8 +20,8 @@
 namespace neap::testing {
 
 // Null if there is no GPU, with a message that says why.
-inline std::unique_ptr<CudaDevice> OpenGpuOrSkip() {
-  absl::StatusOr<std::unique_ptr<CudaDevice>> gpu = CudaDevice::Open(0);
+inline std::unique_ptr<CudaDevice> OpenGpuOrSkip(CudaDeviceOptions options = {}) {
+  absl::StatusOr<std::unique_ptr<CudaDevice>> gpu = CudaDevice::Open(0, std::move(options));
   if (gpu.ok()) return *std::move(gpu);
   const std::string why(gpu.status().message());
   const bool absent = absl::IsNotFound(gpu.status()) || absl::IsUnimplemented(gpu.status());

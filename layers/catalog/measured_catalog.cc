@@ -10,8 +10,9 @@ namespace neap {
 
 std::vector<Engine> MeasuredCatalog::Measured(const StepSignature& signature) const {
   std::vector<TimedEngine> timed = timings_->Of(signature);
-  std::erase_if(timed, [batch = BatchOf(signature)](const TimedEngine& engine) {
-    return engine.batch != batch;
+  std::erase_if(timed, [&](const TimedEngine& engine) {
+    return engine.batch != BatchOf(signature) ||
+           (AccumulatesInHalf(engine.engine) && !options_.half_accumulation);
   });
   std::stable_sort(timed.begin(), timed.end(), [](const TimedEngine& a, const TimedEngine& b) {
     return a.seconds < b.seconds;

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/engine_options.h"
 #include "neap/layers/catalog/kernel_timings.h"
 
 namespace neap {
@@ -22,10 +23,13 @@ namespace neap {
 // *Ownership*: borrows timings.
 class MeasuredCatalog final : public EngineCatalog {
  public:
-  // `library` is null if it is not installed.
+  // `library` is null if it is not installed; it lists engines by the same options.
   MeasuredCatalog(const KernelTimings& timings, std::string versions,
-                  std::unique_ptr<EngineCatalog> library)
-      : timings_(&timings), versions_(std::move(versions)), library_(std::move(library)) {}
+                  std::unique_ptr<EngineCatalog> library, const EngineOptions& options = {})
+      : timings_(&timings),
+        versions_(std::move(versions)),
+        library_(std::move(library)),
+        options_(options) {}
 
   // If the library has the same versions: its engines in its order, with the workspace that they
   // had when measured, followed by the other measured engines, fastest first. If nothing was
@@ -40,6 +44,7 @@ class MeasuredCatalog final : public EngineCatalog {
   const KernelTimings* timings_;
   std::string versions_;
   std::unique_ptr<EngineCatalog> library_;
+  EngineOptions options_;
 };
 
 }  // namespace neap

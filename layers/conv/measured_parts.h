@@ -23,9 +23,10 @@ namespace neap {
 
 // The timed engines of a step, for its whole batch only if it is not divisible. `listed` has the
 // catalog's engines for the whole batch; measured engines that are not listed, or that now need
-// more workspace, are left out. `deterministic` also leaves out engines whose bits may differ
-// between runs. If the time of the addition is unknown, a part that needs scratch memory for its
-// gradients can only be first.
+// more workspace, are left out. Those that add in fp16 are left out for parts too, if the catalog
+// lists none. `deterministic` also leaves out engines whose bits may differ between runs. If the
+// time of the addition is unknown, a part that needs scratch memory for its gradients can only be
+// first.
 std::vector<TimedEngine> MeasuredPartsOf(const StepSignature& signature,
                                          absl::Span<const Engine> listed, DivisionPolicy divisions,
                                          bool deterministic, const KernelTimings& timings);

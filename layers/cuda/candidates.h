@@ -110,6 +110,9 @@ using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signatu
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
                                                  const SharedRuntime& runtime);
+// Those that add in fp16 (kHalfAccumulation); none unless the tensors are fp16.
+absl::StatusOr<Candidates> HalfConvolutionCandidates(const StepSignature& signature,
+                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,

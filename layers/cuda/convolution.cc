@@ -96,11 +96,15 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildOwn(const SharedRuntime& r
   return BuildPointwise(runtime, problem);
 }
 
-}  // namespace
+// Says in the engine's id and notes that it adds in fp16.
+void MarkHalf(Engine& engine) {
+  engine.id = absl::StrCat(std::string(kHalfAccumulation), engine.id);
+  engine.notes = absl::StrCat("half-accumulation", engine.notes.empty() ? "" : " ", engine.notes);
+}
 
-absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
-                                                 const SharedRuntime& runtime) {
-  const ConvolutionProblem problem = ProblemOf(signature);
+absl::StatusOr<Candidates> CandidatesFor(const ConvolutionProblem& problem,
+                                         const StepSignature& signature,
+                                         const SharedRuntime& runtime) {
   absl::StatusOr<std::vector<Engine>> listed = ConvolutionEngines(problem, *runtime->cudnn);
   if (!listed.ok() && !absl::IsUnimplemented(listed.status())) return listed.status();
   const std::vector<Engine> engines = listed.ok() ? *std::move(listed) : std::vector<Engine>{};
@@ -120,6 +124,7 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
       ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan, build(runtime, problem, id));
       return std::make_unique<ConvolutionKernel>(runtime, *shared, std::move(plan));
     };
+    if (problem.half_accumulation) MarkHalf(engine);
     return StreamCandidate(std::move(engine), make);
   };
 
@@ -137,6 +142,23 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
     candidates.insert(at, candidate(*pointwise, BuildOwn));
   }
   if (candidates.empty()) return listed.status();
+  return candidates;
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
+                                                 const SharedRuntime& runtime) {
+  return CandidatesFor(ProblemOf(signature), signature, runtime);
+}
+
+absl::StatusOr<Candidates> HalfConvolutionCandidates(const StepSignature& signature,
+                                                     const SharedRuntime& runtime) {
+  ConvolutionProblem problem = ProblemOf(signature);
+  if (problem.x.dtype != DType::kFp16) return Candidates{};
+  problem.half_accumulation = true;
+  absl::StatusOr<Candidates> candidates = CandidatesFor(problem, signature, runtime);
+  if (absl::IsUnimplemented(candidates.status())) return Candidates{};
   return candidates;
 }
 

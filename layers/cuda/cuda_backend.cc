@@ -3,6 +3,8 @@
 #include <cudnn.h>
 #include <neap_described_devices.h>
 
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -33,6 +35,7 @@ struct TableEntry {
   RowLayer layer;
   CandidatesOf candidates;
   std::optional<Phase> phase = std::nullopt;  // nullopt: the function handles every phase
+  CandidatesOf half = nullptr;                // lists those that add in fp16
 };
 
 constexpr TableEntry kTable[] = {
@@ -40,8 +43,8 @@ constexpr TableEntry kTable[] = {
     {kAnyLayer, SgdCandidates, Phase::kUpdate},
     {kAnyLayer, UpdateScaleCandidates, Phase::kUpdateScale},
     {kAnyLayer, AddGradientsCandidates, Phase::kAddGradients},
-    {kLayer<Convolution>, ConvolutionCandidates},
-    {kLayer<TransposedConvolution>, ConvolutionCandidates},
+    {kLayer<Convolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
+    {kLayer<TransposedConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},
     {kLayer<FusedBatchNorm>, BatchNormCandidates},
@@ -66,17 +69,39 @@ std::string LibraryVersions() {
                       ", cuBLASLt ", blas / 10000, ".", blas / 100 % 100, ".", blas % 100);
 }
 
+using List = std::function<absl::StatusOr<Candidates>(const StepSignature& signature)>;
+
+List Checked(CandidatesOf candidates, const SharedRuntime& runtime) {
+  return [candidates, runtime](const StepSignature& signature) -> absl::StatusOr<Candidates> {
+    RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParamGrad, Slot::kSaved, Slot::kState,
+                                          Slot::kOptimizer, Slot::kMaster, Slot::kBackup}));
+    return candidates(signature, runtime);
+  };
+}
+
+// The candidates of `first`, which may have none if `second` has some, then those of `second`.
+List Both(const List& first, const List& second) {
+  return [first, second](const StepSignature& signature) -> absl::StatusOr<Candidates> {
+    absl::StatusOr<Candidates> candidates = first(signature);
+    if (!candidates.ok() && !absl::IsUnimplemented(candidates.status())) return candidates;
+    ASSIGN_OR_RETURN(Candidates more, second(signature));
+    if (more.empty()) return candidates;
+    if (!candidates.ok()) return more;
+    std::move(more.begin(), more.end(), std::back_inserter(*candidates));
+    return candidates;
+  };
+}
+
 // The table for listing engines; `runtime` need not have a GPU.
-KernelTable Table(const SharedRuntime& runtime) {
+KernelTable Table(const SharedRuntime& runtime, const EngineOptions& options) {
   KernelTable table = {.device = "CUDA", .versions = LibraryVersions(), .adds_parts = true};
   for (const TableEntry& entry : kTable) {
-    const auto list = [candidates = entry.candidates,
-                       runtime](const StepSignature& signature) -> absl::StatusOr<Candidates> {
-      RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParamGrad, Slot::kSaved, Slot::kState,
-                                            Slot::kOptimizer, Slot::kMaster, Slot::kBackup}));
-      return candidates(signature, runtime);
-    };
-    table.rows.push_back({entry.layer, entry.phase, list});
+    KernelRow row = {entry.layer, entry.phase, Checked(entry.candidates, runtime)};
+    if (entry.half != nullptr) {
+      row.unlisted = Checked(entry.half, runtime);
+      if (options.half_accumulation) row.list = Both(row.list, row.unlisted);
+    }
+    table.rows.push_back(std::move(row));
   }
   return table;
 }
@@ -92,8 +117,8 @@ absl::StatusOr<uint32_t*> NewTickets(cudaStream_t stream) {
 }
 
 // The same table, for kernels that run.
-KernelTable RunnableTable(const SharedRuntime& runtime) {
-  KernelTable table = Table(runtime);
+KernelTable RunnableTable(const SharedRuntime& runtime, const EngineOptions& options) {
+  KernelTable table = Table(runtime, options);
   table.stream = runtime->stream;
   table.enter = [device = runtime->device] {
     return CudaStatus(cudaSetDevice(device), "cudaSetDevice");
@@ -105,7 +130,8 @@ KernelTable RunnableTable(const SharedRuntime& runtime) {
 }  // namespace cuda
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
-                                                         std::vector<CustomKernel> custom) {
+                                                         std::vector<CustomKernel> custom,
+                                                         const EngineOptions& options) {
   auto runtime = std::make_shared<cuda::Runtime>();
   runtime->stream = static_cast<cudaStream_t>(compute_stream);
   RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&runtime->device), "cudaGetDevice"));
@@ -115,14 +141,15 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
   }
   ASSIGN_OR_RETURN(runtime->tickets, cuda::NewTickets(runtime->stream));
   ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDevice(compute_stream));
-  return TableBackend::Create(cuda::RunnableTable(runtime), std::move(custom));
+  return TableBackend::Create(cuda::RunnableTable(runtime, options), std::move(custom));
 }
 
 absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
-    std::string_view device_properties_json, std::vector<CustomKernel> custom) {
+    std::string_view device_properties_json, std::vector<CustomKernel> custom,
+    const EngineOptions& options) {
   auto runtime = std::make_shared<cuda::Runtime>();
   ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDescribedDevice(device_properties_json));
-  return TableBackend::Create(cuda::Table(runtime), std::move(custom));
+  return TableBackend::Create(cuda::Table(runtime, options), std::move(custom));
 }
 
 absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view device) {

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/custom_kernel.h"
+#include "neap/layers/catalog/engine_options.h"
 
 namespace neap {
 
@@ -24,7 +25,8 @@ namespace neap {
 // `custom` has the kernels of custom layers. *Threads*: one at a time; kernels may run on another
 // thread than the one that made them. Errors: CUDA's, and those of TableBackend::Create().
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
-                                                         std::vector<CustomKernel> custom = {});
+                                                         std::vector<CustomKernel> custom = {},
+                                                         const EngineOptions& options = {});
 
 // The engines that MakeCudaBackend would list on a GPU that is not present, from cuDNN's
 // description of it (cuDNN >= 9.8). For convolutions the list is only nearly the same: on the GPU
@@ -32,7 +34,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
 // plan again on the GPU. Errors: INVALID_ARGUMENT if cuDNN does not accept the description; those
 // of TableBackend::Create().
 absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
-    std::string_view device_properties_json, std::vector<CustomKernel> custom = {});
+    std::string_view device_properties_json, std::vector<CustomKernel> custom = {},
+    const EngineOptions& options = {});
 
 // cuDNN's description of one of the devices of core/device/device_description.h. Errors: NOT_FOUND
 // if the device has none.

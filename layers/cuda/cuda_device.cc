@@ -64,7 +64,7 @@ class CudaDevice::Impl {
     if (cudaSetDevice(index_) == cudaSuccess) cudaDeviceSynchronize();
   }
 
-  absl::Status Open(std::vector<CustomKernel> kernels);
+  absl::Status Open(std::vector<CustomKernel> kernels, const EngineOptions& engines);
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes);
   absl::StatusOr<int64_t> LibraryBytes();
 
@@ -112,13 +112,14 @@ class CudaDevice::Impl {
   std::shared_ptr<int64_t> allocated_ = std::make_shared<int64_t>(0);
 };
 
-absl::Status CudaDevice::Impl::Open(std::vector<CustomKernel> kernels) {
+absl::Status CudaDevice::Impl::Open(std::vector<CustomKernel> kernels,
+                                    const EngineOptions& engines) {
   RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), absl::StrCat("cudaSetDevice(", index_, ")")));
   ASSIGN_OR_RETURN(description, DescribeCudaDevice(index_));
   for (OwnedStream& stream : streams_) {
     ASSIGN_OR_RETURN(stream, NewStream());
   }
-  ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute), std::move(kernels)));
+  ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute), std::move(kernels), engines));
   ASSIGN_OR_RETURN(description.copy_bandwidth, MeasureCopies(MemoryKind::kPinnedHost));
   if (peer_.has_value()) {
     RETURN_IF_ERROR(EnablePeer());
@@ -250,7 +251,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, CudaDevi
     return absl::NotFoundError(absl::StrCat("no CUDA device ", *peer, ": there are ", count));
   }
   auto impl = std::make_unique<Impl>(index, peer);
-  RETURN_IF_ERROR(impl->Open(std::move(options.kernels)));
+  RETURN_IF_ERROR(impl->Open(std::move(options.kernels), options.engines));
   return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(impl)));
 }
 

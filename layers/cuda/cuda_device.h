@@ -31,12 +31,14 @@
 #include "neap/core/base/units.h"
 #include "neap/core/device/device.h"
 #include "neap/layers/catalog/custom_kernel.h"
+#include "neap/layers/catalog/engine_options.h"
 
 namespace neap {
 
 struct CudaDeviceOptions {
   std::optional<int> peer = std::nullopt;  // index of the GPU that lends memory
   std::vector<CustomKernel> kernels = {};  // for custom layers
+  EngineOptions engines = {};              // which are listed
 };
 
 class CudaDevice final : public Device {

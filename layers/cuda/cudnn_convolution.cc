@@ -22,7 +22,7 @@ std::string ConvolutionProblem::ToString() const {
   return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ", weight.ToString(),
                       " y ", y.ToString(), " stride ", stride.h, "x", stride.w, " padding ",
                       padding.h, "x", padding.w, " dilation ", dilation.h, "x", dilation.w,
-                      accumulate ? " accumulated" : "");
+                      accumulate ? " accumulated" : "", half_accumulation ? " added in fp16" : "");
 }
 
 namespace {
@@ -106,12 +106,19 @@ absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
   return choice;
 }
 
+// The type of the sums.
+fe::DataType_t SumTypeOf(const ConvolutionProblem& problem) {
+  return problem.half_accumulation ? fe::DataType_t::HALF : fe::DataType_t::FLOAT;
+}
+
 // fp32 excludes engines that round their inputs; tf32 allows tensor cores, but no lower precision.
-// 16 bits allow tensor cores, but only sums in fp32.
-bool Allowed(cudnnBackendDescriptor_t config, DType dtype) {
+// 16 bits allow tensor cores, but only sums in the type that the problem asks for.
+bool Allowed(cudnnBackendDescriptor_t config, const ConvolutionProblem& problem) {
   if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(config)) return false;
+  const DType dtype = problem.x.dtype;
   if (Is16Bit(dtype))
-    return !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config);
+    return problem.half_accumulation ||
+           !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config);
   return dtype == DType::kTf32 || !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config);
 }
 
@@ -142,7 +149,7 @@ class ConvolutionGraph : public fe::graph::Graph {
   explicit ConvolutionGraph(const ConvolutionProblem& problem) : problem_(problem) {
     set_io_data_type(fe::DataType_t::FLOAT);
     set_intermediate_data_type(fe::DataType_t::FLOAT);
-    set_compute_data_type(fe::DataType_t::FLOAT);
+    set_compute_data_type(SumTypeOf(problem));
     AddOperation();
   }
 
@@ -162,7 +169,7 @@ class ConvolutionGraph : public fe::graph::Graph {
     std::unordered_set<std::string> seen;
     for (fe::ManagedOpaqueDescriptor& config : configs) {
       const cudnnBackendDescriptor_t raw = config->get_backend_descriptor();
-      if (!Allowed(raw, problem_.x.dtype)) continue;
+      if (!Allowed(raw, problem_)) continue;
       Engine engine = {
           .id = EngineId(config),
           .deterministic = !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(raw),
@@ -241,7 +248,7 @@ class ConvolutionGraph : public fe::graph::Graph {
     const int64_t padding[] = {problem_.padding.h, problem_.padding.w};
     const int64_t dilation[] = {problem_.dilation.h, problem_.dilation.w};
     const fe::ConvDesc window = fe::ConvDescBuilder()
-                                    .setComputeType(fe::DataType_t::FLOAT)
+                                    .setComputeType(SumTypeOf(problem_))
                                     .setMathMode(CUDNN_CROSS_CORRELATION)
                                     .setSpatialDimCount(2)
                                     .setSpatialStride(2, stride)

@@ -32,6 +32,8 @@ struct ConvolutionProblem {
   Extent2d padding = 0;
   Extent2d dilation = 1;
   bool accumulate = false;  // backward_params: add to the gradient in `weight`
+  // For fp16 tensors: add products in fp16 (u-cuDNN's true half) instead of fp32 (pseudo half).
+  bool half_accumulation = false;
 
   std::string ToString() const;
 };
@@ -59,7 +61,7 @@ class CudnnConvolutions {
 
   virtual ~CudnnConvolutions() = default;
   // In heuristic order: recommendations first, then fallbacks. For fp32, engines that round to tf32
-  // are left out; for 16 bits, those that add in 16 bits.
+  // are left out; for 16 bits, those that add in 16 bits, unless the problem says to.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) = 0;
   // `engine` is the id of one of Engines(problem), made of cuDNN's global index and knobs:
   // "eng12_k2=1_k3=0".

@@ -10,12 +10,14 @@
 namespace neap {
 
 absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(std::string_view device,
-                                                                std::vector<CustomKernel> custom) {
+                                                                std::vector<CustomKernel> custom,
+                                                                const EngineOptions& options) {
   RETURN_IF_ERROR(DescribedDevice(device).status());
   RETURN_IF_ERROR(CheckCustomKernels(custom));
   const absl::StatusOr<std::string> properties = CudnnDeviceProperties(device);
   if (!properties.ok()) return std::make_unique<DefaultCatalog>(std::move(custom));
-  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*properties, custom);
+  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog =
+      MakeCudnnCatalog(*properties, custom, options);
   if (absl::IsUnimplemented(catalog.status()))
     return std::make_unique<DefaultCatalog>(std::move(custom));
   return catalog;

@@ -12,7 +12,8 @@
 // The catalog of a device that is present is its backend: MakePlan(..., device.backend()).
 //
 // A network with custom layers needs their kernels for planning too: none of them runs, but the
-// plan needs their engines and workspaces (layers/catalog/custom_kernel.h).
+// plan needs their engines and workspaces (layers/catalog/custom_kernel.h). `options` are those
+// with which the device will be opened.
 #pragma once
 
 #include <memory>
@@ -22,12 +23,14 @@
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/custom_kernel.h"
+#include "neap/layers/catalog/engine_options.h"
 
 namespace neap {
 
 // `device` is one of DescribedDeviceNames(). Errors: NOT_FOUND for any other; INVALID_ARGUMENT for
 // kernels that CheckCustomKernels() refuses.
 absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(
-    std::string_view device, std::vector<CustomKernel> custom = {});
+    std::string_view device, std::vector<CustomKernel> custom = {},
+    const EngineOptions& options = {});
 
 }  // namespace neap

@@ -2,8 +2,9 @@
 //
 // cuDNN (9.19, H200) has no engine that writes an fp32 gradient of 16-bit operands. So every engine
 // that writes a gradient of the operands' type becomes another engine, "cast:eng65_k2=5": its
-// gradient, a sum in fp32 that is rounded once, is written to the workspace, converted to fp32, and
-// stored or added. Its workspace is [16-bit gradient, the engine's workspace).
+// gradient, a sum in fp32 that is rounded once (or a sum in fp16, if the problem says so), is
+// written to the workspace, converted to fp32, and stored or added. Its workspace is [16-bit
+// gradient, the engine's workspace).
 #pragma once
 
 #include <memory>

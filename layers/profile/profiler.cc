@@ -32,11 +32,12 @@ const Measurement* FindMeasured(const std::vector<Measurement>& rows, const std:
   return found == rows.end() ? nullptr : &*found;
 }
 
-// Whether the engine of `row` can replace `engine`: it needs no more workspace, and is at least as
-// deterministic.
+// Whether the engine of `row` can replace `engine`: it needs no more workspace, is at least as
+// deterministic, and adds in fp16 only if `engine` does.
 bool MayReplace(const Measurement& row, const Engine& engine) {
   return !row.failed() && row.engine.workspace_bytes <= engine.workspace_bytes &&
-         (row.engine.deterministic || !engine.deterministic);
+         (row.engine.deterministic || !engine.deterministic) &&
+         (!AccumulatesInHalf(row.engine.id) || AccumulatesInHalf(engine.id));
 }
 
 // Whether the engine runs, and no engine that could replace it is clearly faster. `rows` has the

@@ -5,7 +5,8 @@
 // convolutions, also of parts of the batch (layers/profile/profile_steps.h). Each kernel is timed
 // in isolation on operands of its own (layers/profile/kernel_timer.h). Three rules save time:
 // * Timing stops early for an engine that two samples show to be over 3x slower than one that could
-//   replace it (same or less workspace, at least as deterministic), or 10x slower than any.
+//   replace it (same or less workspace, at least as deterministic, not adding in fp16 unless it
+//   does), or 10x slower than any.
 // * Parts of odd sizes, of which DivisionPolicy::kAll has hundreds, are measured only with engines
 //   that are near the fastest on the neighbouring powers of two.
 // * Adding gradients to those of other parts is measured only with engines that are near the

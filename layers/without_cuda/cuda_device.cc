@@ -45,11 +45,13 @@ absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
 
 absl::StatusOr<std::vector<int>> CudaPeersOf(int) { return std::vector<int>{}; }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void*, std::vector<CustomKernel>) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void*, std::vector<CustomKernel>,
+                                                         const EngineOptions&) {
   return WithoutCuda();
 }
 absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(std::string_view,
-                                                                std::vector<CustomKernel>) {
+                                                                std::vector<CustomKernel>,
+                                                                const EngineOptions&) {
   return WithoutCuda();
 }
 absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view) { return WithoutCuda(); }

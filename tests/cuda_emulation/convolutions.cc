@@ -1,4 +1,5 @@
-// Convolutions of the CPU's backend, in the place of cuDNN's.
+// Convolutions of the CPU's backend, in the place of cuDNN's. They add in fp32, also in the place
+// of those that add in fp16.
 #include <cudnn.h>
 
 #include <utility>

@@ -60,5 +60,13 @@ TEST_CASE("without a library, an unmeasured step has one engine, and none that a
   CHECK(Text(catalog.Engines(AddingSignature(Images(4, Phase::kBackwardParams)))).empty());
 }
 
+TEST_CASE("engines that add in fp16 are listed on request only") {
+  const MadeUpTimings timings({{"full", 4, 0, 2}, {"half:eng", 4, 0, 1}});
+  MeasuredCatalog full(timings, "lib 1", nullptr);
+  MeasuredCatalog half(timings, "lib 1", nullptr, {.half_accumulation = true});
+  CHECK(Text(full.Engines(Images(4))) == "full:0 ");
+  CHECK(Text(half.Engines(Images(4))) == "half:eng:0 full:0 ");
+}
+
 }  // namespace
 }  // namespace neap

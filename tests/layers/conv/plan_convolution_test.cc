@@ -120,6 +120,30 @@ TEST_CASE("an engine that the library does not list for one part is used for no 
   CHECK(listed <= 4);  // the whole batch, the unlisted part, and the two listed ones
 }
 
+TEST_CASE("times of engines that add in fp16 are used only if the catalog lists them") {
+  const MadeUpTimings timings({{"slow", 10, 300, 5},
+                               {"half:fast", 10, 300, 2},
+                               {"half:fast", 5, 150, 0.5},
+                               {"slow", 5, 150, 2}});
+  class HalfCatalog final : public EngineCatalog {
+   public:
+    absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+      const int64_t bytes = 30 * BatchOf(signature);
+      std::vector<Engine> engines = {{.id = "slow", .workspace_bytes = bytes}};
+      if (lists_half) engines.push_back({.id = "half:fast", .workspace_bytes = bytes});
+      return engines;
+    }
+    std::string Versions() const override { return ""; }
+    bool lists_half = false;
+  } catalog;
+  const StepSignature forward = TenImages(Phase::kForward);
+  CHECK(PartsOf(PlanConvolution(forward, {.timings = &timings}, catalog)) ==
+        Parts{{"slow", 5}, {"slow", 5}});
+  catalog.lists_half = true;
+  CHECK(PartsOf(PlanConvolution(forward, {.timings = &timings}, catalog)) ==
+        Parts{{"half:fast", 5}, {"half:fast", 5}});
+}
+
 TEST_CASE("times of parts are not used if the whole batch was not measured") {
   GrowingCatalog catalog;
   const StepSignature forward = TenImages(Phase::kForward);

@@ -122,6 +122,47 @@ TEST_CASE(
   CheckAllCases(DType::kFp16, 1, 8);
 }
 
+// A device that does not list these engines runs them too, as for a plan from a file. They round
+// each partial sum: with factors of at most 1 and sums of 600 products, by some hundredths.
+TEST_CASE("engines that add in fp16 run by their id alone, and give nearly the same results") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  const std::unique_ptr<CudaDevice> listing =
+      OpenGpuOrSkip({.engines = {.half_accumulation = true}});
+  Arena arena(*gpu);
+  const Layer layer = Convolution{.out_channels = 16, .kernel = 3, .padding = 1};
+  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    const LayerCase layer_case = {
+        .name = "convolution", .layer = layer, .inputs = {{{4, 16, 12, 12}, DType::kFp16, layout}}};
+    const LayerSpec spec = layer.Specify({.inputs = layer_case.inputs}).value();
+    Values values = RandomValues(layer_case, spec, 3);
+    for (const StepSpec& step : spec.steps) {
+      const StepSignature signature =
+          SignatureOf(step, {.layer = layer, .spec = spec, .inputs = layer_case.inputs});
+      const Values want = RunStep(gpu->backend(), arena.Access(), signature, values).value();
+      const std::vector<Engine> engines = listing->backend().Engines(signature).value();
+      int64_t run = 0;
+      for (const Engine& engine : engines) {
+        if (!AccumulatesInHalf(engine.id)) continue;
+        CAPTURE(engine.id);
+        const absl::StatusOr<Values> got =
+            RunStep(gpu->backend(), arena.Access(), signature, values, {.engine = engine.id});
+        if (!got.ok()) {  // an engine may be listed and not build
+          MESSAGE(std::string(got.status().message()));
+          continue;
+        }
+        for (const auto& [operand, vector] : want) {
+          const std::string difference = Difference(got->at(operand), vector, 0.05);
+          CHECK_MESSAGE(difference.empty(), ToString(operand), ": ", difference);
+        }
+        ++run;
+      }
+      CHECK(run > 0);
+      for (const auto& [operand, vector] : want) values[operand] = vector;
+    }
+  }
+}
+
 TEST_CASE("CUDA kernels agree with the reference on shapes of a new seed, in every type") {
   const uint32_t seed = std::random_device{}();
   for (DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) CheckAllCases(dtype, seed, 3);

@@ -6,6 +6,7 @@
 
 #include "neap/core/base/units.h"
 #include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/signature_text.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -14,6 +15,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/transposed_convolution.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/harness.h"
 
@@ -21,7 +23,7 @@ namespace neap::testing {
 namespace {
 
 // Null in a build without CUDA, with a message.
-std::unique_ptr<EngineCatalog> CatalogOrSkip() {
+std::unique_ptr<EngineCatalog> CatalogOrSkip(const EngineOptions& options = {}) {
   const absl::StatusOr<std::string> h200 = CudnnDeviceProperties("h200");
   if (absl::IsUnimplemented(h200.status())) {
     MESSAGE("SKIPPED: ", std::string(h200.status().message()));
@@ -29,7 +31,7 @@ std::unique_ptr<EngineCatalog> CatalogOrSkip() {
     return nullptr;
   }
   REQUIRE(h200.ok());
-  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*h200);
+  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*h200, {}, options);
   REQUIRE_MESSAGE(catalog.ok(), std::string(catalog.status().message()));
   return *std::move(catalog);
 }
@@ -138,6 +140,76 @@ TEST_CASE("space to depth pads the channels of 16-bit images to a multiple of ei
     // The fp32 gradient, and the 16-bit one that is cast to it.
     const int64_t filter_bytes = kFilters * (forward ? 2 : 4 + 2);
     CHECK(engines.front().workspace_bytes >= RoundUp(kImages, 256) + filter_bytes);
+  }
+}
+
+TEST_CASE("on request, fp16 convolutions also have engines that add in fp16, after all others") {
+  const std::unique_ptr<EngineCatalog> plain = CatalogOrSkip();
+  if (!plain) return;
+  const std::unique_ptr<EngineCatalog> half = CatalogOrSkip({.half_accumulation = true});
+  const Layer conv = Convolution{.out_channels = 128, .kernel = 3, .padding = 1, .bias = false};
+  const Layer first = Convolution{.out_channels = 64, .kernel = 7, .stride = 2, .padding = 3};
+  const Layer transposed = TransposedConvolution{.out_channels = 8, .kernel = 4, .stride = 2};
+  for (const auto& [layer, channels] :
+       {std::pair(conv, 128), std::pair(first, 3), std::pair(transposed, 16)}) {
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      const TensorSpec x = {{16, channels, 28, 28}, DType::kFp16, layout};
+      for (const StepSignature& step : Signatures16(layer, x)) {
+        CAPTURE(SignatureText(step));
+        const std::vector<Engine> without = plain->Engines(step).value();
+        const std::vector<Engine> with = half->Engines(step).value();
+        REQUIRE(with.size() > without.size());
+        for (size_t i = 0; i < with.size(); ++i) {
+          CHECK(AccumulatesInHalf(with[i].id) == (i >= without.size()));
+          if (i < without.size()) {
+            CHECK(with[i].id == without[i].id);
+            continue;
+          }
+          CHECK(with[i].notes.rfind("half-accumulation", 0) == 0);
+          const bool casts = with[i].id.find("cast:eng") != std::string::npos;
+          CHECK(casts == (step.phase == Phase::kBackwardParams));
+        }
+        if (step.phase != Phase::kBackwardParams) continue;
+        CHECK(AddingEngines(step, *half).value().size() == with.size());
+        CHECK(AddingEngines(step, *plain).value().size() == without.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("engines that add in fp16 are for convolutions of fp16 only") {
+  const std::unique_ptr<EngineCatalog> plain = CatalogOrSkip();
+  if (!plain) return;
+  const std::unique_ptr<EngineCatalog> half = CatalogOrSkip({.half_accumulation = true});
+  const Layer conv = Convolution{.out_channels = 64, .kernel = 3, .padding = 1};
+  for (DType dtype : {DType::kFp32, DType::kTf32, DType::kBf16}) {
+    for (const StepSignature& step : Signatures16(conv, {{16, 64, 28, 28}, dtype, Layout::kNhwc}))
+      CHECK(half->Engines(step)->size() == plain->Engines(step)->size());
+  }
+  const TensorSpec x = {{16, 64, 28, 28}, DType::kFp16};
+  for (const Layer& layer : {Layer(FullyConnected{.out_features = 64}), Layer(Relu{})}) {
+    for (const StepSignature& step : Signatures16(layer, x)) {
+      const std::vector<Engine> engines = half->Engines(step).value();
+      for (const Engine& engine : engines) CHECK(!AccumulatesInHalf(engine.id));
+    }
+  }
+}
+
+TEST_CASE("a plan may name an engine that adds in fp16, whatever the catalog lists") {
+  const std::unique_ptr<EngineCatalog> half = CatalogOrSkip({.half_accumulation = true});
+  if (!half) return;
+  const std::unique_ptr<EngineCatalog> plain = CatalogOrSkip();
+  auto& backend = dynamic_cast<Backend&>(*plain);
+  const Layer conv = Convolution{.out_channels = 64, .kernel = 3, .padding = 1};
+  const TensorSpec x = {{16, 64, 28, 28}, DType::kFp16, Layout::kNhwc};
+  for (const StepSignature& step : Signatures16(conv, x)) {
+    const std::vector<Engine> engines = half->Engines(step).value();
+    for (const Engine& engine : engines) {
+      const absl::StatusOr<Engine> found = backend.Find(step, engine.id);
+      REQUIRE(found.ok());
+      CHECK(found->workspace_bytes == engine.workspace_bytes);
+    }
+    CHECK(absl::IsNotFound(backend.Find(step, "half:eng").status()));
   }
 }
 

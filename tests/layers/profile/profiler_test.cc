@@ -231,20 +231,26 @@ TEST_CASE("an engine that no other can replace is timed, but only briefly if it 
   CHECK(rows.at("for ever").repeats == 1);
 }
 
-TEST_CASE("a nondeterministic engine does not exclude a deterministic one") {
-  Bench bench;
-  ProfileDatabase database = bench.Database();
-  ScriptedDevice device(*bench.device,
-                        {{{.id = "any bits", .deterministic = false}, {1000}},
-                         {{.id = "same bits"}, {5000}},
-                         {{.id = "slow, any bits", .deterministic = false}, {5000}}});
-  const ProfileOptions options = {.divisions = DivisionPolicy::kAll};
-  auto whole = Profiled(device, database, options, 6);
-  CHECK(whole.at("same bits").repeats >= 7);
-  CHECK(whole.at("slow, any bits").repeats == 1);
-  const auto part = Profiled(device, database, options, 3);
-  CHECK(part.contains("same bits"));
-  CHECK_FALSE(part.contains("slow, any bits"));
+TEST_CASE("an engine excludes none that is deterministic, or adds in fp32, if it does not") {
+  struct Kind {
+    Engine fast, other, slow;  // `slow` is of the kind of `fast`
+  };
+  for (const auto& [fast, other, slow] :
+       {Kind{{.id = "any bits", .deterministic = false},
+             {.id = "same bits"},
+             {.id = "slow, any bits", .deterministic = false}},
+        Kind{{.id = "half:fast"}, {.id = "full"}, {.id = "half:slow"}}}) {
+    Bench bench;
+    ProfileDatabase database = bench.Database();
+    ScriptedDevice device(*bench.device, {{fast, {1000}}, {other, {5000}}, {slow, {5000}}});
+    const ProfileOptions options = {.divisions = DivisionPolicy::kAll};
+    auto whole = Profiled(device, database, options, 6);
+    CHECK(whole.at(other.id).repeats >= 7);
+    CHECK(whole.at(slow.id).repeats == 1);
+    const auto part = Profiled(device, database, options, 3);
+    CHECK(part.contains(other.id));
+    CHECK_FALSE(part.contains(slow.id));
+  }
 }
 
 TEST_CASE("adding to gradients is measured with engines that are near the fastest") {

@@ -1,0 +1,13 @@
+// Which engines a catalog lists. A plan may also name those that are not listed.
+#pragma once
+
+namespace neap {
+
+struct EngineOptions {
+  // For fp16 on CUDA, also cuDNN's convolutions that add products in fp16 (kHalfAccumulation in
+  // core/step/kernel.h), after all others. They may be faster, but round every partial sum, and
+  // sums beyond 65504 overflow.
+  bool half_accumulation = false;
+};
+
+}  // namespace neap
