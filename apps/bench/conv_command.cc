@@ -98,7 +98,9 @@ ConvBenchSubject SubjectOf(const ConvBenchCommand& command, const ProfiledDevice
     absl::StrAppend(&set, ", batches times ", command.batch_factor);
   }
   return {.set = std::move(set),
-          .format = absl::StrCat(command.net.dtype, " ", command.net.layout),
+          .format = absl::StrCat(
+              command.net.dtype, " ", command.net.layout,
+              command.measuring.engines.half_accumulation ? " with half accumulation" : ""),
           .divisions = std::string(Name(command.measuring.options.divisions)),
           .device = device.name,
           .versions = device.versions,
@@ -107,7 +109,8 @@ ConvBenchSubject SubjectOf(const ConvBenchCommand& command, const ProfiledDevice
 
 absl::StatusOr<ConvBenchReport> Measure(ConvBenchCommand& command) {
   ASSIGN_OR_RETURN(const std::vector<ConvKernel> kernels, KernelsOf(command));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                   OpenDevice(command.measuring.device, {.engines = command.measuring.engines}));
   ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
                                                          device->description(), device->backend()));
   const NoticePrinter notices(database);
@@ -158,9 +161,9 @@ absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const Measure
 absl::StatusOr<ConvBenchReport> Predict(ConvBenchCommand& command) {
   ASSIGN_OR_RETURN(const std::vector<ConvKernel> kernels, KernelsOf(command));
   ProgressLine line("choose", "kernels");
-  ASSIGN_OR_RETURN(
-      const MeasuredDevice measured,
-      OpenMeasuredDevice(command.measuring.database, command.measuring.device, SayUnread(line)));
+  ASSIGN_OR_RETURN(const MeasuredDevice measured,
+                   OpenMeasuredDevice(command.measuring.database, command.measuring.device,
+                                      command.measuring.engines, SayUnread(line)));
   RETURN_IF_ERROR(CheckMeasured(kernels, measured));
   command.bench.divisions = command.measuring.options.divisions;
   ConvBench bench(command.bench, *measured.timings, *measured.catalog, line,
@@ -186,6 +189,7 @@ absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args) {
   }
   RETURN_IF_ERROR(CheckOutputs({{"--csv", command.csv_path}, {"--chart", command.chart_path}},
                                {DatabaseFile(command.measuring.database)}));
+  RETURN_IF_ERROR(command.net.CheckEngines(command.measuring.engines));
   ASSIGN_OR_RETURN(const ConvBenchReport report,
                    command.plan_only ? Predict(command) : Measure(command));
   // Checked first, so that minutes of work are not lost to a file that cannot be written.

@@ -76,7 +76,7 @@ absl::StatusOr<PlanTarget> OpenTarget(const WorkspaceBenchCommand& command, Prog
   if (command.plan_only)
     return OpenPlanTargetBy(command.kernels, command.device, /*peer=*/"", SayUnread(line));
   PlanTarget target;
-  ASSIGN_OR_RETURN(target.device, OpenDevice(command.device));
+  ASSIGN_OR_RETURN(target.device, OpenDevice(command.device, {.engines = command.kernels.engines}));
   target.description = target.device->description();
   ASSIGN_OR_RETURN(target.kernels,
                    command.kernels.Options(target.description, target.engines(), SayUnread(line)));
@@ -159,6 +159,7 @@ absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
   }
   RETURN_IF_ERROR(
       CheckOutputs({{"--csv", command.csv_path}}, {DatabaseFile(command.kernels.database)}));
+  RETURN_IF_ERROR(command.net.CheckEngines(command.kernels.engines));
   ASSIGN_OR_RETURN(const WorkspaceReport report, Measure(command));
   // Checked first, so that minutes of work are not lost to a file that cannot be written.
   PrintReport(command, report);

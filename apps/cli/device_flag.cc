@@ -43,8 +43,15 @@ absl::StatusOr<std::optional<int>> PeerIndex(const std::string& device, const st
   return index;
 }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> peer) {
-  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(index, {.peer = peer});
+absl::Status CheckEngines(const std::string& device, const EngineOptions& engines) {
+  if (!engines.half_accumulation || device != "cpu") return absl::OkStatus();
+  return BadUsage("--half-accumulation for device cpu: only a GPU has engines that add in fp16");
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> peer,
+                                                const EngineOptions& engines) {
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device =
+      CudaDevice::Open(index, {.peer = peer, .engines = engines});
   if (device.ok()) return std::unique_ptr<Device>(std::move(*device));
   return absl::Status(device.status().code(),
                       absl::StrCat("cannot open cuda:", index, ": ", device.status().message()));
@@ -60,11 +67,13 @@ std::optional<int> GpuIndex(const std::string& name) {
 }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
-                                                   const std::string& peer) {
+                                                   const DeviceChoices& choices) {
   const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "cpu";
-  ASSIGN_OR_RETURN(const std::optional<int> peer_index, PeerIndex(chosen, peer));
+  ASSIGN_OR_RETURN(const std::optional<int> peer, PeerIndex(chosen, choices.peer));
+  RETURN_IF_ERROR(CheckEngines(chosen, choices.engines));
   if (chosen == "cpu") return CpuDevice::Open();
-  if (const std::optional<int> index = GpuIndex(chosen)) return OpenGpu(*index, peer_index);
+  if (const std::optional<int> index = GpuIndex(chosen))
+    return OpenGpu(*index, peer, choices.engines);
   const std::vector<std::string> described = DescribedDeviceNames();
   if (std::find(described.begin(), described.end(), chosen) != described.end()) {
     return BadUsage(absl::StrCat(
@@ -73,12 +82,12 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
   return UnknownDevice(chosen, "");
 }
 
-absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::string& peer) {
+absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const DeviceChoices& choices) {
   const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "h200";
-  RETURN_IF_ERROR(PeerIndex(chosen, peer).status());
+  RETURN_IF_ERROR(PeerIndex(chosen, choices.peer).status());
   PlanTarget target = {.name = chosen};
   if (chosen == "cpu" || GpuIndex(chosen).has_value()) {
-    ASSIGN_OR_RETURN(target.device, OpenDevice(chosen, peer));
+    ASSIGN_OR_RETURN(target.device, OpenDevice(chosen, choices));
     target.description = target.device->description();
     return target;
   }
@@ -87,7 +96,7 @@ absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::st
     return UnknownDevice(chosen, absl::StrCat(", ", absl::StrJoin(DescribedDeviceNames(), ", ")));
   }
   target.description = *description;
-  ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(chosen));
+  ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(chosen, {}, choices.engines));
   target.knows_engines = !target.catalog->Versions().empty();
   return target;
 }

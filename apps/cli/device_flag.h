@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/engine_options.h"
 #include "neap/memory/engines/kernel_options.h"
 
 namespace neap::apps {
@@ -16,11 +17,16 @@ namespace neap::apps {
 // N of "cuda:N".
 std::optional<int> GpuIndex(const std::string& name);
 
-// Opens a device for training. "" is cuda:0 if there is one, else cpu. `peer` is cuda:N, or "" for
-// no peer. Errors: BadUsage() for an unknown name, and for a peer if the device is not a GPU;
-// NOT_FOUND for a GPU that does not exist; FAILED_PRECONDITION for a GPU that cannot be the peer.
+struct DeviceChoices {
+  std::string peer = {};  // cuda:N; empty: none
+  EngineOptions engines = {};
+};
+
+// Opens a device for training. "" is cuda:0 if there is one, else cpu. Errors: BadUsage() for an
+// unknown name, and for a peer or engines that add in fp16 if the device is not a GPU; NOT_FOUND
+// for a GPU that does not exist; FAILED_PRECONDITION for a GPU that cannot be the peer.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
-                                                   const std::string& peer = "");
+                                                   const DeviceChoices& choices = {});
 
 // What planning needs to know about a device, which need not be present.
 struct PlanTarget {
@@ -40,6 +46,7 @@ struct PlanTarget {
 };
 
 // "" is cuda:0 if there is one, else h200. Errors: those of OpenDevice().
-absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const std::string& peer);
+absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name,
+                                          const DeviceChoices& choices = {});
 
 }  // namespace neap::apps

@@ -64,6 +64,12 @@ ProfiledTimings::OnError SayUnread(ProgressLine& line) {
   return [&line](const absl::Status& error) { line.Say(UnreadText(error)); };
 }
 
+void AddEnginesTo(FlagSet& flags, EngineOptions* engines) {
+  flags.Add("half-accumulation",
+            "for fp16 on a GPU, also convolutions whose sums are fp16: less exact, maybe faster",
+            &engines->half_accumulation);
+}
+
 FlagValue ReadDivisions(DivisionPolicy* policy) {
   const auto read = [policy](const std::string& text) {
     const absl::StatusOr<DivisionPolicy> parsed = ParseDivisionPolicy(text);
@@ -87,6 +93,7 @@ void KernelFlags::AddDatabaseTo(FlagSet& flags) {
             ReadDivisions(&divisions));
   flags.Add("nondeterministic", "also use engines whose bits differ from run to run, if measured",
             &nondeterministic);
+  AddEnginesTo(flags, &engines);
 }
 
 void KernelFlags::AddTo(FlagSet& flags) {
@@ -107,6 +114,7 @@ std::string KernelFlags::ProfileArguments() const {
   if (!database.empty()) absl::StrAppend(&text, " --database ", ShellWord(database));
   if (divisions != KernelFlags().divisions)
     absl::StrAppend(&text, " --divisions ", std::string(Name(divisions)));
+  if (engines.half_accumulation) absl::StrAppend(&text, " --half-accumulation");
   return text;
 }
 

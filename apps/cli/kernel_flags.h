@@ -12,6 +12,7 @@
 #include "apps/cli/progress.h"
 #include "neap/core/device/device.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/engine_options.h"
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/engines/kernel_options.h"
@@ -53,6 +54,9 @@ class NoticePrinter {
 void PrintUnread(const absl::Status& error);
 ProfiledTimings::OnError SayUnread(ProgressLine& line);
 
+// --half-accumulation.
+void AddEnginesTo(FlagSet& flags, EngineOptions* engines);
+
 // "undivided", "power-of-two", "all".
 FlagValue ReadDivisions(DivisionPolicy* policy);
 
@@ -63,9 +67,10 @@ struct KernelFlags {
   std::optional<int64_t> workspace_limit_bytes = {};
   std::string workspace_rule = "best";
   bool nondeterministic = false;
+  EngineOptions engines = {};
 
   void AddTo(FlagSet& flags);
-  void AddDatabaseTo(FlagSet& flags);  // only the database and which of its times count
+  void AddDatabaseTo(FlagSet& flags);  // only the database and which engines count
   // Whether measured times are used.
   bool reads_database() const;
   // The arguments of the `neap profile` that measures for these plans, as typed; only for plans

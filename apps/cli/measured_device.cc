@@ -48,7 +48,7 @@ absl::StatusOr<std::string> NameOf(const std::vector<ProfiledDevice>& measured,
       std::any_of(measured.begin(), measured.end(),
                   [&](const ProfiledDevice& known) { return known.name == device; });
   if (is_name) return device;
-  ASSIGN_OR_RETURN(const PlanTarget target, OpenPlanTarget(device, ""));
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenPlanTarget(device));
   return target.description.name;
 }
 
@@ -69,6 +69,7 @@ absl::StatusOr<ProfiledDevice> Choose(const std::vector<ProfiledDevice>& measure
 
 absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                                                   const std::string& device,
+                                                  const EngineOptions& engines,
                                                   ProfiledTimings::OnError on_unread) {
   ASSIGN_OR_RETURN(const std::string path, ProfilePath(database));
   ASSIGN_OR_RETURN(ProfileDatabase opened, ProfileDatabase::OpenToRead(path, {}));
@@ -81,14 +82,16 @@ absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                            .timings = std::make_shared<ProfiledTimings>(
                                std::move(opened).For(*chosen), std::move(on_unread)),
                            .catalog = nullptr};
-  result.catalog = std::make_unique<MeasuredCatalog>(*result.timings, chosen->versions, nullptr);
+  result.catalog =
+      std::make_unique<MeasuredCatalog>(*result.timings, chosen->versions, nullptr, engines);
   return result;
 }
 
 absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
                                             const std::string& peer,
                                             ProfiledTimings::OnError on_unread) {
-  ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTarget(device, peer));
+  ASSIGN_OR_RETURN(PlanTarget target,
+                   OpenPlanTarget(device, {.peer = peer, .engines = kernels.engines}));
   if (target.device != nullptr) {
     ASSIGN_OR_RETURN(target.kernels,
                      kernels.Options(target.description, target.engines(), std::move(on_unread)));
@@ -105,7 +108,7 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
   target.kernels.timings =
       std::make_shared<ProfiledTimings>(std::move(*database).For(*found), std::move(on_unread));
   target.catalog = std::make_unique<MeasuredCatalog>(*target.kernels.timings, found->versions,
-                                                     std::move(target.catalog));
+                                                     std::move(target.catalog), kernels.engines);
   return target;
 }
 

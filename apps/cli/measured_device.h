@@ -25,13 +25,15 @@ struct MeasuredDevice {
   std::unique_ptr<EngineCatalog> catalog;  // the engines that were measured
 };
 
-// `database` is a path, or empty for the default. `device` is a name that --device takes or one in
+// `database` is a path, or empty for the default; the catalog has those of its engines that
+// `engines` allows. `device` is a name that --device takes or one in
 // the database, or empty for the device measured last. If it was measured with several versions of
 // its libraries, the installed versions are chosen, otherwise those measured last.
 // Errors: NOT_FOUND naming the devices that the database has; those of ProfileDatabase::OpenToRead
 // and OpenPlanTarget().
 absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                                                   const std::string& device,
+                                                  const EngineOptions& engines = {},
                                                   ProfiledTimings::OnError on_unread = PrintUnread);
 
 // OpenPlanTarget() with the measured times. A device of which only a description exists gets the

@@ -15,6 +15,7 @@ void MeasuringFlags::AddTo(FlagSet& flags, const std::string& other_devices) {
             ReadDivisions(&options.divisions));
   flags.Add("samples", "N", "minimum number of samples for a median",
             Integer(1, 1000, &options.samples));
+  AddEnginesTo(flags, &engines);
 }
 
 }  // namespace neap::apps

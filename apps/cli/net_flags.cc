@@ -125,4 +125,9 @@ absl::StatusOr<Graph> NetFlags::Build() {
   return no_fusion ? WithoutFusion(*graph) : graph;
 }
 
+absl::Status NetFlags::CheckEngines(const EngineOptions& engines) const {
+  if (!engines.half_accumulation || dtype == Name(DType::kFp16)) return absl::OkStatus();
+  return BadUsage(absl::StrCat("--half-accumulation needs --dtype fp16, not ", dtype));
+}
+
 }  // namespace neap::apps

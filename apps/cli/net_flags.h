@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "apps/cli/flags.h"
 #include "neap/core/graph/graph.h"
+#include "neap/layers/catalog/engine_options.h"
 #include "neap/nets/registry.h"
 
 namespace neap::apps {
@@ -32,6 +33,8 @@ struct NetFlags {
   std::string Arguments() const;
   // Errors: BadUsage() for an unknown network or an option that it does not take.
   absl::StatusOr<Graph> Build();
+  // Errors: BadUsage() for engines that the element type does not have.
+  absl::Status CheckEngines(const EngineOptions& engines) const;
 };
 
 }  // namespace neap::apps

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "apps/cli/device_flag.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/kernel_flags.h"
 #include "apps/cli/output.h"
@@ -55,10 +56,10 @@ struct HostBudget {
 HostBudget DefaultHostBudget(const DeviceDescription& device);
 
 // The flags that control planning; none of them applies to a plan read from a file.
-inline constexpr std::array<const char*, 14> kPlanningChoices = {
-    "budget",    "host-budget",      "peer-budget",     "policy",        "placement",
-    "evict",     "no-in-place",      "offload-params",  "strict",        "database",
-    "divisions", "nondeterministic", "workspace-limit", "workspace-rule"};
+inline constexpr std::array<const char*, 15> kPlanningChoices = {
+    "budget",    "host-budget",      "peer-budget",       "policy",          "placement",
+    "evict",     "no-in-place",      "offload-params",    "strict",          "database",
+    "divisions", "nondeterministic", "half-accumulation", "workspace-limit", "workspace-rule"};
 
 struct PlanningFlags {
   Budget budget;
@@ -79,6 +80,7 @@ struct PlanningFlags {
   // The options with an unlimited budget; `chosen` is what `kernels` returned for the device.
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
+  DeviceChoices Choices() const { return {.peer = peer, .engines = kernels.engines}; }
   HostBudget HostBudgetFor(const DeviceDescription& device) const;
   std::string PolicyName() const;
   bool has_budget() const { return budget.bytes.has_value() || budget.percent.has_value(); }

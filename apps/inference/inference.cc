@@ -23,7 +23,7 @@ void InferenceFlags::AddTo(FlagSet& flags) {
 absl::StatusOr<Inference> OpenInference(InferenceFlags& flags) {
   if (flags.weights.empty()) return BadUsage("--weights FILE is missing");
   ASSIGN_OR_RETURN(const Graph graph, flags.net.Build());
-  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device, ""));
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device));
   ASSIGN_OR_RETURN(const Program program,
                    Lower(graph, {.mode = Mode::kInference}, device->description()));
   const NetInput input = InputOf(program);

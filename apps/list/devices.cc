@@ -140,7 +140,7 @@ absl::Status MeasureCopies(Listed& device) {
   ASSIGN_OR_RETURN(device.copies, MeasureCopySpeed(*opened, MemoryKind::kPinnedHost));
   for (Peer& peer : device.peers) {
     if (GpuIndex(peer.name) < GpuIndex(device.name)) continue;
-    ASSIGN_OR_RETURN(opened, OpenDevice(device.name, peer.name));
+    ASSIGN_OR_RETURN(opened, OpenDevice(device.name, {.peer = peer.name}));
     ASSIGN_OR_RETURN(peer.copies, MeasureCopySpeed(*opened, MemoryKind::kPeer));
   }
   return absl::OkStatus();

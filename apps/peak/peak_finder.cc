@@ -26,7 +26,7 @@ void PeakFlags::AddTo(FlagSet& flags) {
 
 absl::Status PeakFlags::Check() const {
   if (compared_batch.has_value() && !run) return BadUsage("--compare-batch needs --run");
-  return absl::OkStatus();
+  return net.CheckEngines(planning.kernels.engines);
 }
 
 NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {

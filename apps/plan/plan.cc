@@ -52,8 +52,9 @@ struct PlanFlags {
     flags.Add("json", "print one JSON object", &json);
   }
 
-  // Errors: those of CheckOutputs().
+  // Errors: those of CheckOutputs(), and BadUsage() for flags that contradict each other.
   absl::Status Check() const {
+    RETURN_IF_ERROR(net.CheckEngines(planning.kernels.engines));
     return CheckOutputs(
         {{"--plan-out", plan_out}, {"--trace-out", trace_out}, {"--report", report}},
         {DatabaseFile(planning.kernels.database)});

@@ -15,6 +15,7 @@
 #include "apps/cli/output.h"
 #include "neap/core/program/program.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/engine_options.h"
 #include "neap/layers/profile/profile_database.h"
 
 namespace neap::apps {
@@ -48,6 +49,7 @@ struct EngineList {
 struct EngineSource {
   EngineCatalog* catalog = nullptr;     // null: only the database's engines
   ProfileDatabase* database = nullptr;  // null: no times
+  EngineOptions options = {};           // those of the catalog
 };
 
 // Lists the kernels of programs of one network in the programs' order, equal kernels once. Errors:

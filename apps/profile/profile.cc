@@ -110,10 +110,11 @@ absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& d
   return absl::OkStatus();
 }
 
-absl::StatusOr<PlanTarget> OpenListed(const std::string& device) {
-  if (!device.empty()) return OpenPlanTarget(device, "");
+absl::StatusOr<PlanTarget> OpenListed(const MeasuringFlags& measuring) {
+  const DeviceChoices choices = {.engines = measuring.engines};
+  if (!measuring.device.empty()) return OpenPlanTarget(measuring.device, choices);
   PlanTarget target;
-  ASSIGN_OR_RETURN(target.device, OpenDevice(""));
+  ASSIGN_OR_RETURN(target.device, OpenDevice("", choices));
   target.description = target.device->description();
   return target;
 }
@@ -127,11 +128,11 @@ absl::StatusOr<ProfileDatabase> OpenListedTimes(const std::string& database,
 
 // For a device whose library is not installed, lists the measured engines.
 absl::StatusOr<EngineList> List(ProfileCommand& command) {
-  ASSIGN_OR_RETURN(const PlanTarget target, OpenListed(command.measuring.device));
+  ASSIGN_OR_RETURN(const PlanTarget target, OpenListed(command.measuring));
   ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command, target.description));
   EngineList list = {.net = command.net.name,
                      .device = {target.description.name, target.engines().Versions()}};
-  EngineSource source = {.catalog = &target.engines()};
+  EngineSource source = {.catalog = &target.engines(), .options = command.measuring.engines};
   if (target.device == nullptr && list.device.versions.empty()) {
     const absl::StatusOr<MeasuredDevice> measured =
         OpenMeasuredDevice(command.measuring.database, target.name);
@@ -219,7 +220,8 @@ absl::Status MergeAll(const ProfileCommand& command, ProfileDatabase& database, 
 }
 
 absl::StatusOr<int> RunMeasuring(ProfileCommand& command) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(command.measuring.device));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                   OpenDevice(command.measuring.device, {.engines = command.measuring.engines}));
   ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
                                                          device->description(), device->backend()));
   const NoticePrinter notices(database);
@@ -269,6 +271,7 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(CheckFiles(command));
+  RETURN_IF_ERROR(command.net.CheckEngines(command.measuring.engines));
   if (command.list) return RunList(command);
   if (!command.net.name.empty()) return RunMeasuring(command);
   if (!command.merged.empty() || !command.csv_path.empty()) return RunOnFiles(command);

@@ -270,7 +270,7 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
   RETURN_IF_ERROR(given.Check(flags));
   ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                   OpenDevice(given.planning.device, given.planning.peer));
+                   OpenDevice(given.planning.device, given.planning.Choices()));
   WatchForInterrupt();
   return Training(given, graph, *device).Run();
 }

@@ -99,6 +99,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
 
 absl::Status TrainFlags::Check(const FlagSet& flags) const {
   RETURN_IF_ERROR(CheckPlanFile(*this, flags));
+  RETURN_IF_ERROR(net.CheckEngines(planning.kernels.engines));
   if (steps.has_value() && epochs.has_value())
     return BadUsage("--steps and --epochs exclude each other");
   if (epochs.has_value() && !batches.batch_file.empty())

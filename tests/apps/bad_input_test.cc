@@ -31,6 +31,13 @@ TEST_CASE("a wrong command line ends with 2 and one line that says why") {
   CheckRefused({"plan", "lenet", "--device", "cuda:1", "--peer", "cuda:1"}, 2,
                {"two different GPUs"});
   CheckRefused({"train", "lenet", "--device", "cuda:0", "--peer", "cpu"}, 2, {"--peer cpu"});
+  for (const char* command : {"plan", "train", "profile", "peak-batch"}) {
+    CheckRefused({command, "lenet", "--half-accumulation"}, 2, {"--dtype fp16, not fp32"});
+    CheckRefused({command, "lenet", "--half-accumulation", "--dtype", "fp16", "--device", "cpu"}, 2,
+                 {"--half-accumulation", "device cpu"});
+  }
+  CheckRefused({"bench", "conv", "--half-accumulation"}, 2, {"--dtype fp16, not fp32"});
+  CheckRefused({"bench", "workspace", "lenet", "--half-accumulation"}, 2, {"fp16, not fp32"});
   CheckRefused({"plan", "lenet", "--peer-budget", "60%"}, 2, {"--peer-budget", "60%"});
   CheckRefused({"plan", "resnet20", "--depth", "20"}, 2, {"resnet20", "depth"});
   CheckRefused({"plan", "resnet-cifar", "--depth", "21"}, 2, {"depth", "21"});

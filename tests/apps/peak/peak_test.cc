@@ -60,7 +60,7 @@ TEST_CASE("the peak batch fits and one image more does not, under every kind of 
     const char* const policy = search.second;
     CAPTURE(device);
     CAPTURE(policy);
-    const apps::PlanTarget target = apps::OpenPlanTarget(device, "").value();
+    const apps::PlanTarget target = apps::OpenPlanTarget(device).value();
     const Json row = RunForJson({"peak-batch", "resnet-cifar", "--depth", "8", "--device", device,
                                  "--policy", policy, "--budget", "16MiB"})
                          .at(0)
@@ -79,7 +79,7 @@ TEST_CASE("the peak batch fits and one image more does not, under every kind of 
 }
 
 TEST_CASE("the peak depth fits and the next does not") {
-  const apps::PlanTarget cpu = apps::OpenPlanTarget("cpu", "").value();
+  const apps::PlanTarget cpu = apps::OpenPlanTarget("cpu").value();
   for (const char* policy : {"liveness", "superneurons"}) {
     CAPTURE(policy);
     const Json row = RunForJson({"peak-depth", "resnet", "--batch", "2", "--image", "32",

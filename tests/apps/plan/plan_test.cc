@@ -12,16 +12,20 @@
 #include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/step/signature_text.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/profile/profile_database.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/registry.h"
 #include "tests/apps/command.h"
+#include "tests/skip.h"
 
 namespace neap::testing {
 namespace {
 
 using Json = nlohmann::json;
+using Args = std::vector<std::string>;
 
 TEST_CASE("AlexNet under the paper's accounting has the paper's peak") {
   const Json plan = RunForJson({"plan", "alexnet", "--batch", "200", "--policy", "liveness",
@@ -240,6 +244,48 @@ TEST_CASE("the text has the minimum budget, the placement gap, the times and the
                            "verifier             accepted", "paper's accounting"}) {
     CHECK(text.find(part) != std::string::npos);
   }
+}
+
+TEST_CASE("engines that add in fp16 change plans only by their times, and no strict plan") {
+  if (!KnowsEnginesOfH200()) return SkipCase("there is no cuDNN here");
+  const ScratchDirectory directory;
+  const std::string database = directory.File("h200.db"), file = directory.File("plan.json");
+  const Args plan = {"plan", "lenet", "--dtype", "fp16", "--device", "h200", "--database"};
+  const auto hash = [&](const Args& flags) {
+    return RunForJson(Joined(plan, flags)).at(0).at("plan_hash");
+  };
+  const std::string half = "--half-accumulation";
+  CHECK(hash({"none", half}) == hash({"none"}));
+  const Graph graph = nets::Build("lenet", {.batch = 32, .dtype = DType::kFp16}).value();
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  const Program program = Lower(graph, {}, h200).value();
+  const auto catalog = DescribedCatalog("h200", {}, {.half_accumulation = true}).value();
+  {
+    ProfileDatabase times =
+        ProfileDatabase::Open(database, {.name = h200.name, .versions = catalog->Versions()})
+            .value();
+    for (const Step& step : program.steps) {
+      const StepSignature signature = program.Signature(step);
+      const std::vector<Engine> engines = catalog->Engines(signature).value();
+      for (const Engine& engine : engines) {
+        const Measurement time = {.batch = BatchOf(signature),
+                                  .engine = engine,
+                                  .median_seconds = AccumulatesInHalf(engine.id) ? 1e-4 : 2e-4,
+                                  .repeats = 7};
+        REQUIRE(times.Record(SignatureText(signature), time).ok());
+      }
+    }
+  }
+  const Json none = hash({database}), strict = hash({database, "--strict"});
+  CHECK(hash({database, half}) != none);
+  CHECK(hash({database, half, "--strict"}) == strict);
+  // The ids come back from a file.
+  RunForJson(Joined(plan, {database, half, "--plan-out", file}));
+  const Plan read = Plan::FromJson(ReadText(file)).value();
+  CHECK(Verify(read).ok());
+  CHECK(read.ToJson().find("\"half:") != std::string::npos);
+  RunForJson(Joined(plan, {database, "--plan-out", file}));
+  CHECK(ReadText(file).find("half:") == std::string::npos);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -27,6 +28,7 @@ namespace neap::testing {
 namespace {
 
 using Json = nlohmann::json;
+using Args = std::vector<std::string>;
 
 // Measures whole batches only, which is enough for most tests.
 std::vector<std::string> Profile(const std::string& database) {
@@ -207,6 +209,41 @@ TEST_CASE("--list prints the engines of a device that is only described") {
   const std::string other = directory.File("cpu.db");  // measured, but not on this device
   RunForJson(Profile(other));
   CHECK(CountTimed(RunForJson(Joined(list, {"--database", other})).at(0)) == 0);
+}
+
+TEST_CASE("--list prints engines that add in fp16 on request, listed or measured") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("h200.db");
+  const Args list = {"profile", "lenet", "--list",     "--device", "h200",
+                     "--dtype", "fp16",  "--database", path};
+  const Graph graph = nets::Build("lenet", {.batch = 32, .dtype = DType::kFp16}).value();
+  const Program program = BuildProgram(graph, {}).value();
+  const std::string versions = DescribedCatalog("h200").value()->Versions();
+  ProfileDatabase database =
+      ProfileDatabase::Open(
+          path, {.name = "NVIDIA H200", .versions = versions.empty() ? "cuDNN 9" : versions})
+          .value();
+  const std::string operation = SignatureText(program.Signature(program.steps.front()));
+  for (const char* engine : {"full", "half:measured"}) {
+    REQUIRE(database
+                .Record(operation, {.batch = 32,
+                                    .engine = {.id = engine},
+                                    .median_seconds = 1e-3,
+                                    .spread = 0.01,
+                                    .repeats = 7})
+                .ok());
+  }
+  const auto engines = [&](const Args& flags) {
+    std::map<bool, int64_t> count;  // by whether they add in fp16
+    const Json report = RunForJson(Joined(list, flags)).at(0);
+    for (const Json& engine : report.at("kernels").at(0).at("engines"))
+      ++count[AccumulatesInHalf(engine.at("engine").get<std::string>())];
+    return count;
+  };
+  auto without = engines({}), with = engines({"--half-accumulation"});
+  CHECK(without[true] == 0);
+  CHECK(with[true] >= (KnowsEnginesOfH200() ? 2 : 1));
+  CHECK(with[false] == without[false]);
 }
 
 TEST_CASE("--list prints engines without times if there is no default database") {

@@ -159,6 +159,7 @@ TEST_CASE("--plan excludes the flags of planning") {
                                               {"--placement", "offline"},
                                               {"--no-in-place"},
                                               {"--strict"},
+                                              {"--half-accumulation"},
                                               {"--database", "profile.db"}}) {
     const std::string flag = choice.front().substr(0, choice.front().find('='));
     CheckRefused(Joined({"train", "lenet", "--plan", "plan.json"}, choice), 2,
