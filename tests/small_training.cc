@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -86,6 +87,23 @@ float Train(Session& session, int steps) {
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void FinishInto(Trained& trained, Session& session) {
+  const absl::StatusOr<StepResult> result = session.Finish();
+  REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+  trained[0].push_back(result->loss);
+}
+
+void AppendState(Trained& trained, Session& session) {
+  for (const PlanTensor& tensor : session.plan().tensors) {
+    if (IsPersistent(tensor.role)) trained.push_back(*session.Values(tensor.name));
+  }
+}
+
+bool AreSame(const Trained& a, const Trained& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return SameBits(x, y); });
 }
 
 void CheckSameState(Session& a, Session& b) {

@@ -31,4 +31,11 @@ float Train(Session& session, int steps);
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b);
 void CheckSameState(Session& a, Session& b);
 
+// What a training has computed: its losses, and then every persistent tensor.
+using Trained = std::vector<std::vector<float>>;
+// Finishes a step, and appends its loss to the losses.
+void FinishInto(Trained& trained, Session& session);
+void AppendState(Trained& trained, Session& session);
+bool AreSame(const Trained& a, const Trained& b);
+
 }  // namespace neap

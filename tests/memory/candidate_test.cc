@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/liveness.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
 #include "tests/memory/engines/workspace_catalog.h"
+#include "tests/memory/planning.h"
 #include "tests/memory/transfer/stays.h"
 #include "tests/random_graph.h"
 
 namespace neap {
 namespace {
 
-DeviceDescription H200() { return DescribedDevice("h200").value(); }
+using testing::H200;
 
 // Everything stays in the arena from its first use to its last, with the smallest workspaces.
 Candidate Live(const Program& program, const EngineTable& engines, bool in_place) {

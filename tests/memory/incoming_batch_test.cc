@@ -3,18 +3,20 @@
 
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/registry.h"
+#include "tests/memory/planning.h"
 
 namespace neap {
 namespace {
 
+using testing::IterationMs;
+
 // The H200, or a device that differs from it only in that batches cannot arrive ahead.
 DeviceDescription Device(bool has_own_memory) {
-  DeviceDescription device = DescribedDevice("h200").value();
+  DeviceDescription device = testing::H200();
   device.has_own_memory = has_own_memory;
   return device;
 }
@@ -30,10 +32,6 @@ PlanResult Plan(const Program& program, const PlannerOptions& options,
   REQUIRE_MESSAGE(result.ok(), result.status().ToString());
   REQUIRE(Verify(result->plan).ok());
   return *std::move(result);
-}
-
-double IterationMs(const PlanResult& result) {
-  return result.plan.predicted_ms + result.stats.batch_copy_ms;
 }
 
 int64_t BatchBytes(const Program& program) {

@@ -6,23 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
+#include "tests/memory/planning.h"
 #include "tests/random_graph.h"
 
 namespace neap {
 namespace {
 
-DeviceDescription H200() { return DescribedDevice("h200").value(); }
-
-// With the batch's copy: bytes for the incoming batch may be worth a slower plan.
-double IterationMs(const PlanResult& result) {
-  return result.plan.predicted_ms + result.stats.batch_copy_ms;
-}
+using testing::H200;
+using testing::IterationMs;
 
 TEST_CASE("a policy acts on need if it may evict all tensors, and only then") {
   for (const Policy& policy : Policies()) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/program/liveness.h"
@@ -24,12 +23,13 @@
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/waits.h"
 #include "tests/memory/engines/workspace_catalog.h"
+#include "tests/memory/planning.h"
 #include "tests/random_graph.h"
 
 namespace neap {
 namespace {
 
-DeviceDescription H200() { return DescribedDevice("h200").value(); }
+using testing::H200;
 
 TEST_CASE("a small plan, action by action") {
   // KiB  step  fc   loss | loss  fc     fc

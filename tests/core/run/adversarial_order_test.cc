@@ -62,29 +62,19 @@ Session Open(const Graph& graph, Device& device, const PlannerOptions& options) 
   return *std::move(session);
 }
 
-// Losses and every persistent tensor after a few steps, two of them in flight.
-std::vector<std::vector<float>> Train(Session session) {
-  std::vector<std::vector<float>> state(1);
+// A few steps, two of them in flight.
+Trained Train(Session session) {
+  Trained trained(1);
   for (int step = 0; step <= kSteps; ++step) {
     if (step < kSteps) {
       const Batch batch = RandomBatch(session.plan(), static_cast<uint64_t>(step));
       const absl::Status begun = session.Begin(batch);
       REQUIRE_MESSAGE(begun.ok(), begun.ToString());
     }
-    if (step == 0) continue;
-    const absl::StatusOr<StepResult> result = session.Finish();
-    REQUIRE_MESSAGE(result.ok(), result.status().ToString());
-    state[0].push_back(result->loss);
+    if (step > 0) FinishInto(trained, session);
   }
-  for (const PlanTensor& tensor : session.plan().tensors) {
-    if (IsPersistent(tensor.role)) state.push_back(*session.Values(tensor.name));
-  }
-  return state;
-}
-
-bool AreSame(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return SameBits(x, y); });
+  AppendState(trained, session);
+  return trained;
 }
 
 // Policies, budgets and peers alternate over the seeds.

@@ -22,6 +22,7 @@
 #include "tests/core/verifier/plan_interpreter.h"
 #include "tests/core/verifier/plan_rewrite.h"
 #include "tests/guarded_device.h"
+#include "tests/small_training.h"
 
 namespace neap {
 namespace {
@@ -47,12 +48,6 @@ Program SmallProgram() {
   absl::StatusOr<Program> program = BuildProgram(net, {.mode = Mode::kTraining});
   REQUIRE_MESSAGE(program.ok(), program.status().ToString());
   return *std::move(program);
-}
-
-std::unique_ptr<CpuDevice> OpenCpu() {
-  auto device = CpuDevice::Open();
-  REQUIRE(device.ok());
-  return *std::move(device);
 }
 
 Plan PlanWith(const Program& program, Device& device, std::string policy) {

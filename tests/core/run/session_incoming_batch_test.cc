@@ -48,38 +48,23 @@ class ForgetfulDevice final : public ForwardingDevice {
   std::vector<Event> events_;
 };
 
-using State = std::vector<std::vector<float>>;
-
-// The losses and every persistent tensor after a few steps, two of them in flight, and evaluations
-// between some of them.
-State TrainAhead(Session session) {
-  State state(1);
-  const auto finish = [&] {
-    const absl::StatusOr<StepResult> result = session.Finish();
-    REQUIRE_MESSAGE(result.ok(), result.status().ToString());
-    state[0].push_back(result->loss);
-  };
+// A few steps, two of them in flight, and evaluations between some of them.
+Trained TrainAhead(Session session) {
+  Trained trained(1);
   for (uint64_t round = 0; round < 2; ++round) {
     for (uint64_t step = 0; step < kSteps; ++step) {
       REQUIRE(session.Begin(MakeBatch(kSteps * round + step)).ok());
-      if (step > 0) finish();
+      if (step > 0) FinishInto(trained, session);
     }
-    finish();
-    state[0].push_back(session.Evaluate(MakeBatch(round))->loss);
+    FinishInto(trained, session);
+    trained[0].push_back(session.Evaluate(MakeBatch(round))->loss);
   }
-  for (const PlanTensor& tensor : session.plan().tensors) {
-    if (IsPersistent(tensor.role)) state.push_back(*session.Values(tensor.name));
-  }
-  return state;
-}
-
-bool AreSame(const State& a, const State& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return SameBits(x, y); });
+  AppendState(trained, session);
+  return trained;
 }
 
 // In some order, training on a device that forgets these waits differs.
-bool IsNeeded(Device& cpu, Stream waiting, Stream awaited, const State& expected) {
+bool IsNeeded(Device& cpu, Stream waiting, Stream awaited, const Trained& expected) {
   for (uint32_t order = 0; order < AdversarialDevice::kFixedOrders; ++order) {
     AdversarialDevice adversary(cpu, order);
     ForgetfulDevice forgetful(adversary, waiting, awaited);
@@ -153,7 +138,7 @@ TEST_CASE("only training has an incoming batch") {
 
 TEST_CASE("in every order of the streams, batches that are copied ahead train to the same bits") {
   const auto cpu = OpenCpu();
-  const State expected = TrainAhead(MakeSession(*cpu, {}));
+  const Trained expected = TrainAhead(MakeSession(*cpu, {}));
   int overtaking_orders = 0;
   for (uint32_t order = 0; order < AdversarialDevice::kFixedOrders + 6; ++order) {
     CAPTURE(order);
@@ -169,14 +154,14 @@ TEST_CASE("in every order of the streams, batches that are copied ahead train to
 
 TEST_CASE("the copy within the device waits for the batch, and the next batch for that copy") {
   const auto cpu = OpenCpu();
-  const State expected = TrainAhead(MakeSession(*cpu, {}));
+  const Trained expected = TrainAhead(MakeSession(*cpu, {}));
   CHECK(IsNeeded(*cpu, Stream::kCompute, Stream::kInput, expected));
   CHECK(IsNeeded(*cpu, Stream::kInput, Stream::kCompute, expected));
 }
 
 TEST_CASE("with transfers, too, a batch may be copied ahead") {
   const auto cpu = OpenCpu();
-  const State expected = TrainAhead(MakeSession(*cpu, {}));
+  const Trained expected = TrainAhead(MakeSession(*cpu, {}));
   for (uint32_t order = 0; order < AdversarialDevice::kFixedOrders; order += 5) {
     CAPTURE(order);
     AdversarialDevice adversary(*cpu, order);

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/core/verifier/verifier.h"
@@ -16,15 +15,16 @@
 #include "neap/memory/policies/superneurons.h"
 #include "neap/nets/registry.h"
 #include "tests/memory/engines/workspace_catalog.h"
+#include "tests/memory/planning.h"
 #include "tests/memory/transfer/stays.h"
 #include "tests/random_graph.h"
 
 namespace neap {
 namespace {
 
-constexpr int64_t kFour = 4 * kBlockBytes;  // an activation of the chain, and its input
+using testing::H200;
 
-DeviceDescription H200() { return DescribedDevice("h200").value(); }
+constexpr int64_t kFour = 4 * kBlockBytes;  // an activation of the chain, and its input
 
 // Convolutions of one phase may save some time in some workspace; every other run takes a second.
 struct Offer {
