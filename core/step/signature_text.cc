@@ -57,7 +57,8 @@ std::string_view Sign(Access access) {
 std::string Text(const OperandSpec& operand, std::optional<int64_t> batch) {
   const TensorSpec& tensor = operand.tensor;
   std::string shape = tensor.shape.ToString();
-  if (CarriesBatch(operand, batch)) shape.replace(0, absl::StrCat(*batch).size(), "N");
+  if (CarriesBatch(operand, batch))
+    shape = absl::StrCat("N", shape.substr(absl::StrCat(*batch).size()));
   return absl::StrCat(" ", ToString(operand.operand), std::string(Sign(operand.access)), shape, ":",
                       std::string(Name(tensor.dtype)), ":", std::string(Name(tensor.layout)));
 }
