@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds neap and trains a small ResNet on real handwritten digits, in less than half of the memory that it takes if all
-# tensors are freed after their last use. The line "to fit" says what each step moves out and back for that.
+# tensors are freed after their last use. The line "to fit" says what each step moves out and back, or computes again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 NEAP_TARGET=neap_command scripts/build.sh release -DBUILD_TESTING=OFF

@@ -23,20 +23,21 @@ struct Fineness {
   int64_t points_apart = 32;
 };
 Fineness FinenessFor(const Program& program) {
-  const auto steps = static_cast<int64_t>(program.steps.size());
+  const auto steps = std::max<int64_t>(1, static_cast<int64_t>(program.steps.size()));
   return {.moves_to_nothing = std::clamp<int64_t>(kMostRuns / 8 / steps, 24, 128),
           .points_apart = std::clamp<int64_t>(kMostRuns / 20 / steps, 8, 32)};
 }
 // The most moves that are tried one by one at a peak.
 constexpr size_t kMostTries = 32;
 
-// What becomes of the results of a step that backward wants.
-enum class Fate : uint8_t { kKept, kRebuiltOnce, kRebuiltEachTime };
+// What becomes of a step's results that backward wants. Those that are pinned are kept for good:
+// where they were rebuilt was the peak.
+enum class Fate : uint8_t { kKept, kPinned, kRebuiltOnce, kRebuiltEachTime };
+bool IsRebuilt(Fate fate) { return fate == Fate::kRebuiltOnce || fate == Fate::kRebuiltEachTime; }
 
 // The order of runs that fates lead to, and its bytes.
 struct Shape {
   Liveness liveness;
-  std::vector<int64_t> usage;  // by position
   int64_t peak = 0;
   int peak_at = 0;      // the first position with that many bytes
   int64_t at_peak = 0;  // how many positions have that many
@@ -68,7 +69,7 @@ class Descent {
   std::vector<RebuildPoint> Run() {
     shape_ = ShapeNow();
     Record();
-    while (FreeAtPeak() || KeepAtPeak()) {
+    while (FreeAtPeak(Fate::kRebuiltOnce) || FreeAtPeak(Fate::kRebuiltEachTime) || PinAtPeak()) {
       const int64_t last = points_.back().peak_bytes;
       if (shape_.peak <= last - last / fineness_.points_apart) Record();
     }
@@ -92,11 +93,9 @@ class Descent {
       change[static_cast<size_t>(lives[i].end)] -= tensor.spec.size_bytes();
     }
     walked_ += static_cast<int64_t>(runs.size());
-    shape.usage.reserve(runs.size());
     int64_t now = 0;
     for (size_t i = 0; i < runs.size(); ++i) {
       now += change[i];
-      shape.usage.push_back(now);
       if (runs[i].recompute) shape.seconds += seconds_[runs[i].step.index()];
       if (now == shape.peak) ++shape.at_peak;
       if (now <= shape.peak) continue;
@@ -113,7 +112,7 @@ class Descent {
   }
   void Set(StepId step, Fate fate) {
     fates_[step.index()] = fate;
-    SetDropped(program_.steps[step.index()], fate != Fate::kKept, segments_);
+    SetDropped(program_.steps[step.index()], IsRebuilt(fate), segments_);
     modes_[*segments_.of_step[step.index()]] =
         fate == Fate::kRebuiltEachTime ? RerunMode::kMemoryCentric : RerunMode::kOnDemand;
   }
@@ -173,21 +172,20 @@ class Descent {
     return idle;
   }
 
-  // Moves that free bytes at the peak, those with the least time per byte first.
-  std::vector<Move> MovesAtPeak() const {
+  // Moves to this fate that free bytes at the peak, those with the least time per byte first.
+  std::vector<Move> MovesAtPeak(Fate fate) const {
+    const Fate before = fate == Fate::kRebuiltOnce ? Fate::kKept : Fate::kRebuiltOnce;
     std::vector<Move> moves;
     for (const auto& [step, bytes] : IdleAtPeak()) {
-      if (FateOf(step) == Fate::kRebuiltEachTime) continue;
-      Move move = {
-          .fate = FateOf(step) == Fate::kKept ? Fate::kRebuiltOnce : Fate::kRebuiltEachTime,
-          .bytes = bytes};
-      if (move.fate == Fate::kRebuiltOnce) {
+      if (FateOf(step) != before) continue;
+      moves.push_back({.fate = fate, .bytes = bytes});
+      Move& move = moves.back();
+      if (fate == Fate::kRebuiltOnce) {
         AddWithSources(step, move);
       } else {
         move.steps = {step};
         move.seconds = seconds_[step.index()];
       }
-      moves.push_back(std::move(move));
     }
     std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
       return a.seconds * static_cast<double>(b.bytes) < b.seconds * static_cast<double>(a.bytes);
@@ -195,15 +193,13 @@ class Descent {
     return moves;
   }
 
-  // Where one move frees little, several at once, which have the same fate.
-  bool FreeAtPeak() {
-    const std::vector<Move> moves = MovesAtPeak();
+  // Where one move frees little, several at once.
+  bool FreeAtPeak(Fate fate) {
+    const std::vector<Move> moves = MovesAtPeak(fate);
     const int64_t wanted = shape_.peak / fineness_.moves_to_nothing;
     size_t together = 0;
-    for (int64_t bytes = 0; together < moves.size() && bytes < wanted; ++together) {
-      if (moves[together].fate != moves.front().fate) break;
+    for (int64_t bytes = 0; together < moves.size() && bytes < wanted; ++together)
       bytes += moves[together].bytes;
-    }
     for (; together > 1; together /= 2) {
       if (Try(Joined(moves, together))) return true;
     }
@@ -224,7 +220,7 @@ class Descent {
   }
 
   // Where rebuilt results are the peak, one of them that is kept instead cuts their chain.
-  bool KeepAtPeak() {
+  bool PinAtPeak() {
     const auto& [runs, lives, replaces] = shape_.liveness;
     std::vector<std::pair<int64_t, StepId>> rebuilt;
     for (const Lifetime& life : lives) {
@@ -236,7 +232,7 @@ class Descent {
     std::sort(rebuilt.rbegin(), rebuilt.rend());
     return std::any_of(
         rebuilt.begin(), rebuilt.begin() + Most(rebuilt.size()),
-        [&](const auto& result) { return Try({.steps = {result.second}, .fate = Fate::kKept}); });
+        [&](const auto& result) { return Try({.steps = {result.second}, .fate = Fate::kPinned}); });
   }
 
   void Record() { points_.push_back({shape_.liveness.runs, shape_.peak, shape_.seconds}); }

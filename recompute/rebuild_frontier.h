@@ -15,13 +15,13 @@
 //                                 nothing is rebuilt
 //
 // Reruns are on demand (recompute/rerun_order.h): a result is rebuilt before its first use in
-// backward and kept until its last, so every step is rerun at most once, and the time of an order
-// is a sum over the dropped steps. What is hard is memory: a result that is rebuilt from another
-// dropped one brings back a whole chain. Three moves deal with that:
+// backward and kept until its last. What is hard is memory: a result that is rebuilt from another
+// dropped one brings back a whole chain. At the place with the most bytes, these moves are tried
+// until one lowers them:
 //
-//   drop    a step, with the steps before it whose results only it needs
-//   keep    where a rebuilt chain has the most bytes, one of its results, which cuts it
-//   return  a dropped step whose bytes are free after all, because others were dropped later
+//   drop   a step, with the steps before it whose results only its reruns read
+//   again  what is rebuilt there for later is rebuilt anew for each backward step that reads it
+//   pin    one of the results that are rebuilt there is kept, which cuts their chain
 //
 //   const std::vector<RebuildPoint> points = RebuildFrontier(program, rerun_seconds);
 //   points.front().runs;   // nothing is rebuilt
@@ -45,9 +45,9 @@ struct RebuildPoint {
   double rerun_seconds = 0;  // of all reruns
 };
 
-// `rerun_seconds`: of a rerun, by StepId; a step for which they are infinite is not rerun, and those
-// of backward steps do not count. Points are in descending order of their peaks; the first one
-// rebuilds nothing. In inference there is no other.
+// `rerun_seconds`: of a rerun, by StepId. A step for which they are infinite is not rerun, and
+// those of backward steps do not count. Points are in descending order of their peaks; the first
+// one rebuilds nothing. In inference there is no other.
 std::vector<RebuildPoint> RebuildFrontier(const Program& program,
                                           const std::vector<double>& rerun_seconds);
 

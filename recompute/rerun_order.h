@@ -8,8 +8,8 @@
 //   backward  (memory-centric)
 //     relu lrn pool  conv'  relu lrn  pool'  relu  lrn'  relu' ..   one rerun for each step that
 //                                                  reads: n (n + 1) / 2 forwards for n layers
-//   backward  (on demand)                          what a step reads, with the way to it, when it is
-//     ...                                          first read, and kept until used
+//   backward  (on demand)                          as speed-centric, but each result, with the way
+//     ...                                          to it, when it is first read
 //
 // The order is all that is decided here. The lifetimes follow from it, and from those every place
 // in memory.

@@ -1,5 +1,5 @@
-// Policy `auto`: what is cheap to rebuild is rebuilt, what can leave behind computation is moved, and
-// the rest is kept.
+// Policy `auto`: what is cheap to rebuild is rebuilt, what computation hides is moved, and the rest
+// is kept.
 //
 // Its orders of runs are those of the other policies that act on need, and a rebuild frontier
 // (recompute/rebuild_frontier.h) over the times of the device. In each of them the tensor cache

@@ -67,7 +67,7 @@ TEST_CASE("a subcommand's --help lists its flags with their defaults") {
     for (const char* line :
          {"  --batch N                 images in a batch (32)\n",
           "  --dtype TYPE              element type: fp32, tf32, fp16, bf16 (fp32)\n",
-          "chen (superneurons with --budget, else liveness)\n",
+          "auto (auto with --budget, else liveness)\n",
           "offloaded tensors (75% of the host's memory)\n", "  --json                    print "}) {
       CHECK(outcome.out.find(line) != std::string::npos);
     }
@@ -105,7 +105,7 @@ TEST_CASE("the --help of a search has no flag for the size that is searched") {
   CHECK(batch.find("  --batch N") == std::string::npos);
   CHECK(batch.find("  --compare-batch N         with --run, also train") != std::string::npos);
   CHECK(batch.find("belady (lru)\n") != std::string::npos);
-  CHECK(batch.find("(superneurons)\n") != std::string::npos);
+  CHECK(batch.find("(auto)\n") != std::string::npos);
   const std::string depth = RunNeap({"peak-depth", "--help"}).out;
   CHECK(depth.find("  --depth N") == std::string::npos);
   for (const std::string& help : {batch, depth}) CHECK(help.find("60%") == std::string::npos);

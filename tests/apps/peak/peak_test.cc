@@ -138,7 +138,7 @@ TEST_CASE("train and plan can use the batch that peak-batch finds in the same bu
   CHECK(trained.front().at("host_pool_bytes") == row.at("host_pool_bytes"));
   CHECK(trained.back().at("measured_peak_bytes") == row.at("peak_bytes"));
   CheckRefused(Joined(Joined({"train"}, given), {"--batch", batch, "--policy", "liveness"}), 1,
-               {"policy superneurons fits"});
+               {"policy auto fits"});
 }
 
 TEST_CASE("peak-batch plans with both rules of eviction") {

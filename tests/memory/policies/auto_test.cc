@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
@@ -12,19 +11,17 @@
 #include "neap/memory/planner.h"
 #include "neap/nets/registry.h"
 #include "tests/memory/engines/workspace_catalog.h"
+#include "tests/memory/planning.h"
 #include "tests/random_graph.h"
 
 namespace neap {
 namespace {
 
+using testing::H200;
+using testing::IterationMs;
+
 // The policies whose candidates `auto` tries too.
 constexpr const char* kContained[] = {"liveness", "tensor-cache", "superneurons", "chen"};
-
-DeviceDescription H200() { return DescribedDevice("h200").value(); }
-
-double IterationMs(const PlanResult& result) {
-  return result.plan.predicted_ms + result.stats.batch_copy_ms;
-}
 
 // At `parts` + 1 budgets between the least of all and enough for liveness.
 void CheckContains(const Program& program, EngineCatalog& catalog, int parts) {
