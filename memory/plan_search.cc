@@ -20,9 +20,12 @@ namespace neap {
 namespace {
 
 // The levels between the ends of the ladder, on each of two scales. Long sequences have fewer, so
-// that all levels together walk over about kMostRuns runs.
-constexpr int64_t kMostLevels = 16;
-constexpr int64_t kFewestLevels = 3;
+// that all levels together walk over about kMostRuns runs. There are many orders with priced
+// reruns, so each has fewer.
+struct Levels {
+  int64_t fewest, most;
+};
+constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 6};
 constexpr int64_t kMostRuns = 100'000;
 // The levels around the minimum, as parts of it.
 constexpr double kPartsOfMinimum[] = {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5};
@@ -61,7 +64,7 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   PlanSearch search(program, policy, options, device);
   if (options.offload_params) search.offloaded_params_ = OffloadableParams(program);
   std::vector<RunOrder> run_orders = policy.order_runs(program);
-  search.fixed_orders_ = run_orders.size();
+  const size_t fixed = run_orders.size();
   const auto start = std::chrono::steady_clock::now();
   EngineTable& engines = search.engines_;
   ASSIGN_OR_RETURN(engines,
@@ -77,7 +80,8 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
       std::chrono::steady_clock::now() - start;
   search.engines_ms_ = elapsed.count();
   for (RunOrder& run_order : run_orders)
-    search.orders_.push_back(search.MakeOrder(std::move(run_order)));
+    search.orders_.push_back(
+        search.MakeOrder(std::move(run_order), /*is_priced=*/search.orders_.size() >= fixed));
   return search;
 }
 
@@ -95,8 +99,8 @@ bool PlanSearch::MayGain(const Order& order) const {
   return WorkspacesMayEvict() && order.preferred != order.workspaces;
 }
 
-PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order) const {
-  Order order = {.engines = engines_.For(run_order.runs)};
+PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) const {
+  Order order = {.is_priced = is_priced, .engines = engines_.For(run_order.runs)};
   order.eager = policy_.eager_tensors(*program_, run_order);
   order.times.bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
@@ -126,20 +130,39 @@ int64_t PlanSearch::Capacity(int64_t budget_bytes) const {
   return budget_bytes - PersistentBytes(*program_, offloaded_params_);
 }
 
+double PlanSearch::MostBytesPerSecond() const {
+  const double d2h = transfers_.d2h_bytes_per_second;
+  const double h2d = transfers_.h2d_bytes_per_second;
+  const double peer = transfers_.peer_bytes_per_second;
+  if (d2h == 0 || h2d == 0) return 0;
+  return options_->peer_budget_bytes > 0 ? std::max({d2h, h2d, peer}) : std::max(d2h, h2d);
+}
+
 double PlanSearch::LeastUs(const Order& order, int64_t bytes_at_peak) const {
   // Other policies move the same tensors whatever the capacity, and the host may already have the
   // values of offloaded parameters.
   if (!policy_.needs_based() || !offloaded_params_.empty()) return order.fastest_us;
-  double bytes_per_second =
-      std::max(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
-  if (options_->peer_budget_bytes > 0)
-    bytes_per_second = std::max(bytes_per_second, transfers_.peer_bytes_per_second);
   const int64_t least_bytes = order.unmoved_bytes - order.rounding_bytes;
-  if (bytes_per_second <= 0 || least_bytes <= bytes_at_peak) return order.fastest_us;
+  if (least_bytes <= bytes_at_peak) return order.fastest_us;
   const int64_t excess = least_bytes - bytes_at_peak;
+  if (excess - options_->peer_budget_bytes > options_->host_budget_bytes) return kNoTime;
+  const double bytes_per_second = MostBytesPerSecond();
+  if (bytes_per_second <= 0) return order.fastest_us;
   const double copy_us = 1e6 * static_cast<double>(excess) / bytes_per_second;
   return std::max(order.until_peak_us, copy_us) +
          std::max(order.fastest_us - order.until_peak_us, copy_us);
+}
+
+double PlanSearch::CopiesUs(const Residency& residency) const {
+  const double bytes_per_second = MostBytesPerSecond();
+  if (bytes_per_second <= 0) return 0;
+  int64_t out = 0, back = 0;
+  for (const Stay& stay : residency.stays) {
+    const int64_t bytes = program_->tensor(stay.tensor).spec.size_bytes();
+    out += stay.offload_at.has_value() ? bytes : 0;
+    back += stay.fetched ? bytes : 0;
+  }
+  return 1e6 * static_cast<double>(std::max(out, back)) / bytes_per_second;
 }
 
 std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) const {
@@ -158,8 +181,8 @@ std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) 
 // Limit 0: everything evictable is evicted.
 Candidate PlanSearch::Smallest() const {
   std::optional<Candidate> smallest;
-  for (size_t i = 0; i < fixed_orders_; ++i) {
-    const Order& order = orders_[i];
+  for (const Order& order : orders_) {
+    if (order.is_priced) continue;
     Candidate candidate =
         Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), {});
     if (!smallest.has_value() || candidate.arena_bytes < smallest->arena_bytes)
@@ -217,8 +240,9 @@ int64_t PlanSearch::BytesToKeepAll(const Order& order,
 
 std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   const int64_t least = MostBytes(Decide(order, order.workspaces, {0, 0}));
-  const auto count = std::clamp<int64_t>(
-      kMostRuns / static_cast<int64_t>(order.liveness.runs.size()), kFewestLevels, kMostLevels);
+  const Levels bounds = order.is_priced ? kLevelsOfPriced : kLevels;
+  const int64_t count = std::clamp(kMostRuns / static_cast<int64_t>(order.liveness.runs.size()),
+                                   bounds.fewest, bounds.most);
   std::vector<int64_t> levels;
   const auto add_up_to = [&](int64_t most) {
     const double step = std::pow(static_cast<double>(most) / static_cast<double>(least),
@@ -231,8 +255,10 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   };
   add_up_to(BytesToKeepAll(order, order.workspaces));
   if (MayGain(order)) add_up_to(BytesToKeepAll(order, order.preferred));
-  for (double part : kPartsOfMinimum)
-    levels.push_back(static_cast<int64_t>(static_cast<double>(least) * part));
+  if (!order.is_priced || count == bounds.most) {
+    for (double part : kPartsOfMinimum)
+      levels.push_back(static_cast<int64_t>(static_cast<double>(least) * part));
+  }
   std::sort(levels.begin(), levels.end(), std::greater<>());
   levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
   return levels;
@@ -267,7 +293,8 @@ std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limi
   const PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
                               .most_comparisons = kMostComparisons};
   const auto is_too_slow = [&](const Residency& residency) {
-    return LeastUs(order, residency.usage[order.peak_at].bytes) >= best_us;
+    return LeastUs(order, residency.usage[order.peak_at].bytes) >= best_us ||
+           CopiesUs(residency) >= best_us;
   };
   const Residency least = DecideOverlapped(order, order.workspaces, limit);
   std::vector<Candidate> candidates;

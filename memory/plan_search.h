@@ -69,6 +69,7 @@ class PlanSearch {
  private:
   // What the candidates with the same order of runs have in common.
   struct Order {
+    bool is_priced = false;  // of Policy::priced_orders; the minimum is that of the others
     Liveness liveness;
     EngineTable engines;
     std::vector<bool> eager;          // by TensorId; none if empty
@@ -93,12 +94,16 @@ class PlanSearch {
         transfers_(TransferCosts(device)),
         layerwise_(BoundLayerwise(program, in_place())) {}
 
-  Order MakeOrder(RunOrder run_order) const;
+  Order MakeOrder(RunOrder run_order, bool is_priced) const;
   // The bytes of a budget above persistent tensors.
   int64_t Capacity(int64_t budget_bytes) const;
   // No candidate of the order takes less time with so many bytes in use where most would be if
-  // nothing were moved: what exceeds them must have left before, and come back after.
+  // nothing were moved: what exceeds them must have left before, and come back after. Infinite if
+  // that is more than the host and the peer have room for.
   double LeastUs(const Order& order, int64_t bytes_at_peak) const;
+  // No candidate with this residency takes less time: all its copies take that long.
+  double CopiesUs(const Residency& residency) const;
+  double MostBytesPerSecond() const;  // of any link, in one direction; 0 if that is infinite
   // The orders, those first that are likely to give the fastest candidates.
   std::vector<const Order*> LikelyFirst(int64_t capacity) const;
   bool in_place() const;
@@ -146,7 +151,6 @@ class PlanSearch {
   EngineTable engines_;
   double engines_ms_ = 0;
   std::vector<Order> orders_;
-  size_t fixed_orders_ = 0;  // the first of them: the minimum is that of these
 };
 
 }  // namespace neap
