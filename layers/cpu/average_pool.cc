@@ -14,17 +14,13 @@ struct Pool {
 };
 
 Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorSpec& y) {
-  Pool pool = {.x = ImageDesc(x), .y = ImageDesc(y)};
-  if (const AveragePool* layer = signature.layer.As<AveragePool>()) {
-    pool.kernel = {layer->kernel.h, layer->kernel.w};
-    pool.stride = {layer->stride.h, layer->stride.w};
-    pool.padding = {layer->padding.h, layer->padding.w};
-    if (!layer->count_padding) pool.algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
-  } else {  // global
-    pool.kernel = {x.shape.h(), x.shape.w()};
-    pool.stride = {1, 1};
-    pool.padding = {0, 0};
-  }
+  const AveragePool& layer = *signature.layer.As<AveragePool>();
+  Pool pool = {.x = ImageDesc(x),
+               .y = ImageDesc(y),
+               .kernel = {layer.kernel.h, layer.kernel.w},
+               .stride = {layer.stride.h, layer.stride.w},
+               .padding = {layer.padding.h, layer.padding.w}};
+  if (!layer.count_padding) pool.algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
   return pool;
 }
 

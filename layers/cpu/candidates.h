@@ -32,6 +32,8 @@ absl::StatusOr<Candidates> FullyConnectedBackwardData(const StepSignature& signa
 absl::StatusOr<Candidates> FullyConnectedBackwardParams(const StepSignature& signature);
 absl::StatusOr<Candidates> AveragePoolForward(const StepSignature& signature);
 absl::StatusOr<Candidates> AveragePoolBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> GlobalAveragePoolForward(const StepSignature& signature);
+absl::StatusOr<Candidates> GlobalAveragePoolBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> MaxPoolForward(const StepSignature& signature);
 absl::StatusOr<Candidates> MaxPoolBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> ActivationForward(const StepSignature& signature);
