@@ -1,9 +1,8 @@
 // Batch norm, forward: statistics, and then a map that applies them. The sum, the ReLU and the max
 // pooling that follow a batch norm take part in the map, so they cost no pass of their own
 // (layers/fused_batch_norm.h).
-#include <type_traits>
-
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm_apply.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_moments.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
@@ -40,60 +39,29 @@ struct MomentsOp {
   }
 };
 
-// What is added to the normalised x.
-enum class Addend { kNone, kStored, kNormalised };
-
-// The normalised x, and what follows in the same pass. The sum needs no rounding before the ReLU,
-// because rounding keeps its sign; but a small sum may round to 0, of which the mask must know.
 template <Addend kAddend, typename T>
 struct ApplyOp {
-  BatchNormOperands in, addend;
-  bool relu;
+  Applied<kAddend, T> applied;
   uint8_t* mask;
   T* y;
   template <int kVec>
-  using Registers =
-      std::conditional_t<kAddend == Addend::kNone, Packed<T, kVec>, Two<Packed<T, kVec>>>;
+  using Registers = typename Applied<kAddend, T>::template Registers<kVec>;
   template <int kVec>
-  using Constants = std::conditional_t<kAddend == Addend::kNormalised, Two<Normalisation<kVec>>,
-                                       Normalisation<kVec>>;
+  using Constants = typename Applied<kAddend, T>::template Constants<kVec>;
   template <int kVec>
   __device__ Registers<kVec> Load(size_t i) const {
-    if constexpr (kAddend == Addend::kNone) {
-      return Read<kVec>(As<T>(in.x), i);
-    } else {
-      return {Read<kVec>(As<T>(in.x), i), Read<kVec>(As<T>(addend.x), i)};
-    }
+    return applied.template Load<kVec>(i);
   }
   template <bool kLast, int kVec>
   __device__ Constants<kVec> Prepare(size_t c) const {
-    if constexpr (kAddend == Addend::kNormalised) {
-      return {NormalisationOf<kLast, kVec>(in, c), NormalisationOf<kLast, kVec>(addend, c)};
-    } else {
-      return NormalisationOf<kLast, kVec>(in, c);
-    }
+    return applied.template Prepare<kLast, kVec>(c);
   }
   template <int kVec>
   __device__ void Store(size_t i, const Constants<kVec>& of, const Registers<kVec>& v) const {
-    Vec<kVec> out, other = {};
-    if constexpr (kAddend == Addend::kNone) {
-      out = Unpack(v);
-    } else {
-      out = Unpack(v.a);
-      other = Unpack(v.b);
-    }
     unsigned bits = 0;
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      if constexpr (kAddend == Addend::kNormalised) {
-        out.v[k] = of.a.template Of<T>(out.v[k], k) + of.b.template Of<T>(other.v[k], k);
-      } else {
-        out.v[k] = of.template Of<T>(out.v[k], k) + other.v[k];
-      }
-      if (relu) out.v[k] = ReluOf(out.v[k]);
-      if constexpr (kVec > 1) bits |= static_cast<unsigned>(!(Rounded<T>(out.v[k]) <= 0.0F)) << k;
-    }
-    Write<kVec>(y, i, out);
+    Write<kVec>(y, i, applied.template Of<kVec>(of, v, [&](int k, float rounded) {
+      if constexpr (kVec > 1) bits |= MaskBit(rounded) << k;
+    }));
     if constexpr (kVec > 1) {
       if (mask != nullptr) mask[i] = static_cast<uint8_t>(bits);
     }
@@ -108,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) MaskKernel(const T* y, size_t n, uin
   if (first >= n) return;
   unsigned bits = 0;
   for (size_t k = 0; k < kWide<T> && first + k < n; ++k)
-    bits |= static_cast<unsigned>(!(ToFloat(y[first + k]) <= 0.0F)) << k;
+    bits |= MaskBit(ToFloat(y[first + k])) << k;
   mask[byte] = static_cast<uint8_t>(bits);
 }
 
@@ -118,7 +86,8 @@ cudaError_t ApplyTo(const ChannelShape& s, const BatchNormOperands& in,
   const BatchNormOperands& addend = epilogue.addend;
   const bool aligned = AllAligned16(in) && AllAligned16(addend) && Aligned16(y);
   const cudaError_t error = MapChannels<T>(
-      s, aligned, ApplyOp<kAddend, T>{in, addend, epilogue.relu, epilogue.mask, As<T>(y)}, stream);
+      s, aligned, ApplyOp<kAddend, T>{{in, addend, epilogue.relu}, epilogue.mask, As<T>(y)},
+      stream);
   if (error != cudaSuccess || epilogue.mask == nullptr) return error;
   if (aligned && Vectorised(s, kWide<T>)) return cudaSuccess;
   const int64_t n = s.outer * s.channels * s.inner;
@@ -161,14 +130,10 @@ cudaError_t BatchNormStatistics(const ChannelShape& s, ConstArray x, float epsil
 
 cudaError_t BatchNormApply(const ChannelShape& s, const BatchNormOperands& in,
                            const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream) {
-  const auto run = [&]<typename T>() {
-    if (epilogue.addend.x.data == nullptr)
-      return ApplyTo<Addend::kNone, T>(s, in, epilogue, y, stream);
-    if (epilogue.addend.gamma == nullptr)
-      return ApplyTo<Addend::kStored, T>(s, in, epilogue, y, stream);
-    return ApplyTo<Addend::kNormalised, T>(s, in, epilogue, y, stream);
+  const auto run = [&]<Addend kAddend, typename T>() {
+    return ApplyTo<kAddend, T>(s, in, epilogue, y, stream);
   };
-  return WithElement(run, in.x, epilogue.addend.x, y);
+  return WithAddend(in, epilogue.addend, y, run);
 }
 
 cudaError_t BatchNormReluPool(const PoolShape& s, int64_t channels, const BatchNormOperands& in,
