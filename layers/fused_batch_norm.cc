@@ -111,11 +111,21 @@ void SaveZeros(SavedSpec tensor, LayerSpec& spec) {
     (step.phase == Phase::kForward ? step.writes : step.reads).push_back(operand);
 }
 
+// `y` is the ReLU's result, stored or not.
 SavedSpec MaskOf(const TensorSpec& y) {
   const int64_t elements = MaskElements(y.dtype);
   TensorSpec mask = VectorSpec((y.elements() + elements - 1) / elements);
   mask.dtype = DType::kUInt8;
   return {"mask", std::move(mask)};
+}
+
+// Makes `pooled`, the spec of a pooling alone, the last part of the layer.
+void Pool(const LayerSpec& pooled, LayerSpec& spec) {
+  spec.output = pooled.output;
+  for (size_t i = 0; i < spec.steps.size(); ++i) {
+    spec.steps[i].in_place.clear();
+    spec.steps[i].flops += pooled.steps[i].flops;
+  }
 }
 
 // The x that is normalised.
@@ -124,7 +134,7 @@ absl::StatusOr<TensorSpec> NormalisedOf(const FusedBatchNorm& layer, const Layer
     RETURN_IF_ERROR(CheckImageInputs(context, layer.adds ? 2 : 1));
     return context.inputs[0];
   }
-  if (layer.adds || layer.pool.has_value()) {
+  if (layer.adds || layer.Pools()) {
     return absl::InvalidArgumentError(
         "a fused batch norm that concatenates does not add and does not pool");
   }
@@ -148,16 +158,17 @@ std::string FusedBatchNorm::Parameters() const {
   if (addend_norm.has_value())
     absl::StrAppend(&text, " addend_norm=(", addend_norm->Parameters(), ")");
   if (pool.has_value()) absl::StrAppend(&text, " pool=(", pool->Parameters(), ")");
+  if (averages) absl::StrAppend(&text, " averages=true");
   if (concatenates) absl::StrAppend(&text, " concatenates=true");
   return text;
 }
 
 absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) const {
-  const bool pools_well = !pool.has_value() || (relu && !adds && CanPoolRelu(*pool));
+  const bool pools_well = !pool.has_value() || (relu && !adds && !averages && CanPoolRelu(*pool));
   if (!pools_well || (addend_norm.has_value() && !adds)) {
     return absl::InvalidArgumentError(
-        "a fused batch norm pools the ReLU of one input, in windows of at most 255 elements, and "
-        "normalises an addend only where it adds");
+        "a fused batch norm pools the ReLU of one input, in windows of at most 255 elements and "
+        "without averages, and normalises an addend only where it adds");
   }
   ASSIGN_OR_RETURN(const TensorSpec x, NormalisedOf(*this, context));
   if (adds && context.inputs[1] != x) {
@@ -173,25 +184,31 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
     ASSIGN_OR_RETURN(LayerSpec second, addend_norm->Specify(alone));
     NormaliseAddend(std::move(second), spec);
   }
+  const bool training = context.mode == Mode::kTraining;
+  if (averages) {
+    ASSIGN_OR_RETURN(const LayerSpec pooled, GlobalAveragePool{}.Specify(alone));
+    Pool(pooled, spec);
+    if (training) spec.steps[1].in_place = {{Dx(0), X(0)}};
+  }
   if (!relu) return spec;
   for (StepSpec& step : spec.steps) step.flops += elements;
   if (pool.has_value()) {
     ASSIGN_OR_RETURN(LayerSpec pooled, pool->Specify(alone));
-    spec.output = std::move(pooled.output);
-    for (size_t i = 0; i < spec.steps.size(); ++i) {
-      spec.steps[i].in_place.clear();
-      spec.steps[i].flops += pooled.steps[i].flops;
-    }
-    if (context.mode == Mode::kTraining) SaveZeros(std::move(pooled.saved[0]), spec);
-  } else if (context.mode == Mode::kTraining) {
+    Pool(pooled, spec);
+    if (training) SaveZeros(std::move(pooled.saved[0]), spec);
+  } else if (training) {
     adds ? SaveZeros(MaskOf(x), spec) : spec.steps[1].reads.push_back(Param(1));
   }
   return spec;
 }
 
 std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) const {
-  if (pool.has_value()) return std::nullopt;
+  if (Pools()) return std::nullopt;
   FusedBatchNorm fused = *this;
+  if (reader.As<GlobalAveragePool>() != nullptr && !concatenates) {
+    fused.averages = true;
+    return fused;
+  }
   const MaxPool* const behind = reader.As<MaxPool>();
   if (behind != nullptr && relu && !adds && !concatenates && CanPoolRelu(*behind)) {
     fused.pool = *behind;
@@ -212,6 +229,7 @@ std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) c
   }
   fused.addend_norm = sum->norm;
   fused.relu = sum->relu;
+  fused.averages = sum->averages;
   return fused;
 }
 
@@ -223,7 +241,7 @@ std::optional<Layer> Concat::FusedWith(const Layer& reader, int) const {
   if (reader.As<BatchNorm>() == nullptr && reader.As<FusedBatchNorm>() == nullptr)
     return std::nullopt;
   FusedBatchNorm fused = FusedBatchNormOf(reader);
-  if (fused.adds || fused.pool.has_value() || fused.concatenates) return std::nullopt;
+  if (fused.adds || fused.Pools() || fused.concatenates) return std::nullopt;
   fused.concatenates = true;
   return fused;
 }

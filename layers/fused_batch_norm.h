@@ -3,11 +3,12 @@
 //
 //   y = relu(batch_norm(x_0))                      y = max_pool(relu(batch_norm(x_0)))
 //   y = relu(batch_norm(x_0) + x_1)                y = relu(batch_norm(x_0) + batch_norm(x_1))
-//   y = relu(batch_norm(concat(x_0, x_1, ...)))
+//   y = relu(batch_norm(concat(x_0, x_1, ...)))    y = global_average_pool(any of the others)
 //
-// and the sums and concatenations without the ReLU. Networks do not contain it. The fusion pass
-// (core/program/fuse.h) makes it of BatchNorms, an Add of two tensors, a Concat, a Relu and a
-// MaxPool. It computes the same bits as these layers one after another.
+// and the sums, concatenations and averages without the ReLU. Networks do not contain it. The
+// fusion pass (core/program/fuse.h) makes it of BatchNorms, an Add of two tensors, a Concat, a
+// Relu, and a MaxPool or a GlobalAveragePool. It computes the same bits as these layers one after
+// another.
 //
 //   step                 reads                                         writes
 //   forward (training)   x_0, x_1, gamma, beta                         y, mean, invstd, mask, index
@@ -19,11 +20,14 @@
 // x_1 and dx_1 exist if it adds; backward reads x_1 only if that is normalised. With a ReLU,
 // backward needs to know where y is 0. After a sum it reads the mask, a byte for 16 bytes of y: bit
 // k of byte i belongs to element i * MaskElements() + k in memory order, and is 1 where y is not 0.
-// With pooling it reads the index (layers/pooling.h), which has kNotPositive there. Otherwise it
-// computes the sign of y again from x_0 and beta. y is never read.
+// With max pooling it reads the index (layers/pooling.h), which has kNotPositive there. Otherwise
+// it computes the sign of y again from x_0 and beta. y is never read.
 //
-// y may overwrite x_1 if that is not normalised. Without a sum and pooling, dx_0 may overwrite dy;
-// with a sum, dx_1 may overwrite dy, and dx_0 may overwrite x_0.
+// If it averages, y and dy are {N, C, 1, 1}, and the mask is that of the values that it averages.
+// Neither these nor their gradient are stored.
+//
+// Without pooling, y may overwrite x_1 if that is not normalised, and dy may be overwritten by
+// dx_0, or with a sum by dx_1. With a sum or averages, dx_0 may overwrite x_0.
 //
 // If it concatenates, every x_0 above is x_0 .. x_{n-1}, the parts of a concatenation along the
 // channels that no memory holds, and every dx_0 is dx_0 .. dx_{n-1}. It then does not add or pool,
@@ -52,11 +56,13 @@ struct FusedBatchNorm {
   std::optional<BatchNorm> addend_norm = {};  // of input 1
   bool relu = false;
   std::optional<MaxPool> pool = {};  // of the ReLU's result, if it does not add; CanPoolRelu()
+  bool averages = false;             // the result is that of GlobalAveragePool; no other pool
   bool concatenates = false;         // x is inputs 0 .. n-1, concatenated along the channels
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
   std::optional<Layer> FusedWith(const Layer& reader, int input) const;
   bool has_mask() const { return adds && relu; }
+  bool Pools() const { return pool.has_value() || averages; }
   // The saved operand that is the mask or the index.
   Operand MaskOrIndex() const;
   friend bool operator==(const FusedBatchNorm&, const FusedBatchNorm&) = default;

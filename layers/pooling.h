@@ -11,7 +11,8 @@
 // number, as in PyTorch.
 //
 // Max pooling of a ReLU's result can run in the ReLU's pass (layers/fused_relu.h,
-// layers/fused_batch_norm.h). Its index then also says where the ReLU passes no gradient.
+// layers/fused_batch_norm.h). Its index then also says where the ReLU passes no gradient. Global
+// average pooling can run in the pass of a batch norm and what follows it.
 #pragma once
 
 #include <cstdint>

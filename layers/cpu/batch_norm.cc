@@ -8,6 +8,7 @@
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/channel_rows.h"
 #include "neap/layers/cpu/converted.h"
+#include "neap/layers/cpu/global_average_pool.h"
 #include "neap/layers/cpu/max_pool.h"
 #include "neap/layers/fused_batch_norm.h"
 
@@ -110,6 +111,21 @@ void WriteMask(const TensorSpec& spec, const float* y, uint8_t* mask) {
   }
 }
 
+// Writes the means of sum(i, c), and the mask of the sums unless it is null.
+template <typename Sum>
+void ApplyAveraged(const TensorSpec& spec, Sum sum, float* y, uint8_t* mask) {
+  const int64_t per_byte = MaskElements(spec.dtype);
+  if (mask != nullptr) std::fill_n(mask, (spec.elements() + per_byte - 1) / per_byte, uint8_t{0});
+  ImageMeans(spec).Average(
+      [=](int64_t i, int64_t c) {
+        const float value = sum(i, c);
+        if (mask != nullptr && !(value <= 0))
+          mask[i / per_byte] |= static_cast<uint8_t>(1 << i % per_byte);
+        return value;
+      },
+      y);
+}
+
 // Writes y, and mask or index if the step has them, from the normalised x_0, and x_1 by `second`;
 // of a concatenation, the channels of one input.
 // Forward and its rerun both call this function, so they give the same bits. The normalised values
@@ -132,7 +148,12 @@ void WriteMask(const TensorSpec& spec, const float* y, uint8_t* mask) {
       return;
     }
     const auto store = [&](auto sum) {
-      if (layer.relu) {
+      if (layer.averages) {
+        const auto last = [=, relu = layer.relu](int64_t i, int64_t c) {
+          return relu ? ReluOf(sum(i, c)) : sum(i, c);
+        };
+        ApplyAveraged(spec, last, y, saved);
+      } else if (layer.relu) {
         ForEachElement(norm.part,
                        [=](int64_t i, int64_t c, int64_t whole) { y[whole] = ReluOf(sum(i, c)); });
       } else {
@@ -150,7 +171,7 @@ void WriteMask(const TensorSpec& spec, const float* y, uint8_t* mask) {
       store([=](int64_t i, int64_t c) { return round(value(i, c) + addend[i]); });
     }
   });
-  if (layer.has_mask() && saved != nullptr) WriteMask(spec, y, saved);
+  if (layer.has_mask() && !layer.averages && saved != nullptr) WriteMask(spec, y, saved);
 }
 
 float InverseDeviation(double variance, float epsilon) {
@@ -276,28 +297,44 @@ void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx
   });
 }
 
+// Calls use(gradient), where gradient(i, c, whole) is that of what the layer computes before it
+// averages. It is rounded as if it were stored.
+template <typename Use>
+void WithUnpooledGradient(const LoopArgs& args, Use use) {
+  const float* const dy = args.Get<float>(Dy());
+  if (!FusedBatchNormOf(args.signature.layer).averages)
+    return use([dy](int64_t, int64_t, int64_t whole) { return dy[whole]; });
+  const TensorSpec& spec = args.signature.Spec(X());
+  RoundAs(spec.dtype, [&](auto round) {
+    use([=, means = ImageMeans(spec)](int64_t i, int64_t c, int64_t) {
+      return round(means.Gradient(dy, i, c));
+    });
+  });
+}
+
 // Behind a sum, the gradient is also that of the addend, or reaches the addend's batch norm. It is
 // written to dx_1 first.
-void SumBackward(const LoopArgs& args, const FusedBatchNorm& layer, const float* dy) {
-  const TensorSpec& spec = args.signature.Spec(Dy());
+void SumBackward(const LoopArgs& args, const FusedBatchNorm& layer) {
+  const TensorSpec& spec = args.signature.Spec(X());
   const int64_t per_byte = MaskElements(spec.dtype);
   const uint8_t* const mask = layer.has_mask() ? args.Get<uint8_t>(layer.MaskOrIndex()) : nullptr;
   float* const dx_1 = args.Get<float>(Dx(1));
-  for (int64_t i = 0; i < spec.elements(); ++i) {
-    const bool passes = mask == nullptr || (mask[i / per_byte] >> (i % per_byte) & 1) != 0;
-    dx_1[i] = passes ? dy[i] : 0;
-  }
+  WithUnpooledGradient(args, [&](auto gradient) {
+    ForEachElement(WholeOf(spec), [=](int64_t i, int64_t c, int64_t whole) {
+      const bool passes = mask == nullptr || (mask[i / per_byte] >> (i % per_byte) & 1) != 0;
+      dx_1[i] = passes ? gradient(i, c, whole) : 0;
+    });
+  });
   const auto dz = [dx_1](int64_t i, int64_t, int64_t) { return dx_1[i]; };
   for (const Norm& norm : FirstNorm(args.signature))
     BackwardFrom(args, norm, dz, args.Get<float>(Dx(norm.input)));
   if (layer.addend_norm.has_value()) BackwardFrom(args, SecondNorm(args.signature), dz, dx_1);
 }
 
-void PooledBackward(const LoopArgs& args, const FusedBatchNorm& layer, const Norm& norm,
-                    const float* dy) {
+void PooledBackward(const LoopArgs& args, const FusedBatchNorm& layer, const Norm& norm) {
   const TensorSpec& spec = args.signature.Spec(X());
   float* const dx = args.Get<float>(Dx());
-  ScatterToMaxima(*layer.pool, spec, args.signature.Spec(Dy()), dy,
+  ScatterToMaxima(*layer.pool, spec, args.signature.Spec(Dy()), args.Get<float>(Dy()),
                   args.Get<uint8_t>(layer.MaskOrIndex()), /*relu=*/true, dx);
   RoundAs(spec.dtype, [&](auto round) {
     BackwardFrom(
@@ -305,12 +342,13 @@ void PooledBackward(const LoopArgs& args, const FusedBatchNorm& layer, const Nor
   });
 }
 
-void ReluBackward(const LoopArgs& args, const Norm& norm, const float* dy) {
+template <typename Gradient>
+void ReluBackward(const LoopArgs& args, const Norm& norm, Gradient gradient) {
   const float* const x = args.Get<float>(X(norm.input));
   const Normalisation normalised = NormalisationOf(args, norm);
   RoundAs(args.signature.Spec(Dy()).dtype, [&](auto round) {
     const auto dz = [=](int64_t i, int64_t c, int64_t whole) {
-      return round(normalised(x[i], c)) <= 0 ? 0 : dy[whole];
+      return round(normalised(x[i], c)) <= 0 ? 0 : gradient(i, c, whole);
     };
     BackwardFrom(args, norm, dz, args.Get<float>(Dx(norm.input)));
   });
@@ -318,17 +356,15 @@ void ReluBackward(const LoopArgs& args, const Norm& norm, const float* dy) {
 
 void Backward(const LoopArgs& args) {
   const FusedBatchNorm layer = FusedBatchNormOf(args.signature.layer);
-  const float* const dy = args.Get<float>(Dy());
-  if (layer.adds) return SumBackward(args, layer, dy);
+  if (layer.adds) return SumBackward(args, layer);
   for (const Norm& norm : FirstNorm(args.signature)) {
     if (layer.pool.has_value()) {
-      PooledBackward(args, layer, norm, dy);
-    } else if (layer.relu) {
-      ReluBackward(args, norm, dy);
+      PooledBackward(args, layer, norm);
     } else {
-      BackwardFrom(
-          args, norm, [dy](int64_t, int64_t, int64_t whole) { return dy[whole]; },
-          args.Get<float>(Dx(norm.input)));
+      WithUnpooledGradient(args, [&](auto gradient) {
+        layer.relu ? ReluBackward(args, norm, gradient)
+                   : BackwardFrom(args, norm, gradient, args.Get<float>(Dx(norm.input)));
+      });
     }
   }
 }

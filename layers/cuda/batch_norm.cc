@@ -60,7 +60,9 @@ cudaError_t BatchNormForward(const LaunchArgs& a) {
     if (error != cudaSuccess) return error;
     epilogue.addend = BatchNormReads(a, *layer.addend_norm, 2);
   }
-  return kernels::BatchNormApply(ChannelShapeOf(x), in, epilogue, a.Array(Y()), a.stream);
+  const kernels::ChannelShape shape = ChannelShapeOf(x);
+  return layer.averages ? kernels::BatchNormAverage(shape, in, epilogue, a.Array(Y()), a.stream)
+                        : kernels::BatchNormApply(shape, in, epilogue, a.Array(Y()), a.stream);
 }
 
 kernels::BatchNormSums SumsOf(const LaunchArgs& a, int at) {
@@ -86,13 +88,18 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
                                            .second_sums = SumsOf(a, 2),
                                            .dx = a.Array(Dx(0)),
                                            .dother = a.Array(Dx(1))};
-    return kernels::JointBatchNormBackward(shape, norms, a.Array(Dy()), mask_or_index,
-                                           a.Reduction(), a.stream);
+    const auto joint =
+        layer.averages ? kernels::JointBatchNormAverageBackward : kernels::JointBatchNormBackward;
+    return joint(shape, norms, a.Array(Dy()), mask_or_index, a.Reduction(), a.stream);
   }
   const kernels::BatchNormGradient gradient = {.dy = a.Array(Dy()),
                                                .relu = layer.relu,
                                                .mask = mask_or_index,
                                                .daddend = a.FindArray(Dx(1))};
+  if (layer.averages) {
+    return kernels::BatchNormAverageBackward(shape, in, gradient, sums, a.Array(Dx()),
+                                             a.Reduction(), a.stream);
+  }
   return kernels::BatchNormBackward(shape, in, gradient, sums, a.Array(Dx()), a.Reduction(),
                                     a.stream);
 }
@@ -148,6 +155,10 @@ absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
   const bool in_parts = FusedBatchNormOf(signature.layer).concatenates;
   const bool forward = signature.phase == Phase::kForward;
   const bool reduces = !forward || HasStatistics(signature, 0);
+  if (forward && FusedBatchNormOf(signature.layer).averages) {
+    RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.channels));
+    RETURN_IF_ERROR(CheckFits32(signature, shape.inner));
+  }
   if (reduces || in_parts) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   if (in_parts) RETURN_IF_ERROR(CheckFits32(signature, shape.channels * shape.inner));
   const kernels::Element type = ElementOf(signature.Spec(X()).dtype);

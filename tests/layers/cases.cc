@@ -99,6 +99,17 @@ class CaseList {
     joint.relu = true;
     Add("batch_norm, add batch_norm, relu", joint, {shape, shape});
   }
+  void AddAveragedNorms(const Shape& shape) {
+    for (const bool relu : {false, true}) {
+      FusedBatchNorm norm = {.relu = relu, .averages = true};
+      const std::string end = absl::StrCat(relu ? ", relu" : "", ", global_average_pool");
+      Add("batch_norm" + end, norm, {shape});
+      norm.adds = true;
+      Add("batch_norm, add" + end, norm, {shape, shape});
+      norm.addend_norm = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
+      Add("batch_norm, add batch_norm" + end, norm, {shape, shape});
+    }
+  }
   // Of parts with these channels.
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels) {
     std::vector<Shape> parts;
@@ -236,6 +247,9 @@ void CaseList::Norms() {
   AddFusedNorms({8, 4, 1, 1});
   AddFusedNorms({4, 33, 7, 5});
   AddFusedNorms({3, 8, 6, 6});
+  AddAveragedNorms({8, 4, 1, 1});
+  AddAveragedNorms({3, 24, 4, 6});
+  AddAveragedNorms({2, 33, 7, 5});
   AddConcatenatedNorms({8, 1, 1, 1}, {4});
   AddConcatenatedNorms({2, 1, 3, 5}, {1, 2, 5});  // vectors of several parts in NHWC
   AddConcatenatedNorms({2, 1, 4, 4}, {16, 8, 24});
@@ -252,6 +266,7 @@ void CaseList::Norms() {
     const Shape several = {shape.n() + 1, shape.c(), shape.h() + 1, shape.w()};
     Add("batch_norm", BatchNorm{}, {several});
     AddFusedNorms(several);
+    if (i % 3 == 0) AddAveragedNorms(several);
     AddBiasRelu(several);
     std::vector<int64_t> parts;
     for (int64_t count = dice_.Between(1, 5); count > 0; --count)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "neap/layers/fused_batch_norm.h"
 #include "tests/layers/reference_window.h"
 
@@ -58,6 +59,20 @@ Vector Normalise(const StepSignature& signature, const Values& given, const Norm
   return y;
 }
 
+// The means over H and W.
+Vector ImageMeans(const Shape& shape, const Vector& x) {
+  const size_t pixels = static_cast<size_t>(shape.h() * shape.w());
+  Vector means(x.size() / pixels);
+  for (size_t i = 0; i < x.size(); ++i) means[i / pixels] += x[i] / static_cast<double>(pixels);
+  return means;
+}
+Vector ImageMeanGradient(const Shape& shape, const Vector& dy) {
+  const size_t pixels = static_cast<size_t>(shape.h() * shape.w());
+  Vector dx(static_cast<size_t>(shape.elements()));
+  for (size_t i = 0; i < dx.size(); ++i) dx[i] = dy[i / pixels] / static_cast<double>(pixels);
+  return dx;
+}
+
 Vector InverseDeviations(const Vector& variance, float epsilon) {
   Vector invstd;
   for (double v : variance) invstd.push_back(1 / std::sqrt(v + static_cast<double>(epsilon)));
@@ -105,6 +120,23 @@ Vector MaskOf(const TensorSpec& spec, const Vector& y) {
   return mask;
 }
 
+// The first element on whose sign a mask and y, before the ReLU, disagree, unless y is small. The
+// bits behind the last element are 0.
+std::string MaskFailure(const TensorSpec& spec, const Vector& y, const Vector& mask,
+                        double tolerance) {
+  const int64_t per_byte = MaskElements(spec.dtype);
+  Vector rest = mask;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i));
+    const size_t byte = static_cast<size_t>(at / per_byte);
+    const bool positive = (static_cast<int>(mask[byte]) >> at % per_byte & 1) != 0;
+    if (positive) rest[byte] -= static_cast<double>(1 << at % per_byte);
+    if (positive ? y[i] < -tolerance : y[i] > tolerance)
+      return absl::StrCat("the mask has ", positive, " for element ", i, ", which is ", y[i]);
+  }
+  return rest == Vector(rest.size()) ? "" : "the mask has bits of no element";
+}
+
 // relu(the normalised inputs), before pooling.
 Vector ForwardUnpooled(const StepSignature& signature, const Values& given, Values& result) {
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
@@ -133,23 +165,29 @@ Values BatchNormForward(const StepSignature& signature, const Values& given) {
     result[Y()] = pooled.y;
     if (signature.Has(saved)) result[saved] = pooled.index;
   } else if (layer.has_mask() && signature.Has(saved)) {
-    result[saved] = MaskOf(signature.Spec(Y()), result[Y()]);
+    result[saved] = MaskOf(signature.Spec(X()), result[Y()]);
   }
+  if (layer.averages) result[Y()] = ImageMeans(signature.Spec(X()).shape, result[Y()]);
   return result;
+}
+
+// The gradient of what is pooled, as if it were stored.
+Vector UnpooledGradient(const StepSignature& signature, const Values& given) {
+  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const TensorSpec& spec = signature.Spec(X());
+  const Vector& dy = given.at(Dy());
+  if (layer.averages) return Rounded(spec, ImageMeanGradient(spec.shape, dy));
+  if (!layer.pool.has_value()) return dy;
+  return Rounded(spec, MaxPoolGradient(*layer.pool, spec.shape, signature.Spec(Dy()).shape, dy,
+                                       given.at(layer.MaskOrIndex())));
 }
 
 // The gradient that reaches the normalisation.
 Vector GradientBefore(const StepSignature& signature, const Values& given) {
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
   const TensorSpec& spec = signature.Spec(X());
-  Vector dy = given.at(Dy());
-  if (layer.pool.has_value()) {
-    const Shape& out = signature.Spec(Dy()).shape;
-    // It is as if it were stored.
-    return Rounded(
-        spec, MaxPoolGradient(*layer.pool, spec.shape, out, dy, given.at(layer.MaskOrIndex())));
-  }
-  if (!layer.relu) return dy;
+  Vector dy = UnpooledGradient(signature, given);
+  if (!layer.relu || layer.pool.has_value()) return dy;
   if (layer.adds) {
     const int64_t per_byte = MaskElements(spec.dtype);
     const Vector& mask = given.at(layer.MaskOrIndex());
@@ -263,9 +301,17 @@ std::string BatchNormChoiceFailure(const StepSignature& signature, const Values&
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
   const TensorSpec& y = signature.Spec(Y());
   const Vector& saved = got.at(layer.MaskOrIndex());
-  if (!layer.pool.has_value())
+  if (layer.has_mask() && !layer.averages)
     return saved == MaskOf(y, got.at(Y())) ? "" : "the mask does not say where y is positive";
   Values ignored;
+  if (layer.averages) {
+    FusedBatchNorm linear = layer;
+    linear.relu = false;
+    StepSignature before = signature;
+    before.layer = linear;
+    return MaskFailure(signature.Spec(X()), ForwardUnpooled(before, given, ignored), saved,
+                       tolerance);
+  }
   return MaximumFailure(*layer.pool, signature.Spec(X()).shape, y.shape,
                         ForwardUnpooled(signature, given, ignored), {got.at(Y()), saved},
                         tolerance);

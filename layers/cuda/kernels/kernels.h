@@ -146,6 +146,18 @@ cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormParts& p
                               const BatchNormSums& sums, const ReductionMemory& memory,
                               cudaStream_t stream);
 
+// batch_norm_average.cu. What BatchNormApply() would store is averaged over each image and channel
+// instead: y is {outer, channels}. The mask is that of what is averaged. Backward is as above, but
+// dy is the gradient of the averages, and no result may be dy.
+cudaError_t BatchNormAverage(const ChannelShape& shape, const BatchNormOperands& in,
+                             const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream);
+cudaError_t BatchNormAverageBackward(const ChannelShape& shape, const BatchNormOperands& in,
+                                     const BatchNormGradient& gradient, const BatchNormSums& sums,
+                                     Array dx, const ReductionMemory& memory, cudaStream_t stream);
+cudaError_t JointBatchNormAverageBackward(const ChannelShape& shape, const JointBatchNorm& norms,
+                                          ConstArray dy, const uint8_t* mask,
+                                          const ReductionMemory& memory, cudaStream_t stream);
+
 // bias.cu
 // y = relu(x + bias); y may be x.
 cudaError_t BiasRelu(const ChannelShape& shape, ConstArray x, const float* bias, Array y,

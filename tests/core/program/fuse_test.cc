@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/step/operands.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -35,7 +36,7 @@ std::string Parts(const Layer& layer) {
   if (norm == nullptr) return "";
   return absl::StrCat(norm->concatenates ? "+concat" : "", norm->addend_norm ? "+bn" : "",
                       norm->adds ? "+add" : "", norm->relu ? "+relu" : "",
-                      norm->pool ? "+pool" : "");
+                      norm->pool ? "+pool" : "", norm->averages ? "+average" : "");
 }
 
 // The layers between the input and the classifier, one per line: "conv(input) bn+relu(conv)".
@@ -132,6 +133,56 @@ TEST_CASE("pooling without a ReLU, after a sum, or of large windows stays apart"
   CHECK(!CanPoolRelu({.kernel = 16}));
 }
 
+TEST_CASE("what is averaged over the images is a part of the batch norm before it") {
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    Net net;
+    const std::string x = net.Add("conv1", kConvolution, {net.input});
+    const std::string y = net.Add("bn", BatchNorm{}, {net.Add("conv2", kConvolution, {x})});
+    const std::string sum = net.Add("relu", Relu{}, {net.Add("add", Add{}, {y, x})});
+    CHECK(net.Fused(net.Add("pool", GlobalAveragePool{}, {sum}), mode) ==
+          "conv1(input) conv2(conv1) bn+add+relu+average(conv2,conv1)");
+    Net joint;
+    const std::string a = joint.Add("bn1", BatchNorm{}, {joint.Add("a", Tanh{}, {joint.input})});
+    const std::string b = joint.Add("bn2", BatchNorm{}, {joint.Add("b", Relu{}, {joint.input})});
+    const std::string both = joint.Add("add", Add{}, {a, b});
+    CHECK(joint.Fused(joint.Add("pool", GlobalAveragePool{}, {both}), mode) ==
+          "a(input) b(input) bn1+bn+add+average(a,b)");
+    Net plain;
+    const std::string relu =
+        plain.Add("relu", Relu{}, {plain.Add("bn", BatchNorm{}, {plain.input})});
+    CHECK(plain.Fused(plain.Add("pool", GlobalAveragePool{}, {relu}), mode) ==
+          "bn+relu+average(input)");
+  }
+}
+
+TEST_CASE("a batch norm that adds and averages has a mask of what it averages, and can be kept") {
+  const TensorSpec x = {{2, 3, 4, 4}};
+  const FusedBatchNorm layer = {.adds = true, .relu = true, .averages = true};
+  const LayerSpec spec = layer.Specify({.inputs = {x, x}}).value();
+  CHECK(spec.output.shape == Shape{2, 3, 1, 1});
+  CHECK(spec.saved[2].tensor.elements() == x.elements() / 4);
+  CHECK(spec.traits == LayerTraits{.checkpoint = true});
+  CHECK(spec.steps[0].in_place.empty());
+  const std::vector<std::pair<Operand, Operand>> over_x = {{operands::Dx(), operands::X()}};
+  CHECK(spec.steps[1].in_place == over_x);
+}
+
+TEST_CASE("averages of windows, of a shared tensor, or behind no batch norm stay apart") {
+  Net windows;
+  std::string x = windows.Add("bn", BatchNorm{}, {windows.input});
+  CHECK(windows.Fused(windows.Add("pool", AveragePool{}, {x})) == "bn(input) pool(bn)");
+  Net shared;
+  x = shared.Add("bn", BatchNorm{}, {shared.input});
+  const std::string mean = shared.Add("pool", GlobalAveragePool{}, {x});
+  const std::string all = shared.Add("all", MaxPool{.kernel = 4}, {x});
+  CHECK(shared.Fused(shared.Add("add", Add{}, {mean, all})) ==
+        "bn(input) pool(bn) all(bn) add(pool,all)");
+  Net other;
+  x = other.Add("relu", Relu{}, {other.Add("conv", kConvolution, {other.input})});
+  CHECK(other.Fused(other.Add("pool", GlobalAveragePool{}, {x})) ==
+        "conv(input) relu(conv) pool(relu)");
+}
+
 TEST_CASE("a batch norm reads the parts of a concatenation where they are") {
   for (Mode mode : {Mode::kTraining, Mode::kInference}) {
     Net net;
@@ -169,7 +220,10 @@ TEST_CASE("a batch norm of a concatenation is not fused with a sum or a pooling 
   const std::string b = pooled.Add("b", kConvolution, {pooled.input});
   x = pooled.Add("bn", BatchNorm{}, {pooled.Add("cat", Concat{}, {pooled.input, b})});
   x = pooled.Add("pool", MaxPool{}, {pooled.Add("relu", Relu{}, {x})});
-  CHECK(pooled.Fused(x) == "b(input) cat+concat+relu(input,b) pool(cat)");
+  x = pooled.Add("bn2", BatchNorm{},
+                 {pooled.Add("cat2", Concat{}, {x, pooled.Add("c", Tanh{}, {x})})});
+  CHECK(pooled.Fused(pooled.Add("means", GlobalAveragePool{}, {x})) ==
+        "b(input) cat+concat+relu(input,b) pool(cat) c(pool) cat2+concat(pool,c) means(cat2)");
 }
 
 TEST_CASE("a concatenation of more parts than its kernels take stays apart") {
@@ -194,6 +248,10 @@ TEST_CASE("a fused batch norm refuses to concatenate and add, pool, or join what
   const std::string refused = "a fused batch norm that concatenates does not add and does not pool";
   CHECK(message({.adds = true, .concatenates = true}, two) == refused);
   CHECK(message({.relu = true, .pool = MaxPool{}, .concatenates = true}, two) == refused);
+  CHECK(message({.averages = true, .concatenates = true}, two) == refused);
+  CHECK(message({.relu = true, .pool = MaxPool{}, .averages = true}, {x}) ==
+        "a fused batch norm pools the ReLU of one input, in windows of at most 255 elements and "
+        "without averages, and normalises an addend only where it adds");
   CHECK(message({.concatenates = true}, std::vector<TensorSpec>(97, x)) ==
         "a fused batch norm concatenates at most 96 inputs, not 97");
   CHECK(message({.concatenates = true}, {x, {{2, 3, 4, 5}}}) ==
@@ -252,7 +310,10 @@ TEST_CASE("a fused layer keeps the names of the parameters and running statistic
     const std::string sum = graph.Add("sum", Add{}, {a, b});
     const std::string cat = graph.Add("cat", Concat{}, {sum, x});
     const std::string relu = graph.Add("relu_c", Relu{}, {graph.Add("bn_c", BatchNorm{}, {cat})});
-    graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {relu}), SoftmaxCrossEntropy{});
+    const std::string c = graph.Add("bn_d", BatchNorm{}, {graph.Add("c", kConvolution, {relu})});
+    const std::string last = graph.Add("last", Add{}, {c, graph.Add("d", kConvolution, {relu})});
+    const std::string means = graph.Add("means", GlobalAveragePool{}, {last});
+    graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {means}), SoftmaxCrossEntropy{});
     std::set<std::string> persistent;
     const Program program = Lower(graph, {}, {}).value();
     for (const Tensor& tensor : program.tensors) {
@@ -323,7 +384,8 @@ TEST_CASE("random networks, whose training is compared with and without fusion, 
   }
   for (const std::string kind :
        {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu", "+relu+pool", "+pool", "bias",
-        "bias+pool", "+concat", "+concat+relu"}) {
+        "bias+pool", "+concat", "+concat+relu", "+average", "+relu+average", "+add+relu+average",
+        "+bn+add+relu+average"}) {
     CAPTURE(kind);
     CHECK(kinds[kind] > 0);
   }

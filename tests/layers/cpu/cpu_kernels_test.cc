@@ -15,8 +15,8 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
-#include "tests/layers/concat_checks.h"
 #include "tests/layers/conformance.h"
+#include "tests/layers/fusion_checks.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/update_checks.h"
 
@@ -68,6 +68,11 @@ TEST_CASE("CPU kernels agree with the reference on shapes of a new seed, in ever
 TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch norm on a CPU") {
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckBatchNormOfParts(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
+TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pooling on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckAveragedBatchNorm(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {

@@ -15,9 +15,9 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/gpu_test.h"
-#include "tests/layers/concat_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/divided_cases.h"
+#include "tests/layers/fusion_checks.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/update_checks.h"
 
@@ -272,6 +272,7 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
       {BatchNorm{}, {{32, 512, 7, 7}}},
       {FusedBatchNorm{.concatenates = true},
        {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
+      {FusedBatchNorm{.adds = true, .averages = true}, {{32, 512, 7, 7}, {32, 512, 7, 7}}},
       {Relu{}, {{16, 64, 56, 56}}},
       {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
       {GlobalAveragePool{}, {{32, 2048, 7, 7}}},
@@ -312,6 +313,14 @@ TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch nor
   Arena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckBatchNormOfParts(gpu->backend(), arena.Access(), dtype);
+}
+
+TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pooling on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckAveragedBatchNorm(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("batch norm computes the variance of numbers far from zero accurately") {

@@ -1,12 +1,14 @@
-#include "tests/layers/concat_checks.h"
+#include "tests/layers/fusion_checks.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
 #include "tests/layers/conformance.h"
 
 namespace neap::testing {
@@ -19,14 +21,17 @@ struct Runner {
   Backend& backend;
   const DeviceAccess& access;
 
-  // Backward adds to the gradients of the inputs with odd numbers, if there are several inputs.
+  // Backward adds to the gradients of the inputs with odd numbers, if it can.
   Values Run(const Layer& layer, const std::vector<TensorSpec>& inputs, size_t step,
-             const Values& given, bool rerun = false) const {
-    const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
-    StepSignature signature = SignatureOf(
-        spec.steps[step], {.layer = layer, .spec = spec, .inputs = inputs, .rerun = rerun});
+             const Values& given, bool rerun = false, Mode mode = Mode::kTraining) const {
+    const LayerSpec spec = layer.Specify({.inputs = inputs, .mode = mode}).value();
+    StepSignature signature =
+        SignatureOf(spec.steps[step],
+                    {.layer = layer, .spec = spec, .inputs = inputs, .mode = mode, .rerun = rerun});
+    const std::vector<Slot>& native = spec.steps[step].accumulates_natively;
+    const bool adds = std::count(native.begin(), native.end(), Slot::kInputGrad) > 0;
     for (OperandSpec& operand : signature.operands) {
-      if (operand.operand.slot == Slot::kInputGrad && operand.operand.index % 2 == 1)
+      if (adds && operand.operand.slot == Slot::kInputGrad && operand.operand.index % 2 == 1)
         operand.access = Access::kAccumulate;
     }
     absl::StatusOr<Values> results = RunStep(backend, access, signature, given);
@@ -69,7 +74,51 @@ void CheckParts(const Runner& runner, const std::vector<TensorSpec>& parts, bool
   CheckSameBits(runner.Run(fused, parts, 1, With(given, forward)), backward);
 }
 
+void CheckAverages(const Runner& runner, const FusedBatchNorm& fused, const TensorSpec& x) {
+  FusedBatchNorm norm = fused;
+  norm.averages = false;
+  const std::vector<TensorSpec> inputs(fused.adds ? 2 : 1, x);
+  const LayerSpec spec = Layer(fused).Specify({.inputs = inputs}).value();
+  const Values given = RandomValues({.name = "", .layer = fused, .inputs = inputs}, spec, 7);
+  const auto apart = [&](Mode mode) {
+    Values results = runner.Run(norm, inputs, 0, given, false, mode);
+    const Values unpooled = {{X(), results.at(Y())}};
+    results[Y()] = runner.Run(GlobalAveragePool{}, {x}, 0, unpooled).at(Y());
+    return results;
+  };
+  const Values forward = runner.Run(fused, inputs, 0, given);
+  CheckSameBits(forward, apart(Mode::kTraining));
+  CheckSameBits(runner.Run(fused, inputs, 0, given, false, Mode::kInference),
+                apart(Mode::kInference));
+  const Values rerun = runner.Run(fused, inputs, 0, With(given, forward), /*rerun=*/true);
+  CheckSameBits(rerun, forward);
+
+  Values unpooled = With(given, forward);
+  unpooled[Dy()] = runner.Run(GlobalAveragePool{}, {x}, 1, given).at(Dx());
+  CheckSameBits(runner.Run(fused, inputs, 1, With(given, forward)),
+                runner.Run(norm, inputs, 1, unpooled));
+}
+
 }  // namespace
+
+void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype) {
+  for (const Shape& shape : {Shape{8, 64, 7, 7}, Shape{3, 40, 8, 8}, Shape{2, 5, 3, 5},
+                             Shape{3, 136, 4, 6}, Shape{2, 12, 1, 1}, Shape{64, 16, 12, 12}}) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      const TensorSpec x = {shape, dtype, layout};
+      CAPTURE(x.ToString());
+      for (const bool relu : {false, true}) {
+        FusedBatchNorm fused = {.relu = relu, .averages = true};
+        CAPTURE(relu);
+        CheckAverages({backend, access}, fused, x);
+        fused.adds = true;
+        CheckAverages({backend, access}, fused, x);
+        fused.addend_norm = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
+        CheckAverages({backend, access}, fused, x);
+      }
+    }
+  }
+}
 
 void CheckBatchNormOfParts(Backend& backend, const DeviceAccess& access, DType dtype) {
   const std::vector<std::vector<int64_t>> channels = {

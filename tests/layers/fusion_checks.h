@@ -1,0 +1,17 @@
+// Checks that a batch norm which reads the parts of a concatenation, or stores only the averages of
+// its images, computes the bits of the layers that it replaces. For the tests of several backends.
+#pragma once
+
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+// Forward, its rerun and backward, with and without a ReLU, in both layouts, for parts that fit a
+// kernel's vectors and parts that do not. Backward adds to the gradients of some parts.
+void CheckBatchNormOfParts(Backend& backend, const DeviceAccess& access, DType dtype);
+
+// The same for global average pooling of a batch norm, with and without a sum and its second batch
+// norm; and in inference.
+void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype);
+
+}  // namespace neap::testing
