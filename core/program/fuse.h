@@ -9,7 +9,9 @@
 //   shortcut --------+                       shortcut --+
 //
 // A concatenation in front of a batch norm becomes a part of it, too: the batch norm reads the
-// parts where they are, so the tensor that holds them all does not exist.
+// parts where they are, so the tensor that holds them all does not exist. So does a pooling behind
+// it, which leaves a small tensor of a large one: a maximum per window, or a mean per image and
+// channel. Means of windows stay apart: where windows overlap, elements would be computed again.
 //
 // Where a kernel's work is done in two passes, the second one can move to the layer that follows:
 // a convolution that adds its bias in a pass of its own hands the bias over to the ReLU behind it.
