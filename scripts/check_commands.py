@@ -35,7 +35,7 @@ SUBSTITUTIONS = [
     ("train resnet50 --batch 128", None, "--image 32", "a fiftieth of the work"),
     ("--weights-in torchvision.safetensors", None, "--image 32", "a fiftieth of the work; the weights have the same shapes"),
     ("train lenet", None, "--steps 2", "shows a loss as well as 20 steps do"),
-    ("train resnet-cifar --depth 20 --data cifar10:cifar --policy", None, "--steps 2", "seconds on the CPU"),
+    ("train resnet-cifar --depth 20 --data cifar10:cifar --budget", None, "--steps 2", "seconds on the CPU"),
     ("--epochs 10", None, "--epochs 1", "five steps of the small dataset"),
     ("--epochs 20", None, "--epochs 2", "five steps after those of the checkpoint"),
     ("peak-batch alexnet vgg16 resnet50", None, "--budget 2GiB --policy liveness --device cpu", "quick probes"),
@@ -54,6 +54,9 @@ SUBSTITUTIONS = [
 # Commands that cannot run here: they must end with this exit code and this line on stderr.
 REFUSALS = [
     ("--peer cuda:1", 2, "neap: --peer cuda:1 for device cpu: the device and its peer must be two different GPUs (cuda:N)"),
+    # As profiling is changed above.
+    ("--half-accumulation --batch 4", 2,
+     "neap: --half-accumulation for device cpu: only a GPU has engines that add in fp16"),
 ]
 
 # Run first on a page with this text.
