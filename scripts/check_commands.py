@@ -54,8 +54,7 @@ SUBSTITUTIONS = [
 # Commands that cannot run here: they must end with this exit code and this line on stderr.
 REFUSALS = [
     ("--peer cuda:1", 2, "neap: --peer cuda:1 for device cpu: the device and its peer must be two different GPUs (cuda:N)"),
-    # As profiling is changed above.
-    ("--half-accumulation --batch 4", 2,
+    ("profile resnet50 --batch 128 --dtype fp16", 2,
      "neap: --half-accumulation for device cpu: only a GPU has engines that add in fp16"),
 ]
 
