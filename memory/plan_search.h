@@ -104,7 +104,7 @@ class PlanSearch {
   // No candidate with this residency takes less time: all its copies take that long.
   double CopiesUs(const Residency& residency) const;
   double MostBytesPerSecond() const;  // of any link, in one direction; 0 if that is infinite
-  // The orders, those first that are likely to give the fastest candidates.
+  // The orders. Those that are likely to give the fastest candidates come first.
   std::vector<const Order*> LikelyFirst(int64_t capacity) const;
   bool in_place() const;
   // Whether it may pay to evict tensors for larger workspaces.

@@ -47,7 +47,7 @@ struct RebuildPoint {
 
 // `rerun_seconds`: of a rerun, by StepId. A step for which they are infinite is not rerun, and
 // those of backward steps do not count. Points are in descending order of their peaks; the first
-// one rebuilds nothing. In inference there is no other.
+// one rebuilds nothing. In inference it is the only one.
 std::vector<RebuildPoint> RebuildFrontier(const Program& program,
                                           const std::vector<double>& rerun_seconds);
 

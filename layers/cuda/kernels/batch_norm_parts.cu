@@ -80,7 +80,7 @@ struct ApplyOp {
 };
 
 // The gradient that reaches the normalisation: dy, or 0 where the ReLU's result is. `scale` is
-// gamma * invstd; without a ReLU there is no beta.
+// gamma * invstd. Only a ReLU needs beta.
 template <typename T, int kVec>
 __device__ __forceinline__ Vec<kVec> Before(bool relu, const Packed<T, kVec>& dy,
                                             const Vec<kVec>& x, const Vec<kVec>& mean,
