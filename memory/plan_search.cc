@@ -60,28 +60,42 @@ bool Moves(const Candidate& candidate) {
 absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Policy& policy,
                                               const PlannerOptions& options,
                                               const DeviceDescription& device,
-                                              EngineCatalog& catalog) {
+                                              EngineCatalog& catalog, SearchPurpose purpose) {
   PlanSearch search(program, policy, options, device);
   if (options.offload_params) search.offloaded_params_ = OffloadableParams(program);
   std::vector<RunOrder> run_orders = policy.order_runs(program);
   const size_t fixed = run_orders.size();
   const auto start = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration ordering = {};  // the time that finding priced orders takes
   EngineTable& engines = search.engines_;
   ASSIGN_OR_RETURN(engines,
                    EngineTable::List(program, options.kernels, options.strict, device, catalog));
-  if (policy.priced_orders != nullptr && program.options.mode == Mode::kTraining) {
+  const bool prices = purpose == SearchPurpose::kPlan && policy.priced_orders != nullptr;
+  if (prices && program.options.mode == Mode::kTraining) {
     ASSIGN_OR_RETURN(const std::vector<double> seconds, engines.RerunSeconds(program, catalog));
+    const auto begin = std::chrono::steady_clock::now();
     for (RunOrder& run_order : policy.priced_orders(program, seconds))
       run_orders.push_back(std::move(run_order));
+    ordering = std::chrono::steady_clock::now() - begin;
   }
-  for (const RunOrder& run_order : run_orders)
-    RETURN_IF_ERROR(engines.AddReruns(program, run_order.runs, catalog));
+  // An order that reruns what the library cannot run twice with the same bits is left out, unless
+  // there is no other.
+  std::vector<bool> is_left_out;
+  absl::Status refused;
+  for (const RunOrder& run_order : run_orders) {
+    const absl::Status added = engines.AddReruns(program, run_order.runs, catalog);
+    is_left_out.push_back(!added.ok());
+    if (!added.ok() && added.code() != absl::StatusCode::kFailedPrecondition) return added;
+    refused.Update(added);
+  }
   const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start;
+      std::chrono::steady_clock::now() - start - ordering;
   search.engines_ms_ = elapsed.count();
-  for (RunOrder& run_order : run_orders)
-    search.orders_.push_back(
-        search.MakeOrder(std::move(run_order), /*is_priced=*/search.orders_.size() >= fixed));
+  for (size_t i = 0; i < run_orders.size(); ++i) {
+    if (is_left_out[i]) continue;
+    search.orders_.push_back(search.MakeOrder(std::move(run_orders[i]), /*is_priced=*/i >= fixed));
+  }
+  if (search.orders_.empty()) return refused;
   return search;
 }
 
@@ -138,13 +152,13 @@ double PlanSearch::MostBytesPerSecond() const {
   return options_->peer_budget_bytes > 0 ? std::max({d2h, h2d, peer}) : std::max(d2h, h2d);
 }
 
-double PlanSearch::LeastUs(const Order& order, int64_t bytes_at_peak) const {
+double PlanSearch::LeastUs(const Order& order, int64_t capacity) const {
   // Other policies move the same tensors whatever the capacity, and the host may already have the
   // values of offloaded parameters.
   if (!policy_.needs_based() || !offloaded_params_.empty()) return order.fastest_us;
   const int64_t least_bytes = order.unmoved_bytes - order.rounding_bytes;
-  if (least_bytes <= bytes_at_peak) return order.fastest_us;
-  const int64_t excess = least_bytes - bytes_at_peak;
+  if (least_bytes <= capacity) return order.fastest_us;
+  const int64_t excess = least_bytes - capacity;
   if (excess - options_->peer_budget_bytes > options_->host_budget_bytes) return kNoTime;
   const double bytes_per_second = MostBytesPerSecond();
   if (bytes_per_second <= 0) return order.fastest_us;
@@ -208,6 +222,11 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
   }
   for (const Order* order : LikelyFirst(Capacity(budget_bytes)))
     RETURN_IF_ERROR(TryLadder(*order, budget_bytes, scratch, best));
+  if (policy_.needs_based()) {
+    for (const Order& order : orders_) {
+      if (!order.is_priced) RETURN_IF_ERROR(TryEnds(order, budget_bytes, scratch, best));
+    }
+  }
   return best.has_value() ? *std::move(best) : Write(smallest, budget_bytes);
 }
 
@@ -272,19 +291,43 @@ absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Pla
   for (const int64_t limit_bytes : Ladder(order)) {
     if (best.has_value() && best->predicted_us <= least_us) break;
     if (limit_bytes > capacity) continue;
-    const double before_us = best.has_value() ? best->predicted_us : kNoTime;
-    for (Candidate& candidate : CandidatesAt(order, limit_bytes, before_us)) {
-      if (candidate.arena_bytes > budget_bytes) continue;
-      ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), budget_bytes));
-      const double best_us = best.has_value() ? best->predicted_us : kNoTime;
-      candidate.predicted_us = PredictedUs(candidate, best_us, scratch);
+    const double best_us = best.has_value() ? best->predicted_us : kNoTime;
+    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best_us)) {
+      const bool fits = candidate.arena_bytes <= budget_bytes;
       const bool moves = Moves(candidate);
-      if (candidate.predicted_us < best_us) best = std::move(candidate);
+      RETURN_IF_ERROR(Consider(order, std::move(candidate), budget_bytes, scratch, best));
       // Under a lower limit tensors would have to move, which only a workspace could be worth.
-      if (!moves && !WorkspacesMayEvict()) return absl::OkStatus();
+      if (fits && !moves && !WorkspacesMayEvict()) return absl::OkStatus();
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status PlanSearch::TryEnds(const Order& order, int64_t budget_bytes, Plan& scratch,
+                                 std::optional<Candidate>& best) const {
+  for (const Usage& limit : {kNoLimit, Usage{}}) {
+    Residency residency = Decide(order, order.workspaces, limit);
+    if (best.has_value() && IsTooSlow(order, residency, best->predicted_us)) continue;
+    RETURN_IF_ERROR(Consider(order, Place(order, order.workspaces, std::move(residency), {}),
+                             budget_bytes, scratch, best));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
+                                  Plan& scratch, std::optional<Candidate>& best) const {
+  const double best_us = best.has_value() ? best->predicted_us : kNoTime;
+  if (candidate.arena_bytes > budget_bytes) return absl::OkStatus();
+  if (best.has_value() && LeastUs(order, Capacity(candidate.arena_bytes)) >= best_us)
+    return absl::OkStatus();
+  ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), budget_bytes));
+  candidate.predicted_us = PredictedUs(candidate, best_us, scratch);
+  if (candidate.predicted_us < best_us) best = std::move(candidate);
+  return absl::OkStatus();
+}
+
+bool PlanSearch::IsTooSlow(const Order& order, const Residency& residency, double best_us) const {
+  return order.fastest_us >= best_us || CopiesUs(residency) >= best_us;
 }
 
 std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes,
@@ -292,16 +335,12 @@ std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limi
   const Usage limit = {.bytes = limit_bytes, .activation_bytes = kUnlimited};
   const PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
                               .most_comparisons = kMostComparisons};
-  const auto is_too_slow = [&](const Residency& residency) {
-    return LeastUs(order, residency.usage[order.peak_at].bytes) >= best_us ||
-           CopiesUs(residency) >= best_us;
-  };
   const Residency least = DecideOverlapped(order, order.workspaces, limit);
   std::vector<Candidate> candidates;
   for (std::vector<int64_t>& workspaces : WorkspacesAt(order, least, limit)) {
     Residency residency =
         workspaces == order.workspaces ? least : DecideOverlapped(order, workspaces, limit);
-    if (is_too_slow(residency)) continue;
+    if (IsTooSlow(order, residency, best_us)) continue;
     candidates.push_back(Place(order, std::move(workspaces), std::move(residency), goal));
   }
   return candidates;

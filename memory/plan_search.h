@@ -47,12 +47,16 @@
 
 namespace neap {
 
+// The minimum does not need the orders of Policy::priced_orders.
+enum class SearchPurpose : uint8_t { kPlan, kMinimum };
+
 class PlanSearch {
  public:
   // Lists the engines. *Ownership*: keeps references to program, options and device.
   static absl::StatusOr<PlanSearch> Create(const Program& program, const Policy& policy,
                                            const PlannerOptions& options,
-                                           const DeviceDescription& device, EngineCatalog& catalog);
+                                           const DeviceDescription& device, EngineCatalog& catalog,
+                                           SearchPurpose purpose = SearchPurpose::kPlan);
 
   // The candidate with the smallest arena, which is the minimum budget. Its actions are not
   // written.
@@ -97,10 +101,10 @@ class PlanSearch {
   Order MakeOrder(RunOrder run_order, bool is_priced) const;
   // The bytes of a budget above persistent tensors.
   int64_t Capacity(int64_t budget_bytes) const;
-  // No candidate of the order takes less time with so many bytes in use where most would be if
-  // nothing were moved: what exceeds them must have left before, and come back after. Infinite if
+  // No candidate of the order takes less time in so many bytes: where most would be in use if
+  // nothing were moved, what exceeds them must have left before, and come back after. Infinite if
   // that is more than the host and the peer have room for.
-  double LeastUs(const Order& order, int64_t bytes_at_peak) const;
+  double LeastUs(const Order& order, int64_t capacity) const;
   // No candidate with this residency takes less time: all its copies take that long.
   double CopiesUs(const Residency& residency) const;
   double MostBytesPerSecond() const;  // of any link, in one direction; 0 if that is infinite
@@ -125,6 +129,14 @@ class PlanSearch {
   // one there. `scratch` describes the program.
   absl::Status TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
                          std::optional<Candidate>& best) const;
+  // The same for the two ends, of which no level may be as good: nothing is moved, and everything
+  // that can be.
+  absl::Status TryEnds(const Order& order, int64_t budget_bytes, Plan& scratch,
+                       std::optional<Candidate>& best) const;
+  // Compares a placed candidate with `best`.
+  absl::Status Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
+                        Plan& scratch, std::optional<Candidate>& best) const;
+  bool IsTooSlow(const Order& order, const Residency& residency, double best_us) const;
   // The candidates of a level, placed: one for each choice of workspaces, without those that
   // cannot take less than `best_us`.
   std::vector<Candidate> CandidatesAt(const Order& order, int64_t limit_bytes,

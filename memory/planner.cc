@@ -83,8 +83,9 @@ class Planning {
 
   absl::StatusOr<int64_t> Minimum(EngineCatalog& catalog) const {
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
-    ASSIGN_OR_RETURN(const PlanSearch search,
-                     PlanSearch::Create(program_, policy, options_, device_, catalog));
+    ASSIGN_OR_RETURN(
+        const PlanSearch search,
+        PlanSearch::Create(program_, policy, options_, device_, catalog, SearchPurpose::kMinimum));
     const Candidate smallest = search.Smallest();
     return smallest.arena_bytes;
   }

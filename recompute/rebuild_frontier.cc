@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "neap/core/program/liveness.h"
 #include "neap/recompute/cost_aware.h"
 #include "neap/recompute/rerun_order.h"
@@ -134,17 +135,22 @@ class Descent {
     return false;
   }
 
-  // The step, and those before it whose results only its reruns would read: kept for them, they
+  // The step, and those before it whose results no backward step reads: kept for its reruns, they
   // would take the place of its own.
-  void AddWithSources(StepId step, Move& move) const {
-    if (std::find(move.steps.begin(), move.steps.end(), step) != move.steps.end()) return;
-    move.steps.push_back(step);
-    move.seconds += seconds_[step.index()];
-    for (const Use& use : ReadsOf(program_.steps[step.index()], /*rerun=*/true)) {
-      if (segments_.in_backward[use.tensor.index()]) continue;
-      const std::optional<StepId> source = segments_.producer[use.tensor.index()];
-      if (source.has_value() && CanBeRebuilt(*source) && FateOf(*source) == Fate::kKept)
-        AddWithSources(*source, move);
+  void AddWithSources(StepId first, Move& move) {
+    absl::flat_hash_set<StepId> found = {first};
+    move.steps = {first};
+    for (size_t i = 0; i < move.steps.size(); ++i) {
+      const Step& step = program_.steps[move.steps[i].index()];
+      move.seconds += seconds_[step.id.index()];
+      ++walked_;
+      for (const Use& use : ReadsOf(step, /*rerun=*/true)) {
+        if (segments_.in_backward[use.tensor.index()]) continue;
+        const std::optional<StepId> source = segments_.producer[use.tensor.index()];
+        if (!source.has_value() || !CanBeRebuilt(*source) || FateOf(*source) != Fate::kKept)
+          continue;
+        if (found.insert(*source).second) move.steps.push_back(*source);
+      }
     }
   }
 
@@ -173,7 +179,7 @@ class Descent {
   }
 
   // Moves to this fate that free bytes at the peak, those with the least time per byte first.
-  std::vector<Move> MovesAtPeak(Fate fate) const {
+  std::vector<Move> MovesAtPeak(Fate fate) {
     const Fate before = fate == Fate::kRebuiltOnce ? Fate::kKept : Fate::kRebuiltOnce;
     std::vector<Move> moves;
     for (const auto& [step, bytes] : IdleAtPeak()) {
