@@ -151,9 +151,9 @@ TEST_CASE("engines that add in fp16 run by their id alone, and give nearly the s
           MESSAGE(std::string(got.status().message()));
           continue;
         }
-        for (const auto& [operand, vector] : want) {
-          const std::string difference = Difference(got->at(operand), vector, 0.05);
-          CHECK_MESSAGE(difference.empty(), ToString(operand), ": ", difference);
+        for (const auto& wanted : want) {
+          const std::string difference = Difference(got->at(wanted.first), wanted.second, 0.05);
+          CHECK_MESSAGE(difference.empty(), ToString(wanted.first), ": ", difference);
         }
         ++run;
       }
