@@ -246,15 +246,23 @@ absl::Status EngineTable::AddReruns(const Program& program, const ComputeSequenc
                                     EngineCatalog& catalog) {
   Lister lister(program, options_, strict_, Choice::kOneForAll, device_, catalog);
   for (const Run& run : runs) {
-    Again& again = again_[run.step.index()];
-    if (!run.recompute || again.first != nullptr) continue;
-    ASSIGN_OR_RETURN(StepConfigurations first, lister.List({run.step}));
-    again.first = std::make_shared<const StepConfigurations>(std::move(first));
-    again.rerun = again.first;
-    if (program.steps[run.step.index()].rerun_reads.empty()) continue;
-    ASSIGN_OR_RETURN(StepConfigurations rerun, lister.List(run));
+    if (!run.recompute) continue;
+    RETURN_IF_ERROR(AddRerun(program.steps[run.step.index()],
+                             [&](const Run& listed) { return lister.List(listed); }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineTable::AddRerun(const Step& step, ListRun list) {
+  if (again_[step.id.index()].first != nullptr) return absl::OkStatus();
+  Again again;
+  ASSIGN_OR_RETURN(StepConfigurations first, list({step.id}));
+  again.first = again.rerun = std::make_shared<const StepConfigurations>(std::move(first));
+  if (!step.rerun_reads.empty()) {
+    ASSIGN_OR_RETURN(StepConfigurations rerun, list({.step = step.id, .recompute = true}));
     again.rerun = std::make_shared<const StepConfigurations>(std::move(rerun));
   }
+  again_[step.id.index()] = std::move(again);
   return absl::OkStatus();
 }
 
@@ -268,17 +276,17 @@ EngineTable EngineTable::For(const ComputeSequence& runs) const {
 }
 
 absl::StatusOr<std::vector<double>> EngineTable::RerunSeconds(const Program& program,
-                                                              EngineCatalog& catalog) const {
+                                                              EngineCatalog& catalog) {
   Lister lister(program, options_, strict_, Choice::kOneForAll, device_, catalog);
   std::vector<double> seconds(program.steps.size(), 0);
   for (const Step& step : program.steps) {
     if (step.phase != Phase::kForward) continue;
-    const absl::StatusOr<StepConfigurations> list =
-        lister.List({.step = step.id, .recompute = !step.rerun_reads.empty()});
-    if (!list.ok() && list.status().code() != absl::StatusCode::kFailedPrecondition)
-      return list.status();
-    seconds[step.id.index()] =
-        list.ok() ? list->configurations.front().seconds : std::numeric_limits<double>::infinity();
+    const absl::Status added =
+        AddRerun(step, [&](const Run& listed) { return lister.List(listed); });
+    if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
+    seconds[step.id.index()] = added.ok()
+                                   ? again_[step.id.index()].rerun->configurations.front().seconds
+                                   : std::numeric_limits<double>::infinity();
   }
   return seconds;
 }

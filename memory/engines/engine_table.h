@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device.h"
@@ -52,17 +53,18 @@ class EngineTable {
   static absl::StatusOr<EngineTable> List(const Program& program, const KernelOptions& options,
                                           bool strict, const DeviceDescription& device,
                                           EngineCatalog& catalog);
-  // Lists the reruns in `runs`.
+  // Lists the reruns in `runs`. Errors: as List(); FAILED_PRECONDITION for a step that no engine
+  // runs twice with the same bits.
   absl::Status AddReruns(const Program& program, const ComputeSequence& runs,
                          EngineCatalog& catalog);
   // The table for an order of runs whose reruns have been added: it has one configuration for each
   // step that is rerun.
   EngineTable For(const ComputeSequence& runs) const;
 
-  // Of one rerun of each forward step, by StepId; infinite where the library has no engine that
-  // gives the same bits twice, 0 for backward steps. Errors: those of the catalog and the timings.
-  absl::StatusOr<std::vector<double>> RerunSeconds(const Program& program,
-                                                   EngineCatalog& catalog) const;
+  // Adds the reruns of all forward steps, and returns the time of one of each, by StepId: infinite
+  // where AddReruns() would be a FAILED_PRECONDITION, 0 for backward steps. Errors: those of the
+  // catalog and the timings.
+  absl::StatusOr<std::vector<double>> RerunSeconds(const Program& program, EngineCatalog& catalog);
 
   const StepConfigurations& Of(const Run& run) const {
     const size_t step = run.step.index();
@@ -75,14 +77,18 @@ class EngineTable {
   const Configuration& FirstThatFits(const Run& run, int64_t free_bytes) const;
 
  private:
-  KernelOptions options_;
-  bool strict_ = false;
-  DeviceDescription device_;
   using Shared = std::shared_ptr<const StepConfigurations>;
   // Of a step that is rerun: of its first run, and of the others.
   struct Again {
     Shared first, rerun;
   };
+  using ListRun = absl::FunctionRef<absl::StatusOr<StepConfigurations>(const Run& run)>;
+  // Adds neither if `list` fails for one of them.
+  absl::Status AddRerun(const Step& step, ListRun list);
+
+  KernelOptions options_;
+  bool strict_ = false;
+  DeviceDescription device_;
   std::vector<Shared> first_;     // by StepId: of a step that is not rerun
   std::vector<Again> again_;      // by StepId: null if no rerun was added
   std::vector<bool> runs_again_;  // by StepId

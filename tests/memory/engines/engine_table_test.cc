@@ -14,6 +14,7 @@
 #include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/verifier/verifier.h"
+#include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/catalog/measured_catalog.h"
 #include "neap/layers/convolution.h"
@@ -102,13 +103,15 @@ TEST_CASE("the time of a rerun is that of its one engine, infinite if it has non
   const Program program = OneConvolution(4);
   testing::WorkspaceCatalog catalog;
   const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
-  const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
+  EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
   const std::vector<double> seconds = table.RerunSeconds(program, catalog).value();
   REQUIRE(seconds.size() == program.steps.size());
   CHECK(seconds[0] == doctest::Approx(1e-3));
   CHECK(seconds.back() == 0);  // an update
   UnstableCatalog unstable;
-  CHECK(std::isinf(table.RerunSeconds(program, unstable).value()[0]));
+  EngineTable nondeterministic =
+      TableOf(program, catalog, {.timings = timings, .deterministic = false}).value();
+  CHECK(std::isinf(nondeterministic.RerunSeconds(program, unstable).value()[0]));
 }
 
 TEST_CASE("strict mode has one engine: the first within its workspace, else the smallest") {
@@ -322,6 +325,29 @@ TEST_CASE("a measured step that runs again has one deterministic configuration b
     CHECK(EngineOf(again.FirstThatFits(kConvolution, free_bytes)) == "fast");
     CHECK(again.FirstThatFits(kAgain, free_bytes) == again.FirstThatFits(kConvolution, 0));
   }
+}
+
+// Everything has an engine, but reruns none that gives the same bits.
+class UnstableReruns final : public EngineCatalog {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    return std::vector<Engine>{{.id = "only", .deterministic = !signature.rerun}};
+  }
+  std::string Versions() const override { return ""; }
+};
+
+TEST_CASE("a rerun that is refused once is refused again, and takes infinitely long") {
+  Graph net({.name = "norm", .batch = 2});
+  const std::string x = net.Add("bn", BatchNorm{}, {net.Input({2, 4, 4})});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {x}), SoftmaxCrossEntropy{});
+  const Program program = BuildProgram(net, {}).value();
+  REQUIRE(!program.steps[0].rerun_reads.empty());
+  UnstableReruns catalog;
+  EngineTable table = TableOf(program, catalog).value();
+  const ComputeSequence runs = {{program.steps[0].id}, {program.steps[0].id, true}};
+  for (int i = 0; i < 2; ++i)
+    CHECK(absl::IsFailedPrecondition(table.AddReruns(program, runs, catalog)));
+  CHECK(std::isinf(table.RerunSeconds(program, catalog).value()[0]));
 }
 
 TEST_CASE("random plans that run convolutions again run each with one engine") {
