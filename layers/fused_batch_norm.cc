@@ -251,4 +251,9 @@ FusedBatchNorm FusedBatchNormOf(const Layer& layer) {
   return alone != nullptr ? FusedBatchNorm{.norm = *alone} : *layer.As<FusedBatchNorm>();
 }
 
+const TensorSpec& NormalisedSpec(const StepSignature& signature) {
+  if (!FusedBatchNormOf(signature.layer).concatenates) return signature.Spec(X());
+  return signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
+}
+
 }  // namespace neap

@@ -43,6 +43,7 @@
 #include <optional>
 
 #include "neap/core/step/layer.h"
+#include "neap/core/step/step_signature.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/pooling.h"
 
@@ -74,5 +75,9 @@ int64_t MaskElements(DType dtype);
 // A BatchNorm as the FusedBatchNorm that nothing follows; a FusedBatchNorm as it is. Their kernels
 // are the same. The layer must be one of the two.
 FusedBatchNorm FusedBatchNormOf(const Layer& layer);
+
+// Of a step of such a layer: the tensor that the first batch norm normalises, which no memory holds
+// if it is a concatenation.
+const TensorSpec& NormalisedSpec(const StepSignature& signature);
 
 }  // namespace neap

@@ -78,14 +78,14 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
       run_orders.push_back(std::move(run_order));
     ordering = std::chrono::steady_clock::now() - begin;
   }
-  // An order that reruns what the library cannot run twice with the same bits is left out, unless
-  // there is no other.
+  // An order that reruns a step for which no engine gives the same bits twice is left out. If none
+  // remains, that is the error.
   std::vector<bool> is_left_out;
   absl::Status refused;
   for (const RunOrder& run_order : run_orders) {
     const absl::Status added = engines.AddReruns(program, run_order.runs, catalog);
     is_left_out.push_back(!added.ok());
-    if (!added.ok() && added.code() != absl::StatusCode::kFailedPrecondition) return added;
+    if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
     refused.Update(added);
   }
   const std::chrono::duration<double, std::milli> elapsed =
@@ -131,7 +131,6 @@ PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) cons
                                      [](auto& a, auto& b) { return a.bytes < b.bytes; });
   order.unmoved_bytes = peak->bytes;
   const ptrdiff_t peak_at = peak - unmoved.usage.begin();
-  order.peak_at = static_cast<size_t>(peak_at);
   for (const Stay& stay : unmoved.stays)
     order.rounding_bytes += stay.begin <= peak_at && peak_at < stay.end ? kBlockBytes : 0;
   for (ptrdiff_t i = 0; i < peak_at; ++i)
@@ -180,15 +179,13 @@ double PlanSearch::CopiesUs(const Residency& residency) const {
 }
 
 std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) const {
-  std::vector<std::pair<std::pair<bool, double>, const Order*>> keyed;
-  for (const Order& order : orders_) {
-    const bool moves = order.unmoved_bytes > capacity;
-    keyed.push_back({{moves, LeastUs(order, capacity)}, &order});
-  }
-  std::stable_sort(keyed.begin(), keyed.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<const Order*> orders;
-  for (const auto& [key, order] : keyed) orders.push_back(order);
+  for (const Order& order : orders_) orders.push_back(&order);
+  const auto rank = [&](const Order& order) {
+    return std::pair(order.unmoved_bytes > capacity, LeastUs(order, capacity));
+  };
+  std::stable_sort(orders.begin(), orders.end(),
+                   [&](const Order* a, const Order* b) { return rank(*a) < rank(*b); });
   return orders;
 }
 
@@ -207,7 +204,10 @@ Candidate PlanSearch::Smallest() const {
 
 absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t budget_bytes) const {
   // Without a budget, a policy that moves tensors in any case shows its own peak.
-  if (!policy_.needs_based() && budget_bytes == kUnlimited) return Write(smallest, budget_bytes);
+  const auto write_smallest = [&] {
+    return Write(smallest, engines_.For(smallest.runs), budget_bytes);
+  };
+  if (!policy_.needs_based() && budget_bytes == kUnlimited) return write_smallest();
   const Order& first = orders_.front();
   Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
                                                     Decide(first, first.workspaces, kNoLimit), {})
@@ -215,7 +215,8 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
   Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
   std::optional<Candidate> best;
   if (natural.arena_bytes <= budget_bytes && !Moves(natural)) {
-    ASSIGN_OR_RETURN(natural, Write(std::move(natural), budget_bytes));
+    const EngineTable engines = engines_.For(natural.runs);
+    ASSIGN_OR_RETURN(natural, Write(std::move(natural), engines, budget_bytes));
     if (!WorkspacesMayEvict()) return natural;
     natural.predicted_us = PredictedUs(natural, kNoTime, scratch);
     best = std::move(natural);
@@ -227,7 +228,7 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
       if (!order.is_priced) RETURN_IF_ERROR(TryEnds(order, budget_bytes, scratch, best));
     }
   }
-  return best.has_value() ? *std::move(best) : Write(smallest, budget_bytes);
+  return best.has_value() ? *std::move(best) : write_smallest();
 }
 
 Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& workspaces,
@@ -307,7 +308,8 @@ absl::Status PlanSearch::TryEnds(const Order& order, int64_t budget_bytes, Plan&
                                  std::optional<Candidate>& best) const {
   for (const Usage& limit : {kNoLimit, Usage{}}) {
     Residency residency = Decide(order, order.workspaces, limit);
-    if (best.has_value() && IsTooSlow(order, residency, best->predicted_us)) continue;
+    const double best_us = best.has_value() ? best->predicted_us : kNoTime;
+    if (IsTooSlow(order, residency, best_us)) continue;
     RETURN_IF_ERROR(Consider(order, Place(order, order.workspaces, std::move(residency), {}),
                              budget_bytes, scratch, best));
   }
@@ -318,9 +320,8 @@ absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64
                                   Plan& scratch, std::optional<Candidate>& best) const {
   const double best_us = best.has_value() ? best->predicted_us : kNoTime;
   if (candidate.arena_bytes > budget_bytes) return absl::OkStatus();
-  if (best.has_value() && LeastUs(order, Capacity(candidate.arena_bytes)) >= best_us)
-    return absl::OkStatus();
-  ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), budget_bytes));
+  if (LeastUs(order, Capacity(candidate.arena_bytes)) >= best_us) return absl::OkStatus();
+  ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), order.engines, budget_bytes));
   candidate.predicted_us = PredictedUs(candidate, best_us, scratch);
   if (candidate.predicted_us < best_us) best = std::move(candidate);
   return absl::OkStatus();
@@ -368,8 +369,8 @@ Candidate PlanSearch::Place(const Order& order, std::vector<int64_t> workspaces,
                         options_->placement, goal);
 }
 
-absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate, int64_t budget_bytes) const {
-  const EngineTable engines = engines_.For(candidate.runs);
+absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate, const EngineTable& engines,
+                                            int64_t budget_bytes) const {
   return WriteCandidate(*program_, std::move(candidate), engines, options_->placement,
                         budget_bytes);
 }

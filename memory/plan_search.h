@@ -85,7 +85,6 @@ class PlanSearch {
     // there only because tensors take whole blocks; and the time until then, if nothing waits.
     int64_t unmoved_bytes = 0;
     int64_t rounding_bytes = 0;
-    size_t peak_at = 0;  // the position
     double until_peak_us = 0;
   };
 
@@ -148,7 +147,9 @@ class PlanSearch {
 
   Candidate Place(const Order& order, std::vector<int64_t> workspaces, Residency residency,
                   const PlacementGoal& goal) const;
-  absl::StatusOr<Candidate> Write(Candidate candidate, int64_t budget_bytes) const;
+  // `engines` are those of the candidate's order.
+  absl::StatusOr<Candidate> Write(Candidate candidate, const EngineTable& engines,
+                                  int64_t budget_bytes) const;
   // With the waits for reused places in the pools, unless it takes longer than `best_us` without
   // them. Infinite if it needs more host memory than there is.
   double PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const;

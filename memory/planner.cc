@@ -191,12 +191,11 @@ class Planning {
 
   // The refusal, with the policy that can be planned by the same options, if it can.
   absl::Status WithWayOut(const absl::Status& refusal, EngineCatalog& catalog) const {
-    if (!names_way_out_ || options_.policy == kWayOut) return refusal;
+    if (options_.policy == kWayOut) return refusal;
     PlannerOptions options = options_;
     options.policy = kWayOut;
-    Planning planning(program_, options, device_);
-    planning.names_way_out_ = false;
-    const std::optional<int64_t> minimum = planning.MinimumIfPlanned(catalog);
+    const std::optional<int64_t> minimum =
+        Planning(program_, options, device_).MinimumIfPlanned(catalog);
     if (!minimum.has_value()) return refusal;
     return absl::ResourceExhaustedError(absl::StrCat(refusal.message(), "; policy ", options.policy,
                                                      " fits: its smallest budget is ", *minimum,
@@ -244,7 +243,6 @@ class Planning {
   const Program& program_;
   const PlannerOptions& options_;
   const DeviceDescription& device_;
-  bool names_way_out_ = true;  // false while a way out is planned
 };
 
 class OptionsPlanner final : public Planner {

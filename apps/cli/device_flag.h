@@ -18,7 +18,7 @@ namespace neap::apps {
 std::optional<int> GpuIndex(const std::string& name);
 
 struct DeviceChoices {
-  std::string peer = {};  // cuda:N; empty: none
+  std::string peer = {};  // cuda:N, or empty for no peer
   EngineOptions engines = {};
 };
 

@@ -127,18 +127,21 @@ absl::StatusOr<KernelCandidates> TableBackend::List(const StepSignature& signatu
     return ListCustom(*kernel, signature);
   RETURN_IF_ERROR(CheckDefinition(signature.layer));
   RETURN_IF_ERROR(CheckAccess(signature));
-  for (const KernelRow& row : table_.rows) {
-    if (Matches(row, signature)) return row.list(signature);
-  }
-  return NoKernel(signature);
+  const KernelRow* const row = RowOf(signature);
+  return row != nullptr ? row->list(signature) : NoKernel(signature);
 }
 
 absl::StatusOr<KernelCandidates> TableBackend::ListUnlisted(const StepSignature& signature) const {
+  const KernelRow* const row = RowOf(signature);
+  const bool has_any =
+      FindKernel(custom_, signature) == nullptr && row != nullptr && row->unlisted != nullptr;
+  return has_any ? row->unlisted(signature) : KernelCandidates();
+}
+
+const KernelRow* TableBackend::RowOf(const StepSignature& signature) const {
   const auto row = std::find_if(table_.rows.begin(), table_.rows.end(),
                                 [&](const KernelRow& r) { return Matches(r, signature); });
-  const bool has_any = FindKernel(custom_, signature) == nullptr && row != table_.rows.end() &&
-                       row->unlisted != nullptr;
-  return has_any ? row->unlisted(signature) : KernelCandidates();
+  return row == table_.rows.end() ? nullptr : &*row;
 }
 
 absl::StatusOr<KernelCandidates> TableBackend::ListCustom(const CustomKernel& kernel,

@@ -91,6 +91,7 @@ class TableBackend final : public Backend {
  private:
   absl::StatusOr<KernelCandidates> List(const StepSignature& signature) const;
   absl::StatusOr<KernelCandidates> ListUnlisted(const StepSignature& signature) const;
+  const KernelRow* RowOf(const StepSignature& signature) const;  // null if there is none
   absl::StatusOr<KernelCandidates> ListCustom(const CustomKernel& kernel,
                                               const StepSignature& signature) const;
   absl::Status CheckDefinition(const Layer& layer) const;

@@ -66,12 +66,6 @@ struct Norm {
   }
 };
 
-// The tensor that is normalised, which no memory holds if it is a concatenation.
-const TensorSpec& NormalisedSpec(const StepSignature& signature) {
-  if (!FusedBatchNormOf(signature.layer).concatenates) return signature.Spec(X());
-  return signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
-}
-
 // The first batch norm: of input 0, or of every input of a concatenation.
 std::vector<Norm> FirstNorm(const StepSignature& signature) {
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);

@@ -104,12 +104,6 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
                                     a.stream);
 }
 
-// The tensor that is normalised, which no memory holds if it is a concatenation.
-const TensorSpec& NormalisedSpec(const StepSignature& signature) {
-  if (!FusedBatchNormOf(signature.layer).concatenates) return signature.Spec(X());
-  return signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
-}
-
 static_assert(FusedBatchNorm::kMostParts <= kernels::kMostParts);
 std::vector<kernels::BatchNormPart> PartsOf(const LaunchArgs& a) {
   std::vector<kernels::BatchNormPart> parts;

@@ -62,7 +62,7 @@ double SecondsOf(const ComputeSequence& runs, const std::vector<double>& rerun_s
   return seconds;
 }
 
-// Every step once, in order, and before each run of a backward step all that it reads.
+// Every step runs once in the program's order, and only forward steps run again.
 void CheckRuns(const Program& program, const ComputeSequence& runs) {
   ComputeSequence once;
   for (const Run& run : runs) {
