@@ -26,6 +26,7 @@ void AddInput(double elements, LayerSpec& spec) {
     step.flops += elements;
     if (step.phase != Phase::kForward) {
       InsertBehindFirst(step.writes, Dx(1));
+      step.sums_output_grads = true;
       step.in_place = {{Dx(1), Dy()}, {Dx(0), X(0)}};
       continue;
     }
@@ -188,7 +189,10 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
   if (averages) {
     ASSIGN_OR_RETURN(const LayerSpec pooled, GlobalAveragePool{}.Specify(alone));
     Pool(pooled, spec);
-    if (training) spec.steps[1].in_place = {{Dx(0), X(0)}};
+    if (training) {
+      spec.steps[1].in_place = {{Dx(0), X(0)}};
+      spec.steps[1].sums_output_grads = false;
+    }
   }
   if (!relu) return spec;
   for (StepSpec& step : spec.steps) step.flops += elements;

@@ -43,6 +43,9 @@ class ProgramBuilder {
       layers_[layer.id.index()].persistent = persistent_.Make(layer);
     persistent_.MakeLossScale();
     iteration_ = NewTensor("iteration", Role::kInput, {Shape{4}, DType::kInt32, Layout::kNchw});
+    for (const ResolvedLayer& layer : graph_.layers) {
+      for (LayerId input : layer.inputs) ++layers_[input.index()].readers;
+    }
     MarkGradientsNeeded();
     program_.iteration = iteration_;
     for (const ResolvedLayer& layer : graph_.layers) Forward(layer);
@@ -60,6 +63,8 @@ class ProgramBuilder {
     std::optional<TensorId> output;
     std::optional<TensorId> output_grad;
     bool output_grad_shared = false;  // also another layer's gradient: must not be accumulated into
+    std::optional<TensorId> other_grad;  // to be added to output_grad where that is read
+    int readers = 0;                     // inputs of layers that are its output
     bool needs_grad = false;
     LayerPersistent persistent;
     std::vector<TensorId> param_grads, saved;
@@ -191,6 +196,8 @@ class ProgramBuilder {
     step.accumulates_natively = spec.accumulates_natively;
     step.flops = spec.flops;
     for (Operand operand : spec.reads) step.reads.push_back({TensorOf(layer, operand), operand});
+    if (spec.sums_output_grads && layers_[layer.id.index()].other_grad.has_value())
+      step.reads.push_back({*layers_[layer.id.index()].other_grad, {Slot::kOutputGrad, 1}});
     for (Operand operand : spec.rerun_reads)
       step.rerun_reads.push_back({TensorOf(layer, operand), operand});
     for (Operand operand : spec.accumulates)
@@ -214,22 +221,40 @@ class ProgramBuilder {
     return false;
   }
 
+  // Whether the only backward step that reads the gradient of the layer's output adds two tensors.
+  static bool SumsOutputGrads(const ResolvedLayer& layer) {
+    const auto reads = [](const StepSpec& step) {
+      return std::count(step.reads.begin(), step.reads.end(), Operand{Slot::kOutputGrad}) > 0;
+    };
+    const std::vector<StepSpec>& steps = layer.spec.steps;
+    const auto reader = std::find_if(steps.begin(), steps.end(), reads);
+    return reader != steps.end() && reader->sums_output_grads &&
+           std::none_of(reader + 1, steps.end(), reads);
+  }
+
   // The step contributes to the gradient of input `index`: as its first writer, by adding a shared
-  // gradient, or by accumulating into a sum.
+  // gradient, as the second of two tensors that the producer's backward adds, or by accumulating
+  // into a sum.
   void AddGradient(const ResolvedLayer& layer, int index, const StepSpec& spec, Step& step) {
     const LayerId source = layer.inputs[static_cast<size_t>(index)];
     LayerTensors& input = layers_[source.index()];
     const bool has_other_writes = spec.writes.size() > 1;
     if (!input.needs_grad && !has_other_writes) return;
     const Operand operand = {Slot::kInputGrad, index};
+    const ResolvedLayer& producer = graph_.layers[source.index()];
     if (input.output_grad.has_value() && !input.output_grad_shared) {
-      step.accumulates.push_back({*input.output_grad, operand});
+      if (input.needs_grad && input.readers == 2 && SumsOutputGrads(producer)) {
+        input.other_grad = NewTensor(absl::StrCat(producer.name, ".other_grad"), Role::kGradient,
+                                     producer.spec.output);
+        step.writes.push_back({*input.other_grad, operand});
+      } else {
+        step.accumulates.push_back({*input.output_grad, operand});
+      }
       return;
     }
     if (input.output_grad.has_value()) {
       step.reads.push_back({*input.output_grad, {Slot::kAddend, index}});
     }
-    const ResolvedLayer& producer = graph_.layers[source.index()];
     input.output_grad =
         NewTensor(absl::StrCat(producer.name, ".grad"), Role::kGradient, producer.spec.output);
     input.output_grad_shared = false;

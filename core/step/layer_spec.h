@@ -46,7 +46,7 @@ enum class Slot : uint8_t {
   kInput,       // x_i, the i-th input
   kOutput,      // y
   kInputGrad,   // dx_i
-  kOutputGrad,  // dy
+  kOutputGrad,  // dy; {kOutputGrad, 1} is to be added to it (StepSpec::sums_output_grads)
   kAddend,      // a gradient to be added to dx_i once it is computed (by Phase::kAddGradients)
   kParam,
   kParamGrad,
@@ -121,6 +121,10 @@ struct StepSpec {
   // kInputGrad if an input gradient may already hold a sum. Otherwise the kernel writes such a
   // gradient to scratch space, which is then added to the sum (Phase::kAddGradients).
   std::vector<Slot> accumulates_natively = {};
+  // Backward only: the gradient of the output may come as two tensors, operands {kOutputGrad, 0}
+  // and {kOutputGrad, 1}. Kernels add them where they read them, and round the sum as if it were
+  // stored. Otherwise the last step that contributes to a gradient adds to it.
+  bool sums_output_grads = false;
   double flops = 0;  // a multiply-add counts as two
 };
 

@@ -292,14 +292,19 @@ void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx
 }
 
 // Calls use(gradient), where gradient(i, c, whole) is that of what the layer computes before it
-// averages. It is rounded as if it were stored.
+// averages. It is rounded as if it were stored, and so is the sum of two gradients.
 template <typename Use>
 void WithUnpooledGradient(const LoopArgs& args, Use use) {
   const float* const dy = args.Get<float>(Dy());
-  if (!FusedBatchNormOf(args.signature.layer).averages)
+  const float* const other = args.Find<float>(Dy(1));
+  const bool averages = FusedBatchNormOf(args.signature.layer).averages;
+  if (!averages && other == nullptr)
     return use([dy](int64_t, int64_t, int64_t whole) { return dy[whole]; });
   const TensorSpec& spec = args.signature.Spec(X());
   RoundAs(spec.dtype, [&](auto round) {
+    if (!averages) {
+      return use([=](int64_t, int64_t, int64_t whole) { return round(dy[whole] + other[whole]); });
+    }
     use([=, means = ImageMeans(spec)](int64_t i, int64_t c, int64_t) {
       return round(means.Gradient(dy, i, c));
     });

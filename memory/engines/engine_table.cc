@@ -41,6 +41,10 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
   });
 }
 
+// By how much longer than the roofline an engine that was not measured is taken to be for each one
+// that the library recommends before it. The last recommendations often use no tensor cores.
+constexpr double kSlowerPerRank = 0.1;
+
 // Configurations for the whole batch in the library's order: one for each deterministic engine that
 // is not known to fail.
 std::vector<Configuration> Listed(const StepSignature& signature,
@@ -172,12 +176,15 @@ class Lister {
     }
     std::vector<TimedEngine> timed;
     if (timings != nullptr) timed = timings->Of(signature);
+    double slower = 1;
     for (Configuration& configuration : configurations) {
       const auto time = std::find_if(timed.begin(), timed.end(), [&](const TimedEngine& t) {
         return t.use() == configuration.parts.front();
       });
       configuration.is_measured = time != timed.end();
-      configuration.seconds = configuration.is_measured ? time->seconds : predicted_seconds;
+      configuration.seconds =
+          configuration.is_measured ? time->seconds : slower * predicted_seconds;
+      slower += kSlowerPerRank;
     }
     return configurations;
   }

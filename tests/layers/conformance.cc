@@ -85,6 +85,11 @@ class Conformance {
       SignatureOptions of = {
           .layer = case_.layer, .spec = *spec, .inputs = case_.inputs, .mode = mode};
       CheckStep(step, of);
+      if (step.sums_output_grads) {
+        StepSignature signature = SignatureOf(step, of);
+        signature.operands.push_back({Dy(1), signature.Spec(Dy()), Access::kRead});
+        CheckSignature(signature, step.in_place);
+      }
       const std::vector<Slot>& native = step.accumulates_natively;
       if (std::find(native.begin(), native.end(), Slot::kInputGrad) == native.end()) continue;
       of.accumulate = true;
@@ -239,7 +244,7 @@ Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t
     values[X(k)] = random.Vector(input, -2, 2);
     values[Dx(k)] = random.Vector(input, -1, 1);
   }
-  values[Dy()] = random.Vector(spec.output, -1, 1);
+  for (int i : {0, 1}) values[Dy(i)] = random.Vector(spec.output, -1, 1);
   for (size_t i = 0; i < spec.params.size(); ++i) {
     const int k = static_cast<int>(i);
     const TensorSpec full = InFullPrecision(spec.params[i].tensor);

@@ -175,7 +175,12 @@ Values BatchNormForward(const StepSignature& signature, const Values& given) {
 Vector UnpooledGradient(const StepSignature& signature, const Values& given) {
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
   const TensorSpec& spec = signature.Spec(X());
-  const Vector& dy = given.at(Dy());
+  Vector dy = given.at(Dy());
+  if (signature.Has(Dy(1))) {
+    const Vector& other = given.at(Dy(1));
+    for (size_t i = 0; i < dy.size(); ++i) dy[i] += other[i];
+    dy = Rounded(spec, dy);
+  }
   if (layer.averages) return Rounded(spec, ImageMeanGradient(spec.shape, dy));
   if (!layer.pool.has_value()) return dy;
   return Rounded(spec, MaxPoolGradient(*layer.pool, spec.shape, signature.Spec(Dy()).shape, dy,

@@ -5,7 +5,7 @@
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_passes.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
-#include "neap/layers/cuda/kernels/pooling.cuh"
+#include "neap/layers/cuda/kernels/pooled_gradient.cuh"
 
 namespace neap::kernels {
 namespace {
@@ -32,13 +32,17 @@ struct Gradient {
     }
   }
   template <int kVec>
-  __device__ __forceinline__ Loaded<T, kVec> Load(size_t i) const {
-    Loaded<T, kVec> loaded = {Read<kVec>(As<T>(in.x), i), dy.template Load<kVec>(i), ~0U};
-    if constexpr (kThrough == Through::kMask) loaded.bits = ReadMask<T, kVec>(mask, i);
+  using Registers = Loaded<T, kVec, LoadedFrom<Dy, kVec>>;
+  template <int kVec>
+  __device__ __forceinline__ Registers<kVec> Load(size_t i) const {
+    Registers<kVec> loaded = {Read<kVec>(As<T>(in.x), i), dy.template Load<kVec>(i), ~0U};
+    if constexpr (kThrough == Through::kMask) {
+      if (mask != nullptr) loaded.bits = ReadMask<T, kVec>(mask, i);
+    }
     return loaded;
   }
   template <int kVec>
-  __device__ __forceinline__ Vec<kVec> Of(const Constants<kVec>& of, const Loaded<T, kVec>& loaded,
+  __device__ __forceinline__ Vec<kVec> Of(const Constants<kVec>& of, const Registers<kVec>& loaded,
                                           const Vec<kVec>& x) const {
     Vec<kVec> dz = Unpack(loaded.dy);
     if constexpr (kThrough == Through::kMask) ApplyMask(loaded.bits, dz);
@@ -57,7 +61,7 @@ cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormOperands& in
                               Array dx, const ReductionMemory& memory, cudaStream_t stream) {
   const Array& daddend = gradient.daddend;
   const Passes passes = {s, in, sums, dx, daddend, memory, stream};
-  const bool aligned = AllAligned16(in) && Aligned16(gradient.dy);
+  const bool aligned = AllAligned16(in) && AllAligned16(gradient.dy, gradient.other);
   const auto run = [&]<typename T>() {
     using Unmasked = Gradient<Through::kNothing, StoredGradient<T>, T>;
     const auto run_with = [&]<typename Source>(const Source& source) {
@@ -68,35 +72,54 @@ cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormOperands& in
       return passes.Map<T>(Unmasked{in, {As<T>(daddend)}, nullptr}, aligned && Aligned16(daddend));
     };
     const StoredGradient<T> stored = {As<T>(gradient.dy)};
+    if (gradient.other.data != nullptr) {
+      const SummedGradient<T> summed = {As<T>(gradient.dy), As<T>(gradient.other)};
+      // Without a mask, all bits are 1.
+      return run_with(Gradient<Through::kMask, SummedGradient<T>, T>{in, summed, gradient.mask});
+    }
     if (gradient.mask != nullptr)
       return run_with(Gradient<Through::kMask, StoredGradient<T>, T>{in, stored, gradient.mask});
     if (gradient.relu)
       return run_with(Gradient<Through::kRelu, StoredGradient<T>, T>{in, stored, nullptr});
     return run_with(Unmasked{in, stored, nullptr});
   };
-  return WithElement(run, in.x, gradient.dy, daddend, dx);
+  return WithElement(run, in.x, gradient.dy, gradient.other, daddend, dx);
 }
 
 cudaError_t BatchNormPoolBackward(const ChannelShape& s, const PoolShape& pool,
                                   const BatchNormOperands& in, ConstArray dy, const uint8_t* index,
                                   const BatchNormSums& sums, Array dx,
                                   const ReductionMemory& memory, cudaStream_t stream) {
-  const Passes passes = {s, in, sums, dx, {}, memory, stream};
+  const bool aligned = AllAligned16(in) && AllAligned16(dy, index, dx);
+  // dx holds dz between the passes: it takes longer to gather than to read again.
   const auto run = [&]<typename T>() {
-    using Source = Gradient<Through::kNothing, PooledGradient<T>, T>;
-    return passes.Run<T>(Source{in, {pool, As<T>(dy), index}, nullptr},
-                         AllAligned16(in) && AllAligned16(dy, index));
+    const auto make = [&]<typename Source>(const Source& gathered) {
+      using Dz = Gradient<Through::kNothing, Source, T>;
+      return SumsOp<Dz, T>{Dz{in, gathered, nullptr}, As<T>(dx)};
+    };
+    const cudaError_t error =
+        ReducePooled(s, pool, aligned, As<T>(dy), index, make, GradientFinal{sums}, memory, stream);
+    if (error != cudaSuccess) return error;
+    using Stored = Gradient<Through::kNothing, StoredGradient<T>, T>;
+    return Passes{s, in, sums, dx, {}, memory, stream}.Map<T>(Stored{in, {As<T>(dx)}, nullptr},
+                                                              aligned);
   };
   return WithElement(run, in.x, dy, dx);
 }
 
 cudaError_t JointBatchNormBackward(const ChannelShape& s, const JointBatchNorm& norms,
-                                   ConstArray dy, const uint8_t* mask,
-                                   const ReductionMemory& memory, cudaStream_t stream) {
+                                   const BatchNormGradient& gradient, const ReductionMemory& memory,
+                                   cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return RunJoint<T>(s, norms, StoredGradient<T>{As<T>(dy)}, mask, Aligned16(dy), memory, stream);
+    const auto run_with = [&](const auto& source) {
+      return RunJoint<T>(s, norms, source, gradient.mask, AllAligned16(gradient.dy, gradient.other),
+                         memory, stream);
+    };
+    if (gradient.other.data == nullptr) return run_with(StoredGradient<T>{As<T>(gradient.dy)});
+    return run_with(SummedGradient<T>{As<T>(gradient.dy), As<T>(gradient.other)});
   };
-  return WithElement(run, norms.first.x, norms.second.x, dy, norms.dx, norms.dother);
+  return WithElement(run, norms.first.x, norms.second.x, gradient.dy, gradient.other, norms.dx,
+                     norms.dother);
 }
 
 }  // namespace neap::kernels

@@ -16,24 +16,24 @@ namespace neap::kernels {
 struct Moments {
   static constexpr int kSums = 2;
   static constexpr int kResident = 4;
+  static constexpr int kRowThreads = 1024;
   template <typename T>
   struct Of {
-    using Number = T;
+    using Share = T;
     double mean;
     T squares;
     T count;
     template <typename U>
-    __device__ void Merge(const Of<U>& other) {
-      if (other.count != 0) Merge(other, other.count / (count + other.count));
+    __device__ Share ShareOf(const Of<U>& other) const {
+      return other.count == 0 ? 0 : other.count / (count + other.count);
     }
-    // `weight` is the other's share of all elements.
     template <typename U>
-    __device__ void Merge(const Of<U>& other, T weight) {
+    __device__ void Merge(const Of<U>& other, Share share) {
       if (other.count == 0) return;
       const double delta = other.mean - mean;
       const T d = static_cast<T>(delta);
-      squares += other.squares + d * weight * count * d;
-      mean += delta * weight;
+      squares += other.squares + d * share * count * d;
+      mean += delta * share;
       count += other.count;
     }
     __device__ Of Below(int offset) const {

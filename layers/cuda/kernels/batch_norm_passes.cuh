@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_gradient.cuh"
@@ -13,9 +14,46 @@
 
 namespace neap::kernels {
 
+// A gradient that is in memory.
+template <typename T>
+struct StoredGradient {
+  const T* dy;
+  template <int kVec>
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(dy, i);
+  }
+};
+
+// The sum of two gradients, as the T that would have been stored.
 template <typename T, int kVec>
+struct TwoGradients {
+  Packed<T, kVec> a, b;
+};
+template <typename T, int kVec>
+__device__ __forceinline__ Vec<kVec> Unpack(const TwoGradients<T, kVec>& loaded) {
+  Vec<kVec> sum = Unpack(loaded.a);
+  const Vec<kVec> b = Unpack(loaded.b);
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) sum.v[k] = Rounded<T>(sum.v[k] + b.v[k]);
+  return sum;
+}
+template <typename T>
+struct SummedGradient {
+  const T* dy;
+  const T* other;
+  template <int kVec>
+  __device__ TwoGradients<T, kVec> Load(size_t i) const {
+    return {Read<kVec>(dy, i), Read<kVec>(other, i)};
+  }
+};
+
+// What a source loads for a vector.
+template <typename Source, int kVec>
+using LoadedFrom = decltype(std::declval<const Source&>().template Load<kVec>(size_t{}));
+template <typename T, int kVec, typename Dy = Packed<T, kVec>>
 struct Loaded {
-  Packed<T, kVec> x, dy;
+  Packed<T, kVec> x;
+  Dy dy;
   unsigned bits;
 };
 
@@ -26,7 +64,7 @@ struct SumsOp {
   Source source;
   T* daddend;
   template <int kVec>
-  using Registers = Loaded<T, kVec>;
+  using Registers = LoadedFrom<Source, kVec>;
   template <int kVec>
   struct Constants {
     Centred<kVec> centred;
@@ -37,11 +75,11 @@ struct SumsOp {
     return {CentredOf<kLast, kVec>(source.in, c), source.template Prepare<kLast, kVec>(c)};
   }
   template <int kVec>
-  __device__ Loaded<T, kVec> Load(size_t i) const {
+  __device__ Registers<kVec> Load(size_t i) const {
     return source.template Load<kVec>(i);
   }
   template <int kVec>
-  __device__ void Accumulate(const Constants<kVec>& of, const Loaded<T, kVec>& loaded, size_t i,
+  __device__ void Accumulate(const Constants<kVec>& of, const Registers<kVec>& loaded, size_t i,
                              Accumulators<2, kVec>& sums) const {
     const Vec<kVec> x = Unpack(loaded.x);
     const Vec<kVec> dz = source.Of(of.of_source, loaded, x);
@@ -62,14 +100,14 @@ struct BackwardOp {
   float inverse_count;
   T* dx;
   template <int kVec>
-  using Registers = Loaded<T, kVec>;
+  using Registers = LoadedFrom<Source, kVec>;
   template <int kVec>
   struct Constants {
     Derivative<kVec> derivative;
     typename Source::template Constants<kVec> of_source;
   };
   template <int kVec>
-  __device__ Loaded<T, kVec> Load(size_t i) const {
+  __device__ Registers<kVec> Load(size_t i) const {
     return source.template Load<kVec>(i);
   }
   template <bool kLast, int kVec>
@@ -78,7 +116,7 @@ struct BackwardOp {
             source.template Prepare<kLast, kVec>(c)};
   }
   template <int kVec>
-  __device__ void Store(size_t i, const Constants<kVec>& of, const Loaded<T, kVec>& loaded) const {
+  __device__ void Store(size_t i, const Constants<kVec>& of, const Registers<kVec>& loaded) const {
     const Vec<kVec> x = Unpack(loaded.x);
     Vec<kVec> d = source.Of(of.of_source, loaded, x);
 #pragma unroll
@@ -95,7 +133,8 @@ struct JointGradient {
   const uint8_t* mask;  // null without a ReLU
   template <int kVec>
   struct Registers {
-    Packed<T, kVec> x, other, dy;
+    Packed<T, kVec> x, other;
+    LoadedFrom<Dy, kVec> dy;
     unsigned bits;
   };
   template <int kVec>
@@ -141,6 +180,7 @@ struct JointSumsOp {
 
 template <typename Source, typename T>
 struct JointBackwardOp {
+  static constexpr int kLoads = 2;
   Source source;
   BatchNormSums first, second;
   float inverse_count;

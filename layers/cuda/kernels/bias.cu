@@ -3,6 +3,7 @@
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/pooled_gradient.cuh"
 #include "neap/layers/cuda/kernels/pooling.cuh"
 
 namespace neap::kernels {
@@ -66,10 +67,10 @@ struct ReluSumOp {
 };
 
 // Computes the gradient before the max pool and the ReLU, and sums it.
-template <typename T>
+template <typename Gradient, typename T>
 struct PoolSumOp {
   using Total = Sums<1>;
-  PooledGradient<T> gradient;
+  Gradient gradient;
   T* dx;
   struct Nothing {};
   template <int kVec>
@@ -152,7 +153,7 @@ int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
   uint32_t splits = 1;
   for (int vec : {1, wide}) {
     if (!Vectorised(s, vec)) continue;
-    splits = std::max(splits, (s.channels_last ? CutRows(s, vec) : CutPlanes(s, vec)).splits);
+    splits = std::max(splits, CutOf(s, vec, kFewestRowThreads).splits);
   }
   return static_cast<int64_t>(splits) * s.channels * kPartBytes;
 }
@@ -196,8 +197,11 @@ cudaError_t BiasReluPoolBackward(const ChannelShape& s, const PoolShape& pool, C
                                  const uint8_t* index, Array dx, float* dbias,
                                  const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    const PoolSumOp<T> op = {{pool, As<T>(dy), index}, As<T>(dx)};
-    return Reduce<T>(s, AllAligned16(dy, dx, index), op, BiasFinal{dbias, false}, memory, stream);
+    const auto make = [&]<typename Gradient>(const Gradient& gradient) {
+      return PoolSumOp<Gradient, T>{gradient, As<T>(dx)};
+    };
+    return ReducePooled(s, pool, AllAligned16(dy, dx, index), As<T>(dy), index, make,
+                        BiasFinal{dbias, false}, memory, stream);
   };
   return WithElement(run, dy, dx);
 }

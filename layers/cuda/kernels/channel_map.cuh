@@ -36,22 +36,33 @@ inline bool Vectorised(const ChannelShape& s, int vec) {
   return (s.channels_last ? s.channels : s.inner) % vec == 0;
 }
 
+// The vectors that a thread loads at once: fewer if the op has many operands.
+template <typename Op>
+constexpr int LoadsOf() {
+  if constexpr (requires { Op::kLoads; }) {
+    return Op::kLoads;
+  } else {
+    return kUnroll;
+  }
+}
+
 // An Op's Prepare(c) gives what Store() needs for a vector of channel c. With `one_channel`, all
 // vectors of a thread have the same channels, which are then prepared once for `rounds` times
-// kUnroll vectors. Values per channel are as many bytes as the vectors of one round.
+// LoadsOf() vectors. Values per channel are as many bytes as the vectors of one round.
 //
 // Blocks begin at the end of the tensor: the kernel before wrote or read the end last, so it is
 // still in cache, and the kernel after finds the beginning there.
 template <typename Op, int kVec, bool kLast, typename Index>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     ChannelMap(Op op, Index vectors, Divider<Index> inner, Divider<Index> channels,
                bool one_channel, Index rounds) {
-  constexpr Index kRound = kThreads * kUnroll;
+  constexpr int kLoads = LoadsOf<Op>();
+  constexpr Index kRound = kThreads * kLoads;
   Index first = static_cast<Index>(gridDim.x - 1 - blockIdx.x) * (kRound * rounds) + threadIdx.x;
-  typename Op::template Registers<kVec> loaded[kUnroll];
+  typename Op::template Registers<kVec> loaded[kLoads];
   const auto load = [&] {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
+    for (int u = 0; u < kLoads; ++u) {
       const Index i = first + static_cast<Index>(u * kThreads);
       if (i < vectors) loaded[u] = op.template Load<kVec>(i);
     }
@@ -72,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
     const auto constants = prepared(first);
     for (Index round = 1;; ++round) {
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
+      for (int u = 0; u < kLoads; ++u) {
         const Index i = first + static_cast<Index>(u * kThreads);
         if (i < vectors) op.template Store<kVec>(i, constants, loaded[u]);
       }
@@ -82,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
+  for (int u = 0; u < kLoads; ++u) {
     const Index i = first + static_cast<Index>(u * kThreads);
     if (i < vectors) op.template Store<kVec>(i, prepared(i), loaded[u]);
   }
@@ -97,7 +108,7 @@ void LaunchMap(const ChannelShape& s, const Op& op, cudaStream_t stream) {
   const int64_t channels = kLast ? s.channels / kVec : s.channels;
   const int64_t inner = kLast ? 1 : s.inner / kVec;
   const bool one_channel = kLast && kThreads % channels == 0;
-  const int64_t round = kThreads * kUnroll;
+  const int64_t round = kThreads * LoadsOf<Op>();
   const int64_t rounds =
       one_channel ? std::clamp<int64_t>(n / (round * kFewMapBlocks), 1, kMostRounds) : 1;
   const unsigned blocks = static_cast<unsigned>(CeilDiv(n, round * rounds));

@@ -1,9 +1,9 @@
 // Sums over N, H and W per channel, or moments derived from them, in two stages and a fixed order.
 //
 // Blocks write partial results to scratch memory. Of the blocks that share channels, the last one
-// to finish merges them; it takes them in the order of the splits, so it does not matter which
-// block it is. If one block would take longer for this than a launch takes, a second kernel merges
-// them. The split depends only on the tensor's shape, so the bits are reproducible.
+// to finish merges them in an order that does not depend on which block it is. Where there are too
+// few tickets to tell the last one, a second kernel merges them. The split depends only on the
+// tensor's shape, so the bits are reproducible.
 //
 //   NCHW: a block reduces part of one channel's planes
 //     channel c: [n0 ####][n1 ####][n2 ####]
@@ -25,13 +25,6 @@
 
 namespace neap::kernels {
 
-// Whether rows count their elements. A merge then needs the other row's share of them, a division
-// that MergeColumn() takes out of its loop.
-template <typename Row>
-inline constexpr bool kWeighted = requires(Row row) {
-  row.count;
-};
-
 // The sums of a vector's lanes, and of one lane.
 template <int kCount, int kVec>
 struct Accumulators {
@@ -43,21 +36,26 @@ struct LaneSums {
 };
 
 // A Total is the result of an operation's kSums sums over some elements of a channel. Of<float> is
-// a thread's or a block's part, Of<double> merges the blocks' parts.
+// a thread's or a block's part, Of<double> merges the blocks' parts. a.Merge(b, a.ShareOf(b)) adds
+// b's elements to a's; the share depends only on how many elements they have.
 template <int kCount>
 struct Sums {
   static constexpr int kSums = kCount;
-  static constexpr int kResident = 0;  // blocks that registers must allow per multiprocessor
+  static constexpr int kResident = 0;      // blocks that registers must allow per multiprocessor
+  static constexpr int kRowThreads = 512;  // of a block that reduces rows
   template <typename T>
   struct Of {
-    using Number = T;
+    struct Share {};
     T v[kCount];
     template <typename U>
-    __device__ void Merge(const Of<U>& other) {
+    __device__ Share ShareOf(const Of<U>&) const {
+      return {};
+    }
+    template <typename U>
+    __device__ void Merge(const Of<U>& other, Share) {
 #pragma unroll
       for (int n = 0; n < kCount; ++n) v[n] += other.v[n];
     }
-    __device__ void Merge(const Of& other, T) { Merge(other); }
     __device__ Of Below(int offset) const {
       Of below;
 #pragma unroll
@@ -79,41 +77,43 @@ template <typename Part>
 static __device__ Part MergeBlock(Part part) {
   __shared__ Part warps[kThreads / kWarp];
 #pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) part.Merge(part.Below(offset));
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    const Part below = part.Below(offset);
+    part.Merge(below, part.ShareOf(below));
+  }
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = part;
   __syncthreads();
   if (threadIdx.x != 0) return part;
-  for (int w = 1; w < kThreads / kWarp; ++w) part.Merge(warps[w]);
+  for (int w = 1; w < kThreads / kWarp; ++w) part.Merge(warps[w], part.ShareOf(warps[w]));
   return part;
 }
 
-// Sets the weights with which each of n rows is merged into the rows before it in its group of
-// `height` rows. The column of any channel has the numbers of elements. All threads of the block
-// call it, after a barrier behind the column's writes.
-template <typename Row>
-__device__ void FindWeights(uint32_t thread, const Row* column, uint32_t stride, uint32_t height,
-                            uint32_t n, typename Row::Number* weights) {
-  if constexpr (kWeighted<Row>) {
-    if (thread < n) {
-      typename Row::Number before = 0;
-      const auto own = column[thread * stride].count;
-#pragma unroll 4
-      for (uint32_t y = thread / height * height; y < thread; ++y)
-        before += column[y * stride].count;
-      weights[thread] = own / (before + own);
+// Merges the rows of a warp's threads, which are `width` threads wide. The first row has the
+// result. All channels of a row have as many elements.
+template <int kVec, typename Part>
+__device__ void MergeWarp(Part (&parts)[kVec], uint32_t width) {
+  for (uint32_t offset = kWarp / 2; offset >= width; offset /= 2) {
+    typename Part::Share share = {};
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) {
+      const Part below = parts[k].Below(static_cast<int>(offset));
+      if (k == 0) share = parts[0].ShareOf(below);
+      parts[k].Merge(below, share);
     }
-    __syncthreads();
   }
 }
 
-// Merges n rows in their order.
+// Merges `rows` rows of `width` elements into the first one. Both are powers of two, and a block
+// has at least half as many threads as there are elements. All of them call it, after a barrier.
 template <typename Row>
-__device__ Row MergeColumn(const Row* column, uint32_t stride, uint32_t n,
-                           const typename Row::Number* weights) {
-  Row total = column[0];
-#pragma unroll 4
-  for (uint32_t y = 1; y < n; ++y) total.Merge(column[y * stride], kWeighted<Row> ? weights[y] : 0);
-  return total;
+__device__ void MergeRows(uint32_t thread, Row* elements, uint32_t width, uint32_t rows) {
+  for (uint32_t half = rows / 2; half > 0; half /= 2) {
+    if (thread < half * width) {
+      const Row other = elements[thread + half * width];
+      elements[thread].Merge(other, elements[thread].ShareOf(other));
+    }
+    __syncthreads();
+  }
 }
 
 // Whether this is the last of `blocks` blocks with this ticket to arrive here. It can read what all
@@ -136,57 +136,37 @@ static __device__ bool ArrivesLast(uint32_t thread, uint32_t* ticket, uint32_t b
   return last;
 }
 
-// The order in which the splits of a channel are merged: row r merges splits r, r + kFinishRows,
-// ..., then the rows are merged.
-inline constexpr int kFinishRows = 32;
-
-// Merges the splits of channels [begin, end), kLanes at a time, and hands the results to `final`.
-// All kBlock threads of a block take part. `shared` has kFinishRows * kLanes elements.
-template <typename Total, int kLanes, int kBlock, typename Final>
+// Merges the splits of channels [begin, end), of which there are at most `width`, a power of two,
+// and hands the results to `final`. Row r of the threads merges splits r, r + rows, ..., then the
+// rows are merged. All kBlock threads of a block take part. `shared` has kBlock elements.
+template <typename Total, int kBlock, typename Final>
 __device__ void FinishChannels(uint32_t thread, const Final& final,
                                const typename Total::template Of<float>* partial, uint32_t channels,
-                               uint32_t splits, uint32_t begin, uint32_t end,
+                               uint32_t splits, uint32_t begin, uint32_t end, uint32_t width,
                                typename Total::template Of<double>* shared) {
   using Part = typename Total::template Of<float>;
-  using Gathered = typename Total::template Of<double>;
-  __shared__ double weights[kWeighted<Gathered> ? kFinishRows : 1];
-  constexpr uint32_t kApart = kBlock / kLanes;  // between the rows of a thread
-  constexpr uint32_t kOwn = kApart < kFinishRows ? kFinishRows / kApart : 1;
-  constexpr uint32_t kAhead = 64 / (sizeof(Part) * kOwn);  // loads in flight per row
-  const uint32_t lane = thread % kLanes, first_row = thread / kLanes;
-  const uint32_t rows = min(splits, static_cast<uint32_t>(kFinishRows));
-  for (uint32_t base = begin; base < end; base += kLanes) {
-    const uint32_t c = base + lane;
-    Gathered totals[kOwn] = {};
-    if (c < end && first_row < rows) {
+  constexpr uint32_t kAhead = 128 / sizeof(Part);  // loads in flight per thread
+  const uint32_t c = begin + thread % width, rows = kBlock / width;
+  typename Total::template Of<double> total = {};
+  if (c < end) {
 #pragma unroll 1
-      for (uint32_t first = first_row; first < splits; first += kAhead * kFinishRows) {
-        Part loaded[kAhead][kOwn];
+    for (uint32_t first = thread / width; first < splits; first += kAhead * rows) {
+      Part loaded[kAhead];
 #pragma unroll
-        for (uint32_t a = 0; a < kAhead; ++a) {
-#pragma unroll
-          for (uint32_t i = 0; i < kOwn; ++i) {
-            const uint32_t s = first + a * kFinishRows + i * kApart;
-            loaded[a][i] = s < splits ? partial[static_cast<size_t>(s) * channels + c] : Part{};
-          }
-        }
-#pragma unroll
-        for (uint32_t a = 0; a < kAhead; ++a) {
-#pragma unroll
-          for (uint32_t i = 0; i < kOwn; ++i) totals[i].Merge(loaded[a][i]);
-        }
+      for (uint32_t a = 0; a < kAhead; ++a) {
+        const uint32_t s = first + a * rows;
+        loaded[a] = s < splits ? partial[static_cast<size_t>(s) * channels + c] : Part{};
       }
-    }
-    if (base != begin) __syncthreads();
 #pragma unroll
-    for (uint32_t i = 0; i < kOwn; ++i) {
-      const uint32_t row = first_row + i * kApart;
-      if (row < rows) shared[row * kLanes + lane] = totals[i];
+      for (uint32_t a = 0; a < kAhead; ++a) total.Merge(loaded[a], total.ShareOf(loaded[a]));
     }
-    __syncthreads();
-    FindWeights(thread, shared, kLanes, kFinishRows, rows, weights);
-    if (first_row == 0 && c < end) final(c, MergeColumn(shared + lane, kLanes, rows, weights));
   }
+  shared[thread] = total;
+  __syncthreads();
+  uint32_t used = rows;
+  while (used / 2 >= splits) used /= 2;
+  MergeRows(thread, shared, width, used);
+  if (thread < width && c < end) final(c, shared[thread]);
 }
 
 // partial[split * channels + channel], grid (channels, splits). A channel has `vectors` vectors,
@@ -231,32 +211,30 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
   const auto part = MergeBlock(Op::Total::Close(constants, 0, sum, count));
   if (threadIdx.x == 0) partial[static_cast<size_t>(blockIdx.y) * channels + c] = part;
   if (tickets == nullptr || !ArrivesLast(threadIdx.x, tickets + c, gridDim.y)) return;
-  __shared__ typename Op::Total::template Of<double> rows[kFinishRows];
-  FinishChannels<typename Op::Total, 1, kThreads>(threadIdx.x, final, partial, channels, gridDim.y,
-                                                  c, c + 1, rows);
+  __shared__ typename Op::Total::template Of<double> shared[kThreads];
+  FinishChannels<typename Op::Total, kThreads>(threadIdx.x, final, partial, channels, gridDim.y, c,
+                                               c + 1, 1, shared);
 }
 
 // partial[split * channels + channel], block (channel vectors, rows), grid (tiles of channels,
-// blocks of rows). A split is `height` rows of threads, so a block has one split or several. A tile
-// has a ticket. Without tickets, Finish() must follow.
+// splits). A tile has a ticket. Without tickets, Finish() must follow.
 template <typename Op, int kVec, typename Final>
-__global__ void __launch_bounds__(kThreads, Op::Total::kResident)
-    ReduceRows(Op op, Final final, uint32_t channel_vectors, size_t rows, uint32_t splits,
-               uint32_t height, typename Op::Total::template Of<float>* partial,
-               uint32_t* tickets) {
+__global__ void __launch_bounds__(Op::Total::kRowThreads)
+    ReduceRows(Op op, Final final, uint32_t channel_vectors, size_t rows,
+               typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
   using Part = typename Op::Total::template Of<float>;
   using Gathered = typename Op::Total::template Of<double>;
-  constexpr size_t kBytes =
-      std::max(sizeof(Part) * kThreads * kVec, sizeof(Gathered) * kFinishRows * kWarp);
+  constexpr int kBlock = Op::Total::kRowThreads, kWarps = kBlock / kWarp;
+  constexpr int kWidest = std::max(8 * kVec, kWarp);
+  constexpr size_t kBytes = std::max(sizeof(Part) * kWarps * kWidest, sizeof(Gathered) * kBlock);
   __shared__ __align__(16) unsigned char bytes[kBytes];
-  __shared__ float weights[kWeighted<Part> ? kThreads : 1];
   Part* const shared = reinterpret_cast<Part*>(bytes);
   const uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
   const uint32_t cv = blockIdx.x * blockDim.x + threadIdx.x;
+  Part parts[kVec] = {};
   if (cv < channel_vectors) {
-    const size_t step = static_cast<size_t>(splits) * height;
+    const size_t step = static_cast<size_t>(gridDim.y) * blockDim.y;
     const size_t mine = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y;
-    const size_t end = mine < step ? rows : 0;  // the last block may have too many splits
     const auto at = [&](size_t row) {
       return RowPosition{row * channel_vectors + cv, static_cast<uint32_t>(row), 0};
     };
@@ -264,79 +242,76 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
                                                  at(mine < rows ? mine : rows - 1));
     constexpr int kSums = Op::Total::kSums;
     Accumulators<kSums, kVec> sums = {};
-    for (size_t first = mine; first < end; first += step * kUnroll) {
+    for (size_t first = mine; first < rows; first += step * kUnroll) {
       typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const size_t row = first + static_cast<size_t>(u) * step;
-        if (row < end) loaded[u] = LoadAt<kVec>(op, constants, at(row));
+        if (row < rows) loaded[u] = LoadAt<kVec>(op, constants, at(row));
       }
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const size_t row = first + static_cast<size_t>(u) * step;
-        if (row < end) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
+        if (row < rows) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
       }
     }
-    const uint32_t count = mine < end ? static_cast<uint32_t>((end - mine + step - 1) / step) : 0;
+    const uint32_t count = mine < rows ? static_cast<uint32_t>((rows - mine + step - 1) / step) : 0;
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       LaneSums<kSums> sum;
 #pragma unroll
       for (int n = 0; n < kSums; ++n) sum.v[n] = sums.v[n].v[k];
-      shared[thread * kVec + k] = Op::Total::Close(constants, k, sum, count);
+      parts[k] = Op::Total::Close(constants, k, sum, count);
     }
   }
-  __syncthreads();
-  // A thread merges one channel of one split.
-  const uint32_t channels = channel_vectors * kVec, width = blockDim.x * kVec;
-  const uint32_t folds = blockDim.y / height;
-  const uint32_t begin = blockIdx.x * width;
-  const uint32_t fold = thread / width, c = begin + thread % width;
-  const uint32_t split = blockIdx.y * folds + fold;
-  FindWeights(thread, shared, width, height, blockDim.y, weights);
-  if (fold < folds && split < splits && c < channels) {
-    const uint32_t first = fold * height;
-    partial[static_cast<size_t>(split) * channels + c] =
-        MergeColumn(shared + first * width + thread % width, width, height, weights + first);
+  MergeWarp<kVec>(parts, blockDim.x);
+  const uint32_t width = blockDim.x * kVec;
+  if (thread % kWarp < blockDim.x) {
+#pragma unroll
+    for (int k = 0; k < kVec; ++k)
+      shared[thread / kWarp * width + threadIdx.x * kVec + k] = parts[k];
   }
+  __syncthreads();
+  MergeRows(thread, shared, width, kWarps);
+  const uint32_t channels = channel_vectors * kVec;
+  const uint32_t begin = blockIdx.x * width, end = min(begin + width, channels);
+  if (begin + thread < end)
+    partial[static_cast<size_t>(blockIdx.y) * channels + begin + thread] = shared[thread];
   if (tickets == nullptr || !ArrivesLast(thread, tickets + blockIdx.x, gridDim.y)) return;
-  FinishChannels<typename Op::Total, kWarp, kThreads>(thread, final, partial, channels, splits,
-                                                      begin, min(begin + width, channels),
-                                                      reinterpret_cast<Gathered*>(bytes));
+  FinishChannels<typename Op::Total, kBlock>(thread, final, partial, channels, gridDim.y, begin,
+                                             end, width, reinterpret_cast<Gathered*>(bytes));
 }
 
-// Merges the splits where one block of the kernels above would take too long.
-inline constexpr int kFinishThreads = kWarp * kFinishRows;
+// Merges the splits where blocks have no tickets.
+inline constexpr int kFinishThreads = 1024;
 template <typename Total, typename Final>
 __global__ void __launch_bounds__(kFinishThreads)
     Finish(Final final, const typename Total::template Of<float>* partial, uint32_t channels,
            uint32_t splits) {
   __shared__ typename Total::template Of<double> shared[kFinishThreads];
   const uint32_t begin = blockIdx.x * kWarp;
-  FinishChannels<Total, kWarp, kFinishThreads>(threadIdx.x, final, partial, channels, splits, begin,
-                                               min(begin + kWarp, channels), shared);
+  FinishChannels<Total, kFinishThreads>(threadIdx.x, final, partial, channels, splits, begin,
+                                        min(begin + kWarp, channels), kWarp, shared);
 }
 
 template <typename Op, typename Final, int kVec>
 void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
                      const ReductionMemory& memory, cudaStream_t stream) {
   using Part = typename Op::Total::template Of<float>;
-  static_assert(sizeof(Part) <= kPartBytes);
+  static_assert(sizeof(Part) <= kPartBytes && Op::Total::kRowThreads >= kFewestRowThreads);
   Part* const partial = static_cast<Part*>(memory.scratch);
-  const Cut cut = s.channels_last ? CutRows(s, kVec) : CutPlanes(s, kVec);
-  const bool alone = memory.tickets != nullptr && FinishesItself(cut, sizeof(Part));
-  uint32_t* const tickets = alone ? memory.tickets : nullptr;
+  const Cut cut = CutOf(s, kVec, Op::Total::kRowThreads);
+  uint32_t* const tickets = cut.grid.x <= kTickets ? memory.tickets : nullptr;
   const unsigned channels = static_cast<unsigned>(s.channels);
   if (s.channels_last) {
     ReduceRows<Op, kVec><<<cut.grid, cut.block, 0, stream>>>(
-        op, final, channels / kVec, static_cast<size_t>(s.outer * s.inner), cut.splits, cut.height,
-        partial, tickets);
+        op, final, channels / kVec, static_cast<size_t>(s.outer * s.inner), partial, tickets);
   } else {
     const uint32_t vectors = static_cast<uint32_t>(s.outer * s.inner / kVec);
     ReducePlanes<Op, kVec><<<cut.grid, cut.block, 0, stream>>>(
         op, final, Divider<uint32_t>(s.inner / kVec), vectors, cut.per_split, partial, tickets);
   }
-  if (alone) return;
+  if (tickets != nullptr) return;
   Finish<typename Op::Total><<<(channels + kWarp - 1) / kWarp, kFinishThreads, 0, stream>>>(
       final, partial, channels, cut.splits);
 }

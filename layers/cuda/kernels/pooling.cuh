@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -58,10 +57,30 @@ struct AsItIs {
   __device__ void Apply(Nothing, Vec<kVec>&) const {}
 };
 
+// The maximum of the elements before, lane by lane, and where it is in the window.
+template <int kVec, typename I>
+struct Maximum {
+  Vec<kVec> best;
+  Indices<kVec, I> where;
+  bool none = true;
+  __device__ __forceinline__ void Take(const Vec<kVec>& v, I here) {
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) {
+      // The first NaN stays: no number is larger, and a second NaN does not replace it.
+      if (none || v.v[k] > best.v[k] || (isnan(v.v[k]) && !isnan(best.v[k]))) {
+        best.v[k] = v.v[k];
+        where.v[k] = here;
+      }
+    }
+    none = false;
+  }
+};
+
 // What is pooled is computed from x by `before`: Prepare(c) gives what Apply() needs for a vector
 // whose first channel is c. If it ends with a ReLU, the index says where the ReLU passes no
-// gradient. `channels` is the number of channels that images take turns in (NCHW), or 1.
-template <int kVec, typename Index, typename Before, typename T, typename I>
+// gradient. `channels` is the number of channels that images take turns in (NCHW), or 1. kSide is
+// the side of square windows, whose loads then overlap, or 0 for any.
+template <int kVec, int kSide, typename Index, typename Before, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
     MaxPoolKernel(PoolShape s, Decoder<Index> decode, Index outputs, Before before,
                   uint32_t channels, const T* __restrict__ x, T* __restrict__ y,
@@ -72,39 +91,47 @@ __global__ void __launch_bounds__(kThreads)
   const Strides in = VectorStrides(s.h, s.w, static_cast<size_t>(s.channels / kVec));
   const int top = static_cast<int>(p.row) * s.stride_h - s.padding_h;
   const int left = static_cast<int>(p.column) * s.stride_w - s.padding_w;
-  const int first_h = max(0, -top), last_h = min(s.kernel_h, s.h - top);
-  const int first_w = max(0, -left), last_w = min(s.kernel_w, s.w - left);
   const size_t base = p.outer * in.image + p.channel;
   const auto constants = before.template Prepare<kVec>(
       channels == 1 ? static_cast<size_t>(p.channel) * kVec : p.outer % channels);
-  Vec<kVec> best;
-  Indices<kVec, I> where;
-  bool none = true;
-  for (int kh = first_h; kh < last_h; ++kh) {
-    for (int kw = first_w; kw < last_w; ++kw) {
-      Vec<kVec> v = Unpack(Read<kVec>(x, base + static_cast<size_t>(top + kh) * in.row +
-                                             static_cast<size_t>(left + kw) * in.pixel));
-      before.Apply(constants, v);
-      const I here = static_cast<I>(kh * s.kernel_w + kw);
+  const auto load = [&](int kh, int kw) {
+    return Read<kVec>(x, base + static_cast<size_t>(top + kh) * in.row +
+                             static_cast<size_t>(left + kw) * in.pixel);
+  };
+  Maximum<kVec, I> maximum;
+  const auto take = [&](const Packed<T, kVec>& loaded, int kh, int kw) {
+    Vec<kVec> v = Unpack(loaded);
+    before.Apply(constants, v);
+    maximum.Take(v, static_cast<I>(kh * s.kernel_w + kw));
+  };
+  if constexpr (kSide > 0) {
+    const auto inside = [&](int n) {
+      const int h = top + n / kSide, w = left + n % kSide;
+      return h >= 0 && h < s.h && w >= 0 && w < s.w;
+    };
+    Packed<T, kVec> loaded[kSide * kSide];
 #pragma unroll
-      for (int k = 0; k < kVec; ++k) {
-        // The first NaN stays: no number is larger, and a second NaN does not replace it.
-        if (none || v.v[k] > best.v[k] || (isnan(v.v[k]) && !isnan(best.v[k]))) {
-          best.v[k] = v.v[k];
-          where.v[k] = here;
-        }
-      }
-      none = false;
+    for (int n = 0; n < kSide * kSide; ++n) {
+      if (inside(n)) loaded[n] = load(n / kSide, n % kSide);
+    }
+#pragma unroll
+    for (int n = 0; n < kSide * kSide; ++n) {
+      if (inside(n)) take(loaded[n], n / kSide, n % kSide);
+    }
+  } else {
+    const int last_h = min(s.kernel_h, s.h - top), last_w = min(s.kernel_w, s.w - left);
+    for (int kh = max(0, -top); kh < last_h; ++kh) {
+      for (int kw = max(0, -left); kw < last_w; ++kw) take(load(kh, kw), kh, kw);
     }
   }
-  Write<kVec>(y, i, best);
+  Write<kVec>(y, i, maximum.best);
   if constexpr (Before::kRelu) {
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
-      if (best.v[k] <= 0) where.v[k] = static_cast<I>(kStopsAtRelu);
+      if (maximum.best.v[k] <= 0) maximum.where.v[k] = static_cast<I>(kStopsAtRelu);
     }
   }
-  if (index != nullptr) reinterpret_cast<Indices<kVec, I>*>(index)[i] = where;
+  if (index != nullptr) reinterpret_cast<Indices<kVec, I>*>(index)[i] = maximum.where;
 }
 
 // Chooses vector width and index type for a tensor of elements of type T: launch.template
@@ -134,8 +161,14 @@ cudaError_t LaunchMaxPool(const PoolShape& s, int64_t image_channels, const Befo
   return ForEach<T>(
       s.outer, s.out_h, s.out_w, s.channels, aligned && AllAligned16(x, y, index),
       [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
-        MaxPoolKernel<kVec>
-            <<<blocks, kThreads, 0, stream>>>(s, decode, n, before, turns, x, y, index);
+        const auto run = [&]<int kSide>() {
+          MaxPoolKernel<kVec, kSide>
+              <<<blocks, kThreads, 0, stream>>>(s, decode, n, before, turns, x, y, index);
+        };
+        const int side = s.kernel_h == s.kernel_w && kVec > 1 ? s.kernel_h : 0;
+        if (side == 2) return run.template operator()<2>();
+        if (side == 3) return run.template operator()<3>();
+        run.template operator()<0>();
       });
 }
 
@@ -182,81 +215,5 @@ __device__ __forceinline__ Vec<kVec> GatherGradient(const PoolShape& s,
   }
   return sum;
 }
-
-// A gradient that is in memory.
-template <typename T>
-struct StoredGradient {
-  const T* dy;
-  template <int kVec>
-  __device__ Packed<T, kVec> Load(size_t i) const {
-    return Read<kVec>(dy, i);
-  }
-};
-
-// The gradient of a max pool's input, computed where it is read, as the T that the pool alone would
-// have stored.
-template <typename T>
-class PooledGradient {
- public:
-  PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index)
-      : s_(s),
-        stride_(s),
-        vectors_fit_(s.channels % kWide<T> == 0 && Fits32(Elements(s) / kWide<T>)),
-        elements_fit_(Fits32(Elements(s))),
-        vectors_(s.h, s.w, vectors_fit_ ? s.channels / kWide<T> : 1),
-        elements_(s.h, s.w, elements_fit_ ? s.channels : 1),
-        all_(s.h, s.w, s.channels),
-        dy_(dy),
-        index_(index) {}
-
-  // Of the i-th vector of the input.
-  template <int kVec>
-  __device__ __forceinline__ Packed<T, kVec> Load(size_t i) const {
-    if (!(kVec == 1 ? elements_fit_ : vectors_fit_)) return LoadLanes<kVec>(i);
-    const auto p = (kVec == 1 ? elements_ : vectors_)(static_cast<uint32_t>(i));
-    return Pack<T>(At<kVec>(p.outer, p.row, p.column, p.channel));
-  }
-
- private:
-  static int64_t Elements(const PoolShape& s) { return s.outer * s.h * s.w * s.channels; }
-
-  // Lane by lane: neighbouring pixels (NCHW), or a tensor of too many elements for 32-bit indices.
-  template <int kVec>
-  __device__ __noinline__ Packed<T, kVec> LoadLanes(size_t i) const {
-    T lanes[kVec];
-#pragma unroll 1
-    for (int k = 0; k < kVec; ++k) {
-      const size_t element = i * kVec + k;
-      Vec<1> v;
-      if (elements_fit_) {
-        const auto p = elements_(static_cast<uint32_t>(element));
-        v = At<1>(p.outer, p.row, p.column, p.channel);
-      } else {
-        const auto p = all_(element);
-        v = At<1>(p.outer, p.row, p.column, p.channel);
-      }
-      lanes[k] = RoundTo<T>(v.v[0]);
-    }
-    Packed<T, kVec> packed;
-    memcpy(&packed, lanes, sizeof(lanes));
-    return packed;
-  }
-
-  template <int kVec>
-  __device__ __forceinline__ Vec<kVec> At(size_t outer, size_t row, size_t column,
-                                          size_t channel) const {
-    const size_t image = static_cast<size_t>(s_.out_h) * s_.out_w * (s_.channels / kVec);
-    return GatherGradient<kVec>(s_, stride_, outer * image + channel, static_cast<int>(row),
-                                static_cast<int>(column), dy_, index_);
-  }
-
-  PoolShape s_;
-  StrideDividers stride_;
-  bool vectors_fit_, elements_fit_;  // in 32-bit indices
-  Decoder<uint32_t> vectors_, elements_;
-  Decoder<uint64_t> all_;
-  const T* dy_;
-  const uint8_t* index_;
-};
 
 }  // namespace neap::kernels

@@ -52,7 +52,9 @@ void CheckDenseNetFusion(Device& device) {
       const Graph net = SmallDenseNet(dtype, layout, true);
       PlannerOptions planning = {.policy = "liveness"};
       Session fused = Trained(net, device, planning);
-      CHECK(fused.plan().peak_bytes < apart.plan().peak_bytes);
+      CHECK(fused.plan().steps.size() < apart.plan().steps.size());
+      // Not less on a GPU whose convolutions' workspaces are larger than this network's tensors.
+      CHECK(fused.plan().peak_bytes <= apart.plan().peak_bytes);
       CheckSameState(apart, fused);
       planning.policy = "superneurons";
       Session rebuilt = Trained(net, device, planning);

@@ -1,0 +1,157 @@
+// The gradient of a max pool's input, computed where it is read.
+//
+// The backward steps of layers that end with a max pooling (layers/fused_batch_norm.h,
+// layers/fused_relu.h) reduce it per channel, and store it on the way.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "neap/layers/cuda/kernels/channel_reduce.cuh"
+#include "neap/layers/cuda/kernels/device_math.cuh"
+#include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/pooling.cuh"
+
+namespace neap::kernels {
+
+// The gradient is the T that the pool alone would have stored. This one is for any windows and
+// vectors of any width.
+template <typename T>
+class PooledGradient {
+ public:
+  PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index)
+      : s_(s),
+        stride_(s),
+        vectors_fit_(s.channels % kWide<T> == 0 && Fits32(Elements(s) / kWide<T>)),
+        elements_fit_(Fits32(Elements(s))),
+        vectors_(s.h, s.w, vectors_fit_ ? s.channels / kWide<T> : 1),
+        elements_(s.h, s.w, elements_fit_ ? s.channels : 1),
+        all_(s.h, s.w, s.channels),
+        dy_(dy),
+        index_(index) {}
+
+  // Of the i-th vector of the input.
+  template <int kVec>
+  __device__ __forceinline__ Packed<T, kVec> Load(size_t i) const {
+    if (!(kVec == 1 ? elements_fit_ : vectors_fit_)) return LoadLanes<kVec>(i);
+    const auto p = (kVec == 1 ? elements_ : vectors_)(static_cast<uint32_t>(i));
+    return Pack<T>(At<kVec>(p.outer, p.row, p.column, p.channel));
+  }
+
+ private:
+  static int64_t Elements(const PoolShape& s) { return s.outer * s.h * s.w * s.channels; }
+
+  // Lane by lane: neighbouring pixels (NCHW), or a tensor of too many elements for 32-bit indices.
+  template <int kVec>
+  __device__ __noinline__ Packed<T, kVec> LoadLanes(size_t i) const {
+    T lanes[kVec];
+#pragma unroll 1
+    for (int k = 0; k < kVec; ++k) {
+      const size_t element = i * kVec + k;
+      Vec<1> v;
+      if (elements_fit_) {
+        const auto p = elements_(static_cast<uint32_t>(element));
+        v = At<1>(p.outer, p.row, p.column, p.channel);
+      } else {
+        const auto p = all_(element);
+        v = At<1>(p.outer, p.row, p.column, p.channel);
+      }
+      lanes[k] = RoundTo<T>(v.v[0]);
+    }
+    Packed<T, kVec> packed;
+    memcpy(&packed, lanes, sizeof(lanes));
+    return packed;
+  }
+
+  template <int kVec>
+  __device__ __forceinline__ Vec<kVec> At(size_t outer, size_t row, size_t column,
+                                          size_t channel) const {
+    const size_t image = static_cast<size_t>(s_.out_h) * s_.out_w * (s_.channels / kVec);
+    return GatherGradient<kVec>(s_, stride_, outer * image + channel, static_cast<int>(row),
+                                static_cast<int>(column), dy_, index_);
+  }
+
+  PoolShape s_;
+  StrideDividers stride_;
+  bool vectors_fit_, elements_fit_;  // in 32-bit indices
+  Decoder<uint32_t> vectors_, elements_;
+  Decoder<uint64_t> all_;
+  const T* dy_;
+  const uint8_t* index_;
+};
+
+// The same for wide vectors of channels, where at most kMost windows cover a row, and kMost a
+// column: they are read without a loop, so the loads of several vectors overlap.
+template <typename T, int kMost>
+class FewWindowsGradient {
+ public:
+  FewWindowsGradient(const PoolShape& s, const T* dy, const uint8_t* index)
+      : s_(s), stride_(s), vectors_(s.h, s.w, s.channels / kWide<T>), dy_(dy), index_(index) {}
+
+  // Of the i-th vector of the input.
+  template <int kVec>
+  __device__ __forceinline__ Packed<T, kVec> Load(size_t i) const {
+    static_assert(kVec == kWide<T>);
+    const Position<uint32_t> p = vectors_(static_cast<uint32_t>(i));
+    const int row = static_cast<int>(p.row), column = static_cast<int>(p.column);
+    const Windows rows = Covering(row, s_.kernel_h, stride_.h, s_.padding_h, s_.out_h);
+    const Windows columns = Covering(column, s_.kernel_w, stride_.w, s_.padding_w, s_.out_w);
+    Indices<kVec, uint8_t> winner[kMost * kMost];
+    Packed<T, kVec> dy[kMost * kMost];
+    int within[kMost * kMost];
+#pragma unroll
+    for (int n = 0; n < kMost * kMost; ++n) {
+      const int oh = rows.first + n / kMost, ow = columns.first + n % kMost;
+      const uint32_t at =
+          ((p.outer * s_.out_h + oh) * s_.out_w + ow) * vectors_.channels.divisor + p.channel;
+      within[n] = kStopsAtRelu;
+      if (oh >= rows.last || ow >= columns.last) continue;
+      within[n] = (row + s_.padding_h - oh * s_.stride_h) * s_.kernel_w + column + s_.padding_w -
+                  ow * s_.stride_w;
+      winner[n] = reinterpret_cast<const Indices<kVec, uint8_t>*>(index_)[at];
+      dy[n] = Read<kVec>(dy_, at);
+    }
+    Vec<kVec> sum = {};
+#pragma unroll
+    for (int n = 0; n < kMost * kMost; ++n) {
+      if (within[n] == kStopsAtRelu) continue;
+      const Vec<kVec> g = Unpack(dy[n]);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        if (static_cast<int>(winner[n].v[k]) == within[n]) sum.v[k] += g.v[k];
+      }
+    }
+    return Pack<T>(sum);
+  }
+
+ private:
+  PoolShape s_;
+  StrideDividers stride_;
+  Decoder<uint32_t> vectors_;
+  const T* dy_;
+  const uint8_t* index_;
+};
+
+// Reduces the input's gradient: make(gradient) is the operation.
+template <typename T, typename Make, typename Final>
+cudaError_t ReducePooled(const ChannelShape& shape, const PoolShape& s, bool aligned, const T* dy,
+                         const uint8_t* index, const Make& make, const Final& final,
+                         const ReductionMemory& memory, cudaStream_t stream) {
+  constexpr int kVec = kWide<T>;
+  const int64_t most = std::max(CeilDiv(s.kernel_h, s.stride_h), CeilDiv(s.kernel_w, s.stride_w));
+  const bool wide = shape.channels_last && aligned && Vectorised(shape, kVec) &&
+                    Fits32(s.outer * s.h * s.w * s.channels / kVec);
+  const auto run = [&]<typename Gradient>(const Gradient& gradient) {
+    const auto op = make(gradient);
+    LaunchReduction<std::decay_t<decltype(op)>, Final, kVec>(shape, op, final, memory, stream);
+    return cudaGetLastError();
+  };
+  if (wide && most == 1) return run(FewWindowsGradient<T, 1>(s, dy, index));
+  if (wide && most == 2) return run(FewWindowsGradient<T, 2>(s, dy, index));
+  return Reduce<T>(shape, aligned, make(PooledGradient<T>(s, dy, index)), final, memory, stream);
+}
+
+}  // namespace neap::kernels
