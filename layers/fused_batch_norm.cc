@@ -75,6 +75,7 @@ void NormaliseAddend(LayerSpec second, LayerSpec& spec) {
     AppendSecond(other.writes, step.writes);
     AppendSecond(other.accumulates, step.accumulates);
     AppendSecond(other.rerun_reads, step.rerun_reads);
+    step.sums_output_grads = false;  // it has the operands of two batch norms already
     step.flops += other.flops;
     if (step.phase == Phase::kForward) {
       step.in_place.clear();

@@ -8,7 +8,8 @@
 # Parts:
 #   budgets      ResNet-50 at batch 128: alone, in the 6.2 GiB that PyTorch's save_on_cpu takes with a trace of one step under
 #                each policy (docs/timeline.md), and beside PyTorch in fp32 and tf32
-#   tight        ResNet-50 at batch 256 in ever smaller budgets, in bf16 and tf32, by measured times of its kernels
+#   tight        ResNet-50 at batch 256 in ever smaller budgets, by measured times of its kernels: tight-bf16, then tight-tf32,
+#                which are also parts of their own
 #   headline     ResNet-50 at batch 256 in bf16, fp16 and tf32
 #   nets         VGG-16, ResNet-152, DenseNet-121 and Inception v4 at batch 128 in bf16; in fp16 neap alone
 #   small        ResNet-50 at batch 8, 16 and 32: small-tf32, then small-bf16, which are also parts of their own
@@ -57,7 +58,7 @@ tight_in() {
   local dtype="$1" budget
   shift
   local net=(resnet50 --batch 256 --dtype "$dtype" --layout nhwc --device cuda:0 --database "$database")
-  shown "$out/tight_${dtype}_profile" neap profile "${net[@]}" || failed+=("tight $dtype profile")
+  shown "$out/tight_${dtype}_profile" neap profile "${net[@]}" --divisions undivided || failed+=("tight $dtype profile")
   for budget in 64GiB "$@"; do
     shown "$out/tight_${dtype}_$budget" neap train "${net[@]}" --data synthetic --repeat-batch --steps 60 --budget "$budget" ||
       failed+=("tight $dtype $budget")
@@ -65,16 +66,16 @@ tight_in() {
 }
 
 # In bf16 8 and 6.5 GiB, then 1/2, 1/3 and 1/6 of PyTorch's peaks: 11.0 GiB, and 20.95 GiB in tf32.
-tight() {
-  tight_in bf16 8GiB 6.5GiB 5.5GiB 3.66GiB 1.83GiB
-  tight_in tf32 10.47GiB 6.98GiB 3.49GiB
-}
+tight_bf16() { tight_in bf16 8GiB 6.5GiB 5.5GiB 3.66GiB 1.83GiB; }
+tight_tf32() { tight_in tf32 10.47GiB 6.98GiB 3.49GiB; }
 
 part() {
   printf '\n== %s (%d s)\n' "$1" "$SECONDS"
   case "$1" in
     budgets) budgets ;;
-    tight) tight ;;
+    tight) for name in tight-bf16 tight-tf32; do part "$name"; done ;;
+    tight-bf16) tight_bf16 ;;
+    tight-tf32) tight_tf32 ;;
     headline | nets | small-tf32 | small-bf16) speeds "compare_$1" "$1" ;;
     small) for name in small-tf32 small-bf16; do part "$name"; done ;;
     steps) for name in bf16 fp16 fp32; do steps "$name"; done ;;

@@ -81,11 +81,6 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
         shape, PoolShapeOf(*layer.pool, x, a.signature.Spec(Dy())), in, a.Array(Dy()),
         mask_or_index, sums, a.Array(Dx()), a.Reduction(), a.stream);
   }
-  const kernels::BatchNormGradient gradient = {.dy = a.Array(Dy()),
-                                               .other = a.FindArray(Dy(1)),
-                                               .relu = layer.relu,
-                                               .mask = mask_or_index,
-                                               .daddend = a.FindArray(Dx(1))};
   if (layer.addend_norm.has_value()) {
     const kernels::JointBatchNorm norms = {.first = in,
                                            .second = BatchNormReads(a, *layer.addend_norm, 2),
@@ -95,8 +90,13 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
                                            .dother = a.Array(Dx(1))};
     const auto joint =
         layer.averages ? kernels::JointBatchNormAverageBackward : kernels::JointBatchNormBackward;
-    return joint(shape, norms, gradient, a.Reduction(), a.stream);
+    return joint(shape, norms, a.Array(Dy()), mask_or_index, a.Reduction(), a.stream);
   }
+  const kernels::BatchNormGradient gradient = {.dy = a.Array(Dy()),
+                                               .other = a.FindArray(Dy(1)),
+                                               .relu = layer.relu,
+                                               .mask = mask_or_index,
+                                               .daddend = a.FindArray(Dx(1))};
   if (layer.averages) {
     return kernels::BatchNormAverageBackward(shape, in, gradient, sums, a.Array(Dx()),
                                              a.Reduction(), a.stream);

@@ -169,11 +169,6 @@ class Lister {
     if (configurations.empty()) configurations = Listed(signature, engines, nullptr);
     if (configurations.empty())
       return absl::FailedPreconditionError("the library has no deterministic engine");
-    if (choice_ == Choice::kOneForAll) {
-      KeepOne(configurations);
-    } else if (IsDivisible(signature)) {
-      KeepWithin(options_.workspace_limit_bytes, configurations);
-    }
     std::vector<TimedEngine> timed;
     if (timings != nullptr) timed = timings->Of(signature);
     double slower = 1;
@@ -185,6 +180,11 @@ class Lister {
       configuration.seconds =
           configuration.is_measured ? time->seconds : slower * predicted_seconds;
       slower += kSlowerPerRank;
+    }
+    if (choice_ == Choice::kOneForAll) {
+      KeepOne(configurations);
+    } else if (IsDivisible(signature)) {
+      KeepWithin(options_.workspace_limit_bytes, configurations);
     }
     return configurations;
   }
@@ -291,9 +291,16 @@ absl::StatusOr<std::vector<double>> EngineTable::RerunSeconds(const Program& pro
     const absl::Status added =
         AddRerun(step, [&](const Run& listed) { return lister.List(listed); });
     if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
-    seconds[step.id.index()] = added.ok()
-                                   ? again_[step.id.index()].rerun->configurations.front().seconds
-                                   : std::numeric_limits<double>::infinity();
+    if (!added.ok()) {
+      seconds[step.id.index()] = std::numeric_limits<double>::infinity();
+      continue;
+    }
+    const auto best_of = [](const StepConfigurations& list) {
+      return list.configurations.front().seconds;
+    };
+    const Again& again = again_[step.id.index()];
+    const double fixed = best_of(*again.first) - best_of(*first_[step.id.index()]);
+    seconds[step.id.index()] = best_of(*again.rerun) + std::max(fixed, 0.0);
   }
   return seconds;
 }

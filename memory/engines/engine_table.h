@@ -61,8 +61,9 @@ class EngineTable {
   // step that is rerun.
   EngineTable For(const ComputeSequence& runs) const;
 
-  // Adds the reruns of all forward steps, and returns the time of one of each, by StepId: infinite
-  // where AddReruns() would be a FAILED_PRECONDITION, 0 for backward steps. Errors: those of the
+  // Adds the reruns of all forward steps, and returns the time that one of each costs, by StepId:
+  // its own, and what the first run loses because both have the same engine. It is infinite where
+  // AddReruns() would be a FAILED_PRECONDITION, and 0 for backward steps. Errors: those of the
   // catalog and the timings.
   absl::StatusOr<std::vector<double>> RerunSeconds(const Program& program, EngineCatalog& catalog);
 

@@ -250,13 +250,13 @@ cudaError_t BatchNormAverageBackward(const ChannelShape& s, const BatchNormOpera
 }
 
 cudaError_t JointBatchNormAverageBackward(const ChannelShape& s, const JointBatchNorm& norms,
-                                          const BatchNormGradient& gradient,
+                                          ConstArray dy, const uint8_t* mask,
                                           const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return RunJoint<T>(s, norms, AveragedGradient<T>(s, As<T>(gradient.dy)), gradient.mask,
-                       Aligned16(gradient.dy), memory, stream);
+    return RunJoint<T>(s, norms, AveragedGradient<T>(s, As<T>(dy)), mask, Aligned16(dy), memory,
+                       stream);
   };
-  return WithElement(run, norms.first.x, norms.second.x, gradient.dy, norms.dx, norms.dother);
+  return WithElement(run, norms.first.x, norms.second.x, dy, norms.dx, norms.dother);
 }
 
 }  // namespace neap::kernels

@@ -54,6 +54,12 @@ struct Gradient {
   }
 };
 
+// `Source` gathers dy.
+template <typename Source, typename T>
+struct PooledSumsOp : SumsOp<Gradient<Through::kNothing, Source, T>, T> {
+  static constexpr int kLoads = Source::kLoads;
+};
+
 }  // namespace
 
 cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormOperands& in,
@@ -95,7 +101,7 @@ cudaError_t BatchNormPoolBackward(const ChannelShape& s, const PoolShape& pool,
   const auto run = [&]<typename T>() {
     const auto make = [&]<typename Source>(const Source& gathered) {
       using Dz = Gradient<Through::kNothing, Source, T>;
-      return SumsOp<Dz, T>{Dz{in, gathered, nullptr}, As<T>(dx)};
+      return PooledSumsOp<Source, T>{{Dz{in, gathered, nullptr}, As<T>(dx)}};
     };
     const cudaError_t error =
         ReducePooled(s, pool, aligned, As<T>(dy), index, make, GradientFinal{sums}, memory, stream);
@@ -108,18 +114,12 @@ cudaError_t BatchNormPoolBackward(const ChannelShape& s, const PoolShape& pool,
 }
 
 cudaError_t JointBatchNormBackward(const ChannelShape& s, const JointBatchNorm& norms,
-                                   const BatchNormGradient& gradient, const ReductionMemory& memory,
-                                   cudaStream_t stream) {
+                                   ConstArray dy, const uint8_t* mask,
+                                   const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    const auto run_with = [&](const auto& source) {
-      return RunJoint<T>(s, norms, source, gradient.mask, AllAligned16(gradient.dy, gradient.other),
-                         memory, stream);
-    };
-    if (gradient.other.data == nullptr) return run_with(StoredGradient<T>{As<T>(gradient.dy)});
-    return run_with(SummedGradient<T>{As<T>(gradient.dy), As<T>(gradient.other)});
+    return RunJoint<T>(s, norms, StoredGradient<T>{As<T>(dy)}, mask, Aligned16(dy), memory, stream);
   };
-  return WithElement(run, norms.first.x, norms.second.x, gradient.dy, gradient.other, norms.dx,
-                     norms.dother);
+  return WithElement(run, norms.first.x, norms.second.x, dy, norms.dx, norms.dother);
 }
 
 }  // namespace neap::kernels

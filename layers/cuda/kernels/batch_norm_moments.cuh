@@ -17,12 +17,14 @@ struct Moments {
   static constexpr int kSums = 2;
   static constexpr int kResident = 4;
   static constexpr int kRowThreads = 1024;
-  template <typename T>
+  template <typename>
   struct Of {
-    using Share = T;
-    double mean;
-    T squares;
-    T count;
+    using Share = float;
+    // The mean is the sum of these two, the second at most half a unit in the last place of the
+    // first: a double would take conversions, which GPUs do slowly.
+    float mean, rest;
+    float squares;
+    float count;
     template <typename U>
     __device__ Share ShareOf(const Of<U>& other) const {
       return other.count == 0 ? 0 : other.count / (count + other.count);
@@ -30,15 +32,20 @@ struct Moments {
     template <typename U>
     __device__ void Merge(const Of<U>& other, Share share) {
       if (other.count == 0) return;
-      const double delta = other.mean - mean;
-      const T d = static_cast<T>(delta);
+      const float d = (other.mean - mean) + (other.rest - rest);
       squares += other.squares + d * share * count * d;
-      mean += delta * share;
+      SetMean(mean, rest + d * share);
       count += other.count;
     }
     __device__ Of Below(int offset) const {
-      return {__shfl_down_sync(~0U, mean, offset), __shfl_down_sync(~0U, squares, offset),
-              __shfl_down_sync(~0U, count, offset)};
+      return {__shfl_down_sync(~0U, mean, offset), __shfl_down_sync(~0U, rest, offset),
+              __shfl_down_sync(~0U, squares, offset), __shfl_down_sync(~0U, count, offset)};
+    }
+    // To a + b, by Knuth's exact sum.
+    __device__ void SetMean(float a, float b) {
+      mean = a + b;
+      const float of_b = mean - a;
+      rest = (a - (mean - of_b)) + (b - of_b);
     }
   };
   // Computes the moments from the sums of x - x0 and of its square.
@@ -49,7 +56,9 @@ struct Moments {
     const float n = static_cast<float>(count);
     const float shift = sums.v[0] / n;
     const float squares = sums.v[1] - sums.v[0] * shift;
-    return {static_cast<double>(x0.v[k]) + shift, squares < 0 ? 0 : squares, n};  // keeps NaN
+    Of<float> of = {0, 0, squares < 0 ? 0 : squares, n};  // keeps NaN
+    of.SetMean(x0.v[k], shift);
+    return of;
   }
 };
 
@@ -71,12 +80,11 @@ struct StatisticsFinal {
   BatchNormState state;
   __device__ void operator()(uint32_t c, const Moments::Of<double>& moments) const {
     const double variance = moments.squares / count;
-    state.mean[c] = static_cast<float>(moments.mean);
+    state.mean[c] = moments.mean;
     state.invstd[c] = static_cast<float>(1.0 / sqrt(variance + epsilon));
     if (state.running_mean == nullptr) return;
     const double unbiased = count > 1 ? variance * count / (count - 1) : variance;
-    state.running_mean[c] =
-        (1.0F - momentum) * state.running_mean[c] + momentum * static_cast<float>(moments.mean);
+    state.running_mean[c] = (1.0F - momentum) * state.running_mean[c] + momentum * moments.mean;
     state.running_var[c] =
         (1.0F - momentum) * state.running_var[c] + momentum * static_cast<float>(unbiased);
   }

@@ -152,6 +152,7 @@ struct JointGradient {
 
 template <typename Source, typename T>
 struct JointSumsOp {
+  static constexpr int kLoads = 2;
   using Total = Sums<3>;
   Source source;
   template <int kVec>

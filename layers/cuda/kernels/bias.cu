@@ -69,6 +69,8 @@ struct ReluSumOp {
 // Computes the gradient before the max pool and the ReLU, and sums it.
 template <typename Gradient, typename T>
 struct PoolSumOp {
+  static constexpr int kRowThreads = Gradient::kRowThreads;
+  static constexpr int kLoads = Gradient::kLoads;
   using Total = Sums<1>;
   Gradient gradient;
   T* dx;

@@ -36,16 +36,6 @@ inline bool Vectorised(const ChannelShape& s, int vec) {
   return (s.channels_last ? s.channels : s.inner) % vec == 0;
 }
 
-// The vectors that a thread loads at once: fewer if the op has many operands.
-template <typename Op>
-constexpr int LoadsOf() {
-  if constexpr (requires { Op::kLoads; }) {
-    return Op::kLoads;
-  } else {
-    return kUnroll;
-  }
-}
-
 // An Op's Prepare(c) gives what Store() needs for a vector of channel c. With `one_channel`, all
 // vectors of a thread have the same channels, which are then prepared once for `rounds` times
 // LoadsOf() vectors. Values per channel are as many bytes as the vectors of one round.

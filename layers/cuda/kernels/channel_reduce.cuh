@@ -175,6 +175,7 @@ template <typename Op, int kVec, typename Final>
 __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
     ReducePlanes(Op op, Final final, Divider<uint32_t> inner, uint32_t vectors, uint32_t per_split,
                  typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
+  constexpr uint32_t kLoads = LoadsOf<Op>();
   const uint32_t channels = gridDim.x, c = blockIdx.x;
   const uint32_t begin = blockIdx.y * per_split;
   const uint32_t end = min(begin + per_split, vectors);
@@ -188,15 +189,15 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
   const auto constants = PrepareAt<false, kVec>(op, c, at(min(mine, end - 1)));
   constexpr int kSums = Op::Total::kSums;
   Accumulators<kSums, kVec> sums = {};
-  for (uint32_t first = mine; first < end; first += kThreads * kUnroll) {
-    typename Op::template Registers<kVec> loaded[kUnroll];
+  for (uint32_t first = mine; first < end; first += kThreads * kLoads) {
+    typename Op::template Registers<kVec> loaded[kLoads];
 #pragma unroll
-    for (uint32_t u = 0; u < kUnroll; ++u) {
+    for (uint32_t u = 0; u < kLoads; ++u) {
       const uint32_t v = first + u * kThreads;
       if (v < end) loaded[u] = LoadAt<kVec>(op, constants, at(v));
     }
 #pragma unroll
-    for (uint32_t u = 0; u < kUnroll; ++u) {
+    for (uint32_t u = 0; u < kLoads; ++u) {
       const uint32_t v = first + u * kThreads;
       if (v < end) op.template Accumulate<kVec>(constants, loaded[u], at(v).i, sums);
     }
@@ -216,15 +217,26 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
                                                c + 1, 1, shared);
 }
 
+// The threads of a block that reduces rows. An operation that takes few registers has more of them.
+template <typename Op>
+constexpr int RowThreadsOf() {
+  if constexpr (requires { Op::kRowThreads; }) {
+    return Op::kRowThreads;
+  } else {
+    return Op::Total::kRowThreads;
+  }
+}
+
 // partial[split * channels + channel], block (channel vectors, rows), grid (tiles of channels,
 // splits). A tile has a ticket. Without tickets, Finish() must follow.
 template <typename Op, int kVec, typename Final>
-__global__ void __launch_bounds__(Op::Total::kRowThreads)
+__global__ void __launch_bounds__(RowThreadsOf<Op>())
     ReduceRows(Op op, Final final, uint32_t channel_vectors, size_t rows,
                typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
   using Part = typename Op::Total::template Of<float>;
   using Gathered = typename Op::Total::template Of<double>;
-  constexpr int kBlock = Op::Total::kRowThreads, kWarps = kBlock / kWarp;
+  constexpr int kBlock = RowThreadsOf<Op>(), kWarps = kBlock / kWarp;
+  constexpr int kLoads = LoadsOf<Op>();
   constexpr int kWidest = std::max(8 * kVec, kWarp);
   constexpr size_t kBytes = std::max(sizeof(Part) * kWarps * kWidest, sizeof(Gathered) * kBlock);
   __shared__ __align__(16) unsigned char bytes[kBytes];
@@ -242,15 +254,15 @@ __global__ void __launch_bounds__(Op::Total::kRowThreads)
                                                  at(mine < rows ? mine : rows - 1));
     constexpr int kSums = Op::Total::kSums;
     Accumulators<kSums, kVec> sums = {};
-    for (size_t first = mine; first < rows; first += step * kUnroll) {
-      typename Op::template Registers<kVec> loaded[kUnroll];
+    for (size_t first = mine; first < rows; first += step * kLoads) {
+      typename Op::template Registers<kVec> loaded[kLoads];
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
+      for (int u = 0; u < kLoads; ++u) {
         const size_t row = first + static_cast<size_t>(u) * step;
         if (row < rows) loaded[u] = LoadAt<kVec>(op, constants, at(row));
       }
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
+      for (int u = 0; u < kLoads; ++u) {
         const size_t row = first + static_cast<size_t>(u) * step;
         if (row < rows) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
       }
@@ -298,9 +310,9 @@ template <typename Op, typename Final, int kVec>
 void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
                      const ReductionMemory& memory, cudaStream_t stream) {
   using Part = typename Op::Total::template Of<float>;
-  static_assert(sizeof(Part) <= kPartBytes && Op::Total::kRowThreads >= kFewestRowThreads);
+  static_assert(sizeof(Part) <= kPartBytes && RowThreadsOf<Op>() >= kFewestRowThreads);
   Part* const partial = static_cast<Part*>(memory.scratch);
-  const Cut cut = CutOf(s, kVec, Op::Total::kRowThreads);
+  const Cut cut = CutOf(s, kVec, RowThreadsOf<Op>());
   uint32_t* const tickets = cut.grid.x <= kTickets ? memory.tickets : nullptr;
   const unsigned channels = static_cast<unsigned>(s.channels);
   if (s.channels_last) {

@@ -74,6 +74,16 @@ struct Divider<uint64_t> {
   uint64_t divisor = 1;
 };
 
+// The vectors that a thread loads at once: fewer if the op has many operands.
+template <typename Op>
+constexpr int LoadsOf() {
+  if constexpr (requires { Op::kLoads; }) {
+    return Op::kLoads;
+  } else {
+    return kUnroll;
+  }
+}
+
 template <typename Op, int kVec>
 __global__ void __launch_bounds__(kThreads) MapKernel(Op op, size_t vectors) {
   const size_t first = static_cast<size_t>(blockIdx.x) * kThreads * kUnroll + threadIdx.x;

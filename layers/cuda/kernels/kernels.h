@@ -111,7 +111,7 @@ struct BatchNormSums {
 cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands& in,
                               const BatchNormGradient& gradient, const BatchNormSums& sums,
                               Array dx, const ReductionMemory& memory, cudaStream_t stream);
-// Of both batch norms of a sum, behind which there may be a ReLU with a mask. dx and dother may be dy, x and
+// Of both batch norms of a sum, behind which there may be a ReLU. dx and dother may be dy, x and
 // other.
 struct JointBatchNorm {
   BatchNormOperands first, second;
@@ -119,7 +119,7 @@ struct JointBatchNorm {
   Array dx, dother;
 };
 cudaError_t JointBatchNormBackward(const ChannelShape& shape, const JointBatchNorm& norms,
-                                   const BatchNormGradient& gradient,
+                                   ConstArray dy, const uint8_t* mask,
                                    const ReductionMemory& memory, cudaStream_t stream);
 
 // batch_norm_parts.cu. Batch norm of parts that are concatenated along the channels, nowhere in
@@ -156,7 +156,7 @@ cudaError_t BatchNormAverageBackward(const ChannelShape& shape, const BatchNormO
                                      const BatchNormGradient& gradient, const BatchNormSums& sums,
                                      Array dx, const ReductionMemory& memory, cudaStream_t stream);
 cudaError_t JointBatchNormAverageBackward(const ChannelShape& shape, const JointBatchNorm& norms,
-                                          const BatchNormGradient& gradient,
+                                          ConstArray dy, const uint8_t* mask,
                                           const ReductionMemory& memory, cudaStream_t stream);
 
 // bias.cu

@@ -22,6 +22,8 @@ namespace neap::kernels {
 template <typename T>
 class PooledGradient {
  public:
+  static constexpr int kRowThreads = 512;  // of a reduction whose registers are this gradient's
+  static constexpr int kLoads = kUnroll;
   PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index)
       : s_(s),
         stride_(s),
@@ -88,6 +90,8 @@ class PooledGradient {
 template <typename T, int kMost>
 class FewWindowsGradient {
  public:
+  static constexpr int kRowThreads = kMost == 1 ? 1024 : 512;
+  static constexpr int kLoads = 2;
   FewWindowsGradient(const PoolShape& s, const T* dy, const uint8_t* index)
       : s_(s), stride_(s), vectors_(s.h, s.w, s.channels / kWide<T>), dy_(dy), index_(index) {}
 
@@ -118,16 +122,33 @@ class FewWindowsGradient {
 #pragma unroll
     for (int n = 0; n < kMost * kMost; ++n) {
       if (within[n] == kStopsAtRelu) continue;
-      const Vec<kVec> g = Unpack(dy[n]);
+      const Vec<kVec> g = Unpack(Where(winner[n], within[n], dy[n]));
 #pragma unroll
-      for (int k = 0; k < kVec; ++k) {
-        if (static_cast<int>(winner[n].v[k]) == within[n]) sum.v[k] += g.v[k];
-      }
+      for (int k = 0; k < kVec; ++k) sum.v[k] += g.v[k];
     }
     return Pack<T>(sum);
   }
 
  private:
+  // The elements whose winner is `within`; 0 for the others.
+  template <int kVec>
+  static __device__ __forceinline__ Packed<T, kVec> Where(const Indices<kVec, uint8_t>& winner,
+                                                          int within, Packed<T, kVec> dy) {
+    constexpr int kPerWord = sizeof(uint32_t) / sizeof(T);
+    uint32_t winners[kVec / 4];
+    memcpy(winners, &winner, sizeof(winners));
+#pragma unroll
+    for (int w = 0; w < kVec / 4; ++w)
+      winners[w] = __vcmpeq4(winners[w], static_cast<uint32_t>(within) * 0x01010101U);
+#pragma unroll
+    for (int n = 0; n < kVec / kPerWord; ++n) {
+      const int first = n * kPerWord % 4, second = first + kPerWord - 1;
+      const uint32_t bytes = static_cast<uint32_t>(first * 0x11 + second * 0x1100);
+      dy.words[n] &= __byte_perm(winners[n * kPerWord / 4], 0, bytes);
+    }
+    return dy;
+  }
+
   PoolShape s_;
   StrideDividers stride_;
   Decoder<uint32_t> vectors_;

@@ -151,6 +151,19 @@ inline float __fadd_rn(float a, float b) {
   asm("" : "+g"(a), "+g"(b));
   return a + b;
 }
+// Bytes of y and x, chosen by the nibbles of `selector` (without those that replicate signs).
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  const uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
+  unsigned result = 0;
+  for (int i = 0; i < 4; ++i)
+    result |= static_cast<unsigned>(bytes >> (selector >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
+  return result;
+}
+inline unsigned __vcmpeq4(unsigned a, unsigned b) {
+  unsigned result = 0;
+  for (int i = 0; i < 32; i += 8) result |= ((a ^ b) >> i & 0xFF) == 0 ? 0xFFU << i : 0;
+  return result;
+}
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float f) { return expf(f); }
 inline float __logf(float f) { return logf(f); }
