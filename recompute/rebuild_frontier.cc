@@ -14,10 +14,10 @@
 namespace neap {
 namespace {
 
-// The work that all moves may take together, in runs that are walked over, and how fine they are:
-// long networks have larger moves, and points farther apart. A move frees at least one part in
-// `moves_to_nothing` of the peak's bytes, if it can; a point's peak is lower than the last one's by
-// one part in `points_apart`, or more.
+// The work that all moves may take together, and so may what is kept after all, in runs that are
+// walked over; and how fine the moves are. Long networks have larger ones, and points farther
+// apart. A move frees at least one part in `moves_to_nothing` of the peak's bytes, if it can; a
+// point's peak is lower than the last one's by one part in `points_apart`, or more.
 constexpr int64_t kMostRuns = 2'000'000;
 struct Fineness {
   int64_t moves_to_nothing = 128;
@@ -30,6 +30,10 @@ Fineness FinenessFor(const Program& program) {
 }
 // The most moves that are tried one by one at a peak.
 constexpr size_t kMostTries = 32;
+// The most results that are tried to be kept after all, at a stop or between two.
+constexpr size_t kMostKept = 8;
+// The most moves that follow a pin until it pays.
+constexpr int kMostMovesBehindPin = 12;
 
 // What becomes of a step's results that backward wants. Those that are pinned are kept for good:
 // where they were rebuilt was the peak.
@@ -75,7 +79,8 @@ class Descent {
       if (shape_.peak <= last - last / fineness_.points_apart) Record();
     }
     if (shape_.peak < points_.back().peak_bytes) Record();
-    return std::move(points_);
+    Refine();
+    return Fastest(std::move(points_));
   }
 
  private:
@@ -180,10 +185,10 @@ class Descent {
 
   // Moves to this fate that free bytes at the peak, those with the least time per byte first.
   std::vector<Move> MovesAtPeak(Fate fate) {
-    const Fate before = fate == Fate::kRebuiltOnce ? Fate::kKept : Fate::kRebuiltOnce;
     std::vector<Move> moves;
     for (const auto& [step, bytes] : IdleAtPeak()) {
-      if (FateOf(step) != before) continue;
+      const Fate before = FateOf(step);
+      if (before != Fate::kKept && (before != Fate::kRebuiltOnce || fate == before)) continue;
       moves.push_back({.fate = fate, .bytes = bytes});
       Move& move = moves.back();
       if (fate == Fate::kRebuiltOnce) {
@@ -225,8 +230,18 @@ class Descent {
     return static_cast<ptrdiff_t>(std::min(moves, kMostTries));
   }
 
-  // Where rebuilt results are the peak, one of them that is kept instead cuts their chain.
+  // Where rebuilt results are the peak, one of them that is kept instead cuts their chain, or what
+  // the chain leads to does. If it takes too many bytes at another place, that one is freed next.
   bool PinAtPeak() {
+    const std::vector<StepId> steps = PinsAtPeak();
+    return std::any_of(
+               steps.begin(), steps.end(),
+               [&](StepId step) { return Try({.steps = {step}, .fate = Fate::kPinned}); }) ||
+           std::any_of(steps.begin(), steps.end(), [&](StepId step) { return PinAndFree(step); });
+  }
+
+  // The largest results first.
+  std::vector<StepId> PinsAtPeak() const {
     const auto& [runs, lives, replaces] = shape_.liveness;
     std::vector<std::pair<int64_t, StepId>> rebuilt;
     for (const Lifetime& life : lives) {
@@ -236,12 +251,97 @@ class Descent {
                            *segments_.producer[life.tensor.index()]);
     }
     std::sort(rebuilt.rbegin(), rebuilt.rend());
-    return std::any_of(
-        rebuilt.begin(), rebuilt.begin() + Most(rebuilt.size()),
-        [&](const auto& result) { return Try({.steps = {result.second}, .fate = Fate::kPinned}); });
+    std::vector<StepId> steps;
+    for (const auto& [bytes, step] : rebuilt) steps.push_back(step);
+    for (size_t i = static_cast<size_t>(shape_.peak_at) + 1; i < runs.size() && runs[i].recompute;
+         ++i)
+      steps.push_back(runs[i].step);
+    steps.resize(std::min(steps.size(), kMostTries));
+    return steps;
   }
 
-  void Record() { points_.push_back({shape_.liveness.runs, shape_.peak, shape_.seconds}); }
+  bool PinAndFree(StepId step) {
+    if (FateOf(step) == Fate::kPinned) return false;
+    const Shape before = shape_;
+    const std::vector<Fate> fates = fates_;
+    Set(step, Fate::kPinned);
+    shape_ = ShapeNow();
+    for (int moves = 0; moves < kMostMovesBehindPin && walked_ <= kMostRuns; ++moves) {
+      if (!FreeAtPeak(Fate::kRebuiltOnce) && !FreeAtPeak(Fate::kRebuiltEachTime)) break;
+      if (shape_.IsLowerThan(before)) return true;
+    }
+    Restore(fates);
+    shape_ = before;
+    return false;
+  }
+  void Restore(const std::vector<Fate>& fates) {
+    for (const Step& step : program_.steps) {
+      if (FateOf(step.id) != fates[step.id.index()]) Set(step.id, fates[step.id.index()]);
+    }
+  }
+
+  void Record() {
+    points_.push_back({shape_.liveness.runs, shape_.peak, shape_.seconds});
+    fates_of_point_.push_back(fates_);
+  }
+
+  // The way down is short-sighted: what it dropped first may not have been necessary in the end, and
+  // where several places have as many bytes, its last move may lower the peak by more than a stop.
+  // At each stop and between them, what need not be dropped for so many bytes is kept after all.
+  void Refine() {
+    walked_ = 0;
+    for (size_t i = 1, stops = points_.size(); i < stops; ++i) {
+      const int64_t above = points_[i - 1].peak_bytes, here = points_[i].peak_bytes;
+      const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
+      for (int64_t target = here; target < above; target += apart) {
+        if (walked_ > kMostRuns) return;
+        Restore(fates_of_point_[i]);
+        KeepWithin(target);
+      }
+    }
+  }
+
+  // Keeps what can be kept without a peak above `target`, what takes the longest to rebuild first.
+  void KeepWithin(int64_t target) {
+    shape_ = ShapeNow();
+    std::vector<StepId> rebuilt;
+    for (const Step& step : program_.steps) {
+      if (IsRebuilt(FateOf(step.id))) rebuilt.push_back(step.id);
+    }
+    std::stable_sort(rebuilt.begin(), rebuilt.end(),
+                     [&](StepId a, StepId b) { return seconds_[a.index()] > seconds_[b.index()]; });
+    rebuilt.resize(std::min(rebuilt.size(), kMostKept));
+    bool found = false;
+    for (StepId step : rebuilt) {
+      if (walked_ > kMostRuns) break;
+      const Fate before = FateOf(step);
+      Set(step, Fate::kKept);
+      Shape shape = ShapeNow();
+      if (shape.peak <= target && shape.seconds < shape_.seconds) {
+        shape_ = std::move(shape);
+        found = true;
+      } else {
+        Set(step, before);
+      }
+    }
+    if (found) Record();
+  }
+
+  // The points of which none has both a lower peak and less to rebuild.
+  static std::vector<RebuildPoint> Fastest(std::vector<RebuildPoint> points) {
+    std::stable_sort(points.begin(), points.end(),
+                     [](const RebuildPoint& a, const RebuildPoint& b) {
+                       return std::pair(a.peak_bytes, a.rerun_seconds) <
+                              std::pair(b.peak_bytes, b.rerun_seconds);
+                     });
+    std::vector<RebuildPoint> fastest;
+    for (RebuildPoint& point : points) {
+      if (fastest.empty() || point.rerun_seconds < fastest.back().rerun_seconds)
+        fastest.push_back(std::move(point));
+    }
+    std::reverse(fastest.begin(), fastest.end());
+    return fastest;
+  }
 
   const Program& program_;
   const std::vector<double>& seconds_;
@@ -252,6 +352,7 @@ class Descent {
   std::vector<RerunMode> modes_;  // by segment: a segment is one step
   Shape shape_;
   std::vector<RebuildPoint> points_;
+  std::vector<std::vector<Fate>> fates_of_point_;
 };
 
 }  // namespace

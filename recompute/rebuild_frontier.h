@@ -21,14 +21,18 @@
 //
 //   drop   a step, with the steps before it whose results only its reruns read
 //   again  what is rebuilt there for later is rebuilt anew for each backward step that reads it
-//   pin    one of the results that are rebuilt there is kept, which cuts their chain
+//   pin    one of the results that are rebuilt there is kept, which cuts their chain; with moves at
+//          the place that has the most bytes then, if need be
+//
+// In the end, at every stop and between two, what need not be dropped for so many bytes is kept
+// after all.
 //
 //   const std::vector<RebuildPoint> points = RebuildFrontier(program, rerun_seconds);
 //   points.front().runs;   // nothing is rebuilt
 //   points.back().peak_bytes;
 //
-// *Complexity*: a pass over the runs for each move, and about two million runs for all. Where that
-// ends, so does the frontier.
+// *Complexity*: a pass over the runs for each move, and about two million runs for all of the way
+// down, and for keeping. Where that ends, so does the frontier.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,8 @@
 namespace neap {
 namespace {
 
+constexpr int64_t kSmall = 8;  // so many times fits a small tensor into its step's largest one
+
 // Walks over the program's steps, and inserts reruns where a backward step reads a tensor that was
 // dropped and is not rebuilt.
 class RerunWriter {
@@ -106,8 +108,21 @@ class RerunWriter {
     return chain;
   }
 
-  // Memory-centric segments: drops what was rebuilt, except for tensors that this group of steps
-  // has read and the next one reads too.
+  // Whether the tensor takes so little of what its step touches that it is not worth another rerun:
+  // a mask, or the index of a pooling.
+  bool IsSmall(TensorId tensor) const {
+    if (program_.options.accounting == Accounting::kPaper) return false;
+    const Step& producer = program_.steps[segments_.producer[tensor.index()]->index()];
+    int64_t largest = 0;
+    for (const auto* uses : {&producer.reads, &producer.writes}) {
+      for (const Use& use : *uses)
+        largest = std::max(largest, program_.tensor(use.tensor).spec.size_bytes());
+    }
+    return kSmall * program_.tensor(tensor).spec.size_bytes() <= largest;
+  }
+
+  // Memory-centric segments: drops what was rebuilt, except for small tensors, and those that this
+  // group of steps has read and the next one reads too.
   void Forget(size_t begin, size_t end) {
     std::vector<TensorId> read_again;
     std::vector<TensorId> read;
@@ -119,7 +134,7 @@ class RerunWriter {
     std::vector<TensorId> kept;
     for (TensorId tensor : in_memory_) {
       const size_t segment = *segments_.of_step[segments_.producer[tensor.index()]->index()];
-      if (modes_[segment] != RerunMode::kMemoryCentric) continue;
+      if (modes_[segment] != RerunMode::kMemoryCentric || IsSmall(tensor)) continue;
       if (std::find(read_again.begin(), read_again.end(), tensor) != read_again.end()) {
         kept.push_back(tensor);
       } else {

@@ -13,6 +13,7 @@
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/conv/measured_parts.h"
+#include "neap/recompute/layerwise_bound.h"
 
 namespace neap {
 namespace {
@@ -24,11 +25,11 @@ const Configuration& SmallestOf(const std::vector<Configuration>& configurations
                            });
 }
 
-// Leaves only the configuration that strict mode uses.
-void KeepOne(std::vector<Configuration>& configurations) {
-  const auto fixed = std::find_if(
-      configurations.begin(), configurations.end(),
-      [](const Configuration& c) { return c.workspace_bytes <= kStrictWorkspaceBytes; });
+// Leaves only the configuration that is used under every budget.
+void KeepOne(int64_t limit_bytes, std::vector<Configuration>& configurations) {
+  const auto fixed =
+      std::find_if(configurations.begin(), configurations.end(),
+                   [&](const Configuration& c) { return c.workspace_bytes <= limit_bytes; });
   Configuration keep = fixed == configurations.end() ? SmallestOf(configurations) : *fixed;
   configurations = {std::move(keep)};
 }
@@ -76,11 +77,12 @@ enum class Choice : uint8_t { kAll, kOneForAll };
 class Lister {
  public:
   Lister(const Program& program, const KernelOptions& options, bool strict, Choice choice,
-         const DeviceDescription& device, EngineCatalog& catalog)
+         int64_t largest_step_bytes, const DeviceDescription& device, EngineCatalog& catalog)
       : program_(program),
         options_(options),
         strict_(strict),
         choice_(choice),
+        largest_step_bytes_(largest_step_bytes),
         device_(device),
         catalog_(catalog) {}
 
@@ -113,7 +115,7 @@ class Lister {
     } else {
       KeepSmallest(signature, engines, predicted_seconds, list.configurations);
     }
-    if (choice_ == Choice::kOneForAll) KeepOne(list.configurations);
+    if (choice_ == Choice::kOneForAll) KeepOne(LimitOf(signature), list.configurations);
     list.only_one = engines.size() == 1 && IsNameless(engines.front()) &&
                     list.configurations.size() == 1 &&
                     list.configurations.front().parts.size() == 1;
@@ -123,6 +125,14 @@ class Lister {
         configuration.parts.front().batch = program_.net.batch;
     }
     return known_.emplace(signature, std::move(list)).first->second;
+  }
+
+  // Of the workspace of an engine that the step has under every budget.
+  int64_t LimitOf(const StepSignature& signature) const {
+    if (signature.phase != Phase::kForward) return kStrictWorkspaceBytes;
+    int64_t bytes = 0;
+    for (const OperandSpec& operand : signature.operands) bytes += operand.tensor.size_bytes();
+    return std::max(kStrictWorkspaceBytes, largest_step_bytes_ - bytes);
   }
 
   // The configurations with measured times, the fastest first. Empty unless the whole batch was
@@ -182,7 +192,7 @@ class Lister {
       slower += kSlowerPerRank;
     }
     if (choice_ == Choice::kOneForAll) {
-      KeepOne(configurations);
+      KeepOne(LimitOf(signature), configurations);
     } else if (IsDivisible(signature)) {
       KeepWithin(options_.workspace_limit_bytes, configurations);
     }
@@ -224,6 +234,7 @@ class Lister {
   const KernelOptions& options_;
   bool strict_;
   Choice choice_;
+  int64_t largest_step_bytes_;
   const DeviceDescription& device_;
   EngineCatalog& catalog_;
   absl::flat_hash_map<StepSignature, StepConfigurations> known_;
@@ -241,7 +252,8 @@ absl::StatusOr<EngineTable> EngineTable::List(const Program& program, const Kern
   table.again_.resize(program.steps.size());
   table.runs_again_.resize(program.steps.size(), false);
   const Choice choice = strict ? Choice::kOneForAll : Choice::kAll;
-  Lister lister(program, options, strict, choice, device, catalog);
+  table.largest_step_bytes_ = BoundLayerwise(program, /*in_place=*/true).l_peak;
+  Lister lister(program, options, strict, choice, table.largest_step_bytes_, device, catalog);
   for (const Step& step : program.steps) {
     ASSIGN_OR_RETURN(StepConfigurations list, lister.List({step.id}));
     table.first_.push_back(std::make_shared<const StepConfigurations>(std::move(list)));
@@ -251,7 +263,8 @@ absl::StatusOr<EngineTable> EngineTable::List(const Program& program, const Kern
 
 absl::Status EngineTable::AddReruns(const Program& program, const ComputeSequence& runs,
                                     EngineCatalog& catalog) {
-  Lister lister(program, options_, strict_, Choice::kOneForAll, device_, catalog);
+  Lister lister(program, options_, strict_, Choice::kOneForAll, largest_step_bytes_, device_,
+                catalog);
   for (const Run& run : runs) {
     if (!run.recompute) continue;
     RETURN_IF_ERROR(AddRerun(program.steps[run.step.index()],
@@ -284,7 +297,8 @@ EngineTable EngineTable::For(const ComputeSequence& runs) const {
 
 absl::StatusOr<std::vector<double>> EngineTable::RerunSeconds(const Program& program,
                                                               EngineCatalog& catalog) {
-  Lister lister(program, options_, strict_, Choice::kOneForAll, device_, catalog);
+  Lister lister(program, options_, strict_, Choice::kOneForAll, largest_step_bytes_, device_,
+                catalog);
   std::vector<double> seconds(program.steps.size(), 0);
   for (const Step& step : program.steps) {
     if (step.phase != Phase::kForward) continue;

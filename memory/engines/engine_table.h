@@ -26,7 +26,9 @@
 
 namespace neap {
 
-// The most workspace of the engines that strict mode prefers.
+// The most workspace of an engine that a step has under every budget, in strict mode and where it is
+// rerun. A forward step may have as much more as makes it no larger than the network's largest
+// step, for which there must be memory in any case.
 inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 
 struct StepConfigurations {
@@ -89,6 +91,7 @@ class EngineTable {
 
   KernelOptions options_;
   bool strict_ = false;
+  int64_t largest_step_bytes_ = 0;  // of operands
   DeviceDescription device_;
   std::vector<Shared> first_;     // by StepId: of a step that is not rerun
   std::vector<Again> again_;      // by StepId: null if no rerun was added

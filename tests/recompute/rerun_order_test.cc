@@ -5,9 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "neap/core/program/fuse.h"
+#include "neap/core/program/passes.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"
 #include "neap/recompute/recompute.h"
@@ -55,6 +59,27 @@ TEST_CASE("on demand rebuilds what a step reads, with the way to it, and keeps i
   }
   CHECK(BackwardOf(program, OrderReruns(program, segments, RerunMode::kOnDemand)) ==
         "loss' lrn3* conv2' lrn3' lrn1* lrn2' lrn1' conv1'");
+}
+
+TEST_CASE("memory-centric keeps a mask that was rebuilt with the result for the result's reader") {
+  //   conv2' reads bn's result, bn' its mask: a byte for 16 of the result
+  Graph net({.name = "block", .batch = 2});
+  const Convolution convolution = {.out_channels = 4, .kernel = 1, .bias = false};
+  const std::string x = net.Add("stem", convolution, {net.Input({4, 8, 8})});
+  const std::string bn = net.Add("bn", BatchNorm{}, {net.Add("conv1", convolution, {x})});
+  const std::string sum = net.Add("relu", Relu{}, {net.Add("add", Add{}, {bn, x})});
+  const std::string last =
+      net.Add("pool", GlobalAveragePool{}, {net.Add("conv2", convolution, {sum})});
+  net.Loss(last, SoftmaxCrossEntropy{});
+  const Program program =
+      BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining), {}).value();
+  Segments segments = NothingDropped(program);
+  for (const Step& step : program.steps) {
+    if (step.phase == Phase::kForward && program.layers[step.layer.index()].name == "bn")
+      SetDropped(step, true, segments);
+  }
+  const ComputeSequence runs = OrderReruns(program, segments, RerunMode::kMemoryCentric);
+  CHECK(ExtraForwards(runs) == 1);
 }
 
 TEST_CASE("a segment of n layers costs n forwards, memory-centric n (n + 1) / 2") {

@@ -20,6 +20,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
 #include "neap/recompute/recompute.h"
@@ -121,6 +122,46 @@ TEST_CASE("strict mode has one engine: the first within its workspace, else the 
   for (const int64_t free_bytes : {int64_t{0}, kGiB})
     CHECK(EngineOf(table.FirstThatFits(kConvolution, free_bytes)) == "fast");
   CHECK(EngineOf(table.Smallest(kConvolution)) == "fast");
+}
+
+// A convolution of 8 MiB of output, and a larger one behind it if that has channels.
+Program LargeConvolutions(int64_t channels_behind) {
+  Graph net({.name = "large", .batch = 1});
+  std::string x =
+      net.Add("conv", Convolution{.out_channels = 2, .kernel = 1}, {net.Input({1, 1024, 1024})});
+  if (channels_behind > 0)
+    x = net.Add("behind", Convolution{.out_channels = channels_behind, .kernel = 1}, {x});
+  net.Loss(net.Add("pool", GlobalAveragePool{}, {x}), SoftmaxCrossEntropy{});
+  return BuildProgram(net, {}).value();
+}
+
+TEST_CASE("a rerun may have the workspace that makes its step no larger than the largest one") {
+  testing::WorkspaceCatalog catalog;
+  for (const auto& [channels_behind, engine] : {std::pair(0, "medium"), std::pair(128, "fast")}) {
+    const Program program = LargeConvolutions(channels_behind);
+    EngineTable table = TableOf(program, catalog).value();
+    CHECK(table.Of(kConvolution).configurations[0].workspace_bytes == 320 * kMiB);
+    REQUIRE(table.AddReruns(program, {kConvolution, kAgain}, catalog).ok());
+    CHECK(EngineOf(table.For({kConvolution, kAgain}).FirstThatFits(kAgain, 0)) == engine);
+  }
+}
+
+TEST_CASE("engines that were not measured are taken to be slower, the later they are listed") {
+  testing::WorkspaceCatalog catalog;
+  const EngineTable table = TableOf(OneConvolution(), catalog).value();
+  const std::vector<Configuration>& engines = table.Of(kConvolution).configurations;
+  REQUIRE(engines.size() == 3);
+  CHECK(engines[1].seconds == doctest::Approx(1.1 * engines[0].seconds));
+  CHECK(engines[2].seconds == doctest::Approx(1.2 * engines[0].seconds));
+}
+
+TEST_CASE("the price of a rerun has what the first run loses because both have one engine") {
+  const Program program = OneConvolution();
+  testing::WorkspaceCatalog catalog;
+  const auto timings = std::make_shared<MadeUpTimings>(
+      std::vector<TimedEngine>{{"small", 2, 600, 9e-3}, {"fast", 2, 100 * kMiB, 1e-3}});
+  EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
+  CHECK(table.RerunSeconds(program, catalog).value()[0] == doctest::Approx(9e-3 + (9e-3 - 1e-3)));
 }
 
 TEST_CASE("a step without a deterministic engine is refused by name") {

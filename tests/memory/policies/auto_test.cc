@@ -120,7 +120,7 @@ TEST_CASE("ResNet-50 in half and in a third of its memory: a sixth of superneuro
   const double full_ms = natural.plan.predicted_ms;
   const PlanResult half = plan("auto", natural.plan.peak_bytes / 2);
   const PlanResult third = plan("auto", natural.plan.peak_bytes / 3);
-  CHECK(half.plan.predicted_ms < 1.11 * full_ms);
+  CHECK(half.plan.predicted_ms < 1.12 * full_ms);
   CHECK(third.plan.predicted_ms < 1.2 * full_ms);
   CHECK(half.plan.predicted_ms <
         plan("superneurons", half.plan.budget_bytes).plan.predicted_ms / 6);
