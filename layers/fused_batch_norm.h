@@ -26,9 +26,9 @@
 // If it averages, y and dy are {N, C, 1, 1}, and the mask is that of the values that it averages.
 // Neither these nor their gradient are stored.
 //
-// Behind a sum with an x_1 that is not normalised, unless it averages, backward_data reads dy as two
-// tensors if two steps contribute to it (StepSpec::sums_output_grads): a residual block's gradient
-// is not added in a pass of its own.
+// Behind a sum with an x_1 that is not normalised, unless it averages, backward_data reads dy as
+// two tensors if two steps contribute to it (StepSpec::sums_output_grads): a residual block's
+// gradient is not added in a pass of its own.
 //
 // Without pooling, y may overwrite x_1 if that is not normalised, and dy may be overwritten by
 // dx_0, or with a sum by dx_1. With a sum or averages, dx_0 may overwrite x_0.

@@ -14,11 +14,11 @@
 namespace neap {
 namespace {
 
-// The work that all moves may take together, and so may what is kept after all, in runs that are
-// walked over; and how fine the moves are. Long networks have larger ones, and points farther
-// apart. A move frees at least one part in `moves_to_nothing` of the peak's bytes, if it can; a
-// point's peak is lower than the last one's by one part in `points_apart`, or more.
-constexpr int64_t kMostRuns = 2'000'000;
+// The work that all moves may take together, and what is kept after all, in runs that are walked
+// over; and how fine the moves are. Long networks have larger ones, and points farther apart. A
+// move frees at least one part in `moves_to_nothing` of the peak's bytes, if it can; a point's peak
+// is lower than the last one's by one part in `points_apart`, or more.
+constexpr int64_t kMostRuns = 2'000'000, kMostRunsToKeep = 500'000;
 struct Fineness {
   int64_t moves_to_nothing = 128;
   int64_t points_apart = 32;
@@ -285,16 +285,17 @@ class Descent {
     fates_of_point_.push_back(fates_);
   }
 
-  // The way down is short-sighted: what it dropped first may not have been necessary in the end, and
-  // where several places have as many bytes, its last move may lower the peak by more than a stop.
-  // At each stop and between them, what need not be dropped for so many bytes is kept after all.
+  // The way down is short-sighted: what it dropped first may not have been necessary in the end,
+  // and where several places have as many bytes, its last move may lower the peak by more than a
+  // stop. At each stop and between them, what need not be dropped for so many bytes is kept after
+  // all.
   void Refine() {
     walked_ = 0;
     for (size_t i = 1, stops = points_.size(); i < stops; ++i) {
       const int64_t above = points_[i - 1].peak_bytes, here = points_[i].peak_bytes;
       const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
       for (int64_t target = here; target < above; target += apart) {
-        if (walked_ > kMostRuns) return;
+        if (walked_ > kMostRunsToKeep) return;
         Restore(fates_of_point_[i]);
         KeepWithin(target);
       }
@@ -313,7 +314,7 @@ class Descent {
     rebuilt.resize(std::min(rebuilt.size(), kMostKept));
     bool found = false;
     for (StepId step : rebuilt) {
-      if (walked_ > kMostRuns) break;
+      if (walked_ > kMostRunsToKeep) break;
       const Fate before = FateOf(step);
       Set(step, Fate::kKept);
       Shape shape = ShapeNow();

@@ -32,7 +32,7 @@
 //   points.back().peak_bytes;
 //
 // *Complexity*: a pass over the runs for each move, and about two million runs for all of the way
-// down, and for keeping. Where that ends, so does the frontier.
+// down, and half a million for keeping. Where that ends, so does the frontier.
 #pragma once
 
 #include <cstdint>

@@ -137,9 +137,9 @@ std::string NotesOf(cudnnBackendDescriptor_t config) {
                        [](std::string* out, std::string_view note) { out->append(note); });
 }
 
-// Two of the weight gradient's engines in cuDNN 9.19 are faulty (tf32). Engine 70 returns NaN if the
-// memory that it is given holds NaN, which is possible in the arena. Engine 23 writes beyond the
-// gradient if there are groups (2x12x2x2, 3 groups, a kernel of 2x2).
+// Two of the weight gradient's engines in cuDNN 9.19 are faulty (tf32). Engine 70 returns NaN if
+// the memory that it is given holds NaN, which is possible in the arena. Engine 23 writes beyond
+// the gradient if there are groups (2x12x2x2, 3 groups, a kernel of 2x2).
 bool Trusted(std::string_view id, const ConvolutionProblem& problem) {
   if (problem.phase != Phase::kBackwardParams) return true;
   const bool has_groups = problem.weight.shape.c() != problem.x.shape.c();

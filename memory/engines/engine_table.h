@@ -26,8 +26,8 @@
 
 namespace neap {
 
-// The most workspace of an engine that a step has under every budget, in strict mode and where it is
-// rerun. A forward step may have as much more as makes it no larger than the network's largest
+// The most workspace of an engine that a step has under every budget, in strict mode and where it
+// is rerun. A forward step may have as much more as makes it no larger than the network's largest
 // step, for which there must be memory in any case.
 inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 
