@@ -53,8 +53,11 @@ void CheckDenseNetFusion(Device& device) {
       PlannerOptions planning = {.policy = "liveness"};
       Session fused = Trained(net, device, planning);
       CHECK(fused.plan().steps.size() < apart.plan().steps.size());
-      // Not less on a GPU whose convolutions' workspaces are larger than this network's tensors.
-      CHECK(fused.plan().peak_bytes <= apart.plan().peak_bytes);
+      if (device.description().kind == "cpu") {
+        CHECK(fused.plan().peak_bytes < apart.plan().peak_bytes);
+      } else {  // where workspaces of convolutions can be larger than this network's tensors
+        CHECK(fused.plan().peak_bytes <= apart.plan().peak_bytes);
+      }
       CheckSameState(apart, fused);
       planning.policy = "superneurons";
       Session rebuilt = Trained(net, device, planning);
