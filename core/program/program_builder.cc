@@ -196,8 +196,10 @@ class ProgramBuilder {
     step.accumulates_natively = spec.accumulates_natively;
     step.flops = spec.flops;
     for (Operand operand : spec.reads) step.reads.push_back({TensorOf(layer, operand), operand});
-    if (spec.sums_output_grads && layers_[layer.id.index()].other_grad.has_value())
-      step.reads.push_back({*layers_[layer.id.index()].other_grad, {Slot::kOutputGrad, 1}});
+    if (spec.sums_output_grads && layers_[layer.id.index()].other_grad.has_value()) {
+      const Operand other = {Slot::kOutputGrad, 1};
+      step.reads.push_back({TensorOf(layer, other), other});
+    }
     for (Operand operand : spec.rerun_reads)
       step.rerun_reads.push_back({TensorOf(layer, operand), operand});
     for (Operand operand : spec.accumulates)
@@ -300,7 +302,7 @@ class ProgramBuilder {
       case Slot::kOutput:
         return *own.output;
       case Slot::kOutputGrad:
-        return *own.output_grad;
+        return i == 0 ? *own.output_grad : *own.other_grad;
       case Slot::kInputGrad:
       case Slot::kAddend:
         return *layers_[layer.inputs[i].index()].output_grad;

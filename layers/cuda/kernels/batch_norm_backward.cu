@@ -36,9 +36,7 @@ struct Gradient {
   template <int kVec>
   __device__ __forceinline__ Registers<kVec> Load(size_t i) const {
     Registers<kVec> loaded = {Read<kVec>(As<T>(in.x), i), dy.template Load<kVec>(i), ~0U};
-    if constexpr (kThrough == Through::kMask) {
-      if (mask != nullptr) loaded.bits = ReadMask<T, kVec>(mask, i);
-    }
+    if constexpr (kThrough == Through::kMask) loaded.bits = ReadMask<T, kVec>(mask, i);
     return loaded;
   }
   template <int kVec>
@@ -70,19 +68,24 @@ cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormOperands& in
   const bool aligned = AllAligned16(in) && AllAligned16(gradient.dy, gradient.other);
   const auto run = [&]<typename T>() {
     using Unmasked = Gradient<Through::kNothing, StoredGradient<T>, T>;
-    const auto run_with = [&]<typename Source>(const Source& source) {
-      if (daddend.data == nullptr) return passes.Run<T>(source, aligned);
+    const auto run_through_daddend = [&]<typename Source>(const Source& source) {
       const cudaError_t error = passes.Sum<T>(source, aligned);
       if (error != cudaSuccess) return error;
       // It holds dz.
       return passes.Map<T>(Unmasked{in, {As<T>(daddend)}, nullptr}, aligned && Aligned16(daddend));
     };
-    const StoredGradient<T> stored = {As<T>(gradient.dy)};
     if (gradient.other.data != nullptr) {
-      const SummedGradient<T> summed = {As<T>(gradient.dy), As<T>(gradient.other)};
-      // Without a mask, all bits are 1.
-      return run_with(Gradient<Through::kMask, SummedGradient<T>, T>{in, summed, gradient.mask});
+      using Dy = SummedGradient<T>;
+      const Dy dy = {As<T>(gradient.dy), As<T>(gradient.other)};
+      if (daddend.data == nullptr) return cudaErrorInvalidValue;
+      if (gradient.mask == nullptr)
+        return run_through_daddend(Gradient<Through::kNothing, Dy, T>{in, dy, nullptr});
+      return run_through_daddend(Gradient<Through::kMask, Dy, T>{in, dy, gradient.mask});
     }
+    const auto run_with = [&]<typename Source>(const Source& source) {
+      return daddend.data == nullptr ? passes.Run<T>(source, aligned) : run_through_daddend(source);
+    };
+    const StoredGradient<T> stored = {As<T>(gradient.dy)};
     if (gradient.mask != nullptr)
       return run_with(Gradient<Through::kMask, StoredGradient<T>, T>{in, stored, gradient.mask});
     if (gradient.relu)

@@ -100,14 +100,14 @@ struct BackwardOp {
   float inverse_count;
   T* dx;
   template <int kVec>
-  using Registers = LoadedFrom<Source, kVec>;
+  using Registers = Loaded<T, kVec>;
   template <int kVec>
   struct Constants {
     Derivative<kVec> derivative;
     typename Source::template Constants<kVec> of_source;
   };
   template <int kVec>
-  __device__ Registers<kVec> Load(size_t i) const {
+  __device__ Loaded<T, kVec> Load(size_t i) const {
     return source.template Load<kVec>(i);
   }
   template <bool kLast, int kVec>
@@ -116,7 +116,7 @@ struct BackwardOp {
             source.template Prepare<kLast, kVec>(c)};
   }
   template <int kVec>
-  __device__ void Store(size_t i, const Constants<kVec>& of, const Registers<kVec>& loaded) const {
+  __device__ void Store(size_t i, const Constants<kVec>& of, const Loaded<T, kVec>& loaded) const {
     const Vec<kVec> x = Unpack(loaded.x);
     Vec<kVec> d = source.Of(of.of_source, loaded, x);
 #pragma unroll
@@ -133,8 +133,7 @@ struct JointGradient {
   const uint8_t* mask;  // null without a ReLU
   template <int kVec>
   struct Registers {
-    Packed<T, kVec> x, other;
-    LoadedFrom<Dy, kVec> dy;
+    Packed<T, kVec> x, other, dy;
     unsigned bits;
   };
   template <int kVec>

@@ -155,7 +155,8 @@ int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
   uint32_t splits = 1;
   for (int vec : {1, wide}) {
     if (!Vectorised(s, vec)) continue;
-    splits = std::max(splits, CutOf(s, vec, kFewestRowThreads).splits);
+    const Cut cut = s.channels_last ? CutRows(s, vec, kFewestRowThreads) : CutPlanes(s, vec);
+    splits = std::max(splits, cut.splits);
   }
   return static_cast<int64_t>(splits) * s.channels * kPartBytes;
 }

@@ -56,8 +56,4 @@ inline Cut CutRows(const ChannelShape& s, int vec, int threads) {
           .grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(splits))};
 }
 
-inline Cut CutOf(const ChannelShape& s, int vec, int row_threads) {
-  return s.channels_last ? CutRows(s, vec, row_threads) : CutPlanes(s, vec);
-}
-
 }  // namespace neap::kernels

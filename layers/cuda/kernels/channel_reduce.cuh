@@ -306,16 +306,17 @@ __global__ void __launch_bounds__(kFinishThreads)
                                         min(begin + kWarp, channels), kWarp, shared);
 }
 
-template <typename Op, typename Final, int kVec>
+// `s` has the channels last if kLast.
+template <typename Op, typename Final, int kVec, bool kLast>
 void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
                      const ReductionMemory& memory, cudaStream_t stream) {
   using Part = typename Op::Total::template Of<float>;
   static_assert(sizeof(Part) <= kPartBytes && RowThreadsOf<Op>() >= kFewestRowThreads);
   Part* const partial = static_cast<Part*>(memory.scratch);
-  const Cut cut = CutOf(s, kVec, RowThreadsOf<Op>());
+  const Cut cut = kLast ? CutRows(s, kVec, RowThreadsOf<Op>()) : CutPlanes(s, kVec);
   uint32_t* const tickets = cut.grid.x <= kTickets ? memory.tickets : nullptr;
   const unsigned channels = static_cast<unsigned>(s.channels);
-  if (s.channels_last) {
+  if constexpr (kLast) {
     ReduceRows<Op, kVec><<<cut.grid, cut.block, 0, stream>>>(
         op, final, channels / kVec, static_cast<size_t>(s.outer * s.inner), partial, tickets);
   } else {
@@ -334,10 +335,13 @@ cudaError_t Reduce(const ChannelShape& s, bool aligned, const Op& op, const Fina
                    const ReductionMemory& memory, cudaStream_t stream) {
   constexpr int kVec = kWide<T>;
   if (!Fits32(s.outer * s.inner)) return cudaErrorInvalidValue;
-  if (aligned && Vectorised(s, kVec)) {
-    LaunchReduction<Op, Final, kVec>(s, op, final, memory, stream);
+  const bool wide = aligned && Vectorised(s, kVec);
+  if (s.channels_last) {
+    wide ? LaunchReduction<Op, Final, kVec, true>(s, op, final, memory, stream)
+         : LaunchReduction<Op, Final, 1, true>(s, op, final, memory, stream);
   } else {
-    LaunchReduction<Op, Final, 1>(s, op, final, memory, stream);
+    wide ? LaunchReduction<Op, Final, kVec, false>(s, op, final, memory, stream)
+         : LaunchReduction<Op, Final, 1, false>(s, op, final, memory, stream);
   }
   return cudaGetLastError();
 }

@@ -99,7 +99,7 @@ cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& i
 // to `daddend`, if any, which may be dy.
 struct BatchNormGradient {
   ConstArray dy;
-  ConstArray other;  // to be added to dy, or null
+  ConstArray other;  // to be added to dy, or null; only with daddend
   bool relu = false;
   const uint8_t* mask = nullptr;
   Array daddend;

@@ -167,7 +167,8 @@ cudaError_t ReducePooled(const ChannelShape& shape, const PoolShape& s, bool ali
                     Fits32(s.outer * s.h * s.w * s.channels / kVec);
   const auto run = [&]<typename Gradient>(const Gradient& gradient) {
     const auto op = make(gradient);
-    LaunchReduction<std::decay_t<decltype(op)>, Final, kVec>(shape, op, final, memory, stream);
+    LaunchReduction<std::decay_t<decltype(op)>, Final, kVec, true>(shape, op, final, memory,
+                                                                   stream);
     return cudaGetLastError();
   };
   if (wide && most == 1) return run(FewWindowsGradient<T, 1>(s, dy, index));

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/program/passes.h"
-#include "neap/core/program/program.h"
 #include "neap/core/step/operands.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -78,42 +77,6 @@ TEST_CASE("a batch norm, the sum and the ReLU that follow it are one layer") {
     x = net.Add("bn2", BatchNorm{}, {net.Add("conv2", kConvolution, {shortcut})});
     x = net.Add("relu2", Relu{}, {net.Add("add", Add{}, {x, shortcut})});
     CHECK(net.Fused(x, mode) == "conv1(input) bn1+relu(conv1) conv2(bn1) bn2+add+relu(conv2,bn1)");
-  }
-}
-
-// Two residual blocks, and as many more readers of the first one's result.
-Program ResidualProgram(int more_readers) {
-  Net net;
-  const auto block = [&](const std::string& name, const std::string& x) {
-    const std::string conv = net.Add(name + ".conv", kConvolution, {x});
-    const std::string sum = net.Add(name + ".add", Add{}, {net.Add(name, BatchNorm{}, {conv}), x});
-    return net.Add(name + ".relu", Relu{}, {sum});
-  };
-  const std::string first = block("bn1", net.Add("stem", kConvolution, {net.input}));
-  std::string x = block("bn2", first);
-  for (int i = 0; i < more_readers; ++i)
-    x = net.Add(absl::StrCat("more", i), Add{},
-                {x, net.Add(absl::StrCat("t", i), Tanh{}, {first})});
-  net.Fused(x);
-  return BuildProgram(Fuse(Resolve(net.graph, Mode::kTraining).value(), Mode::kTraining), {})
-      .value();
-}
-
-TEST_CASE("backward of a sum's batch norm adds two gradients where it reads them") {
-  for (int more_readers : {0, 1}) {
-    const Program program = ResidualProgram(more_readers);
-    std::string others;
-    int additions = 0;  // to the gradient of the first block's result
-    for (const Step& step : program.steps) {
-      for (const Use& use : step.accumulates)
-        additions += program.tensor(use.tensor).name == "bn1.grad" ? 1 : 0;
-      for (const Use& use : step.reads) {
-        if (use.operand == operands::Dy(1))
-          others += program.StepName(step) + " " + program.tensor(use.tensor).name;
-      }
-    }
-    CHECK(others == (more_readers == 0 ? "bn1 backward_data bn1.other_grad" : ""));
-    CHECK((additions == 0) == (more_readers == 0));
   }
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "neap/core/program/fuse.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -133,6 +135,42 @@ conv update: reads iteration conv.weight.grad accumulates conv.weight
 stem backward_params: reads input stem.grad writes stem.weight.grad
 stem update: reads iteration stem.weight.grad accumulates stem.weight
 )");
+}
+
+// Two residual blocks, and as many more readers of the first one's result.
+Program ResidualProgram(int more_readers) {
+  Graph net({.name = "residual", .batch = 2});
+  const Convolution convolution = {.out_channels = 4, .kernel = 1, .bias = false};
+  const auto block = [&](const std::string& name, const std::string& x) {
+    const std::string conv = net.Add(name + ".conv", convolution, {x});
+    const std::string sum = net.Add(name + ".add", Add{}, {net.Add(name, BatchNorm{}, {conv}), x});
+    return net.Add(name + ".relu", Relu{}, {sum});
+  };
+  const std::string first = block("bn1", net.Add("stem", convolution, {net.Input({4, 4, 4})}));
+  std::string x = block("bn2", first);
+  for (int i = 0; i < more_readers; ++i)
+    x = net.Add(absl::StrCat("more", i), Add{},
+                {x, net.Add(absl::StrCat("t", i), Tanh{}, {first})});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+  return BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining), {}).value();
+}
+
+TEST_CASE("backward of a sum's batch norm adds two gradients where it reads them") {
+  for (int more_readers : {0, 1}) {
+    const Program program = ResidualProgram(more_readers);
+    std::string others;
+    int additions = 0;  // to the gradient of the first block's result
+    for (const Step& step : program.steps) {
+      for (const Use& use : step.accumulates)
+        additions += program.tensor(use.tensor).name == "bn1.grad" ? 1 : 0;
+      for (const Use& use : step.reads) {
+        if (use.operand == Operand{Slot::kOutputGrad, 1})
+          others += program.StepName(step) + " " + program.tensor(use.tensor).name;
+      }
+    }
+    CHECK(others == (more_readers == 0 ? "bn1 backward_data bn1.other_grad" : ""));
+    CHECK((additions == 0) == (more_readers == 0));
+  }
 }
 
 TEST_CASE("a tensor with three readers gets one gradient, written once and accumulated twice") {
