@@ -1,33 +1,46 @@
 #!/usr/bin/env bash
 # Runs all tests that need a GPU: the GPU test cases, compute-sanitizer on small training runs, equal bits in strict mode,
-# ResNet-50 for 50 steps.
+# ResNet-50 for 50 steps. Several run at the same time, except those that measure the time or the memory of the GPU.
 # Uses build/bundle (scripts/bundle.sh) if it exists, otherwise builds. Logs go to ${OUT:-build/gpu}.
+#   JOBS=4 scripts/gpu_test.sh          at most 4 at the same time, instead of half as many as there are processors
 #   SANITIZE=no scripts/gpu_test.sh     skips compute-sanitizer, which cannot run on every virtual machine; without this,
 #                                       a missing compute-sanitizer is a failure
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
 export LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH"
-failed=()
+jobs="${JOBS:-$((($(nproc) + 1) / 2))}"
+failed="$out/gpu_test.failed"
+: >"$failed"
+trap 'kill $(jobs -p) 2>/dev/null' EXIT
 
 # check NAME COMMAND...: runs COMMAND, writes its output to NAME.log and records a failure.
 check() {
   local name="$1" started="$SECONDS" status=0 result=ok
   shift
   "$@" >"$out/$name.log" 2>&1 || status=$?
-  [ "$status" -eq 0 ] || { result="FAILED, exit code $status"; failed+=("$name"); }
+  [ "$status" -eq 0 ] || { result="FAILED, exit code $status"; echo "$name" >>"$failed"; }
   echo "gpu_test: $name: $result ($((SECONDS - started)) s)"
   [ "$result" = ok ] || tail -n 40 "$out/$name.log"
   end_if_stopped "$status"
 }
 
+# start NAME COMMAND...: the same at the same time as others.
+start() {
+  while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do wait -n; done
+  check "$@" &
+}
+
+# count TESTS FLAG...: how many test cases there are.
+count() { "$@" --count --no-colors | sed -n 's/.*: *\([0-9]*\)$/\1/p' | tail -1; }
+
+gpu_cases=(--no-colors --source-file='*_gpu_test.cc')
+alone='*/timed_*_gpu_test.cc,*/cuda_device_gpu_test.cc'  # which need the GPU for themselves
 for tests in "$programs"/*_tests; do
-  name="$(basename "$tests")"
-  cases="$("$tests" --source-file='*_gpu_test.cc' --count --no-colors | sed -n 's/.*: *\([0-9]*\)$/\1/p' | tail -1)"
-  if [ "${cases:-0}" -gt 0 ]; then
-    check "$name" "$tests" --source-file='*_gpu_test.cc' --no-colors
-    tail -n 3 "$out/$name.log"
-  fi
+  cases="$(count "$tests" "${gpu_cases[@]}" --source-file-exclude="$alone")"
+  for case in $(seq "${cases:-0}"); do
+    start "$(basename "$tests")_$case" "$tests" "${gpu_cases[@]}" --source-file-exclude="$alone" --first="$case" --last="$case"
+  done
 done
 
 # One small training run per kind of layer, with few steps, because compute-sanitizer slows them down a hundredfold.
@@ -45,15 +58,15 @@ if [ "${SANITIZE:-yes}" != yes ]; then
 elif [ -z "$sanitizer" ]; then
   echo "gpu_test: compute-sanitizer: NOT FOUND, so nothing was checked for stray accesses and races." >&2
   echo "gpu_test: install it (part of the CUDA toolkit), or leave it out with SANITIZE=no" >&2
-  failed+=(compute-sanitizer)
+  echo compute-sanitizer >>"$failed"
 fi
-for name in lenet resnet20 alexnet resnet20_fp16 alexnet_bf16; do
+for name in "${!small[@]}"; do
   read -ra net <<<"${small[$name]}"
   training=("$programs/neap" train "${net[@]}" --data synthetic --device cuda:0 --steps 2)
-  check "train_$name" "${training[@]}"
+  start "train_$name" "${training[@]}"
   if [ "${SANITIZE:-yes}" != yes ] || [ -z "$sanitizer" ]; then continue; fi
   for tool in memcheck racecheck; do
-    check "sanitizer_${name}_$tool" timeout "$sanitizer_limit_s" \
+    start "sanitizer_${name}_$tool" timeout "$sanitizer_limit_s" \
       "$sanitizer" --tool "$tool" --error-exitcode 9 "${training[@]}"
   done
 done
@@ -62,7 +75,9 @@ done
 # also if the second one holds the copies.
 #   strict_bits FLAG...
 strict_bits() {
-  local plan plans peers=() reference="$out/strict.safetensors" weights="$out/strict_other.safetensors"
+  local plan plans peers=() folder
+  folder="$(mktemp -d "$out/strict.XXXXXX")"
+  local reference="$folder/reference.safetensors" weights="$folder/weights.safetensors"
   local training=("$programs/neap" train resnet20 --data synthetic --device cuda:0 --batch 64 --steps 20 --strict "$@")
   if "$programs/neap" devices | grep -q 'possible --peer: cuda:1'; then
     peers=('vdnn-all --peer cuda:1 --peer-budget 20MiB' 'superneurons --budget 25% --peer cuda:1 --peer-budget 4GiB')
@@ -77,11 +92,17 @@ strict_bits() {
     "${training[@]}" --policy "${plan[@]}" --weights-out "$weights" || return
     cmp "$reference" "$weights" || { echo "policy ${plan[*]}: the bits differ"; return 1; }
   done
-  rm "$reference" "$weights"
+  rm -r "$folder"
 }
-check strict_bits strict_bits
-check strict_bits_bf16 strict_bits --dtype bf16 --layout nhwc
-check strict_bits_fp16 strict_bits --dtype fp16 --layout nhwc
+start strict_bits strict_bits
+start strict_bits_bf16 strict_bits --dtype bf16 --layout nhwc
+start strict_bits_fp16 strict_bits --dtype fp16 --layout nhwc
+wait
+
+for tests in "$programs"/*_tests; do
+  cases="$(count "$tests" --source-file="$alone")"
+  [ "${cases:-0}" -eq 0 ] || check "$(basename "$tests")_alone" "$tests" --no-colors --source-file="$alone"
+done
 
 for kind in 'fp32 nchw' 'tf32 nhwc' 'bf16 nhwc'; do
   read -r dtype layout <<<"$kind"
@@ -90,8 +111,8 @@ for kind in 'fp32 nchw' 'tf32 nhwc' 'bf16 nhwc'; do
   tail -n 6 "$out/resnet50_$dtype.log"
 done
 
-if [ "${#failed[@]}" -gt 0 ]; then
-  echo "gpu_test: failed: ${failed[*]} (logs in $out)"
+if [ -s "$failed" ]; then
+  echo "gpu_test: failed: $(sort "$failed" | tr '\n' ' ')(logs in $out)"
   exit 1
 fi
 echo "gpu_test: all passed (logs in $out)"
