@@ -7,7 +7,6 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/activation.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/linear_steps.h"
 
@@ -48,10 +47,11 @@ std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input)
 }  // namespace
 
 std::optional<std::pair<Layer, Layer>> Convolution::HandsOver(const Layer& reader) const {
-  if (!bias || reader.As<Relu>() == nullptr) return std::nullopt;
+  const FusedRelu* const relu = reader.As<FusedRelu>();
+  if (!bias || relu == nullptr || relu->bias) return std::nullopt;
   Convolution without_bias = *this;
   without_bias.bias = false;
-  return std::pair<Layer, Layer>(without_bias, FusedRelu{.bias = true});
+  return std::pair<Layer, Layer>(without_bias, FusedRelu{.bias = true, .pool = relu->pool});
 }
 
 std::string Convolution::Parameters() const {

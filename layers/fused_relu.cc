@@ -11,21 +11,18 @@ namespace neap {
 using namespace operands;
 
 std::string FusedRelu::Parameters() const {
-  return absl::StrCat("bias=", bias ? "true" : "false",
-                      pool.has_value() ? absl::StrCat(" pool=(", pool->Parameters(), ")") : "");
+  return absl::StrCat("bias=", bias ? "true" : "false", " pool=(", pool.Parameters(), ")");
 }
 
 absl::StatusOr<LayerSpec> FusedRelu::Specify(const LayerContext& context) const {
-  if (pool.has_value() ? !CanPoolRelu(*pool) : !bias) {
-    return absl::InvalidArgumentError(
-        "a fused ReLU has a bias, or pools windows of at most 255 elements");
+  if (!CanPoolRelu(pool)) {
+    return absl::InvalidArgumentError("a fused ReLU pools windows of at most 255 elements");
   }
-  ASSIGN_OR_RETURN(LayerSpec spec,
-                   pool.has_value() ? pool->Specify(context) : Relu{}.Specify(context));
+  ASSIGN_OR_RETURN(LayerSpec spec, pool.Specify(context));
   const TensorSpec& x = context.inputs[0];
   if (bias) spec.params = {{.name = "bias", .tensor = VectorSpec(x.shape.c())}};
   for (StepSpec& step : spec.steps) {
-    const int passes = (pool.has_value() ? 1 : 0) + (bias ? 1 : 0);  // that Specify() did not count
+    const int passes = bias ? 2 : 1;  // that the pooling's Specify() did not count
     step.flops += passes * static_cast<double>(x.elements());
     if (!bias) continue;
     if (step.phase == Phase::kForward) {
@@ -37,14 +34,10 @@ absl::StatusOr<LayerSpec> FusedRelu::Specify(const LayerContext& context) const 
   return spec;
 }
 
-std::optional<Layer> FusedRelu::FusedWith(const Layer& reader, int) const {
-  const MaxPool* const behind = reader.As<MaxPool>();
-  if (behind == nullptr || pool.has_value() || !CanPoolRelu(*behind)) return std::nullopt;
-  return FusedRelu{.bias = bias, .pool = *behind};
-}
-
-std::optional<Layer> Relu::FusedWith(const Layer& reader, int input) const {
-  return FusedRelu{}.FusedWith(reader, input);
+std::optional<Layer> Relu::FusedWith(const Layer& reader, int) const {
+  const MaxPool* const pool = reader.As<MaxPool>();
+  if (pool == nullptr || !CanPoolRelu(*pool)) return std::nullopt;
+  return FusedRelu{.pool = *pool};
 }
 
 }  // namespace neap

@@ -30,22 +30,27 @@ class Fusion {
   }
 
   ResolvedGraph Run() {
-    for (ResolvedLayer& layer : graph_.layers) {
-      if (layer.role != LayerRole::kInner) continue;
-      while (FuseWithAnInput(layer)) continue;
-      if (options_.hands_over) TakeOver(layer);
+    for (const bool convolutions : {false, true}) {
+      if (convolutions && !options_.convolutions) continue;
+      for (ResolvedLayer& layer : graph_.layers) {
+        if (layer.role != LayerRole::kInner || IsReplaced(layer.id)) continue;
+        while (FuseWithAnInput(layer, convolutions)) continue;
+        if (convolutions) TakeOver(layer);
+      }
     }
     return WithoutReplaced();
   }
 
  private:
-  // Whether there was an input with which it could be fused.
-  bool FuseWithAnInput(ResolvedLayer& layer) {
+  // Whether there was an input with which it could be fused, among convolutions or other layers.
+  bool FuseWithAnInput(ResolvedLayer& layer, bool convolutions) {
     std::vector<LayerId> latest_first = layer.inputs;
     std::sort(latest_first.begin(), latest_first.end(),
               [](LayerId a, LayerId b) { return a.index() > b.index(); });
     for (LayerId input : latest_first) {
-      std::optional<ResolvedLayer> fused = Fused(graph_.layers[input.index()], layer);
+      const ResolvedLayer& producer = graph_.layers[input.index()];
+      if (producer.spec.traits.divisible != convolutions) continue;
+      std::optional<ResolvedLayer> fused = Fused(producer, layer);
       if (!fused.has_value()) continue;
       layer = *std::move(fused);
       readers_[input.index()] = 0;
@@ -69,6 +74,11 @@ class Fusion {
     if (!Respecify(second) || second.spec.output != reader.spec.output) return;
     producer = std::move(first);
     reader = std::move(second);
+  }
+
+  // Whether it is part of a later layer. Only the loss is read by none.
+  bool IsReplaced(LayerId layer) const {
+    return readers_[layer.index()] == 0 && graph_.layers[layer.index()].role != LayerRole::kLoss;
   }
 
   // Whether a single reader sees the output of `producer`, and nothing else.
@@ -96,8 +106,8 @@ class Fusion {
       if (readers_[input.index()] == 1) continue;
       for (size_t between = producer.id.index() + 1; between < reader.id.index(); ++between) {
         const std::vector<LayerId>& inputs = graph_.layers[between].inputs;
-        const bool replaced = readers_[between] == 0;
-        if (!replaced && std::count(inputs.begin(), inputs.end(), input) > 0) return true;
+        if (!IsReplaced(LayerId(between)) && std::count(inputs.begin(), inputs.end(), input) > 0)
+          return true;
       }
     }
     return false;
@@ -127,12 +137,11 @@ class Fusion {
     return fused;
   }
 
-  // A layer that is read by nothing has been fused into another, except for the loss.
   ResolvedGraph WithoutReplaced() {
     ResolvedGraph result = {.options = graph_.options, .layers = {}};
     std::vector<LayerId> position(graph_.layers.size());
     for (ResolvedLayer& layer : graph_.layers) {
-      if (readers_[layer.id.index()] == 0 && layer.role != LayerRole::kLoss) continue;
+      if (IsReplaced(layer.id)) continue;
       const LayerId id(result.layers.size());
       position[layer.id.index()] = id;
       layer.id = id;

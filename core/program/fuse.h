@@ -13,14 +13,16 @@
 // it, which leaves a small tensor of a large one: a maximum per window, or a mean per image and
 // channel. Means of windows stay apart: where windows overlap, elements would be computed again.
 //
-// Where a kernel's work is done in two passes, the second one can move to the layer that follows:
-// a convolution that adds its bias in a pass of its own hands the bias over to the ReLU behind it.
+// A convolution takes most of its time to compute, and an addition or a ReLU of what it is about to
+// store costs it nothing. It therefore comes last: it computes the ReLU behind it, unless that has
+// become part of a pooling. To such a one it hands over its bias, where its kernels would add it in
+// a pass of their own.
 //
 // Layers declare what can follow them (Layer::FusedWith() and HandsOver(), core/step/layer.h). A
 // fused layer is like others, with the steps, operands and traits that its Specify() returns, so
 // planners and kernels treat it as any other. It has the name of the first layer, and runs where
 // the last one ran. Its parameters keep the names that they have in the layers that it replaces,
-// and its results their bits.
+// and its results their bits, except for kernels of a convolution that round once, behind the ReLU.
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
 //   graph = Fuse(std::move(graph), Mode::kTraining);
@@ -31,9 +33,9 @@
 namespace neap {
 
 struct FusionOptions {
-  // Whether layers hand work over (Layer::HandsOver()). Not on a CPU, whose kernels add biases at
-  // no cost, and with other bits.
-  bool hands_over = false;
+  // Whether convolutions take part. Not on a CPU, whose kernels add biases at no cost, and with
+  // other bits.
+  bool convolutions = false;
 };
 
 // Fuses each layer into the layer that alone reads its output, as long as there is a layer for

@@ -49,7 +49,7 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
                              .phase = step.phase,
                              .mode = options.mode,
                              .rerun = rerun,
-                             .divisible = IsOfLayer(step.phase) && layer.traits.divisible,
+                             .divisible = MayDivide(layer.traits, step.phase),
                              .sgd = options.sgd,
                              .accumulates_natively = step.accumulates_natively,
                              .operands = {}};

@@ -64,7 +64,8 @@ class ProgramBuilder {
     std::optional<TensorId> output_grad;
     bool output_grad_shared = false;  // also another layer's gradient: must not be accumulated into
     std::optional<TensorId> other_grad;  // to be added to output_grad where that is read
-    int readers = 0;                     // inputs of layers that are its output
+    std::optional<TensorId> linear_grad;
+    int readers = 0;  // inputs of layers that are its output
     bool needs_grad = false;
     LayerPersistent persistent;
     std::vector<TensorId> param_grads, saved;
@@ -116,6 +117,10 @@ class ProgramBuilder {
                                               Role::kParamGrad, InFullPrecision(param.tensor)));
     }
     for (const StepSpec& spec : layer.spec.steps) {
+      if (spec.phase == Phase::kBackwardActivation) {
+        tensors.linear_grad =
+            NewTensor(absl::StrCat(layer.name, ".linear_grad"), Role::kGradient, layer.spec.output);
+      }
       if (spec.phase != Phase::kForward) AddStep(layer, spec);
     }
     if (tensors.updated_group.empty()) return;
@@ -303,6 +308,8 @@ class ProgramBuilder {
         return *own.output;
       case Slot::kOutputGrad:
         return i == 0 ? *own.output_grad : *own.other_grad;
+      case Slot::kLinearGrad:
+        return *own.linear_grad;
       case Slot::kInputGrad:
       case Slot::kAddend:
         return *layers_[layer.inputs[i].index()].output_grad;

@@ -7,12 +7,13 @@
 namespace neap {
 namespace {
 
-constexpr std::array<std::string_view, 7> kPhaseNames = {
-    "forward", "backward_data", "backward_params", "check_gradients",
-    "update",  "update_scale",  "add_gradients"};
-constexpr std::array<std::string_view, 14> kSlotNames = {
-    "input", "output", "input_grad", "output_grad", "addend", "param",      "param_grad",
-    "saved", "state",  "optimizer",  "master",      "backup", "loss_scale", "iteration"};
+constexpr std::array<std::string_view, 8> kPhaseNames = {
+    "forward", "backward_activation", "backward_data", "backward_params", "check_gradients",
+    "update",  "update_scale",        "add_gradients"};
+constexpr std::array<std::string_view, 15> kSlotNames = {
+    "input",     "output", "input_grad", "output_grad", "linear_grad",
+    "addend",    "param",  "param_grad", "saved",       "state",
+    "optimizer", "master", "backup",     "loss_scale",  "iteration"};
 
 }  // namespace
 
@@ -24,8 +25,8 @@ absl::StatusOr<Phase> ParsePhase(std::string_view text) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown phase \"", std::string(text),
-                   "\", expected forward, backward_data, backward_params, check_gradients, update "
-                   "or update_scale"));
+                   "\", expected forward, backward_activation, backward_data, backward_params, "
+                   "check_gradients, update or update_scale"));
 }
 
 std::string ToString(Operand operand) {

@@ -22,6 +22,9 @@
 namespace neap {
 
 enum class Mode : uint8_t { kTraining, kInference };
+// kBackwardActivation computes the gradient before the activation of a layer that has one after a
+// linear part; kBackwardData and kBackwardParams are then those of the linear part.
+//
 // The phases after kBackwardParams are not steps of a layer. kUpdate is the optimizer's update of
 // the parameters of a layer or several (core/step/sgd.h). kCheckGradients looks for gradients that
 // are not finite, and kUpdateScale ends an iteration with a scaled loss (core/step/loss_scale.h).
@@ -29,6 +32,7 @@ enum class Mode : uint8_t { kTraining, kInference };
 // them.
 enum class Phase : uint8_t {
   kForward,
+  kBackwardActivation,
   kBackwardData,
   kBackwardParams,
   kCheckGradients,
@@ -37,6 +41,10 @@ enum class Phase : uint8_t {
   kAddGradients,
 };
 constexpr bool IsOfLayer(Phase phase) { return phase <= Phase::kBackwardParams; }
+// Whether a step of a layer with these traits can be run in parts of the mini-batch.
+constexpr bool MayDivide(const LayerTraits& traits, Phase phase) {
+  return traits.divisible && IsOfLayer(phase) && phase != Phase::kBackwardActivation;
+}
 std::string_view Name(Phase phase);
 // The phase of a program's step, which is never kAddGradients.
 absl::StatusOr<Phase> ParsePhase(std::string_view text);
@@ -47,6 +55,7 @@ enum class Slot : uint8_t {
   kOutput,      // y
   kInputGrad,   // dx_i
   kOutputGrad,  // dy; {kOutputGrad, 1} is to be added to it (StepSpec::sums_output_grads)
+  kLinearGrad,  // dz, of the value before the layer's activation; it is of the shape of y
   kAddend,      // a gradient to be added to dx_i once it is computed (by Phase::kAddGradients)
   kParam,
   kParamGrad,

@@ -22,8 +22,9 @@ struct LayerTraits {
   // (3.3.1) offloads the results of such layers and fetches them one such layer ahead; vDNN-conv
   // offloads their inputs.
   bool hides_transfers = false;
-  // Images do not depend on each other, and backward_params sums over them, so a step can be run in
-  // parts of the mini-batch (u-cuDNN, section III; core/step/divided_kernel.h).
+  // Images do not depend on each other, and backward_params sums over them, so the
+  // steps but backward_activation can be run in parts of the mini-batch (u-cuDNN, section III;
+  // core/step/divided_kernel.h).
   bool divisible = false;
   // Accounting::kPaper (SuperNeurons 4.1.1, core/program/paper_program.h): whether backward reads y
   // besides x and dy, and whether dx takes the bytes of dy.

@@ -10,6 +10,7 @@ constexpr Operand Y() { return {Slot::kOutput, 0}; }
 constexpr Operand Dx(int i = 0) { return {Slot::kInputGrad, i}; }
 constexpr Operand Addend(int i = 0) { return {Slot::kAddend, i}; }
 constexpr Operand Dy(int i = 0) { return {Slot::kOutputGrad, i}; }
+constexpr Operand Dz() { return {Slot::kLinearGrad, 0}; }
 constexpr Operand Param(int i) { return {Slot::kParam, i}; }
 constexpr Operand ParamGrad(int i) { return {Slot::kParamGrad, i}; }
 constexpr Operand Saved(int i) { return {Slot::kSaved, i}; }

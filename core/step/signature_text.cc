@@ -18,6 +18,7 @@ bool CanCarryBatch(const OperandSpec& operand) {
     case Slot::kOutput:
     case Slot::kInputGrad:
     case Slot::kOutputGrad:
+    case Slot::kLinearGrad:
     case Slot::kAddend:
       return operand.tensor.shape.rank() > 0;
     default:

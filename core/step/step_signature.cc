@@ -31,6 +31,7 @@ TensorSpec TensorOf(Operand operand, const LayerSpec& spec, const LayerContext& 
       return context.inputs.at(i);
     case Slot::kOutput:
     case Slot::kOutputGrad:
+    case Slot::kLinearGrad:
       return spec.output;
     case Slot::kParam:
       return spec.params.at(i).tensor;
@@ -111,7 +112,7 @@ StepSignature SignatureOf(const StepSpec& step, const Layer& layer, const LayerS
   StepSignature signature = {.layer = layer,
                              .phase = step.phase,
                              .mode = context.mode,
-                             .divisible = spec.traits.divisible,
+                             .divisible = MayDivide(spec.traits, step.phase),
                              .accumulates_natively = step.accumulates_natively};
   const auto add = [&](const std::vector<Operand>& operands, Access access) {
     for (Operand operand : operands)
@@ -133,6 +134,7 @@ StepSignature AdditionSignature(const TensorSpec& spec) {
 std::string_view TypeOf(const Layer& layer, Phase phase) {
   switch (phase) {
     case Phase::kForward:
+    case Phase::kBackwardActivation:
     case Phase::kBackwardData:
     case Phase::kBackwardParams:
       break;

@@ -1,6 +1,7 @@
 // Loops over the elements of an image tensor with the channel of each, in memory order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "neap/core/base/tensor.h"
@@ -58,6 +59,15 @@ template <typename Apply>
 void ForEachElement(const ChannelRows& rows, Apply apply) {
   ForEachElement(ChannelPart{rows, 0, rows.channels},
                  [&](int64_t offset, int64_t c, int64_t) { apply(offset, c); });
+}
+
+// result[c] = the sum of value(offset) over the channel c. `sums` has room for all channels.
+template <typename Value>
+void SumChannels(const ChannelRows& rows, Value value, double* sums, float* result) {
+  std::fill_n(sums, rows.channels, 0.0);
+  ForEachElement(rows, [=](int64_t i, int64_t c) { sums[c] += static_cast<double>(value(i)); });
+  std::transform(sums, sums + rows.channels, result,
+                 [](double sum) { return static_cast<float>(sum); });
 }
 
 inline float ReluOf(float x) { return x <= 0 ? 0 : x; }  // NaN passes

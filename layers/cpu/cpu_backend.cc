@@ -16,6 +16,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -70,6 +71,8 @@ std::vector<KernelRow> FusedRows() {
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
       {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
       {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
+      {kLayer<FusedConvolution>, Phase::kBackwardActivation,
+       cpu::FusedConvolutionBackwardActivation},
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };
@@ -81,6 +84,9 @@ std::vector<KernelRow> OnednnRows() {
       {kLayer<Convolution>, Phase::kForward, cpu::ConvolutionForward},
       {kLayer<Convolution>, Phase::kBackwardData, cpu::ConvolutionBackwardData},
       {kLayer<Convolution>, Phase::kBackwardParams, cpu::ConvolutionBackwardParams},
+      {kLayer<FusedConvolution>, Phase::kForward, cpu::FusedConvolutionForward},
+      {kLayer<FusedConvolution>, Phase::kBackwardData, cpu::FusedConvolutionBackwardData},
+      {kLayer<FusedConvolution>, Phase::kBackwardParams, cpu::FusedConvolutionBackwardParams},
       {kLayer<FullyConnected>, Phase::kForward, cpu::FullyConnectedForward},
       {kLayer<FullyConnected>, Phase::kBackwardData, cpu::FullyConnectedBackwardData},
       {kLayer<FullyConnected>, Phase::kBackwardParams, cpu::FullyConnectedBackwardParams},

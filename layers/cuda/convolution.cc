@@ -1,9 +1,10 @@
-// Convolution and transposed convolution: a plan of cuDNN or of neap, and kernels for the bias,
-// which reuse its workspace because they run after it. A transposed convolution runs as the
+// Convolution and transposed convolution: a plan of cuDNN or of neap, and kernels for the bias and
+// the ReLU, which reuse its workspace because they run after it. A transposed convolution runs as the
 // convolution from its y to its x, with forward and backward_data swapped.
 #include "neap/layers/convolution.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -12,6 +13,7 @@
 #include "neap/layers/cuda/pointwise_convolution.h"
 #include "neap/layers/cuda/space_to_depth.h"
 #include "neap/layers/cuda/weight_gradient.h"
+#include "neap/layers/fused_convolution.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::cuda {
@@ -26,18 +28,20 @@ struct Roles {
 };
 Roles RolesOf(const StepSignature& signature) {
   const Phase phase = signature.phase;
+  const Operand dy = signature.Has(Dz()) ? Dz() : Dy();
   if (signature.layer.As<TransposedConvolution>() != nullptr) {
     if (phase == Phase::kForward) return {Phase::kBackwardData, Y(), Param(0), X()};
     if (phase == Phase::kBackwardData) return {Phase::kForward, Dy(), Param(0), Dx()};
     return {phase, Dy(), ParamGrad(0), X()};
   }
   if (phase == Phase::kForward) return {phase, X(), Param(0), Y()};
-  if (phase == Phase::kBackwardData) return {phase, Dx(), Param(0), Dy()};
-  return {phase, X(), ParamGrad(0), Dy()};
+  if (phase == Phase::kBackwardData) return {phase, Dx(), Param(0), dy};
+  return {phase, X(), ParamGrad(0), dy};
 }
 
 Convolution LayerOf(const StepSignature& signature, const Roles& roles) {
   if (const Convolution* layer = signature.layer.As<Convolution>()) return *layer;
+  if (const auto* fused = signature.layer.As<FusedConvolution>()) return fused->convolution;
   return signature.layer.As<TransposedConvolution>()->Transposed(signature.Spec(roles.y).shape.c());
 }
 
@@ -54,40 +58,55 @@ ConvolutionProblem ProblemOf(const StepSignature& signature) {
           .accumulate = signature.Accumulates(roles.weight)};
 }
 
+// Whether the step is the forward step of a convolution with a ReLU.
+bool ComputesRelu(const StepSignature& signature) {
+  return signature.phase == Phase::kForward && signature.layer.As<FusedConvolution>() != nullptr;
+}
+
 class ConvolutionKernel final : public StreamKernel {
  public:
+  // `plan` adds the bias and computes the ReLU if the problem says so; otherwise kernels follow it.
   ConvolutionKernel(SharedRuntime runtime, const StepSignature& signature,
-                    std::unique_ptr<ConvolutionPlan> plan)
-      : StreamKernel(std::move(runtime), signature), plan_(std::move(plan)) {}
+                    const ConvolutionProblem& problem, std::unique_ptr<ConvolutionPlan> plan)
+      : StreamKernel(std::move(runtime), signature),
+        plan_(std::move(plan)),
+        plan_is_all_(problem.relu) {}
 
  protected:
   absl::Status Launch(const LaunchArgs& args) override {
     const Roles roles = RolesOf(signature());
-    const ConvolutionPointers pointers = {args.Get<void>(roles.x), args.Get<void>(roles.weight),
-                                          args.Get<void>(roles.y)};
-    RETURN_IF_ERROR(plan_->Execute(pointers, args.run.workspace));
-    return Bias(args);
+    RETURN_IF_ERROR(plan_->Execute({.x = args.Get<void>(roles.x),
+                                    .weight = args.Get<void>(roles.weight),
+                                    .y = args.Get<void>(roles.y),
+                                    .bias = args.Find<float>(Param(1))},
+                                   args.run.workspace));
+    if (plan_is_all_) return absl::OkStatus();
+    if (signature().phase == Phase::kForward) return CudaStatus(Forward(args), "convolution bias");
+    return CudaStatus(BiasGradient(args), "convolution bias gradient");
   }
 
  private:
-  absl::Status Bias(const LaunchArgs& args) {
-    if (float* const bias = args.Find<float>(Param(1));
-        signature().phase == Phase::kForward && bias != nullptr) {
-      const kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(Y()));
-      return CudaStatus(kernels::AddBias(shape, bias, args.Array(Y()), args.stream),
-                        "convolution bias");
+  cudaError_t Forward(const LaunchArgs& args) const {
+    float* const bias = args.Find<float>(Param(1));
+    const kernels::Array y = args.Array(Y());
+    const kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(Y()));
+    if (ComputesRelu(signature())) {
+      return bias != nullptr ? kernels::BiasRelu(shape, y, bias, y, args.stream)
+                             : kernels::Relu(y, y, args.Elements(Y()), args.stream);
     }
-    if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
-      const kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(Dy()));
-      const bool add = signature().Accumulates(ParamGrad(1));
-      return CudaStatus(
-          kernels::BiasGradient(shape, args.Array(Dy()), dbias, add, args.Reduction(), args.stream),
-          "convolution bias gradient");
-    }
-    return absl::OkStatus();
+    return bias != nullptr ? kernels::AddBias(shape, bias, y, args.stream) : cudaSuccess;
+  }
+
+  cudaError_t BiasGradient(const LaunchArgs& args) const {
+    float* const dbias = args.Find<float>(ParamGrad(1));
+    if (dbias == nullptr) return cudaSuccess;
+    return kernels::BiasGradient(ChannelShapeOf(signature().Spec(Dy())), args.Array(Dy()), dbias,
+                                 signature().Accumulates(ParamGrad(1)), args.Reduction(),
+                                 args.stream);
   }
 
   std::unique_ptr<ConvolutionPlan> plan_;
+  bool plan_is_all_;
 };
 
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildOwn(const SharedRuntime& runtime,
@@ -100,6 +119,21 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildOwn(const SharedRuntime& r
 void MarkHalf(Engine& engine) {
   engine.id = absl::StrCat(std::string(kHalfAccumulation), engine.id);
   engine.notes = absl::StrCat("half-accumulation", engine.notes.empty() ? "" : " ", engine.notes);
+}
+
+// The candidate that runs the plan which `build(runtime, problem, id)` makes of the engine.
+template <typename Build>
+Candidate ConvolutionCandidate(Engine engine, const ConvolutionProblem& problem,
+                               const std::shared_ptr<const StepSignature>& signature,
+                               const SharedRuntime& runtime, Build build) {
+  const auto make = [signature, runtime, problem, build,
+                     id = engine.id]() -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan, build(runtime, problem, id));
+    return std::make_unique<ConvolutionKernel>(runtime, *signature, problem, std::move(plan));
+  };
+  if (problem.half_accumulation) MarkHalf(engine);
+  if (problem.relu) engine.id = absl::StrCat("relu:", engine.id);
+  return StreamCandidate(std::move(engine), make);
 }
 
 absl::StatusOr<Candidates> CandidatesFor(const ConvolutionProblem& problem,
@@ -119,13 +153,7 @@ absl::StatusOr<Candidates> CandidatesFor(const ConvolutionProblem& problem,
   const auto shared = std::make_shared<const StepSignature>(signature);
   const auto candidate = [&](Engine engine, auto build) {
     engine.workspace_bytes = std::max(engine.workspace_bytes, bias_bytes);
-    const auto make = [shared, runtime, problem, build,
-                       id = engine.id]() -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
-      ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan, build(runtime, problem, id));
-      return std::make_unique<ConvolutionKernel>(runtime, *shared, std::move(plan));
-    };
-    if (problem.half_accumulation) MarkHalf(engine);
-    return StreamCandidate(std::move(engine), make);
+    return ConvolutionCandidate(std::move(engine), problem, shared, runtime, build);
   };
 
   Candidates candidates;
@@ -145,15 +173,62 @@ absl::StatusOr<Candidates> CandidatesFor(const ConvolutionProblem& problem,
   return candidates;
 }
 
+// cuDNN's engines that add the bias and compute the ReLU, too. There may be none.
+absl::StatusOr<Candidates> ReluCandidates(ConvolutionProblem problem,
+                                          const StepSignature& signature,
+                                          const SharedRuntime& runtime) {
+  problem.relu = true;
+  problem.bias = signature.Has(Param(1));
+  const absl::StatusOr<std::vector<Engine>> engines = ConvolutionEngines(problem, *runtime->cudnn);
+  if (absl::IsUnimplemented(engines.status())) return Candidates{};
+  RETURN_IF_ERROR(engines.status());
+  const auto shared = std::make_shared<const StepSignature>(signature);
+  Candidates candidates;
+  for (const Engine& engine : *engines)
+    candidates.push_back(ConvolutionCandidate(engine, problem, shared, runtime, BuildConvolution));
+  return candidates;
+}
+
+// The gradient before the ReLU, and that of the bias.
+cudaError_t BackwardActivation(const LaunchArgs& a) {
+  float* const dbias = a.Find<float>(ParamGrad(1));
+  if (dbias == nullptr)
+    return kernels::ReluBackward(a.Array(Y()), a.Array(Dy()), a.Array(Dz()), a.Elements(Dz()),
+                                 a.stream);
+  return kernels::BiasReluBackward(ChannelShapeOf(a.signature.Spec(Dz())), a.Array(Y()),
+                                   a.Array(Dy()), a.Array(Dz()), dbias, a.Reduction(), a.stream);
+}
+
+absl::StatusOr<Candidates> BackwardActivationCandidates(const StepSignature& signature,
+                                                        const SharedRuntime& runtime) {
+  if (!signature.Has(ParamGrad(1))) return OwnKernel(signature, runtime, BackwardActivation);
+  const TensorSpec& dz = signature.Spec(Dz());
+  const kernels::ChannelShape shape = ChannelShapeOf(dz);
+  RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  return OwnKernel(signature, runtime, BackwardActivation,
+                   kernels::ChannelScratchBytes(shape, ElementOf(dz.dtype)));
+}
+
 }  // namespace
 
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
                                                  const SharedRuntime& runtime) {
-  return CandidatesFor(ProblemOf(signature), signature, runtime);
+  if (signature.phase == Phase::kBackwardActivation)
+    return BackwardActivationCandidates(signature, runtime);
+  const ConvolutionProblem problem = ProblemOf(signature);
+  if (!ComputesRelu(signature)) return CandidatesFor(problem, signature, runtime);
+  ASSIGN_OR_RETURN(Candidates candidates, CandidatesFor(problem, signature, runtime));
+  ASSIGN_OR_RETURN(Candidates with_relu, ReluCandidates(problem, signature, runtime));
+  // On tensor cores they are as fast as those without. cuDNN has few others.
+  const auto at = problem.x.dtype == DType::kFp32 ? candidates.end() : candidates.begin();
+  candidates.insert(at, std::make_move_iterator(with_relu.begin()),
+                    std::make_move_iterator(with_relu.end()));
+  return candidates;
 }
 
 absl::StatusOr<Candidates> HalfConvolutionCandidates(const StepSignature& signature,
                                                      const SharedRuntime& runtime) {
+  if (signature.phase == Phase::kBackwardActivation) return Candidates{};
   ConvolutionProblem problem = ProblemOf(signature);
   if (problem.x.dtype != DType::kFp16) return Candidates{};
   problem.half_accumulation = true;

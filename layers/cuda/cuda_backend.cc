@@ -20,6 +20,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -44,6 +45,7 @@ constexpr TableEntry kTable[] = {
     {kAnyLayer, UpdateScaleCandidates, Phase::kUpdateScale},
     {kAnyLayer, AddGradientsCandidates, Phase::kAddGradients},
     {kLayer<Convolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
+    {kLayer<FusedConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<TransposedConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},

@@ -22,7 +22,8 @@ std::string ConvolutionProblem::ToString() const {
   return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ", weight.ToString(),
                       " y ", y.ToString(), " stride ", stride.h, "x", stride.w, " padding ",
                       padding.h, "x", padding.w, " dilation ", dilation.h, "x", dilation.w,
-                      accumulate ? " accumulated" : "", half_accumulation ? " added in fp16" : "");
+                      accumulate ? " accumulated" : "", bias ? " bias" : "", relu ? " relu" : "",
+                      half_accumulation ? " added in fp16" : "");
 }
 
 namespace {
@@ -32,7 +33,7 @@ namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 // Position in the variant pack: pointers are passed in this order.
-enum Uid : int64_t { kX = 1, kWeight = 2, kY = 3 };
+enum Uid : int64_t { kX = 1, kWeight = 2, kY = 3, kBias = 4 };
 
 absl::Status FrontendStatus(fe::error_t error, std::string_view call,
                             const ConvolutionProblem& problem) {
@@ -282,6 +283,7 @@ class ConvolutionGraph : public fe::graph::Graph {
       result = conv_fprop(tensor(Attributes(problem_.x, kX)),
                           tensor(Attributes(problem_.weight, kWeight)),
                           WithWindow<fe::graph::Conv_fprop_attributes>(problem_));
+      if (problem_.relu) result = WithRelu(std::move(result));
       *result = Attributes(problem_.y, kY);
     } else if (problem_.phase == Phase::kBackwardData) {
       result = conv_dgrad(tensor(Attributes(problem_.y, kY)),
@@ -296,6 +298,18 @@ class ConvolutionGraph : public fe::graph::Graph {
     result->set_output(true);
   }
 
+  // relu(sums + bias), neither of which is stored.
+  Tensor WithRelu(Tensor sums) {
+    if (problem_.bias) {
+      const TensorSpec bias = {.shape = {1, problem_.y.shape.c(), 1, 1},
+                               .layout = problem_.y.layout};
+      sums = pointwise(sums, tensor(Attributes(bias, kBias)),
+                       fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+    }
+    return pointwise(sums,
+                     fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+  }
+
   ConvolutionProblem problem_;
 };
 
@@ -308,8 +322,9 @@ class BuiltPlan final : public ConvolutionPlan {
       : handle_(std::move(handle)), problem_(std::move(problem)), graph_(std::move(graph)) {}
 
   absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) override {
-    void* by_uid[] = {pointers.x, pointers.weight, pointers.y};
-    return FrontendStatus(graph_->execute_plan_at_index(handle_.get(), by_uid, 3, workspace, 0),
+    void* by_uid[] = {pointers.x, pointers.weight, pointers.y, pointers.bias};
+    const int count = problem_.bias ? 4 : 3;
+    return FrontendStatus(graph_->execute_plan_at_index(handle_.get(), by_uid, count, workspace, 0),
                           "cudnn execute", problem_);
   }
 

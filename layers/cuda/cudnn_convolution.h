@@ -32,6 +32,8 @@ struct ConvolutionProblem {
   Extent2d padding = 0;
   Extent2d dilation = 1;
   bool accumulate = false;  // backward_params: add to the gradient in `weight`
+  bool relu = false;        // forward: y = relu(y + bias), rounded once
+  bool bias = false;        // only with `relu`; {channels of y}, fp32
   // For fp16 tensors: add products in fp16 (u-cuDNN's true half) instead of fp32 (pseudo half).
   bool half_accumulation = false;
 
@@ -42,6 +44,7 @@ struct ConvolutionPointers {
   void* x = nullptr;
   void* weight = nullptr;
   void* y = nullptr;
+  void* bias = nullptr;
 };
 
 class ConvolutionPlan {

@@ -1,4 +1,4 @@
-// A ReLU with the bias before it and the max pooling behind it: builds launches from signatures.
+// A ReLU with the max pooling behind it and the bias before it: builds launches from signatures.
 #include "neap/layers/fused_relu.h"
 
 #include "neap/core/base/status_macros.h"
@@ -13,32 +13,24 @@ using namespace operands;
 cudaError_t Forward(const LaunchArgs& a) {
   const FusedRelu& layer = *a.signature.layer.As<FusedRelu>();
   const TensorSpec& x = a.signature.Spec(X());
-  const float* const bias = a.Find<float>(Param(0));
-  if (!layer.pool.has_value())
-    return kernels::BiasRelu(ChannelShapeOf(x), a.Array(X()), bias, a.Array(Y()), a.stream);
-  return kernels::BiasReluPool(PoolShapeOf(*layer.pool, x, a.signature.Spec(Y())), x.shape.c(),
-                               a.Array(X()), bias, a.Array(Y()), a.Find<uint8_t>(Saved(0)),
-                               a.stream);
+  return kernels::BiasReluPool(PoolShapeOf(layer.pool, x, a.signature.Spec(Y())), x.shape.c(),
+                               a.Array(X()), a.Find<float>(Param(0)), a.Array(Y()),
+                               a.Find<uint8_t>(Saved(0)), a.stream);
 }
 
 cudaError_t Backward(const LaunchArgs& a) {
   const FusedRelu& layer = *a.signature.layer.As<FusedRelu>();
   const TensorSpec& dx = a.signature.Spec(Dx());
-  const kernels::ChannelShape shape = ChannelShapeOf(dx);
   float* const dbias = a.Find<float>(ParamGrad(0));
-  if (!layer.pool.has_value()) {
-    return kernels::BiasReluBackward(shape, a.Array(Y()), a.Array(Dy()), a.Array(Dx()), dbias,
-                                     a.Reduction(), a.stream);
-  }
-  const kernels::PoolShape pool = PoolShapeOf(*layer.pool, dx, a.signature.Spec(Dy()));
+  const kernels::PoolShape pool = PoolShapeOf(layer.pool, dx, a.signature.Spec(Dy()));
   const uint8_t* const index = a.Get<uint8_t>(Saved(0));
   // No window has the index of those whose gradient stops at the ReLU.
   if (dbias == nullptr) {
     return kernels::MaxPoolBackward(pool, a.Array(Dy()), index, /*wide_index=*/false, a.Array(Dx()),
                                     a.stream);
   }
-  return kernels::BiasReluPoolBackward(shape, pool, a.Array(Dy()), index, a.Array(Dx()), dbias,
-                                       a.Reduction(), a.stream);
+  return kernels::BiasReluPoolBackward(ChannelShapeOf(dx), pool, a.Array(Dy()), index,
+                                       a.Array(Dx()), dbias, a.Reduction(), a.stream);
 }
 
 }  // namespace

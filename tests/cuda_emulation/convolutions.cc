@@ -65,6 +65,7 @@ class CpuPlan final : public ConvolutionPlan {
 class CpuConvolutions final : public CudnnConvolutions {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
+    if (problem.relu) return absl::UnimplementedError("a convolution with a ReLU");
     RETURN_IF_ERROR(cpu_->Engines(SignatureOf(problem)).status());
     return std::vector<Engine>{{.id = "cpu"}};
   }

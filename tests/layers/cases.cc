@@ -12,6 +12,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -66,10 +67,12 @@ class CaseList {
     }
   }
   void AddConvolution(const Convolution& c, const Shape& shape) {
-    Add(absl::StrCat("convolution ", Text(c.kernel), " to ", c.out_channels, " stride ",
+    const std::string name =
+        absl::StrCat("convolution ", Text(c.kernel), " to ", c.out_channels, " stride ",
                      Text(c.stride), " padding ", Text(c.padding), " dilation ", Text(c.dilation),
-                     " groups ", c.groups, c.bias ? " bias" : ""),
-        c, {shape});
+                     " groups ", c.groups, c.bias ? " bias" : "");
+    Add(name, c, {shape});
+    Add(name + ", relu", FusedConvolution{c}, {shape});
   }
   void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape) {
     const std::string window =
@@ -119,7 +122,6 @@ class CaseList {
     Add(name, FusedBatchNorm{.concatenates = true}, parts);
     Add(name + ", relu", FusedBatchNorm{.relu = true, .concatenates = true}, parts);
   }
-  void AddBiasRelu(const Shape& shape) { Add("bias, relu", FusedRelu{.bias = true}, {shape}); }
   void AddLoss(const Shape& logits, Layout layout);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
@@ -241,9 +243,6 @@ void CaseList::Norms() {
   Add("batch_norm", BatchNorm{}, {{8, 4, 1, 1}});
   Add("batch_norm", BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F}, {{4, 33, 7, 5}});
   Add("batch_norm", BatchNorm{}, {{8, 72, 12, 12}});  // several blocks, whatever the type
-  AddBiasRelu({1, 1, 1, 1});
-  AddBiasRelu({4, 33, 7, 5});
-  AddBiasRelu({3, 8, 6, 6});
   AddFusedNorms({8, 4, 1, 1});
   AddFusedNorms({4, 33, 7, 5});
   AddFusedNorms({3, 8, 6, 6});
@@ -267,7 +266,6 @@ void CaseList::Norms() {
     Add("batch_norm", BatchNorm{}, {several});
     AddFusedNorms(several);
     if (i % 3 == 0) AddAveragedNorms(several);
-    AddBiasRelu(several);
     std::vector<int64_t> parts;
     for (int64_t count = dice_.Between(1, 5); count > 0; --count)
       parts.push_back(dice_.Between(1, 20));

@@ -81,8 +81,7 @@ Vector FusedReluUnpooled(const StepSignature& signature, const Values& given) {
 Values FusedReluForward(const StepSignature& signature, const Values& given) {
   const FusedRelu& layer = *signature.layer.As<FusedRelu>();
   const Vector y = FusedReluUnpooled(signature, given);
-  if (!layer.pool.has_value()) return {{Y(), y}};
-  Pooled pooled = MaxPooled(*layer.pool, signature.Spec(X()).shape, signature.Spec(Y()).shape, y);
+  Pooled pooled = MaxPooled(layer.pool, signature.Spec(X()).shape, signature.Spec(Y()).shape, y);
   for (size_t i = 0; i < pooled.y.size(); ++i) {
     if (pooled.y[i] <= 0) pooled.index[i] = kNotPositive;
   }
@@ -95,13 +94,9 @@ Values FusedReluStep(const StepSignature& signature, const Values& given) {
   if (signature.phase == Phase::kForward) return FusedReluForward(signature, given);
   const FusedRelu& layer = *signature.layer.As<FusedRelu>();
   const TensorSpec& spec = signature.Spec(Dx());
-  Vector dx = given.at(Dy());
-  if (layer.pool.has_value()) {
-    const Shape& out = signature.Spec(Dy()).shape;
-    dx = Rounded(spec, MaxPoolGradient(*layer.pool, spec.shape, out, dx, given.at(Saved(0))));
-  } else {
-    for (size_t i = 0; i < dx.size(); ++i) dx[i] = given.at(Y())[i] <= 0 ? 0 : dx[i];
-  }
+  const Shape& out = signature.Spec(Dy()).shape;
+  const Vector dx = Rounded(
+      spec, MaxPoolGradient(layer.pool, spec.shape, out, given.at(Dy()), given.at(Saved(0))));
   Values result = {{Dx(), dx}};
   if (!signature.Has(ParamGrad(0))) return result;
   Vector sums(static_cast<size_t>(spec.shape.c()));
@@ -305,6 +300,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
     Values (*step)(const StepSignature&, const Values&);
   };
   constexpr Entry kTable[] = {{"convolution", ReferenceConvolution},
+                              {"fused_convolution", ReferenceFusedConvolution},
                               {"fully_connected", ReferenceFullyConnected},
                               {"max_pool", ReferenceMaxPool},
                               {"average_pool", ReferenceAveragePool},
@@ -347,7 +343,7 @@ std::string ChoiceFailure(const StepSignature& signature, const Values& given, c
                           double tolerance) {
   const FusedRelu* const relu = signature.layer.As<FusedRelu>();
   if (relu == nullptr) return BatchNormChoiceFailure(signature, given, got, tolerance);
-  return MaximumFailure(*relu->pool, signature.Spec(X()).shape, signature.Spec(Y()).shape,
+  return MaximumFailure(relu->pool, signature.Spec(X()).shape, signature.Spec(Y()).shape,
                         FusedReluUnpooled(signature, given), {got.at(Y()), got.at(Saved(0))},
                         tolerance);
 }

@@ -1,9 +1,11 @@
 #include "tests/layers/reference_window.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "neap/layers/convolution.h"
+#include "neap/layers/fused_convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 
@@ -129,6 +131,32 @@ Vector WindowSizes(const StepSignature& signature, const Convolution& window, co
 
 Values ReferenceConvolution(const StepSignature& signature, const Values& given) {
   return RunConvolution(signature, *signature.layer.As<Convolution>(), given);
+}
+
+// The convolution's steps, whose dy is dz.
+Values ReferenceFusedConvolution(const StepSignature& signature, const Values& given) {
+  if (signature.phase == Phase::kBackwardActivation) {
+    const Vector& y = given.at(Y());
+    Vector dz = given.at(Dy());
+    for (size_t i = 0; i < dz.size(); ++i) dz[i] = y[i] > 0 ? dz[i] : 0;
+    Values result = {{Dz(), dz}};
+    if (signature.Has(ParamGrad(1)))
+      result[ParamGrad(1)] = SumOverChannels(signature.Spec(Dz()).shape, dz);
+    return result;
+  }
+  StepSignature linear = signature;
+  Values values = given;
+  for (OperandSpec& operand : linear.operands) {
+    if (operand.operand != Dz()) continue;
+    operand.operand = Dy();
+    values[Dy()] = given.at(Dz());
+  }
+  const Convolution& layer = signature.layer.As<FusedConvolution>()->convolution;
+  Values result = RunConvolution(linear, layer, values);
+  if (signature.phase == Phase::kForward) {
+    for (double& y : result.at(Y())) y = std::max(0.0, y);
+  }
+  return result;
 }
 
 // Follows the definition instead of the gradient of a convolution: every tap from y to x adds one

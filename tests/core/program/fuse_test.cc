@@ -18,6 +18,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
@@ -31,7 +32,8 @@ constexpr Convolution kConvolution = {.out_channels = 3, .kernel = 1, .bias = fa
 
 // What a layer has taken in.
 std::string Parts(const Layer& layer) {
-  if (const auto* const relu = layer.As<FusedRelu>()) return relu->pool ? "+pool" : "";
+  if (layer.As<FusedConvolution>() != nullptr) return "convolution+relu";
+  if (const auto* const relu = layer.As<FusedRelu>()) return relu->bias ? "+bias+pool" : "+pool";
   const auto* const norm = layer.As<FusedBatchNorm>();
   if (norm == nullptr) return "";
   return absl::StrCat(norm->concatenates ? "+concat" : "", norm->addend_norm ? "+bn" : "",
@@ -324,21 +326,37 @@ TEST_CASE("a fused layer keeps the names of the parameters and running statistic
   CHECK(names(true) == names(false));
 }
 
-TEST_CASE("a convolution hands its bias over to the ReLU that alone reads it, where that helps") {
+TEST_CASE("on a GPU a convolution computes the ReLU that alone reads its output") {
+  for (const bool bias : {true, false}) {
+    CAPTURE(bias);
+    Graph net({.name = "net", .batch = 2});
+    const Convolution convolution = {.out_channels = 3, .kernel = 1, .bias = bias};
+    std::string x = net.Add("conv", convolution, {net.Input({3, 4, 4})});
+    x = net.Add("relu", Relu{}, {x});
+    net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+    const ResolvedGraph plain = Resolve(net, Mode::kTraining).value();
+    CHECK(Fuse(plain, Mode::kTraining).layers.size() == plain.layers.size());
+    const ResolvedGraph fused = Fuse(plain, Mode::kTraining, {.convolutions = true});
+    REQUIRE(fused.layers.size() == plain.layers.size() - 1);
+    const ResolvedLayer& layer = fused.layers[fused.layers.back().inputs[0].index() - 1];
+    CHECK(layer.name == "conv");
+    CHECK(layer.layer == Layer(FusedConvolution{convolution}));
+    DeviceDescription gpu;
+    gpu.kind = "cuda";
+    CHECK(Lower(net, {}, gpu).value() == BuildProgram(fused, ProgramOptions{}).value());
+    CHECK(Lower(net, {}, {}).value() == BuildProgram(net, {}).value());
+  }
+}
+
+TEST_CASE("on a GPU a convolution hands its bias over to a pooled ReLU") {
   Graph net({.name = "net", .batch = 2});
   std::string x =
       net.Add("conv", Convolution{.out_channels = 3, .kernel = 1}, {net.Input({3, 4, 4})});
-  x = net.Add("relu", Relu{}, {x});
+  x = net.Add("pool", MaxPool{.kernel = 2, .stride = 2}, {net.Add("relu", Relu{}, {x})});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
-  const ResolvedGraph plain = Resolve(net, Mode::kTraining).value();
-  const ResolvedGraph same = Fuse(plain, Mode::kTraining);
-  const ResolvedGraph moved = Fuse(plain, Mode::kTraining, {.hands_over = true});
-  REQUIRE(moved.layers.size() == plain.layers.size());
-  for (size_t i = 0; i < plain.layers.size(); ++i) {
-    CHECK(same.layers[i].layer == plain.layers[i].layer);
-    CHECK(moved.layers[i].name == plain.layers[i].name);
-  }
-  const Program program = BuildProgram(moved, ProgramOptions{}).value();
+  const ResolvedGraph fused =
+      Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining, {.convolutions = true});
+  const Program program = BuildProgram(fused, ProgramOptions{}).value();
   std::vector<std::string> trained;
   for (const Tensor& tensor : program.tensors) {
     if (tensor.role == Role::kParam || tensor.role == Role::kParamGrad)
@@ -347,14 +365,28 @@ TEST_CASE("a convolution hands its bias over to the ReLU that alone reads it, wh
   CHECK(trained == std::vector<std::string>{"conv.weight", "conv.bias", "fc.weight", "fc.bias",
                                             "fc.weight.grad", "fc.bias.grad", "conv.bias.grad",
                                             "conv.weight.grad"});
-  DeviceDescription gpu;
-  gpu.kind = "cuda";
-  const Program lowered = Lower(net, {}, gpu).value();
-  CHECK(lowered == program);
-  CHECK(Lower(net, {}, {}).value() == BuildProgram(net, {}).value());
 }
 
-TEST_CASE("a convolution keeps its bias if something else reads its output or follows it") {
+TEST_CASE("the steps of a convolution with a ReLU") {
+  const Layer layer = FusedConvolution{{.out_channels = 3, .kernel = 1}};
+  const LayerContext context = {.inputs = {{.shape = {2, 5, 4, 4}}}};
+  const LayerSpec spec = layer.Specify(context).value();
+  REQUIRE(spec.steps.size() == 4);
+  const StepSpec &activation = spec.steps[1], &params = spec.steps[2], &data = spec.steps[3];
+  using namespace operands;
+  CHECK(activation.phase == Phase::kBackwardActivation);
+  CHECK(activation.reads == std::vector<Operand>{Y(), Dy()});
+  CHECK(activation.writes == std::vector<Operand>{Dz(), ParamGrad(1)});
+  CHECK(params.reads == std::vector<Operand>{X(), Dz()});
+  CHECK(params.writes == std::vector<Operand>{ParamGrad(0)});
+  CHECK(data.reads == std::vector<Operand>{Dz(), Param(0)});
+  for (const StepSpec& step : spec.steps) {
+    const StepSignature signature = SignatureOf(step, layer, spec, context);
+    CHECK(IsDivisible(signature) == (step.phase != Phase::kBackwardActivation));
+  }
+}
+
+TEST_CASE("a convolution stays as it is if something else reads its output or follows it") {
   Net net;
   const std::string conv =
       net.Add("conv", Convolution{.out_channels = 3, .kernel = 1}, {net.input});
@@ -365,7 +397,7 @@ TEST_CASE("a convolution keeps its bias if something else reads its output or fo
       net.Add("fc", FullyConnected{.out_features = 4}, {net.Add("tanh", Tanh{}, {other})}),
       SoftmaxCrossEntropy{});
   const ResolvedGraph plain = Resolve(net.graph, Mode::kTraining).value();
-  const ResolvedGraph fused = Fuse(plain, Mode::kTraining, {.hands_over = true});
+  const ResolvedGraph fused = Fuse(plain, Mode::kTraining, {.convolutions = true});
   for (size_t i = 0; i < plain.layers.size(); ++i)
     CHECK(fused.layers[i].layer == plain.layers[i].layer);
 }
@@ -376,16 +408,13 @@ TEST_CASE("random networks, whose training is compared with and without fusion, 
     const Graph graph =
         testing::RandomGraph(seed, {.residual = seed / 7 % 3 == 1, .dense = seed / 7 % 3 == 2});
     const ResolvedGraph fused =
-        Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, {.hands_over = true});
-    for (const ResolvedLayer& layer : fused.layers) {
-      const FusedRelu* const relu = layer.layer.As<FusedRelu>();
-      ++kinds[absl::StrCat(relu != nullptr && relu->bias ? "bias" : "", Parts(layer.layer))];
-    }
+        Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, {.convolutions = true});
+    for (const ResolvedLayer& layer : fused.layers) ++kinds[Parts(layer.layer)];
   }
   for (const std::string kind :
-       {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu", "+relu+pool", "+pool", "bias",
-        "bias+pool", "+concat", "+concat+relu", "+average", "+relu+average", "+add+relu+average",
-        "+bn+add+relu+average"}) {
+       {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu", "+relu+pool", "+pool",
+        "convolution+relu", "+bias+pool", "+concat", "+concat+relu", "+average", "+relu+average",
+        "+add+relu+average", "+bn+add+relu+average"}) {
     CAPTURE(kind);
     CHECK(kinds[kind] > 0);
   }
