@@ -1,6 +1,6 @@
 // Convolution and transposed convolution: a plan of cuDNN or of neap, and kernels for the bias and
-// the ReLU, which reuse its workspace because they run after it. A transposed convolution runs as the
-// convolution from its y to its x, with forward and backward_data swapped.
+// the ReLU, which reuse its workspace because they run after it. A transposed convolution runs as
+// the convolution from its y to its x, with forward and backward_data swapped.
 #include "neap/layers/convolution.h"
 
 #include <algorithm>
