@@ -1,10 +1,10 @@
 // A convolution, its bias and the ReLU behind it in one layer: y = relu(convolution(x) + bias).
 //
 // Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a Convolution and
-// the Relu that alone reads its output. cuDNN has kernels for it that add the bias to sums in fp32
-// and round once, so in 16 bits y can differ from the two layers' in its last bit. Other kernels
-// run the convolution and then change y in place, with the bits of a convolution without a bias
-// that is followed by a ReLU which adds it.
+// the Relu that alone reads its output. cuDNN has kernels for it that add the bias, rounded to the
+// type of y, to sums in fp32 and round once, so in 16 bits y can differ from the two layers' by the
+// rounding of the bias, and in its last bit. Other kernels run the convolution and then change y in
+// place, with the bits of a convolution without a bias that is followed by a ReLU which adds it.
 //
 //   step                 reads                 writes           in place
 //   forward              x, weight, [bias]     y

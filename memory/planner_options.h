@@ -29,8 +29,8 @@ struct PlannerOptions {
   EvictionRule eviction = EvictionRule::kLru;  // for policies that evict
   bool in_place = true;
   // Use one engine per convolution under every budget, so that every budget gives the same bits:
-  // the first deterministic engine whose workspace does not matter for the smallest budget
-  // (kStrictWorkspaceBytes, memory/engines/engine_table.h).
+  // the first deterministic engine with a workspace of at most kStrictWorkspaceBytes
+  // (memory/engines/engine_table.h).
   bool strict = false;
   KernelOptions kernels = {};
   friend bool operator==(const PlannerOptions&, const PlannerOptions&) = default;

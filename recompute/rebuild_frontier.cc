@@ -288,10 +288,10 @@ class Descent {
   // The way down is short-sighted: what it dropped first may not have been necessary in the end,
   // and where several places have as many bytes, its last move may lower the peak by more than a
   // stop. At each stop and between them, what need not be dropped for so many bytes is kept after
-  // all.
+  // all, at the lowest peaks first: there the most was dropped.
   void Refine() {
     walked_ = 0;
-    for (size_t i = 1, stops = points_.size(); i < stops; ++i) {
+    for (size_t i = points_.size() - 1; i > 0; --i) {
       const int64_t above = points_[i - 1].peak_bytes, here = points_[i].peak_bytes;
       const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
       for (int64_t target = here; target < above; target += apart) {

@@ -108,17 +108,19 @@ class RerunWriter {
     return chain;
   }
 
-  // Whether the tensor takes so little of what its step touches that it is not worth another rerun:
-  // a mask, or the index of a pooling.
-  bool IsSmall(TensorId tensor) const {
-    if (program_.options.accounting == Accounting::kPaper) return false;
-    const Step& producer = program_.steps[segments_.producer[tensor.index()]->index()];
+  // Whether the tensor is a mask, the index of a pooling or the like, and takes so little of what
+  // its step touches that it is not worth another rerun.
+  bool IsSmall(TensorId id) const {
+    const Tensor& tensor = program_.tensor(id);
+    if (tensor.role != Role::kSaved || program_.options.accounting == Accounting::kPaper)
+      return false;
+    const Step& producer = program_.steps[segments_.producer[id.index()]->index()];
     int64_t largest = 0;
     for (const auto* uses : {&producer.reads, &producer.writes}) {
       for (const Use& use : *uses)
         largest = std::max(largest, program_.tensor(use.tensor).spec.size_bytes());
     }
-    return kSmall * program_.tensor(tensor).spec.size_bytes() <= largest;
+    return kSmall * tensor.spec.size_bytes() <= largest;
   }
 
   // Memory-centric segments: drops what was rebuilt, except for small tensors, and those that this

@@ -181,6 +181,10 @@ class ProgramBuilder {
         input.output_grad_shared = true;
         continue;
       }
+      if (AddsOtherGrad(input, graph_.layers[layer.inputs[i].index()])) {
+        input.other_grad = tensors.output_grad;
+        continue;
+      }
       AddStep(layer, {.phase = Phase::kBackwardData,
                       .reads = {{Slot::kOutputGrad}},
                       .writes = {{Slot::kInputGrad, static_cast<int>(i)}},
@@ -239,6 +243,12 @@ class ProgramBuilder {
            std::none_of(reader + 1, steps.end(), reads);
   }
 
+  // Whether a second tensor may become the other gradient of the layer's output.
+  static bool AddsOtherGrad(const LayerTensors& tensors, const ResolvedLayer& layer) {
+    return tensors.needs_grad && !tensors.output_grad_shared && tensors.readers == 2 &&
+           SumsOutputGrads(layer);
+  }
+
   // The step contributes to the gradient of input `index`: as its first writer, by adding a shared
   // gradient, as the second of two tensors that the producer's backward adds, or by accumulating
   // into a sum.
@@ -250,7 +260,7 @@ class ProgramBuilder {
     const Operand operand = {Slot::kInputGrad, index};
     const ResolvedLayer& producer = graph_.layers[source.index()];
     if (input.output_grad.has_value() && !input.output_grad_shared) {
-      if (input.needs_grad && input.readers == 2 && SumsOutputGrads(producer)) {
+      if (AddsOtherGrad(input, producer)) {
         input.other_grad = NewTensor(absl::StrCat(producer.name, ".other_grad"), Role::kGradient,
                                      producer.spec.output);
         step.writes.push_back({*input.other_grad, operand});

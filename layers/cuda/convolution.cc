@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/cuda/bias_relu_engines.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/pointwise_convolution.h"
@@ -179,13 +180,13 @@ absl::StatusOr<Candidates> ReluCandidates(ConvolutionProblem problem,
                                           const SharedRuntime& runtime) {
   problem.relu = true;
   problem.bias = signature.Has(Param(1));
-  const absl::StatusOr<std::vector<Engine>> engines = ConvolutionEngines(problem, *runtime->cudnn);
+  const absl::StatusOr<std::vector<Engine>> engines = BiasReluEngines(problem, *runtime->cudnn);
   if (absl::IsUnimplemented(engines.status())) return Candidates{};
   RETURN_IF_ERROR(engines.status());
   const auto shared = std::make_shared<const StepSignature>(signature);
   Candidates candidates;
   for (const Engine& engine : *engines)
-    candidates.push_back(ConvolutionCandidate(engine, problem, shared, runtime, BuildConvolution));
+    candidates.push_back(ConvolutionCandidate(engine, problem, shared, runtime, BuildBiasRelu));
   return candidates;
 }
 

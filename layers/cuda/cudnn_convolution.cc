@@ -112,6 +112,12 @@ fe::DataType_t SumTypeOf(const ConvolutionProblem& problem) {
   return problem.half_accumulation ? fe::DataType_t::HALF : fe::DataType_t::FLOAT;
 }
 
+// With a ReLU, the heuristics also list engines that are compiled when they are built, but only on a
+// machine with a GPU: a described device would have other engines than the device itself.
+bool IsCompiled(cudnnBackendDescriptor_t config) {
+  return fe::hasBehaviorNote<CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION>(config);
+}
+
 // fp32 excludes engines that round their inputs; tf32 allows tensor cores, but no lower precision.
 // 16 bits allow tensor cores, but only sums in the type that the problem asks for.
 bool Allowed(cudnnBackendDescriptor_t config, const ConvolutionProblem& problem) {
@@ -174,7 +180,7 @@ class ConvolutionGraph : public fe::graph::Graph {
     std::unordered_set<std::string> seen;
     for (fe::ManagedOpaqueDescriptor& config : configs) {
       const cudnnBackendDescriptor_t raw = config->get_backend_descriptor();
-      if (!Allowed(raw, problem_)) continue;
+      if (!Allowed(raw, problem_) || (problem_.relu && IsCompiled(raw))) continue;
       Engine engine = {
           .id = EngineId(config),
           .deterministic = !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(raw),
@@ -302,6 +308,7 @@ class ConvolutionGraph : public fe::graph::Graph {
   Tensor WithRelu(Tensor sums) {
     if (problem_.bias) {
       const TensorSpec bias = {.shape = {1, problem_.y.shape.c(), 1, 1},
+                               .dtype = problem_.y.dtype,
                                .layout = problem_.y.layout};
       sums = pointwise(sums, tensor(Attributes(bias, kBias)),
                        fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));

@@ -33,7 +33,7 @@ struct ConvolutionProblem {
   Extent2d dilation = 1;
   bool accumulate = false;  // backward_params: add to the gradient in `weight`
   bool relu = false;        // forward: y = relu(y + bias), rounded once
-  bool bias = false;        // only with `relu`; {channels of y}, fp32
+  bool bias = false;        // only with `relu`; {channels of y}, of the type of y
   // For fp16 tensors: add products in fp16 (u-cuDNN's true half) instead of fp32 (pseudo half).
   bool half_accumulation = false;
 

@@ -127,9 +127,10 @@ class Lister {
     return known_.emplace(signature, std::move(list)).first->second;
   }
 
-  // Of the workspace of an engine that the step has under every budget.
+  // Of the workspace of an engine that the step has under every budget. In strict mode it must not
+  // depend on the program, which fusion changes.
   int64_t LimitOf(const StepSignature& signature) const {
-    if (signature.phase != Phase::kForward) return kStrictWorkspaceBytes;
+    if (strict_ || signature.phase != Phase::kForward) return kStrictWorkspaceBytes;
     int64_t bytes = 0;
     for (const OperandSpec& operand : signature.operands) bytes += operand.tensor.size_bytes();
     return std::max(kStrictWorkspaceBytes, largest_step_bytes_ - bytes);

@@ -27,8 +27,8 @@
 namespace neap {
 
 // The most workspace of an engine that a step has under every budget, in strict mode and where it
-// is rerun. A forward step may have as much more as makes it no larger than the network's largest
-// step, for which there must be memory in any case.
+// is rerun. Without strict mode, a rerun may have as much more as makes it no larger than the
+// network's largest step.
 inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
 
 struct StepConfigurations {

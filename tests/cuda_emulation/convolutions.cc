@@ -1,9 +1,10 @@
 // Convolutions of the CPU's backend, in the place of cuDNN's. They add in fp32, also in the place
-// of those that add in fp16.
+// of those that add in fp16. Those with a bias and a ReLU round twice, unlike cuDNN's.
 #include <cudnn.h>
 
 #include <utility>
 
+#include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/layers/convolution.h"
@@ -37,18 +38,43 @@ StepSignature SignatureOf(const ConvolutionProblem& p) {
               {forward ? Y() : Dy(), p.y, forward ? Access::kWrite : Access::kRead}}};
 }
 
+// y = relu(y + bias)
+template <typename T>
+void AddBiasAndRelu(const TensorSpec& spec, const void* bias, void* y) {
+  T* const values = static_cast<T*>(y);
+  const T* const biases = static_cast<const T*>(bias);
+  const int64_t inner = spec.layout == Layout::kNhwc ? 1 : spec.shape.h() * spec.shape.w();
+  for (int64_t i = 0; i < spec.elements(); ++i) {
+    const int64_t channel = i / inner % spec.shape.c();
+    const float sum = static_cast<float>(values[i]) + static_cast<float>(biases[channel]);
+    values[i] = T(sum <= 0 ? 0 : sum);
+  }
+}
+
 class CpuPlan final : public ConvolutionPlan {
  public:
-  CpuPlan(std::unique_ptr<Kernel> kernel, int64_t workspace_bytes)
-      : kernel_(std::move(kernel)),
+  CpuPlan(ConvolutionProblem problem, std::unique_ptr<Kernel> kernel, int64_t workspace_bytes)
+      : problem_(std::move(problem)),
+        kernel_(std::move(kernel)),
         workspace_bytes_(workspace_bytes),
         workspace_(new (std::align_val_t{kWorkspaceAlignment})
                        std::byte[static_cast<size_t>(workspace_bytes)]) {}
 
   absl::Status Execute(const ConvolutionPointers& pointers, void*) override {
     void* const operands[] = {pointers.x, pointers.weight, pointers.y};
-    return kernel_->Run(
-        {.operands = operands, .workspace = workspace_.get(), .workspace_bytes = workspace_bytes_});
+    RETURN_IF_ERROR(kernel_->Run({.operands = operands,
+                                  .workspace = workspace_.get(),
+                                  .workspace_bytes = workspace_bytes_}));
+    if (!problem_.relu) return absl::OkStatus();
+    const DType dtype = problem_.y.dtype;
+    if (dtype == DType::kFp16) {
+      AddBiasAndRelu<Fp16>(problem_.y, pointers.bias, pointers.y);
+    } else if (dtype == DType::kBf16) {
+      AddBiasAndRelu<Bf16>(problem_.y, pointers.bias, pointers.y);
+    } else {
+      AddBiasAndRelu<float>(problem_.y, pointers.bias, pointers.y);
+    }
+    return absl::OkStatus();
   }
 
  private:
@@ -57,6 +83,7 @@ class CpuPlan final : public ConvolutionPlan {
       ::operator delete[](bytes, std::align_val_t{kWorkspaceAlignment});
     }
   };
+  ConvolutionProblem problem_;
   std::unique_ptr<Kernel> kernel_;
   int64_t workspace_bytes_;
   std::unique_ptr<std::byte[], Deleter> workspace_;
@@ -65,7 +92,8 @@ class CpuPlan final : public ConvolutionPlan {
 class CpuConvolutions final : public CudnnConvolutions {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
-    if (problem.relu) return absl::UnimplementedError("a convolution with a ReLU");
+    if (problem.relu && !problem.bias)
+      return absl::UnimplementedError("a convolution with a ReLU, but no bias");
     RETURN_IF_ERROR(cpu_->Engines(SignatureOf(problem)).status());
     return std::vector<Engine>{{.id = "cpu"}};
   }
@@ -75,7 +103,7 @@ class CpuConvolutions final : public CudnnConvolutions {
     ASSIGN_OR_RETURN(const std::vector<Engine> engines, cpu_->Engines(signature));
     ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
                      cpu_->MakeKernel(signature, engines.front().id));
-    return std::make_unique<CpuPlan>(std::move(kernel), engines.front().workspace_bytes);
+    return std::make_unique<CpuPlan>(problem, std::move(kernel), engines.front().workspace_bytes);
   }
 
  private:

@@ -207,6 +207,9 @@ void CaseList::Upsampling() {
 
 void CaseList::Pools() {
   AddPool(2, 2, 0, {2, 3, 8, 8});
+  AddPool(2, 2, 0, {2, 16, 8, 8});  // vectors in NHWC, whatever the type
+  AddPool(2, 3, 0, {2, 8, 9, 8});
+  AddPool(3, 2, 1, {2, 64, 24, 24});  // several blocks, whatever the type
   AddPool(3, 2, 1, {2, 16, 9, 8});
   AddPool(3, 2, 0, {2, 5, 13, 13});
   AddPool(2, 3, 0, {2, 3, 9, 8});  // stride > kernel
@@ -246,6 +249,8 @@ void CaseList::Norms() {
   AddFusedNorms({8, 4, 1, 1});
   AddFusedNorms({4, 33, 7, 5});
   AddFusedNorms({3, 8, 6, 6});
+  AddFusedNorms({8, 72, 12, 12});        // several blocks, whatever the type
+  Add("batch_norm", BatchNorm{}, {{2, 4100, 2, 2}});  // more channels than there are tickets
   AddAveragedNorms({8, 4, 1, 1});
   AddAveragedNorms({3, 24, 4, 6});
   AddAveragedNorms({2, 33, 7, 5});

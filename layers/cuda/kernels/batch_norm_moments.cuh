@@ -32,6 +32,10 @@ struct Moments {
     template <typename U>
     __device__ void Merge(const Of<U>& other, Share share) {
       if (other.count == 0) return;
+      if (count == 0) {
+        *this = {other.mean, other.rest, other.squares, other.count};
+        return;
+      }
       const float d = (other.mean - mean) + (other.rest - rest);
       squares += other.squares + d * share * count * d;
       SetMean(mean, rest + d * share);

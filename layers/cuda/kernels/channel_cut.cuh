@@ -43,7 +43,8 @@ inline int64_t TileWidth(int64_t vectors, int64_t most) {
 }
 
 // A block of `threads` reads whole cache lines of each row: 128 bytes are 8 wide vectors. There are
-// few large blocks, one per multiprocessor, because one block merges all splits of its channels.
+// few large blocks, about one per multiprocessor, because one block merges all splits of its
+// channels.
 inline Cut CutRows(const ChannelShape& s, int vec, int threads) {
   const int64_t vectors = s.channels / vec;
   const int64_t width = TileWidth(vectors, vec == 1 ? kWarp : 8);

@@ -36,8 +36,9 @@ struct LaneSums {
 };
 
 // A Total is the result of an operation's kSums sums over some elements of a channel. Of<float> is
-// a thread's or a block's part, Of<double> merges the blocks' parts. a.Merge(b, a.ShareOf(b)) adds
-// b's elements to a's; the share depends only on how many elements they have.
+// a thread's or a block's part, Of<double> merges the blocks' parts, in doubles unless a Total has
+// floats that are as accurate. a.Merge(b, a.ShareOf(b)) adds b's elements to a's; the share depends
+// only on how many elements they have.
 template <int kCount>
 struct Sums {
   static constexpr int kSums = kCount;

@@ -152,6 +152,22 @@ struct WidenOp {
   }
 };
 
+template <typename T>
+struct NarrowOp {
+  const float* from;
+  T* to;
+  template <int kVec>
+  using Registers = Vec<kVec>;
+  template <int kVec>
+  __device__ Vec<kVec> Load(size_t i) const {
+    return ReadFloats<kVec>(from, i);
+  }
+  template <int kVec>
+  __device__ void Store(size_t i, const Vec<kVec>& v) const {
+    Write<kVec>(to, i, v);
+  }
+};
+
 // One Philox block makes the mask of four neighbours, so a thread computes whole groups of four,
 // as many as a wide access has, whatever the alignment.
 template <typename T>
@@ -237,6 +253,16 @@ cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t 
   };
   if (from.type == Element::kFp16) return run.template operator()<__half>();
   if (from.type == Element::kBf16) return run.template operator()<__nv_bfloat16>();
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t Narrow(const float* from, Array to, int64_t n, cudaStream_t stream) {
+  const bool aligned = AllAligned16(from, to);
+  const auto run = [&]<typename T>() {
+    return Map<T>(NarrowOp<T>{from, As<T>(to)}, n, aligned, stream);
+  };
+  if (to.type == Element::kFp16) return run.template operator()<__half>();
+  if (to.type == Element::kBf16) return run.template operator()<__nv_bfloat16>();
   return cudaErrorInvalidValue;
 }
 

@@ -48,6 +48,8 @@ inline constexpr int kMostAddends = 8;
 cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStream_t stream);
 // to = (or, if `add`, +=) from, which has 16 bits.
 cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t stream);
+// Rounds to 16 bits.
+cudaError_t Narrow(const float* from, Array to, int64_t n, cudaStream_t stream);
 // For backward, x is dy and y is dx. `scalars` points to an IterationScalars in device memory.
 cudaError_t Dropout(ConstArray x, Array y, int64_t n, float probability, uint64_t layer_seed,
                     const void* scalars, cudaStream_t stream);
@@ -201,6 +203,7 @@ cudaError_t BatchNormReluPool(const PoolShape& shape, int64_t channels, const Ba
 cudaError_t BiasReluPoolBackward(const ChannelShape& channels, const PoolShape& shape,
                                  ConstArray dy, const uint8_t* index, Array dx, float* dbias,
                                  const ReductionMemory& memory, cudaStream_t stream);
+// dx is neither x nor dy.
 cudaError_t BatchNormPoolBackward(const ChannelShape& channels, const PoolShape& shape,
                                   const BatchNormOperands& in, ConstArray dy, const uint8_t* index,
                                   const BatchNormSums& sums, Array dx,

@@ -173,6 +173,29 @@ TEST_CASE("backward of a sum's batch norm adds two gradients where it reads them
   }
 }
 
+TEST_CASE("a gradient that a layer only passes on is added where it is read, without a copy") {
+  Graph net({.name = "passed", .batch = 2});
+  const Convolution convolution = {.out_channels = 4, .kernel = 1, .bias = false};
+  const std::string stem = net.Add("stem", convolution, {net.Input({4, 4, 4})});
+  const std::string first = net.Add("t1", Tanh{}, {stem});
+  const std::string norm = net.Add("bn", BatchNorm{}, {net.Add("conv", convolution, {stem})});
+  const std::string sum = net.Add("sum", Add{}, {norm, stem});
+  const std::string passing = net.Add("passing", Add{}, {sum, first});
+  const std::string last = net.Add("last", Add{}, {passing, net.Add("t2", Tanh{}, {sum})});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {last}), SoftmaxCrossEntropy{});
+  const Program program =
+      BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining), {}).value();
+  std::string gradients;
+  for (const Step& step : program.steps) {
+    CHECK(program.StepName(step) != "passing backward_data");
+    for (const Use& use : step.reads) {
+      if (program.StepName(step) == "bn backward_data" && use.operand.slot == Slot::kOutputGrad)
+        gradients += program.tensor(use.tensor).name + " ";
+    }
+  }
+  CHECK(gradients == "bn.grad last.grad ");
+}
+
 TEST_CASE("a tensor with three readers gets one gradient, written once and accumulated twice") {
   Graph net({.name = "fan", .batch = 2});
   const std::string x =

@@ -1,0 +1,28 @@
+// cuDNN's engines that compute y = relu(convolution(x) + bias) in one pass, with sums in fp32 that
+// are rounded once.
+//
+// cuDNN (9.19, H200) adds a bias of the type of y alone. So for 16-bit tensors the fp32 bias is
+// rounded to their type first, as PyTorch's autocast does, into the workspace: it is [16-bit bias,
+// the engine's workspace).
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/cudnn_convolution.h"
+
+namespace neap::cuda {
+
+// `problem` has a ReLU. Errors: UNIMPLEMENTED if there are none, as for a problem without a bias.
+absl::StatusOr<std::vector<Engine>> BiasReluEngines(const ConvolutionProblem& problem,
+                                                    CudnnConvolutions& cudnn);
+
+// `engine` is the id of one of BiasReluEngines(problem).
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildBiasRelu(const SharedRuntime& runtime,
+                                                               const ConvolutionProblem& problem,
+                                                               std::string_view engine);
+
+}  // namespace neap::cuda
