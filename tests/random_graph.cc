@@ -142,8 +142,17 @@ class Generator {
       if (options_.residual && y.name != x.name) y = Same("bn", BatchNorm{}, y);
       names.push_back(y.name);
     }
-    const Value sum = {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
-    return options_.residual ? Same("relu", Relu{}, sum) : sum;
+    Value sum = {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
+    if (!options_.residual) return sum;
+    sum = Same("relu", Relu{}, sum);
+    return Chance(2) ? NextBlock(sum) : sum;
+  }
+
+  // relu(x + bn(conv(x))): gradients of two readers meet in that of x.
+  Value NextBlock(const Value& x) {
+    const Value y = Same("bn", BatchNorm{}, Conv(x, x.channels));
+    return Same("relu", Relu{},
+                {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size});
   }
 
   // A concatenation of two to four branches, at most one of them empty, since a concat must not

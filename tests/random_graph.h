@@ -28,7 +28,8 @@ struct RandomGraphOptions {
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
   bool fusion = true;
-  bool residual = false;  // sums are those of ResNets: of batch norms, with a ReLU behind them
+  // Sums are those of ResNets: of batch norms, with a ReLU behind them, often two in a row.
+  bool residual = false;
   bool dense =
       false;  // concatenations are those of DenseNets: a batch norm reads them, then a ReLU
 };

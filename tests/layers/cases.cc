@@ -249,7 +249,7 @@ void CaseList::Norms() {
   AddFusedNorms({8, 4, 1, 1});
   AddFusedNorms({4, 33, 7, 5});
   AddFusedNorms({3, 8, 6, 6});
-  AddFusedNorms({8, 72, 12, 12});        // several blocks, whatever the type
+  AddFusedNorms({8, 72, 12, 12});                     // several blocks, whatever the type
   Add("batch_norm", BatchNorm{}, {{2, 4100, 2, 2}});  // more channels than there are tickets
   AddAveragedNorms({8, 4, 1, 1});
   AddAveragedNorms({3, 24, 4, 6});

@@ -19,9 +19,11 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/engines/engine_table.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/waits.h"
+#include "neap/nets/registry.h"
 #include "tests/memory/engines/workspace_catalog.h"
 #include "tests/memory/planning.h"
 #include "tests/random_graph.h"
@@ -213,6 +215,20 @@ TEST_CASE("strict mode runs the same engines under every budget") {
   options.budget_bytes = roomy.stats.minimum_budget_bytes;
   const PlanResult tight = MakePlan(program, options, H200(), catalog).value();
   CHECK(engines(roomy.plan) == engines(tight.plan));
+}
+
+TEST_CASE("strict mode needs no more than its workspace beside the smallest budget") {
+  const Program program =
+      BuildProgram(nets::Build("densenet121", {.batch = 64}).value(), {}).value();
+  testing::WorkspaceCatalog catalog;
+  for (const Policy& policy : Policies()) {
+    CAPTURE(policy.name);
+    PlannerOptions options = {.policy = std::string(policy.name)};
+    const int64_t minimum = MinimumBudget(program, options, H200(), catalog).value();
+    options.strict = true;
+    const int64_t strict_minimum = MinimumBudget(program, options, H200(), catalog).value();
+    CHECK(strict_minimum <= minimum + kStrictWorkspaceBytes);
+  }
 }
 
 // The promises of planner.h, for one program and one choice of options.

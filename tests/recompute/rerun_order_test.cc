@@ -88,7 +88,8 @@ TEST_CASE("memory-centric drops a result again that is small beside what its ste
       net.Add("wide", Convolution{.out_channels = 64, .kernel = 1}, {net.Input({4, 8, 8})});
   std::string x = net.Add("narrow", Convolution{.out_channels = 4, .kernel = 1}, {wide});
   x = net.Add("lrn", LocalResponseNorm{}, {x});
-  net.Loss(net.Add("last", Convolution{.out_channels = 4, .kernel = 8}, {x}), SoftmaxCrossEntropy{});
+  net.Loss(net.Add("last", Convolution{.out_channels = 4, .kernel = 8}, {x}),
+           SoftmaxCrossEntropy{});
   const Program program = BuildProgram(net, {}).value();
   Segments segments = NothingDropped(program);
   for (const Step& step : program.steps) {

@@ -404,13 +404,21 @@ TEST_CASE("a convolution stays as it is if something else reads its output or fo
 
 TEST_CASE("random networks, whose training is compared with and without fusion, have every kind") {
   std::map<std::string, int> kinds;
+  int with_other_grad = 0;
   for (uint32_t seed = 0; seed < 500; ++seed) {
     const Graph graph =
         testing::RandomGraph(seed, {.residual = seed / 7 % 3 == 1, .dense = seed / 7 % 3 == 2});
     const ResolvedGraph fused =
         Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, {.convolutions = true});
     for (const ResolvedLayer& layer : fused.layers) ++kinds[Parts(layer.layer)];
+    const Program program = BuildProgram(fused, {}).value();
+    with_other_grad += std::any_of(program.steps.begin(), program.steps.end(), [](auto& step) {
+      return std::any_of(step.reads.begin(), step.reads.end(), [](const Use& use) {
+        return use.operand == Operand{Slot::kOutputGrad, 1};
+      });
+    });
   }
+  CHECK(with_other_grad >= 50);
   for (const std::string kind :
        {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu", "+relu+pool", "+pool",
         "convolution+relu", "+bias+pool", "+concat", "+concat+relu", "+average", "+relu+average",

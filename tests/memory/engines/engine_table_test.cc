@@ -143,6 +143,11 @@ TEST_CASE("a rerun may have the workspace that makes its step no larger than the
     CHECK(table.Of(kConvolution).configurations[0].workspace_bytes == 320 * kMiB);
     REQUIRE(table.AddReruns(program, {kConvolution, kAgain}, catalog).ok());
     CHECK(EngineOf(table.For({kConvolution, kAgain}).FirstThatFits(kAgain, 0)) == engine);
+    // In strict mode fusion, which changes the program, must not change the engine.
+    EngineTable strict = TableOf(program, catalog, {}, /*strict=*/true).value();
+    CHECK(EngineOf(strict.FirstThatFits(kConvolution, kGiB)) == "medium");
+    REQUIRE(strict.AddReruns(program, {kConvolution, kAgain}, catalog).ok());
+    CHECK(EngineOf(strict.For({kConvolution, kAgain}).FirstThatFits(kAgain, 0)) == "medium");
   }
 }
 
