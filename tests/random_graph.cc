@@ -145,7 +145,7 @@ class Generator {
     Value sum = {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
     if (!options_.residual) return sum;
     sum = Same("relu", Relu{}, sum);
-    return Chance(2) ? NextBlock(sum) : sum;
+    return Chance(3) ? sum : NextBlock(sum);
   }
 
   // relu(x + bn(conv(x))): gradients of two readers meet in that of x.
