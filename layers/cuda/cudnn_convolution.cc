@@ -112,8 +112,8 @@ fe::DataType_t SumTypeOf(const ConvolutionProblem& problem) {
   return problem.half_accumulation ? fe::DataType_t::HALF : fe::DataType_t::FLOAT;
 }
 
-// With a ReLU, the heuristics also list engines that are compiled when they are built, but only on a
-// machine with a GPU: a described device would have other engines than the device itself.
+// With a ReLU, the heuristics also list engines that are compiled when they are built, but only on
+// a machine with a GPU: a described device would have other engines than the device itself.
 bool IsCompiled(cudnnBackendDescriptor_t config) {
   return fe::hasBehaviorNote<CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION>(config);
 }
