@@ -72,9 +72,13 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
                    EngineTable::List(program, options.kernels, options.strict, device, catalog));
   const bool prices = purpose == SearchPurpose::kPlan && policy.priced_orders != nullptr;
   if (prices && program.options.mode == Mode::kTraining) {
-    ASSIGN_OR_RETURN(const std::vector<double> seconds, engines.RerunSeconds(program, catalog));
+    TimePrices& prices = search.prices_.emplace();
+    ASSIGN_OR_RETURN(prices.rerun_seconds, engines.RerunSeconds(program, catalog));
+    for (const Step& step : program.steps)
+      prices.run_seconds.push_back(engines.Of({step.id}).configurations.front().seconds);
+    prices.link_bytes_per_second = search.MostBytesPerSecond();
     const auto begin = std::chrono::steady_clock::now();
-    for (RunOrder& run_order : policy.priced_orders(program, seconds))
+    for (RunOrder& run_order : policy.priced_orders(program, prices.rerun_seconds))
       run_orders.push_back(std::move(run_order));
     ordering = std::chrono::steady_clock::now() - begin;
   }
@@ -164,6 +168,11 @@ double PlanSearch::LeastUs(const Order& order, int64_t capacity) const {
   const double copy_us = 1e6 * static_cast<double>(excess) / bytes_per_second;
   return std::max(order.until_peak_us, copy_us) +
          std::max(order.fastest_us - order.until_peak_us, copy_us);
+}
+
+double PlanSearch::LeastUs(int64_t budget_bytes) const {
+  if (!prices_.has_value()) return 0;
+  return 1e6 * LeastSeconds(*program_, *prices_, Capacity(budget_bytes));
 }
 
 double PlanSearch::CopiesUs(const Residency& residency) const {

@@ -41,6 +41,7 @@
 #include "neap/memory/engines/engine_table.h"
 #include "neap/memory/planner_options.h"
 #include "neap/memory/policies/policy.h"
+#include "neap/memory/time_bound.h"
 #include "neap/memory/transfer/overlap.h"
 #include "neap/recompute/layerwise_bound.h"
 #include "neap/recompute/recompute.h"
@@ -64,6 +65,9 @@ class PlanSearch {
   // The fastest candidate in a budget, with its actions. `smallest` must fit the budget. The
   // options' budget does not count.
   absl::StatusOr<Candidate> Best(const Candidate& smallest, int64_t budget_bytes) const;
+  // No candidate of any policy takes less time in a budget (memory/time_bound.h). 0 unless the
+  // policy prices reruns.
+  double LeastUs(int64_t budget_bytes) const;
   // The time of an iteration in which nothing waits, and every step has its preferred workspace.
   double fastest_us() const { return orders_.front().fastest_us; }
 
@@ -163,6 +167,7 @@ class PlanSearch {
   std::vector<bool> offloaded_params_;  // by TensorId; none if empty
   EngineTable engines_;
   double engines_ms_ = 0;
+  std::optional<TimePrices> prices_;  // if the policy prices reruns
   std::vector<Order> orders_;
 };
 

@@ -19,6 +19,11 @@ double GapPercent(const PlanningStats& stats) {
          static_cast<double>(stats.placement_lower_bound);
 }
 
+// How far the plan's time exceeds that which no plan in the budget falls below, in percent.
+double TimeGapPercent(const PlanReport& report) {
+  return 100 * (report.result.plan.predicted_ms / report.result.stats.least_ms - 1);
+}
+
 double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
 
 // A compute action's memory and the time that the plan assumes for it.
@@ -108,6 +113,10 @@ std::string ToText(const PlanReport& report) {
                         stats.engines_ms, stats.planning_ms);
   absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %d of %d kernel times measured\n",
                         report.result.plan.predicted_ms, stats.measured_runs, stats.runs);
+  if (stats.least_ms > 0) {
+    absl::StrAppendFormat(&text, "  time bound           %.3f ms in this budget; gap %.1f%%\n",
+                          stats.least_ms, TimeGapPercent(report));
+  }
   if (!report.measured_with.empty())
     absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
   if (!report.placeholder_engines.empty())
@@ -149,6 +158,8 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();
   json["predicted_ms"] = plan.predicted_ms;
+  json["time_bound_ms"] = stats.least_ms > 0 ? Json(stats.least_ms) : Json();
+  json["time_gap_percent"] = stats.least_ms > 0 ? Json(TimeGapPercent(report)) : Json();
   json["batch_copy_ms"] = stats.batch_copy_ms;
   json["measured_runs"] = stats.measured_runs;
   json["runs"] = stats.runs;
