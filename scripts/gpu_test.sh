@@ -10,8 +10,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
 export LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH"
 jobs="${JOBS:-$((($(nproc) + 1) / 2))}"
-failed="$out/gpu_test.failed"
+failed="$out/gpu_test.failed" ended="$out/gpu_test.ended"
 : >"$failed"
+rm -f "$ended"
 trap 'kill $(jobs -p) 2>/dev/null' EXIT
 
 # check NAME COMMAND...: runs COMMAND, writes its output to NAME.log and records a failure.
@@ -22,12 +23,15 @@ check() {
   [ "$status" -eq 0 ] || { result="FAILED, exit code $status"; echo "$name" >>"$failed"; }
   echo "gpu_test: $name: $result ($((SECONDS - started)) s)"
   [ "$result" = ok ] || tail -n 40 "$out/$name.log"
-  end_if_stopped "$status"
+  case "$status" in 130 | 143) echo "$status" >"$ended" ;; esac
 }
+# Ends the script if a command was stopped.
+end_after_stop() { [ ! -e "$ended" ] || exit "$(cat "$ended")"; }
 
 # start NAME COMMAND...: the same at the same time as others.
 start() {
   while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do wait -n; done
+  end_after_stop
   check "$@" &
 }
 
@@ -98,16 +102,19 @@ start strict_bits strict_bits
 start strict_bits_bf16 strict_bits --dtype bf16 --layout nhwc
 start strict_bits_fp16 strict_bits --dtype fp16 --layout nhwc
 wait
+end_after_stop
 
 for tests in "$programs"/*_tests; do
   cases="$(count "$tests" --source-file="$alone")"
   [ "${cases:-0}" -eq 0 ] || check "$(basename "$tests")_alone" "$tests" --no-colors --source-file="$alone"
+  end_after_stop
 done
 
 for kind in 'fp32 nchw' 'tf32 nhwc' 'bf16 nhwc'; do
   read -r dtype layout <<<"$kind"
   check "resnet50_$dtype" "$programs/neap" train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 50 \
     --dtype "$dtype" --layout "$layout" --budget 16GiB
+  end_after_stop
   tail -n 6 "$out/resnet50_$dtype.log"
 done
 

@@ -28,7 +28,7 @@ TEST_CASE("a GPU script whose command is stopped prints its output and returns i
   WriteProgram(root / "bin/nvidia-smi", "echo GPU 0\n");
   WriteProgram(root / "build/deps/cuda/lib/libcudnn.so.9", "");  // so none is looked for
   const std::string path = (root / "bin").string() + ":" + std::getenv("PATH");
-  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr);
+  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "1");
   int scripts = 0;
   for (const fs::directory_entry& script : fs::directory_iterator(root / "scripts")) {
     const std::string name = script.path().filename();
