@@ -8,8 +8,9 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 find_program(CCACHE ccache)
 if(CCACHE AND PROJECT_IS_TOP_LEVEL)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  # With paths below the source tree taken as relative, all clones on a machine share what one of them has compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_CURRENT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 if(NEAP_SANITIZE)
