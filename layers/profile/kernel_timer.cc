@@ -53,26 +53,44 @@ absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
   ASSIGN_OR_RETURN(const double first, Sample(timed, 1));
   if (std::min(warm_up, first) >= std::max(hopeless_seconds, kLongestWarmUpSeconds))
     return std::vector<double>{first};
-  ASSIGN_OR_RETURN(const double second, Sample(timed, std::max<int64_t>(2, RunsOf(first))));
+  int64_t runs = std::max<int64_t>(2, RunsOf(first));
+  std::unique_ptr<Recording> recording = Recorded(timed, runs);
+  ASSIGN_OR_RETURN(const double second, Sample(timed, runs, recording.get()));
   const auto [shorter, longer] = std::minmax(first, second);
   if (shorter >= hopeless_seconds) return std::vector<double>{shorter};
   std::vector<double> samples = {shorter, longer};
-  const int64_t runs = RunsOf(shorter);
+  if (RunsOf(shorter) != runs) {
+    runs = RunsOf(shorter);
+    recording = Recorded(timed, runs);
+  }
   const auto wanted = static_cast<size_t>(samples_);
   samples.resize(runs > 1 ? 0 : std::min(samples.size(), wanted));  // drops too short samples
   while (samples.size() < wanted ||
          (samples.size() < wanted * kPatience && TimeOf(samples).spread > kSteady)) {
-    ASSIGN_OR_RETURN(const double sample, Sample(timed, runs));
+    ASSIGN_OR_RETURN(const double sample, Sample(timed, runs, recording.get()));
     samples.push_back(sample);
   }
   return samples;
 }
 
-absl::StatusOr<double> KernelTimer::Sample(const Timed& timed, int64_t runs) {
+absl::Status KernelTimer::Run(const Timed& timed, int64_t runs) {
+  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(timed.kernel.Run(timed.args));
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Recording> KernelTimer::Recorded(const Timed& timed, int64_t runs) {
+  if (runs == 1) return nullptr;
+  absl::StatusOr<std::unique_ptr<Recording>> recording =
+      device_->Capture([&] { return Run(timed, runs); });
+  return recording.ok() ? *std::move(recording) : nullptr;
+}
+
+absl::StatusOr<double> KernelTimer::Sample(const Timed& timed, int64_t runs,
+                                           const Recording* recording) {
   if (timed.go_on != nullptr && !timed.go_on())
     return absl::CancelledError("stopped between two samples");
   ASSIGN_OR_RETURN(const Event begin, device_->RecordTime(Stream::kCompute));
-  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(timed.kernel.Run(timed.args));
+  RETURN_IF_ERROR(recording != nullptr ? device_->Replay(*recording) : Run(timed, runs));
   ASSIGN_OR_RETURN(const Event end, device_->RecordTime(Stream::kCompute));
   RETURN_IF_ERROR(device_->Await(end));
   ASSIGN_OR_RETURN(const double elapsed_us, device_->ElapsedUs(begin, end));

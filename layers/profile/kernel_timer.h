@@ -2,7 +2,9 @@
 //
 // After a warm-up the kernel runs back to back, often enough that a sample is long compared to a
 // launch and to the clock's resolution. The result is the median of several samples, which other
-// load on the machine disturbs least.
+// load on the machine disturbs least. Iterations are replayed as one recording where the device can
+// record, so the runs of a sample are too: otherwise the host's launches, which take longer than a
+// small kernel, would be measured instead of the kernel.
 //
 //   KernelTimer timer(device, /*samples=*/7);
 //   ASSIGN_OR_RETURN(KernelTime time, timer.Time(*kernel, args));
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -46,8 +49,12 @@ class KernelTimer {
     const std::function<bool()>& go_on;
   };
   absl::StatusOr<std::vector<double>> Samples(const Timed& timed, double hopeless_seconds);
-  // Seconds per run, from one sample of `runs` runs.
-  absl::StatusOr<double> Sample(const Timed& timed, int64_t runs);
+  // Seconds per run, from one sample of `runs` runs: the recorded ones, if there is a recording.
+  absl::StatusOr<double> Sample(const Timed& timed, int64_t runs,
+                                const Recording* recording = nullptr);
+  absl::Status Run(const Timed& timed, int64_t runs);
+  // So many runs, recorded; null for a single one, and if they cannot be recorded.
+  std::unique_ptr<Recording> Recorded(const Timed& timed, int64_t runs);
 
   Device* device_;
   int64_t samples_;

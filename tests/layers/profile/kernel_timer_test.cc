@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,20 @@ TEST_CASE("a short kernel runs often enough that a sample takes 400 us") {
   CHECK(time.median_seconds == doctest::Approx(10e-6));
   CHECK(time.spread < 1e-9);
   CHECK(time.samples == 7);
+}
+
+TEST_CASE("the runs of a sample are replayed where the device records, so launches do not count") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  ScriptedDevice device(*cpu, {{{.id = "engine"}, {10}}, {{.id = "long"}, {1000}}});
+  device.launch_us = 5;
+  const auto seconds_of = [&](std::string_view engine) {
+    const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), engine).value();
+    return KernelTimer(device, 7).Time(*kernel, {}).value().median_seconds;
+  };
+  CHECK(seconds_of("engine") == doctest::Approx(15e-6));
+  device.records = true;
+  CHECK(seconds_of("engine") == doctest::Approx(10e-6));
+  CHECK(seconds_of("long") == doctest::Approx(1005e-6));  // a sample is one run, launched
 }
 
 TEST_CASE("one long wait at first changes nothing") {
