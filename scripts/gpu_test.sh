@@ -10,10 +10,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
 export LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH"
 jobs="${JOBS:-$((($(nproc) + 1) / 2))}"
+[[ "$jobs" =~ ^[1-9][0-9]*$ ]] || { echo "gpu_test: JOBS must be a number of at least 1, not '$jobs'" >&2; exit 2; }
 failed="$out/gpu_test.failed" ended="$out/gpu_test.ended"
 : >"$failed"
 rm -f "$ended"
-trap 'kill $(jobs -p) 2>/dev/null' EXIT
+# Ends what is still running, with its processes: each is in a process group of its own.
+trap 'for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done' EXIT
 
 # check NAME COMMAND...: runs COMMAND, writes its output to NAME.log and records a failure.
 check() {
@@ -32,7 +34,9 @@ end_after_stop() { [ ! -e "$ended" ] || exit "$(cat "$ended")"; }
 start() {
   while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do wait -n; done
   end_after_stop
+  set -m
   check "$@" &
+  set +m
 }
 
 # count TESTS FLAG...: how many test cases there are.
@@ -70,8 +74,11 @@ for name in "${!small[@]}"; do
   start "train_$name" "${training[@]}"
   if [ "${SANITIZE:-yes}" != yes ] || [ -z "$sanitizer" ]; then continue; fi
   for tool in memcheck racecheck; do
+    # racecheck takes the barriers of the libraries' kernels for Hopper (TMA) for races, so it looks at neap's kernels only.
+    only=()
+    [ "$tool" = memcheck ] || only=(--kernel-name kernel_substring=neap)
     start "sanitizer_${name}_$tool" timeout "$sanitizer_limit_s" \
-      "$sanitizer" --tool "$tool" --error-exitcode 9 "${training[@]}"
+      "$sanitizer" --tool "$tool" "${only[@]}" --error-exitcode 9 "${training[@]}"
   done
 done
 

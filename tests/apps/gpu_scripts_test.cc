@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
+#include <thread>
 
 #include "tests/apps/command.h"
 #include "tests/environment.h"
@@ -21,13 +24,31 @@ void WriteProgram(const fs::path& path, const std::string& script) {
   fs::permissions(path, fs::perms::owner_all);
 }
 
-TEST_CASE("a GPU script whose command is stopped prints its output and returns its exit code") {
-  const ScratchDirectory directory;
+// A tree with the scripts, and with stand-ins for what they look for; `neap` is for the test to write.
+fs::path TreeWithScripts(const ScratchDirectory& directory) {
   const fs::path root = directory.path();
   fs::copy(SourceTree() / "scripts", root / "scripts");
   WriteProgram(root / "bin/nvidia-smi", "echo GPU 0\n");
   WriteProgram(root / "build/deps/cuda/lib/libcudnn.so.9", "");  // so none is looked for
-  const std::string path = (root / "bin").string() + ":" + std::getenv("PATH");
+  return root;
+}
+
+std::string PathWith(const fs::path& root) {
+  return (root / "bin").string() + ":" + std::getenv("PATH");
+}
+
+// Whether the process runs; one that has ended and is not waited for does not.
+bool Runs(const std::string& process) {
+  std::string status;
+  std::getline(std::ifstream("/proc/" + process + "/stat"), status);
+  const size_t name_end = status.rfind(')');
+  return name_end != std::string::npos && status[name_end + 2] != 'Z';
+}
+
+TEST_CASE("a GPU script whose command is stopped prints its output and returns its exit code") {
+  const ScratchDirectory directory;
+  const fs::path root = TreeWithScripts(directory);
+  const std::string path = PathWith(root);
   const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "1");
   int scripts = 0;
   for (const fs::directory_entry& script : fs::directory_iterator(root / "scripts")) {
@@ -49,6 +70,42 @@ TEST_CASE("a GPU script whose command is stopped prints its output and returns i
     }
   }
   CHECK(scripts >= 6);
+}
+
+TEST_CASE("a stopped command of gpu_test.sh ends those that run at the same time") {
+  const ScratchDirectory directory;
+  const fs::path root = TreeWithScripts(directory);
+  const std::string path = PathWith(root), calls = (root / "calls").string();
+  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "3");
+  // The first of three is stopped once the others run.
+  WriteProgram(root / "build/bundle/neap",
+               "[ $1 = devices ] && exit\necho $$ >>" + calls + "\nmkdir " + calls +
+                   ".first 2>/dev/null || exec sleep 300\nwhile [ $(wc -l <" + calls +
+                   ") -lt 3 ]; do sleep 0.05; done\nexit 130\n");
+  const Outcome outcome =
+      Process::StartCommand("/bin/bash", {(root / "scripts/gpu_test.sh").string()}).Wait();
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 130);
+  std::istringstream processes(ReadText(calls));
+  int started = 0;
+  for (std::string process; processes >> process; ++started) {
+    for (int waits = 0; waits < 100 && Runs(process); ++waits)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    CHECK(!Runs(process));
+  }
+  CHECK(started == 3);
+}
+
+TEST_CASE("gpu_test.sh refuses to run no command at a time") {
+  const ScratchDirectory directory;
+  const fs::path root = TreeWithScripts(directory);
+  const std::string path = PathWith(root);
+  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "0");
+  WriteProgram(root / "build/bundle/neap", "exit 0\n");
+  const Outcome outcome =
+      Process::StartCommand("/bin/bash", {(root / "scripts/gpu_test.sh").string()}).Wait();
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err == "gpu_test: JOBS must be a number of at least 1, not '0'\n");
 }
 
 }  // namespace
