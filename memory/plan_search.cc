@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "neap/core/base/status_macros.h"
@@ -70,15 +71,15 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   EngineTable& engines = search.engines_;
   ASSIGN_OR_RETURN(engines,
                    EngineTable::List(program, options.kernels, options.strict, device, catalog));
-  const bool prices = purpose == SearchPurpose::kPlan && policy.priced_orders != nullptr;
-  if (prices && program.options.mode == Mode::kTraining) {
-    TimePrices& prices = search.prices_.emplace();
-    ASSIGN_OR_RETURN(prices.rerun_seconds, engines.RerunSeconds(program, catalog));
-    for (const Step& step : program.steps)
-      prices.run_seconds.push_back(engines.Of({step.id}).configurations.front().seconds);
-    prices.link_bytes_per_second = search.MostBytesPerSecond();
+  const bool has_prices = purpose == SearchPurpose::kPlan && policy.priced_orders != nullptr;
+  if (has_prices && program.options.mode == Mode::kTraining) {
+    ASSIGN_OR_RETURN(RebuildPrices prices, engines.PriceReruns(program, catalog));
+    search.prices_ = {.run_seconds = engines.LeastRunSeconds(),
+                      .rerun_seconds = prices.rerun_seconds,
+                      .link_bytes_per_second = search.MostBytesPerSecond()};
+    search.PriceCopies(prices);
     const auto begin = std::chrono::steady_clock::now();
-    for (RunOrder& run_order : policy.priced_orders(program, prices.rerun_seconds))
+    for (RunOrder& run_order : policy.priced_orders(program, prices))
       run_orders.push_back(std::move(run_order));
     ordering = std::chrono::steady_clock::now() - begin;
   }
@@ -119,15 +120,18 @@ bool PlanSearch::MayGain(const Order& order) const {
 
 PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) const {
   Order order = {.is_priced = is_priced, .engines = engines_.For(run_order.runs)};
-  order.eager = policy_.eager_tensors(*program_, run_order);
+  order.eager = run_order.moved.empty() ? policy_.eager_tensors(*program_, run_order)
+                                        : std::move(run_order.moved);
   order.times.bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
+  std::vector<double> least_us;  // by position
   for (const Run& run : run_order.runs) {
     order.workspaces.push_back(RoundUp(order.engines.Smallest(run).workspace_bytes, kBlockBytes));
     const Configuration& preferred = order.engines.Of(run).configurations.front();
     order.preferred.push_back(RoundUp(preferred.workspace_bytes, kBlockBytes));
     order.times.run_seconds.push_back(preferred.seconds);
-    order.fastest_us += 1e6 * preferred.seconds;
+    least_us.push_back(1e6 * order.engines.LeastSeconds(run));
+    order.fastest_us += least_us.back();
   }
   order.liveness = FindLiveness(*program_, std::move(run_order.runs), in_place());
   const Residency unmoved = Decide(order, order.workspaces, kNoLimit);
@@ -137,8 +141,7 @@ PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) cons
   const ptrdiff_t peak_at = peak - unmoved.usage.begin();
   for (const Stay& stay : unmoved.stays)
     order.rounding_bytes += stay.begin <= peak_at && peak_at < stay.end ? kBlockBytes : 0;
-  for (ptrdiff_t i = 0; i < peak_at; ++i)
-    order.until_peak_us += 1e6 * order.times.run_seconds[static_cast<size_t>(i)];
+  order.until_peak_us = std::accumulate(least_us.begin(), least_us.begin() + peak_at, 0.0);
   return order;
 }
 
@@ -170,9 +173,18 @@ double PlanSearch::LeastUs(const Order& order, int64_t capacity) const {
          std::max(order.fastest_us - order.until_peak_us, copy_us);
 }
 
-double PlanSearch::LeastUs(int64_t budget_bytes) const {
+double PlanSearch::TimeBoundUs(int64_t budget_bytes) const {
   if (!prices_.has_value()) return 0;
   return 1e6 * LeastSeconds(*program_, *prices_, Capacity(budget_bytes));
+}
+
+void PlanSearch::PriceCopies(RebuildPrices& prices) const {
+  const double bytes_per_second = MostBytesPerSecond();
+  if (bytes_per_second > 0) prices.copy_seconds_per_byte = 1 / bytes_per_second;
+  for (const Step& step : program_->steps) {
+    if (step.phase == Phase::kForward)
+      prices.forward_seconds += prices_->run_seconds[step.id.index()];
+  }
 }
 
 double PlanSearch::CopiesUs(const Residency& residency) const {

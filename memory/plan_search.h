@@ -67,8 +67,8 @@ class PlanSearch {
   absl::StatusOr<Candidate> Best(const Candidate& smallest, int64_t budget_bytes) const;
   // No candidate of any policy takes less time in a budget (memory/time_bound.h). 0 unless the
   // policy prices reruns.
-  double LeastUs(int64_t budget_bytes) const;
-  // The time of an iteration in which nothing waits, and every step has its preferred workspace.
+  double TimeBoundUs(int64_t budget_bytes) const;
+  // The time of an iteration in which nothing waits, and every step has its fastest engine.
   double fastest_us() const { return orders_.front().fastest_us; }
 
   const LayerwiseBound& layerwise() const { return layerwise_; }
@@ -84,7 +84,7 @@ class PlanSearch {
     std::vector<int64_t> workspaces;  // by position: the smallest
     std::vector<int64_t> preferred;   // by position: those of the fastest configurations
     TransferTimes times;
-    double fastest_us = 0;  // the time of an iteration in which nothing waits
+    double fastest_us = 0;  // fastest_us() of this order
     // If nothing is moved: the most bytes in use, without persistent tensors; how many of them are
     // there only because tensors take whole blocks; and the time until then, if nothing waits.
     int64_t unmoved_bytes = 0;
@@ -110,6 +110,8 @@ class PlanSearch {
   double LeastUs(const Order& order, int64_t capacity) const;
   // No candidate with this residency takes less time: all its copies take that long.
   double CopiesUs(const Residency& residency) const;
+  // Adds what copies to the host cost.
+  void PriceCopies(RebuildPrices& prices) const;
   double MostBytesPerSecond() const;  // of any link, in one direction; 0 if that is infinite
   // The orders. Those that are likely to give the fastest candidates come first.
   std::vector<const Order*> LikelyFirst(int64_t capacity) const;

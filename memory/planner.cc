@@ -77,7 +77,7 @@ class Planning {
     result.stats.placement_lower_bound = smallest.lower_bound_bytes;
     result.stats.layerwise = search.layerwise();
     if (options_.budget_bytes != kUnlimited)
-      result.stats.least_ms = 1e-3 * search.LeastUs(options_.budget_bytes);
+      result.stats.time_bound_ms = 1e-3 * search.TimeBoundUs(options_.budget_bytes);
     result.stats.engines_ms = search.engines_ms();
     result.stats.planning_ms = MillisecondsSince(start) - result.stats.engines_ms;
     return result;

@@ -81,24 +81,19 @@ class TimeBound {
     return steps;
   }
 
-  // The bytes of the step's operands and of what is needed later, which is also listed. A result
-  // that may overwrite an operand takes no bytes; the operand, if it is needed later, may then be
-  // among what is dropped.
+  // The bytes of the step's operands and of what is needed later, which is also listed.
   double BytesAt(size_t step, std::vector<Droppable>& droppable) const {
-    absl::flat_hash_set<TensorId> overwriting, overwritten;
-    for (const auto& [written, read] : program_.steps[step].in_place) {
-      overwriting.insert(written);
-      overwritten.insert(read);
-    }
+    const InPlace in_place = InPlaceAt(step);
     double bytes = 0;
     absl::flat_hash_map<StepId, size_t> by_producer;
     const int at = static_cast<int>(step);
     for (const Lifetime& life : lives_) {
-      if (life.begin > at || life.end <= at || SizeOf(life) == 0) continue;
+      if (life.begin > at) break;
+      if (life.end <= at || SizeOf(life) == 0) continue;
       const auto size = static_cast<double>(SizeOf(life));
       const bool is_operand = std::binary_search(life.uses.begin(), life.uses.end(), at);
-      if (is_operand && !overwriting.contains(life.tensor)) bytes += size;
-      const bool may_leave = !is_operand || overwritten.contains(life.tensor);
+      if (is_operand && !in_place.written.contains(life.tensor)) bytes += size;
+      const bool may_leave = !is_operand || in_place.overwritten.contains(life.tensor);
       if (!may_leave || life.end == at + 1) continue;
       bytes += size;
       const std::optional<StepId> producer = RebuiltBy(life);
@@ -112,6 +107,26 @@ class TimeBound {
       droppable[found->second].bytes += size;
     }
     return bytes;
+  }
+
+  // The results that may overwrite an operand take no bytes of their own. If there is one such
+  // operand, and it is needed later, it is lost then, or the result takes bytes after all: it counts
+  // as an operand, and again among what is dropped. If there are several, nothing need be lost.
+  struct InPlace {
+    absl::flat_hash_set<TensorId> written, overwritten;
+  };
+  InPlace InPlaceAt(size_t step) const {
+    InPlace in_place;
+    absl::flat_hash_map<TensorId, std::vector<TensorId>> choices;
+    for (const auto& [written, read] : program_.steps[step].in_place) {
+      if (program_.tensor(written).spec.size_bytes() == program_.tensor(read).spec.size_bytes())
+        choices[written].push_back(read);
+    }
+    for (const auto& [written, reads] : choices) {
+      in_place.written.insert(written);
+      if (reads.size() == 1) in_place.overwritten.insert(reads.front());
+    }
+    return in_place;
   }
 
   // The step whose rerun computes the tensor again, if one does.

@@ -28,8 +28,8 @@
 namespace neap {
 
 struct TimePrices {
-  std::vector<double> run_seconds;    // by StepId: the least that its run takes
-  std::vector<double> rerun_seconds;  // by StepId: the least that being rerun adds; may be infinite
+  std::vector<double> run_seconds;    // by StepId: the least that its first run takes
+  std::vector<double> rerun_seconds;  // by StepId: the least that a rerun takes; may be infinite
   double link_bytes_per_second = 0;   // of the fastest link in one direction; 0: no time
 };
 

@@ -6,10 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "neap/core/program/liveness.h"
-#include "neap/recompute/cost_aware.h"
-#include "neap/recompute/rerun_order.h"
-#include "neap/recompute/segments.h"
+#include "neap/recompute/fates.h"
 
 namespace neap {
 namespace {
@@ -35,92 +32,40 @@ constexpr size_t kMostKept = 8;
 // The most moves that follow a pin until it pays.
 constexpr int kMostMovesBehindPin = 12;
 
-// What becomes of a step's results that backward wants. Those that are pinned are kept for good:
-// where they were rebuilt was the peak.
-enum class Fate : uint8_t { kKept, kPinned, kRebuiltOnce, kRebuiltEachTime };
-bool IsRebuilt(Fate fate) { return fate == Fate::kRebuiltOnce || fate == Fate::kRebuiltEachTime; }
-
-// The order of runs that fates lead to, and its bytes.
-struct Shape {
-  Liveness liveness;
-  int64_t peak = 0;
-  int peak_at = 0;      // the first position with that many bytes
-  int64_t at_peak = 0;  // how many positions have that many
-  double seconds = 0;
-
-  bool IsLowerThan(const Shape& other) const {
-    return std::pair(peak, at_peak) < std::pair(other.peak, other.at_peak);
-  }
-};
-
 // Steps that get another fate together.
 struct Move {
   std::vector<StepId> steps;
   Fate fate = Fate::kKept;
   int64_t bytes = 0;   // that it frees at the peak
-  double seconds = 0;  // that its reruns add
+  double seconds = 0;  // that its reruns or copies take
 };
 
 class Descent {
  public:
-  Descent(const Program& program, const std::vector<double>& rerun_seconds)
+  Descent(const Program& program, const RebuildPrices& prices)
       : program_(program),
-        seconds_(rerun_seconds),
+        prices_(prices),
         fineness_(FinenessFor(program)),
-        segments_(NothingDropped(program)),
-        fates_(program.steps.size(), Fate::kKept),
-        modes_(segments_.steps.size(), RerunMode::kOnDemand) {}
+        fates_(program, prices) {}
 
   std::vector<RebuildPoint> Run() {
-    shape_ = ShapeNow();
+    order_ = OrderNow();
     Record();
-    while (FreeAtPeak(Fate::kRebuiltOnce) || FreeAtPeak(Fate::kRebuiltEachTime) || PinAtPeak()) {
+    while (FreeAtPeak(Fate::kRebuiltOnce) || FreeAtPeak(Fate::kRebuiltEachTime) || PinAtPeak() ||
+           SendAtPeak()) {
       const int64_t last = points_.back().peak_bytes;
-      if (shape_.peak <= last - last / fineness_.points_apart) Record();
+      if (order_.peak_bytes <= last - last / fineness_.points_apart) Record();
     }
-    if (shape_.peak < points_.back().peak_bytes) Record();
+    if (order_.peak_bytes < points_.back().peak_bytes) Record();
     Refine();
     return Fastest(std::move(points_));
   }
 
  private:
-  Shape ShapeNow() {
-    Shape shape;
-    shape.liveness =
-        FindLiveness(program_, OrderReruns(program_, segments_, modes_), CanBeInPlace(program_));
-    const auto& [runs, lives, replaces] = shape.liveness;
-    std::vector<int64_t> change(runs.size() + 1, 0);
-    for (size_t i = 0; i < lives.size(); ++i) {
-      const Tensor& tensor = program_.tensor(lives[i].tensor);
-      if (IsPersistent(tensor.role)) continue;
-      // In place, a life takes over the bytes of another one position before that one ends.
-      const int begin = lives[i].begin + (replaces[i].has_value() ? 1 : 0);
-      change[static_cast<size_t>(begin)] += tensor.spec.size_bytes();
-      change[static_cast<size_t>(lives[i].end)] -= tensor.spec.size_bytes();
-    }
-    walked_ += static_cast<int64_t>(runs.size());
-    int64_t now = 0;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      now += change[i];
-      if (runs[i].recompute) shape.seconds += seconds_[runs[i].step.index()];
-      if (now == shape.peak) ++shape.at_peak;
-      if (now <= shape.peak) continue;
-      shape.peak = now;
-      shape.peak_at = static_cast<int>(i);
-      shape.at_peak = 1;
-    }
-    return shape;
-  }
-
-  Fate FateOf(StepId step) const { return fates_[step.index()]; }
-  bool CanBeRebuilt(StepId step) const {
-    return segments_.of_step[step.index()].has_value() && std::isfinite(seconds_[step.index()]);
-  }
-  void Set(StepId step, Fate fate) {
-    fates_[step.index()] = fate;
-    SetDropped(program_.steps[step.index()], IsRebuilt(fate), segments_);
-    modes_[*segments_.of_step[step.index()]] =
-        fate == Fate::kRebuiltEachTime ? RerunMode::kMemoryCentric : RerunMode::kOnDemand;
+  FatedOrder OrderNow() {
+    FatedOrder order = fates_.Order();
+    walked_ += static_cast<int64_t>(order.liveness.runs.size());
+    return order;
   }
 
   // Makes the move if the peak is lower then, or at fewer positions.
@@ -128,15 +73,15 @@ class Descent {
     if (walked_ > kMostRuns) return false;
     std::vector<Fate> before;
     for (StepId step : move.steps) {
-      before.push_back(FateOf(step));
-      Set(step, move.fate);
+      before.push_back(fates_.Of(step));
+      fates_.Set(step, move.fate);
     }
-    Shape shape = ShapeNow();
-    if (shape.IsLowerThan(shape_)) {
-      shape_ = std::move(shape);
+    FatedOrder order = OrderNow();
+    if (order.IsLowerThan(order_)) {
+      order_ = std::move(order);
       return true;
     }
-    for (size_t i = 0; i < before.size(); ++i) Set(move.steps[i], before[i]);
+    for (size_t i = 0; i < before.size(); ++i) fates_.Set(move.steps[i], before[i]);
     return false;
   }
 
@@ -147,13 +92,13 @@ class Descent {
     move.steps = {first};
     for (size_t i = 0; i < move.steps.size(); ++i) {
       const Step& step = program_.steps[move.steps[i].index()];
-      move.seconds += seconds_[step.id.index()];
+      move.seconds += fates_.FirstRerunSeconds(step.id);
       ++walked_;
       for (const Use& use : ReadsOf(step, /*rerun=*/true)) {
-        if (segments_.in_backward[use.tensor.index()]) continue;
-        const std::optional<StepId> source = segments_.producer[use.tensor.index()];
-        if (!source.has_value() || !CanBeRebuilt(*source) || FateOf(*source) != Fate::kKept)
-          continue;
+        if (fates_.IsInBackward(use.tensor)) continue;
+        const std::optional<StepId> source = fates_.Producer(use.tensor);
+        if (!source.has_value() || !fates_.CanBeRebuilt(*source)) continue;
+        if (fates_.Of(*source) != Fate::kKept) continue;
         if (found.insert(*source).second) move.steps.push_back(*source);
       }
     }
@@ -162,12 +107,12 @@ class Descent {
   // The steps whose results are live at the peak without being used there, with the bytes of these.
   std::vector<std::pair<StepId, int64_t>> IdleAtPeak() const {
     std::vector<std::pair<StepId, int64_t>> idle;
-    for (const Lifetime& life : shape_.liveness.lives) {
-      if (life.begin > shape_.peak_at) break;
-      if (life.end <= shape_.peak_at) continue;
-      const std::optional<StepId> producer = segments_.producer[life.tensor.index()];
-      if (!producer.has_value() || !CanBeRebuilt(*producer)) continue;
-      if (std::binary_search(life.uses.begin(), life.uses.end(), shape_.peak_at)) continue;
+    for (const Lifetime& life : order_.liveness.lives) {
+      if (life.begin > order_.peak_at) break;
+      if (life.end <= order_.peak_at) continue;
+      const std::optional<StepId> producer = fates_.Producer(life.tensor);
+      if (!producer.has_value() || !fates_.CanBeRebuilt(*producer)) continue;
+      if (std::binary_search(life.uses.begin(), life.uses.end(), order_.peak_at)) continue;
       idle.emplace_back(*producer, program_.tensor(life.tensor).spec.size_bytes());
     }
     std::sort(idle.begin(), idle.end());
@@ -183,19 +128,26 @@ class Descent {
     return idle;
   }
 
+  // Whether a step's fate may change so, to free bytes at the peak.
+  static bool MayBecome(Fate before, Fate fate) {
+    if (before == Fate::kKept) return true;
+    if (before == Fate::kPinned) return fate == Fate::kMoved;
+    return before == Fate::kRebuiltOnce && fate == Fate::kRebuiltEachTime;
+  }
+
   // Moves to this fate that free bytes at the peak, those with the least time per byte first.
   std::vector<Move> MovesAtPeak(Fate fate) {
     std::vector<Move> moves;
     for (const auto& [step, bytes] : IdleAtPeak()) {
-      const Fate before = FateOf(step);
-      if (before != Fate::kKept && (before != Fate::kRebuiltOnce || fate == before)) continue;
-      moves.push_back({.fate = fate, .bytes = bytes});
+      if (!MayBecome(fates_.Of(step), fate)) continue;
+      moves.push_back({.steps = {step}, .fate = fate, .bytes = bytes});
       Move& move = moves.back();
-      if (fate == Fate::kRebuiltOnce) {
+      if (fate == Fate::kMoved) {
+        move.seconds = static_cast<double>(bytes) * prices_.copy_seconds_per_byte;
+      } else if (fate == Fate::kRebuiltOnce) {
         AddWithSources(step, move);
       } else {
-        move.steps = {step};
-        move.seconds = seconds_[step.index()];
+        move.seconds = fates_.RerunSeconds(step);
       }
     }
     std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
@@ -207,7 +159,7 @@ class Descent {
   // Where one move frees little, several at once.
   bool FreeAtPeak(Fate fate) {
     const std::vector<Move> moves = MovesAtPeak(fate);
-    const int64_t wanted = shape_.peak / fineness_.moves_to_nothing;
+    const int64_t wanted = order_.peak_bytes / fineness_.moves_to_nothing;
     size_t together = 0;
     for (int64_t bytes = 0; together < moves.size() && bytes < wanted; ++together)
       bytes += moves[together].bytes;
@@ -242,47 +194,57 @@ class Descent {
 
   // The largest results first.
   std::vector<StepId> PinsAtPeak() const {
-    const auto& [runs, lives, replaces] = shape_.liveness;
+    const auto& [runs, lives, replaces] = order_.liveness;
     std::vector<std::pair<int64_t, StepId>> rebuilt;
     for (const Lifetime& life : lives) {
-      if (life.begin > shape_.peak_at) break;
-      if (life.end <= shape_.peak_at || !runs[static_cast<size_t>(life.begin)].recompute) continue;
+      if (life.begin > order_.peak_at) break;
+      if (life.end <= order_.peak_at || !runs[static_cast<size_t>(life.begin)].recompute) continue;
       rebuilt.emplace_back(program_.tensor(life.tensor).spec.size_bytes(),
-                           *segments_.producer[life.tensor.index()]);
+                           *fates_.Producer(life.tensor));
     }
     std::sort(rebuilt.rbegin(), rebuilt.rend());
     std::vector<StepId> steps;
-    for (const auto& [bytes, step] : rebuilt) steps.push_back(step);
-    for (size_t i = static_cast<size_t>(shape_.peak_at) + 1; i < runs.size() && runs[i].recompute;
+    absl::flat_hash_set<StepId> found;
+    const auto add = [&](StepId step) {
+      if (steps.size() < kMostTries && found.insert(step).second) steps.push_back(step);
+    };
+    for (const auto& [bytes, step] : rebuilt) add(step);
+    for (size_t i = static_cast<size_t>(order_.peak_at) + 1; i < runs.size() && runs[i].recompute;
          ++i)
-      steps.push_back(runs[i].step);
-    steps.resize(std::min(steps.size(), kMostTries));
+      add(runs[i].step);
     return steps;
   }
 
   bool PinAndFree(StepId step) {
-    if (FateOf(step) == Fate::kPinned) return false;
-    const Shape before = shape_;
-    const std::vector<Fate> fates = fates_;
-    Set(step, Fate::kPinned);
-    shape_ = ShapeNow();
+    if (fates_.Of(step) == Fate::kPinned) return false;
+    const FatedOrder before = order_;
+    const std::vector<Fate> fates = fates_.all();
+    fates_.Set(step, Fate::kPinned);
+    order_ = OrderNow();
     for (int moves = 0; moves < kMostMovesBehindPin && walked_ <= kMostRuns; ++moves) {
       if (!FreeAtPeak(Fate::kRebuiltOnce) && !FreeAtPeak(Fate::kRebuiltEachTime)) break;
-      if (shape_.IsLowerThan(before)) return true;
+      if (order_.IsLowerThan(before)) return true;
     }
-    Restore(fates);
-    shape_ = before;
+    fates_.Restore(fates);
+    order_ = before;
     return false;
   }
-  void Restore(const std::vector<Fate>& fates) {
-    for (const Step& step : program_.steps) {
-      if (FateOf(step.id) != fates[step.id.index()]) Set(step.id, fates[step.id.index()]);
-    }
+
+  // Where rebuilding frees nothing more, results are moved: those that are live at the peak, or
+  // those that are rebuilt there, whose chains then need not be.
+  bool SendAtPeak() {
+    if (!std::isfinite(prices_.copy_seconds_per_byte)) return false;
+    if (FreeAtPeak(Fate::kMoved)) return true;
+    const std::vector<StepId> steps = PinsAtPeak();
+    return std::any_of(steps.begin(), steps.end(), [&](StepId step) {
+      return fates_.Of(step) != Fate::kMoved && Try({.steps = {step}, .fate = Fate::kMoved});
+    });
   }
 
   void Record() {
-    points_.push_back({shape_.liveness.runs, shape_.peak, shape_.seconds});
-    fates_of_point_.push_back(fates_);
+    points_.push_back(
+        {order_.liveness.runs, order_.peak_bytes, order_.seconds, fates_.Moved(order_)});
+    fates_of_point_.push_back(fates_.all());
   }
 
   // The way down is short-sighted: what it dropped first may not have been necessary in the end,
@@ -296,7 +258,7 @@ class Descent {
       const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
       for (int64_t target = here; target < above; target += apart) {
         if (walked_ > kMostRunsToKeep) return;
-        Restore(fates_of_point_[i]);
+        fates_.Restore(fates_of_point_[i]);
         KeepWithin(target);
       }
     }
@@ -304,63 +266,62 @@ class Descent {
 
   // Keeps what can be kept without a peak above `target`, what takes the longest to rebuild first.
   void KeepWithin(int64_t target) {
-    shape_ = ShapeNow();
+    order_ = OrderNow();
     std::vector<StepId> rebuilt;
     for (const Step& step : program_.steps) {
-      if (IsRebuilt(FateOf(step.id))) rebuilt.push_back(step.id);
+      if (IsRebuilt(fates_.Of(step.id))) rebuilt.push_back(step.id);
     }
-    std::stable_sort(rebuilt.begin(), rebuilt.end(),
-                     [&](StepId a, StepId b) { return seconds_[a.index()] > seconds_[b.index()]; });
+    std::stable_sort(rebuilt.begin(), rebuilt.end(), [&](StepId a, StepId b) {
+      return fates_.FirstRerunSeconds(a) > fates_.FirstRerunSeconds(b);
+    });
     rebuilt.resize(std::min(rebuilt.size(), kMostKept));
     bool found = false;
     for (StepId step : rebuilt) {
       if (walked_ > kMostRunsToKeep) break;
-      const Fate before = FateOf(step);
-      Set(step, Fate::kKept);
-      Shape shape = ShapeNow();
-      if (shape.peak <= target && shape.seconds < shape_.seconds) {
-        shape_ = std::move(shape);
+      const Fate before = fates_.Of(step);
+      fates_.Set(step, Fate::kKept);
+      FatedOrder order = OrderNow();
+      if (order.peak_bytes <= target && order.seconds < order_.seconds) {
+        order_ = std::move(order);
         found = true;
       } else {
-        Set(step, before);
+        fates_.Set(step, before);
       }
     }
     if (found) Record();
   }
 
-  // The points of which none has both a lower peak and less to rebuild.
+  // The first point, which rebuilds nothing, and those of which none has both a lower peak and less
+  // to rebuild.
   static std::vector<RebuildPoint> Fastest(std::vector<RebuildPoint> points) {
-    std::stable_sort(points.begin(), points.end(),
-                     [](const RebuildPoint& a, const RebuildPoint& b) {
-                       return std::pair(a.peak_bytes, a.rerun_seconds) <
-                              std::pair(b.peak_bytes, b.rerun_seconds);
-                     });
+    std::stable_sort(
+        points.begin() + 1, points.end(), [](const RebuildPoint& a, const RebuildPoint& b) {
+          return std::pair(a.peak_bytes, a.seconds) < std::pair(b.peak_bytes, b.seconds);
+        });
     std::vector<RebuildPoint> fastest;
-    for (RebuildPoint& point : points) {
-      if (fastest.empty() || point.rerun_seconds < fastest.back().rerun_seconds)
-        fastest.push_back(std::move(point));
+    for (size_t i = 1; i < points.size(); ++i) {
+      if (fastest.empty() || points[i].seconds < fastest.back().seconds)
+        fastest.push_back(std::move(points[i]));
     }
+    fastest.push_back(std::move(points.front()));
     std::reverse(fastest.begin(), fastest.end());
     return fastest;
   }
 
   const Program& program_;
-  const std::vector<double>& seconds_;
+  const RebuildPrices& prices_;
   const Fineness fineness_;
   int64_t walked_ = 0;
-  Segments segments_;
-  std::vector<Fate> fates_;       // by StepId
-  std::vector<RerunMode> modes_;  // by segment: a segment is one step
-  Shape shape_;
+  Fates fates_;
+  FatedOrder order_;  // of the fates
   std::vector<RebuildPoint> points_;
   std::vector<std::vector<Fate>> fates_of_point_;
 };
 
 }  // namespace
 
-std::vector<RebuildPoint> RebuildFrontier(const Program& program,
-                                          const std::vector<double>& rerun_seconds) {
-  return Descent(program, rerun_seconds).Run();
+std::vector<RebuildPoint> RebuildFrontier(const Program& program, const RebuildPrices& prices) {
+  return Descent(program, prices).Run();
 }
 
 }  // namespace neap

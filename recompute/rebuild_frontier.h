@@ -23,11 +23,13 @@
 //   again  what is rebuilt there for later is rebuilt anew for each backward step that reads it
 //   pin    one of the results that are rebuilt there is kept, which cuts their chain; with moves at
 //          the place that has the most bytes then, if need be
+//   send   where rebuilding frees nothing more, a result is moved to the host and back; that may
+//          also be one of those that are rebuilt there
 //
 // In the end, at every stop and between two, what need not be dropped for so many bytes is kept
 // after all.
 //
-//   const std::vector<RebuildPoint> points = RebuildFrontier(program, rerun_seconds);
+//   const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
 //   points.front().runs;   // nothing is rebuilt
 //   points.back().peak_bytes;
 //
@@ -40,19 +42,21 @@
 
 #include "neap/core/program/lifetimes.h"
 #include "neap/core/program/program.h"
+#include "neap/recompute/rebuild_prices.h"
 
 namespace neap {
 
 struct RebuildPoint {
   ComputeSequence runs;
-  int64_t peak_bytes = 0;    // the largest sum of live bytes, without workspaces
-  double rerun_seconds = 0;  // of all reruns
+  int64_t peak_bytes = 0;  // the largest sum of live bytes, without workspaces
+  // Of all reruns, what first runs take longer because of them, and copies that last longer than
+  // forward.
+  double seconds = 0;
+  std::vector<bool> moved = {};  // by TensorId, none if empty: on the host before backward
 };
 
-// `rerun_seconds`: of a rerun, by StepId. A step for which they are infinite is not rerun, and
-// those of backward steps do not count. Points are in descending order of their peaks; the first
-// one rebuilds nothing. In inference it is the only one.
-std::vector<RebuildPoint> RebuildFrontier(const Program& program,
-                                          const std::vector<double>& rerun_seconds);
+// Points are in descending order of their peaks; the first one rebuilds and moves nothing. In
+// inference it is the only one.
+std::vector<RebuildPoint> RebuildFrontier(const Program& program, const RebuildPrices& prices);
 
 }  // namespace neap

@@ -22,6 +22,8 @@ namespace neap {
 struct RunOrder {
   ComputeSequence runs;
   std::vector<bool> checkpoints = {};  // by TensorId; none if empty: then nothing is recomputed
+  std::vector<bool> moved = {};  // by TensorId; none if empty: offloaded as soon as forward is done
+                                 // with them, and prefetched for backward
 };
 
 RunOrder WithoutReruns(const Program& program);

@@ -1,5 +1,6 @@
 #include "apps/plan/plan_report.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -21,7 +22,8 @@ double GapPercent(const PlanningStats& stats) {
 
 // How far the plan's time exceeds that which no plan in the budget falls below, in percent.
 double TimeGapPercent(const PlanReport& report) {
-  return 100 * (report.result.plan.predicted_ms / report.result.stats.least_ms - 1);
+  return std::max(100 * (report.result.plan.predicted_ms / report.result.stats.time_bound_ms - 1),
+                  0.0);
 }
 
 double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
@@ -113,9 +115,9 @@ std::string ToText(const PlanReport& report) {
                         stats.engines_ms, stats.planning_ms);
   absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %d of %d kernel times measured\n",
                         report.result.plan.predicted_ms, stats.measured_runs, stats.runs);
-  if (stats.least_ms > 0) {
+  if (stats.time_bound_ms > 0) {
     absl::StrAppendFormat(&text, "  time bound           %.3f ms in this budget; gap %.1f%%\n",
-                          stats.least_ms, TimeGapPercent(report));
+                          stats.time_bound_ms, TimeGapPercent(report));
   }
   if (!report.measured_with.empty())
     absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
@@ -158,8 +160,8 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["in_place_results"] = stats.in_place_tensors;
   json["steps"] = plan.steps.size();
   json["predicted_ms"] = plan.predicted_ms;
-  json["time_bound_ms"] = stats.least_ms > 0 ? Json(stats.least_ms) : Json();
-  json["time_gap_percent"] = stats.least_ms > 0 ? Json(TimeGapPercent(report)) : Json();
+  json["time_bound_ms"] = stats.time_bound_ms > 0 ? Json(stats.time_bound_ms) : Json();
+  json["time_gap_percent"] = stats.time_bound_ms > 0 ? Json(TimeGapPercent(report)) : Json();
   json["batch_copy_ms"] = stats.batch_copy_ms;
   json["measured_runs"] = stats.measured_runs;
   json["runs"] = stats.runs;

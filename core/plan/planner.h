@@ -44,8 +44,9 @@ struct PlanningStats {
   int64_t minimum_budget_bytes = 0;   // the smallest budget for the plan's policy
   int64_t placement_lower_bound = 0;  // largest sum of live bytes in the plan for that budget
   LayerwiseBound layerwise;           // the same for every policy
-  // No plan in the budget takes less time, whatever it keeps, moves and rebuilds; 0 if unknown.
-  double least_ms = 0;
+  // No plan of this program in the budget is predicted to take less time, whatever it keeps, moves
+  // and rebuilds; 0 if unknown.
+  double time_bound_ms = 0;
   int64_t in_place_tensors = 0;  // results that overwrite an operand
   int64_t runs = 0;              // compute actions
   int64_t measured_runs = 0;     // compute actions the time of which was measured

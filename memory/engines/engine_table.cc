@@ -25,6 +25,16 @@ const Configuration& SmallestOf(const std::vector<Configuration>& configurations
                            });
 }
 
+// The least time of the configurations. The first one, which is preferred, may take longer where
+// some were measured and others were not.
+double FastestOf(const StepConfigurations& list) {
+  const std::vector<Configuration>& configurations = list.configurations;
+  return std::min_element(
+             configurations.begin(), configurations.end(),
+             [](const Configuration& a, const Configuration& b) { return a.seconds < b.seconds; })
+      ->seconds;
+}
+
 // Leaves only the configuration that is used under every budget.
 void KeepOne(int64_t limit_bytes, std::vector<Configuration>& configurations) {
   const auto fixed =
@@ -42,7 +52,7 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
   });
 }
 
-// By how much longer than the roofline an engine that was not measured is taken to be for each one
+// An engine that was not measured is taken to exceed the roofline by this part of it for each engine
 // that the library recommends before it. The last recommendations often use no tensor cores.
 constexpr double kSlowerPerRank = 0.1;
 
@@ -127,8 +137,9 @@ class Lister {
     return known_.emplace(signature, std::move(list)).first->second;
   }
 
-  // Of the workspace of an engine that the step has under every budget. In strict mode it must not
-  // depend on the program, which fusion changes.
+  // The most workspace for an engine that the step has under every budget: with its operands, no
+  // more bytes than the network's largest step. In strict mode it must not depend on the program,
+  // which fusion changes.
   int64_t LimitOf(const StepSignature& signature) const {
     if (strict_ || signature.phase != Phase::kForward) return kStrictWorkspaceBytes;
     int64_t bytes = 0;
@@ -205,11 +216,18 @@ class Lister {
   void AddSums(const Step& step, StepConfigurations& list) const {
     const Sums sums = SumsOf(step);
     const int64_t scratch_bytes = program_.AccumulationScratchBytes(step);
+    // The engine of KeepSmallest(), behind those that were measured, stays the slowest.
+    double slowest = 0;
+    const bool are_measured = list.configurations.front().is_measured;
     for (Configuration& configuration : list.configurations) {
       configuration.workspace_bytes += scratch_bytes;
-      if (!configuration.is_measured) continue;
+      if (!configuration.is_measured) {
+        if (are_measured) configuration.seconds = std::max(configuration.seconds, slowest);
+        continue;
+      }
       configuration.seconds += sums.seconds;
       configuration.is_measured = sums.are_measured;
+      slowest = std::max(slowest, configuration.seconds);
     }
   }
 
@@ -296,29 +314,40 @@ EngineTable EngineTable::For(const ComputeSequence& runs) const {
   return table;
 }
 
-absl::StatusOr<std::vector<double>> EngineTable::RerunSeconds(const Program& program,
-                                                              EngineCatalog& catalog) {
+absl::StatusOr<RebuildPrices> EngineTable::PriceReruns(const Program& program,
+                                                       EngineCatalog& catalog) {
   Lister lister(program, options_, strict_, Choice::kOneForAll, largest_step_bytes_, device_,
                 catalog);
-  std::vector<double> seconds(program.steps.size(), 0);
+  const std::vector<double> none(program.steps.size(), 0);
+  RebuildPrices prices = {.rerun_seconds = none, .first_run_seconds = none};
   for (const Step& step : program.steps) {
     if (step.phase != Phase::kForward) continue;
     const absl::Status added =
         AddRerun(step, [&](const Run& listed) { return lister.List(listed); });
     if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
     if (!added.ok()) {
-      seconds[step.id.index()] = std::numeric_limits<double>::infinity();
+      prices.rerun_seconds[step.id.index()] = std::numeric_limits<double>::infinity();
       continue;
     }
-    const auto best_of = [](const StepConfigurations& list) {
-      return list.configurations.front().seconds;
-    };
     const Again& again = again_[step.id.index()];
-    const double fixed = best_of(*again.first) - best_of(*first_[step.id.index()]);
-    seconds[step.id.index()] = best_of(*again.rerun) + std::max(fixed, 0.0);
+    prices.rerun_seconds[step.id.index()] = FastestOf(*again.rerun);
+    prices.first_run_seconds[step.id.index()] =
+        std::max(FastestOf(*again.first) - FastestOf(*first_[step.id.index()]), 0.0);
+  }
+  return prices;
+}
+
+std::vector<double> EngineTable::LeastRunSeconds() const {
+  std::vector<double> seconds;
+  for (size_t step = 0; step < first_.size(); ++step) {
+    seconds.push_back(FastestOf(*first_[step]));
+    const Shared& again = again_[step].first;
+    if (again != nullptr) seconds.back() = std::min(seconds.back(), FastestOf(*again));
   }
   return seconds;
 }
+
+double EngineTable::LeastSeconds(const Run& run) const { return FastestOf(Of(run)); }
 
 const Configuration& EngineTable::Smallest(const Run& run) const {
   return SmallestOf(Of(run).configurations);

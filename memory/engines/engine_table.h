@@ -23,6 +23,7 @@
 #include "neap/core/step/kernel.h"
 #include "neap/layers/conv/configuration.h"
 #include "neap/memory/engines/kernel_options.h"
+#include "neap/recompute/rebuild_prices.h"
 
 namespace neap {
 
@@ -63,17 +64,21 @@ class EngineTable {
   // step that is rerun.
   EngineTable For(const ComputeSequence& runs) const;
 
-  // Adds the reruns of all forward steps, and returns the time that one of each costs, by StepId:
-  // its own, and what the first run loses because both have the same engine. It is infinite where
-  // AddReruns() would be a FAILED_PRECONDITION, and 0 for backward steps. Errors: those of the
-  // catalog and the timings.
-  absl::StatusOr<std::vector<double>> RerunSeconds(const Program& program, EngineCatalog& catalog);
+  // Adds the reruns of all forward steps, and returns what they cost. The time of a rerun is
+  // infinite where AddReruns() would be a FAILED_PRECONDITION. Errors: those of the catalog and the
+  // timings.
+  absl::StatusOr<RebuildPrices> PriceReruns(const Program& program, EngineCatalog& catalog);
+
+  // By StepId: the least time of a step's first run, whether it is rerun or not.
+  std::vector<double> LeastRunSeconds() const;
 
   const StepConfigurations& Of(const Run& run) const {
     const size_t step = run.step.index();
     if (run.recompute) return *again_[step].rerun;
     return runs_again_[step] ? *again_[step].first : *first_[step];
   }
+  // The least time of the run's configurations, in seconds.
+  double LeastSeconds(const Run& run) const;
   // The configuration with the least workspace.
   const Configuration& Smallest(const Run& run) const;
   // The most preferred configuration that fits, or the smallest if none does.

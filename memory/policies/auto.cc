@@ -7,11 +7,11 @@
 namespace neap {
 
 // Without the first point, which rebuilds nothing.
-std::vector<RunOrder> FrontierOrders(const Program& program,
-                                     const std::vector<double>& rerun_seconds) {
+std::vector<RunOrder> FrontierOrders(const Program& program, const RebuildPrices& prices) {
   std::vector<RunOrder> orders;
-  std::vector<RebuildPoint> points = RebuildFrontier(program, rerun_seconds);
-  for (size_t i = 1; i < points.size(); ++i) orders.push_back({.runs = std::move(points[i].runs)});
+  std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
+  for (size_t i = 1; i < points.size(); ++i)
+    orders.push_back({.runs = std::move(points[i].runs), .moved = std::move(points[i].moved)});
   return orders;
 }
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "neap/core/program/program.h"
+#include "neap/recompute/rebuild_prices.h"
 #include "neap/recompute/recompute.h"
 
 namespace neap {
 
 // For Policy::priced_orders.
-std::vector<RunOrder> FrontierOrders(const Program& program,
-                                     const std::vector<double>& rerun_seconds);
+std::vector<RunOrder> FrontierOrders(const Program& program, const RebuildPrices& prices);
 
 }  // namespace neap

@@ -21,6 +21,7 @@
 #include "neap/memory/transfer/tensor_cache.h"
 #include "neap/memory/transfer/usage.h"
 #include "neap/recompute/layerwise_bound.h"
+#include "neap/recompute/rebuild_prices.h"
 #include "neap/recompute/recompute.h"
 
 namespace neap {
@@ -41,9 +42,9 @@ struct Policy {
   // The orders of runs that the policy may use, of which the search takes the fastest. The first
   // one is used where the budget is not short.
   std::vector<RunOrder> (*order_runs)(const Program& program) = Orders<WithoutReruns>;
-  // More orders, none by default, from the time of a rerun of each step, by StepId.
+  // More orders, none by default, from the times that reruns cost.
   std::vector<RunOrder> (*priced_orders)(const Program& program,
-                                         const std::vector<double>& rerun_seconds) = nullptr;
+                                         const RebuildPrices& prices) = nullptr;
   // The tensors, by TensorId (none if empty), that are offloaded as soon as forward has read them,
   // and prefetched for backward (SuperNeurons 3.3.1).
   std::vector<bool> (*eager_tensors)(const Program& program, const RunOrder& order) = NoTensors;

@@ -28,8 +28,8 @@ void RerunOrderExample(const Program& program) {
   ExtraForwards(runs);
 }
 
-void RebuildFrontierExample(const Program& program, const std::vector<double>& rerun_seconds) {
-  const std::vector<RebuildPoint> points = RebuildFrontier(program, rerun_seconds);
+void RebuildFrontierExample(const Program& program, const RebuildPrices& prices) {
+  const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
   points.front().runs;
   points.back().peak_bytes;
 }

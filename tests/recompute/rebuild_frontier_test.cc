@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,14 @@
 namespace neap {
 namespace {
 
-std::vector<double> RerunSeconds(const Program& program) {
+// First runs lose nothing.
+RebuildPrices Prices(const Program& program) {
   const DeviceDescription device = DescribedDevice("h200").value();
-  std::vector<double> seconds;
+  RebuildPrices prices;
   for (const Step& step : program.steps)
-    seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));
-  return seconds;
+    prices.rerun_seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));
+  prices.first_run_seconds.resize(program.steps.size(), 0);
+  return prices;
 }
 
 // The largest sum of live bytes, by the definition: at every run, of all lives. Of two lives that
@@ -56,9 +59,14 @@ int64_t PeakOf(const Program& program, const ComputeSequence& runs) {
   return peak;
 }
 
-double SecondsOf(const ComputeSequence& runs, const std::vector<double>& rerun_seconds) {
+double SecondsOf(const ComputeSequence& runs, const RebuildPrices& prices) {
   double seconds = 0;
-  for (const Run& run : runs) seconds += run.recompute ? rerun_seconds[run.step.index()] : 0;
+  std::set<StepId> rerun;
+  for (const Run& run : runs) {
+    if (!run.recompute) continue;
+    seconds += prices.rerun_seconds[run.step.index()];
+    if (rerun.insert(run.step).second) seconds += prices.first_run_seconds[run.step.index()];
+  }
   return seconds;
 }
 
@@ -79,13 +87,15 @@ TEST_CASE("random networks: peaks fall, and peaks and seconds are those of the r
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(seed, {.residual = seed % 3 == 0});
     const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
-    const std::vector<double> seconds = RerunSeconds(program);
-    const std::vector<RebuildPoint> points = RebuildFrontier(program, seconds);
+    RebuildPrices prices = Prices(program);
+    // In every second network first runs lose as much as a rerun takes.
+    if (seed % 2 == 0) prices.first_run_seconds = prices.rerun_seconds;
+    const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
     REQUIRE(points.front().runs == ProgramOrder(program));
     for (size_t i = 0; i < points.size(); ++i) {
       CheckRuns(program, points[i].runs);
       REQUIRE(points[i].peak_bytes == PeakOf(program, points[i].runs));
-      REQUIRE(points[i].rerun_seconds == doctest::Approx(SecondsOf(points[i].runs, seconds)));
+      REQUIRE(points[i].seconds == doctest::Approx(SecondsOf(points[i].runs, prices)));
       if (i > 0) REQUIRE(points[i].peak_bytes < points[i - 1].peak_bytes);
     }
   }
@@ -97,7 +107,7 @@ class AllChoices {
  public:
   static constexpr size_t kMostSteps = 11;
 
-  AllChoices(const Program& program, const std::vector<double>& seconds) {
+  AllChoices(const Program& program, const RebuildPrices& prices) {
     Segments segments = NothingDropped(program);
     std::vector<StepId> steps;
     for (const Step& step : program.steps) {
@@ -112,7 +122,7 @@ class AllChoices {
       for (size_t i = 0; i < count; ++i)
         SetDropped(program.steps[steps[i].index()], (choice >> i & 1) != 0, segments);
       const ComputeSequence runs = OrderReruns(program, segments, RerunMode::kOnDemand);
-      found_.emplace(PeakOf(program, runs), SecondsOf(runs, seconds));
+      found_.emplace(PeakOf(program, runs), SecondsOf(runs, prices));
     }
   }
 
@@ -137,15 +147,15 @@ TEST_CASE("random networks of few steps: close to the best of all choices") {
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(seed, {.max_blocks = 4, .residual = seed % 3 == 0});
     const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
-    const std::vector<double> seconds = RerunSeconds(program);
-    const AllChoices all(program, seconds);
+    const RebuildPrices prices = Prices(program);
+    const AllChoices all(program, prices);
     if (all.count > AllChoices::kMostSteps) continue;
-    for (const RebuildPoint& point : RebuildFrontier(program, seconds)) {
+    for (const RebuildPoint& point : RebuildFrontier(program, prices)) {
       const double best = all.LeastSeconds(point.peak_bytes);
       if (best == std::numeric_limits<double>::infinity()) continue;  // by rebuilding several times
       least += best;
-      found += point.rerun_seconds;
-      compared += point.rerun_seconds > 0 ? 1 : 0;
+      found += point.seconds;
+      compared += point.seconds > 0 ? 1 : 0;
     }
   }
   MESSAGE(compared << " points, " << 100 * (found / least - 1) << "% above the best");
@@ -168,7 +178,7 @@ TEST_CASE("what is cheap to rebuild is dropped before any convolution is") {
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   const Program program = Lower(net, {}, DescribedDevice("h200").value()).value();
   int batch_norms = 0, convolutions = 0;
-  for (const RebuildPoint& point : RebuildFrontier(program, RerunSeconds(program))) {
+  for (const RebuildPoint& point : RebuildFrontier(program, Prices(program))) {
     int batch_norms_here = 0;
     convolutions = 0;
     for (const Run& run : point.runs) {
@@ -184,16 +194,27 @@ TEST_CASE("what is cheap to rebuild is dropped before any convolution is") {
 
 TEST_CASE("a step whose reruns take infinitely long is not rerun") {
   const Program program = testing::OneSegment(6);
-  std::vector<double> seconds = RerunSeconds(program);
-  REQUIRE(RebuildFrontier(program, seconds).size() > 1);
+  RebuildPrices prices = Prices(program);
+  REQUIRE(RebuildFrontier(program, prices).size() > 1);
+  std::vector<double>& seconds = prices.rerun_seconds;
   std::fill(seconds.begin(), seconds.end(), std::numeric_limits<double>::infinity());
-  CHECK(RebuildFrontier(program, seconds).size() == 1);
+  CHECK(RebuildFrontier(program, prices).size() == 1);
+}
+
+TEST_CASE("where reruns take no time, the first point still rebuilds nothing") {
+  const Program program = testing::OneSegment(6);
+  RebuildPrices prices = Prices(program);
+  std::fill(prices.rerun_seconds.begin(), prices.rerun_seconds.end(), 0);
+  const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].runs == ProgramOrder(program));
+  CHECK(points[1].peak_bytes < points[0].peak_bytes);
 }
 
 TEST_CASE("inference rebuilds nothing") {
   const Graph graph = nets::Build("resnet50", {.batch = 2}).value();
   const Program program = BuildProgram(graph, {.mode = Mode::kInference}).value();
-  CHECK(RebuildFrontier(program, RerunSeconds(program)).size() == 1);
+  CHECK(RebuildFrontier(program, Prices(program)).size() == 1);
 }
 
 TEST_CASE("ResNet-50 in half the memory for a tenth of its time, in a quarter for a quarter") {
@@ -204,13 +225,13 @@ TEST_CASE("ResNet-50 in half the memory for a tenth of its time, in a quarter fo
   const Program program = Lower(graph, {}, device).value();
   double once = 0;
   for (const Step& step : program.steps) once += PredictSeconds(program, step, device);
-  const std::vector<RebuildPoint> points = RebuildFrontier(program, RerunSeconds(program));
+  const std::vector<RebuildPoint> points = RebuildFrontier(program, Prices(program));
   const auto seconds_within = [&](double part) {
     double least = std::numeric_limits<double>::infinity();
     for (const RebuildPoint& point : points) {
       if (static_cast<double>(point.peak_bytes) <=
           part * static_cast<double>(points.front().peak_bytes))
-        least = std::min(least, point.rerun_seconds);
+        least = std::min(least, point.seconds);
     }
     return least;
   };

@@ -105,14 +105,14 @@ TEST_CASE("the time of a rerun is that of its one engine, infinite if it has non
   testing::WorkspaceCatalog catalog;
   const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
   EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
-  const std::vector<double> seconds = table.RerunSeconds(program, catalog).value();
+  const std::vector<double> seconds = table.PriceReruns(program, catalog).value().rerun_seconds;
   REQUIRE(seconds.size() == program.steps.size());
   CHECK(seconds[0] == doctest::Approx(1e-3));
   CHECK(seconds.back() == 0);  // an update
   UnstableCatalog unstable;
   EngineTable nondeterministic =
       TableOf(program, catalog, {.timings = timings, .deterministic = false}).value();
-  CHECK(std::isinf(nondeterministic.RerunSeconds(program, unstable).value()[0]));
+  CHECK(std::isinf(nondeterministic.PriceReruns(program, unstable).value().rerun_seconds[0]));
 }
 
 TEST_CASE("strict mode has one engine: the first within its workspace, else the smallest") {
@@ -160,13 +160,41 @@ TEST_CASE("engines that were not measured are taken to be slower, the later they
   CHECK(engines[2].seconds == doctest::Approx(1.2 * engines[0].seconds));
 }
 
-TEST_CASE("the price of a rerun has what the first run loses because both have one engine") {
+TEST_CASE("a rerun costs its own time, and what the first run loses because both have one engine") {
   const Program program = OneConvolution();
   testing::WorkspaceCatalog catalog;
   const auto timings = std::make_shared<MadeUpTimings>(
       std::vector<TimedEngine>{{"small", 2, 600, 9e-3}, {"fast", 2, 100 * kMiB, 1e-3}});
   EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
-  CHECK(table.RerunSeconds(program, catalog).value()[0] == doctest::Approx(9e-3 + (9e-3 - 1e-3)));
+  const RebuildPrices prices = table.PriceReruns(program, catalog).value();
+  CHECK(prices.rerun_seconds[0] == doctest::Approx(9e-3));
+  CHECK(prices.first_run_seconds[0] == doctest::Approx(9e-3 - 1e-3));
+  CHECK(table.LeastRunSeconds()[0] == doctest::Approx(1e-3));
+}
+
+TEST_CASE(
+    "the smallest engine, which was not measured, stays the slowest where gradients are added") {
+  Graph net({.name = "fork", .batch = 8});
+  const Convolution convolution = {.out_channels = 4, .kernel = 3, .padding = 1, .bias = false};
+  const std::string x = net.Add("conv1", convolution, {net.Input({4, 32, 32})});
+  const std::string sum = net.Add(
+      "sum", Add{}, {net.Add("conv2", convolution, {x}), net.Add("conv3", convolution, {x})});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 3}, {sum}), SoftmaxCrossEntropy{});
+  const Program program = BuildProgram(net, {}).value();
+  testing::WorkspaceCatalog catalog;
+  const auto timings =
+      std::make_shared<testing::WorkspaceTimings>(/*ms_per_megabyte=*/1e-3, /*fast_only=*/true);
+  const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
+  int adding = 0;
+  for (const Step& step : program.steps) {
+    const std::vector<Configuration>& engines = table.Of({step.id}).configurations;
+    if (step.accumulates.empty() || engines.size() == 1) continue;
+    ++adding;
+    CHECK(EngineOf(engines.back()) == "small");
+    CHECK(engines.back().seconds >= engines.front().seconds);
+    CHECK(table.LeastRunSeconds()[step.id.index()] == engines.front().seconds);
+  }
+  CHECK(adding > 0);
 }
 
 TEST_CASE("a step without a deterministic engine is refused by name") {
@@ -393,7 +421,7 @@ TEST_CASE("a rerun that is refused once is refused again, and takes infinitely l
   const ComputeSequence runs = {{program.steps[0].id}, {program.steps[0].id, true}};
   for (int i = 0; i < 2; ++i)
     CHECK(absl::IsFailedPrecondition(table.AddReruns(program, runs, catalog)));
-  CHECK(std::isinf(table.RerunSeconds(program, catalog).value()[0]));
+  CHECK(std::isinf(table.PriceReruns(program, catalog).value().rerun_seconds[0]));
 }
 
 TEST_CASE("random plans that run convolutions again run each with one engine") {

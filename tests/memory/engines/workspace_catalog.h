@@ -8,7 +8,6 @@
 #include "neap/core/step/kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/catalog/kernel_timings.h"
-#include "neap/layers/convolution.h"
 
 namespace neap::testing {
 
@@ -17,9 +16,7 @@ namespace neap::testing {
 class WorkspaceCatalog final : public EngineCatalog {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
-    if (signature.layer.type() != Convolution::kType || signature.phase == Phase::kUpdate) {
-      return std::vector<Engine>{{.id = std::string(kOwnEngine)}};
-    }
+    if (!IsDivisible(signature)) return std::vector<Engine>{{.id = std::string(kOwnEngine)}};
     const int64_t bytes = signature.operands.back().tensor.size_bytes();
     return std::vector<Engine>{{.id = "unstable", .workspace_bytes = 0, .deterministic = false},
                                {.id = "fast", .workspace_bytes = 40 * bytes},
@@ -30,10 +27,11 @@ class WorkspaceCatalog final : public EngineCatalog {
 };
 
 // Those engines, with times that make workspace worth having: milliseconds a megabyte of output,
-// less in more workspace.
+// less in more workspace. Only the fast ones were measured if `fast_only`.
 class WorkspaceTimings final : public KernelTimings {
  public:
-  explicit WorkspaceTimings(double ms_per_megabyte = 1) : ms_per_megabyte_(ms_per_megabyte) {}
+  explicit WorkspaceTimings(double ms_per_megabyte = 1, bool fast_only = false)
+      : ms_per_megabyte_(ms_per_megabyte), fast_only_(fast_only) {}
 
   std::vector<TimedEngine> Of(const StepSignature& signature) const override {
     if (!IsDivisible(signature)) return {};
@@ -43,6 +41,7 @@ class WorkspaceTimings final : public KernelTimings {
     std::vector<TimedEngine> timed;
     const std::vector<Engine> engines = catalog.Engines(signature).value();
     for (const Engine& engine : engines) {
+      if (fast_only_ && engine.id != "fast") continue;
       const double part = engine.id == "fast" ? 0.1 : engine.id == "medium" ? 0.3 : 1;
       timed.push_back({engine.id, BatchOf(signature), engine.workspace_bytes, part * seconds});
     }
@@ -51,6 +50,7 @@ class WorkspaceTimings final : public KernelTimings {
 
  private:
   double ms_per_megabyte_;
+  bool fast_only_;
 };
 
 }  // namespace neap::testing

@@ -1,0 +1,94 @@
+// Fates: what becomes, between forward and backward, of the results that backward reads, and the
+// order of runs and the peak that follow from it. Private to the rebuild frontier.
+//
+// All results of a step have the same fate. A fate changes the bytes at every run, not only where a
+// result is dropped, because a rerun needs its own operands:
+//
+//   bytes  kept       ==================================    (forward | backward)
+//          moved      ======....................========    on the host between its last use in
+//                                                           forward and its first one after that
+//          rebuilt    ======...................,========    a rerun, with its operands, at the comma
+//
+//   Fates fates(program, prices);
+//   fates.Set(step, Fate::kRebuiltOnce);
+//   fates.Order().peak_bytes;
+//
+// *Ownership*: borrows the program and the prices. *Complexity*: Order() walks over all runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "neap/core/program/liveness.h"
+#include "neap/core/program/program.h"
+#include "neap/recompute/rebuild_prices.h"
+#include "neap/recompute/rerun_order.h"
+#include "neap/recompute/segments.h"
+
+namespace neap {
+
+// A step with the fate kPinned is kept, and stays so: where its results were rebuilt was the peak.
+enum class Fate : uint8_t { kKept, kPinned, kMoved, kRebuiltOnce, kRebuiltEachTime };
+inline bool IsRebuilt(Fate fate) {
+  return fate == Fate::kRebuiltOnce || fate == Fate::kRebuiltEachTime;
+}
+
+// The order of runs that fates lead to, and its bytes, without persistent tensors and workspaces.
+struct FatedOrder {
+  Liveness liveness;
+  int64_t peak_bytes = 0;
+  int peak_at = 0;      // the first position with that many bytes
+  int64_t at_peak = 0;  // how many positions have that many
+  double seconds = 0;   // RebuildPoint::seconds
+
+  bool IsLowerThan(const FatedOrder& other) const {
+    return std::pair(peak_bytes, at_peak) < std::pair(other.peak_bytes, other.at_peak);
+  }
+};
+
+class Fates {
+ public:
+  Fates(const Program& program, const RebuildPrices& prices)
+      : program_(program),
+        prices_(prices),
+        segments_(NothingDropped(program)),
+        fates_(program.steps.size(), Fate::kKept),
+        modes_(segments_.steps.size(), RerunMode::kOnDemand) {}
+
+  Fate Of(StepId step) const { return fates_[step.index()]; }
+  // Only for steps that CanBeRebuilt().
+  void Set(StepId step, Fate fate);
+  const std::vector<Fate>& all() const { return fates_; }  // by StepId
+  void Restore(const std::vector<Fate>& fates);
+
+  bool CanBeRebuilt(StepId step) const;
+  // The forward step that writes the tensor.
+  std::optional<StepId> Producer(TensorId tensor) const {
+    return segments_.producer[tensor.index()];
+  }
+  bool IsInBackward(TensorId tensor) const { return segments_.in_backward[tensor.index()]; }
+
+  double RerunSeconds(StepId step) const { return prices_.rerun_seconds[step.index()]; }
+  // With what the first run takes longer.
+  double FirstRerunSeconds(StepId step) const {
+    return RerunSeconds(step) + prices_.first_run_seconds[step.index()];
+  }
+
+  FatedOrder Order() const;
+  // The tensors that are on the host between forward and backward, by TensorId; empty if none.
+  std::vector<bool> Moved(const FatedOrder& order) const;
+
+ private:
+  bool IsMoved(const Lifetime& life, const ComputeSequence& runs) const;
+  double SecondsOf(const ComputeSequence& runs, int64_t moved_bytes) const;
+
+  const Program& program_;
+  const RebuildPrices& prices_;
+  Segments segments_;             // a segment is one step
+  std::vector<Fate> fates_;       // by StepId
+  std::vector<RerunMode> modes_;  // by segment
+};
+
+}  // namespace neap

@@ -1,0 +1,22 @@
+// What it costs to rebuild results, or to move them to the host and back.
+//
+//   RebuildPrices prices = {.rerun_seconds = seconds, .first_run_seconds = none};
+#pragma once
+
+#include <limits>
+#include <vector>
+
+namespace neap {
+
+struct RebuildPrices {
+  // By StepId; those of backward steps do not count.
+  std::vector<double> rerun_seconds;  // of one rerun; infinite for a step that is not rerun
+  // What the first run takes longer if the step is rerun, however often: both have the same engine.
+  std::vector<double> first_run_seconds;
+
+  double forward_seconds = 0;  // of all first runs of forward steps
+  // To the host, and as much back again; infinite if nothing is moved.
+  double copy_seconds_per_byte = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace neap
