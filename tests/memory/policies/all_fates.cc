@@ -11,15 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/units.h"
-#include "neap/core/plan/cost_model.h"
-#include "neap/core/plan/describe_program.h"
-#include "neap/core/plan/plan_memory.h"
-#include "neap/core/plan/timeline.h"
 #include "neap/memory/transfer/overlap.h"
-#include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/residency.h"
-#include "neap/memory/transfer/waits.h"
 #include "neap/recompute/rerun_order.h"
+#include "tests/memory/finished_plan.h"
 
 namespace neap::testing {
 namespace {
@@ -72,12 +67,6 @@ bool Advance(const Program& program, const Segments& segments, const std::vector
     fates[i] = Fate::kKept;
   }
   return false;
-}
-
-void FillTotals(Plan& plan) {
-  for (const StepMemory& memory : MemoryPerStep(plan))
-    plan.peak_activation_bytes = std::max(plan.peak_activation_bytes, memory.live_activation_bytes);
-  plan.host_peak_bytes = PoolPeakBytes(plan)[static_cast<size_t>(Pool::kHost)];
 }
 
 }  // namespace
@@ -216,21 +205,11 @@ Candidate AllFates::Place(const Combination& combination, int64_t limit_bytes) c
                         "offline", {.target_bytes = limit_bytes, .most_comparisons = 100'000});
 }
 
-// As the planner finishes a plan (memory/planner.cc).
 Plan AllFates::Write(Candidate candidate, int64_t budget_bytes) const {
   const EngineTable engines = engines_.For(candidate.runs);
   candidate =
       WriteCandidate(program_, std::move(candidate), engines, "offline", budget_bytes).value();
-  Plan plan = DescribeProgram(program_, {}, device_);
-  plan.budget_bytes = budget_bytes;
-  plan.arena_bytes = plan.peak_bytes = candidate.written.peak_bytes;
-  plan.actions = std::move(candidate.written.actions);
-  LayOutPools(plan);
-  plan.actions = WithWaits(plan);
-  TimelineCosts costs = TransferCosts(device_);
-  costs.compute_seconds = candidate.written.compute_seconds;
-  plan.predicted_ms = PredictTimeline(plan, costs).total_us / 1e3;
-  return plan;
+  return FinishedPlan(program_, device_, candidate, budget_bytes);
 }
 
 std::optional<Plan> AllFates::FasterThan(double ms, int64_t budget_bytes) const {
