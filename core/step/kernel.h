@@ -45,6 +45,13 @@ inline bool AccumulatesInHalf(std::string_view engine) {
   return engine.substr(0, kHalfAccumulation.size()) == kHalfAccumulation;
 }
 
+// The prefix of the ids of a library's engines that compute a convolution and the ReLU behind it at
+// once. Others run the convolution, and a kernel behind it.
+inline constexpr std::string_view kWithRelu = "relu:";
+inline bool ComputesRelu(std::string_view engine) {
+  return engine.substr(0, kWithRelu.size()) == kWithRelu;
+}
+
 // The alignment of workspaces, and of operands that a kernel keeps in one.
 inline constexpr int64_t kWorkspaceAlignment = 256;
 

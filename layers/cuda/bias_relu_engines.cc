@@ -1,19 +1,17 @@
 #include "neap/layers/cuda/bias_relu_engines.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/cudnn_engines.h"
 
 namespace neap::cuda {
 namespace {
 
-// Of the bias in the type of y; 0 if that is its own.
-int64_t NarrowBiasBytes(const ConvolutionProblem& problem) {
-  if (!problem.bias || !Is16Bit(problem.y.dtype)) return 0;
-  return RoundUp(problem.y.shape.c() * SizeOf(problem.y.dtype), kWorkspaceAlignment);
-}
+constexpr size_t kMostOnTensorCores = 8, kMostOthers = 4;
 
 class NarrowBiasPlan final : public ConvolutionPlan {
  public:
@@ -40,9 +38,17 @@ class NarrowBiasPlan final : public ConvolutionPlan {
 
 }  // namespace
 
+int64_t NarrowBiasBytes(const ConvolutionProblem& problem) {
+  if (!Is16Bit(problem.y.dtype)) return 0;
+  return RoundUp(problem.y.shape.c() * SizeOf(problem.y.dtype), kWorkspaceAlignment);
+}
+
 absl::StatusOr<std::vector<Engine>> BiasReluEngines(const ConvolutionProblem& problem,
                                                     CudnnConvolutions& cudnn) {
   ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn.Engines(problem));
+  const bool any = std::any_of(engines.begin(), engines.end(), UsesTensorCores);
+  if (any) std::erase_if(engines, [](const Engine& engine) { return !UsesTensorCores(engine); });
+  engines.resize(std::min(engines.size(), any ? kMostOnTensorCores : kMostOthers));
   for (Engine& engine : engines) engine.workspace_bytes += NarrowBiasBytes(problem);
   return engines;
 }

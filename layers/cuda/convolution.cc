@@ -11,6 +11,7 @@
 #include "neap/layers/cuda/bias_relu_engines.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/cudnn_engines.h"
 #include "neap/layers/cuda/pointwise_convolution.h"
 #include "neap/layers/cuda/space_to_depth.h"
 #include "neap/layers/cuda/weight_gradient.h"
@@ -60,7 +61,7 @@ ConvolutionProblem ProblemOf(const StepSignature& signature) {
 }
 
 // Whether the step is the forward step of a convolution with a ReLU.
-bool ComputesRelu(const StepSignature& signature) {
+bool EndsWithRelu(const StepSignature& signature) {
   return signature.phase == Phase::kForward && signature.layer.As<FusedConvolution>() != nullptr;
 }
 
@@ -82,20 +83,26 @@ class ConvolutionKernel final : public StreamKernel {
                                     .bias = args.Find<float>(Param(1))},
                                    args.run.workspace));
     if (plan_is_all_) return absl::OkStatus();
-    if (signature().phase == Phase::kForward) return CudaStatus(Forward(args), "convolution bias");
+    if (EndsWithRelu(signature())) return CudaStatus(Relu(args), "convolution bias and ReLU");
+    if (signature().phase == Phase::kForward) return CudaStatus(Bias(args), "convolution bias");
     return CudaStatus(BiasGradient(args), "convolution bias gradient");
   }
 
  private:
-  cudaError_t Forward(const LaunchArgs& args) const {
+  // Over the result of the convolution.
+  cudaError_t Relu(const LaunchArgs& args) const {
     float* const bias = args.Find<float>(Param(1));
     const kernels::Array y = args.Array(Y());
-    const kernels::ChannelShape shape = ChannelShapeOf(signature().Spec(Y()));
-    if (ComputesRelu(signature())) {
-      return bias != nullptr ? kernels::BiasRelu(shape, y, bias, y, args.stream)
-                             : kernels::Relu(y, y, args.Elements(Y()), args.stream);
-    }
-    return bias != nullptr ? kernels::AddBias(shape, bias, y, args.stream) : cudaSuccess;
+    return bias != nullptr
+               ? kernels::BiasRelu(ChannelShapeOf(signature().Spec(Y())), y, bias, y, args.stream)
+               : kernels::Relu(y, y, args.Elements(Y()), args.stream);
+  }
+
+  cudaError_t Bias(const LaunchArgs& args) const {
+    float* const bias = args.Find<float>(Param(1));
+    if (bias == nullptr) return cudaSuccess;
+    return kernels::AddBias(ChannelShapeOf(signature().Spec(Y())), bias, args.Array(Y()),
+                            args.stream);
   }
 
   cudaError_t BiasGradient(const LaunchArgs& args) const {
@@ -133,13 +140,26 @@ Candidate ConvolutionCandidate(Engine engine, const ConvolutionProblem& problem,
     return std::make_unique<ConvolutionKernel>(runtime, *signature, problem, std::move(plan));
   };
   if (problem.half_accumulation) MarkHalf(engine);
-  if (problem.relu) engine.id = absl::StrCat("relu:", engine.id);
+  if (problem.relu) engine.id = absl::StrCat(std::string(kWithRelu), engine.id);
   return StreamCandidate(std::move(engine), make);
 }
 
-absl::StatusOr<Candidates> CandidatesFor(const ConvolutionProblem& problem,
-                                         const StepSignature& signature,
-                                         const SharedRuntime& runtime) {
+// Candidates in the order in which they are to be tried.
+struct OrderedCandidates {
+  Candidates first;  // that neap puts before cuDNN's
+  Candidates rest;   // cuDNN's, then others
+
+  const Candidate& front() const { return first.empty() ? rest.front() : first.front(); }
+  Candidates Take() {
+    first.insert(first.end(), std::make_move_iterator(rest.begin()),
+                 std::make_move_iterator(rest.end()));
+    return std::move(first);
+  }
+};
+
+absl::StatusOr<OrderedCandidates> CandidatesFor(const ConvolutionProblem& problem,
+                                                const StepSignature& signature,
+                                                const SharedRuntime& runtime) {
   absl::StatusOr<std::vector<Engine>> listed = ConvolutionEngines(problem, *runtime->cudnn);
   if (!listed.ok() && !absl::IsUnimplemented(listed.status())) return listed.status();
   const std::vector<Engine> engines = listed.ok() ? *std::move(listed) : std::vector<Engine>{};
@@ -157,37 +177,39 @@ absl::StatusOr<Candidates> CandidatesFor(const ConvolutionProblem& problem,
     return ConvolutionCandidate(std::move(engine), problem, shared, runtime, build);
   };
 
-  Candidates candidates;
-  candidates.reserve(engines.size() + deep_engines.size() + 1);
-  const auto append = [&](const std::vector<Engine>& from, auto build) {
-    for (const Engine& engine : from) candidates.push_back(candidate(engine, build));
+  OrderedCandidates candidates;
+  const auto append = [&](const std::vector<Engine>& from, auto build, Candidates& to) {
+    for (const Engine& engine : from) to.push_back(candidate(engine, build));
   };
-  const bool deep_first = SpaceToDepthIsFirstChoice(problem);
-  if (deep_first) append(deep_engines, BuildSpaceToDepth);
-  append(engines, BuildConvolution);
-  if (!deep_first) append(deep_engines, BuildSpaceToDepth);
+  append(engines, BuildConvolution, candidates.rest);
+  append(deep_engines, BuildSpaceToDepth,
+         SpaceToDepthIsFirstChoice(problem) ? candidates.first : candidates.rest);
   if (const std::optional<Engine> pointwise = PointwiseEngine(problem)) {
-    const auto at = PointwiseIsFirstChoice(problem) ? candidates.begin() : candidates.end();
-    candidates.insert(at, candidate(*pointwise, BuildOwn));
+    append({*pointwise}, BuildOwn,
+           PointwiseIsFirstChoice(problem) ? candidates.first : candidates.rest);
   }
-  if (candidates.empty()) return listed.status();
+  if (candidates.first.empty() && candidates.rest.empty()) return listed.status();
   return candidates;
 }
 
-// cuDNN's engines that add the bias and compute the ReLU, too. There may be none.
-absl::StatusOr<Candidates> ReluCandidates(ConvolutionProblem problem,
-                                          const StepSignature& signature,
-                                          const SharedRuntime& runtime) {
+// Adds cuDNN's engines that add the bias and compute the ReLU, too. They come before its other
+// engines if they use tensor cores, and no more workspace than the first of all engines, apart from
+// the bias. Larger workspaces are for measured times only.
+absl::Status AddReluCandidates(ConvolutionProblem problem, const StepSignature& signature,
+                               const SharedRuntime& runtime, OrderedCandidates& candidates) {
+  if (!signature.Has(Param(1))) return absl::OkStatus();
   problem.relu = true;
-  problem.bias = signature.Has(Param(1));
   const absl::StatusOr<std::vector<Engine>> engines = BiasReluEngines(problem, *runtime->cudnn);
-  if (absl::IsUnimplemented(engines.status())) return Candidates{};
+  if (absl::IsUnimplemented(engines.status())) return absl::OkStatus();
   RETURN_IF_ERROR(engines.status());
+  const int64_t most_bytes = candidates.front().engine.workspace_bytes + NarrowBiasBytes(problem);
   const auto shared = std::make_shared<const StepSignature>(signature);
-  Candidates candidates;
-  for (const Engine& engine : *engines)
-    candidates.push_back(ConvolutionCandidate(engine, problem, shared, runtime, BuildBiasRelu));
-  return candidates;
+  for (const Engine& engine : *engines) {
+    const bool early = UsesTensorCores(engine) && engine.workspace_bytes <= most_bytes;
+    (early ? candidates.first : candidates.rest)
+        .push_back(ConvolutionCandidate(engine, problem, shared, runtime, BuildBiasRelu));
+  }
+  return absl::OkStatus();
 }
 
 // The gradient before the ReLU, and that of the bias.
@@ -217,14 +239,10 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
   if (signature.phase == Phase::kBackwardActivation)
     return BackwardActivationCandidates(signature, runtime);
   const ConvolutionProblem problem = ProblemOf(signature);
-  if (!ComputesRelu(signature)) return CandidatesFor(problem, signature, runtime);
-  ASSIGN_OR_RETURN(Candidates candidates, CandidatesFor(problem, signature, runtime));
-  ASSIGN_OR_RETURN(Candidates with_relu, ReluCandidates(problem, signature, runtime));
-  // On tensor cores they are as fast as those without. cuDNN has few others.
-  const auto at = problem.x.dtype == DType::kFp32 ? candidates.end() : candidates.begin();
-  candidates.insert(at, std::make_move_iterator(with_relu.begin()),
-                    std::make_move_iterator(with_relu.end()));
-  return candidates;
+  ASSIGN_OR_RETURN(OrderedCandidates candidates, CandidatesFor(problem, signature, runtime));
+  if (EndsWithRelu(signature))
+    RETURN_IF_ERROR(AddReluCandidates(problem, signature, runtime, candidates));
+  return candidates.Take();
 }
 
 absl::StatusOr<Candidates> HalfConvolutionCandidates(const StepSignature& signature,
@@ -233,9 +251,10 @@ absl::StatusOr<Candidates> HalfConvolutionCandidates(const StepSignature& signat
   ConvolutionProblem problem = ProblemOf(signature);
   if (problem.x.dtype != DType::kFp16) return Candidates{};
   problem.half_accumulation = true;
-  absl::StatusOr<Candidates> candidates = CandidatesFor(problem, signature, runtime);
+  absl::StatusOr<OrderedCandidates> candidates = CandidatesFor(problem, signature, runtime);
   if (absl::IsUnimplemented(candidates.status())) return Candidates{};
-  return candidates;
+  RETURN_IF_ERROR(candidates.status());
+  return candidates->Take();
 }
 
 }  // namespace neap::cuda

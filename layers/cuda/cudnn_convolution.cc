@@ -8,13 +8,10 @@
 #include <unordered_set>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/cudnn_engines.h"
 
 namespace neap {
 
@@ -22,7 +19,7 @@ std::string ConvolutionProblem::ToString() const {
   return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ", weight.ToString(),
                       " y ", y.ToString(), " stride ", stride.h, "x", stride.w, " padding ",
                       padding.h, "x", padding.w, " dilation ", dilation.h, "x", dilation.w,
-                      accumulate ? " accumulated" : "", bias ? " bias" : "", relu ? " relu" : "",
+                      accumulate ? " accumulated" : "", relu ? " bias relu" : "",
                       half_accumulation ? " added in fp16" : "");
 }
 
@@ -80,78 +77,21 @@ std::string EngineId(const fe::ManagedOpaqueDescriptor& config) {
   return fe::detail::get_engine_tag(config);
 }
 
-struct EngineChoice {
-  int64_t engine = 0;
-  std::vector<std::pair<cudnnBackendKnobType_t, int64_t>> knobs;
-};
-
-absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
-  const absl::Status bad =
-      absl::NotFoundError(absl::StrCat("'", std::string(id), "' is not a cuDNN engine"));
-  std::vector<absl::string_view> parts =
-      absl::StrSplit(absl::string_view(id.data(), id.size()), '_');
-  EngineChoice choice;
-  if (!absl::ConsumePrefix(&parts[0], "eng") || !absl::SimpleAtoi(parts[0], &choice.engine))
-    return bad;
-  for (size_t i = 1; i < parts.size(); ++i) {
-    const std::pair<absl::string_view, absl::string_view> knob = absl::StrSplit(parts[i], '=');
-    absl::string_view name = knob.first;
-    int type = 0;
-    int64_t value = 0;
-    if (!absl::ConsumePrefix(&name, "k") || !absl::SimpleAtoi(name, &type) ||
-        !absl::SimpleAtoi(knob.second, &value)) {
-      return bad;
-    }
-    choice.knobs.emplace_back(static_cast<cudnnBackendKnobType_t>(type), value);
-  }
-  return choice;
-}
-
 // The type of the sums.
 fe::DataType_t SumTypeOf(const ConvolutionProblem& problem) {
   return problem.half_accumulation ? fe::DataType_t::HALF : fe::DataType_t::FLOAT;
 }
 
-// With a ReLU, the heuristics also list engines that are compiled when they are built, but only on
-// a machine with a GPU: a described device would have other engines than the device itself.
-bool IsCompiled(cudnnBackendDescriptor_t config) {
-  return fe::hasBehaviorNote<CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION>(config);
-}
-
-// fp32 excludes engines that round their inputs; tf32 allows tensor cores, but no lower precision.
-// 16 bits allow tensor cores, but only sums in the type that the problem asks for.
-bool Allowed(cudnnBackendDescriptor_t config, const ConvolutionProblem& problem) {
-  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(config)) return false;
-  const DType dtype = problem.x.dtype;
-  if (Is16Bit(dtype))
-    return problem.half_accumulation ||
-           !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config);
-  return dtype == DType::kTf32 || !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config);
-}
-
-// "tensor-core winograd"
-std::string NotesOf(cudnnBackendDescriptor_t config) {
-  std::vector<std::string_view> notes;
-  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config))
-    notes.push_back("tensor-core");
-  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_WINOGRAD>(config)) notes.push_back("winograd");
-  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_FFT>(config)) notes.push_back("fft");
-  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config))
-    notes.push_back("reduced-precision-reduction");
-  if (fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(config))
-    notes.push_back("nondeterministic");
-  return absl::StrJoin(notes, " ",
-                       [](std::string* out, std::string_view note) { out->append(note); });
-}
-
-// Two of the weight gradient's engines in cuDNN 9.19 are faulty (tf32). Engine 70 returns NaN if
-// the memory that it is given holds NaN, which is possible in the arena. Engine 23 writes beyond
-// the gradient if there are groups (2x12x2x2, 3 groups, a kernel of 2x2).
-bool Trusted(std::string_view id, const ConvolutionProblem& problem) {
-  if (problem.phase != Phase::kBackwardParams) return true;
-  const bool has_groups = problem.weight.shape.c() != problem.x.shape.c();
-  const std::string_view engine = id.substr(0, id.find('_'));
-  return engine != "eng70" && !(engine == "eng23" && has_groups);
+EngineNotes NotesOf(cudnnBackendDescriptor_t config) {
+  return {.tensor_core = fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_TENSOR_CORE>(config),
+          .winograd = fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_WINOGRAD>(config),
+          .fft = fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_FFT>(config),
+          .reduced_precision_reduction =
+              fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config),
+          .nondeterministic = fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(config),
+          .down_converts_inputs =
+              fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(config),
+          .is_compiled = fe::hasBehaviorNote<CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION>(config)};
 }
 
 // A frontend graph that exposes its engine configurations before any of them is built.
@@ -179,13 +119,11 @@ class ConvolutionGraph : public fe::graph::Graph {
     std::vector<Engine> engines;
     std::unordered_set<std::string> seen;
     for (fe::ManagedOpaqueDescriptor& config : configs) {
-      const cudnnBackendDescriptor_t raw = config->get_backend_descriptor();
-      if (!Allowed(raw, problem_) || (problem_.relu && IsCompiled(raw))) continue;
+      const EngineNotes notes = NotesOf(config->get_backend_descriptor());
+      if (!IsAllowed(notes, problem_)) continue;
       Engine engine = {
-          .id = EngineId(config),
-          .deterministic = !fe::hasNumericalNote<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(raw),
-          .notes = NotesOf(raw)};
-      if (!Trusted(engine.id, problem_) || !seen.insert(engine.id).second) continue;
+          .id = EngineId(config), .deterministic = !notes.nondeterministic, .notes = TextOf(notes)};
+      if (!IsTrusted(engine.id, problem_) || !seen.insert(engine.id).second) continue;
       if (fe::detail::get_workspace_size(config, engine.workspace_bytes).is_bad()) continue;
       engines.push_back(std::move(engine));
     }
@@ -202,7 +140,8 @@ class ConvolutionGraph : public fe::graph::Graph {
                                   device_properties),
         call, problem_));
     std::vector<fe::detail::backend_descriptor> knobs;
-    for (const auto& [type, value] : choice.knobs) {
+    for (const auto& [number, value] : choice.knobs) {
+      const auto type = static_cast<cudnnBackendKnobType_t>(number);
       fe::detail::backend_descriptor knob(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
       const cudnnBackendDescriptor_t raw = knob.get_ptr();
       RETURN_IF_ERROR(CudnnStatus(fe::detail::set_attribute(raw, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE,
@@ -306,13 +245,11 @@ class ConvolutionGraph : public fe::graph::Graph {
 
   // relu(sums + bias), neither of which is stored.
   Tensor WithRelu(Tensor sums) {
-    if (problem_.bias) {
-      const TensorSpec bias = {.shape = {1, problem_.y.shape.c(), 1, 1},
-                               .dtype = problem_.y.dtype,
-                               .layout = problem_.y.layout};
-      sums = pointwise(sums, tensor(Attributes(bias, kBias)),
-                       fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
-    }
+    const TensorSpec bias = {.shape = {1, problem_.y.shape.c(), 1, 1},
+                             .dtype = problem_.y.dtype,
+                             .layout = problem_.y.layout};
+    sums = pointwise(sums, tensor(Attributes(bias, kBias)),
+                     fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
     return pointwise(sums,
                      fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
   }
@@ -330,7 +267,7 @@ class BuiltPlan final : public ConvolutionPlan {
 
   absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) override {
     void* by_uid[] = {pointers.x, pointers.weight, pointers.y, pointers.bias};
-    const int count = problem_.bias ? 4 : 3;
+    const int count = problem_.relu ? 4 : 3;
     return FrontendStatus(graph_->execute_plan_at_index(handle_.get(), by_uid, count, workspace, 0),
                           "cudnn execute", problem_);
   }

@@ -32,8 +32,7 @@ struct ConvolutionProblem {
   Extent2d padding = 0;
   Extent2d dilation = 1;
   bool accumulate = false;  // backward_params: add to the gradient in `weight`
-  bool relu = false;        // forward: y = relu(y + bias), rounded once
-  bool bias = false;        // only with `relu`; {channels of y}, of the type of y
+  bool relu = false;        // forward: y = relu(y + bias), rounded once; the bias has the type of y
   // For fp16 tensors: add products in fp16 (u-cuDNN's true half) instead of fp32 (pseudo half).
   bool half_accumulation = false;
 
@@ -44,7 +43,7 @@ struct ConvolutionPointers {
   void* x = nullptr;
   void* weight = nullptr;
   void* y = nullptr;
-  void* bias = nullptr;
+  void* bias = nullptr;  // with a ReLU: {channels of y}
 };
 
 class ConvolutionPlan {

@@ -53,7 +53,9 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
 }
 
 // An engine that was not measured is taken to exceed the roofline by this part of it for each engine
-// that the library recommends before it. The last recommendations often use no tensor cores.
+// of its kind that the library recommends before it. The last recommendations often use no tensor
+// cores. Engines with a ReLU (kWithRelu) are a kind of their own, whose best is taken to be as fast
+// as the best of the others.
 constexpr double kSlowerPerRank = 0.1;
 
 // Configurations for the whole batch in the library's order: one for each deterministic engine that
@@ -193,8 +195,10 @@ class Lister {
       return absl::FailedPreconditionError("the library has no deterministic engine");
     std::vector<TimedEngine> timed;
     if (timings != nullptr) timed = timings->Of(signature);
-    double slower = 1;
+    double slower_without_relu = 1, slower_with_relu = 1;
     for (Configuration& configuration : configurations) {
+      const bool relu = ComputesRelu(configuration.parts.front().engine);
+      double& slower = relu ? slower_with_relu : slower_without_relu;
       const auto time = std::find_if(timed.begin(), timed.end(), [&](const TimedEngine& t) {
         return t.use() == configuration.parts.front();
       });

@@ -92,8 +92,6 @@ class CpuPlan final : public ConvolutionPlan {
 class CpuConvolutions final : public CudnnConvolutions {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
-    if (problem.relu && !problem.bias)
-      return absl::UnimplementedError("a convolution with a ReLU, but no bias");
     RETURN_IF_ERROR(cpu_->Engines(SignatureOf(problem)).status());
     return std::vector<Engine>{{.id = "cpu"}};
   }

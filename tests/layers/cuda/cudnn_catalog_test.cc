@@ -11,39 +11,14 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
-#include "tests/gpu_test.h"
-#include "tests/layers/harness.h"
+#include "tests/layers/cuda/described_h200.h"
 
 namespace neap::testing {
 namespace {
-
-// Null in a build without CUDA, with a message.
-std::unique_ptr<EngineCatalog> CatalogOrSkip(const EngineOptions& options = {}) {
-  const absl::StatusOr<std::string> h200 = CudnnDeviceProperties("h200");
-  if (absl::IsUnimplemented(h200.status())) {
-    MESSAGE("SKIPPED: ", std::string(h200.status().message()));
-    ++SkippedCases();
-    return nullptr;
-  }
-  REQUIRE(h200.ok());
-  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = MakeCudnnCatalog(*h200, {}, options);
-  REQUIRE_MESSAGE(catalog.ok(), std::string(catalog.status().message()));
-  return *std::move(catalog);
-}
-
-std::vector<StepSignature> Signatures(const Layer& layer, const TensorSpec& x) {
-  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
-  std::vector<StepSignature> signatures;
-  for (const StepSpec& step : spec.steps) {
-    signatures.push_back(SignatureOf(step, {.layer = layer, .spec = spec, .inputs = {x}}));
-  }
-  return signatures;
-}
 
 TEST_CASE("the engines of a ResNet-50 convolution on an H200 are listed without an H200") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();

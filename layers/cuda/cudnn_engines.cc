@@ -1,0 +1,66 @@
+#include "neap/layers/cuda/cudnn_engines.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace neap {
+namespace {
+
+constexpr std::string_view kTensorCore = "tensor-core";
+
+}  // namespace
+
+absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
+  const absl::Status bad =
+      absl::NotFoundError(absl::StrCat("'", std::string(id), "' is not a cuDNN engine"));
+  std::vector<absl::string_view> parts =
+      absl::StrSplit(absl::string_view(id.data(), id.size()), '_');
+  EngineChoice choice;
+  if (!absl::ConsumePrefix(&parts[0], "eng") || !absl::SimpleAtoi(parts[0], &choice.engine))
+    return bad;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const std::pair<absl::string_view, absl::string_view> knob = absl::StrSplit(parts[i], '=');
+    absl::string_view name = knob.first;
+    int type = 0;
+    int64_t value = 0;
+    if (!absl::ConsumePrefix(&name, "k") || !absl::SimpleAtoi(name, &type) ||
+        !absl::SimpleAtoi(knob.second, &value)) {
+      return bad;
+    }
+    choice.knobs.emplace_back(type, value);
+  }
+  return choice;
+}
+
+bool IsAllowed(const EngineNotes& notes, const ConvolutionProblem& problem) {
+  if (notes.down_converts_inputs || (problem.relu && notes.is_compiled)) return false;
+  const DType dtype = problem.x.dtype;
+  if (Is16Bit(dtype)) return problem.half_accumulation || !notes.reduced_precision_reduction;
+  return dtype == DType::kTf32 || !notes.tensor_core;
+}
+
+bool IsTrusted(std::string_view id, const ConvolutionProblem& problem) {
+  if (problem.phase != Phase::kBackwardParams) return true;
+  const bool has_groups = problem.weight.shape.c() != problem.x.shape.c();
+  const std::string_view engine = id.substr(0, id.find('_'));
+  return engine != "eng70" && !(engine == "eng23" && has_groups);
+}
+
+std::string TextOf(const EngineNotes& notes) {
+  std::vector<std::string> texts;
+  if (notes.tensor_core) texts.emplace_back(kTensorCore);
+  if (notes.winograd) texts.emplace_back("winograd");
+  if (notes.fft) texts.emplace_back("fft");
+  if (notes.reduced_precision_reduction) texts.emplace_back("reduced-precision-reduction");
+  if (notes.nondeterministic) texts.emplace_back("nondeterministic");
+  return absl::StrJoin(texts, " ");
+}
+
+bool UsesTensorCores(const Engine& engine) {
+  return engine.notes.find(kTensorCore) != std::string::npos;
+}
+
+}  // namespace neap

@@ -1,0 +1,60 @@
+// cuDNN's engines by their ids and notes: which of them neap lists for a convolution.
+//
+// Needs neither a GPU nor cuDNN's headers (layers/cuda/cudnn_convolution.h reads the notes).
+//
+//   ASSIGN_OR_RETURN(const EngineChoice choice, ParseEngineId("eng12_k2=1_k3=0"));
+//   choice.engine;  // 12
+//   choice.knobs;   // {{2, 1}, {3, 0}}
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/step/kernel.h"
+#include "neap/layers/cuda/cudnn_convolution.h"
+
+namespace neap {
+
+struct EngineChoice {
+  int64_t engine = 0;
+  std::vector<std::pair<int, int64_t>> knobs;  // {type, value}
+};
+
+// Errors: NOT_FOUND for a text that is no id.
+absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id);
+
+// cuDNN's notes of an engine.
+struct EngineNotes {
+  bool tensor_core = false;
+  bool winograd = false;
+  bool fft = false;
+  bool reduced_precision_reduction = false;
+  bool nondeterministic = false;
+  bool down_converts_inputs = false;
+  bool is_compiled = false;  // when it is built
+};
+
+// Whether the engine is precise enough for the problem. fp32 excludes engines that round their
+// inputs; tf32 allows tensor cores, but no lower precision. 16 bits allow tensor cores, but only
+// sums in the type that the problem asks for.
+//
+// With a ReLU, the heuristics also list engines that are compiled when they are built, but only on
+// a machine with a GPU: a described device would have other engines than the device itself. They
+// are left out.
+bool IsAllowed(const EngineNotes& notes, const ConvolutionProblem& problem);
+
+// Whether the engine has no known fault. Two of the weight gradient's engines in cuDNN 9.19 are
+// faulty (tf32). Engine 70 returns NaN if the memory that it is given holds NaN, which is possible
+// in the arena. Engine 23 writes beyond the gradient if there are groups (2x12x2x2, 3 groups, a
+// kernel of 2x2).
+bool IsTrusted(std::string_view id, const ConvolutionProblem& problem);
+
+// "tensor-core winograd", for Engine::notes; and whether such an engine uses tensor cores.
+std::string TextOf(const EngineNotes& notes);
+bool UsesTensorCores(const Engine& engine);
+
+}  // namespace neap
