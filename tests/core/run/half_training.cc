@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "neap/memory/create_session.h"
@@ -89,10 +90,10 @@ void CheckOverflowsAreSkipped(Device& device) {
   for (const State& end : ends) CHECK(end == ends.front());
 }
 
-void CheckSameBitsUnderEveryPlan(Device& device) {
+void CheckSameBitsUnderEveryPlan(Device& device, bool reference_fusion) {
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
     CAPTURE(Name(dtype));
-    Session reference = OpenHalf(device, dtype, {.policy = "keep-all"}, {}, /*fusion=*/false);
+    Session reference = OpenHalf(device, dtype, {.policy = "keep-all"}, {}, reference_fusion);
     const float loss = Train(reference, 5);
     CHECK(std::isfinite(loss));
     for (const PlannerOptions& planning : VariousPlans(device, dtype)) {
@@ -102,6 +103,28 @@ void CheckSameBitsUnderEveryPlan(Device& device) {
       CHECK(Train(session, 5) == loss);
       CHECK(StateOf(session) == StateOf(reference));
       CHECK(session.memory().measured_peak_bytes == session.memory().predicted_peak_bytes);
+    }
+  }
+}
+
+void CheckFusionIsClose(Device& device) {
+  for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+    CAPTURE(Name(dtype));
+    const double tolerance = dtype == DType::kBf16 ? 0x1p-4 : 0x1p-7;  // 16 roundings
+    Session fused = OpenHalf(device, dtype), apart = OpenHalf(device, dtype, {}, {}, false);
+    const float loss = Train(apart, 5);
+    CHECK(Train(fused, 5) == doctest::Approx(loss).epsilon(tolerance));
+    const State want = StateOf(apart);
+    for (const auto& [name, values] : StateOf(fused)) {
+      if (!name.ends_with(".weight")) continue;
+      CAPTURE(name);
+      const std::vector<float>& others = want.at(name);
+      double largest = 0, difference = 0;
+      for (size_t i = 0; i < values.size(); ++i) {
+        largest = std::max(largest, std::abs(static_cast<double>(others[i])));
+        difference = std::max(difference, std::abs(static_cast<double>(values[i]) - others[i]));
+      }
+      CHECK(difference <= tolerance * largest);
     }
   }
 }

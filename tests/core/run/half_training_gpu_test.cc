@@ -13,7 +13,12 @@ TEST_CASE("on a GPU, a step with an overflow changes nothing but the scale, what
 
 TEST_CASE("on a GPU, strict 16-bit training has the same bits under every plan") {
   const std::unique_ptr<CudaDevice> gpu = testing::OpenGpuOrSkip();
-  if (gpu) testing::CheckSameBitsUnderEveryPlan(*gpu);
+  if (gpu) testing::CheckSameBitsUnderEveryPlan(*gpu, /*reference_fusion=*/true);
+}
+
+TEST_CASE("on a GPU, 16-bit training with fused convolutions is close to training without") {
+  const std::unique_ptr<CudaDevice> gpu = testing::OpenGpuOrSkip();
+  if (gpu) testing::CheckFusionIsClose(*gpu);
 }
 
 }  // namespace neap
