@@ -30,26 +30,27 @@ class Fusion {
   }
 
   ResolvedGraph Run() {
-    for (const bool convolutions : {false, true}) {
-      if (convolutions && !options_.convolutions) continue;
+    for (const bool last : {false, true}) {
+      if (last && !options_.convolutions) continue;
       for (ResolvedLayer& layer : graph_.layers) {
         if (layer.role != LayerRole::kInner || IsReplaced(layer.id)) continue;
-        while (FuseWithAnInput(layer, convolutions)) continue;
-        if (convolutions) TakeOver(layer);
+        while (FuseWithAnInput(layer, last)) continue;
+        if (last) TakeOver(layer);
       }
     }
     return WithoutReplaced();
   }
 
  private:
-  // Whether there was an input with which it could be fused, among convolutions or other layers.
-  bool FuseWithAnInput(ResolvedLayer& layer, bool convolutions) {
+  // Whether there was an input with which it could be fused, among those that LayerTraits say are
+  // fused last, or among the others.
+  bool FuseWithAnInput(ResolvedLayer& layer, bool last) {
     std::vector<LayerId> latest_first = layer.inputs;
     std::sort(latest_first.begin(), latest_first.end(),
               [](LayerId a, LayerId b) { return a.index() > b.index(); });
     for (LayerId input : latest_first) {
       const ResolvedLayer& producer = graph_.layers[input.index()];
-      if (producer.spec.traits.divisible != convolutions) continue;
+      if (producer.spec.traits.fuses_last != last) continue;
       std::optional<ResolvedLayer> fused = Fused(producer, layer);
       if (!fused.has_value()) continue;
       layer = *std::move(fused);

@@ -22,7 +22,9 @@
 // fused layer is like others, with the steps, operands and traits that its Specify() returns, so
 // planners and kernels treat it as any other. It has the name of the first layer, and runs where
 // the last one ran. Its parameters keep the names that they have in the layers that it replaces,
-// and its results their bits, except for kernels of a convolution that round once, behind the ReLU.
+// and its results their bits. Those of a convolution with a ReLU are close to the two layers'
+// (layers/fused_convolution.h): kernels for both round to 16 bits once, and round the bias; and
+// such a convolution may run on other engines than one by itself, which sum in another order.
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
 //   graph = Fuse(std::move(graph), Mode::kTraining);
@@ -33,8 +35,8 @@
 namespace neap {
 
 struct FusionOptions {
-  // Whether convolutions take part. Not on a CPU, whose kernels add biases at no cost, and with
-  // other bits.
+  // Whether convolutions take part, and all layers whose LayerTraits say fuses_last. Not on a CPU,
+  // whose kernels add biases at no cost, and with other bits.
   bool convolutions = false;
 };
 

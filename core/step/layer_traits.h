@@ -22,10 +22,14 @@ struct LayerTraits {
   // (3.3.1) offloads the results of such layers and fetches them one such layer ahead; vDNN-conv
   // offloads their inputs.
   bool hides_transfers = false;
-  // Images do not depend on each other, and backward_params sums over them, so the
-  // steps but backward_activation can be run in parts of the mini-batch (u-cuDNN, section III;
+  // Images do not depend on each other, and backward_params sums over them, so all steps but
+  // backward_activation can be run in parts of the mini-batch (u-cuDNN, section III;
   // core/step/divided_kernel.h).
   bool divisible = false;
+  // Fusion (core/program/fuse.h) takes this layer after all others, and only with
+  // FusionOptions::convolutions, because only some devices have kernels that compute what follows
+  // the layer at no cost.
+  bool fuses_last = false;
   // Accounting::kPaper (SuperNeurons 4.1.1, core/program/paper_program.h): whether backward reads y
   // besides x and dy, and whether dx takes the bytes of dy.
   bool paper_reads_output = true;
