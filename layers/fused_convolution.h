@@ -3,8 +3,9 @@
 // Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a Convolution and
 // the Relu that alone reads its output. cuDNN has kernels for it that add the bias, rounded to the
 // type of y, to sums in fp32 and round once, so in 16 bits y can differ from the two layers' by the
-// rounding of the bias, and in its last bit. Other kernels run the convolution and then change y in
-// place, with the bits of a convolution without a bias that is followed by a ReLU which adds it.
+// rounding of the bias, and in its last bit; and in every type if the two layers run on an engine
+// that sums in another order. Other kernels run the convolution and then change y in place, with
+// the bits of a convolution without a bias that is followed by a ReLU which adds it.
 //
 //   step                 reads                 writes           in place
 //   forward              x, weight, [bias]     y

@@ -56,10 +56,11 @@ class Layer {
   std::string Parameters() const { return model_->Parameters(); }
 
   // A layer that computes the output of `reader`, whose input `input` is this layer's output, from
-  // the inputs of this layer and the other inputs of `reader`, in this order, with the same bits,
-  // if the definition has such a method and there is such a layer. It keeps the parameters and
-  // states of this layer, then those of `reader`, which it declares with the owners 0 and 1, or 0
-  // if only one of the two has any. (core/program/fuse.h)
+  // the inputs of this layer and the other inputs of `reader`, in this order, if the definition has
+  // such a method and there is such a layer. It computes the same bits, unless its header says
+  // where they differ. It keeps the parameters and states of this layer, then those of `reader`,
+  // which it declares with the owners 0 and 1, or 0 if only one of the two has any.
+  // (core/program/fuse.h)
   std::optional<Layer> FusedWith(const Layer& reader, int input) const {
     return model_->FusedWith(reader, input);
   }

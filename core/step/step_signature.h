@@ -3,9 +3,10 @@
 //
 // Three kinds of steps have a signature: those of a layer, in a network or by itself; those of the
 // optimizer; and the addition of a gradient to a sum. A step of a divisible layer can be run in
-// parts of its mini-batch (core/step/divided_kernel.h). The results of the parts of backward_params
-// are summed: the first part writes the gradients, and a later one may accumulate into them if a
-// library has an engine for that. Its signature is the same but for the access to the gradients.
+// parts of its mini-batch (core/step/divided_kernel.h), unless it is backward_activation. The
+// results of the parts of backward_params are summed: the first part writes the gradients, and a
+// later one may accumulate into them if a library has an engine for that. Its signature is the same
+// but for the access to the gradients.
 //
 //   const TensorSpec x = {{256, 64, 27, 27}};
 //   const Layer conv2 = Convolution{.out_channels = 192, .kernel = 5, .padding = 2};
@@ -45,7 +46,7 @@ struct StepSignature {
   Phase phase = Phase::kForward;
   Mode mode = Mode::kTraining;
   bool rerun = false;      // a recomputation: reads `rerun_reads`, does not change state
-  bool divisible = false;  // LayerTraits::divisible; false for a step of the optimizer
+  bool divisible = false;  // MayDivide() of the layer's traits; false for a step of the optimizer
   uint64_t layer_seed =
       0;         // distinguishes the random numbers of two equal layers; 0 if it has none
   Sgd sgd = {};  // of updates

@@ -52,7 +52,7 @@ TEST_CASE("a signature says what its kernels add to, as the layer declares it") 
   CHECK(slots(AdditionSignature(x)) == "input_grad[0] ");
 }
 
-TEST_CASE("a step of a divisible layer is divisible, an update of its parameters is not") {
+TEST_CASE("steps of a convolution are divisible, an update of its parameters is not") {
   const TensorSpec x = {{2, 3, 6, 6}};
   const Layer convolution = Convolution{.out_channels = 4};
   for (Phase phase : {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams}) {
