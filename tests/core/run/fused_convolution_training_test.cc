@@ -1,0 +1,140 @@
+// Training with convolutions that compute their ReLU or hand over their bias, as on a GPU, but with
+// the kernels of the CPU.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "neap/core/program/passes.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/fused_convolution.h"
+#include "neap/memory/create_session.h"
+#include "tests/core/run/half_training.h"
+#include "tests/core/run/random_training.h"
+#include "tests/forwarding_device.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+using testing::SameBits;
+using testing::TrainedState;
+using testing::TrainRandom;
+
+// A CPU for which networks are rewritten as for a GPU.
+class GpuByName final : public ForwardingDevice {
+ public:
+  explicit GpuByName(Device& device)
+      : ForwardingDevice(device), description_(device.description()) {
+    description_.kind = "cuda";
+  }
+  const DeviceDescription& description() const override { return description_; }
+
+ private:
+  DeviceDescription description_;
+};
+
+// The network whose convolutions have no biases, or all have one, with or without fusion.
+Graph WithBias(const Graph& graph, bool bias, bool fusion) {
+  GraphOptions options = graph.options();
+  options.fusion = fusion;
+  Graph changed(options);
+  for (GraphLayer layer : graph.layers()) {
+    if (const auto* const convolution = layer.layer.As<Convolution>()) {
+      Convolution other = *convolution;
+      other.bias = bias;
+      layer.layer = other;
+    }
+    changed.Add(layer);
+  }
+  return changed;
+}
+
+int CountFused(const Graph& graph, const Device& device) {
+  const Program program = Lower(graph, {}, device.description()).value();
+  return static_cast<int>(std::count_if(
+      program.layers.begin(), program.layers.end(),
+      [](const ProgramLayer& layer) { return layer.layer.As<FusedConvolution>() != nullptr; }));
+}
+
+// The largest difference between two tensors, relative to their largest value if that is above 1.
+double Difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 1, difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(b[i])));
+    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return difference / largest;
+}
+
+// Trains the network under several policies without a budget, and under each one's minimum.
+void CheckPlans(const Graph& graph, Device& device, const TrainedState& want) {
+  for (const char* const policy : {"liveness", "tensor-cache", "superneurons", "chen", "auto"}) {
+    CAPTURE(policy);
+    PlannerOptions options = {.policy = policy, .strict = true};
+    int64_t minimum = 0;
+    CHECK(SameBits(TrainRandom(graph, device, options, &minimum), want));
+    options.budget_bytes = minimum;
+    CHECK(SameBits(TrainRandom(graph, device, options, nullptr), want));
+  }
+}
+
+const PlannerOptions kPlain = {.policy = "keep-all", .in_place = false, .strict = true};
+
+TEST_CASE("random networks with fused convolutions train to the bits without fusion and biases") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  GpuByName gpu(*cpu);
+  constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
+  int fused = 0;
+  const uint32_t seeds = testing::RandomSeeds(20);
+  for (uint32_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    const Graph random = testing::RandomGraph(
+        seed,
+        {.dtype = kTypes[seed % 3], .layout = seed / 3 % 2 == 0 ? Layout::kNchw : Layout::kNhwc});
+    const Graph graph = WithBias(random, /*bias=*/false, /*fusion=*/true);
+    fused += CountFused(graph, gpu);
+    const TrainedState want = TrainRandom(WithBias(random, false, false), gpu, kPlain, nullptr);
+    CheckPlans(graph, gpu, want);
+  }
+  CHECK(fused >= static_cast<int>(seeds) / 3);
+}
+
+// A fused convolution sums the gradient of its bias in another order, and one that hands its bias
+// over rounds the sums before it is added.
+TEST_CASE("with biases, fused convolutions train to nearly the same, and the same in every plan") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  GpuByName gpu(*cpu);
+  int fused = 0;
+  const uint32_t seeds = testing::RandomSeeds(20);
+  for (uint32_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    const Graph random =
+        testing::RandomGraph(seed, {.layout = seed % 2 == 0 ? Layout::kNchw : Layout::kNhwc});
+    const Graph graph = WithBias(random, /*bias=*/true, /*fusion=*/true);
+    fused += CountFused(graph, gpu);
+    const TrainedState apart = TrainRandom(WithBias(random, true, false), gpu, kPlain, nullptr);
+    const TrainedState together = TrainRandom(graph, gpu, kPlain, nullptr);
+    REQUIRE(together.size() == apart.size());
+    for (const auto& [name, values] : apart) {
+      CAPTURE(name);
+      CHECK(Difference(together.at(name), values) <= 1e-4);
+    }
+    CheckPlans(graph, gpu, together);
+  }
+  CHECK(fused >= static_cast<int>(seeds) / 3);
+}
+
+TEST_CASE("16-bit training with fused convolutions has the same bits under every plan") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  GpuByName gpu(*cpu);
+  testing::CheckSameBitsUnderEveryPlan(gpu, /*reference_fusion=*/true);
+  testing::CheckFusionIsClose(gpu);
+}
+
+}  // namespace
+}  // namespace neap

@@ -1,0 +1,25 @@
+// Trains random networks (tests/random_graph.h) for a few steps, to compare plans by their results.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "neap/core/run/session.h"
+#include "neap/memory/planner_options.h"
+
+namespace neap::testing {
+
+// Sums without normalisation grow: slow enough for losses to stay finite.
+inline constexpr TrainingOptions kRandomTraining = {.learning_rate = {.base = 1e-3F}};
+
+using TrainedState = std::map<std::string, std::vector<float>>;  // by name
+
+// Losses and every persistent tensor after three steps.
+TrainedState TrainRandom(const Graph& graph, Device& device, const PlannerOptions& options,
+                         int64_t* minimum_budget);
+
+bool SameBits(const TrainedState& a, const TrainedState& b);
+
+}  // namespace neap::testing
