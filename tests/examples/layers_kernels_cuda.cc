@@ -9,6 +9,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cudnn_convolution.h"
+#include "neap/layers/cuda/cudnn_engines.h"
 #include "neap/layers/cuda/kernels/kernels.h"
 #include "neap/layers/cuda/matmul.h"
 
@@ -32,6 +33,14 @@ absl::Status RunCudnnConvolution(const ConvolutionProblem& problem, void* stream
   ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn->Engines(problem));
   ASSIGN_OR_RETURN(auto plan, cudnn->Build(problem, engines.front().id));
   RETURN_IF_ERROR(plan->Execute({.x = x, .weight = w, .y = y}, workspace));
+  return absl::OkStatus();
+}
+
+// layers/cuda/cudnn_engines.h
+absl::Status ReadEngineId() {
+  ASSIGN_OR_RETURN(const EngineChoice choice, ParseEngineId("eng12_k2=1_k3=0"));
+  choice.engine;  // 12
+  choice.knobs;   // {{2, 1}, {3, 0}}
   return absl::OkStatus();
 }
 

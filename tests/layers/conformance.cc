@@ -139,9 +139,20 @@ class Conformance {
     const absl::StatusOr<std::vector<Engine>> engines = backend_.Engines(signature);
     if (!engines.ok()) return Fail(phase, std::string(engines.status().message()));
     const Values want = ReferenceStep(signature, values_);
-    for (size_t i = 0; i < std::min(engines->size(), options_.most_engines); ++i) {
-      CheckEngine(signature, in_place, (*engines)[i], want);
+    const std::vector<Engine> checked = ToCheck(*engines);
+    for (const Engine& engine : checked) CheckEngine(signature, in_place, engine, want);
+  }
+
+  // The first engines, and the first one with a ReLU and the first one without.
+  std::vector<Engine> ToCheck(const std::vector<Engine>& engines) const {
+    std::vector<Engine> checked;
+    bool has[] = {false, false};
+    for (size_t i = 0; i < engines.size(); ++i) {
+      bool& has_kind = has[ComputesRelu(engines[i].id) ? 1 : 0];
+      if (i < options_.most_engines || !has_kind) checked.push_back(engines[i]);
+      has_kind = true;
     }
+    return checked;
   }
 
   void CheckEngine(const StepSignature& signature,

@@ -16,8 +16,9 @@ namespace neap::testing {
 struct ConformanceOptions {
   // |got - want| <= (tolerance + roundings of the operand's type) * max(1, largest |want|)
   double tolerance = 2e-5;
-  size_t most_engines = 64;  // of each step, in the backend's order
-  uint32_t seed = 1;         // of the values
+  // Of each step, in the backend's order; the first with a ReLU and the first without besides.
+  size_t most_engines = 64;
+  uint32_t seed = 1;  // of the values
 };
 
 // One sentence per violation; empty if there is none.

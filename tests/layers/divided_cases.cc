@@ -10,6 +10,7 @@
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/fused_convolution.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 #include "tests/layers/conformance.h"
@@ -46,11 +47,12 @@ class DividedCase {
   DividedResult Run() {
     const LayerCase layer_case = RandomCase();
     const LayerSpec spec = layer_case.layer.Specify({.inputs = layer_case.inputs}).value();
-    const Values values = RandomValues(layer_case, spec, seed_);
+    Values values = RandomValues(layer_case, spec, seed_);
     for (const StepSpec& step : spec.steps) {
       const StepSignature signature =
           SignatureOf(step, {.layer = layer_case.layer, .spec = spec, .inputs = layer_case.inputs});
-      RunStepDivided(signature, values);
+      if (IsDivisible(signature)) RunStepDivided(signature, values);
+      AddResults(signature, values);
     }
     return std::move(result_);
   }
@@ -68,7 +70,7 @@ class DividedCase {
         layout};
     if (options_.only_3x3) {
       const int64_t channels = Between(1, options_.most_channels);
-      return {.layer = Convolution{.out_channels = channels, .kernel = 3, .padding = 1},
+      return {.layer = WithOrWithoutRelu({.out_channels = channels, .kernel = 3, .padding = 1}),
               .inputs = {x}};
     }
     const Extent2d kernel = {Between(1, 4), Between(1, 4)};
@@ -83,12 +85,30 @@ class DividedCase {
                                              .bias = bias},
               .inputs = {x}};
     }
-    return {.layer = Convolution{.out_channels = channels,
-                                 .kernel = kernel,
-                                 .stride = stride,
-                                 .padding = padding,
-                                 .bias = bias},
+    return {.layer = WithOrWithoutRelu({.out_channels = channels,
+                                        .kernel = kernel,
+                                        .stride = stride,
+                                        .padding = padding,
+                                        .bias = bias}),
             .inputs = {x}};
+  }
+
+  Layer WithOrWithoutRelu(const Convolution& convolution) {
+    if (Between(0, 2) == 0) return FusedConvolution{convolution};
+    return convolution;
+  }
+
+  // Adds what the step computes, for the steps behind it, unless there are such values.
+  void AddResults(const StepSignature& signature, Values& values) {
+    const std::vector<Engine> engines = backend_.Engines(signature).value();
+    for (const Engine& engine : engines) {
+      const absl::StatusOr<Values> results =
+          RunStep(backend_, access_, signature, values, {.engine = engine.id});
+      if (absl::IsAborted(results.status())) continue;  // it does not build
+      if (!results.ok()) return Fail(signature, engine, std::string(results.status().message()));
+      values.insert(results->begin(), results->end());
+      return;
+    }
   }
 
   // Sizes of parts of the whole batch, in order, that keep the operands aligned.

@@ -129,6 +129,11 @@ TEST_CASE("random convolutions in random parts have the undivided bits, and thei
   CheckRandomConvolutions({.cases = 20, .seed = 8, .only_3x3 = true});
 }
 
+TEST_CASE("random convolutions of 16-bit tensors in random parts have the undivided bits too") {
+  for (const DType dtype : {DType::kBf16, DType::kFp16})
+    CheckRandomConvolutions({.cases = 20, .seed = 10, .dtype = dtype});
+}
+
 TEST_CASE("random convolutions of many channels in random parts have the undivided bits too") {
   const auto is_fast = [](const Engine& engine) { return engine.id != "ref:any"; };
   CheckRandomConvolutions(

@@ -6,7 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "tests/layers/conformance.h"
@@ -23,7 +27,8 @@ struct Runner {
 
   // Backward adds to the gradients of the inputs with odd numbers, if it can.
   Values Run(const Layer& layer, const std::vector<TensorSpec>& inputs, size_t step,
-             const Values& given, bool rerun = false, Mode mode = Mode::kTraining) const {
+             const Values& given, bool rerun = false, Mode mode = Mode::kTraining,
+             const std::string& engine = "") const {
     const LayerSpec spec = layer.Specify({.inputs = inputs, .mode = mode}).value();
     StepSignature signature =
         SignatureOf(spec.steps[step],
@@ -34,7 +39,7 @@ struct Runner {
       if (adds && operand.operand.slot == Slot::kInputGrad && operand.operand.index % 2 == 1)
         operand.access = Access::kAccumulate;
     }
-    absl::StatusOr<Values> results = RunStep(backend, access, signature, given);
+    absl::StatusOr<Values> results = RunStep(backend, access, signature, given, {.engine = engine});
     REQUIRE_MESSAGE(results.ok(), results.status().ToString());
     return *std::move(results);
   }
@@ -99,7 +104,61 @@ void CheckAverages(const Runner& runner, const FusedBatchNorm& fused, const Tens
                 runner.Run(norm, inputs, 1, unpooled));
 }
 
+// The first engine of the forward step that has a kernel for the ReLU behind it.
+std::string PlainEngine(Backend& backend, const Layer& layer, const TensorSpec& x) {
+  const std::vector<Engine> engines =
+      backend.Engines(neap::SignatureOf(layer, Phase::kForward, {x}).value()).value();
+  const auto plain = std::find_if(engines.begin(), engines.end(), [](const Engine& engine) {
+    return engine.deterministic && !ComputesRelu(engine.id);
+  });
+  REQUIRE(plain != engines.end());
+  return plain->id;
+}
+
+void CheckRelu(const Runner& runner, const Convolution& convolution, const TensorSpec& x) {
+  const Layer fused = FusedConvolution{convolution};
+  const LayerSpec spec = fused.Specify({.inputs = {x}}).value();
+  Values given = RandomValues({.name = "", .layer = fused, .inputs = {x}}, spec, 7);
+  const std::string engine = PlainEngine(runner.backend, fused, x);
+  const auto run = [&](const Layer& layer, const TensorSpec& input, size_t step, const Values& on) {
+    return runner.Run(layer, {input}, step, on, false, Mode::kTraining, step == 0 ? engine : "");
+  };
+  const Values forward = run(fused, x, 0, given);
+  Convolution without_bias = convolution;
+  without_bias.bias = false;
+  Values on_sums = {{X(), run(without_bias, x, 0, given).at(Y())}};
+  if (convolution.bias) on_sums[Param(0)] = given.at(Param(1));
+  const Layer relu = FusedRelu{.bias = convolution.bias, .pool = {.kernel = 1}};
+  const TensorSpec& y = spec.output;
+  CheckSameBits(forward, {{Y(), runner.Run(relu, {y}, 0, on_sums).at(Y())}});
+
+  given = With(given, forward);
+  const Values activation = run(fused, x, 1, given);
+  const Values dz = runner.Run(Relu{}, {y}, 1, given);
+  Values want = {{Dz(), dz.at(Dx())}};
+  if (convolution.bias) {
+    given[Dy()] = dz.at(Dx());
+    want[ParamGrad(1)] = run(convolution, x, 1, given).at(ParamGrad(1));
+  }
+  CheckSameBits(activation, want);
+}
+
 }  // namespace
+
+void CheckConvolutionWithRelu(Backend& backend, const DeviceAccess& access, DType dtype) {
+  for (const Shape& shape : {Shape{4, 64, 14, 14}, Shape{3, 5, 9, 7}, Shape{2, 16, 8, 8}}) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (const bool bias : {true, false}) {
+        const TensorSpec x = {shape, dtype, layout};
+        CAPTURE(x.ToString());
+        CAPTURE(bias);
+        const int64_t channels = shape.c() + 3;
+        CheckRelu({backend, access},
+                  {.out_channels = channels, .kernel = 3, .padding = 1, .bias = bias}, x);
+      }
+    }
+  }
+}
 
 void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype) {
   for (const Shape& shape : {Shape{8, 64, 7, 7}, Shape{3, 40, 8, 8}, Shape{2, 5, 3, 5},

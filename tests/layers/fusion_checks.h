@@ -14,4 +14,9 @@ void CheckBatchNormOfParts(Backend& backend, const DeviceAccess& access, DType d
 // norm; and in inference.
 void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype);
 
+// For GPUs, where a kernel behind a convolution with a ReLU adds the bias: y has the bits of a
+// convolution without a bias by the same engine and of a ReLU that adds it, the gradient before the
+// ReLU those of a ReLU's, and the gradient of the bias those of the convolution's.
+void CheckConvolutionWithRelu(Backend& backend, const DeviceAccess& access, DType dtype);
+
 }  // namespace neap::testing

@@ -1,18 +1,40 @@
 // The engines and kernels of the CUDA backend, and the requests that it refuses.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "neap/core/step/signature_text.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/fused_convolution.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/harness.h"
 
 namespace neap::testing {
 namespace {
+
+size_t CountRelu(const std::vector<Engine>& engines) {
+  return static_cast<size_t>(std::count_if(engines.begin(), engines.end(),
+                                           [](const Engine& e) { return ComputesRelu(e.id); }));
+}
+
+void CompareLists(const StepSignature& signature, const std::vector<Engine>& there,
+                  const std::vector<Engine>& absent) {
+  CAPTURE(SignatureText(signature));
+  CHECK(there.front().id == absent.front().id);
+  CHECK(CountRelu(there) == CountRelu(absent));
+  size_t common = 0;
+  for (const Engine& engine : there) {
+    for (const Engine& other : absent) common += engine.id == other.id ? 1 : 0;
+  }
+  MESSAGE(SignatureText(signature), ": ", there.size(), " engines there, ", absent.size(),
+          " described, ", common, " of them the same");
+  CHECK(common * 4 >= there.size() * 3);
+}
 
 // cuDNN's lists for a description and for the GPU differ in details (the workspace of engines that
 // choose their split by occupancy, an engine or two), so plans are made again on the GPU.
@@ -23,23 +45,17 @@ TEST_CASE("an H200 recommends the convolution engines that its description does"
   if (name != "NVIDIA H200") return SkipCase("no H200: " + name);
   const std::unique_ptr<EngineCatalog> described =
       MakeCudnnCatalog(CudnnDeviceProperties("h200").value()).value();
-  const Layer layer = Convolution{.out_channels = 64, .kernel = 3, .padding = 1};
-  for (DType dtype : {DType::kFp32, DType::kTf32}) {
-    const TensorSpec x = {{32, 64, 56, 56}, dtype, Layout::kNhwc};
-    const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
-    for (const StepSpec& step : spec.steps) {
-      const StepSignature signature =
-          SignatureOf(step, {.layer = layer, .spec = spec, .inputs = {x}});
-      const std::vector<Engine> there = gpu->backend().Engines(signature).value();
-      const std::vector<Engine> absent = described->Engines(signature).value();
-      CHECK(there.front().id == absent.front().id);
-      size_t common = 0;
-      for (const Engine& engine : there) {
-        for (const Engine& other : absent) common += engine.id == other.id ? 1 : 0;
+  const Convolution conv = {.out_channels = 64, .kernel = 3, .padding = 1};
+  for (const Layer& layer : {Layer(conv), Layer(FusedConvolution{conv})}) {
+    for (DType dtype : {DType::kFp32, DType::kTf32, DType::kBf16}) {
+      const TensorSpec x = {{32, 64, 56, 56}, dtype, Layout::kNhwc};
+      const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+      for (const StepSpec& step : spec.steps) {
+        const StepSignature signature =
+            SignatureOf(step, {.layer = layer, .spec = spec, .inputs = {x}});
+        CompareLists(signature, gpu->backend().Engines(signature).value(),
+                     described->Engines(signature).value());
       }
-      MESSAGE(std::string(Name(dtype)), " ", std::string(Name(step.phase)), ": ", there.size(),
-              " engines there, ", absent.size(), " described, ", common, " of them the same");
-      CHECK(common * 4 >= there.size() * 3);
     }
   }
 }
