@@ -2,7 +2,7 @@
 #   cmake -DFOLDER=apps/plan/report -DOUTPUT=report_page.h -P report_page.cmake
 # It is a separate script so that the page is regenerated when one of the files changes.
 set(script "")
-foreach(part base view memory timeline table tensors compare main)
+foreach(part base view memory timeline table tensors compare curve main)
   file(READ ${FOLDER}/${part}.js text)
   string(APPEND script "${text}")
 endforeach()

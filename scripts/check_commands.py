@@ -27,6 +27,7 @@ SUBSTITUTIONS = [
     ("--database h200.db", None, "", "an earlier line of the page makes it, here for the CPU"),
     ("plan resnet50 --batch 64", None, "--batch 2 --image 32 --device cpu", "the plan is trained on the CPU by the next line"),
     ("--plan plan.json", None, "--image 32", "as the plan was made"),
+    ("plan resnet50 --batch 128 --device h200 --curve", None, "--batch 2 --image 32", "seconds instead of half a minute"),
     ("plan", None, "--database none", "predictions do not depend on what other lines measured"),
     ("train", None, "--batch 2 --device cpu", "seconds, without a GPU"),
     ("eval", None, "--device cpu", "needs no GPU"),

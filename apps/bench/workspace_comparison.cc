@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/cli/planning_flags.h"
+#include "apps/cli/predicted_speed.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/passes.h"
@@ -12,11 +13,6 @@
 
 namespace neap::apps {
 namespace {
-
-double ImagesPerSecond(const PlanResult& result) {
-  const Plan& plan = result.plan;
-  return 1e3 * static_cast<double>(plan.batch) / (result.stats.batch_copy_ms + plan.predicted_ms);
-}
 
 std::vector<WorkspaceStep> ConvolutionSteps(const Program& program, const Plan& plan) {
   std::vector<WorkspaceStep> steps;
@@ -96,7 +92,7 @@ absl::StatusOr<WorkspaceRun> WorkspaceBench::RunBy(const Rule& rule, WorkspaceRu
   const Plan& plan = result->plan;
   RETURN_IF_ERROR(Verify(plan));
   RETURN_IF_ERROR(MatchesProgram(plan, program));
-  run.speed = Speed{.predicted = ImagesPerSecond(*result)};
+  run.speed = Speed{.predicted = PredictedImagesPerSecond(*result)};
   run.kernels = result->stats.runs;
   run.measured_kernels = result->stats.measured_runs;
   run.offloaded_bytes = TotalMovement(plan).offloaded_bytes;

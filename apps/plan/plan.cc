@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/cli/device_flag.h"
 #include "apps/cli/flags.h"
@@ -11,8 +12,10 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/cli/planning_flags.h"
+#include "apps/plan/curve_report.h"
 #include "apps/plan/html_report.h"
 #include "apps/plan/plan_report.h"
+#include "apps/plan/speed_curve.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/plan/cost_model.h"
@@ -35,6 +38,7 @@ struct PlanFlags {
   std::string trace_out;
   std::string report;
   bool per_step = false;
+  bool curve = false;
   bool json = false;
 
   void AddTo(FlagSet& flags) {
@@ -46,18 +50,40 @@ struct PlanFlags {
     flags.Add("plan-out", "FILE", "write the plan as JSON, for neap train --plan", Text(&plan_out));
     flags.Add("trace-out", "FILE", "write the predicted timeline as a Chrome trace",
               Text(&trace_out));
-    flags.Add("report", "FILE",
-              "write a page for the browser with memory, time and every tensor's fate",
-              Text(&report));
+    flags.Add(
+        "report", "FILE",
+        "write a page for the browser with memory, time and every tensor's fate; with --curve, "
+        "also the speed in each budget",
+        Text(&report));
+    flags.Add(
+        "curve",
+        "instead of one plan, print predicted images/s in a dozen budgets, for every policy or "
+        "the one of --policy; takes half a minute for resnet50, minutes for deeper networks",
+        &curve);
     flags.Add("json", "print one JSON object", &json);
   }
 
   // Errors: those of CheckOutputs(), and BadUsage() for flags that contradict each other.
   absl::Status Check() const {
     RETURN_IF_ERROR(net.CheckEngines(planning.kernels.engines));
+    if (curve) RETURN_IF_ERROR(CheckCurve());
     return CheckOutputs(
         {{"--plan-out", plan_out}, {"--trace-out", trace_out}, {"--report", report}},
         {DatabaseFile(planning.kernels.database)});
+  }
+
+ private:
+  // The curve has budgets of its own, prints no plan, and predicts the speed of programs that can
+  // be run.
+  absl::Status CheckCurve() const {
+    for (const auto& [flag, is_given] : {std::pair("--budget", planning.has_budget()),
+                                         {"--per-step", per_step},
+                                         {"--plan-out", !plan_out.empty()},
+                                         {"--trace-out", !trace_out.empty()},
+                                         {"--accounting paper", accounting == "paper"}}) {
+      if (is_given) return BadUsage(absl::StrCat("--curve and ", flag, " exclude each other"));
+    }
+    return absl::OkStatus();
   }
 };
 
@@ -138,10 +164,12 @@ absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const P
   return plans;
 }
 
+// `curve` is null without --curve.
 absl::Status WriteReport(const PlanFlags& flags, const Program& program, const Plan& plan,
-                         const Timeline& timeline, const PlanTarget& target) {
+                         const Timeline& timeline, const PlanTarget& target, Json curve) {
   ReportOptions options = {.accounting = flags.accounting,
-                           .has_budget = flags.planning.has_budget()};
+                           .has_budget = flags.planning.has_budget(),
+                           .curve = std::move(curve)};
   ASSIGN_OR_RETURN(options.compared, PlansToCompare(program, flags, plan, target));
   return WriteTextFile(flags.report, HtmlReport(plan, timeline, options));
 }
@@ -155,7 +183,32 @@ absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Pl
     RETURN_IF_ERROR(WriteTextFile(flags.trace_out, TimelineTrace(plan, timeline)));
   }
   if (flags.report.empty()) return absl::OkStatus();
-  return WriteReport(flags, program, plan, timeline, target);
+  return WriteReport(flags, program, plan, timeline, target, nullptr);
+}
+
+std::vector<std::string> PoliciesOfCurve(const PlanFlags& flags) {
+  if (!flags.planning.policy.empty()) return {flags.planning.policy};
+  std::vector<std::string> names;
+  for (const Policy& policy : Policies()) names.emplace_back(policy.name);
+  return names;
+}
+
+// The page of --report also shows the plan without a budget.
+absl::Status RunCurve(const Graph& graph, const Program& program, const PlanFlags& flags,
+                      const PlanTarget& target) {
+  const PlannerOptions options = flags.planning.Options(target.description, target.kernels);
+  ASSIGN_OR_RETURN(const SpeedCurve curve,
+                   PlanSpeedCurve(program, options, PoliciesOfCurve(flags), target));
+  if (!curve.measured_with.empty()) PrintOtherVersions(target);
+  Json json = ToJson(curve, program.net);
+  if (!flags.report.empty()) {
+    ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, flags, target));
+    const Plan& plan = report.result.plan;
+    const Timeline timeline = PredictTimeline(plan, report.result.costs);
+    RETURN_IF_ERROR(WriteReport(flags, program, plan, timeline, target, json));
+  }
+  flags.json ? PrintJson(json) : Print(ToText(curve, program.net));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -177,6 +230,10 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
       const PlanTarget target,
       OpenPlanTargetBy(given.planning.kernels, given.planning.device, given.planning.peer));
   ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given, target.description));
+  if (given.curve) {
+    RETURN_IF_ERROR(RunCurve(graph, program, given, target));
+    return 0;
+  }
   ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
   if (!report.measured_with.empty()) PrintOtherVersions(target);
   RETURN_IF_ERROR(WriteFiles(given, program, report.result, target));

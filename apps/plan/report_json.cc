@@ -153,7 +153,8 @@ Json ReportJson(const Plan& plan, const Timeline& timeline, const ReportOptions&
           {"transfers", TransfersJson(plan, timeline)},
           {"stalls", StallsJson(plan, timeline)},
           {"tensors", std::move(tensors)},
-          {"comparison", std::move(comparison)}};
+          {"comparison", std::move(comparison)},
+          {"curve", options.curve}};
 }
 
 }  // namespace neap::apps

@@ -22,6 +22,7 @@ struct ReportOptions {
   std::string accounting = "exact";
   bool has_budget = false;          // the user gave one; else the plan's budget is its peak
   std::vector<Plan> compared = {};  // plans of the same program for the policy chart
+  Json curve = nullptr;             // ToJson(SpeedCurve) (apps/plan/curve_report.h), or null
 };
 
 // The verifier must accept `plan` and the compared plans; `timeline` must be the plan's.

@@ -10,6 +10,7 @@
 #include "apps/cli/measured_device.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/output.h"
+#include "apps/cli/predicted_speed.h"
 #include "apps/cli/progress.h"
 #include "apps/cli/wait_policy.h"
 #include "neap/core/base/status_macros.h"
@@ -33,6 +34,8 @@ int InterruptExample(int step, int last, const std::function<void(int)>& Take) {
   while (step < last && !Interrupted()) Take(step++);
   return step < last ? InterruptedExitCode() : 0;
 }
+
+void PredictedSpeedExample(const PlanResult& result) { PredictedImagesPerSecond(result); }
 
 absl::Status MeasuredDeviceExample() {
   ASSIGN_OR_RETURN(const MeasuredDevice h200, OpenMeasuredDevice("h200.db", "h200"));

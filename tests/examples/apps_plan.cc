@@ -6,6 +6,7 @@
 #include "apps/cli/output.h"
 #include "apps/plan/html_report.h"
 #include "apps/plan/report_json.h"
+#include "apps/plan/speed_curve.h"
 #include "apps/profile/engine_list.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/device/device.h"
@@ -21,6 +22,14 @@ void ReportJsonExample(const Plan& plan, const Timeline& timeline) {
   Json json = ReportJson(plan, timeline, {.accounting = "exact"});
   json["runs"][3]["live_bytes"];
   json["tensors"][7]["story"];
+}
+
+absl::Status SpeedCurveExample(const Program& program, const PlannerOptions& options,
+                               const PlanTarget& target) {
+  ASSIGN_OR_RETURN(const SpeedCurve curve,
+                   PlanSpeedCurve(program, options, {"chen", "auto"}, target));
+  curve.policies[1].points[0]->images_per_second;
+  return absl::OkStatus();
 }
 
 absl::Status EngineListExample(ProfileDatabase& database, const std::unique_ptr<Device>& device,

@@ -2,6 +2,8 @@
 // SuperNeurons paper's Figure 10. A click on a policy hides its line or shows it again.
 const kLineColors = 9;
 const lineColor = (k) => `line-${k % kLineColors}`;
+const lineStyle = (k) => ({ fill: "none", stroke: color(lineColor(k)), "stroke-width": 2, "stroke-linejoin": "round",
+  "stroke-dasharray": k < kLineColors ? "none" : "6 3" });
 const dashedSwatch = (name) => el("i", { class: "swatch thin",
   style: `background:repeating-linear-gradient(90deg, ${color(name)} 0 6px, transparent 6px 9px)` });
 
@@ -50,9 +52,7 @@ class LineChart {
     const values = this.valuesOf(plan);
     const peak = values.indexOf(Math.max(...values));
     const points = values.map((value, i) => `${this.x(i).toFixed(1)},${this.y(value).toFixed(1)}`).join(" ");
-    root.append(svg("polyline", { points,
-      fill: "none", stroke: color(lineColor(k)), "stroke-width": 2, "stroke-linejoin": "round",
-      "stroke-dasharray": k < kLineColors ? "none" : "6 3", "data-policy": plan.policy }),
+    root.append(svg("polyline", { points, ...lineStyle(k), "data-policy": plan.policy }),
     svg("circle", { cx: this.x(peak), cy: this.y(values[peak]), r: 4, fill: color(lineColor(k)),
       stroke: color("card"), "stroke-width": 1.5 }));
   }
@@ -75,6 +75,21 @@ function peakText(plan) {
   return `${plan.policy}: ${bytes} at step ${plan.live_bytes.indexOf(peak) + 1}${over}`;
 }
 
+// Entries are [line, text], one for each line of a chart. `hidden` has the lines that are not drawn; a click hides a
+// line or shows it again.
+function lineLegend(id, entries, hidden, draw) {
+  byId(id).replaceChildren(...entries.map(([line, text], k) => {
+    const entry = el("button", { type: "button", class: "entry", "aria-pressed": "true" },
+      k < kLineColors ? swatch(lineColor(k), true) : dashedSwatch(lineColor(k)), text);
+    entry.addEventListener("click", () => {
+      if (!hidden.delete(line)) hidden.add(line);
+      entry.setAttribute("aria-pressed", !hidden.has(line));
+      draw();
+    });
+    return entry;
+  }));
+}
+
 function drawComparison() {
   if (report.comparison.length < 2 || report.steps.length === 0) return;
   byId("compare").hidden = false;
@@ -84,14 +99,6 @@ function drawComparison() {
   const hidden = new Set();
   const charts = [new LineChart("compare-bytes", hidden, (plan) => plan.live_bytes, bytesText, true),
     new LineChart("compare-tensors", hidden, (plan) => plan.live_tensors, (n) => grouped(n), false)];
-  byId("compare-legend").replaceChildren(...report.comparison.map((plan, k) => {
-    const entry = el("button", { type: "button", class: "entry", "aria-pressed": "true" },
-      k < kLineColors ? swatch(lineColor(k), true) : dashedSwatch(lineColor(k)), peakText(plan));
-    entry.addEventListener("click", () => {
-      if (!hidden.delete(plan)) hidden.add(plan);
-      entry.setAttribute("aria-pressed", !hidden.has(plan));
-      for (const chart of charts) chart.draw();
-    });
-    return entry;
-  }));
+  lineLegend("compare-legend", report.comparison.map((plan) => [plan, peakText(plan)]), hidden,
+    () => charts.forEach((chart) => chart.draw()));
 }

@@ -68,6 +68,7 @@ drawTiles();
 drawSummary();
 new MemoryChart();
 new TimelineChart();
+drawCurve();
 drawComparison();
 drawTensors();
 drawSteps();

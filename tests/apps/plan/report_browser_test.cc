@@ -89,6 +89,29 @@ TEST_CASE("plans of the same program are lines of one chart") {
   CHECK(Attributes(*page, "data-policy") == Strings{"by hand", "another", "by hand", "another"});
 }
 
+TEST_CASE("the browser draws the curve of every policy, with a dot for each budget that it fits") {
+  const ScratchDirectory directory;
+  const std::string file = directory.File("plan.html");
+  const Json curve = RunForJson({"plan", "lenet", "--batch", "512", "--device", "h200",
+                                 "--database", "none", "--curve", "--report", file})
+                         .at(0);
+  const std::optional<std::string> page = LoadPage(file);
+  if (!page) return SkipCase(kNoBrowser);
+  CHECK(Attributes(*page, "data-ready") == Strings{"yes"});
+  Strings policies, dots;
+  for (const Json& line : curve.at("policies")) {
+    policies.push_back(line.at("policy"));
+    dots.push_back(std::to_string(
+        std::count_if(line.at("points").begin(), line.at("points").end(),
+                      [](const Json& point) { return !point.at("images_per_second").is_null(); })));
+  }
+  CHECK(Attributes(*page, "data-curve") == policies);
+  CHECK(Attributes(*page, "data-points") == dots);
+  CHECK(page->find(">budget, GiB</text>") != std::string::npos);
+  CHECK(page->find(">predicted images/s</text>") != std::string::npos);
+  CHECK(Attributes(Load(PlanFromScript(kPlainPlan)).value(), "data-curve").empty());
+}
+
 TEST_CASE("names in a plan are shown as text, never as HTML, and an empty plan has a page") {
   Plan plan = PlanFromScript(kPlainPlan);
   plan.net = "</script><script>document.body.dataset.ready='stolen'</script>";

@@ -1,0 +1,70 @@
+// Predicted speed against budget, for several policies: which size is practical?
+//
+// A plan answers for one budget and one policy. The curve plans every policy in the same few
+// budgets, from the smallest one in which any of them fits to the peak of `liveness`, where nothing
+// has to leave the arena, and in the natural peak, where nothing even has to be freed:
+//
+//   images/s
+//   ^              auto  . . o------o------o
+//   |         . o          chen o---+------o      a policy begins at its own minimum budget
+//   |     o           o
+//   |  o        o   offload
+//   +--+----+----+----+-----+------+------+--> budget, in steps of about the same ratio
+//   minimum                   liveness   natural peak
+//
+//   ASSIGN_OR_RETURN(const SpeedCurve curve,
+//                    PlanSpeedCurve(program, options, {"chen", "auto"}, target));
+//   curve.policies[1].points[0]->images_per_second;  // of auto in curve.budgets[0]
+//
+// A larger budget never makes a plan slower, and a plan that fits a smaller budget is the fastest
+// there, too (memory/plan_search.h). The budgets are therefore planned from the largest down, and a
+// plan is made only if the one above it does not fit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/cli/device_flag.h"
+#include "neap/core/program/program.h"
+#include "neap/memory/planner.h"
+
+namespace neap::apps {
+
+struct SpeedPoint {
+  int64_t peak_bytes = 0;
+  double predicted_ms = 0;
+  double batch_copy_ms = 0;
+  double images_per_second = 0;  // PredictedImagesPerSecond()
+};
+
+struct PolicyCurve {
+  std::string policy;
+  int64_t minimum_budget_bytes = 0;
+  std::vector<std::optional<SpeedPoint>> points;  // by budget; nullopt if it is too small
+};
+
+struct SpeedCurve {
+  std::string device;
+  int64_t natural_peak_bytes = 0;
+  std::vector<int64_t> budgets;       // ascending
+  std::vector<PolicyCurve> policies;  // in the order asked for
+  std::string measured_with;          // library versions; empty: no measured times were used
+  std::string placeholder_engines;    // PlaceholderEngines(): empty if all engines are known
+};
+
+// `rungs` (>= 2) budgets from `least` to `unmoved` bytes that rise by the same ratio, and the natural
+// peak. Each is rounded up to five binary digits (1.0625GiB, 72MiB), so the first is at least
+// `least`. There are fewer if several are rounded to the same size.
+std::vector<int64_t> BudgetLadder(int64_t least, int64_t unmoved, int64_t natural_peak, int rungs);
+
+// The curves of `policies` in twelve budgets, or seven if the program has over a thousand steps.
+// Every plan is verified. The options' budget and policy do not count.
+// Errors: those of MakePlan() except that a budget is too small.
+absl::StatusOr<SpeedCurve> PlanSpeedCurve(const Program& program, const PlannerOptions& options,
+                                          const std::vector<std::string>& policies,
+                                          const PlanTarget& target);
+
+}  // namespace neap::apps
