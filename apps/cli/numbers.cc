@@ -23,4 +23,9 @@ std::optional<double> ReadDecimal(std::string_view text) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
+std::optional<double> ReadPercent(std::string_view text) {
+  if (text.empty() || text.back() != '%') return std::nullopt;
+  return ReadDecimal(text.substr(0, text.size() - 1));
+}
+
 }  // namespace neap::apps

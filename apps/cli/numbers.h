@@ -5,6 +5,7 @@
 //   ReadWhole(" 12");        // nothing
 //   ReadDecimal("2.5e-3");   // 0.0025
 //   ReadDecimal("0x1p3");    // nothing
+//   ReadPercent("62.5%");    // 62.5
 #pragma once
 
 #include <cstdint>
@@ -16,5 +17,7 @@ namespace neap::apps {
 // Empty for other text and for numbers outside the range of int64_t or double.
 std::optional<int64_t> ReadWhole(std::string_view text);
 std::optional<double> ReadDecimal(std::string_view text);
+// A decimal number and "%"; empty for any other text.
+std::optional<double> ReadPercent(std::string_view text);
 
 }  // namespace neap::apps

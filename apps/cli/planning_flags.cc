@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kHostPercent = 75;
 
-absl::Status ReadPercent(const std::string& text, Budget& budget) {
-  const std::optional<double> percent = ReadDecimal(text.substr(0, text.size() - 1));
+absl::Status ReadBudgetPercent(const std::string& text, Budget& budget) {
+  const std::optional<double> percent = ReadPercent(text);
   if (!percent.has_value() || *percent <= 0 || *percent > 1000) {
     return BadUsage(absl::StrCat("'", text.substr(0, 64), "' is not a percentage from 0 to 1000"));
   }
@@ -31,7 +31,7 @@ absl::Status ReadPercent(const std::string& text, Budget& budget) {
 FlagValue ReadBudget(BudgetUnits units, Budget* budget) {
   const auto read = [units, budget](const std::string& text) {
     if (!text.empty() && text.back() == '%') {
-      if (units == BudgetUnits::kBytesOrPercent) return ReadPercent(text, *budget);
+      if (units == BudgetUnits::kBytesOrPercent) return ReadBudgetPercent(text, *budget);
       return BadUsage(absl::StrCat("'", text.substr(0, 64),
                                    "': only bytes are taken here, because a percentage would be "
                                    "another amount for every size"));

@@ -5,10 +5,12 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "apps/cli/measured_device.h"
 #include "apps/cli/outcome.h"
+#include "apps/cli/predicted_speed.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
@@ -43,37 +45,49 @@ PlannerOptions PeakFinder::Options() const {
   return options;
 }
 
+PlannerOptions PeakFinder::Unlimited() const {
+  PlannerOptions options = Options();
+  options.budget_bytes = kUnlimited;
+  options.policy = "liveness";
+  return options;
+}
+
 absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
   return Lower(graph, {.groups_updates = !flags_.planning.offload_params}, target_.description);
 }
 
+absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,
+                                              const PlannerOptions& options) const {
+  ASSIGN_OR_RETURN(const Graph graph, Sized(net, n).Build());
+  ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
+  return MinimumBudget(program, options, target_.description, target_.engines());
+}
+
 absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) const {
-  const absl::StatusOr<Graph> graph = Sized(net, n).Build();
-  if (!graph.ok()) return false;  // the smallest size could be built, so this one is too large
-  ASSIGN_OR_RETURN(const Program program, ProgramOf(*graph));
-  const PlannerOptions options = Options();
-  const absl::StatusOr<int64_t> minimum =
-      MinimumBudget(program, options, target_.description, target_.engines());
+  // The smallest size could be built, so this one is too large.
+  if (!Sized(net, n).Build().ok()) return false;
+  const absl::StatusOr<int64_t> minimum = MinimumAt(net, n, Options());
   // Sizes beyond the kernels' index range fit no budget.
-  if (program.net.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
+  if (*Sized(net, n).options.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
   RETURN_IF_ERROR(minimum.status());
-  return *minimum <= options.budget_bytes;
+  return *minimum <= Options().budget_bytes;
 }
 
 absl::StatusOr<bool> PeakFinder::FitsBoth(const std::string& net, int64_t n) const {
   ASSIGN_OR_RETURN(const bool fits, FitsBudget(net, n));
   if (!fits) return false;
-  const absl::Status planned = PlanAt(net, n).status();
+  const absl::Status planned = PlanAt(net, n, Options()).status();
   if (absl::IsResourceExhausted(planned)) return false;
   RETURN_IF_ERROR(planned);
   return true;
 }
 
-absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n) const {
+absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n,
+                                              const PlannerOptions& options) const {
   ASSIGN_OR_RETURN(const Graph graph, Sized(net, n).Build());
   ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
   ASSIGN_OR_RETURN(PlanResult result,
-                   MakePlan(program, Options(), target_.description, target_.engines()));
+                   MakePlan(program, options, target_.description, target_.engines()));
   RETURN_IF_ERROR(Verify(result.plan));
   RETURN_IF_ERROR(MatchesProgram(result.plan, program));
   return result;
@@ -85,7 +99,8 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net) const {
                    FindLargest(growth_.most, [&](int64_t n) { return FitsBudget(net, n); }));
   const auto plan = [&] {
     const auto start = std::chrono::steady_clock::now();
-    absl::StatusOr<PlanResult> planned = PlanAt(net, std::max<int64_t>(result.search.largest, 1));
+    absl::StatusOr<PlanResult> planned =
+        PlanAt(net, std::max<int64_t>(result.search.largest, 1), Options());
     const std::chrono::duration<double, std::milli> elapsed =
         std::chrono::steady_clock::now() - start;
     result.plan_ms = elapsed.count();
@@ -105,9 +120,78 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net) const {
   return result;
 }
 
+absl::StatusOr<KeptSpeed> PeakFinder::SpeedOf(const std::string& net, int64_t n,
+                                              const PlanResult& planned) const {
+  ASSIGN_OR_RETURN(const PlanResult unlimited, PlanAt(net, n, Unlimited()));
+  return KeptSpeed{.images_per_second = PredictedImagesPerSecond(planned),
+                   .unlimited_images_per_second = PredictedImagesPerSecond(unlimited)};
+}
+
+// The minimum budget is nearly linear in the batch.
+absl::StatusOr<int64_t> PeakFinder::LargestUnmoved(const std::string& net, int64_t most) const {
+  ASSIGN_OR_RETURN(const int64_t least, MinimumAt(net, 1, Unlimited()));
+  ASSIGN_OR_RETURN(const int64_t bytes, MinimumAt(net, most, Unlimited()));
+  const int64_t budget = Options().budget_bytes;
+  if (bytes <= budget || bytes == least) return most;
+  const double part = static_cast<double>(budget - least) / static_cast<double>(bytes - least);
+  return 1 + static_cast<int64_t>(std::max(0.0, part) * static_cast<double>(most - 1));
+}
+
+absl::Status PeakFinder::KeepsTooLittle(const std::string& net) const {
+  ASSIGN_OR_RETURN(const PlanResult planned, PlanAt(net, 1, Options()));
+  ASSIGN_OR_RETURN(const KeptSpeed speed, SpeedOf(net, 1, planned));
+  const int64_t budget = Options().budget_bytes;
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "found no batch of %s that keeps %g%% of its speed in a budget of %d bytes (%s); batch 1 "
+      "keeps %.1f%%",
+      net, *flags_.keep_percent, budget, FormatBytes(budget), speed.Percent()));
+}
+
+absl::Status PeakFinder::Keep(const std::string& net, PeakResult& result) const {
+  const int64_t most = result.search.largest;
+  const PlanResult at_most = result.planned;
+  ASSIGN_OR_RETURN(const int64_t likely, LargestUnmoved(net, most));
+  int64_t largest = 0;  // that keeps its speed, of those tried
+  const auto keeps = [&](int64_t n) -> absl::StatusOr<bool> {
+    absl::StatusOr<PlanResult> planned = n == most ? at_most : PlanAt(net, n, Options());
+    if (absl::IsResourceExhausted(planned.status())) return false;
+    RETURN_IF_ERROR(planned.status());
+    ASSIGN_OR_RETURN(const KeptSpeed speed, SpeedOf(net, n, *planned));
+    if (speed.Percent() < *flags_.keep_percent) return false;
+    if (n <= largest) return true;
+    largest = n;
+    result.kept = speed;
+    result.planned = *std::move(planned);
+    return true;
+  };
+  ASSIGN_OR_RETURN(const PeakSearch kept, FindLargestKept(likely, most, keeps));
+  if (kept.largest == 0) return KeepsTooLittle(net);
+  result.search = {.largest = kept.largest,
+                   .probes = result.search.probes + kept.probes,
+                   .elapsed_ms = result.search.elapsed_ms + kept.elapsed_ms};
+  result.by_speed = kept.largest < most;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KeptSpeed> PeakFinder::MeasureKept(const std::string& net,
+                                                  const PeakRun& run) const {
+  const int64_t n = run.trial.batch;
+  ASSIGN_OR_RETURN(const PlanResult planned, PlanAt(net, n, Unlimited()));
+  KeptSpeed kept = {.images_per_second = run.trial.images_per_second,
+                    .unlimited_images_per_second = PredictedImagesPerSecond(planned)};
+  if (planned.plan.arena_bytes > target_.description.memory_bytes) return kept;
+  const absl::StatusOr<PeakRun> unlimited = Run(Sized(net, n), Unlimited());
+  if (absl::IsResourceExhausted(unlimited.status())) return kept;
+  RETURN_IF_ERROR(unlimited.status());
+  kept.unlimited_images_per_second = unlimited->trial.images_per_second;
+  kept.is_unlimited_measured = true;
+  return kept;
+}
+
 absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
   RETURN_IF_ERROR(Sized(net, 1).Build().status());
   ASSIGN_OR_RETURN(PeakResult result, Search(net));
+  if (flags_.keep_percent.has_value()) RETURN_IF_ERROR(Keep(net, result));
   const int64_t n = result.search.largest;
   result.measured_with = MeasuredWith(target_, result.planned.stats);
   result.placeholder_engines = PlaceholderEngines(target_, result.planned.stats);
@@ -117,11 +201,14 @@ absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
   result.depth = found.options.depth;
   if (!flags_.run) return result;
   ASSIGN_OR_RETURN(result.run, RunAtMost(net, n));
+  if (result.kept.has_value()) {
+    ASSIGN_OR_RETURN(result.measured_kept, MeasureKept(net, *result.run));
+  }
   if (!flags_.compared_batch.has_value()) return result;
   NetFlags compared = flags_.net;
   compared.name = net;
   compared.options.batch = flags_.compared_batch;
-  ASSIGN_OR_RETURN(result.compared, Run(std::move(compared)));
+  ASSIGN_OR_RETURN(result.compared, Run(std::move(compared), Options()));
   return result;
 }
 
@@ -130,16 +217,16 @@ absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
 absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n) const {
   constexpr int64_t kPart = 50;
   for (int64_t refused = 0;; ++refused) {
-    absl::StatusOr<PeakRun> run = Run(Sized(net, n));
+    absl::StatusOr<PeakRun> run = Run(Sized(net, n), Options());
     if (run.ok()) run->refused = refused;
     if (!absl::IsResourceExhausted(run.status()) || n == 1) return run;
     n -= std::max<int64_t>(1, n / kPart);
   }
 }
 
-absl::StatusOr<PeakRun> PeakFinder::Run(NetFlags net) const {
+absl::StatusOr<PeakRun> PeakFinder::Run(NetFlags net, const PlannerOptions& options) const {
   ASSIGN_OR_RETURN(const Graph graph, net.Build());
-  ASSIGN_OR_RETURN(const TrialRun trial, RunTrial(graph, *target_.device, Options(), flags_.steps));
+  ASSIGN_OR_RETURN(const TrialRun trial, RunTrial(graph, *target_.device, options, flags_.steps));
   return PeakRun{.trial = trial, .depth = net.options.depth};
 }
 

@@ -4,6 +4,13 @@
 // verified, and with --run it is trained on the device. If its plan takes more pinned memory than
 // the host budget, the search starts again with probes that plan in full, since only a full plan
 // shows how much pinned memory a size takes.
+//
+// With --keep, the size found is only the upper end: below it lies the largest batch that keeps a
+// part of its speed. The speed of a batch in the budget is compared with that of the same network
+// at the same batch without a budget, under policy liveness, where nothing is moved and nothing is
+// computed again. The batch has to be the same, because larger batches use a device better: against
+// a fixed smaller batch, a budget that costs a fifth of the time could seem to cost nothing. The
+// part that is lost is then what the lack of memory costs, and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +35,7 @@ struct PeakFlags {
   bool run = false;
   int64_t steps = 3;
   std::optional<int64_t> compared_batch = {};
+  std::optional<double> keep_percent = {};
   bool json = false;
 
   PeakFlags() { planning.policy = "auto"; }
@@ -50,6 +58,15 @@ struct PeakRun {
   int64_t refused = 0;  // larger sizes that did not fit the device
 };
 
+// The speed of a batch in the budget, and without one.
+struct KeptSpeed {
+  double images_per_second = 0;
+  double unlimited_images_per_second = 0;
+  bool is_unlimited_measured = false;  // else predicted
+
+  double Percent() const { return 100 * images_per_second / unlimited_images_per_second; }
+};
+
 struct PeakResult {
   std::string what;  // Growth::what
   PlanResult planned;
@@ -58,9 +75,12 @@ struct PeakResult {
   int64_t batch = 0;
   std::optional<int64_t> depth = {};
   PeakSearch search = {};
-  double plan_ms = 0;         // for planning and verifying the result
-  bool at_most_size = false;  // larger sizes are refused under any budget
-  bool by_host = false;       // larger sizes fit the budget but not the host budget
+  double plan_ms = 0;                  // for planning and verifying the result
+  bool at_most_size = false;           // larger sizes are refused under any budget
+  bool by_host = false;                // larger sizes fit the budget but not the host budget
+  bool by_speed = false;               // larger sizes fit but do not keep their speed
+  std::optional<KeptSpeed> kept = {};  // with --keep: predicted
+  std::optional<KeptSpeed> measured_kept = {};  // with --keep and --run
   std::optional<PeakRun> run = {};
   std::optional<PeakRun> compared = {};
 };
@@ -71,23 +91,39 @@ class PeakFinder {
   PeakFinder(const PeakFlags& flags, const PlanTarget& target, const Growth& growth)
       : flags_(flags), target_(target), growth_(growth) {}
 
-  // Errors: RESOURCE_EXHAUSTED if not even the smallest size fits; BadUsage() for an unknown
-  // network.
+  // Errors: RESOURCE_EXHAUSTED if not even the smallest size fits, or no size keeps its speed;
+  // BadUsage() for an unknown network.
   absl::StatusOr<PeakResult> Find(const std::string& net) const;
 
  private:
   NetFlags Sized(const std::string& net, int64_t n) const;
   PlannerOptions Options() const;
-  // Whether the smallest plan fits the budget.
   absl::StatusOr<Program> ProgramOf(const Graph& graph) const;
+  absl::StatusOr<int64_t> MinimumAt(const std::string& net, int64_t n,
+                                    const PlannerOptions& options) const;
+  // Whether the smallest plan fits the budget.
   absl::StatusOr<bool> FitsBudget(const std::string& net, int64_t n) const;
   // Whether the plan fits the budget and the host budget.
   absl::StatusOr<bool> FitsBoth(const std::string& net, int64_t n) const;
   // Finds the largest size and plans it.
   absl::StatusOr<PeakResult> Search(const std::string& net) const;
-  absl::StatusOr<PlanResult> PlanAt(const std::string& net, int64_t n) const;
+  // Options() without a budget, under the policy that moves nothing.
+  PlannerOptions Unlimited() const;
+  absl::StatusOr<PlanResult> PlanAt(const std::string& net, int64_t n,
+                                    const PlannerOptions& options) const;
+  // Replaces the size found and its plan by those of the largest that keeps its speed.
+  absl::Status Keep(const std::string& net, PeakResult& result) const;
+  // `planned` is the plan at this size in the budget.
+  absl::StatusOr<KeptSpeed> SpeedOf(const std::string& net, int64_t n,
+                                    const PlanResult& planned) const;
+  // About the largest size that fits if nothing is moved; at most `most`.
+  absl::StatusOr<int64_t> LargestUnmoved(const std::string& net, int64_t most) const;
+  absl::Status KeepsTooLittle(const std::string& net) const;
+  // Trains at the batch of `run` without a budget, too, if the device has room for that; else
+  // predicts its speed.
+  absl::StatusOr<KeptSpeed> MeasureKept(const std::string& net, const PeakRun& run) const;
   absl::StatusOr<PeakRun> RunAtMost(const std::string& net, int64_t n) const;
-  absl::StatusOr<PeakRun> Run(NetFlags net) const;
+  absl::StatusOr<PeakRun> Run(NetFlags net, const PlannerOptions& options) const;
 
   const PeakFlags& flags_;
   const PlanTarget& target_;

@@ -45,6 +45,25 @@ Json RunJson(const PeakRun& run) {
   return json;
 }
 
+std::string KeptText(const KeptSpeed& kept, const char* sources) {
+  return absl::StrFormat(
+      "    keeps %.1f%% of its speed without a budget: %.1f of %.1f images/s, %s\n", kept.Percent(),
+      kept.images_per_second, kept.unlimited_images_per_second, sources);
+}
+
+std::string MeasuredText(const KeptSpeed& kept) {
+  return KeptText(kept, kept.is_unlimited_measured
+                            ? "both measured"
+                            : "the first measured; the device has no room for the second");
+}
+
+Json KeptJson(const KeptSpeed& kept) {
+  return {{"percent", kept.Percent()},
+          {"images_per_second", kept.images_per_second},
+          {"unlimited_images_per_second", kept.unlimited_images_per_second},
+          {"unlimited_is_measured", kept.is_unlimited_measured}};
+}
+
 // The first nonempty text among the results, which are all of one device.
 std::string FirstText(const std::vector<PeakResult>& results, std::string PeakResult::*text) {
   for (const PeakResult& result : results) {
@@ -54,6 +73,7 @@ std::string FirstText(const std::vector<PeakResult>& results, std::string PeakRe
 }
 
 const char* LimitedBy(const PeakResult& result) {
+  if (result.by_speed) return "speed";
   if (result.at_most_size) return "network";
   return result.by_host ? "host budget" : "budget";
 }
@@ -75,7 +95,9 @@ Json ResultJson(const PeakResult& result) {
        {"probes", result.search.probes},
        {"search_ms", result.search.elapsed_ms},
        {"plan_ms", result.plan_ms}});
+  if (result.kept.has_value()) json["kept"] = KeptJson(*result.kept);
   if (result.run.has_value()) json["run"] = RunJson(*result.run);
+  if (result.measured_kept.has_value()) json["measured_kept"] = KeptJson(*result.measured_kept);
   if (result.compared.has_value()) json["compared"] = RunJson(*result.compared);
   return json;
 }
@@ -103,10 +125,14 @@ std::string ToText(const std::vector<PeakResult>& results, const HostBudget& hos
                           FormatBytes(plan.peak_bytes), FormatBytes(plan.host_pool_bytes),
                           plan.predicted_ms, result.search.probes, result.search.elapsed_ms,
                           result.plan_ms,
-                          result.at_most_size ? "  (the largest possible)"
-                          : result.by_host    ? "  (limited by the host budget)"
-                                              : "");
+                          result.by_speed       ? "  (limited by the speed to keep)"
+                          : result.at_most_size ? "  (the largest possible)"
+                          : result.by_host      ? "  (limited by the host budget)"
+                                                : "");
+    if (result.kept.has_value()) absl::StrAppend(&text, KeptText(*result.kept, "both predicted"));
     if (result.run.has_value()) absl::StrAppend(&text, RunText(result, *result.run));
+    if (result.measured_kept.has_value())
+      absl::StrAppend(&text, MeasuredText(*result.measured_kept));
     if (result.compared.has_value()) absl::StrAppend(&text, RunText(result, *result.compared));
   }
   return text;

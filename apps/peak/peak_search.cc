@@ -3,9 +3,84 @@
 #include <algorithm>
 #include <chrono>
 
+#include "absl/container/flat_hash_map.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
+namespace {
+
+constexpr int64_t kNeighbours = 4;
+constexpr int64_t kNeighbourParts = 64;  // of a size, between neighbours
+
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  return std::chrono::duration<double, std::milli>(elapsed).count();
+}
+
+class KeptSearch {
+ public:
+  KeptSearch(int64_t most, const Fits& keeps) : most_(most), keeps_(keeps) {}
+
+  absl::StatusOr<int64_t> Find(int64_t likely) {
+    ASSIGN_OR_RETURN(const bool all_keep, Keeps(most_));
+    if (all_keep) return most_;
+    int64_t kept = 0;
+    int64_t lost = most_;
+    if (likely >= 1 && likely < most_) {
+      ASSIGN_OR_RETURN(const bool is_kept, Keeps(likely));
+      (is_kept ? kept : lost) = likely;
+    }
+    for (bool is_larger_kept = true; is_larger_kept;) {
+      RETURN_IF_ERROR(Bisect(kept, lost));
+      ASSIGN_OR_RETURN(is_larger_kept, LookAbove(kept, lost));
+    }
+    return kept;
+  }
+  int64_t probes() const { return static_cast<int64_t>(known_.size()); }
+
+ private:
+  absl::StatusOr<bool> Keeps(int64_t size) {
+    const auto known = known_.find(size);
+    if (known != known_.end()) return known->second;
+    ASSIGN_OR_RETURN(const bool is_kept, keeps_(size));
+    known_[size] = is_kept;
+    return is_kept;
+  }
+
+  // Until `lost` is the next size after `kept`. 0 counts as kept.
+  absl::Status Bisect(int64_t& kept, int64_t& lost) {
+    while (lost - kept > 1) {
+      const int64_t middle = kept + (lost - kept) / 2;
+      ASSIGN_OR_RETURN(const bool is_kept, Keeps(middle));
+      (is_kept ? kept : lost) = middle;
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether a neighbour above `kept` keeps its speed; the largest that does becomes `kept`.
+  absl::StatusOr<bool> LookAbove(int64_t& kept, int64_t& lost) {
+    const int64_t apart = std::max<int64_t>(1, kept / kNeighbourParts);
+    int64_t above = most_;
+    for (int64_t i = kNeighbours; i >= 1; --i) {
+      const int64_t size = kept + i * apart;
+      if (size >= most_) continue;
+      ASSIGN_OR_RETURN(const bool is_kept, Keeps(size));
+      if (is_kept) {
+        kept = size;
+        lost = above;
+        return true;
+      }
+      above = size;
+    }
+    return false;
+  }
+
+  int64_t most_;
+  const Fits& keeps_;
+  absl::flat_hash_map<int64_t, bool> known_;
+};
+
+}  // namespace
 
 absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits) {
   const auto start = std::chrono::steady_clock::now();
@@ -19,10 +94,16 @@ absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits) {
     size = too_large > most ? std::min(2 * search.largest, std::max(halfway, size + 1)) : halfway;
     if (size <= search.largest) break;
   }
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start;
-  search.elapsed_ms = elapsed.count();
+  search.elapsed_ms = MillisecondsSince(start);
   return search;
+}
+
+absl::StatusOr<PeakSearch> FindLargestKept(int64_t likely, int64_t most, const Fits& keeps) {
+  const auto start = std::chrono::steady_clock::now();
+  KeptSearch search(most, keeps);
+  ASSIGN_OR_RETURN(const int64_t largest, search.Find(likely));
+  return PeakSearch{
+      .largest = largest, .probes = search.probes(), .elapsed_ms = MillisecondsSince(start)};
 }
 
 }  // namespace neap::apps

@@ -1,4 +1,5 @@
-// Finds the largest size that fits, by galloping and then by bisection.
+// Finds the largest size that fits, by galloping and then by bisection; or, of sizes that fit, the
+// largest that keeps a share of the speed.
 //
 // A batch or a depth is feasible up to some size, which only planning reveals. Doubling from 1
 // brackets that size within a factor of two, so only few probes plan large networks, which take the
@@ -8,6 +9,18 @@
 //             y   y   y   y   n      y   n   y
 //
 //   ASSIGN_OR_RETURN(const PeakSearch found, FindLargest(1 << 24, fits));
+//
+// Whether a size fits is monotone. Whether it keeps its speed is not quite: the predicted speed of
+// a plan rises and falls by a few percent from one batch to the next, because other engines and
+// other tensors fit. FindLargestKept() therefore guarantees of the size that it returns: it keeps
+// its speed; the next size does not, if it fits; and neither do the four sizes that are 1/64, 2/64,
+// 3/64 and 4/64 larger (at least 1, 2, 3 and 4). A size still farther above may keep its speed,
+// too.
+//
+//   keeps     100  200 | 150  125  137  ..  131 132 | 134 136 138 140    131 keeps its speed,
+//             y    n   | n    y    n        y   n   | n   n   n   n      132 does not
+//
+//   ASSIGN_OR_RETURN(const PeakSearch kept, FindLargestKept(100, 200, keeps));
 #pragma once
 
 #include <cstdint>
@@ -27,5 +40,10 @@ using Fits = std::function<absl::StatusOr<bool>(int64_t size)>;
 
 // Searches sizes 1 to `most`. *Complexity*: about 2 log2(largest) probes. Errors: those of `fits`.
 absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits);
+
+// Searches sizes 1 to `most`, all of which fit; those up to about `likely` probably keep their
+// speed. `largest` is 0 if none was found that does. *Complexity*: about log2(most - likely) + 6
+// probes, no size twice; more only if a neighbour keeps its speed. Errors: those of `keeps`.
+absl::StatusOr<PeakSearch> FindLargestKept(int64_t likely, int64_t most, const Fits& keeps);
 
 }  // namespace neap::apps

@@ -55,9 +55,9 @@ struct SpeedCurve {
   std::string placeholder_engines;    // PlaceholderEngines(): empty if all engines are known
 };
 
-// `rungs` (>= 2) budgets from `least` to `unmoved` bytes that rise by the same ratio, and the natural
-// peak. Each is rounded up to five binary digits (1.0625GiB, 72MiB), so the first is at least
-// `least`. There are fewer if several are rounded to the same size.
+// `rungs` (>= 2) budgets from `least` to `unmoved` bytes that rise by the same ratio, and the
+// natural peak. Each is rounded up to five binary digits (1.0625GiB, 72MiB), so the first is at
+// least `least`. There are fewer if several are rounded to the same size.
 std::vector<int64_t> BudgetLadder(int64_t least, int64_t unmoved, int64_t natural_peak, int rungs);
 
 // The curves of `policies` in twelve budgets, or seven if the program has over a thousand steps.

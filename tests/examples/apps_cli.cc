@@ -48,6 +48,7 @@ void NumbersExample() {
   ReadWhole(" 12");       // nothing
   ReadDecimal("2.5e-3");  // 0.0025
   ReadDecimal("0x1p3");   // nothing
+  ReadPercent("62.5%");   // 62.5
 }
 
 absl::Status OutputExample(const std::string& plan_out, const std::string& report) {

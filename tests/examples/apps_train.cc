@@ -24,8 +24,9 @@ absl::Status InferenceExample(FlagSet& flags, const std::vector<std::string>& ar
   return absl::OkStatus();
 }
 
-absl::Status PeakSearchExample(const Fits& fits) {
+absl::Status PeakSearchExample(const Fits& fits, const Fits& keeps) {
   ASSIGN_OR_RETURN(const PeakSearch found, FindLargest(1 << 24, fits));
+  ASSIGN_OR_RETURN(const PeakSearch kept, FindLargestKept(100, 200, keeps));
   return absl::OkStatus();
 }
 

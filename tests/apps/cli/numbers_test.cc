@@ -9,6 +9,7 @@ namespace neap::testing {
 namespace {
 
 using apps::ReadDecimal;
+using apps::ReadPercent;
 using apps::ReadWhole;
 
 TEST_CASE("a whole number is digits with an optional minus sign") {
@@ -33,6 +34,16 @@ TEST_CASE("a decimal number is digits with an optional point and exponent, witho
                                  "1..2", "1e999", "1,5", "-"}) {
     CAPTURE(text);
     CHECK(!ReadDecimal(text).has_value());
+  }
+}
+
+TEST_CASE("a percentage is a decimal number with a percent sign") {
+  CHECK(ReadPercent("80%") == 80);
+  CHECK(ReadPercent("62.5%") == 62.5);
+  CHECK(ReadPercent("-1%") == -1);
+  for (const std::string text : {"", "%", "80", "80 %", "80%%", "%80", "x%"}) {
+    CAPTURE(text);
+    CHECK(!ReadPercent(text).has_value());
   }
 }
 

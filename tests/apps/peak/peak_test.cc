@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +21,7 @@ namespace neap::testing {
 namespace {
 
 using Json = nlohmann::json;
+using Args = std::vector<std::string>;
 
 // Whether a plan is made for a device, by the planner alone.
 absl::Status Planned(const apps::PlanTarget& target, const std::string& net,
@@ -48,6 +52,107 @@ TEST_CASE("FindLargest finds the largest size that fits in few probes") {
       CHECK(found.probes <= 15);
     }
   }
+}
+
+TEST_CASE("FindLargestKept finds the largest size that keeps its speed where that is monotone") {
+  for (int64_t most : {1, 2, 7, 100, 1000}) {
+    for (int64_t largest = 0; largest <= most; ++largest) {
+      for (int64_t likely : {int64_t{0}, largest / 2, largest, most / 2, most}) {
+        std::set<int64_t> asked;
+        const auto keeps = [&](int64_t size) -> absl::StatusOr<bool> {
+          CHECK((size >= 1 && size <= most));
+          CHECK(asked.insert(size).second);
+          return size <= largest;
+        };
+        const apps::PeakSearch found = apps::FindLargestKept(likely, most, keeps).value();
+        CHECK(found.largest == largest);
+        CHECK(found.probes == static_cast<int64_t>(asked.size()));
+        CHECK(found.probes <= 17);
+      }
+    }
+  }
+}
+
+TEST_CASE("where speed is not monotone, the next size and four larger ones do not keep it") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    const auto most = static_cast<int64_t>(1 + random() % 2000);
+    std::vector<bool> kept(static_cast<size_t>(most) + 1);
+    for (int64_t size = 1; size <= most; ++size)  // likelier for small ones
+      kept[static_cast<size_t>(size)] = static_cast<int64_t>(random() % 2000) > size;
+    const auto keeps = [&](int64_t size) -> absl::StatusOr<bool> {
+      return kept[static_cast<size_t>(size)];
+    };
+    const auto likely = static_cast<int64_t>(random() % 2000);
+    const int64_t largest = apps::FindLargestKept(likely, most, keeps).value().largest;
+    if (largest > 0) CHECK(*keeps(largest));
+    const int64_t apart = std::max<int64_t>(1, largest / 64);
+    for (int64_t above : {int64_t{1}, apart, 2 * apart, 3 * apart, 4 * apart})
+      CHECK((largest + above > most || !*keeps(largest + above)));
+  }
+}
+
+TEST_CASE("a fault ends the search for a size that keeps its speed") {
+  const auto fails = [](int64_t) -> absl::StatusOr<bool> { return absl::DataLossError("gone"); };
+  CHECK(absl::IsDataLoss(apps::FindLargestKept(1, 9, fails).status()));
+}
+
+TEST_CASE("--keep finds a batch that keeps its predicted speed, and the next one does not") {
+  const Args net = {"lenet", "--device", "h200", "--database", "none"};
+  const Args search = Joined({"peak-batch"}, Joined(net, {"--budget", "12MiB"}));
+  const Json all = RunForJson(search).at(0).at("results").at(0);
+  CHECK(!all.contains("kept"));
+  const Json row = RunForJson(Joined(search, {"--keep", "80%"})).at(0).at("results").at(0);
+  CHECK(row.at("limited_by") == "speed");
+  const int64_t batch = row.at("batch");
+  CHECK(batch < all.at("batch"));
+  const auto percent = [&](int64_t n) {
+    const Args sized = Joined(Joined({"plan"}, net), {"--batch", std::to_string(n)});
+    const auto ms = [&](const Args& flags) {
+      const Json plan = RunForJson(Joined(sized, flags)).at(0);
+      return plan.at("predicted_ms").get<double>() + plan.at("batch_copy_ms").get<double>();
+    };
+    return 100 * ms({}) / ms({"--budget", "12MiB"});
+  };
+  CHECK(percent(batch) == doctest::Approx(row.at("kept").at("percent").get<double>()));
+  CHECK(percent(batch) >= 80);
+  CHECK(percent(batch + 1) < 80);
+  CHECK(row.at("kept").at("unlimited_is_measured") == false);
+  CHECK(row.at("predicted_ms") ==
+        RunForJson(
+            Joined(Joined({"plan"}, net), {"--batch", std::to_string(batch), "--budget", "12MiB"}))
+            .at(0)
+            .at("predicted_ms"));
+  const std::string text = RunNeap(Joined(search, {"--keep=80%"})).out;
+  CHECK(text.find("(limited by the speed to keep)\n    keeps 8") != std::string::npos);
+  CHECK(text.find("images/s, both predicted\n") != std::string::npos);
+}
+
+TEST_CASE("a budget that costs no speed keeps all of it at the largest batch") {
+  const Json row = RunForJson({"peak-batch", "lenet", "--device", "h200", "--database", "none",
+                               "--policy", "liveness", "--budget", "64MiB", "--keep", "1%"})
+                       .at(0)
+                       .at("results")
+                       .at(0);
+  CHECK(row.at("limited_by") == "budget");
+  CHECK(row.at("kept").at("percent") > 1);
+}
+
+TEST_CASE("--keep with --run also measures the speed without a budget at that batch") {
+  const Args search = {"peak-batch", "lenet",    "--device", "cpu",    "--database",
+                       "none",       "--budget", "8MiB",     "--keep", "50%",
+                       "--run",      "--steps",  "2"};
+  const Json row = RunForJson(search).at(0).at("results").at(0);
+  const Json& kept = row.at("measured_kept");
+  CHECK(row.at("run").at("batch") == row.at("batch"));
+  CHECK(kept.at("unlimited_is_measured") == true);
+  CHECK(kept.at("images_per_second") == row.at("run").at("images_per_second"));
+  CHECK(kept.at("unlimited_images_per_second") > 0);
+  CHECK(kept.at("percent").get<double>() ==
+        doctest::Approx(100 * kept.at("images_per_second").get<double>() /
+                        kept.at("unlimited_images_per_second").get<double>()));
+  CHECK(RunNeap(search).out.find("images/s, both measured\n") != std::string::npos);
 }
 
 TEST_CASE("the peak batch fits and one image more does not, under every kind of policy") {
@@ -201,6 +306,12 @@ TEST_CASE("peak-batch and peak-depth refuse wrong command lines in one line") {
   CheckRefused({"peak-batch", "lenet", "--evict", "fifo"}, 2, {"'fifo'", "belady"});
   CheckRefused({"peak-batch", "lenet", "--compare-batch", "3"}, 2, {"--compare-batch", "--run"});
   CheckRefused({"peak-batch", "lenet", "--device", "h200", "--run"}, 2, {"--run", "cpu"});
+  for (const char* keep : {"0%", "101%", "-5%", "0.8", "80", "most", ""})
+    CheckRefused({"peak-batch", "lenet", "--keep", keep}, 2, {"--keep", "80%"});
+  CheckRefused({"peak-batch", "lenet", "--device", "h200", "--database", "none", "--policy",
+                "vdnn-all", "--budget", "12MiB", "--keep", "99%"},
+               1, {"found no batch of lenet that keeps 99%", "batch 1 keeps"});
+  CheckRefused({"peak-depth", "resnet", "--keep", "80%"}, 2, {"--keep"});
   CheckRefused({"peak-depth", "vgg16", "--device", "h200"}, 2, {"'vgg16'", "depth"});
   CheckRefused({"peak-depth", "resnet", "--depth", "137"}, 2, {"--depth"});
   CheckRefused({"peak-batch", "lenet", "--device", "cpu", "--budget", "1"}, 1,
