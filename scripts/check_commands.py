@@ -40,6 +40,7 @@ SUBSTITUTIONS = [
     ("--epochs 10", None, "--epochs 1", "five steps of the small dataset"),
     ("--epochs 20", None, "--epochs 2", "five steps after those of the checkpoint"),
     ("peak-batch alexnet vgg16 resnet50", None, "--budget 2GiB --policy liveness --device cpu", "quick probes"),
+    ("peak-batch resnet50 --keep 80%", "peak-batch lenet --keep 80%", "--budget 12MiB --database none", "seconds instead of a minute"),
     ("peak-batch resnet50", None, "--budget 240MB --image 32 --steps 1 --compare-batch 2 --device cpu",
      "trains at the size that it finds"),
     ("peak-depth resnet", None, "--budget 400MB --image 32 --batch 2 --device h200", "quick probes"),

@@ -16,6 +16,14 @@
 #include "neap/core/verifier/verifier.h"
 
 namespace neap::apps {
+namespace {
+
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  return std::chrono::duration<double, std::milli>(elapsed).count();
+}
+
+}  // namespace
 
 void PeakFlags::AddTo(FlagSet& flags) {
   planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)",
@@ -101,9 +109,7 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net) const {
     const auto start = std::chrono::steady_clock::now();
     absl::StatusOr<PlanResult> planned =
         PlanAt(net, std::max<int64_t>(result.search.largest, 1), Options());
-    const std::chrono::duration<double, std::milli> elapsed =
-        std::chrono::steady_clock::now() - start;
-    result.plan_ms = elapsed.count();
+    result.plan_ms = MillisecondsSince(start);
     return planned;
   };
   absl::StatusOr<PlanResult> planned = plan();
@@ -153,14 +159,17 @@ absl::Status PeakFinder::Keep(const std::string& net, PeakResult& result) const 
   ASSIGN_OR_RETURN(const int64_t likely, LargestUnmoved(net, most));
   int64_t largest = 0;  // that keeps its speed, of those tried
   const auto keeps = [&](int64_t n) -> absl::StatusOr<bool> {
+    const auto start = std::chrono::steady_clock::now();
     absl::StatusOr<PlanResult> planned = n == most ? at_most : PlanAt(net, n, Options());
     if (absl::IsResourceExhausted(planned.status())) return false;
     RETURN_IF_ERROR(planned.status());
+    const double plan_ms = n == most ? result.plan_ms : MillisecondsSince(start);
     ASSIGN_OR_RETURN(const KeptSpeed speed, SpeedOf(net, n, *planned));
     if (speed.Percent() < *flags_.keep_percent) return false;
     if (n <= largest) return true;
     largest = n;
     result.kept = speed;
+    result.plan_ms = plan_ms;
     result.planned = *std::move(planned);
     return true;
   };

@@ -16,6 +16,7 @@
 #include "apps/plan/html_report.h"
 #include "apps/plan/plan_report.h"
 #include "apps/plan/speed_curve.h"
+#include "apps/plan/tensor_alternatives.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/plan/cost_model.h"
@@ -24,6 +25,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
+#include "neap/memory/engines/engine_table.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
 
@@ -164,13 +166,29 @@ absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const P
   return plans;
 }
 
+// The alternatives of the tensors, at the prices of the plan.
+absl::StatusOr<std::vector<TensorAlternatives>> AlternativesOf(const Program& program,
+                                                               const PlanFlags& flags,
+                                                               const PlanTarget& target,
+                                                               const TimelineCosts& costs) {
+  const PlannerOptions options = flags.planning.Options(target.description, target.kernels);
+  ASSIGN_OR_RETURN(EngineTable engines, EngineTable::List(program, options.kernels, options.strict,
+                                                          target.description, target.engines()));
+  ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                   engines.RerunSeconds(program, target.engines()));
+  return FindAlternatives(program, costs, seconds);
+}
+
 // `curve` is null without --curve.
-absl::Status WriteReport(const PlanFlags& flags, const Program& program, const Plan& plan,
-                         const Timeline& timeline, const PlanTarget& target, Json curve) {
+absl::Status WriteReport(const PlanFlags& flags, const Program& program, const PlanResult& result,
+                         const PlanTarget& target, Json curve) {
+  const Plan& plan = result.plan;
   ReportOptions options = {.accounting = flags.accounting,
                            .has_budget = flags.planning.has_budget(),
                            .curve = std::move(curve)};
   ASSIGN_OR_RETURN(options.compared, PlansToCompare(program, flags, plan, target));
+  ASSIGN_OR_RETURN(options.alternatives, AlternativesOf(program, flags, target, result.costs));
+  const Timeline timeline = PredictTimeline(plan, result.costs);
   return WriteTextFile(flags.report, HtmlReport(plan, timeline, options));
 }
 
@@ -178,12 +196,12 @@ absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Pl
                         const PlanTarget& target) {
   const Plan& plan = result.plan;
   if (!flags.plan_out.empty()) RETURN_IF_ERROR(WriteTextFile(flags.plan_out, plan.ToJson()));
-  const Timeline timeline = PredictTimeline(plan, result.costs);
   if (!flags.trace_out.empty()) {
+    const Timeline timeline = PredictTimeline(plan, result.costs);
     RETURN_IF_ERROR(WriteTextFile(flags.trace_out, TimelineTrace(plan, timeline)));
   }
   if (flags.report.empty()) return absl::OkStatus();
-  return WriteReport(flags, program, plan, timeline, target, nullptr);
+  return WriteReport(flags, program, result, target, nullptr);
 }
 
 std::vector<std::string> PoliciesOfCurve(const PlanFlags& flags) {
@@ -203,9 +221,7 @@ absl::Status RunCurve(const Graph& graph, const Program& program, const PlanFlag
   Json json = ToJson(curve, program.net);
   if (!flags.report.empty()) {
     ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, flags, target));
-    const Plan& plan = report.result.plan;
-    const Timeline timeline = PredictTimeline(plan, report.result.costs);
-    RETURN_IF_ERROR(WriteReport(flags, program, plan, timeline, target, json));
+    RETURN_IF_ERROR(WriteReport(flags, program, report.result, target, json));
   }
   flags.json ? PrintJson(json) : Print(ToText(curve, program.net));
   return absl::OkStatus();

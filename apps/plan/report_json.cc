@@ -1,6 +1,7 @@
 #include "apps/plan/report_json.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/plan/plan_report.h"
 #include "neap/core/plan/plan_memory.h"
@@ -93,7 +94,19 @@ Json FateNames(const TensorFate& fate) {
   return names;
 }
 
-Json TensorJson(const Plan& plan, const TensorFate& fate) {
+// By tensor; null for a tensor that has no alternatives.
+std::vector<Json> AlternativesJson(const Plan& plan,
+                                   const std::vector<TensorAlternatives>& alternatives) {
+  std::vector<Json> json(plan.tensors.size());
+  for (const TensorAlternatives& of : alternatives) {
+    json[of.tensor.index()] = {
+        {"move_us", of.move_us},
+        {"rebuild_us", of.rebuild_us.has_value() ? Json(*of.rebuild_us) : Json()}};
+  }
+  return json;
+}
+
+Json TensorJson(const Plan& plan, const TensorFate& fate, Json alternatives) {
   const PlanTensor& tensor = plan.tensors[fate.tensor.index()];
   Json resident = Array();
   for (const Interval& interval : fate.resident) {
@@ -106,6 +119,7 @@ Json TensorJson(const Plan& plan, const TensorFate& fate) {
           {"bytes", tensor.bytes},
           {"fates", FateNames(fate)},
           {"story", Explain(plan, fate)},
+          {"alternatives", std::move(alternatives)},
           {"resident", std::move(resident)},
           {"reruns", fate.reruns.size()},
           {"absent_steps", fate.absent_steps},
@@ -137,8 +151,9 @@ Json ReportJson(const Plan& plan, const Timeline& timeline, const ReportOptions&
   Json header = PlanTotals(plan);
   header["accounting"] = options.accounting;
   Json tensors = Array();
+  std::vector<Json> alternatives = AlternativesJson(plan, options.alternatives);
   for (const TensorFate& fate : TensorFates(plan, timeline)) {
-    tensors.push_back(TensorJson(plan, fate));
+    tensors.push_back(TensorJson(plan, fate, std::move(alternatives[fate.tensor.index()])));
   }
   Json comparison = Array();
   for (const Plan& compared : options.compared) {

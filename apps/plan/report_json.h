@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/cli/output.h"
+#include "apps/plan/tensor_alternatives.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/timeline.h"
 
@@ -22,7 +23,8 @@ struct ReportOptions {
   std::string accounting = "exact";
   bool has_budget = false;          // the user gave one; else the plan's budget is its peak
   std::vector<Plan> compared = {};  // plans of the same program for the policy chart
-  Json curve = nullptr;             // ToJson(SpeedCurve) (apps/plan/curve_report.h), or null
+  std::vector<TensorAlternatives> alternatives = {};  // of the plan's program; may be empty
+  Json curve = nullptr;  // ToJson(SpeedCurve) (apps/plan/curve_report.h), or null
 };
 
 // The verifier must accept `plan` and the compared plans; `timeline` must be the plan's.

@@ -7,9 +7,11 @@
 #include "apps/plan/html_report.h"
 #include "apps/plan/report_json.h"
 #include "apps/plan/speed_curve.h"
+#include "apps/plan/tensor_alternatives.h"
 #include "apps/profile/engine_list.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/device/device.h"
+#include "neap/memory/engines/engine_table.h"
 
 namespace neap::apps {
 
@@ -29,6 +31,16 @@ absl::Status SpeedCurveExample(const Program& program, const PlannerOptions& opt
   ASSIGN_OR_RETURN(const SpeedCurve curve,
                    PlanSpeedCurve(program, options, {"chen", "auto"}, target));
   curve.policies[1].points[0]->images_per_second;
+  return absl::OkStatus();
+}
+
+absl::Status TensorAlternativesExample(const Program& program, const PlanResult& result,
+                                       const KernelOptions& kernels,
+                                       const DeviceDescription& device, EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(EngineTable engines,
+                   EngineTable::List(program, kernels, /*strict=*/false, device, catalog));
+  ASSIGN_OR_RETURN(const std::vector<double> seconds, engines.RerunSeconds(program, catalog));
+  FindAlternatives(program, result.costs, seconds).front().move_us;
   return absl::OkStatus();
 }
 

@@ -15,6 +15,13 @@ function strip(tensor) {
 }
 const twoLines = (first, second) => (second ? [first, el("small", {}, second)] : [first]);
 
+function alternativesText(tensor) {
+  if (tensor.alternatives === null) return "";
+  const { move_us: move, rebuild_us: rebuild } = tensor.alternatives;
+  return twoLines(`moving ${timeText(move)}`,
+    rebuild === null ? "cannot be rebuilt" : `rebuilding ${timeText(rebuild)}`);
+}
+
 const kTensorColumns = [
   { title: "Tensor", style: "name", key: (t) => t.name, cell: (t) => twoLines(t.name, `${t.shape} ${t.dtype}`) },
   { title: "Role", key: (t) => t.role,
@@ -25,6 +32,11 @@ const kTensorColumns = [
   { title: "Fate", key: (t) => t.fates.join(), cell: (t) => t.fates.map((fate) => el("span", { class: "tag",
     style: `--tag:${color(kFates.find(([name]) => name === fate)[1])}` }, fate)) },
   { title: "What happens to it, and why", style: "story", key: (t) => t.story, cell: (t) => t.story },
+  { title: "Alternatives", optional: true, number: true,
+    hint: "instead of keeping its bytes: copies to the host and back, hidden or not; or one more run of the step " +
+      "that writes it, if what that reads is there",
+    key: (t) => (t.alternatives ? Math.min(t.alternatives.move_us, t.alternatives.rebuild_us ?? Infinity) : 0),
+    cell: alternativesText },
   { title: "Transfers", number: true, optional: true,
     hint: "time of its transfers, hidden or not, and how long compute waits for them", key: (t) => t.transfer_us,
     cell: (t) => twoLines(timeText(t.transfer_us), t.transfer_us > 0 ? `${timeText(t.stall_us)} not hidden` : "") },
@@ -43,7 +55,9 @@ const kTensorColumns = [
 function drawTensors() {
   const table = new Table("tensor-table", kTensorColumns, report.tensors, (t) => ({
     "data-tensor": t.name, "data-bytes": t.bytes, "data-fates": t.fates.join(","), "data-away-steps": t.away_steps,
-    "data-absent-steps": t.absent_steps, "data-reruns": t.reruns }), { title: "Bytes", ascending: false });
+    "data-absent-steps": t.absent_steps, "data-reruns": t.reruns,
+    ...(t.alternatives && { "data-move-us": t.alternatives.move_us, "data-rebuild-us": t.alternatives.rebuild_us }),
+  }), { title: "Bytes", ascending: false });
   const roles = [...new Set(report.tensors.map((t) => t.role))];
   byId("tensor-role").replaceChildren(el("option", { value: "" }, "every role"),
     ...roles.map((role) => el("option", { value: role }, role.replace("_", " "))));

@@ -80,6 +80,21 @@ TEST_CASE("the browser shows offloaded and recomputed tensors") {
   CHECK(rebuilt.find("rebuilt once by bn forward from x, s") != std::string::npos);
 }
 
+TEST_CASE("the browser shows what moving and rebuilding a tensor would cost") {
+  const std::optional<std::string> page =
+      Load(PlanFromScript(kTransferPlan),
+           {.alternatives = {{.tensor = TensorId(1), .move_us = 3000, .rebuild_us = 2000},
+                             {.tensor = TensorId(2), .move_us = 5000}}});
+  if (!page) return SkipCase(kNoBrowser);
+  CHECK(Attributes(*page, "data-ready") == Strings{"yes"});
+  CHECK(Attributes(*page, "data-move-us").size() == 2);
+  for (const char* text :
+       {"moving 3.000 ms", "rebuilding 2.000 ms", "moving 5.000 ms", "cannot be rebuilt"})
+    CHECK(page->find(text) != std::string::npos);
+  CHECK(Load(PlanFromScript(kTransferPlan)).value().find(">Alternatives</th>") ==
+        std::string::npos);
+}
+
 TEST_CASE("plans of the same program are lines of one chart") {
   Plan other = PlanFromScript(kTransferPlan);
   other.policy = "another";

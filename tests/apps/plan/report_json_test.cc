@@ -49,6 +49,18 @@ TEST_CASE("a comparison counts recomputation for the step that needs the result"
   CHECK(line.at("live_tensors") == apps::Json{2, 3, 3, 3});
 }
 
+TEST_CASE("a tensor has the price of moving and of rebuilding it, or no alternatives") {
+  const Plan plan = PlanFromScript(kTransferPlan);
+  const apps::Json tensors =
+      JsonOf(plan, {.alternatives = {{.tensor = TensorId(1), .move_us = 3, .rebuild_us = 2},
+                                     {.tensor = TensorId(2), .move_us = 5}}})
+          .at("tensors");
+  CHECK(tensors.at(0).at("alternatives").is_null());
+  CHECK(tensors.at(1).at("alternatives") == apps::Json{{"move_us", 3.0}, {"rebuild_us", 2.0}});
+  CHECK(tensors.at(2).at("alternatives").at("move_us") == 5);
+  CHECK(tensors.at(2).at("alternatives").at("rebuild_us").is_null());
+}
+
 TEST_CASE("the page loads nothing from other files or servers") {
   const Plan plan = PlanFromScript(kPlainPlan);
   const std::string page = apps::HtmlReport(

@@ -1,0 +1,43 @@
+// What else could have been done with a tensor that backward reads, and at what price.
+//
+// A plan keeps such a tensor from forward until backward, moves it out and back, or makes it again.
+// The fate that it chose (core/plan/tensor_fate.h) can be judged only beside the others: keeping
+// costs the tensor's bytes, and the other two cost time.
+//
+//   forward  [write x]                                   backward  [read x]
+//   keep     ==========================================================     bytes of x
+//   move              (out)                               (back)            both copies
+//   rebuild                                            (step that makes x)  one rerun
+//
+// The prices are those that the planner sees: of a copy over the link to the host, whether or not
+// computation hides it, and of one rerun alone, as if what the rerun reads were there.
+//
+//   ASSIGN_OR_RETURN(EngineTable engines,
+//                    EngineTable::List(program, kernels, /*strict=*/false, device, catalog));
+//   ASSIGN_OR_RETURN(const std::vector<double> seconds, engines.RerunSeconds(program, catalog));
+//   FindAlternatives(program, result.costs, seconds).front().move_us;
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "neap/core/base/ids.h"
+#include "neap/core/plan/timeline.h"
+#include "neap/core/program/program.h"
+
+namespace neap::apps {
+
+struct TensorAlternatives {
+  TensorId tensor;
+  double move_us = 0;  // to the host and back
+  // nullopt: no step that can be run again writes it, or none that gives the same bits again.
+  std::optional<double> rebuild_us = {};
+};
+
+// Of the tensors that backward steps read and that do not persist: the batch, and what forward
+// steps write; by TensorId. `rerun_seconds`: of one rerun, by StepId; infinite for a step that no
+// engine runs twice with the same bits (EngineTable::RerunSeconds()).
+std::vector<TensorAlternatives> FindAlternatives(const Program& program, const TimelineCosts& costs,
+                                                 const std::vector<double>& rerun_seconds);
+
+}  // namespace neap::apps

@@ -1,0 +1,92 @@
+#include "apps/plan/tensor_alternatives.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "neap/core/device/device_description.h"
+#include "neap/core/program/passes.h"
+#include "neap/nets/registry.h"
+#include "tests/apps/command.h"
+
+namespace neap::testing {
+namespace {
+
+using apps::TensorAlternatives;
+using Json = nlohmann::json;
+
+Program Resnet8() {
+  const Graph graph = nets::Build("resnet-cifar", {.batch = 4, .depth = 8}).value();
+  return Lower(graph, {}, DescribedDevice("h200").value()).value();
+}
+
+// A rerun of step n takes n + 1 seconds.
+std::vector<double> Counted(const Program& program) {
+  std::vector<double> seconds;
+  for (const Step& step : program.steps) seconds.push_back(step.id.value + 1);
+  return seconds;
+}
+
+std::map<std::string, TensorAlternatives> ByName(const Program& program,
+                                                 const std::vector<double>& seconds) {
+  const TimelineCosts costs = {
+      .d2h_bytes_per_second = 1e6, .h2d_bytes_per_second = 2e6, .transfer_latency_seconds = 10};
+  std::map<std::string, TensorAlternatives> found;
+  for (const TensorAlternatives& of : apps::FindAlternatives(program, costs, seconds))
+    found[program.tensor(of.tensor).name] = of;
+  return found;
+}
+
+TEST_CASE("a result is moved over the link both ways, or rebuilt by the step that writes it") {
+  const Program program = Resnet8();
+  const auto found = ByName(program, Counted(program));
+  const TensorAlternatives& conv = found.at("conv1");
+  const Step& step = program.steps.front();
+  REQUIRE(step.writes.front().tensor == conv.tensor);
+  const auto bytes = static_cast<double>(program.tensor(conv.tensor).spec.size_bytes());
+  CHECK(conv.move_us == doctest::Approx(20e6 + bytes + bytes / 2));
+  CHECK(conv.rebuild_us == 1e6 * (step.id.value + 1));
+}
+
+TEST_CASE("the batch and what a rerun reads cannot be rebuilt") {
+  const Program program = Resnet8();
+  const auto found = ByName(program, Counted(program));
+  int batch = 0, statistics = 0;
+  for (const auto& [name, of] : found) {
+    CAPTURE(name);
+    const Role role = program.tensor(of.tensor).role;
+    batch += IsBatch(role);
+    const bool is_statistics = name.ends_with(".mean");
+    statistics += is_statistics;
+    if (IsBatch(role) || is_statistics) CHECK(!of.rebuild_us.has_value());
+  }
+  CHECK(batch > 0);
+  CHECK(statistics > 0);
+}
+
+TEST_CASE("a step that no engine runs twice with the same bits rebuilds nothing") {
+  const Program program = Resnet8();
+  std::vector<double> seconds = Counted(program);
+  seconds.front() = std::numeric_limits<double>::infinity();
+  const auto found = ByName(program, seconds);
+  CHECK(!found.at("conv1").rebuild_us.has_value());
+  CHECK(found.at("conv1").move_us > 0);
+}
+
+TEST_CASE("what backward does not read, or writes itself, or what persists, has no alternatives") {
+  const Program program = Resnet8();
+  const auto found = ByName(program, Counted(program));
+  for (const auto& [name, of] : found) {
+    CAPTURE(name);
+    const Role role = program.tensor(of.tensor).role;
+    CHECK((role == Role::kActivation || role == Role::kSaved || IsBatch(role)));
+  }
+  CHECK(found.count("conv1.weight") == 0);
+  CHECK(found.size() < program.tensors.size() / 2);
+}
+
+}  // namespace
+}  // namespace neap::testing
