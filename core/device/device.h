@@ -79,8 +79,9 @@ class Recording {
   virtual ~Recording() = default;
 };
 
-// *Threads*: one thread at a time. *Errors*: INTERNAL with the failing call; RESOURCE_EXHAUSTED
-// from Allocate. Once a stream has failed, every later call returns that error.
+// *Threads*: one thread at a time, except that others may ask the backend for engines
+// (core/step/kernel.h). *Errors*: INTERNAL with the failing call; RESOURCE_EXHAUSTED from Allocate.
+// Once a stream has failed, every later call returns that error.
 class Device {
  public:
   virtual ~Device() = default;

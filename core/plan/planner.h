@@ -70,7 +70,7 @@ struct PlanRequest {
   friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 
-// *Threads*: several may use one planner at the same time, each with its own catalog.
+// *Threads*: several may use one planner and one catalog at the same time.
 class Planner {
  public:
   virtual ~Planner() = default;

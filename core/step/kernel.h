@@ -75,6 +75,10 @@ class Kernel {
 };
 
 // The engines that the planner can choose from. A catalog needs no device.
+//
+// *Threads*: any number at a time, because a session plans on a thread of its own while it trains
+// (Session::SetBudgetAsync). A backend makes kernels on one thread at a time, but lists engines on
+// others meanwhile, also while its kernels run.
 class EngineCatalog {
  public:
   virtual ~EngineCatalog() = default;

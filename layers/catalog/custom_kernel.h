@@ -60,8 +60,9 @@ using CustomFunction = std::function<absl::Status(const CustomRun& step)>;
 // * Such a rerun (signature.rerun) reads `rerun_reads`, if the layer has them, writes all results
 //   that are not among them, saved tensors too, and does not change the layer's states.
 //
-// *Threads*: kernels run one after another, on the thread that calls the session. On a GPU, the
-// device is current during the call, and kernels must not allocate or wait.
+// *Threads*: kernels run one after another, on the thread that calls the session;
+// `workspace_bytes` may be called on another thread meanwhile (Session::SetBudgetAsync). On a GPU,
+// the device is current during the call, and kernels must not allocate or wait.
 // *Errors*: the session's calls return the errors of `make`, `run` and `workspace_bytes`, with the
 // step's name.
 struct CustomKernel {

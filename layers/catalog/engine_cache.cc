@@ -8,13 +8,18 @@
 namespace neap {
 
 absl::StatusOr<std::vector<Engine>> EngineCache::Get(const StepSignature& signature, List list) {
-  if (const auto found = engines_.find(signature); found != engines_.end()) return found->second;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = engines_.find(signature); found != engines_.end()) return found->second;
+  }
   ASSIGN_OR_RETURN(std::vector<Engine> engines, list(signature));
+  const std::lock_guard lock(mutex_);
   return engines_.emplace(signature, std::move(engines)).first->second;
 }
 
 absl::Status EngineCache::Withdraw(const StepSignature& signature, std::string_view engine,
                                    const absl::Status& reason) {
+  const std::lock_guard lock(mutex_);
   const auto found = engines_.find(signature);
   if (found == engines_.end()) return reason;
   if (found->second.size() == 1 && !AddsToGradients(signature)) return reason;

@@ -8,6 +8,7 @@
 //   ASSIGN_OR_RETURN(std::vector<Engine> engines, cache.Get(signature, ListEngines));
 #pragma once
 
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -19,12 +20,14 @@
 
 namespace neap {
 
-// *Threads*: one at a time.
+// *Threads*: any number at a time.
 class EngineCache {
  public:
   using List = absl::FunctionRef<absl::StatusOr<std::vector<Engine>>(const StepSignature&)>;
 
   // The result of `list` for this signature, computed on the first call. Errors are not cached.
+  // Threads that ask for the same signature at the same time may each call `list`; all get the
+  // result of the one that finished first.
   absl::StatusOr<std::vector<Engine>> Get(const StepSignature& signature, List list);
 
   // Removes an engine that cannot be built from its list. Returns the status that
@@ -35,6 +38,7 @@ class EngineCache {
                         const absl::Status& reason);
 
  private:
+  std::mutex mutex_;  // not held while engines are listed
   absl::flat_hash_map<StepSignature, std::vector<Engine>> engines_;
 };
 

@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<TableBackend>> TableBackend::Create(
 
 absl::StatusOr<std::vector<Engine>> TableBackend::Engines(const StepSignature& signature) {
   const auto list = [this](const StepSignature& s) -> absl::StatusOr<std::vector<Engine>> {
+    if (table_.enter != nullptr) RETURN_IF_ERROR(table_.enter());
     ASSIGN_OR_RETURN(const KernelCandidates candidates, List(s));
     std::vector<Engine> engines;
     engines.reserve(candidates.size());

@@ -65,15 +65,16 @@ struct KernelTable {
   std::vector<KernelRow> rows;  // the first row that matches a step is used
   bool adds_parts = false;      // some kernels add to parameter gradients: AddingSignature()
   void* stream = nullptr;       // CustomRun::stream
-  // Makes the device current; called before a kernel is made, and before a custom kernel runs. May
-  // be null.
+  // Makes the device current on the calling thread; called before engines are listed that are not
+  // known yet, before a kernel is made, and before a custom kernel runs. May be null.
   std::function<absl::Status()> enter = nullptr;
 };
 
 // A layer whose kType has rows, but whose definition is another than theirs, is INVALID_ARGUMENT.
 //
 // Also serves as the catalog of a device that is not present; MakeKernel() is not called then.
-// *Threads*: one at a time.
+// *Threads*: those of a catalog and of a backend (core/step/kernel.h), so the rows' functions, and
+// CustomKernel::workspace_bytes, must be safe from several at once.
 class TableBackend final : public Backend {
  public:
   // Errors: those of CheckCustomKernels(); INVALID_ARGUMENT for a custom kernel of a layer type

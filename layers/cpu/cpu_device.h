@@ -18,8 +18,10 @@
 // does. *OpenMP*: kernels run in OpenMP's threads, which by default spin between kernels; if other
 // programs need the cores too, training is then several times slower. libgomp reads OMP_WAIT_POLICY
 // when it is loaded, so start the program with OMP_WAIT_POLICY=passive, or let it restart itself
-// with that variable, as apps/cli/wait_policy.h does. *Ownership*: buffers may outlive the device;
-// the destructor finishes queued copies.
+// with that variable, as apps/cli/wait_policy.h does. The workspaces of engines depend on the
+// number of threads, so set it by OMP_NUM_THREADS rather than omp_set_num_threads(), which does not
+// reach the planning thread of a session (Session::SetBudgetAsync). *Ownership*: buffers may
+// outlive the device; the destructor finishes queued copies.
 #pragma once
 
 #include <array>

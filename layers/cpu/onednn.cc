@@ -92,7 +92,10 @@ struct Stage {
 class PrimitiveKernel final : public Kernel {
  public:
   PrimitiveKernel(StepSignature signature, const Recipe& recipe)
-      : signature_(std::move(signature)), origin_(recipe.origin), stream_(recipe.origin.engine) {
+      : signature_(std::move(signature)),
+        origin_(recipe.origin),
+        stream_(recipe.origin.engine),
+        workspace_bytes_(recipe.workspace_bytes) {
     Stage main = {.primitive = dnnl::primitive(recipe.desc.get())};
     for (const Binding& binding : recipe.bindings) {
       const memory operand(binding.desc, origin_.engine, nullptr);
@@ -109,7 +112,13 @@ class PrimitiveKernel final : public Kernel {
     stages_.insert(stages_.end(), after.begin(), after.end());
   }
 
+  // The workspace may be too small if the engine was listed for fewer OpenMP threads.
   absl::Status Run(const KernelArgs& args) override {
+    if (args.workspace_bytes < workspace_bytes_) {
+      return absl::InternalError(absl::StrCat(
+          "oneDNN needs ", workspace_bytes_, " bytes of workspace, not ", args.workspace_bytes,
+          ", with ", ShapesOf(signature_), "; has the number of OpenMP threads changed?"));
+    }
     try {
       for (auto& [position, operand] : bound_) {
         operand.set_data_handle(args.operands[position], stream_);
@@ -149,6 +158,7 @@ class PrimitiveKernel final : public Kernel {
   StepSignature signature_;
   Origin origin_;
   dnnl::stream stream_;
+  int64_t workspace_bytes_;
   std::vector<Stage> stages_;
   // Handles to the memory objects among the arguments, with the operand's position or the offset in
   // the workspace.

@@ -22,8 +22,8 @@
 namespace neap {
 
 // Kernels run on `compute_stream` (a cudaStream_t) of the device that is current during this call.
-// `custom` has the kernels of custom layers. *Threads*: one at a time; kernels may run on another
-// thread than the one that made them. Errors: CUDA's, and those of TableBackend::Create().
+// `custom` has the kernels of custom layers. *Threads*: those of TableBackend; kernels may run on
+// another thread than the one that made them. Errors: CUDA's, and those of TableBackend::Create().
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
                                                          std::vector<CustomKernel> custom = {},
                                                          const EngineOptions& options = {});

@@ -5,6 +5,7 @@
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
+#include <mutex>
 #include <unordered_set>
 
 #include "absl/container/flat_hash_map.h"
@@ -260,6 +261,18 @@ class ConvolutionGraph : public fe::graph::Graph {
 // cuDNN's handle, which stays alive as long as any plan made with it.
 using Handle = std::shared_ptr<std::remove_pointer_t<cudnnHandle_t>>;
 
+absl::StatusOr<Handle> NewHandle() {
+  cudnnHandle_t raw = nullptr;
+  RETURN_IF_ERROR(CudnnStatus(cudnnCreate(&raw), "cudnnCreate"));
+  return Handle(raw, [](cudnnHandle_t h) { cudnnDestroy(h); });
+}
+
+// Handles of a device: one to build and execute plans, one to list engines meanwhile. Both are null
+// for a device that is not present.
+struct Handles {
+  Handle plans, lists;
+};
+
 class BuiltPlan final : public ConvolutionPlan {
  public:
   BuiltPlan(Handle handle, ConvolutionProblem problem, std::unique_ptr<ConvolutionGraph> graph)
@@ -280,13 +293,14 @@ class BuiltPlan final : public ConvolutionPlan {
 
 class CudnnConvolutionsImpl final : public CudnnConvolutions {
  public:
-  CudnnConvolutionsImpl(Handle handle, std::shared_ptr<const fe::DeviceProperties> properties)
-      : handle_(std::move(handle)), properties_(std::move(properties)) {}
+  CudnnConvolutionsImpl(Handles handles, std::shared_ptr<const fe::DeviceProperties> properties)
+      : handles_(std::move(handles)), properties_(std::move(properties)) {}
 
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
     const std::string key = problem.ToString();
+    const std::lock_guard lock(mutex_);
     if (auto found = engines_.find(key); found != engines_.end()) return found->second;
-    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem));
+    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handles_.lists));
     absl::StatusOr<std::vector<Engine>> engines = graph->Engines();
     if (!engines.ok() && !absl::IsUnimplemented(engines.status())) return engines;
     return engines_.emplace(key, std::move(engines)).first->second;
@@ -294,14 +308,15 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
 
   absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
                                                          std::string_view engine) override {
-    if (handle_ == nullptr) return absl::FailedPreconditionError("a described device cannot run");
+    if (handles_.plans == nullptr)
+      return absl::FailedPreconditionError("a described device cannot run");
     ASSIGN_OR_RETURN(EngineChoice choice, ParseEngineId(engine));
-    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem));
+    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handles_.plans));
     const std::string call = absl::StrCat("cudnn build ", std::string(engine));
     RETURN_IF_ERROR(graph->Build(choice, call));
     ASSIGN_OR_RETURN(const int64_t listed_bytes, ListedWorkspace(problem, engine));
     RETURN_IF_ERROR(graph->CheckWorkspace(listed_bytes, call));
-    return std::make_unique<BuiltPlan>(handle_, problem, std::move(graph));
+    return std::make_unique<BuiltPlan>(handles_.plans, problem, std::move(graph));
   }
 
  private:
@@ -314,15 +329,17 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
         absl::StrCat("cuDNN lists no engine '", std::string(id), "' for ", problem.ToString()));
   }
 
-  absl::StatusOr<std::unique_ptr<ConvolutionGraph>> Lowered(const ConvolutionProblem& problem) {
+  absl::StatusOr<std::unique_ptr<ConvolutionGraph>> Lowered(const ConvolutionProblem& problem,
+                                                            const Handle& handle) const {
     auto graph = std::make_unique<ConvolutionGraph>(problem);
     if (properties_ != nullptr) graph->set_device_properties(properties_);
-    RETURN_IF_ERROR(graph->Lower(handle_.get()));
+    RETURN_IF_ERROR(graph->Lower(handle.get()));
     return graph;
   }
 
-  Handle handle_;
+  Handles handles_;
   std::shared_ptr<const fe::DeviceProperties> properties_;
+  std::mutex mutex_;  // guards handles_.lists and engines_
   absl::flat_hash_map<std::string, absl::StatusOr<std::vector<Engine>>> engines_;  // or none
 };
 
@@ -336,12 +353,12 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(
     return absl::FailedPreconditionError(absl::StrCat("the cuDNN found is version ", version, "; ",
                                                       kOldestVersion, " or newer is needed"));
   }
-  cudnnHandle_t raw = nullptr;
-  RETURN_IF_ERROR(CudnnStatus(cudnnCreate(&raw), "cudnnCreate"));
-  Handle handle(raw, [](cudnnHandle_t h) { cudnnDestroy(h); });
-  RETURN_IF_ERROR(
-      CudnnStatus(cudnnSetStream(raw, static_cast<cudaStream_t>(stream)), "cudnnSetStream"));
-  return std::make_unique<CudnnConvolutionsImpl>(std::move(handle), nullptr);
+  Handles handles;
+  ASSIGN_OR_RETURN(handles.plans, NewHandle());
+  ASSIGN_OR_RETURN(handles.lists, NewHandle());
+  RETURN_IF_ERROR(CudnnStatus(
+      cudnnSetStream(handles.plans.get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream"));
+  return std::make_unique<CudnnConvolutionsImpl>(std::move(handles), nullptr);
 }
 
 absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescribedDevice(
@@ -352,7 +369,7 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescrib
     return absl::InvalidArgumentError(
         absl::StrCat("cuDNN rejects the device description: ", error.get_message()));
   }
-  return std::make_unique<CudnnConvolutionsImpl>(nullptr, std::move(properties));
+  return std::make_unique<CudnnConvolutionsImpl>(Handles(), std::move(properties));
 }
 
 }  // namespace neap

@@ -52,7 +52,9 @@ class ConvolutionPlan {
   virtual absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) = 0;
 };
 
-// *Threads*: one at a time. *Ownership*: plans may outlive this object.
+// *Threads*: Engines() from any number at a time, also while another thread builds or executes
+// plans: engines are listed with a cuDNN handle of their own, because threads must not share one.
+// Build() and plans: one at a time. *Ownership*: plans may outlive this object.
 class CudnnConvolutions {
  public:
   // Plans run on `stream` (a cudaStream_t) of the current device.

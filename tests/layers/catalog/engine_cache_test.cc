@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <thread>
+#include <vector>
+
 #include "absl/hash/hash.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/convolution.h"
@@ -61,6 +64,28 @@ TEST_CASE("engines are listed once per signature, but errors are not cached") {
   CHECK(!cache.Get(ConvolutionOf(9), list).ok());
   CHECK(!cache.Get(ConvolutionOf(9), list).ok());
   CHECK(asked == 4);
+}
+
+TEST_CASE("threads that list and withdraw engines at the same time agree on the engines") {
+  constexpr int64_t kSignatures = 50;
+  EngineCache cache;
+  const auto list = [](const StepSignature&) -> absl::StatusOr<std::vector<Engine>> {
+    return std::vector<Engine>{{.id = "a"}, {.id = "b"}};
+  };
+  const auto withdraw = [&] {
+    for (int64_t n = 1; n <= kSignatures; ++n) {
+      if (!cache.Get(ConvolutionOf(n), list).ok()) continue;
+      cache.Withdraw(ConvolutionOf(n), "a", absl::InternalError("no compiler")).IgnoreError();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(withdraw);
+  for (std::thread& thread : threads) thread.join();
+  for (int64_t n = 1; n <= kSignatures; ++n) {
+    const auto engines = cache.Get(ConvolutionOf(n), list);
+    REQUIRE(engines->size() == 1);
+    CHECK(engines->front().id == "b");
+  }
 }
 
 TEST_CASE("the last engine of a signature is not withdrawn: its build error is final") {

@@ -140,7 +140,7 @@ TEST_CASE("a plan may name an engine that is not listed") {
   CHECK(MakeKernelWithin(backend, step, "", 0).ok());  // the only one that is listed
 }
 
-TEST_CASE("the device is entered before a kernel is made, not to list engines") {
+TEST_CASE("the device is entered before engines are listed and before a kernel is made") {
   int entered = 0;
   bool is_lost = false;
   TableBackend backend({.device = "the table",
@@ -151,12 +151,15 @@ TEST_CASE("the device is entered before a kernel is made, not to list engines") 
                         }});
   const StepSignature step = ReluStep(Phase::kForward);
   CHECK(backend.Engines(step).ok());
-  CHECK(entered == 0);
-  CHECK(backend.MakeKernel(step, "good").ok());
   CHECK(entered == 1);
+  CHECK(backend.Engines(step).ok());
+  CHECK(entered == 1);  // the list is known
+  CHECK(backend.MakeKernel(step, "good").ok());
+  CHECK(entered == 2);
   is_lost = true;
   CHECK(absl::IsInternal(backend.MakeKernel(step, "good").status()));
   CHECK(backend.Engines(step)->size() == 1);
+  CHECK(absl::IsInternal(backend.Engines(ReluStep(Phase::kBackwardData)).status()));
 }
 
 TEST_CASE("a custom kernel runs on the table's device and stream") {
@@ -185,7 +188,7 @@ TEST_CASE("a custom kernel runs on the table's device and stream") {
   void* operands[] = {&entered, &stream};
   CHECK(kernel->Run({.operands = operands}).ok());
   CHECK(ran == std::vector<std::string>{"forward"});
-  CHECK(entered == 2);  // to make it, and to run it
+  CHECK(entered == 2 + 2);  // to list the engines of two steps, to make a kernel, and to run it
 }
 
 }  // namespace
