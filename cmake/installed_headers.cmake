@@ -24,6 +24,7 @@ set(NEAP_INSTALLED_HEADERS
   core/run/learning_rate.h
   core/run/plan_cache.h
   core/run/session.h
+  core/run/session_results.h
   core/step/divided_kernel.h
   core/step/engine_use.h
   core/step/kernel.h

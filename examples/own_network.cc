@@ -62,6 +62,18 @@ absl::Status Run() {
     if (step % 10 == 9) std::cout << "step " << step + 1 << "  loss " << loss << "\n";
   }
 
+  RETURN_IF_ERROR(
+      session.SetBudgetAsync(session.planning().minimum_budget_bytes));  // less than is in use
+  for (uint32_t step = 60; step < 80; ++step) {
+    ASSIGN_OR_RETURN(const float loss, session.TrainStep(Stripes(kBatch, step)));
+    if (step % 10 == 9) {
+      std::cout << "step " << step + 1 << "  loss " << loss
+                << (session.budget_pending() ? "  (still planning)" : "") << "\n";
+    }
+  }
+  RETURN_IF_ERROR(session.AwaitBudget());  // a refusal, if there was one
+  std::cout << "the arena has " << session.memory().arena_bytes << " bytes\n";
+
   const neap::Batch test = Stripes(20, 1000);
   ASSIGN_OR_RETURN(const neap::StepResult result, session.Evaluate(test));
   std::cout << result.correct << " of " << test.size << " right, loss " << result.loss << "\n";

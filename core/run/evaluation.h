@@ -16,7 +16,7 @@
 #include "neap/core/input/batch.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/runtime.h"
-#include "neap/core/run/session.h"
+#include "neap/core/run/session_results.h"
 #include "neap/core/run/staging.h"
 
 namespace neap {

@@ -19,13 +19,15 @@
 //
 // A plan may use an engine that cannot be built (ABORTED, core/step/kernel.h). Call Clear() then,
 // since other plans in the cache may use it too. One cache serves one catalog of engines.
-// *Complexity*: FindOrMake is O(capacity + program). *Threads*: one at a time.
+// *Complexity*: FindOrMake is O(capacity + program). *Threads*: any number at a time; they make
+// plans at the same time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -63,13 +65,13 @@ class PlanCache {
   explicit PlanCache(size_t capacity) : capacity_(capacity) {}
 
   using Make = absl::FunctionRef<absl::StatusOr<PlanResult>()>;
-  // The cached plan for the key; otherwise the result of `make`, which is then cached. Errors:
-  // those of `make`, which are not cached.
+  // The cached plan for the key; otherwise the result of `make`, which is then cached, unless
+  // Clear() was called meanwhile. Errors: those of `make`, which are not cached.
   absl::StatusOr<PlanResult> FindOrMake(PlanKey key, Make make);
 
-  void Clear() { entries_.clear(); }
-  size_t size() const { return entries_.size(); }
-  const PlanCacheStats& stats() const { return stats_; }
+  void Clear();
+  size_t size() const;
+  PlanCacheStats stats() const;
 
  private:
   struct Entry {
@@ -78,9 +80,13 @@ class PlanCache {
     PlanResult planned;
   };
 
-  size_t capacity_;
+  std::list<Entry>::iterator Find(size_t hash, const PlanKey& key);
+
+  const size_t capacity_;
+  mutable std::mutex mutex_;  // guards the members below; not held while a plan is made
   std::list<Entry> entries_;  // the most recently used one first
   PlanCacheStats stats_;
+  int64_t clearings_ = 0;  // calls of Clear() so far
 };
 
 }  // namespace neap

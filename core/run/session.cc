@@ -1,6 +1,7 @@
 #include "neap/core/run/session.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,10 +10,10 @@
 #include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
-#include "neap/core/run/arena.h"
+#include "neap/core/run/budget_change.h"
 #include "neap/core/run/evaluation.h"
 #include "neap/core/run/initialize.h"
-#include "neap/core/run/runtime.h"
+#include "neap/core/run/session_memory.h"
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
 #include "neap/core/run/tensor_values.h"
@@ -22,12 +23,6 @@ namespace neap {
 namespace {
 
 constexpr int kMaxInFlight = 2;
-
-// The program and plans that replace a session's current ones when its budget or graph changes.
-struct Setup {
-  Program training;
-  SessionPlans plans;
-};
 
 // That of a new session if the file has none.
 LossScale LossScaleOf(const LoadedCheckpoint& loaded, const Program& program) {
@@ -47,7 +42,8 @@ class Session::Impl {
         options_(options),
         budget_bytes_(planner->budget_bytes()),
         planner_(std::move(planner), device),
-        arena_(device) {}
+        memory_(device, planner_, !options.training_only, options.records_iterations),
+        change_(planner_) {}
   ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
 
   absl::Status Create(const Graph& graph) {
@@ -57,8 +53,7 @@ class Session::Impl {
           "a session cannot be both for inference only and for training only");
     }
     RETURN_IF_ERROR(LowerGraph(graph));
-    training_.records = inference_.records = options_.records_iterations;
-    whole_ = training_.program;
+    whole_ = program();
     for (int i = 0; i < kMaxInFlight; ++i) {
       ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));
       staging_.push_back(std::move(staging));
@@ -74,27 +69,28 @@ class Session::Impl {
     return absl::OkStatus();
   }
 
-  const PlanResult& planned() const { return training_.planned; }
+  const PlanResult& planned() const { return memory_.training().planned; }
   int64_t step() const { return step_; }
   uint64_t seed() const { return options_.seed; }
   MemoryUse memory() const {
-    return {.predicted_peak_bytes = training_.planned.plan.peak_bytes,
-            .measured_peak_bytes =
-                training_.executor.has_value() ? training_.executor->measured_peak_bytes() : 0,
-            .arena_bytes = arena_.size_bytes()};
+    return {.predicted_peak_bytes = memory_.training().planned.plan.peak_bytes,
+            .measured_peak_bytes = memory_.training().executor.has_value()
+                                       ? memory_.training().executor->measured_peak_bytes()
+                                       : 0,
+            .arena_bytes = memory_.arena_bytes()};
   }
 
-  const PlanCacheStats& plan_cache() const { return planner_.cache_stats(); }
+  PlanCacheStats plan_cache() const { return planner_.cache_stats(); }
 
   absl::Status Begin(const Batch& batch) {
-    return Begin(batch, [this](Staging& staging) { return training_.Iterate(staging); });
+    return Begin(batch, [this](Staging& staging) { return memory_.training().Iterate(staging); });
   }
 
   absl::StatusOr<TimedStep> Time(const Batch& batch) {
     RETURN_IF_ERROR(CheckIdle());
     TimedStep timed;
     RETURN_IF_ERROR(Begin(batch, [&](Staging& staging) -> absl::Status {
-      ASSIGN_OR_RETURN(timed.timeline, training_.IterateTimed(staging));
+      ASSIGN_OR_RETURN(timed.timeline, memory_.training().IterateTimed(staging));
       return absl::OkStatus();
     }));
     ASSIGN_OR_RETURN(timed.result, Finish());
@@ -114,17 +110,17 @@ class Session::Impl {
   }
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
-    RETURN_IF_ERROR(CheckCanEvaluate());
-    absl::StatusOr<StepResult> result = EvaluateBatch(inference_, staging_[0], batch);
+    RETURN_IF_ERROR(PrepareToEvaluate());
+    absl::StatusOr<StepResult> result = EvaluateBatch(memory_.inference(), staging_[0], batch);
     RETURN_IF_ERROR(Settle(result.status()));
     return result;
   }
 
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images) {
-    RETURN_IF_ERROR(CheckCanEvaluate());
-    const Batch batch = WithoutLabels(images, inference_.program);
+    RETURN_IF_ERROR(PrepareToEvaluate());
+    const Batch batch = WithoutLabels(images, memory_.inference().program);
     RETURN_IF_ERROR(Evaluate(batch).status());
-    return ReadPrediction(inference_, static_cast<int64_t>(images.size()), device_);
+    return ReadPrediction(memory_.inference(), static_cast<int64_t>(images.size()), device_);
   }
 
   absl::Status Save(const std::string& path, CheckpointContents contents,
@@ -136,26 +132,26 @@ class Session::Impl {
           "the parameters");
     }
     return SaveCheckpoint(
-        path, training_.program, contents, {.step = step_, .seed = options_.seed},
+        path, program(), contents, {.step = step_, .seed = options_.seed},
         [this](const Tensor& tensor) { return Read(tensor); }, weights);
   }
 
   absl::Status Load(const std::string& path) {
     RETURN_IF_ERROR(CheckIdle());
-    RETURN_IF_ERROR(CheckArena());
-    ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, training_.program));
+    RETURN_IF_ERROR(memory_.Check());
+    ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, program()));
     std::vector<TensorImage> images;  // of all tensors, before any is overwritten
-    for (const Tensor& tensor : training_.program.tensors) {
+    for (const Tensor& tensor : program().tensors) {
       if (tensor.role != Role::kOptimizer) continue;
       ASSIGN_OR_RETURN(images.emplace_back(), Image(tensor, InitialValues(tensor, 0)));
     }
     for (const auto& [id, values] : loaded.tensors) {
-      ASSIGN_OR_RETURN(images.emplace_back(), Image(training_.program.tensor(id), values));
+      ASSIGN_OR_RETURN(images.emplace_back(), Image(program().tensor(id), values));
     }
     RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
     RETURN_IF_ERROR(Damages("Load()", Write(images)));
     damage_ = absl::OkStatus();
-    loss_scale_ = LossScaleOf(loaded, training_.program);
+    loss_scale_ = LossScaleOf(loaded, program());
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
     if (loaded.position.has_value()) options_.seed = loaded.position->seed;
     return absl::OkStatus();
@@ -163,7 +159,7 @@ class Session::Impl {
 
   absl::StatusOr<std::vector<float>> Values(std::string_view name) {
     RETURN_IF_ERROR(CheckReady());
-    for (const Tensor& tensor : training_.program.tensors) {
+    for (const Tensor& tensor : program().tensors) {
       if (tensor.name == name && IsPersistent(tensor.role)) return Read(tensor);
     }
     return absl::NotFoundError(absl::StrFormat("the network has no persistent tensor '%s'", name));
@@ -171,23 +167,37 @@ class Session::Impl {
 
   absl::Status SetBudget(int64_t budget_bytes) {
     RETURN_IF_ERROR(CheckIdle());
-    ASSIGN_OR_RETURN(SessionPlans plans, MakePlans(budget_bytes));
-    Setup next = {training_.program, std::move(plans)};
-    const absl::Status refused = Adopt(next, /*keep_arena=*/false);
-    if (absl::IsAborted(refused)) return SetBudget(budget_bytes);
-    if (refused.ok()) budget_bytes_ = budget_bytes;
-    return refused;
+    change_.Drop();
+    budget_outcome_ = absl::OkStatus();
+    ASSIGN_OR_RETURN(SessionPlans plans, planner_.PlanAll(Programs(), budget_bytes));
+    const absl::Status refused = SwitchBudget(budget_bytes, std::move(plans));
+    return absl::IsAborted(refused) ? SetBudget(budget_bytes) : refused;
   }
 
+  absl::Status SetBudgetAsync(int64_t budget_bytes) {
+    RETURN_IF_ERROR(change_.Start(budget_bytes, Programs()));
+    budget_outcome_ = absl::OkStatus();
+    return absl::OkStatus();
+  }
+  bool budget_pending() const { return change_.is_pending(); }
+  absl::Status AwaitBudget() {
+    while (std::optional<BudgetChange::Planned> planned = change_.Await())
+      TakeBudget(*std::move(planned));
+    return budget_outcome_;
+  }
+
+  // Plans for the graph in the budget that the session will have.
   absl::Status SetTrainingGraph(const Graph& graph) {
+    RETURN_IF_ERROR(CheckIdle());
+    AwaitBudget().IgnoreError();  // a refusal is reported by the next AwaitBudget()
     RETURN_IF_ERROR(CheckReady());
     ASSIGN_OR_RETURN(Program part, LowerPart(graph, whole_, device_.description()));
     ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, budget_bytes_));
     int64_t& minimum = planned.stats.minimum_budget_bytes;
-    minimum = std::max(minimum, inference_.planned.stats.minimum_budget_bytes);
-    const bool fits = planned.plan.arena_bytes <= arena_.size_bytes();
-    Setup next = {std::move(part), {std::move(planned), inference_.planned}};
-    const absl::Status refused = Adopt(next, fits);
+    minimum = std::max(minimum, memory_.inference().planned.stats.minimum_budget_bytes);
+    const bool fits = planned.plan.arena_bytes <= memory_.arena_bytes();
+    Setup next = {std::move(part), {std::move(planned), memory_.inference().planned}};
+    const absl::Status refused = memory_.Switch(next, fits);
     return absl::IsAborted(refused) ? SetTrainingGraph(graph) : refused;
   }
 
@@ -195,20 +205,46 @@ class Session::Impl {
   // `iterate` enqueues the work that follows the copy of the batch.
   template <typename Iterate>
   absl::Status Begin(const Batch& batch, const Iterate& iterate) {
-    RETURN_IF_ERROR(CheckArena());
-    RETURN_IF_ERROR(damage_);
     if (options_.inference_only)
       return absl::FailedPreconditionError("the session was created for inference only");
     if (in_flight_ == kMaxInFlight)
       return absl::FailedPreconditionError("two steps are in flight; Finish() one");
+    TakeBudgetIfReady();
+    RETURN_IF_ERROR(memory_.Check());
+    RETURN_IF_ERROR(damage_);
     const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
                                       .step = static_cast<uint32_t>(step_),
                                       .seed = options_.seed};
     Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
-    RETURN_IF_ERROR(Settle(staging.Send(batch, scalars, training_.program, *training_.executor)));
+    RETURN_IF_ERROR(Settle(staging.Send(batch, scalars, program(), executor())));
     RETURN_IF_ERROR(Damages("step", iterate(staging)));
     ++step_;
     ++in_flight_;
+    return absl::OkStatus();
+  }
+
+  const Program& program() const { return memory_.training().program; }
+  Executor& executor() { return *memory_.training().executor; }
+  SessionPrograms Programs() const {
+    SessionPrograms programs = {.training = program(), .inference = std::nullopt};
+    if (!options_.training_only) programs.inference = memory_.inference().program;
+    return programs;
+  }
+
+  void TakeBudgetIfReady() {
+    if (std::optional<BudgetChange::Planned> planned = change_.Take())
+      TakeBudget(*std::move(planned));
+  }
+  void TakeBudget(BudgetChange::Planned planned) {
+    budget_outcome_ = planned.plans.status();
+    if (!budget_outcome_.ok()) return;
+    budget_outcome_ = SwitchBudget(planned.budget_bytes, *std::move(planned.plans));
+    if (absl::IsAborted(budget_outcome_)) budget_outcome_ = SetBudgetAsync(planned.budget_bytes);
+  }
+  absl::Status SwitchBudget(int64_t budget_bytes, SessionPlans plans) {
+    Setup next = {program(), std::move(plans)};
+    RETURN_IF_ERROR(memory_.Switch(next, /*keep_arena=*/false));
+    budget_bytes_ = budget_bytes;
     return absl::OkStatus();
   }
 
@@ -230,20 +266,14 @@ class Session::Impl {
     if (in_flight_ == 0) return absl::OkStatus();
     return absl::FailedPreconditionError("a step is in flight; Finish() it first");
   }
-  absl::Status CheckArena() const {
-    const bool bound = training_.executor.has_value() &&
-                       (options_.training_only || inference_.executor.has_value());
-    if (bound && !arena_.is_evacuated()) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        "the device has refused memory or a copy; the parameters are kept until SetBudget() finds "
-        "room");
-  }
   absl::Status CheckReady() const {
     RETURN_IF_ERROR(CheckIdle());
-    RETURN_IF_ERROR(CheckArena());
+    RETURN_IF_ERROR(memory_.Check());
     return damage_;
   }
-  absl::Status CheckCanEvaluate() const {
+  absl::Status PrepareToEvaluate() {
+    RETURN_IF_ERROR(CheckIdle());
+    TakeBudgetIfReady();
     RETURN_IF_ERROR(CheckReady());
     if (!options_.training_only) return absl::OkStatus();
     return absl::FailedPreconditionError("the session was created for training only");
@@ -267,36 +297,12 @@ class Session::Impl {
                               .sgd = options_.sgd,
                               .trainable = !options_.inference_only,
                               .groups_updates = planner_.groups_updates()};
-    ASSIGN_OR_RETURN(inference_.program, Lower(graph, options, device));
-    training_.program = inference_.program;
+    ASSIGN_OR_RETURN(memory_.inference().program, Lower(graph, options, device));
+    memory_.training().program = memory_.inference().program;
     if (options_.inference_only) return absl::OkStatus();
     options.mode = Mode::kTraining;
-    ASSIGN_OR_RETURN(training_.program, Lower(graph, options, device));
+    ASSIGN_OR_RETURN(memory_.training().program, Lower(graph, options, device));
     return absl::OkStatus();
-  }
-
-  void Swap(Setup& other) {
-    std::swap(training_.program, other.training);
-    std::swap(training_.planned, other.plans.training);
-    std::swap(inference_.planned, other.plans.inference);
-  }
-
-  // Switches to another setup, or keeps the current one on failure. Only if the device refuses even
-  // the memory that it granted before, there is neither until a SetBudget() succeeds.
-  absl::Status Adopt(Setup& next, bool keep_arena) {
-    // Persistent tensors return to the bytes of the arena from which they were taken.
-    RETURN_IF_ERROR(CheckSamePlaces(training_.planned.plan, next.plans.training.plan));
-    if (!keep_arena) RETURN_IF_ERROR(arena_.Evacuate(PersistentEnd(training_.planned.plan)));
-    const auto prepare = [&] { return keep_arena ? BindTraining() : ReserveArena(); };
-    Swap(next);
-    const absl::Status refused = prepare();
-    if (absl::IsAborted(refused)) planner_.Forget();
-    if (!refused.ok()) {
-      Swap(next);
-      RETURN_IF_ERROR(prepare());
-    }
-    if (!keep_arena) RETURN_IF_ERROR(arena_.Return());
-    return refused;
   }
 
   // Plans again as long as an engine turns out not to build, which is no longer listed then.
@@ -304,45 +310,22 @@ class Session::Impl {
     absl::Status reserved;
     do {
       planner_.Forget();
-      ASSIGN_OR_RETURN(SessionPlans plans, MakePlans(budget_bytes_));
-      training_.planned = std::move(plans.training);
-      inference_.planned = std::move(plans.inference);
-      reserved = ReserveArena();
+      ASSIGN_OR_RETURN(SessionPlans plans, planner_.PlanAll(Programs(), budget_bytes_));
+      memory_.training().planned = std::move(plans.training);
+      memory_.inference().planned = std::move(plans.inference);
+      reserved = memory_.Reserve();
     } while (absl::IsAborted(reserved));
     return reserved;
   }
 
-  absl::StatusOr<SessionPlans> MakePlans(int64_t budget_bytes) {
-    if (!options_.training_only)
-      return planner_.PlanBoth(training_.program, inference_.program, budget_bytes);
-    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(training_.program, budget_bytes));
-    return SessionPlans{.training = std::move(planned), .inference = {}};
-  }
-
-  absl::Status ReserveArena() {
-    training_.executor.reset();
-    inference_.executor.reset();
-    const Plan& training = training_.planned.plan;
-    const Plan& inference = inference_.planned.plan;
-    RETURN_IF_ERROR(
-        arena_.Reserve(std::max(training.arena_bytes, inference.arena_bytes),
-                       std::max(training.host_resident_bytes, inference.host_resident_bytes)));
-    RETURN_IF_ERROR(Bind(training_));
-    return options_.training_only ? absl::OkStatus() : Bind(inference_);
-  }
-  absl::Status Bind(Runtime& runtime) {
-    return runtime.Bind(device_, arena_.data(), arena_.host_residents());
-  }
-  absl::Status BindTraining() { return Bind(training_); }
-
   absl::StatusOr<std::vector<float>> Read(const Tensor& tensor) {
-    return ReadValues(tensor, *training_.executor, device_);
+    return ReadValues(tensor, executor(), device_);
   }
   absl::StatusOr<TensorImage> Image(const Tensor& tensor, const std::vector<float>& values) {
     return MakeImage(tensor, values, device_);
   }
   absl::Status Write(const std::vector<TensorImage>& images) {
-    return WriteImages(images, *training_.executor, device_);
+    return WriteImages(images, executor(), device_);
   }
 
   Device& device_;
@@ -350,9 +333,9 @@ class Session::Impl {
   int64_t budget_bytes_;
   SessionPlanner planner_;
   Program whole_;  // the training program of the graph given to Create()
-  Arena arena_;
-  Runtime training_;
-  Runtime inference_;
+  SessionMemory memory_;
+  BudgetChange change_;           // of SetBudgetAsync()
+  absl::Status budget_outcome_;   // of the last change that is no longer pending
   std::vector<Staging> staging_;  // one for each step that may be in flight
   int64_t step_ = 0;              // the next step to begin
   int64_t in_flight_ = 0;
@@ -383,7 +366,7 @@ Timeline Session::predicted() const {
 MemoryUse Session::memory() const { return impl_->memory(); }
 int64_t Session::step() const { return impl_->step(); }
 uint64_t Session::seed() const { return impl_->seed(); }
-const PlanCacheStats& Session::plan_cache() const { return impl_->plan_cache(); }
+PlanCacheStats Session::plan_cache() const { return impl_->plan_cache(); }
 
 absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
   RETURN_IF_ERROR(impl_->Begin(batch));
@@ -409,6 +392,11 @@ absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {
   return impl_->Values(tensor);
 }
 absl::Status Session::SetBudget(int64_t budget_bytes) { return impl_->SetBudget(budget_bytes); }
+absl::Status Session::SetBudgetAsync(int64_t budget_bytes) {
+  return impl_->SetBudgetAsync(budget_bytes);
+}
+bool Session::budget_pending() const { return impl_->budget_pending(); }
+absl::Status Session::AwaitBudget() { return impl_->AwaitBudget(); }
 absl::Status Session::SetTrainingGraph(const Graph& graph) {
   return impl_->SetTrainingGraph(graph);
 }

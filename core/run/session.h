@@ -22,15 +22,25 @@
 //
 //   RETURN_IF_ERROR(session.SetTrainingGraph(net_without_some_blocks));
 //
+// The budget may change while training goes on, without a step that waits for the planner:
+//
+//   RETURN_IF_ERROR(session.SetBudgetAsync(6 * kGiB));  // steps go on with the old plan meanwhile
+//   while (session.budget_pending()) RETURN_IF_ERROR(session.TrainStep(batch).status());
+//   RETURN_IF_ERROR(session.AwaitBudget());  // whether it has taken effect
+//
 // *Ownership*: borrows the device, which must outlive it. *Threads*: one at a time.
+// SetBudgetAsync() starts a thread of the session's own, which uses only what threads may share:
+// the planner, the engine lists of the device's backend (core/step/kernel.h), and the functions of
+// the program that these call (CustomKernel::workspace_bytes, an error callback of
+// ProfiledTimings).
 // *Errors*: INVALID_ARGUMENT for a bad graph, training options outside their range, and a batch of
 // the wrong size or with a label that is not a class; RESOURCE_EXHAUSTED if the budget is too small
 // (core/plan/planner.h) or the device refuses memory. After an error:
 // * If it occurred before anything changed (a bad batch, budget, graph or file, or refused memory),
 //   the session is as before.
-// * If a SetBudget or SetTrainingGraph fails and the device refuses even the memory that it granted
-//   before, or a copy back, the parameters are kept, but the session is unusable until a SetBudget
-//   succeeds (FAILED_PRECONDITION).
+// * If a change of the budget or the graph fails and the device refuses even the memory that it
+//   granted before, or a copy back, the parameters are kept, but the session is unusable until a
+//   change of the budget succeeds (FAILED_PRECONDITION).
 // * If a training step fails after its batch was sent, or a Load while it copies, some parameters
 //   have changed and others not, so the session is unusable until a Load() succeeds
 //   (FAILED_PRECONDITION); the valid state is that of the last Save(). A device whose streams have
@@ -54,6 +64,7 @@
 #include "neap/core/plan/timeline.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/plan_cache.h"
+#include "neap/core/run/session_results.h"
 #include "neap/core/step/sgd.h"
 
 namespace neap {
@@ -74,37 +85,6 @@ struct TrainingOptions {
   // The session only trains: evaluation is not planned, and Evaluate() and Predict() are
   // FAILED_PRECONDITION.
   bool training_only = false;
-};
-
-struct StepResult {
-  int64_t step = 0;     // from 0
-  float loss = 0;       // mean over the batch
-  int64_t correct = 0;  // number of labels for which the class with the largest output is right
-  // If the loss is scaled (core/step/loss_scale.h), in training: the scales of this step and of the
-  // next one, whether this step changed nothing, because a gradient was not finite, and the number
-  // of such steps so far.
-  float used_loss_scale = 1;
-  float loss_scale = 1;
-  bool skipped = false;
-  int64_t skipped_steps = 0;
-};
-
-// The network's predictions for images: the softmax of its outputs.
-struct Prediction {
-  Shape shape;  // {images, classes, 1, 1}, or {images, classes, height, width} if pixels are
-                // labelled
-  std::vector<float> probabilities;  // in N, C, H, W order
-};
-
-struct TimedStep {
-  StepResult result = {};
-  Timeline timeline = {};  // of plan(), beginning with the batch's arrival
-};
-
-struct MemoryUse {
-  int64_t predicted_peak_bytes = 0;  // of the training plan
-  int64_t measured_peak_bytes = 0;   // highest arena byte that steps of this plan have used so far
-  int64_t arena_bytes = 0;           // reserved from the device
 };
 
 class Session {
@@ -170,18 +150,36 @@ class Session {
   absl::StatusOr<std::vector<float>> Values(std::string_view tensor);
 
   // Plans again for another budget, which takes effect at the next step. Parameters and optimizer
-  // are kept.
+  // are kept. Replaces a pending SetBudgetAsync(), also if it is refused itself. Errors:
+  // FAILED_PRECONDITION while a step is in flight.
   absl::Status SetBudget(int64_t budget_bytes);
+
+  // Like SetBudget(), but plans and verifies on a thread of the session's own, and returns at once.
+  // Steps go on with the old plan and do not wait for the planner. The first Begin(), TrainStep(),
+  // TimeStep(), Evaluate() or Predict() after the plans are ready switches to them, also with a
+  // step in flight: it waits for the device, moves the arena and makes the kernels. A refusal, by
+  // the planner or by the device at the switch, leaves the session as it was, and AwaitBudget()
+  // returns it. A later SetBudget() or SetBudgetAsync() replaces the change; SetTrainingGraph(),
+  // which plans itself, first waits for it and switches. All other functions leave it pending. The
+  // destructor waits until the planner returns, which cannot be interrupted. Errors:
+  // RESOURCE_EXHAUSTED if the system refuses the thread; a change that was pending remains so then.
+  absl::Status SetBudgetAsync(int64_t budget_bytes);
+  // True from SetBudgetAsync() until the session has switched, or the change is refused.
+  bool budget_pending() const;
+  // Waits until the plans of a pending SetBudgetAsync() are ready, and switches to them. Returns
+  // how the last SetBudgetAsync() ended: OK, also if there was none or a SetBudget() replaced it,
+  // or its refusal, which has the errors of SetBudget(). Does not wait unless budget_pending().
+  absl::Status AwaitBudget();
 
   // Trains another graph from the next step on. Its persistent tensors must be among those of
   // Create()'s graph, by name and shape, and its batch must be the same. The tensors of layers that
   // it leaves out keep their values and their places, since the bottom of the arena is that of the
   // whole network for every graph. The arena is kept if the new plan fits into it. Evaluate(),
   // Save() and Load() still use the whole network. Errors: INVALID_ARGUMENT naming a tensor that
-  // the whole network lacks; those of SetBudget.
+  // the whole network lacks; those of SetBudget().
   absl::Status SetTrainingGraph(const Graph& graph);
   // Statistics of the cache of plans, over all calls so far.
-  const PlanCacheStats& plan_cache() const;
+  PlanCacheStats plan_cache() const;
 
  private:
   class Impl;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
@@ -63,26 +64,34 @@ int64_t PersistentEnd(const Plan& plan) {
   return RoundUp(end, kBlockBytes);
 }
 
+SessionPlanner::SessionPlanner(std::shared_ptr<const Planner> planner, Device& device)
+    : planner_(std::move(planner)), device_(device.description()), catalog_(device.backend()) {}
+
 PlanRequest SessionPlanner::RequestFor(int64_t budget_bytes) const {
-  return {.budget_bytes = budget_bytes, .strict = device_.description().kind == "cpu"};
+  return {.budget_bytes = budget_bytes, .strict = device_.kind == "cpu"};
 }
 
 absl::StatusOr<int64_t> SessionPlanner::MinimumBudget(const Program& program) const {
-  return planner_->MinimumBudget(program, RequestFor(kUnlimited), device_.description(),
-                                 device_.backend());
+  return planner_->MinimumBudget(program, RequestFor(kUnlimited), device_, catalog_);
 }
 
 absl::StatusOr<PlanResult> SessionPlanner::Plan(const Program& program, int64_t budget_bytes) {
-  const DeviceDescription& device = device_.description();
   const PlanRequest request = RequestFor(budget_bytes);
   const auto make = [&]() -> absl::StatusOr<PlanResult> {
-    ASSIGN_OR_RETURN(PlanResult result,
-                     planner_->Plan(program, request, device, device_.backend()));
+    ASSIGN_OR_RETURN(PlanResult result, planner_->Plan(program, request, device_, catalog_));
     RETURN_IF_ERROR(Verify(result.plan));
     RETURN_IF_ERROR(MatchesProgram(result.plan, program));
     return result;
   };
-  return cache_.FindOrMake({program, planner_, request, device}, make);
+  return cache_.FindOrMake({program, planner_, request, device_}, make);
+}
+
+absl::StatusOr<SessionPlans> SessionPlanner::PlanAll(const SessionPrograms& programs,
+                                                     int64_t budget_bytes) {
+  if (programs.inference.has_value())
+    return PlanBoth(programs.training, *programs.inference, budget_bytes);
+  ASSIGN_OR_RETURN(PlanResult planned, Plan(programs.training, budget_bytes));
+  return SessionPlans{.training = std::move(planned), .inference = {}};
 }
 
 absl::StatusOr<SessionPlans> SessionPlanner::PlanBoth(const Program& training,

@@ -2,17 +2,20 @@
 // again. Private to the session.
 //
 //   SessionPlanner planner(PlannerFor(options), device);
-//   ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanBoth(training, inference, 12 * kGiB));
+//   ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanAll({training, inference}, 12 * kGiB));
 //
 // On the CPU every plan is requested as strict (core/plan/planner.h), so training there gives the
 // same bits under every budget. A plan from a file keeps its engines, whatever is requested.
+// *Threads*: any number at a time. They share the planner, which is immutable, the engine lists of
+// the device's backend (core/step/kernel.h) and the cache, which are safe for several threads, and
+// use no other part of the device. A plan that was begun before Forget() is not cached.
 // *Errors*: those of the planner, Verify() and MatchesProgram().
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,34 +26,41 @@
 
 namespace neap {
 
+// Without an inference program, the session does not evaluate.
+struct SessionPrograms {
+  Program training;
+  std::optional<Program> inference;
+};
+// The inference plan is empty without such a program.
 struct SessionPlans {
   PlanResult training, inference;
 };
 
 class SessionPlanner {
  public:
-  SessionPlanner(std::shared_ptr<const Planner> planner, Device& device)
-      : planner_(std::move(planner)), device_(device) {}
+  SessionPlanner(std::shared_ptr<const Planner> planner, Device& device);
 
   bool groups_updates() const { return planner_->groups_updates(); }
   absl::StatusOr<PlanResult> Plan(const Program& program, int64_t budget_bytes);
   // Both plans must fit the budget, and agree in the places of persistent tensors. An error for a
   // budget that is too small for both is that of the program that needs more.
-  absl::StatusOr<SessionPlans> PlanBoth(const Program& training, const Program& inference,
-                                        int64_t budget_bytes);
+  absl::StatusOr<SessionPlans> PlanAll(const SessionPrograms& programs, int64_t budget_bytes);
 
   // To be called when an engine turned out not to build: any cached plan may use it.
   void Forget() { cache_.Clear(); }
-  const PlanCacheStats& cache_stats() const { return cache_.stats(); }
+  PlanCacheStats cache_stats() const { return cache_.stats(); }
 
  private:
   static constexpr size_t kPlansKept = 64;
 
+  absl::StatusOr<SessionPlans> PlanBoth(const Program& training, const Program& inference,
+                                        int64_t budget_bytes);
   PlanRequest RequestFor(int64_t budget_bytes) const;
   absl::StatusOr<int64_t> MinimumBudget(const Program& program) const;
 
-  std::shared_ptr<const Planner> planner_;
-  Device& device_;
+  const std::shared_ptr<const Planner> planner_;
+  const DeviceDescription device_;
+  EngineCatalog& catalog_;
   PlanCache cache_{kPlansKept};
 };
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -9,12 +10,14 @@
 #include "neap/core/input/loader.h"
 #include "neap/core/run/arena.h"
 #include "neap/core/run/binder.h"
+#include "neap/core/run/budget_change.h"
 #include "neap/core/run/evaluation.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/runtime.h"
 #include "neap/core/run/session.h"
+#include "neap/core/run/session_memory.h"
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
 #include "neap/core/run/tensor_values.h"
@@ -35,6 +38,15 @@ absl::Status ResizeArena(Arena& arena, int64_t persistent_end, int64_t arena_byt
 absl::Status Bind(const Program& program, const Plan& plan, Device& device, const Arena& arena) {
   ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device, {.arena = arena.data()}));
   bound.operations;  // the list that core/run/executor.h walks
+  return absl::OkStatus();
+}
+
+// core/run/budget_change.h
+absl::Status PlanMeanwhile(SessionPlanner& planner, const Program& training,
+                           const Program& inference) {
+  BudgetChange change(planner);
+  RETURN_IF_ERROR(change.Start(6 * kGiB, {training, inference}));
+  if (std::optional<BudgetChange::Planned> planned = change.Take()) planned->plans.status();
   return absl::OkStatus();
 }
 
@@ -108,11 +120,29 @@ absl::Status TrainPart(Session& session, const Graph& net_without_some_blocks) {
   return absl::OkStatus();
 }
 
+absl::Status ChangeBudget(Session& session, const Batch& batch) {
+  RETURN_IF_ERROR(session.SetBudgetAsync(6 * kGiB));  // steps go on with the old plan meanwhile
+  while (session.budget_pending()) RETURN_IF_ERROR(session.TrainStep(batch).status());
+  RETURN_IF_ERROR(session.AwaitBudget());  // whether it has taken effect
+  return absl::OkStatus();
+}
+
+// core/run/session_memory.h
+absl::Status SwitchPlans(Device& device, SessionPlanner& planner, const SessionPlans& plans,
+                         const Program& program, const SessionPlans& other_plans) {
+  SessionMemory memory(device, planner, /*evaluates=*/true, /*records=*/true);
+  memory.training().planned = plans.training;  // and the programs, and the inference plan
+  RETURN_IF_ERROR(memory.Reserve());
+  Setup next = {program, other_plans};
+  RETURN_IF_ERROR(memory.Switch(next, /*keep_arena=*/false));
+  return absl::OkStatus();
+}
+
 // core/run/session_planner.h
 absl::Status PlanSession(const PlannerOptions& options, Device& device, const Program& training,
                          const Program& inference) {
   SessionPlanner planner(PlannerFor(options), device);
-  ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanBoth(training, inference, 12 * kGiB));
+  ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanAll({training, inference}, 12 * kGiB));
   return absl::OkStatus();
 }
 

@@ -109,4 +109,22 @@ TEST_CASE("a failure is returned and not cached, and Clear() removes all plans")
   CHECK(cache.stats().misses == 3);
 }
 
+TEST_CASE(
+    "a plan that is made while the cache changes is returned, but cached once or not at all") {
+  PlanCache cache(2);
+  const auto cleared = cache.FindOrMake(Key(1), [&] {
+    cache.Clear();  // as another thread does when an engine cannot be built
+    return Numbered(1);
+  });
+  CHECK(cleared->plan.arena_bytes == 1);
+  CHECK(cache.size() == 0);
+  const auto second = cache.FindOrMake(Key(1), [&] {
+    CHECK(Get(cache, Key(1), 2) == 2);  // another thread is faster
+    return Numbered(3);
+  });
+  CHECK(second->plan.arena_bytes == 3);
+  CHECK(cache.size() == 1);
+  CHECK(Get(cache, Key(1), 4) == 2);
+}
+
 }  // namespace neap

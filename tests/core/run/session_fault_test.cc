@@ -26,6 +26,11 @@ struct Request {
 };
 std::vector<Request> Requests(const std::string& folder) {
   return {{"larger budget", [](Session& s) { return s.SetBudget(kUnlimited); }},
+          {"larger budget, planned meanwhile",
+           [](Session& s) {
+             const absl::Status begun = s.SetBudgetAsync(kUnlimited);
+             return begun.ok() ? s.AwaitBudget() : begun;
+           }},
           {"same budget", [](Session& s) { return s.SetBudget(s.plan().budget_bytes); }},
           {"graph", [](Session& s) { return s.SetTrainingGraph(SmallNet()); }},
           {"save", [folder](Session& s) { return s.Save(folder + "/unused"); }},

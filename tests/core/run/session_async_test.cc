@@ -1,0 +1,472 @@
+// Budgets that change while training goes on: no step waits for the planner, and no bit changes.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "neap/core/run/session.h"
+#include "neap/memory/create_session.h"
+#include "neap/memory/planner.h"
+#include "tests/guarded_device.h"
+#include "tests/no_threads.h"
+#include "tests/scratch_directory.h"
+#include "tests/small_training.h"
+
+namespace neap {
+namespace {
+
+constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
+constexpr absl::StatusCode kUnusable = absl::StatusCode::kFailedPrecondition;
+
+// The default planner with a budget (policy auto), which plans for one budget only once the test
+// lets it, and counts the plans that it was asked for.
+class HeldPlanner final : public Planner {
+ public:
+  explicit HeldPlanner(int64_t held_budget_bytes, PlannerOptions options = {})
+      : held_budget_bytes_(held_budget_bytes), planner_(PlannerFor(std::move(options))) {}
+
+  // Waits until the planner is asked for the budget.
+  void AwaitAsked() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_asked_; });
+  }
+  void Release() const {
+    const std::lock_guard lock(mutex_);
+    is_released_ = true;
+    changed_.notify_all();
+  }
+  int plans() const { return plans_; }
+
+  int64_t budget_bytes() const override { return planner_->budget_bytes(); }
+  bool groups_updates() const override { return planner_->groups_updates(); }
+  absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
+                                  const DeviceDescription& device,
+                                  EngineCatalog& catalog) const override {
+    ++plans_;
+    if (request.budget_bytes == held_budget_bytes_) Wait();
+    return planner_->Plan(program, request, device, catalog);
+  }
+  absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
+                                        const DeviceDescription& device,
+                                        EngineCatalog& catalog) const override {
+    return planner_->MinimumBudget(program, request, device, catalog);
+  }
+
+ private:
+  void Wait() const {
+    std::unique_lock lock(mutex_);
+    is_asked_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_released_; });
+  }
+
+  const int64_t held_budget_bytes_;
+  const std::shared_ptr<const Planner> planner_;
+  mutable std::mutex mutex_;  // guards is_asked_ and is_released_
+  mutable std::condition_variable changed_;
+  mutable bool is_asked_ = false;
+  mutable bool is_released_ = false;
+  mutable std::atomic<int> plans_ = 0;
+};
+
+// What a session needs under policy auto: at least, and to move and rebuild nothing.
+struct Needs {
+  int64_t least = 0, most = 0;
+};
+Needs NeedsOn(Device& device) {
+  const Session session = MakeSession(device, {.policy = "auto"});
+  return {session.planning().minimum_budget_bytes, session.memory().arena_bytes};
+}
+
+Session SessionWith(const std::shared_ptr<const Planner>& planner, Device& device,
+                    TrainingOptions training = {}) {
+  absl::StatusOr<Session> session = Session::Create(SmallNet(), device, planner, training);
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  return *std::move(session);
+}
+
+// Trains until the budget is no longer pending.
+void TrainWhilePending(Session& session) {
+  while (session.budget_pending()) Train(session, 1);
+}
+
+void CheckAsSteady(Session& session, Device& device) {
+  Session steady = MakeSession(device, {});
+  CHECK(Train(steady, static_cast<int>(session.step())) > 0);
+  CheckSameState(steady, session);
+}
+
+}  // namespace
+
+TEST_CASE("steps do not wait while the planner is at work, and the next one takes its plan") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  const auto planner = std::make_shared<HeldPlanner>(needs.least);
+  Session session = SessionWith(planner, *device);
+  const int64_t arena_bytes = session.memory().arena_bytes;
+  CHECK(!session.budget_pending());
+  CHECK(session.AwaitBudget().ok());  // there is nothing to wait for
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  planner->AwaitAsked();
+  Train(session, 3);
+  CHECK(session.Evaluate(MakeBatch(0)).ok());
+  CHECK(session.budget_pending());
+  CHECK(session.memory().arena_bytes == arena_bytes);
+  planner->Release();
+  TrainWhilePending(session);
+  CHECK(session.memory().arena_bytes == needs.least);
+  CHECK(session.plan().policy == "auto");
+  CHECK(session.AwaitBudget().ok());
+  Train(session, 2);
+  CHECK(session.memory().measured_peak_bytes == session.memory().predicted_peak_bytes);
+  CheckAsSteady(session, *device);
+}
+
+TEST_CASE("budgets that change at any time, with two steps in flight too, cost no bit") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  Session session = MakeSession(*device, {.budget_bytes = needs.most});
+  Session steady = MakeSession(*device, {});
+  const int64_t budgets[] = {needs.least, needs.most,     needs.least - kBlockBytes,
+                             kUnlimited,  needs.most / 2, (needs.least + needs.most) / 2};
+  Trained changed(1), unchanged(1);
+  REQUIRE(session.Begin(MakeBatch(0)).ok());
+  for (uint64_t i = 1; i < 60; ++i) {
+    if (i % 2 == 0) REQUIRE(session.SetBudgetAsync(budgets[i / 2 % std::size(budgets)]).ok());
+    if (i % 9 == 0) session.AwaitBudget().IgnoreError();
+    REQUIRE(session.Begin(MakeBatch(i)).ok());
+    FinishInto(changed, session);
+  }
+  FinishInto(changed, session);
+  for (uint64_t i = 0; i < 60; ++i) {
+    REQUIRE(steady.Begin(MakeBatch(i)).ok());
+    FinishInto(unchanged, steady);
+  }
+  AppendState(changed, session);
+  AppendState(unchanged, steady);
+  CHECK(AreSame(changed, unchanged));
+}
+
+TEST_CASE("every kind of change takes effect with a step in flight") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  Session session = MakeSession(*device, {.budget_bytes = needs.most});
+  for (const int64_t budget : {needs.least, needs.most, needs.least}) {
+    const auto step = static_cast<uint64_t>(session.step());
+    REQUIRE(session.Begin(MakeBatch(step)).ok());
+    REQUIRE(session.SetBudgetAsync(budget).ok());
+    CHECK(session.SetBudget(budget).code() == kUnusable);  // which leaves the change pending
+    REQUIRE(session.AwaitBudget().ok());
+    CHECK(session.memory().arena_bytes <= budget);
+    CHECK(session.plan().budget_bytes == budget);
+    REQUIRE(session.Begin(MakeBatch(step + 1)).ok());
+    CHECK(session.Begin(MakeBatch(step + 2)).code() == kUnusable);
+    CHECK(session.Finish()->step == static_cast<int64_t>(step));
+    CHECK(session.Finish().ok());
+  }
+  CheckAsSteady(session, *device);
+}
+
+TEST_CASE("a budget that is too small is refused in the background, and training goes on") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  Session session = MakeSession(*device, {.budget_bytes = needs.most});
+  for (const int64_t budget : {needs.least - kBlockBytes, int64_t{0}, int64_t{-1}}) {
+    REQUIRE(session.SetBudgetAsync(budget).ok());
+    TrainWhilePending(session);
+    for (int i = 0; i < 2; ++i) {
+      const absl::Status refused = session.AwaitBudget();
+      CHECK(refused.code() == kExhausted);
+      CHECK(std::string(refused.message()).find(std::to_string(needs.least)) != std::string::npos);
+    }
+    CHECK(session.plan().budget_bytes == needs.most);
+    Train(session, 1);
+  }
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  CHECK(session.AwaitBudget().ok());  // the outcome of the last change
+  CHECK(session.memory().arena_bytes == needs.least);
+  CheckAsSteady(session, *device);
+}
+
+TEST_CASE("plans are verified in the background, and a wrong one is refused") {
+  class WrongPlanner final : public Planner {
+   public:
+    int64_t budget_bytes() const override { return kUnlimited; }
+    bool groups_updates() const override { return planner_->groups_updates(); }
+    absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
+                                    const DeviceDescription& device,
+                                    EngineCatalog& catalog) const override {
+      absl::StatusOr<PlanResult> result = planner_->Plan(program, request, device, catalog);
+      if (result.ok() && request.budget_bytes != kUnlimited) result->plan.peak_bytes += kBlockBytes;
+      return result;
+    }
+    absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
+                                          const DeviceDescription& device,
+                                          EngineCatalog& catalog) const override {
+      return planner_->MinimumBudget(program, request, device, catalog);
+    }
+
+   private:
+    std::shared_ptr<const Planner> planner_ = PlannerFor({});
+  };
+  const auto device = OpenCpu();
+  Session session = SessionWith(std::make_shared<WrongPlanner>(), *device);
+  Train(session, 1);
+  REQUIRE(session.SetBudgetAsync(2 * session.memory().arena_bytes).ok());
+  while (session.budget_pending()) std::this_thread::yield();  // no call that could verify it
+  CHECK(!session.AwaitBudget().ok());
+  Train(session, 2);
+  CheckAsSteady(session, *device);
+}
+
+TEST_CASE("a second change replaces the first, which the planner has not finished") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  const auto planner = std::make_shared<HeldPlanner>(needs.most + kBlockBytes);
+  Session session = SessionWith(planner, *device);
+  REQUIRE(session.SetBudgetAsync(needs.most + kBlockBytes).ok());
+  planner->AwaitAsked();
+  const int plans = planner->plans();
+  REQUIRE(session.SetBudgetAsync(needs.least - kBlockBytes).ok());  // never planned
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  Train(session, 1);
+  CHECK(planner->plans() == plans);
+  planner->Release();
+  REQUIRE(session.AwaitBudget().ok());
+  CHECK(session.plan().budget_bytes == needs.least);
+  CHECK(planner->plans() == plans + 1 + 2);  // evaluation's for the first, both for the last
+  Train(session, 1);
+  CheckAsSteady(session, *device);
+}
+
+TEST_CASE("SetBudget() replaces a pending change at once, also if it is refused") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  const auto planner = std::make_shared<HeldPlanner>(needs.most + kBlockBytes);
+  Session session = SessionWith(planner, *device);
+  const int64_t arena_bytes = session.memory().arena_bytes;
+  REQUIRE(session.SetBudgetAsync(needs.most + kBlockBytes).ok());
+  planner->AwaitAsked();
+  CHECK(session.SetBudget(needs.least - kBlockBytes).code() == kExhausted);
+  CHECK(!session.budget_pending());
+  CHECK(session.AwaitBudget().ok());
+  CHECK(session.memory().arena_bytes == arena_bytes);
+  REQUIRE(session.SetBudgetAsync(needs.most + kBlockBytes).ok());
+  REQUIRE(session.SetBudget(needs.least).ok());
+  Train(session, 1);
+  planner->Release();
+  CHECK(session.AwaitBudget().ok());
+  Train(session, 1);
+  CHECK(session.plan().budget_bytes == needs.least);
+  REQUIRE(session.SetBudgetAsync(needs.most).ok());  // by the same thread, or a new one
+  REQUIRE(session.AwaitBudget().ok());
+  CHECK(session.plan().budget_bytes == needs.most);
+  CheckAsSteady(session, *device);
+}
+
+TEST_CASE(
+    "a graph is planned within the budget that was pending, or the old one if it is refused") {
+  const auto device = OpenCpu();
+  const Graph part = SmallNet(Layout::kNchw, /*with_block=*/false);
+  const Needs needs = NeedsOn(*device);
+  Session session = MakeSession(*device, {.budget_bytes = needs.most});
+  Session steady = MakeSession(*device, {});
+  Train(session, 1);
+  Train(steady, 1);
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  REQUIRE(session.SetTrainingGraph(part).ok());
+  REQUIRE(steady.SetTrainingGraph(part).ok());
+  CHECK(!session.budget_pending());
+  CHECK(session.plan().budget_bytes == needs.least);
+  CHECK(Train(session, 2) == Train(steady, 2));
+  REQUIRE(session.SetBudgetAsync(kBlockBytes).ok());
+  REQUIRE(session.SetTrainingGraph(SmallNet()).ok());
+  REQUIRE(steady.SetTrainingGraph(SmallNet()).ok());
+  CHECK(session.AwaitBudget().code() == kExhausted);
+  CHECK(session.plan().budget_bytes == needs.least);
+  CHECK(Train(session, 2) == Train(steady, 2));
+  CheckSameState(steady, session);
+}
+
+TEST_CASE("a change stays pending while the session saves, loads and reads values") {
+  const auto device = OpenCpu();
+  const ScratchDirectory directory;
+  const std::string path = directory.File("checkpoint.safetensors");
+  const Needs needs = NeedsOn(*device);
+  const auto planner = std::make_shared<HeldPlanner>(needs.least);
+  Session session = SessionWith(planner, *device);
+  Train(session, 2);
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  REQUIRE(session.Save(path).ok());
+  Train(session, 2);
+  CHECK(session.Values("fc.weight").ok());
+  CHECK(session.TimeStep(MakeBatch(4)).ok());
+  REQUIRE(session.Load(path).ok());
+  CHECK(session.step() == 2);
+  CHECK(session.budget_pending());
+  planner->Release();
+  REQUIRE(session.AwaitBudget().ok());
+  CHECK(session.memory().arena_bytes == needs.least);
+  Train(session, 2);
+  CheckAsSteady(session, *device);
+}
+
+TEST_CASE("a session with a pending change may be moved, and assigned to") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  const auto planner = std::make_shared<HeldPlanner>(needs.least);
+  Session first = SessionWith(planner, *device);
+  Train(first, 1);
+  REQUIRE(first.SetBudgetAsync(needs.least).ok());
+  planner->AwaitAsked();
+  Session session = std::move(first);
+  CHECK(session.budget_pending());
+  planner->Release();
+  REQUIRE(session.AwaitBudget().ok());
+  CHECK(session.memory().arena_bytes == needs.least);
+  Train(session, 1);
+  CheckAsSteady(session, *device);
+  REQUIRE(session.SetBudgetAsync(needs.most).ok());
+  session = MakeSession(*device, {});
+  CHECK(!session.budget_pending());
+  Train(session, 1);
+  CheckAsSteady(session, *device);
+}
+
+TEST_CASE("a session that is destroyed waits for the planner to return") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  const auto planner = std::make_shared<HeldPlanner>(needs.least);
+  std::optional<Session> session = SessionWith(planner, *device);
+  const int plans = planner->plans();
+  REQUIRE(session->SetBudgetAsync(needs.least).ok());
+  planner->AwaitAsked();
+  std::thread release([&] { planner->Release(); });
+  session.reset();
+  CHECK(planner.use_count() == 1);  // no thread uses the planner any more
+  CHECK(planner->plans() == plans + 2);
+  release.join();
+}
+
+TEST_CASE("sessions for training only and for inference only change their budgets, too") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  Session trains = MakeSession(*device, {.budget_bytes = needs.most}, {.training_only = true});
+  REQUIRE(trains.SetBudgetAsync(needs.least).ok());
+  TrainWhilePending(trains);
+  CHECK(trains.AwaitBudget().ok());
+  CHECK(trains.plan().budget_bytes == needs.least);
+  CHECK(trains.memory().arena_bytes == needs.least);
+  Train(trains, 1);
+  CheckAsSteady(trains, *device);
+
+  Session infers = MakeSession(*device, {.budget_bytes = needs.most}, {.inference_only = true});
+  const int64_t least = infers.planning().minimum_budget_bytes;
+  const Batch batch = MakeBatch(0);
+  const std::vector<float> before = infers.Predict(batch.images)->probabilities;
+  REQUIRE(infers.SetBudgetAsync(least).ok());
+  while (infers.budget_pending()) {
+    CHECK(SameBits(infers.Predict(batch.images)->probabilities, before));
+  }
+  CHECK(infers.AwaitBudget().ok());
+  CHECK(infers.memory().arena_bytes == least);
+  CHECK(SameBits(infers.Predict(batch.images)->probabilities, before));
+  CHECK(infers.TrainStep(batch).status().code() == kUnusable);
+}
+
+TEST_CASE("memory that the device refuses at the switch leaves the old plan, and is reported") {
+  const auto cpu = OpenCpu();
+  const Needs needs = NeedsOn(*cpu);
+  GuardedDevice device(*cpu);
+  Session session = MakeSession(device, {.budget_bytes = needs.most});
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  device.RefuseArenas(1);
+  TrainWhilePending(session);  // the step that switches back trains, too
+  const absl::Status refused = session.AwaitBudget();
+  CHECK(refused.code() == kExhausted);
+  CHECK(std::string(refused.message()) == "refused by the test");
+  CHECK(session.plan().budget_bytes == needs.most);
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  CHECK(session.AwaitBudget().ok());
+  Train(session, 1);
+  CHECK(device.GuardsIntact());
+  CheckAsSteady(session, *cpu);
+}
+
+TEST_CASE("a session whose arena is lost at the switch goes on with the next budget") {
+  const auto cpu = OpenCpu();
+  const Needs needs = NeedsOn(*cpu);
+  GuardedDevice device(*cpu);
+  Session session = MakeSession(device, {.budget_bytes = needs.most});
+  Train(session, 2);
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  device.RefuseArenas(2);
+  CHECK(session.AwaitBudget().code() == kExhausted);
+  CHECK(session.TrainStep(MakeBatch(2)).status().code() == kUnusable);
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  while (session.budget_pending()) session.TrainStep(MakeBatch(2)).status().IgnoreError();
+  CHECK(session.AwaitBudget().ok());
+  CHECK(session.step() == 3);
+  CheckAsSteady(session, *cpu);
+}
+
+TEST_CASE("a change waits for another plan if a kernel cannot be made at the switch") {
+  // Engines that cannot be built are withdrawn; here one is merely refused.
+  class RefusingBackend final : public Backend {
+   public:
+    explicit RefusingBackend(Backend& backend) : backend_(backend) {}
+    absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+      return backend_.Engines(signature);
+    }
+    std::string Versions() const override { return backend_.Versions(); }
+    absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
+                                                       std::string_view engine) override {
+      if (std::exchange(refuses_next, false)) return absl::AbortedError("plan again");
+      return backend_.MakeKernel(signature, engine);
+    }
+    bool refuses_next = false;
+
+   private:
+    Backend& backend_;
+  };
+  const auto cpu = OpenCpu();
+  const Needs needs = NeedsOn(*cpu);
+  GuardedDevice device(*cpu);
+  RefusingBackend backend(cpu->backend());
+  device.Replace(backend);
+  const auto planner = std::make_shared<HeldPlanner>(kUnlimited - 1);
+  Session session = SessionWith(planner, device);
+  const int plans = planner->plans();
+  REQUIRE(session.SetBudgetAsync(needs.least).ok());
+  backend.refuses_next = true;
+  TrainWhilePending(session);
+  CHECK(!backend.refuses_next);
+  CHECK(session.AwaitBudget().ok());
+  CHECK(planner->plans() == plans + 2 + 2);
+  CHECK(session.memory().arena_bytes == needs.least);
+  CheckAsSteady(session, *cpu);
+}
+
+TEST_CASE("a change whose thread the system refuses is an error at once") {
+  const auto device = OpenCpu();
+  const Needs needs = NeedsOn(*device);
+  Session session = MakeSession(*device, {.budget_bytes = needs.most});
+  {
+    const testing::NoThreads none;
+    CHECK(session.SetBudgetAsync(needs.least).code() == kExhausted);
+  }
+  CHECK(!session.budget_pending());
+  CHECK(session.AwaitBudget().ok());
+  Train(session, 2);
+  CHECK(session.plan().budget_bytes == needs.most);
+  CheckAsSteady(session, *device);
+}
+
+}  // namespace neap
