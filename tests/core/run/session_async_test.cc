@@ -271,6 +271,23 @@ TEST_CASE("SetBudget() replaces a pending change at once, also if it is refused"
   CheckAsSteady(session, *device);
 }
 
+TEST_CASE("two budgets are planned at the same time on two threads") {
+  const auto steady = OpenCpu();
+  const Needs needs = NeedsOn(*steady);
+  for (int round = 0; round < 4; ++round) {
+    const auto device = OpenCpu();
+    const auto planner = std::make_shared<HeldPlanner>(needs.most);
+    Session session = SessionWith(planner, *device);  // has not asked for the engines of reruns
+    REQUIRE(session.SetBudgetAsync(needs.most).ok());
+    planner->AwaitAsked();
+    planner->Release();
+    REQUIRE(session.SetBudget(needs.least).ok());
+    Train(session, 1);
+    CHECK(session.plan().budget_bytes == needs.least);
+    CheckAsSteady(session, *steady);
+  }
+}
+
 TEST_CASE(
     "a graph is planned within the budget that was pending, or the old one if it is refused") {
   const auto device = OpenCpu();
