@@ -1,10 +1,7 @@
 // Budgets that change while training goes on: no step waits for the planner, and no bit changes.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,6 +11,7 @@
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
+#include "tests/core/run/held_planner.h"
 #include "tests/guarded_device.h"
 #include "tests/no_threads.h"
 #include "tests/scratch_directory.h"
@@ -24,57 +22,6 @@ namespace {
 
 constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
 constexpr absl::StatusCode kUnusable = absl::StatusCode::kFailedPrecondition;
-
-// The default planner with a budget (policy auto), which plans for one budget only once the test
-// lets it, and counts the plans that it was asked for.
-class HeldPlanner final : public Planner {
- public:
-  explicit HeldPlanner(int64_t held_budget_bytes, PlannerOptions options = {})
-      : held_budget_bytes_(held_budget_bytes), planner_(PlannerFor(std::move(options))) {}
-
-  // Waits until the planner is asked for the budget.
-  void AwaitAsked() const {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_asked_; });
-  }
-  void Release() const {
-    const std::lock_guard lock(mutex_);
-    is_released_ = true;
-    changed_.notify_all();
-  }
-  int plans() const { return plans_; }
-
-  int64_t budget_bytes() const override { return planner_->budget_bytes(); }
-  bool groups_updates() const override { return planner_->groups_updates(); }
-  absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
-                                  const DeviceDescription& device,
-                                  EngineCatalog& catalog) const override {
-    ++plans_;
-    if (request.budget_bytes == held_budget_bytes_) Wait();
-    return planner_->Plan(program, request, device, catalog);
-  }
-  absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
-                                        const DeviceDescription& device,
-                                        EngineCatalog& catalog) const override {
-    return planner_->MinimumBudget(program, request, device, catalog);
-  }
-
- private:
-  void Wait() const {
-    std::unique_lock lock(mutex_);
-    is_asked_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return is_released_; });
-  }
-
-  const int64_t held_budget_bytes_;
-  const std::shared_ptr<const Planner> planner_;
-  mutable std::mutex mutex_;  // guards is_asked_ and is_released_
-  mutable std::condition_variable changed_;
-  mutable bool is_asked_ = false;
-  mutable bool is_released_ = false;
-  mutable std::atomic<int> plans_ = 0;
-};
 
 // What a session needs under policy auto: at least, and to move and rebuild nothing.
 struct Needs {
