@@ -1,6 +1,4 @@
 // What it costs to rebuild results, or to move them to the host and back.
-//
-//   RebuildPrices prices = {.rerun_seconds = seconds, .first_run_seconds = none};
 #pragma once
 
 #include <limits>

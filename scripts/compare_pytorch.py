@@ -51,6 +51,8 @@ def arguments_parser():
                         help="of one program of one case (default: %(default)s)")
     parser.add_argument("--profile", metavar="FILE", help="let neap time the kernels of each case first, and choose by the "
                         "times in this database (default: kernels as the library chooses)")
+    parser.add_argument("--compile-first", action="store_true", help="compile what is compiled at the same time, before anything "
+                        "is measured; PyTorch's cache then shortens each program's start")
     parser.add_argument("--floor", action="store_true", help="measure only the convolutions alone")
     parser.add_argument("--table", action="store_true", help="print the latest measurements of the results file, measure nothing")
     parser.add_argument("--step-check", action="store_true", help="compare one step instead of speeds")

@@ -5,6 +5,7 @@
 #   scripts/gpu_bench.sh headline                     one of them
 #   scripts/gpu_bench.sh inception_v4:128:bf16        cases for compare_pytorch.py
 #   PROFILE=yes scripts/gpu_bench.sh headline         neap times its kernels first
+#   COMPILE_FIRST=yes scripts/gpu_bench.sh nets       PyTorch compiles all networks at the same time first
 # Parts:
 #   budgets      ResNet-50 at batch 128: alone, in the 6.2 GiB that PyTorch's save_on_cpu takes with a trace of one step under
 #                each policy (docs/timeline.md), and beside PyTorch in fp32 and tf32
@@ -32,6 +33,7 @@ compare() {
 speeds() {
   local flags=()
   [ -z "${PROFILE:-}" ] || flags=(--profile "$database")
+  [ -z "${COMPILE_FIRST:-}" ] || flags+=(--compile-first)
   compare "$1" --cases "$2" --limit "${LIMIT:-540}" "${flags[@]}"
 }
 

@@ -174,9 +174,8 @@ absl::StatusOr<std::vector<TensorAlternatives>> AlternativesOf(const Program& pr
   const PlannerOptions options = flags.planning.Options(target.description, target.kernels);
   ASSIGN_OR_RETURN(EngineTable engines, EngineTable::List(program, options.kernels, options.strict,
                                                           target.description, target.engines()));
-  ASSIGN_OR_RETURN(const std::vector<double> seconds,
-                   engines.RerunSeconds(program, target.engines()));
-  return FindAlternatives(program, costs, seconds);
+  ASSIGN_OR_RETURN(const RebuildPrices prices, engines.PriceReruns(program, target.engines()));
+  return FindAlternatives(program, costs, prices);
 }
 
 // `curve` is null without --curve.

@@ -29,13 +29,14 @@ std::vector<bool> BeforeBackward(const Program& program) {
   return before;
 }
 
-// By TensorId: the time of the rerun that writes it.
+// By TensorId: the time of the rerun that writes it, with what the first run loses.
 std::vector<std::optional<double>> RebuildSeconds(const Program& program,
-                                                  const std::vector<double>& rerun_seconds) {
+                                                  const RebuildPrices& prices) {
   std::vector<std::optional<double>> rebuild(program.tensors.size());
   const Segments segments = NothingDropped(program);
   for (const Step& step : program.steps) {
-    const double seconds = rerun_seconds[step.id.index()];
+    const double seconds =
+        prices.rerun_seconds[step.id.index()] + prices.first_run_seconds[step.id.index()];
     if (!segments.of_step[step.id.index()].has_value() || std::isinf(seconds)) continue;
     for (const Use& use : WritesOf(step, /*rerun=*/true)) rebuild[use.tensor.index()] = seconds;
   }
@@ -45,10 +46,10 @@ std::vector<std::optional<double>> RebuildSeconds(const Program& program,
 }  // namespace
 
 std::vector<TensorAlternatives> FindAlternatives(const Program& program, const TimelineCosts& costs,
-                                                 const std::vector<double>& rerun_seconds) {
+                                                 const RebuildPrices& prices) {
   const std::vector<bool> before = BeforeBackward(program);
   const std::vector<bool> in_backward = NothingDropped(program).in_backward;
-  const std::vector<std::optional<double>> rebuild = RebuildSeconds(program, rerun_seconds);
+  const std::vector<std::optional<double>> rebuild = RebuildSeconds(program, prices);
   std::vector<TensorAlternatives> alternatives;
   for (const Tensor& tensor : program.tensors) {
     const size_t i = tensor.id.index();

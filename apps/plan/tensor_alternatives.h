@@ -10,12 +10,13 @@
 //   rebuild                                            (step that makes x)  one rerun
 //
 // The prices are those that the planner sees: of a copy over the link to the host, whether or not
-// computation hides it, and of one rerun alone, as if what the rerun reads were there.
+// computation hides it, and of one rerun alone, as if what the rerun reads were there, with what
+// the first run loses.
 //
 //   ASSIGN_OR_RETURN(EngineTable engines,
 //                    EngineTable::List(program, kernels, /*strict=*/false, device, catalog));
-//   ASSIGN_OR_RETURN(const std::vector<double> seconds, engines.RerunSeconds(program, catalog));
-//   FindAlternatives(program, result.costs, seconds).front().move_us;
+//   ASSIGN_OR_RETURN(const RebuildPrices prices, engines.PriceReruns(program, catalog));
+//   FindAlternatives(program, result.costs, prices).front().move_us;
 #pragma once
 
 #include <optional>
@@ -24,6 +25,7 @@
 #include "neap/core/base/ids.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/program/program.h"
+#include "neap/recompute/rebuild_prices.h"
 
 namespace neap::apps {
 
@@ -35,9 +37,8 @@ struct TensorAlternatives {
 };
 
 // Of the tensors that backward steps read and that do not persist: the batch, and what forward
-// steps write; by TensorId. `rerun_seconds`: of one rerun, by StepId; infinite for a step that no
-// engine runs twice with the same bits (EngineTable::RerunSeconds()).
+// steps write; by TensorId.
 std::vector<TensorAlternatives> FindAlternatives(const Program& program, const TimelineCosts& costs,
-                                                 const std::vector<double>& rerun_seconds);
+                                                 const RebuildPrices& prices);
 
 }  // namespace neap::apps

@@ -1,5 +1,6 @@
 """Runs the programs of the cases one after the other, each in a process of its own, and keeps what they measured."""
 
+import concurrent.futures
 import datetime
 import json
 import pathlib
@@ -87,11 +88,29 @@ def neap_speed(arguments, case, deadline):
     return record
 
 
-def pytorch_measurement(arguments, case, program, deadline):
+def pytorch_measurement(arguments, case, program, deadline, warm_up=WARM_UP_STEPS, steps=None):
     request = {"network": case.network, "batch": case.batch, "dtype": case.dtype, "layout": case.layout,
-               "program": program, "device": arguments.device, "warm_up": WARM_UP_STEPS, "steps": arguments.steps}
+               "program": program, "device": arguments.device, "warm_up": warm_up, "steps": steps or arguments.steps}
     return result_of([sys.executable, str(COMMAND), "--worker", json.dumps(request)],
                      deadline.limit(arguments.measurement_limit))
+
+
+def compile_first(arguments, cases, deadline):
+    """Compiles all compiled programs at the same time, each for one step; what is measured later finds the kernels in PyTorch's
+    cache. What fails here fails again when it is measured."""
+    compiled = [(case, program) for case in cases for program in case.programs if program in (COMPILE, REDUCE_OVERHEAD)]
+
+    def run(case, program):
+        try:
+            pytorch_measurement(arguments, case, program, deadline, warm_up=1, steps=1)
+        except Failure as failure:
+            print(f"{case.network} {case.batch} {case.dtype} {program}: not compiled first: {failure}", flush=True)
+
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, len(compiled))) as pool:
+        for case, program in compiled:
+            pool.submit(run, case, program)
+    print(f"compiled first in {time.monotonic() - begin:.0f} s", flush=True)
 
 
 def measure(arguments, case, program, deadline):
@@ -132,6 +151,8 @@ def compare(arguments, cases):
     results = Results(arguments.results)
     gpu = device_name(arguments)
     deadline = Deadline(arguments.limit)
+    if arguments.compile_first:
+        compile_first(arguments, cases, deadline)
     for programs in PASSES:
         for case in cases:
             for program in [program for program in programs if program in case.programs]:

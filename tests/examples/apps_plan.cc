@@ -39,8 +39,8 @@ absl::Status TensorAlternativesExample(const Program& program, const PlanResult&
                                        const DeviceDescription& device, EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(EngineTable engines,
                    EngineTable::List(program, kernels, /*strict=*/false, device, catalog));
-  ASSIGN_OR_RETURN(const std::vector<double> seconds, engines.RerunSeconds(program, catalog));
-  FindAlternatives(program, result.costs, seconds).front().move_us;
+  ASSIGN_OR_RETURN(const RebuildPrices prices, engines.PriceReruns(program, catalog));
+  FindAlternatives(program, result.costs, prices).front().move_us;
   return absl::OkStatus();
 }
 

@@ -22,6 +22,7 @@
 #include "neap/memory/planner.h"
 #include "neap/memory/planner_options.h"
 #include "neap/memory/policies/policies.h"
+#include "neap/memory/time_bound.h"
 #include "neap/memory/transfer/byte_history.h"
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/residency.h"
@@ -157,6 +158,10 @@ void UsageExample(const Usage& used, const Tensor& tensor,
                   const std::function<void(const Usage&)>& Evict) {
   const Usage limit = {.bytes = 12 * kGiB, .activation_bytes = kUnlimited};
   if (!Fits(used, UsageOf(tensor), limit)) Evict(Excess(used, UsageOf(tensor), limit));
+}
+
+void TimeBoundExample(const Program& program, const TimePrices& prices, int64_t capacity_bytes) {
+  const double seconds = LeastSeconds(program, prices, capacity_bytes);
 }
 
 }  // namespace neap

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "neap/recompute/cost_aware.h"
+#include "neap/recompute/fates.h"
 #include "neap/recompute/rebuild_frontier.h"
 #include "neap/recompute/rerun_order.h"
 #include "neap/recompute/segments.h"
@@ -26,6 +27,12 @@ void RerunOrderExample(const Program& program) {
   const Segments segments = CheckpointSegments(program);
   const ComputeSequence runs = OrderReruns(program, segments, RerunMode::kSpeedCentric);
   ExtraForwards(runs);
+}
+
+void FatesExample(const Program& program, const RebuildPrices& prices, StepId step) {
+  Fates fates(program, prices);
+  fates.Set(step, Fate::kRebuiltOnce);
+  fates.Order().peak_bytes;
 }
 
 void RebuildFrontierExample(const Program& program, const RebuildPrices& prices) {

@@ -133,6 +133,14 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(code, 1, output)
         self.assertIn("resnet50 8 bf16 floor: exit code 1", output)
 
+    def test_what_fails_to_compile_first_is_measured_all_the_same(self):
+        code, output = self.compare("--cases", "resnet50:8:bf16:neap+compile", "--compile-first")
+        self.assertEqual(code, 1, output)
+        self.assertIn("resnet50 8 bf16 compile: not compiled first: exit code 1", output)
+        self.assertIn("compiled first in ", output)
+        results = [json.loads(line) for line in (self.path / "results").read_text().splitlines()]
+        self.assertEqual([result["program"] for result in results], ["neap", "compile"])
+
     def test_a_neap_that_fails_ends_with_exit_code_1(self):
         (self.path / "broken").touch()
         code, output = self.compare("--cases", "resnet50:8:bf16:neap")

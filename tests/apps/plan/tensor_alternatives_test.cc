@@ -23,19 +23,22 @@ Program Resnet8() {
   return Lower(graph, {}, DescribedDevice("h200").value()).value();
 }
 
-// A rerun of step n takes n + 1 seconds.
-std::vector<double> Counted(const Program& program) {
-  std::vector<double> seconds;
-  for (const Step& step : program.steps) seconds.push_back(step.id.value + 1);
-  return seconds;
+// A rerun of step n takes n + 1 seconds, half a second of which the first run loses.
+RebuildPrices Counted(const Program& program) {
+  RebuildPrices prices;
+  for (const Step& step : program.steps) {
+    prices.rerun_seconds.push_back(step.id.value + 0.5);
+    prices.first_run_seconds.push_back(0.5);
+  }
+  return prices;
 }
 
 std::map<std::string, TensorAlternatives> ByName(const Program& program,
-                                                 const std::vector<double>& seconds) {
+                                                 const RebuildPrices& prices) {
   const TimelineCosts costs = {
       .d2h_bytes_per_second = 1e6, .h2d_bytes_per_second = 2e6, .transfer_latency_seconds = 10};
   std::map<std::string, TensorAlternatives> found;
-  for (const TensorAlternatives& of : apps::FindAlternatives(program, costs, seconds))
+  for (const TensorAlternatives& of : apps::FindAlternatives(program, costs, prices))
     found[program.tensor(of.tensor).name] = of;
   return found;
 }
@@ -69,9 +72,9 @@ TEST_CASE("the batch and what a rerun reads cannot be rebuilt") {
 
 TEST_CASE("a step that no engine runs twice with the same bits rebuilds nothing") {
   const Program program = Resnet8();
-  std::vector<double> seconds = Counted(program);
-  seconds.front() = std::numeric_limits<double>::infinity();
-  const auto found = ByName(program, seconds);
+  RebuildPrices prices = Counted(program);
+  prices.rerun_seconds.front() = std::numeric_limits<double>::infinity();
+  const auto found = ByName(program, prices);
   CHECK(!found.at("conv1").rebuild_us.has_value());
   CHECK(found.at("conv1").move_us > 0);
 }

@@ -78,7 +78,7 @@ AllFates::AllFates(const Program& program, const DeviceDescription& device, Engi
       device_(device),
       engines_(EngineTable::List(program, {}, /*strict=*/false, device, catalog).value()),
       persistent_bytes_(PersistentBytes(program, {})) {
-  REQUIRE(engines_.RerunSeconds(program, catalog).ok());
+  REQUIRE(engines_.PriceReruns(program, catalog).ok());
   AddOrders(Choices(program));
   std::stable_sort(
       combinations_.begin(), combinations_.end(),

@@ -85,7 +85,7 @@ void Compare(const AllFates& all, const Program& program, const DeviceDescriptio
     REQUIRE(Verify(*plan).ok());
     REQUIRE(plan->peak_bytes <= budget);
   }
-  CHECK(result->stats.least_ms <= best.predicted_ms * (1 + 1e-9));
+  CHECK(result->stats.time_bound_ms <= best.predicted_ms * (1 + 1e-9));
   gaps.Add(found, best);
 }
 
