@@ -128,7 +128,7 @@ void CheckRelu(const Runner& runner, const Convolution& convolution, const Tenso
   without_bias.bias = false;
   Values on_sums = {{X(), run(without_bias, x, 0, given).at(Y())}};
   if (convolution.bias) on_sums[Param(0)] = given.at(Param(1));
-  const Layer relu = FusedRelu{.bias = convolution.bias, .pool = {.kernel = 1}};
+  const Layer relu = FusedRelu{.bias = convolution.bias, .pool = {.kernel = 1, .stride = 1}};
   const TensorSpec& y = spec.output;
   CheckSameBits(forward, {{Y(), runner.Run(relu, {y}, 0, on_sums).at(Y())}});
 
