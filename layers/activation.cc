@@ -14,7 +14,7 @@ absl::StatusOr<LayerSpec> SpecifyElementwise(const LayerContext& context,
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
   const double flops = flops_per_element * static_cast<double>(x.elements());
-  LayerSpec spec = {.output = x};
+  LayerSpec spec = {.output = x, .traits = {.independent_images = true}};
   spec.steps.push_back({.reads = {X()}, .writes = {Y()}, .in_place = {{Y(), X()}}, .flops = flops});
   if (context.mode == Mode::kInference) return spec;
   spec.steps.push_back({.phase = Phase::kBackwardData,

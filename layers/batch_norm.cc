@@ -66,6 +66,7 @@ absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const 
                  {.name = "running_var", .tensor = per_channel, .accumulates = true}}};
   const double elements = static_cast<double>(x.elements());
   if (context.mode == Mode::kInference) {
+    spec.traits.independent_images = true;
     spec.steps = {InferenceForward(2 * elements)};
     return spec;
   }

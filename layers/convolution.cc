@@ -77,6 +77,7 @@ absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) cons
                     .traits = {.checkpoint = true,
                                .hides_transfers = true,
                                .divisible = true,
+                               .independent_images = true,
                                .fuses_last = true,
                                .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(spec.output.elements()) *

@@ -28,7 +28,8 @@ absl::StatusOr<LayerSpec> Crop::Specify(const LayerContext& context) const {
                                                    offset.h, ",", offset.w, " out of the image ",
                                                    x.shape.h(), "x", x.shape.w()));
   }
-  LayerSpec spec = {.output = WithShape(x, {x.shape.n(), x.shape.c(), size.h, size.w})};
+  LayerSpec spec = {.output = WithShape(x, {x.shape.n(), x.shape.c(), size.h, size.w}),
+                    .traits = {.independent_images = true}};
   spec.steps.push_back({.reads = {X()}, .writes = {Y()}});
   if (context.mode == Mode::kInference) return spec;
   spec.steps.push_back({.phase = Phase::kBackwardData, .reads = {Dy()}, .writes = {Dx()}});

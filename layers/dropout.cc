@@ -20,15 +20,17 @@ absl::StatusOr<LayerSpec> Dropout::Specify(const LayerContext& context) const {
   }
   const TensorSpec& x = context.inputs[0];
   const double elements = static_cast<double>(x.elements());
-  LayerSpec spec = {.output = x};
+  LayerSpec spec = {.output = x, .traits = {.independent_images = true}};
   spec.steps.push_back(
       {.reads = {X()}, .writes = {Y()}, .in_place = {{Y(), X()}}, .flops = elements});
   if (context.mode == Mode::kInference) return spec;
   spec.steps[0].reads.push_back(Iteration());
+  spec.steps[0].depends_on_sub_batch = true;
   spec.steps.push_back({.phase = Phase::kBackwardData,
                         .reads = {Dy(), Iteration()},
                         .writes = {Dx()},
                         .in_place = {{Dx(), Dy()}},
+                        .depends_on_sub_batch = true,
                         .flops = elements});
   return spec;
 }

@@ -6,7 +6,9 @@
 //
 // The mask is not stored: a counter-based random number of (session seed, layer seed, step, i)
 // decides whether element i (in memory order) is dropped (core/base/philox.h, DropoutKeeps), so a
-// rerun, another device and a resumed run repeat it. In inference the layer copies its input.
+// rerun, another device and a resumed run repeat it. In a sub-batch, i counts the elements of those
+// before it too, so the masks are those of the whole batch. In inference the layer copies its
+// input.
 #pragma once
 
 #include "neap/core/step/layer.h"

@@ -56,7 +56,7 @@ absl::StatusOr<LayerSpec> Add::Specify(const LayerContext& context) const {
   LayerSpec spec = {.output = first,
                     .steps = Steps(context, flops),
                     .passes_gradient = true,
-                    .traits = {.checkpoint = true}};
+                    .traits = {.checkpoint = true, .independent_images = true}};
   spec.steps[0].in_place = {{Y(), X(0)}};
   return spec;
 }
@@ -79,7 +79,8 @@ absl::StatusOr<TensorSpec> ConcatenationOf(const LayerContext& context) {
 
 absl::StatusOr<LayerSpec> Concat::Specify(const LayerContext& context) const {
   ASSIGN_OR_RETURN(TensorSpec y, ConcatenationOf(context));
-  return LayerSpec{.output = std::move(y), .steps = Steps(context, 0)};
+  return LayerSpec{
+      .output = std::move(y), .steps = Steps(context, 0), .traits = {.independent_images = true}};
 }
 
 }  // namespace neap

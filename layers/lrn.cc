@@ -25,7 +25,7 @@ absl::StatusOr<LayerSpec> LocalResponseNorm::Specify(const LayerContext& context
   }
   const TensorSpec& x = context.inputs[0];
   const double flops = static_cast<double>(x.elements()) * static_cast<double>(2 * size + 4);
-  LayerSpec spec = {.output = x, .traits = {.paper_in_place = true}};
+  LayerSpec spec = {.output = x, .traits = {.independent_images = true, .paper_in_place = true}};
   spec.steps.push_back({.reads = {X()}, .writes = {Y()}, .flops = flops});
   if (context.mode == Mode::kInference) return spec;
   spec.steps.push_back({.phase = Phase::kBackwardData,

@@ -30,7 +30,7 @@ absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Windo
 }
 
 LayerSpec AverageSpec(TensorSpec output, double flops, Mode mode) {
-  LayerSpec spec = {.output = std::move(output)};
+  LayerSpec spec = {.output = std::move(output), .traits = {.independent_images = true}};
   spec.steps.push_back({.reads = {X()}, .writes = {Y()}, .flops = flops});
   if (mode == Mode::kInference) return spec;
   spec.steps.push_back(
@@ -47,7 +47,7 @@ std::string MaxPool::Parameters() const {
 absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
   ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}));
   const double outputs = static_cast<double>(y.elements());
-  LayerSpec spec = {.output = y};
+  LayerSpec spec = {.output = y, .traits = {.independent_images = true}};
   spec.steps.push_back(
       {.reads = {X()}, .writes = {Y()}, .flops = outputs * Product({kernel.h, kernel.w})});
   if (context.mode == Mode::kInference) return spec;

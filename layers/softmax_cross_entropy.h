@@ -6,6 +6,9 @@
 //   backward_data  y, labels         dx = (y - onehot)/L  dx over y
 //     scaled loss  ..., loss_scale   dx times the scale
 //
+// With sub-batches, L is the number of labels of the whole batch, and forward adds to the metrics
+// in every one but the first.
+//
 // inputs: 0 logits {N, C, H, W}; 1 labels int32 {N, H, W}, or {N} if H and W are 1; L is the number
 // of labels. y: probabilities {N, C, H, W}, fp32 even for 16-bit logits, and then nothing runs in
 // place. state 0: metrics fp32 {2}, the mean loss and the number

@@ -57,6 +57,7 @@ absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& con
       .traits = {.checkpoint = true,
                  .hides_transfers = true,
                  .divisible = true,
+                 .independent_images = true,
                  .paper_reads_output = false}};
   if (bias) spec.params.push_back({.name = "bias", .tensor = VectorSpec(out_channels)});
   const double flops =

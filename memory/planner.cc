@@ -16,6 +16,7 @@
 #include "neap/core/plan/timeline.h"
 #include "neap/memory/plan_search.h"
 #include "neap/memory/policies/policies.h"
+#include "neap/memory/sub_batch_choice.h"
 #include "neap/memory/transfer/pool_choice.h"
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/waits.h"
@@ -253,6 +254,11 @@ class OptionsPlanner final : public Planner {
 
   int64_t budget_bytes() const override { return options_.budget_bytes; }
   bool groups_updates() const override { return !options_.offload_params; }
+  absl::StatusOr<int64_t> SubBatches(LowerWith lower, const PlanRequest& request,
+                                     const DeviceDescription& device,
+                                     EngineCatalog& catalog) const override {
+    return ChooseSubBatches(lower, OptionsFor(request), device, catalog);
+  }
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,
                                   EngineCatalog& catalog) const override {

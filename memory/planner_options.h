@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "neap/core/base/units.h"
@@ -23,6 +24,9 @@ struct PlannerOptions {
   // memory/policies/policies.h), as in the command.
   std::string policy = {};
   std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
+  // ProgramOptions::sub_batches of a session's programs. If absent, it is chosen
+  // (memory/sub_batch_choice.h).
+  std::optional<int64_t> sub_batches = {};
   // Keep parameters and optimizer state on the host except while a step uses them (moDNN 5.1.1).
   // Exact accounting only.
   bool offload_params = false;

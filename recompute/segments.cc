@@ -162,7 +162,9 @@ Segments EvenSegments(const Program& program) {
   const auto count =
       static_cast<size_t>(std::count_if(program.steps.begin(), program.steps.end(),
                                         [](auto& step) { return step.phase == Phase::kForward; }));
-  const auto length = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+  const double of_sub_batch =
+      static_cast<double>(count) / static_cast<double>(program.options.sub_batches);
+  const auto length = static_cast<size_t>(std::ceil(std::sqrt(of_sub_batch)));
   const auto group_of = [&](StepId step) { return step.index() / std::max<size_t>(1, length); };
   std::vector<bool> again(program.steps.size(), false);
   for (const Step& step : program.steps) {

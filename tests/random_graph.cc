@@ -66,6 +66,10 @@ class Generator {
     return {net_.Add(Named(kind), layer, {x.name}), x.channels, x.size};
   }
 
+  Value Normalised(const Value& x) {
+    return options_.batch_norm ? Same("bn", BatchNorm{}, x) : Same("tanh", Tanh{}, x);
+  }
+
   Value Block(const Value& x, int nesting) {
     if (nesting < options_.max_nesting && Chance(2))
       return Chance(2) ? Sum(x, nesting) : Join(x, nesting);
@@ -83,7 +87,7 @@ class Generator {
       case 5:
         return Same("pool", MaxPool{.kernel = 3, .stride = 1, .padding = 1}, x);
       case 6:
-        return Same("bn", BatchNorm{}, x);
+        return Normalised(x);
       default:
         return ConvBnRelu(x, Between(1, options_.max_channels));
     }
@@ -91,7 +95,7 @@ class Generator {
 
   Value ConvBnRelu(const Value& x, int64_t channels) {
     Value y = Conv(x, channels);
-    if (Chance(2)) y = Same("bn", BatchNorm{}, y);
+    if (Chance(2)) y = Normalised(y);
     if (Chance(2)) y = Same("relu", Relu{}, y);
     return y;
   }
@@ -139,7 +143,7 @@ class Generator {
       Value y = Chain(x, nesting + 1, Between(0, 3));
       if (i == 0) channels = y.channels;
       y = WithChannels(y, channels);
-      if (options_.residual && y.name != x.name) y = Same("bn", BatchNorm{}, y);
+      if (options_.residual && y.name != x.name) y = Normalised(y);
       names.push_back(y.name);
     }
     Value sum = {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
@@ -150,7 +154,7 @@ class Generator {
 
   // relu(x + bn(conv(x))): gradients of two readers meet in that of x.
   Value NextBlock(const Value& x) {
-    const Value y = Same("bn", BatchNorm{}, Conv(x, x.channels));
+    const Value y = Normalised(Conv(x, x.channels));
     return Same("relu", Relu{},
                 {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size});
   }
@@ -168,7 +172,7 @@ class Generator {
       channels += y.channels;
     }
     Value y = {net_.Add(Named("concat"), Concat{}, std::move(names)), channels, x.size};
-    if (options_.dense) y = Same("bn", BatchNorm{}, y);
+    if (options_.dense) y = Normalised(y);
     if (options_.dense && Chance(2)) y = Same("relu", Relu{}, y);
     return channels > options_.max_channels ? Conv(y, options_.max_channels) : y;
   }

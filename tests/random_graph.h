@@ -24,7 +24,8 @@ struct RandomGraphOptions {
   int64_t classes = 4;
   int min_blocks = 2;  // on the main path, each a layer or a fork with its join
   int max_blocks = 7;
-  int max_nesting = 2;  // of forks
+  int max_nesting = 2;     // of forks
+  bool batch_norm = true;  // else a tanh in its place
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
   bool fusion = true;

@@ -16,6 +16,8 @@ namespace neap::apps {
 namespace {
 
 constexpr int64_t kHostPercent = 75;
+// Every part has steps of its own, each of which takes time to plan.
+constexpr int64_t kMostSubBatches = 1024;
 
 absl::Status ReadBudgetPercent(const std::string& text, Budget& budget) {
   const std::optional<double> percent = ReadPercent(text);
@@ -70,6 +72,14 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
                       .liveness_bytes = live.plan.peak_bytes - IncomingBytes(live.plan)};
 }
 
+void AddSubBatches(std::string default_text, std::optional<int64_t>* count, FlagSet& flags) {
+  FlagValue value = Integer(1, kMostSubBatches, count);
+  value.default_text = std::move(default_text);
+  flags.Add("sub-batches", "N",
+            "equal parts in which the batch is run, one after another, before one update",
+            std::move(value));
+}
+
 void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, BudgetUnits units) {
   std::vector<std::string> policies;
   for (const Policy& known : Policies()) policies.emplace_back(known.name);
@@ -95,6 +105,8 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
             std::move(one_policy));
   flags.Add("placement", "NAME", "how tensors are placed in the arena",
             OneOf(placements, &placement));
+  AddSubBatches(units == BudgetUnits::kBytes ? "1" : "1, or as many as are faster in the budget",
+                &sub_batches, flags);
   flags.Add("evict", "RULE",
             "which tensor to evict first: least recently used, or next used farthest in the future",
             OneOf({"lru", "belady"}, &evict));
@@ -115,6 +127,7 @@ PlannerOptions PlanningFlags::Options(const DeviceDescription& description,
           .peer_budget_bytes = peer_budget_bytes.value_or(0),
           .policy = PolicyName(),
           .placement = placement,
+          .sub_batches = sub_batches,
           .offload_params = offload_params,
           .eviction = evict == "belady" ? EvictionRule::kBelady : EvictionRule::kLru,
           .in_place = !no_in_place,

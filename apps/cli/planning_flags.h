@@ -56,10 +56,25 @@ struct HostBudget {
 HostBudget DefaultHostBudget(const DeviceDescription& device);
 
 // The flags that control planning; none of them applies to a plan read from a file.
-inline constexpr std::array<const char*, 15> kPlanningChoices = {
-    "budget",    "host-budget",      "peer-budget",       "policy",          "placement",
-    "evict",     "no-in-place",      "offload-params",    "strict",          "database",
-    "divisions", "nondeterministic", "half-accumulation", "workspace-limit", "workspace-rule"};
+inline constexpr std::array<const char*, 16> kPlanningChoices = {"budget",
+                                                                 "host-budget",
+                                                                 "peer-budget",
+                                                                 "policy",
+                                                                 "placement",
+                                                                 "sub-batches",
+                                                                 "evict",
+                                                                 "no-in-place",
+                                                                 "offload-params",
+                                                                 "strict",
+                                                                 "database",
+                                                                 "divisions",
+                                                                 "nondeterministic",
+                                                                 "half-accumulation",
+                                                                 "workspace-limit",
+                                                                 "workspace-rule"};
+
+// Adds --sub-batches, ProgramOptions::sub_batches.
+void AddSubBatches(std::string default_text, std::optional<int64_t>* count, FlagSet& flags);
 
 struct PlanningFlags {
   Budget budget;
@@ -67,6 +82,7 @@ struct PlanningFlags {
   std::optional<int64_t> peer_budget_bytes = {};
   std::string policy;  // empty: PolicyName() chooses
   std::string placement = "offline";
+  std::optional<int64_t> sub_batches = {};  // chosen if absent
   std::string evict = "lru";
   bool no_in_place = false;
   bool offload_params = false;
@@ -79,6 +95,10 @@ struct PlanningFlags {
              BudgetUnits units = BudgetUnits::kBytesOrPercent);
   // The options with an unlimited budget; `chosen` is what `kernels` returned for the device.
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
+  // Those of programs to be planned with Options(), without a choice of sub-batches.
+  ProgramOptions Lowering() const {
+    return {.groups_updates = !offload_params, .sub_batches = sub_batches.value_or(1)};
+  }
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   DeviceChoices Choices() const { return {.peer = peer, .engines = kernels.engines}; }
   HostBudget HostBudgetFor(const DeviceDescription& device) const;

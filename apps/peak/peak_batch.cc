@@ -10,6 +10,7 @@
 #include "apps/peak/peak_finder.h"
 #include "apps/peak/peak_report.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 
 namespace neap::apps {
 namespace {
@@ -53,9 +54,10 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  const Growth batch = {.what = "batch",
-                        .most = kMostBatch,
-                        .apply = [](int64_t n, nets::NetOptions& net) { net.batch = n; }};
+  const Growth batch = {
+      .what = "batch", .most = kMostBatch, .apply = [&given](int64_t n, nets::NetOptions& net) {
+        net.batch = RoundUp(n, given.planning.sub_batches.value_or(1));
+      }};
   return FindAndPrint(given, nets, batch);
 }
 

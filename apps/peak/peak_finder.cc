@@ -50,6 +50,7 @@ NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
 PlannerOptions PeakFinder::Options() const {
   PlannerOptions options = flags_.planning.Options(target_.description, target_.kernels);
   options.budget_bytes = flags_.planning.budget.bytes.value_or(target_.description.memory_bytes);
+  options.sub_batches = flags_.planning.sub_batches.value_or(1);
   return options;
 }
 
@@ -61,7 +62,7 @@ PlannerOptions PeakFinder::Unlimited() const {
 }
 
 absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
-  return Lower(graph, {.groups_updates = !flags_.planning.offload_params}, target_.description);
+  return Lower(graph, flags_.planning.Lowering(), target_.description);
 }
 
 absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,

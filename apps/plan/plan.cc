@@ -28,6 +28,7 @@
 #include "neap/memory/engines/engine_table.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
+#include "neap/memory/sub_batch_choice.h"
 
 namespace neap::apps {
 namespace {
@@ -94,12 +95,12 @@ double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(elapsed).count();
 }
 
-absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
+absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags, int64_t sub_batches,
                                    const DeviceDescription& device) {
-  const Accounting accounting =
-      flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
-  return Lower(graph, {.accounting = accounting, .groups_updates = !flags.planning.offload_params},
-               device);
+  ProgramOptions options = flags.planning.Lowering();
+  options.accounting = flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
+  options.sub_batches = sub_batches;
+  return Lower(graph, options, device);
 }
 
 absl::StatusOr<PlannerOptions> OptionsFor(const Program& program, const PlanFlags& flags,
@@ -115,8 +116,8 @@ absl::StatusOr<PlannerOptions> OptionsFor(const Program& program, const PlanFlag
 }
 
 absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program,
-                                      const PlanFlags& flags, const PlanTarget& target) {
-  ASSIGN_OR_RETURN(const PlannerOptions options, OptionsFor(program, flags, target));
+                                      const PlannerOptions& options, const PlanFlags& flags,
+                                      const PlanTarget& target) {
   PlanReport report = {.placement = options.placement,
                        .accounting = flags.accounting,
                        .host_budget = flags.planning.HostBudgetFor(target.description)};
@@ -127,7 +128,8 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   RETURN_IF_ERROR(Verify(report.result.plan));
   RETURN_IF_ERROR(MatchesProgram(report.result.plan, program));
   report.verify_ms = MillisecondsSince(start);
-  if (program.options.accounting == Accounting::kExact) {
+  const bool is_whole = program.options.sub_batches == 1;  // as in the papers
+  if (program.options.accounting == Accounting::kExact && is_whole) {
     ASSIGN_OR_RETURN(report.paper,
                      CompareWithPaper(graph, program, report.result, options, target.description));
   }
@@ -244,12 +246,19 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
   ASSIGN_OR_RETURN(
       const PlanTarget target,
       OpenPlanTargetBy(given.planning.kernels, given.planning.device, given.planning.peer));
-  ASSIGN_OR_RETURN(const Program program, ProgramFor(graph, given, target.description));
+  const auto lower = [&](int64_t sub_batches) {
+    return ProgramFor(graph, given, sub_batches, target.description);
+  };
+  ASSIGN_OR_RETURN(Program program, lower(given.planning.sub_batches.value_or(1)));
   if (given.curve) {
     RETURN_IF_ERROR(RunCurve(graph, program, given, target));
     return 0;
   }
-  ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, given, target));
+  ASSIGN_OR_RETURN(const PlannerOptions options, OptionsFor(program, given, target));
+  ASSIGN_OR_RETURN(const int64_t sub_batches,
+                   ChooseSubBatches(lower, options, target.description, target.engines()));
+  ASSIGN_OR_RETURN(program, lower(sub_batches));
+  ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, options, given, target));
   if (!report.measured_with.empty()) PrintOtherVersions(target);
   RETURN_IF_ERROR(WriteFiles(given, program, report.result, target));
   if (given.json) {

@@ -81,6 +81,7 @@ Json ToJson(const PaperComparison& c) {
 Json PlanTotals(const Plan& plan) {
   return {{"net", plan.net},
           {"batch", plan.batch},
+          {"sub_batches", plan.sub_batches},
           {"dtype", Name(plan.dtype)},
           {"layout", Name(plan.layout)},
           {"policy", plan.policy},

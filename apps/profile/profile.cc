@@ -16,6 +16,7 @@
 #include "apps/cli/net_flags.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
+#include "apps/cli/planning_flags.h"
 #include "apps/cli/progress.h"
 #include "apps/profile/engine_list.h"
 #include "neap/core/base/status_macros.h"
@@ -30,6 +31,7 @@ namespace {
 struct ProfileCommand {
   NetFlags net;
   MeasuringFlags measuring;
+  std::optional<int64_t> sub_batches;
   std::optional<int64_t> workspace_limit_bytes;
   std::vector<std::string> merged;
   std::string csv_path;
@@ -40,6 +42,7 @@ struct ProfileCommand {
 void AddFlags(ProfileCommand& command, FlagSet& flags) {
   flags.OptionalPositional("NET", kNetHelp, &command.net.name);
   command.net.AddSizesTo(flags);
+  AddSubBatches("1", &command.sub_batches, flags);
   command.measuring.AddTo(flags, "with --list also h200");
   flags.Add("workspace-limit", "BYTES", "leave out engines that need more workspace (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
@@ -82,7 +85,9 @@ absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command,
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
   std::vector<Program> programs;
   for (Mode mode : {Mode::kTraining, Mode::kInference}) {
-    ASSIGN_OR_RETURN(Program program, Lower(graph, {.mode = mode}, device));
+    ASSIGN_OR_RETURN(
+        Program program,
+        Lower(graph, {.mode = mode, .sub_batches = command.sub_batches.value_or(1)}, device));
     programs.push_back(std::move(program));
   }
   return programs;

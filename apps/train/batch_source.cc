@@ -23,11 +23,11 @@ absl::Status ReadArray(const ReadableFile& file, int64_t offset, std::vector<T>&
 }  // namespace
 
 NetInput InputOf(const Program& program) {
-  const Shape& images = program.tensor(program.images).spec.shape;
-  return {.batch = images.n(),
+  const Shape& images = program.tensor(program.images.front()).spec.shape;
+  return {.batch = program.net.batch,
           .image = {images.c(), images.h(), images.w()},
-          .labels = program.tensor(program.labels).spec.elements() / images.n(),
-          .classes = program.tensor(program.predictions).spec.shape.c()};
+          .labels = program.tensor(program.labels.front()).spec.elements() / images.n(),
+          .classes = program.tensor(program.predictions.front()).spec.shape.c()};
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,

@@ -43,7 +43,8 @@ absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& p
   if (options.budget_bytes == kUnlimited && !IsAny(moved)) return std::nullopt;
   Fit fit = {.moved = moved, .predicted_ms = PredictedMs(plan)};
   // By the cost model alone, kernels take the same time with any workspace.
-  if (!IsAny(moved) && options.kernels.timings == nullptr) {
+  const bool same_runs = plan.sub_batches == program.options.sub_batches;
+  if (same_runs && !IsAny(moved) && options.kernels.timings == nullptr) {
     fit.predicted_ms_unlimited = fit.predicted_ms;
     return fit;
   }

@@ -115,7 +115,7 @@ class Training {
       : flags_(flags), graph_(graph), device_(device) {}
 
   absl::StatusOr<int> Run() {
-    ASSIGN_OR_RETURN(const Program program, ProgramFor(!flags_.planning.offload_params));
+    ASSIGN_OR_RETURN(const Program program, ProgramFor(nullptr));
     input_ = InputOf(program);
     if (flags_.batches.batch_file.empty()) {
       ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_.batches.data, input_, Split::kTrain));
@@ -144,9 +144,19 @@ class Training {
   }
 
  private:
-  absl::StatusOr<Program> ProgramFor(bool groups_updates) const {
-    return Lower(graph_, {.sgd = flags_.sgd, .groups_updates = groups_updates},
-                 device_.description());
+  // The program for a plan that is read from a file, or for one to be made.
+  absl::StatusOr<Program> ProgramFor(const Planner* planner) const {
+    ProgramOptions options = flags_.planning.Lowering();
+    options.sgd = flags_.sgd;
+    const auto lower = [&](int64_t sub_batches) {
+      options.sub_batches = sub_batches;
+      return Lower(graph_, options, device_.description());
+    };
+    if (planner == nullptr) return lower(options.sub_batches);
+    options.groups_updates = planner->groups_updates();
+    ASSIGN_OR_RETURN(const int64_t sub_batches,
+                     planner->SubBatches(lower, {}, device_.description(), device_.backend()));
+    return lower(sub_batches);
   }
 
   // Also fills in what `setup` reports about planning.
@@ -170,9 +180,7 @@ class Training {
                                         flags_.planning.peer_budget_bytes.value_or(kUnlimited)}));
       setup.planning.budget_bytes = planner->budget_bytes();
     }
-    ASSIGN_OR_RETURN(const Program program,
-                     ProgramFor(planner == nullptr ? !setup.planning.offload_params
-                                                   : planner->groups_updates()));
+    ASSIGN_OR_RETURN(const Program program, ProgramFor(planner.get()));
     ASSIGN_OR_RETURN(setup.peaks,
                      FindNaturalPeaks(program, setup.planning, device, device_.backend()));
     if (planner == nullptr) {

@@ -20,6 +20,7 @@ Plan DescribeProgram(const Program& program, const std::vector<bool>& on_host,
                      const DeviceDescription& device) {
   Plan plan = {.net = program.net.name,
                .batch = program.net.batch,
+               .sub_batches = program.options.sub_batches,
                .dtype = program.net.dtype,
                .layout = program.net.layout,
                .device = device.name,

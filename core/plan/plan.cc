@@ -56,7 +56,9 @@ std::string StepName(const PlanStep& step) {
 }
 
 std::string Plan::Summary() const {
-  std::string text = absl::StrFormat("%s, batch %d, %s %s, policy %s, on %s\n", net, batch,
+  const std::string parts =
+      sub_batches == 1 ? "" : absl::StrFormat(" in %d sub-batches", sub_batches);
+  std::string text = absl::StrFormat("%s, batch %d%s, %s %s, policy %s, on %s\n", net, batch, parts,
                                      Name(dtype), Name(layout), policy, device);
   absl::StrAppendFormat(&text, "  budget               %s\n", FormatBytes(budget_bytes));
   absl::StrAppendFormat(&text, "  arena = peak         %s (%d bytes)\n", FormatBytes(peak_bytes),

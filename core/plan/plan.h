@@ -111,6 +111,7 @@ std::optional<Stream> StreamOf(const Action& action);
 struct Plan {
   std::string net;
   int64_t batch = 0;
+  int64_t sub_batches = 1;  // equal parts of the batch, which the steps of layers compute
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
   std::string policy;

@@ -118,11 +118,12 @@ class Reader {
     if (text.empty()) Fail(absl::StrCat(key, " is empty; an empty field must be left out"));
     return text;
   }
-  // A field that is left out if it is 0.
-  int64_t NonZero(const char* key) {
+  // A field that is left out if it has this value.
+  int64_t IntegerUnless(int64_t left_out, const char* key) {
     const std::optional<int64_t> value = OptionalInteger(key);
-    if (value == 0) Fail(absl::StrCat(key, " is 0; a field of 0 must be left out"));
-    return value.value_or(0);
+    if (value == left_out)
+      Fail(absl::StrCat(key, " is ", left_out, "; a field of ", left_out, " must be left out"));
+    return value.value_or(left_out);
   }
   // Each key must be requested at most once.
   const Json* Find(const char* key) {
@@ -368,6 +369,7 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
   RETURN_IF_ERROR(CheckFormat(reader));
   Plan plan = {.net = reader.Text("net"),
                .batch = reader.Integer("batch"),
+               .sub_batches = reader.IntegerUnless(1, "sub_batches"),
                .dtype = reader.Named("dtype", ParseDType),
                .layout = reader.Named("layout", ParseLayout),
                .policy = reader.Text("policy"),
@@ -378,10 +380,10 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
                .peak_bytes = reader.Integer("peak_bytes"),
                .peak_activation_bytes = reader.Integer("peak_activation_bytes"),
                .host_peak_bytes = reader.Integer("host_peak_bytes"),
-               .peer_peak_bytes = reader.NonZero("peer_peak_bytes"),
+               .peer_peak_bytes = reader.IntegerUnless(0, "peer_peak_bytes"),
                .host_pool_bytes = reader.Integer("host_pool_bytes"),
-               .peer_pool_bytes = reader.NonZero("peer_pool_bytes"),
-               .host_resident_bytes = reader.NonZero("host_resident_bytes"),
+               .peer_pool_bytes = reader.IntegerUnless(0, "peer_pool_bytes"),
+               .host_resident_bytes = reader.IntegerUnless(0, "host_resident_bytes"),
                .predicted_ms = reader.Number("predicted_ms")};
   RETURN_IF_ERROR(reader.status());
   if (const Json* incoming = reader.Find("incoming_batch")) {

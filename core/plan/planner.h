@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "neap/core/base/ids.h"
 #include "neap/core/base/units.h"
@@ -70,6 +71,9 @@ struct PlanRequest {
   friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 
+// The program of one network with a number of sub-batches.
+using LowerWith = absl::FunctionRef<absl::StatusOr<Program>(int64_t sub_batches)>;
+
 // *Threads*: several may use one planner and one catalog at the same time.
 class Planner {
  public:
@@ -80,6 +84,12 @@ class Planner {
 
   // ProgramOptions::groups_updates of programs for this planner.
   virtual bool groups_updates() const = 0;
+
+  // ProgramOptions::sub_batches of programs for this planner. `lower` makes the program to be
+  // planned with a number of sub-batches, or refuses it.
+  virtual absl::StatusOr<int64_t> SubBatches(LowerWith lower, const PlanRequest& request,
+                                             const DeviceDescription& device,
+                                             EngineCatalog& catalog) const = 0;
 
   // Errors: RESOURCE_EXHAUSTED when the request's budget is too small, naming the smallest feasible
   // one; those of the implementation.

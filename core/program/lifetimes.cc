@@ -33,6 +33,12 @@ class LifeWriter {
     Touch(tensor, position, true);
   }
 
+  // Without further uses.
+  void KeepUntil(int end, TensorId tensor) {
+    const std::optional<size_t>& open = open_[tensor.index()];
+    if (open.has_value()) lives_[*open].end = end;
+  }
+
   std::vector<Lifetime> Finish() {
     std::sort(lives_.begin(), lives_.end(), [](const Lifetime& a, const Lifetime& b) {
       return std::tuple(a.begin, a.tensor.value) < std::tuple(b.begin, b.tensor.value);
@@ -85,6 +91,10 @@ std::vector<Lifetime> Lifetimes(const Program& program, const ComputeSequence& r
     for (TensorId tensor : RunReads(program, runs[i])) writer.Touch(tensor, position, false);
     if (runs[i].recompute) continue;
     for (const Use& use : step.accumulates) writer.Touch(use.tensor, position, true);
+  }
+  if (program.options.mode == Mode::kInference) {
+    for (TensorId predictions : program.predictions)
+      writer.KeepUntil(static_cast<int>(runs.size()), predictions);
   }
   return writer.Finish();
 }

@@ -10,7 +10,8 @@
 // kernels that no plan runs. Sessions, commands and examples therefore call Lower(), with their
 // device, instead of BuildProgram() or BuildPart(); scripts/check_floors.py checks that. The one
 // exception is `neap bench conv`: it compares the convolutions that the network is written with,
-// the same for every device, even for one of which only a profile database exists.
+// the same for every device, even for one of which only a profile database exists. Sub-batches
+// (core/program/sub_batches.h) are made of the rewritten network, so they have the same layers.
 //
 //   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
 #pragma once

@@ -31,8 +31,9 @@ std::vector<Use> WritesOf(const Step& step, bool rerun) {
 
 bool KernelOverwrites(const Step& step, const Use& accumulated) {
   const std::vector<Slot>& native = step.accumulates_natively;
-  return accumulated.operand.slot == Slot::kInputGrad &&
-         std::find(native.begin(), native.end(), Slot::kInputGrad) == native.end();
+  const Slot slot = accumulated.operand.slot;
+  return (slot == Slot::kInputGrad || slot == Slot::kParamGrad) &&
+         std::find(native.begin(), native.end(), slot) == native.end();
 }
 
 std::string_view Program::StepType(const Step& step) const {
@@ -58,6 +59,7 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
   // Random numbers come from the layer's seed and the iteration's scalars together.
   if (IsOfLayer(step.phase) && signature.Has({Slot::kIteration, 0}))
     signature.layer_seed = layer.seed;
+  if (step.depends_on_sub_batch) signature.sub_batch = layer.sub_batch;
   if (rerun) return signature;
   for (const Use& use : step.accumulates) {
     const bool overwritten = KernelOverwrites(step, use);

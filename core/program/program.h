@@ -17,6 +17,10 @@
 // parameter's name, since it is what checkpoints store; the copy for the kernels is called
 // "conv1.weight.bf16".
 //
+// The batch may be run in sub-batches, one after another (core/program/sub_batches.h): every layer
+// has steps and tensors of its own for each of them, called "conv1[2/4]" for the second of four.
+// The parameters and their gradients are the same, and updated once.
+//
 // The program that is planned and run comes from Lower() (core/program/passes.h), which begins with
 // BuildProgram().
 //
@@ -74,6 +78,7 @@ struct Step {
   std::vector<Use> rerun_reads = {};  // what a recomputation reads; empty: the same as `reads`
   std::vector<std::pair<TensorId, TensorId>> in_place = {};  // {written, read} that may share bytes
   std::vector<Slot> accumulates_natively = {};               // StepSpec::accumulates_natively
+  bool depends_on_sub_batch = false;                         // StepSpec::depends_on_sub_batch
   double flops = 0;
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -90,11 +95,13 @@ bool KernelOverwrites(const Step& step, const Use& accumulated);
 
 inline constexpr int64_t kScratchAlignment = 256;
 
+// A layer as one sub-batch goes through it, or as it is updated.
 struct ProgramLayer {
   std::string name;
   Layer layer;
-  uint64_t seed = 0;  // for its random numbers: a hash of the name
+  uint64_t seed = 0;  // for its random numbers: a hash of its name in the graph
   LayerTraits traits = {};
+  SubBatch sub_batch = {};
   friend bool operator==(const ProgramLayer&, const ProgramLayer&) = default;
 };
 
@@ -114,6 +121,10 @@ struct ProgramOptions {
   // Whether one step may update the parameters of several layers. It should not if plans keep them
   // on the host: they would be fetched again for it, and all at the same time.
   bool groups_updates = true;
+  // The number of equal parts of the batch that are run one after another, before one update. They
+  // take the memory of a part, and time where kernels are slower for a smaller batch. Exact
+  // accounting only.
+  int64_t sub_batches = 1;
   // UpdateGroupRules::bytes. Lower() chooses it, for the device. Exact accounting only.
   int64_t update_group_bytes = 0;
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
@@ -125,10 +136,11 @@ struct Program {
   std::vector<ProgramLayer> layers;
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
-  // Input and output of an iteration; exact accounting only. `predictions` is the loss's output.
-  // Its bytes are still valid when an iteration of inference has ended (MatchesProgram() checks
-  // it).
-  TensorId images, labels, iteration, metrics, predictions;
+  // Input and output of an iteration; exact accounting only. There is an element for each
+  // sub-batch, in the order of their images. `predictions` are the outputs of the loss. Their bytes
+  // are still valid when an iteration of inference has ended (MatchesProgram() checks it).
+  std::vector<TensorId> images, labels, predictions;
+  TensorId iteration, metrics;
   std::optional<TensorId> loss_scale = std::nullopt;  // struct LossScale, if the loss is scaled
 
   const Tensor& tensor(TensorId id) const { return tensors[id.index()]; }
@@ -136,7 +148,7 @@ struct Program {
   const Tensor& Original(const Tensor& copy) const {
     return copy.copy_of.has_value() ? tensor(*copy.copy_of) : copy;
   }
-  std::string StepName(const Step& step) const;  // "conv1 backward_data"
+  std::string StepName(const Step& step) const;  // "conv1 backward_data", "conv1[2/4] forward"
   // TypeOf() its layer and phase.
   std::string_view StepType(const Step& step) const;
 
@@ -151,8 +163,9 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-// Every layer of the graph has steps of its own. Errors: those of Resolve() and CheckSgd();
-// INVALID_ARGUMENT for training that is not trainable.
+// Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckSgd() and
+// InSubBatches(); INVALID_ARGUMENT for training that is not trainable, or for sub-batches in the
+// paper's accounting.
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
 // The same for the result of Resolve() with the mode of `options`, or of Fuse().
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options);

@@ -8,10 +8,12 @@
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/program/layer_tensors.h"
 #include "neap/core/program/optimizer_steps.h"
 #include "neap/core/program/paper_program.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/sub_batches.h"
 #include "neap/core/program/update_groups.h"
 #include "neap/core/step/specify.h"
 
@@ -24,8 +26,12 @@ constexpr int64_t kLargestOutputBytes = 32 * kMiB;
 
 class ProgramBuilder {
  public:
+  // The graph is that of one sub-batch.
   ProgramBuilder(ResolvedGraph graph, const ProgramOptions& options)
-      : graph_(std::move(graph)), layers_(graph_.layers.size()), persistent_(program_) {
+      : graph_(std::move(graph)),
+        sub_batch_({.count = options.sub_batches}),
+        tensors_(graph_.layers.size() * static_cast<size_t>(options.sub_batches)),
+        persistent_(program_) {
     program_.net = graph_.options;
     program_.options = options;
   }
@@ -35,44 +41,66 @@ class ProgramBuilder {
   const std::optional<std::string>& unknown_tensor() const { return persistent_.unknown(); }
 
   Program Build() {
-    for (const ResolvedLayer& layer : graph_.layers) {
-      program_.layers.push_back(
-          {layer.name, layer.layer, StableHash(layer.name), layer.spec.traits});
-    }
+    AddLayers();
     for (const ResolvedLayer& layer : graph_.layers)
-      layers_[layer.id.index()].persistent = persistent_.Make(layer);
+      Tensors(layer.id).persistent = persistent_.Make(layer);
     persistent_.MakeLossScale();
     iteration_ = NewTensor("iteration", Role::kInput, {Shape{4}, DType::kInt32, Layout::kNchw});
     for (const ResolvedLayer& layer : graph_.layers) {
-      for (LayerId input : layer.inputs) ++layers_[input.index()].readers;
+      for (LayerId input : layer.inputs) ++Tensors(input).readers;
     }
     MarkGradientsNeeded();
     program_.iteration = iteration_;
-    for (const ResolvedLayer& layer : graph_.layers) Forward(layer);
-    if (program_.options.mode == Mode::kTraining) {
-      GroupUpdates();
-      for (size_t i = graph_.layers.size(); i-- > 0;) Backward(graph_.layers[i]);
-      if (ScalesLoss(program_.net)) UpdateChecked();
+    for (; sub_batch_.index < sub_batch_.count; ++sub_batch_.index) {
+      if (sub_batch_.index > 0) BeginNextSubBatch();
+      RunSubBatch();
     }
     return std::move(program_);
   }
 
  private:
-  // The tensors of one layer that have been created so far.
-  struct LayerTensors {
-    std::optional<TensorId> output;
-    std::optional<TensorId> output_grad;
-    bool output_grad_shared = false;  // also another layer's gradient: must not be accumulated into
-    std::optional<TensorId> other_grad;  // to be added to output_grad where that is read
-    std::optional<TensorId> linear_grad;
-    int readers = 0;  // inputs of layers that are its output
-    bool needs_grad = false;
-    LayerPersistent persistent;
-    std::vector<TensorId> param_grads, saved;
-    // The layers whose parameters are checked or updated after this one's backward, the last.
-    std::vector<LayerId> updated_group;
-  };
+  // The layers as each sub-batch goes through them. If there are several, steps of the optimizer
+  // belong to further layers behind them.
+  void AddLayers() {
+    const auto add_all = [this](const SubBatch& sub_batch) {
+      for (const ResolvedLayer& layer : graph_.layers) {
+        program_.layers.push_back({NameInSubBatch(layer.name, sub_batch), layer.layer,
+                                   StableHash(layer.name), layer.spec.traits, sub_batch});
+      }
+    };
+    const int64_t count = sub_batch_.count;
+    for (int64_t i = 0; i < count; ++i) add_all({i, count});
+    if (count > 1) add_all({});
+  }
+  size_t FirstLayer() const { return static_cast<size_t>(sub_batch_.index) * graph_.layers.size(); }
+  bool IsLastSubBatch() const { return sub_batch_.index + 1 == sub_batch_.count; }
+  LayerTensors& Tensors(LayerId layer) { return tensors_[FirstLayer() + layer.index()]; }
+  const LayerTensors& Tensors(LayerId layer) const {
+    return tensors_[FirstLayer() + layer.index()];
+  }
 
+  // What the sub-batches have in common.
+  void BeginNextSubBatch() {
+    for (const ResolvedLayer& layer : graph_.layers) {
+      const LayerTensors& first = tensors_[layer.id.index()];
+      Tensors(layer.id) = {.readers = first.readers,
+                           .needs_grad = first.needs_grad,
+                           .persistent = first.persistent,
+                           .param_grads = first.param_grads};
+    }
+  }
+
+  void RunSubBatch() {
+    for (const ResolvedLayer& layer : graph_.layers) Forward(layer);
+    if (program_.options.mode == Mode::kInference) return;
+    if (IsLastSubBatch()) GroupUpdates();
+    for (size_t i = graph_.layers.size(); i-- > 0;) Backward(graph_.layers[i]);
+    if (IsLastSubBatch() && ScalesLoss(program_.net)) UpdateChecked();
+  }
+
+  TensorId NewOfSubBatch(std::string_view name, Role role, TensorSpec spec) {
+    return NewTensor(NameInSubBatch(name, sub_batch_), role, std::move(spec));
+  }
   TensorId NewTensor(std::string name, Role role, TensorSpec spec) {
     const TensorId id(program_.tensors.size());
     program_.tensors.push_back(
@@ -82,23 +110,23 @@ class ProgramBuilder {
   void MarkGradientsNeeded() {
     for (const ResolvedLayer& layer : graph_.layers) {
       bool needed = !layer.spec.params.empty();
-      for (LayerId input : layer.inputs) needed = needed || layers_[input.index()].needs_grad;
-      layers_[layer.id.index()].needs_grad = needed;
+      for (LayerId input : layer.inputs) needed = needed || Tensors(input).needs_grad;
+      Tensors(layer.id).needs_grad = needed;
     }
   }
 
   void Forward(const ResolvedLayer& layer) {
-    LayerTensors& tensors = layers_[layer.id.index()];
-    tensors.output = NewTensor(layer.name, OutputRole(layer), layer.spec.output);
-    if (layer.role == LayerRole::kImages) program_.images = *tensors.output;
-    if (layer.role == LayerRole::kLabels) program_.labels = *tensors.output;
+    LayerTensors& tensors = Tensors(layer.id);
+    tensors.output = NewOfSubBatch(layer.name, OutputRole(layer), layer.spec.output);
+    if (layer.role == LayerRole::kImages) program_.images.push_back(*tensors.output);
+    if (layer.role == LayerRole::kLabels) program_.labels.push_back(*tensors.output);
     if (layer.role == LayerRole::kLoss) {
       program_.metrics = tensors.persistent.states[0];
-      program_.predictions = *tensors.output;
+      program_.predictions.push_back(*tensors.output);
     }
     for (const SavedSpec& saved : layer.spec.saved) {
       tensors.saved.push_back(
-          NewTensor(absl::StrCat(layer.name, ".", saved.name), Role::kSaved, saved.tensor));
+          NewOfSubBatch(absl::StrCat(layer.name, ".", saved.name), Role::kSaved, saved.tensor));
     }
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase == Phase::kForward) AddStep(layer, spec);
@@ -106,37 +134,27 @@ class ProgramBuilder {
   }
 
   void Backward(const ResolvedLayer& layer) {
-    LayerTensors& tensors = layers_[layer.id.index()];
+    LayerTensors& tensors = Tensors(layer.id);
     if (layer.inputs.empty() || !tensors.needs_grad) return;
     if (layer.spec.passes_gradient) {
       PassGradient(layer);
       return;
     }
-    for (const ParamSpec& param : layer.spec.params) {
+    for (size_t i = tensors.param_grads.size(); i < layer.spec.params.size(); ++i) {
+      const ParamSpec& param = layer.spec.params[i];
       tensors.param_grads.push_back(NewTensor(absl::StrCat(ParamName(layer, param), ".grad"),
                                               Role::kParamGrad, InFullPrecision(param.tensor)));
     }
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase == Phase::kBackwardActivation) {
-        tensors.linear_grad =
-            NewTensor(absl::StrCat(layer.name, ".linear_grad"), Role::kGradient, layer.spec.output);
+        tensors.linear_grad = NewOfSubBatch(absl::StrCat(layer.name, ".linear_grad"),
+                                            Role::kGradient, layer.spec.output);
       }
       if (spec.phase != Phase::kForward) AddStep(layer, spec);
     }
     if (tensors.updated_group.empty()) return;
     const std::vector<UpdatedLayer> updated = Updated(tensors.updated_group);
     Add(ScalesLoss(program_.net) ? Steps().Check(updated) : Steps().Update(updated), layer.id);
-  }
-
-  // Whose parameters have gradients, in the order of backward.
-  std::vector<LayerId> Learning() const {
-    std::vector<LayerId> learning;
-    for (size_t i = graph_.layers.size(); i-- > 0;) {
-      const ResolvedLayer& layer = graph_.layers[i];
-      const bool learns = !layer.inputs.empty() && !layer.spec.passes_gradient;
-      if (learns && !layer.spec.params.empty()) learning.push_back(layer.id);
-    }
-    return learning;
   }
 
   // With a scaled loss, all gradients wait until the end in any case.
@@ -148,9 +166,9 @@ class ProgramBuilder {
 
   // The step of a group of layers runs when backward of the last one is done.
   void GroupUpdates() {
-    for (std::vector<LayerId>& group : Groups(Learning())) {
-      const size_t last = group.back().index();
-      layers_[last].updated_group = std::move(group);
+    for (std::vector<LayerId>& group : Groups(LearningLayers(graph_))) {
+      const LayerId last = group.back();
+      Tensors(last).updated_group = std::move(group);
     }
   }
 
@@ -159,7 +177,7 @@ class ProgramBuilder {
   void UpdateChecked() {
     std::vector<LayerId> updated;
     for (size_t i = graph_.layers.size(); i-- > 0;) {
-      const LayerTensors& tensors = layers_[i];
+      const LayerTensors& tensors = Tensors(LayerId(i));
       const auto& backups = tensors.persistent.backups;
       const bool restores = std::any_of(backups.begin(), backups.end(),
                                         [](const auto& backup) { return backup.has_value(); });
@@ -172,16 +190,16 @@ class ProgramBuilder {
 
   // A sum's gradient passes to its inputs unchanged.
   void PassGradient(const ResolvedLayer& layer) {
-    const LayerTensors tensors = layers_[layer.id.index()];
+    const LayerTensors tensors = Tensors(layer.id);
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
-      LayerTensors& input = layers_[layer.inputs[i].index()];
+      LayerTensors& input = Tensors(layer.inputs[i]);
       if (!input.needs_grad) continue;
       if (!input.output_grad.has_value()) {
         input.output_grad = tensors.output_grad;
         input.output_grad_shared = true;
         continue;
       }
-      if (AddsOtherGrad(input, graph_.layers[layer.inputs[i].index()])) {
+      if (AddsOtherGrad(input, graph_.layers[layer.inputs[i].index()].spec)) {
         input.other_grad = tensors.output_grad;
         continue;
       }
@@ -192,20 +210,16 @@ class ProgramBuilder {
     }
   }
 
-  static std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase) {
-    for (const StepSpec& step : spec.steps) {
-      if (step.phase == phase) return step.accumulates_natively;
-    }
-    return {};
-  }
-
   void AddStep(const ResolvedLayer& layer, const StepSpec& spec) {
     if (spec.phase == Phase::kBackwardData && !WantsAnyWrite(layer, spec)) return;
-    Step step = {.id = StepId(program_.steps.size()), .layer = layer.id, .phase = spec.phase};
+    Step step = {.id = StepId(program_.steps.size()),
+                 .layer = LayerId(FirstLayer() + layer.id.index()),
+                 .phase = spec.phase};
     step.accumulates_natively = spec.accumulates_natively;
+    step.depends_on_sub_batch = spec.depends_on_sub_batch;
     step.flops = spec.flops;
     for (Operand operand : spec.reads) step.reads.push_back({TensorOf(layer, operand), operand});
-    if (spec.sums_output_grads && layers_[layer.id.index()].other_grad.has_value()) {
+    if (spec.sums_output_grads && Tensors(layer.id).other_grad.has_value()) {
       const Operand other = {Slot::kOutputGrad, 1};
       step.reads.push_back({TensorOf(layer, other), other});
     }
@@ -217,36 +231,26 @@ class ProgramBuilder {
       if (operand.slot == Slot::kInputGrad) {
         AddGradient(layer, operand.index, spec, step);
       } else {
-        step.writes.push_back({TensorOf(layer, operand), operand});
+        (AddsTo(operand) ? step.accumulates : step.writes)
+            .push_back({TensorOf(layer, operand), operand});
       }
     }
     for (const auto& [written, read] : spec.in_place) AddInPlace(written, read, step);
     program_.steps.push_back(std::move(step));
   }
 
+  // Whether the sub-batches before this one have written it.
+  bool AddsTo(Operand written) const {
+    return sub_batch_.index > 0 &&
+           (written.slot == Slot::kParamGrad || written.slot == Slot::kState);
+  }
+
   bool WantsAnyWrite(const ResolvedLayer& layer, const StepSpec& spec) const {
     for (Operand operand : spec.writes) {
       if (operand.slot != Slot::kInputGrad) return true;
-      if (layers_[layer.inputs[static_cast<size_t>(operand.index)].index()].needs_grad) return true;
+      if (Tensors(layer.inputs[static_cast<size_t>(operand.index)]).needs_grad) return true;
     }
     return false;
-  }
-
-  // Whether the only backward step that reads the gradient of the layer's output adds two tensors.
-  static bool SumsOutputGrads(const ResolvedLayer& layer) {
-    const auto reads = [](const StepSpec& step) {
-      return std::count(step.reads.begin(), step.reads.end(), Operand{Slot::kOutputGrad}) > 0;
-    };
-    const std::vector<StepSpec>& steps = layer.spec.steps;
-    const auto reader = std::find_if(steps.begin(), steps.end(), reads);
-    return reader != steps.end() && reader->sums_output_grads &&
-           std::none_of(reader + 1, steps.end(), reads);
-  }
-
-  // Whether a second tensor may become the other gradient of the layer's output.
-  static bool AddsOtherGrad(const LayerTensors& tensors, const ResolvedLayer& layer) {
-    return tensors.needs_grad && !tensors.output_grad_shared && tensors.readers == 2 &&
-           SumsOutputGrads(layer);
   }
 
   // The step contributes to the gradient of input `index`: as its first writer, by adding a shared
@@ -254,15 +258,15 @@ class ProgramBuilder {
   // into a sum.
   void AddGradient(const ResolvedLayer& layer, int index, const StepSpec& spec, Step& step) {
     const LayerId source = layer.inputs[static_cast<size_t>(index)];
-    LayerTensors& input = layers_[source.index()];
+    LayerTensors& input = Tensors(source);
     const bool has_other_writes = spec.writes.size() > 1;
     if (!input.needs_grad && !has_other_writes) return;
     const Operand operand = {Slot::kInputGrad, index};
     const ResolvedLayer& producer = graph_.layers[source.index()];
     if (input.output_grad.has_value() && !input.output_grad_shared) {
-      if (AddsOtherGrad(input, producer)) {
-        input.other_grad = NewTensor(absl::StrCat(producer.name, ".other_grad"), Role::kGradient,
-                                     producer.spec.output);
+      if (AddsOtherGrad(input, producer.spec)) {
+        input.other_grad = NewOfSubBatch(absl::StrCat(producer.name, ".other_grad"),
+                                         Role::kGradient, producer.spec.output);
         step.writes.push_back({*input.other_grad, operand});
       } else {
         step.accumulates.push_back({*input.output_grad, operand});
@@ -273,18 +277,12 @@ class ProgramBuilder {
       step.reads.push_back({*input.output_grad, {Slot::kAddend, index}});
     }
     input.output_grad =
-        NewTensor(absl::StrCat(producer.name, ".grad"), Role::kGradient, producer.spec.output);
+        NewOfSubBatch(absl::StrCat(producer.name, ".grad"), Role::kGradient, producer.spec.output);
     input.output_grad_shared = false;
     step.writes.push_back({*input.output_grad, operand});
   }
 
-  static std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand) {
-    for (const Use& use : uses) {
-      if (use.operand == operand) return use.tensor;
-    }
-    return std::nullopt;
-  }
-  void AddInPlace(Operand written, Operand read, Step& step) const {
+  static void AddInPlace(Operand written, Operand read, Step& step) {
     const std::optional<TensorId> to = Find(step.writes, written);
     const std::optional<TensorId> from = Find(step.reads, read);
     const bool has_addend = Find(step.reads, {Slot::kAddend, written.index}).has_value();
@@ -297,23 +295,23 @@ class ProgramBuilder {
   std::vector<UpdatedLayer> Updated(const std::vector<LayerId>& group) const {
     std::vector<UpdatedLayer> updated;
     for (LayerId id : group) {
-      const LayerTensors& tensors = layers_[id.index()];
+      const LayerTensors& tensors = Tensors(id);
       updated.push_back({&tensors.persistent, &tensors.param_grads});
     }
     return updated;
   }
   void Add(Step step, LayerId layer) {
     step.id = StepId(program_.steps.size());
-    step.layer = layer;
+    step.layer = LayerId(program_.layers.size() - graph_.layers.size() + layer.index());
     program_.steps.push_back(std::move(step));
   }
 
   TensorId TensorOf(const ResolvedLayer& layer, Operand operand) const {
-    const LayerTensors& own = layers_[layer.id.index()];
+    const LayerTensors& own = Tensors(layer.id);
     const size_t i = static_cast<size_t>(operand.index);
     switch (operand.slot) {
       case Slot::kInput:
-        return *layers_[layer.inputs[i].index()].output;
+        return *Tensors(layer.inputs[i]).output;
       case Slot::kOutput:
         return *own.output;
       case Slot::kOutputGrad:
@@ -322,7 +320,7 @@ class ProgramBuilder {
         return *own.linear_grad;
       case Slot::kInputGrad:
       case Slot::kAddend:
-        return *layers_[layer.inputs[i].index()].output_grad;
+        return *Tensors(layer.inputs[i]).output_grad;
       case Slot::kParam:
         return own.persistent.params[i];
       case Slot::kParamGrad:
@@ -343,15 +341,16 @@ class ProgramBuilder {
   }
 
   ResolvedGraph graph_;
+  SubBatch sub_batch_;  // that is being added
   Program program_;
-  std::vector<LayerTensors> layers_;  // by LayerId
+  std::vector<LayerTensors> tensors_;  // by LayerId of a step
   TensorId iteration_;
   PersistentTensors persistent_;
 };
 
 absl::Status CheckSameBatch(const Program& part, const Program& whole) {
   for (const auto& [of_part, of_whole] :
-       {std::pair(part.images, whole.images), std::pair(part.labels, whole.labels),
+       {std::pair(part.images[0], whole.images[0]), std::pair(part.labels[0], whole.labels[0]),
         std::pair(part.metrics, whole.metrics)}) {
     const Tensor& expected = whole.tensor(of_whole);
     const TensorSpec& found = part.tensor(of_part).spec;
@@ -374,12 +373,18 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
   RETURN_IF_ERROR(CheckSgd(options.sgd));
   if (options.mode == Mode::kTraining && !options.trainable)
     return absl::InvalidArgumentError("training needs the persistent tensors of training");
-  if (options.accounting == Accounting::kPaper) return BuildPaperProgram(graph, options);
+  const bool is_paper = options.accounting == Accounting::kPaper;
+  if (is_paper && options.sub_batches != 1)
+    return absl::InvalidArgumentError("the paper's accounting knows no sub-batches");
+  if (is_paper) return BuildPaperProgram(graph, options);
+  ASSIGN_OR_RETURN(graph, InSubBatches(std::move(graph), options.mode, options.sub_batches));
   return ProgramBuilder(std::move(graph), options).Build();
 }
 
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
   const std::string name = graph.options.name;
+  ASSIGN_OR_RETURN(graph,
+                   InSubBatches(std::move(graph), whole.options.mode, whole.options.sub_batches));
   ProgramBuilder builder(std::move(graph), whole.options);
   builder.Adopt(whole);
   Program part = builder.Build();

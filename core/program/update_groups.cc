@@ -21,6 +21,16 @@ Size SizeOf(const LayerSpec& spec) {
 
 }  // namespace
 
+std::vector<LayerId> LearningLayers(const ResolvedGraph& graph) {
+  std::vector<LayerId> learning;
+  for (size_t i = graph.layers.size(); i-- > 0;) {
+    const ResolvedLayer& layer = graph.layers[i];
+    const bool learns = !layer.inputs.empty() && !layer.spec.passes_gradient;
+    if (learns && !layer.spec.params.empty()) learning.push_back(layer.id);
+  }
+  return learning;
+}
+
 std::vector<std::vector<LayerId>> UpdateGroups(const ResolvedGraph& graph,
                                                const std::vector<LayerId>& layers,
                                                const UpdateGroupRules& rules) {

@@ -36,6 +36,9 @@ struct UpdateGroupRules {
 // these, as a kernel's launch takes.
 inline constexpr size_t kMostTensorsOfGroup = 64;
 
+// The layers whose parameters have gradients, in the order of backward.
+std::vector<LayerId> LearningLayers(const ResolvedGraph& graph);
+
 // Divides `layers` into groups without changing their order. *Complexity*: linear.
 std::vector<std::vector<LayerId>> UpdateGroups(const ResolvedGraph& graph,
                                                const std::vector<LayerId>& layers,

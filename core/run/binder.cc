@@ -105,7 +105,9 @@ class Binder {
     std::byte*& given = bound_.given[alloc.tensor.index()];
     if (given == nullptr && IsGiven(plan_.tensors[alloc.tensor.index()].role))
       given = memory_.arena + alloc.region.offset;
-    if (alloc.tensor == program_.predictions) given = memory_.arena + alloc.region.offset;
+    const std::vector<TensorId>& predictions = program_.predictions;
+    if (std::find(predictions.begin(), predictions.end(), alloc.tensor) != predictions.end())
+      given = memory_.arena + alloc.region.offset;
     return absl::OkStatus();
   }
   absl::Status BindAction(const FreeAction& /*free*/) { return absl::OkStatus(); }

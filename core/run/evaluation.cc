@@ -33,9 +33,13 @@ absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, c
 absl::StatusOr<Prediction> ReadPrediction(const Runtime& inference, int64_t values,
                                           Device& device) {
   const Program& program = inference.program;
-  const Tensor& predictions = program.tensor(program.predictions);
-  ASSIGN_OR_RETURN(std::vector<float> all, ReadValues(predictions, *inference.executor, device));
-  const Shape& shape = predictions.spec.shape;
+  std::vector<float> all;
+  for (TensorId predictions : program.predictions) {
+    ASSIGN_OR_RETURN(const std::vector<float> part,
+                     ReadValues(program.tensor(predictions), *inference.executor, device));
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  const Shape& shape = program.tensor(program.predictions.front()).spec.shape;
   Prediction prediction = {
       .shape = {values / ValuesPerImage(program).values, shape.c(), shape.h(), shape.w()},
       .probabilities = std::move(all)};

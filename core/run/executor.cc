@@ -14,27 +14,25 @@ absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& pl
   return Executor(device, std::move(bound));
 }
 
-absl::Status Executor::Send(std::initializer_list<HostValue> batch) {
+absl::Status Executor::Send(absl::Span<const HostValue> batch) {
   if (bound_.incoming_end > 0) return SendAhead(batch);
   for (const HostValue& value : batch) {
     std::byte* const place = Address(value.tensor);
     if (place == nullptr) continue;
-    RETURN_IF_ERROR(
-        device_->Copy(Stream::kCompute, place, value.bytes->data(), value.bytes->size_bytes()));
+    RETURN_IF_ERROR(device_->Copy(Stream::kCompute, place, value.data, value.size_bytes));
   }
   return absl::OkStatus();
 }
 
-absl::Status Executor::SendAhead(std::initializer_list<HostValue> batch) {
+absl::Status Executor::SendAhead(absl::Span<const HostValue> batch) {
   const auto copy = [this](Stream stream, void* to, const void* from, const HostValue& value) {
     if (Address(value.tensor) == nullptr) return absl::OkStatus();
-    return device_->Copy(stream, to, from, value.bytes->size_bytes());
+    return device_->Copy(stream, to, from, value.size_bytes);
   };
   measured_peak_bytes_ = std::max(measured_peak_bytes_, bound_.incoming_end);
   if (emptied_ != nullptr) RETURN_IF_ERROR(device_->Wait(Stream::kInput, emptied_));
   for (const HostValue& value : batch) {
-    RETURN_IF_ERROR(
-        copy(Stream::kInput, bound_.incoming[value.tensor.index()], value.bytes->data(), value));
+    RETURN_IF_ERROR(copy(Stream::kInput, bound_.incoming[value.tensor.index()], value.data, value));
   }
   ASSIGN_OR_RETURN(const Event arrived, device_->Record(Stream::kInput));
   RETURN_IF_ERROR(device_->Wait(Stream::kCompute, arrived));

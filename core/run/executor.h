@@ -5,7 +5,8 @@
 // runs ahead and the device does not idle.
 //
 //   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
-//   RETURN_IF_ERROR(executor.Send({{program.images, &images}, {program.labels, &labels}}));
+//   RETURN_IF_ERROR(executor.Send({{program.images[0], images.data(), images.size_bytes()},
+//                                  {program.labels[0], labels.data(), labels.size_bytes()}}));
 //   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
 //   RETURN_IF_ERROR(device.Synchronize());
 //
@@ -31,13 +32,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "neap/core/device/device.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/timeline.h"
@@ -56,11 +57,12 @@ class Executor {
   // An input or a label of an iteration, in pinned memory of the host.
   struct HostValue {
     TensorId tensor;
-    const Buffer* bytes = nullptr;
+    const std::byte* data = nullptr;
+    int64_t size_bytes = 0;
   };
   // Enqueues the copy of the next iteration's batch to the device, without the values for which the
   // plan has no place. The buffers may change once that iteration has finished.
-  absl::Status Send(std::initializer_list<HostValue> batch);
+  absl::Status Send(absl::Span<const HostValue> batch);
 
   absl::Status Run();
   // Run() never records.
@@ -90,7 +92,7 @@ class Executor {
 
   Executor(Device& device, BoundPlan bound)
       : device_(&device), bound_(std::move(bound)), events_(bound_.events) {}
-  absl::Status SendAhead(std::initializer_list<HostValue> batch);
+  absl::Status SendAhead(absl::Span<const HostValue> batch);
   absl::Status Enqueue();
   absl::Status Do(const BoundPlan::Launch& launch);
   absl::Status Do(const BoundPlan::Transfer& transfer);

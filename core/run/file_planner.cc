@@ -54,6 +54,11 @@ class FilePlanner final : public Planner {
 
   int64_t budget_bytes() const override { return plan_.budget_bytes; }
   bool groups_updates() const override { return GroupsUpdates(plan_); }
+  absl::StatusOr<int64_t> SubBatches(LowerWith /*lower*/, const PlanRequest& /*request*/,
+                                     const DeviceDescription& /*device*/,
+                                     EngineCatalog& /*catalog*/) const override {
+    return plan_.sub_batches;
+  }
 
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,

@@ -292,16 +292,23 @@ class Session::Impl {
 
   // An inference-only session has one program, without an optimizer, in both roles.
   absl::Status LowerGraph(const Graph& graph) {
-    const DeviceDescription& device = device_.description();
-    ProgramOptions options = {.mode = Mode::kInference,
-                              .sgd = options_.sgd,
-                              .trainable = !options_.inference_only,
-                              .groups_updates = planner_.groups_updates()};
-    ASSIGN_OR_RETURN(memory_.inference().program, Lower(graph, options, device));
-    memory_.training().program = memory_.inference().program;
+    const auto lower = [&](Mode mode, int64_t sub_batches) {
+      return Lower(graph,
+                   {.mode = mode,
+                    .sgd = options_.sgd,
+                    .trainable = !options_.inference_only,
+                    .groups_updates = planner_.groups_updates(),
+                    .sub_batches = sub_batches},
+                   device_.description());
+    };
+    const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
+    ASSIGN_OR_RETURN(
+        const int64_t sub_batches,
+        planner_.SubBatches([&](int64_t count) { return lower(mode, count); }, budget_bytes_));
+    ASSIGN_OR_RETURN(memory_.training().program, lower(mode, sub_batches));
+    memory_.inference().program = memory_.training().program;
     if (options_.inference_only) return absl::OkStatus();
-    options.mode = Mode::kTraining;
-    ASSIGN_OR_RETURN(memory_.training().program, Lower(graph, options, device));
+    ASSIGN_OR_RETURN(memory_.inference().program, lower(Mode::kInference, sub_batches));
     return absl::OkStatus();
   }
 

@@ -150,8 +150,9 @@ class Session {
   absl::StatusOr<std::vector<float>> Values(std::string_view tensor);
 
   // Plans again for another budget, which takes effect at the next step. Parameters and optimizer
-  // are kept. Replaces a pending SetBudgetAsync(), also if it is refused itself. Errors:
-  // FAILED_PRECONDITION while a step is in flight.
+  // are kept, and so is the number of sub-batches (core/program/sub_batches.h) that the planner
+  // chose for the first budget. Replaces a pending SetBudgetAsync(), also if it is refused itself.
+  // Errors: FAILED_PRECONDITION while a step is in flight.
   absl::Status SetBudget(int64_t budget_bytes);
 
   // Like SetBudget(), but plans and verifies on a thread of the session's own, and returns at once.

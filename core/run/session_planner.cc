@@ -71,6 +71,11 @@ PlanRequest SessionPlanner::RequestFor(int64_t budget_bytes) const {
   return {.budget_bytes = budget_bytes, .strict = device_.kind == "cpu"};
 }
 
+absl::StatusOr<int64_t> SessionPlanner::SubBatches(LowerWith lower, int64_t budget_bytes) const {
+  return planner_->SubBatches(lower, RequestFor(budget_bytes), device_.description(),
+                              device_.backend());
+}
+
 absl::StatusOr<int64_t> SessionPlanner::MinimumBudget(const Program& program) const {
   return planner_->MinimumBudget(program, RequestFor(kUnlimited), device_, catalog_);
 }

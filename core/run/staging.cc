@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,26 @@
 
 namespace neap {
 namespace {
+
+// The spec of all parts of the batch together, each with the same one.
+TensorSpec OfWholeBatch(const Program& program, const std::vector<TensorId>& parts) {
+  TensorSpec whole = program.tensor(parts.front()).spec;
+  auto dims = whole.shape.dims();
+  dims[0] *= static_cast<int64_t>(parts.size());
+  whole.shape = Shape(std::move(dims));
+  return whole;
+}
+
+// Adds a value for each part of the batch, all of which lie in `whole` one after another.
+void AddParts(const Program& program, const std::vector<TensorId>& parts, const Buffer& whole,
+              std::vector<Executor::HostValue>& values) {
+  const std::byte* data = whole.data();
+  for (TensorId part : parts) {
+    const int64_t bytes = program.tensor(part).spec.size_bytes();
+    values.push_back({part, data, bytes});
+    data += bytes;
+  }
+}
 
 absl::Status CheckSizes(const Batch& batch, const TensorSpec& images, const TensorSpec& labels) {
   const bool fits = static_cast<int64_t>(batch.images.size()) == images.elements() &&
@@ -44,17 +65,18 @@ absl::Status CheckLabels(const std::vector<int32_t>& labels, const Shape& shape,
 }
 
 absl::Status CheckBatch(const Batch& batch, const Program& program) {
-  const TensorSpec& labels = program.tensor(program.labels).spec;
-  RETURN_IF_ERROR(CheckSizes(batch, program.tensor(program.images).spec, labels));
+  const TensorSpec labels = OfWholeBatch(program, program.labels);
+  RETURN_IF_ERROR(CheckSizes(batch, OfWholeBatch(program, program.images), labels));
   return CheckLabels(batch.labels, labels.shape,
-                     program.tensor(program.predictions).spec.shape.c());
+                     program.tensor(program.predictions.front()).spec.shape.c());
 }
 
 }  // namespace
 
 PerImage ValuesPerImage(const Program& program) {
-  return {.values = program.tensor(program.images).spec.elements() / program.net.batch,
-          .labels = program.tensor(program.labels).spec.elements() / program.net.batch};
+  const int64_t images = program.net.batch / program.options.sub_batches;
+  return {.values = program.tensor(program.images.front()).spec.elements() / images,
+          .labels = program.tensor(program.labels.front()).spec.elements() / images};
 }
 
 absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program) {
@@ -84,8 +106,8 @@ Batch FilledUp(const Batch& batch, const Program& program) {
 absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) {
   Staging staging(device);
   for (const auto& [buffer, bytes] :
-       {std::pair(&staging.images_, program.tensor(program.images).spec.size_bytes()),
-        std::pair(&staging.labels_, program.tensor(program.labels).spec.size_bytes()),
+       {std::pair(&staging.images_, OfWholeBatch(program, program.images).size_bytes()),
+        std::pair(&staging.labels_, OfWholeBatch(program, program.labels).size_bytes()),
         std::pair(&staging.iteration_, kIterationScalarsBytes),
         std::pair(&staging.metrics_, program.tensor(program.metrics).spec.size_bytes()),
         std::pair(&staging.loss_scale_,
@@ -98,11 +120,14 @@ absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) 
 absl::Status Staging::Send(const Batch& batch, const IterationScalars& scalars,
                            const Program& program, Executor& executor) {
   RETURN_IF_ERROR(CheckBatch(batch, program));
-  FromNchw(batch.images, program.tensor(program.images).spec, images_.data());
+  FromNchw(batch.images, OfWholeBatch(program, program.images), images_.data());
   std::memcpy(labels_.data(), batch.labels.data(), batch.labels.size() * sizeof(int32_t));
   std::memcpy(iteration_.data(), &scalars, sizeof(scalars));
-  return executor.Send(
-      {{program.images, &images_}, {program.labels, &labels_}, {program.iteration, &iteration_}});
+  std::vector<Executor::HostValue> values;
+  AddParts(program, program.images, images_, values);
+  AddParts(program, program.labels, labels_, values);
+  AddParts(program, {program.iteration}, iteration_, values);
+  return executor.Send(values);
 }
 
 absl::Status Staging::Receive(const Program& program, const Executor& executor) {

@@ -74,6 +74,14 @@ struct Operand {
 };
 std::string ToString(Operand operand);  // "input_grad[1]"
 
+// A part of a batch that is run in `count` equal parts, one after another
+// (core/program/sub_batches.h).
+struct SubBatch {
+  int64_t index = 0;  // from 0
+  int64_t count = 1;
+  friend bool operator==(const SubBatch&, const SubBatch&) = default;
+};
+
 // Per-iteration values that kernels read from device memory, so that an iteration can be recorded
 // once and replayed.
 struct IterationScalars {
@@ -134,6 +142,9 @@ struct StepSpec {
   // and {kOutputGrad, 1}. Kernels add them where they read them, and round the sum as if it were
   // stored. Otherwise the last step that contributes to a gradient adds to it.
   bool sums_output_grads = false;
+  // The kernel depends on StepSignature::sub_batch: it draws random numbers by an image's place in
+  // the batch, or computes a mean over the batch.
+  bool depends_on_sub_batch = false;
   double flops = 0;  // a multiply-add counts as two
 };
 

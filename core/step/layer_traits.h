@@ -22,10 +22,14 @@ struct LayerTraits {
   // (3.3.1) offloads the results of such layers and fetches them one such layer ahead; vDNN-conv
   // offloads their inputs.
   bool hides_transfers = false;
-  // Images do not depend on each other, and backward_params sums over them, so all steps but
-  // backward_activation can be run in parts of the mini-batch (u-cuDNN, section III;
-  // core/step/divided_kernel.h).
+  // As independent_images, and it pays to run a step by itself in parts of the mini-batch, in any
+  // phase but backward_activation (u-cuDNN, section III; core/step/divided_kernel.h).
   bool divisible = false;
+  // Images do not depend on each other, and gradients of parameters are sums over them, so forward
+  // and backward can be run for one part of the batch after another
+  // (core/program/sub_batches.h). Steps that depend on which part it is, or on the number of parts,
+  // declare StepSpec::depends_on_sub_batch.
+  bool independent_images = false;
   // Fusion (core/program/fuse.h) takes this layer after all others, and only with
   // FusionOptions::convolutions, because only some devices have kernels that compute what follows
   // the layer at no cost.

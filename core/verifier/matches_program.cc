@@ -53,6 +53,11 @@ absl::Status CheckNet(const Plan& plan, const Program& program, const verifier::
         PlanFault::kProgram,
         absl::StrFormat("its batch is %d, but the program's is %d", plan.batch, program.net.batch));
   }
+  if (plan.sub_batches != program.options.sub_batches) {
+    return site.Fault(PlanFault::kProgram,
+                      absl::StrFormat("it has %d sub-batches, but the program has %d",
+                                      plan.sub_batches, program.options.sub_batches));
+  }
   if (plan.dtype != program.net.dtype || plan.layout != program.net.layout) {
     return site.Fault(PlanFault::kProgram, "its dtype or layout is not the program's");
   }
@@ -70,13 +75,12 @@ bool Overlap(const Region& a, const Region& b) { return a.offset < b.end() && b.
 
 // Predictions are read when an iteration has ended, so nothing may take their bytes after the step
 // that computes them.
-absl::Status CheckPredictions(const Plan& plan, const Program& program,
-                              const verifier::Site& site) {
+absl::Status CheckPredictions(const Plan& plan, TensorId predictions, const verifier::Site& site) {
   std::optional<Region> place;
   bool computed = false;
   for (const Action& action : plan.actions) {
     if (const auto* const alloc = std::get_if<AllocAction>(&action)) {
-      if (alloc->tensor == program.predictions) {
+      if (alloc->tensor == predictions) {
         place = alloc->region;
         computed = false;
       } else if (place.has_value() && Overlap(*place, alloc->region)) {
@@ -84,7 +88,7 @@ absl::Status CheckPredictions(const Plan& plan, const Program& program,
       }
     } else if (const auto* const compute = std::get_if<ComputeAction>(&action)) {
       const std::vector<TensorId> writes = RunWrites(plan, *compute);
-      if (std::find(writes.begin(), writes.end(), program.predictions) != writes.end()) {
+      if (std::find(writes.begin(), writes.end(), predictions) != writes.end()) {
         computed = true;
       } else if (place.has_value() && compute->workspace.has_value() &&
                  Overlap(*place, *compute->workspace)) {
@@ -116,7 +120,10 @@ absl::Status MatchesProgram(const Plan& plan, const Program& program) {
   }
   const bool predicts =
       program.options.mode == Mode::kInference && program.options.accounting == Accounting::kExact;
-  return predicts ? CheckPredictions(plan, program, site) : absl::OkStatus();
+  if (!predicts) return absl::OkStatus();
+  for (TensorId predictions : program.predictions)
+    RETURN_IF_ERROR(CheckPredictions(plan, predictions, site));
+  return absl::OkStatus();
 }
 
 }  // namespace neap

@@ -19,6 +19,10 @@ absl::Status CheckHeader(const Plan& plan, const Site& site) {
   if (plan.batch < 1) {
     return site.Fault(PlanFault::kHeader, absl::StrFormat("its batch is %d", plan.batch));
   }
+  if (plan.sub_batches < 1 || plan.batch % plan.sub_batches != 0) {
+    return site.Fault(PlanFault::kHeader, absl::StrFormat("it runs its batch of %d in %d parts",
+                                                          plan.batch, plan.sub_batches));
+  }
   for (int64_t bytes : {plan.budget_bytes, plan.arena_bytes, plan.peak_bytes,
                         plan.peak_activation_bytes, plan.host_peak_bytes, plan.peer_peak_bytes,
                         plan.host_pool_bytes, plan.peer_pool_bytes, plan.host_resident_bytes}) {

@@ -141,15 +141,16 @@ class Checker {
           "it is recomputed with different engines than the first run, so the bits may differ");
     }
     if (compute.engines.empty()) return absl::OkStatus();
-    int64_t left = plan_.batch;
+    const int64_t batch = plan_.batch / plan_.sub_batches;
+    int64_t left = batch;
     for (const EngineUse& use : compute.engines) {
       if (use.batch < 1 || use.batch > left) {
         return site_.Fault(PlanFault::kEngines,
                            absl::StrFormat("a micro-batch of %d, but only %d of the batch are left",
                                            use.batch, left));
       }
-      if (use.adds && (left == plan_.batch ||
-                       plan_.steps[compute.step.index()].phase != Phase::kBackwardParams)) {
+      if (use.adds &&
+          (left == batch || plan_.steps[compute.step.index()].phase != Phase::kBackwardParams)) {
         return site_.Fault(PlanFault::kEngines,
                            "a micro-batch adds to gradients that nothing has written yet");
       }
@@ -158,7 +159,7 @@ class Checker {
     if (left == 0) return absl::OkStatus();
     return site_.Fault(
         PlanFault::kEngines,
-        absl::StrFormat("its micro-batches leave out %d of the batch of %d", left, plan_.batch));
+        absl::StrFormat("its micro-batches leave out %d of the batch of %d", left, batch));
   }
 
   absl::Status Run(const PlanStep& step) {

@@ -10,7 +10,7 @@ absl::StatusOr<neap::LayerSpec> Gelu::Specify(const neap::LayerContext& context)
   RETURN_IF_ERROR(neap::CheckImageInputs(context, 1));
   const neap::TensorSpec& x = context.inputs[0];
   const double flops = 10 * static_cast<double>(x.elements());
-  neap::LayerSpec spec = {.output = x};
+  neap::LayerSpec spec = {.output = x, .traits = {.independent_images = true}};
   spec.steps.push_back({.phase = neap::Phase::kForward,
                         .reads = {X()},
                         .writes = {Y()},

@@ -17,13 +17,14 @@ void ApplyMask(const LoopArgs& args, Operand from_operand, Operand to_operand) {
   float* const to = args.Get<float>(to_operand);
   const int64_t elements = args.signature.Spec(from_operand).elements();
   const float scale = 1.0F / (1.0F - probability);
-  for (int64_t begin = 0; begin < elements; begin += 4) {
-    const PhiloxBlock block = DropoutBlock(iteration.seed, args.signature.layer_seed,
-                                           iteration.step, static_cast<uint64_t>(begin / 4));
-    const int64_t end = std::min(begin + 4, elements);
-    for (int64_t i = begin; i < end; ++i) {
-      const bool keep = ToUnitFloat(block[static_cast<size_t>(i - begin)]) >= probability;
-      to[i] = keep ? from[i] * scale : 0.0F;
+  const int64_t first = args.signature.sub_batch.index * elements;  // in the whole batch
+  for (int64_t block = first / 4; 4 * block < first + elements; ++block) {
+    const PhiloxBlock random = DropoutBlock(iteration.seed, args.signature.layer_seed,
+                                            iteration.step, static_cast<uint64_t>(block));
+    const int64_t end = std::min(4 * block + 4, first + elements);
+    for (int64_t i = std::max(4 * block, first); i < end; ++i) {
+      const bool keep = ToUnitFloat(random[static_cast<size_t>(i - 4 * block)]) >= probability;
+      to[i - first] = keep ? from[i - first] * scale : 0.0F;
     }
   }
 }

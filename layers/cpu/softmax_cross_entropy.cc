@@ -91,8 +91,11 @@ void Forward(const LoopArgs& args) {
   }
   float* const metrics = args.Find<float>(State(0));
   if (metrics == nullptr || args.signature.rerun) return;
-  metrics[0] = static_cast<float>(loss / static_cast<double>(columns.labels));
-  metrics[1] = static_cast<float>(correct);
+  const double labels_of_batch =
+      static_cast<double>(columns.labels * args.signature.sub_batch.count);
+  const bool adds = args.signature.Accumulates(State(0));
+  metrics[0] = (adds ? metrics[0] : 0) + static_cast<float>(loss / labels_of_batch);
+  metrics[1] = (adds ? metrics[1] : 0) + static_cast<float>(correct);
 }
 
 void Backward(const LoopArgs& args) {
@@ -102,7 +105,7 @@ void Backward(const LoopArgs& args) {
   float* const gradients = args.Get<float>(Dx());
   const LossScale* const scaling = args.Find<LossScale>(LossScaling());
   const float scale = scaling == nullptr ? 1.0F : scaling->scale;
-  const float count = static_cast<float>(columns.labels);
+  const float count = static_cast<float>(columns.labels * args.signature.sub_batch.count);
   for (int64_t i = 0; i < columns.labels; ++i) {
     const Column<const float> y = columns.Of(probabilities, i);
     const Column<float> dx = columns.Of(gradients, i);

@@ -18,7 +18,9 @@ cudaError_t DropoutLaunch(const LaunchArgs& a) {
     return from.data == to.data ? cudaSuccess : kernels::Add(&from, 1, to, n, a.stream);
   }
   const float probability = a.signature.layer.As<Dropout>()->probability;
-  return kernels::Dropout(from, to, n, probability, a.signature.layer_seed, scalars, a.stream);
+  const int64_t first = a.signature.sub_batch.index * n;
+  return kernels::Dropout(from, to, n, first, probability, a.signature.layer_seed, scalars,
+                          a.stream);
 }
 
 }  // namespace

@@ -132,9 +132,9 @@ class Lister {
                     list.configurations.size() == 1 &&
                     list.configurations.front().parts.size() == 1;
     if (!IsDivisible(signature)) {
-      // In a plan a step that is not run in parts has the net's batch, even an update.
+      // In a plan a step that is not run in parts has all images of a sub-batch, even an update.
       for (Configuration& configuration : list.configurations)
-        configuration.parts.front().batch = program_.net.batch;
+        configuration.parts.front().batch = program_.net.batch / program_.options.sub_batches;
     }
     return known_.emplace(signature, std::move(list)).first->second;
   }

@@ -42,7 +42,8 @@ const std::vector<Policy>& Policies() {
       {.name = "auto",
        .order_runs = Orders<WithoutReruns, CostAware, SublinearOrder>,
        .priced_orders = FrontierOrders,
-       .evictable = Evictable::kAll},
+       .evictable = Evictable::kAll,
+       .may_split_batch = true},
   };
   return policies;
 }

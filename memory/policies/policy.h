@@ -50,6 +50,8 @@ struct Policy {
   std::vector<bool> (*eager_tensors)(const Program& program, const RunOrder& order) = NoTensors;
   Evictable evictable = Evictable::kNone;
   std::optional<EvictionRule> eviction = {};  // if absent, that of the planner's options
+  // If the budget is short, the batch may be run in sub-batches (memory/sub_batch_choice.h).
+  bool may_split_batch = false;
   // Activations stay under the layer-wise bound (recompute/layerwise_bound.h) if they can, whatever
   // the budget. A budget above that is used to overlap transfers.
   bool to_layerwise_bound = false;

@@ -12,11 +12,7 @@ class StayWriter {
  public:
   StayWriter(const Program& program, const Liveness& liveness,
              const std::vector<int64_t>& workspaces, const ResidencyRules& rules)
-      : program_(program),
-        liveness_(liveness),
-        workspaces_(workspaces),
-        rules_(rules),
-        turn_(TurningPoint(program, liveness.runs)) {
+      : program_(program), liveness_(liveness), workspaces_(workspaces), rules_(rules) {
     result_.offloaded_params = rules.offloaded_params;
     lives_.resize(liveness.lives.size());
     for (const auto& replaced : liveness.replaces) {
@@ -68,13 +64,20 @@ class StayWriter {
     for (size_t i : operands) AfterUse(i, position);
   }
 
-  // The batch is in the arena from the beginning.
+  // The batch is in the arena from the beginning. Images of later sub-batches may leave it until
+  // they are used.
   void BeginLives(int position) {
     for (; next_life_ < lives_.size() && life(next_life_).begin == position; ++next_life_) {
       latest_[life(next_life_).tensor.index()] = next_life_;
-      if (!IsPersistent(tensor(next_life_).role) && IsGiven(tensor(next_life_).role))
-        Begin(next_life_, position);
+      if (!IsBatch(tensor(next_life_).role)) continue;
+      Begin(next_life_, position);
+      if (IsLaterImages(life(next_life_).tensor))
+        cache_->In(next_life_, life(next_life_).uses.front());
     }
+  }
+  bool IsLaterImages(TensorId tensor) const {
+    const auto found = std::find(program_.images.begin(), program_.images.end(), tensor);
+    return found != program_.images.end() && found != program_.images.begin();
   }
 
   // The lives that the run touches, ascending.
@@ -149,7 +152,8 @@ class StayWriter {
     const bool is_last_use = lives_[i].next_use == life(i).uses.size();
     if (is_last_use && IsOffloadedParam(life(i).tensor)) return MoveToHost(i, position + 1);
     if (is_last_use) {
-      if (!rules_.keep_all || lives_[i].is_replaced) End(i, position + 1);
+      const bool is_kept = rules_.keep_all || life(i).end > position + 1;
+      if (!is_kept || lives_[i].is_replaced) End(i, position + 1);
       return;
     }
     const int next = life(i).uses[lives_[i].next_use];
@@ -157,13 +161,17 @@ class StayWriter {
     if (IsCached(tensor(i).role)) cache_->In(i, next);
   }
 
-  // Eager tensors are offloaded between forward and backward; offloaded parameters whenever there
-  // is a run between two uses, unless the cache may keep them.
+  // Eager tensors are offloaded between forward and backward of their sub-batch; offloaded
+  // parameters whenever there is a run between two uses, unless the cache may keep them.
   bool IsOffloadedAtOnce(size_t i, int position, int next_use) const {
     if (IsOffloadedParam(life(i).tensor) && rules_.evictable != Evictable::kAll &&
         next_use > position + 1)
       return true;
-    return IsEager(life(i).tensor) && position < turn_ && next_use >= turn_;
+    return IsEager(life(i).tensor) && IsInForward(position) && !IsInForward(next_use);
+  }
+  bool IsInForward(int position) const {
+    const Run& run = liveness_.runs[static_cast<size_t>(position)];
+    return !run.recompute && program_.steps[run.step.index()].phase == Phase::kForward;
   }
 
   // Ends the stay at `position`. The value is copied to the host unless the host has it.
@@ -185,7 +193,6 @@ class StayWriter {
   const Liveness& liveness_;
   const std::vector<int64_t>& workspaces_;
   const ResidencyRules& rules_;
-  int turn_;
   Residency result_;
   std::vector<State> lives_;                   // by life
   std::vector<std::optional<size_t>> latest_;  // by TensorId: its life at the current run
@@ -199,13 +206,6 @@ class StayWriter {
 Residency DecideResidency(const Program& program, const Liveness& liveness,
                           const std::vector<int64_t>& workspaces, const ResidencyRules& rules) {
   return StayWriter(program, liveness, workspaces, rules).Write();
-}
-
-int TurningPoint(const Program& program, const ComputeSequence& runs) {
-  const auto turn = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
-    return run.recompute || program.steps[run.step.index()].phase != Phase::kForward;
-  });
-  return static_cast<int>(turn - runs.begin());
 }
 
 std::vector<bool> OffloadableParams(const Program& program) {

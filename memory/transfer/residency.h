@@ -71,9 +71,6 @@ struct Residency {
 Residency DecideResidency(const Program& program, const Liveness& liveness,
                           const std::vector<int64_t>& workspaces, const ResidencyRules& rules);
 
-// The position at which backward begins: the first run that is a rerun or not a forward step.
-int TurningPoint(const Program& program, const ComputeSequence& runs);
-
 // Parameters and optimizer state that are large enough to be worth a transfer, by TensorId
 // (moDNN 5.1.1).
 inline constexpr int64_t kSmallestOffloadedParamBytes = 64 * 1024;

@@ -10,6 +10,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/sub_batches.h"
 #include "neap/core/program/update_groups.h"
 
 namespace neap::header_examples::program {
@@ -18,6 +19,13 @@ namespace neap::header_examples::program {
 absl::Status FuseLayers(const Graph& net) {
   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
   graph = Fuse(std::move(graph), Mode::kTraining);
+  return absl::OkStatus();
+}
+
+// core/program/sub_batches.h
+absl::Status SplitBatch(const ResolvedGraph& graph) {
+  ASSIGN_OR_RETURN(ResolvedGraph part, InSubBatches(graph, Mode::kTraining, 4));
+  part.layers[0].spec.output.shape.n();  // a quarter of the batch
   return absl::OkStatus();
 }
 

@@ -63,7 +63,8 @@ absl::Status EvaluateOnce(Runtime& inference, Staging& staging, Device& device,
 absl::Status Execute(const Program& program, const Plan& plan, Device& device, const Arena& arena,
                      const Buffer& images, const Buffer& labels) {
   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
-  RETURN_IF_ERROR(executor.Send({{program.images, &images}, {program.labels, &labels}}));
+  RETURN_IF_ERROR(executor.Send({{program.images[0], images.data(), images.size_bytes()},
+                                 {program.labels[0], labels.data(), labels.size_bytes()}}));
   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
   RETURN_IF_ERROR(device.Synchronize());
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/program/liveness.h"
+#include "neap/core/program/passes.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/action_writer.h"
 #include "neap/memory/candidate.h"
@@ -22,6 +23,7 @@
 #include "neap/memory/planner.h"
 #include "neap/memory/planner_options.h"
 #include "neap/memory/policies/policies.h"
+#include "neap/memory/sub_batch_choice.h"
 #include "neap/memory/time_bound.h"
 #include "neap/memory/transfer/byte_history.h"
 #include "neap/memory/transfer/pools.h"
@@ -31,6 +33,15 @@
 #include "neap/memory/transfer/waits.h"
 
 namespace neap {
+
+absl::Status ChooseExample(const Graph& graph, const std::unique_ptr<Device>& device) {
+  const auto lower = [&](int64_t count) {
+    return Lower(graph, {.sub_batches = count}, device->description());
+  };
+  ASSIGN_OR_RETURN(int64_t count, ChooseSubBatches(lower, {.budget_bytes = 4 * kGiB},
+                                                   device->description(), device->backend()));
+  return absl::OkStatus();
+}
 
 absl::Status CreateSessionExample(const Graph& net, const std::unique_ptr<Device>& device) {
   ASSIGN_OR_RETURN(Session session, CreateSession(net, *device, {.budget_bytes = 12 * kGiB}));

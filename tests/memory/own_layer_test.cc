@@ -32,8 +32,11 @@ namespace {
 
 using namespace operands;
 
-constexpr LayerTraits kConvolutionTraits = {
-    .checkpoint = true, .hides_transfers = true, .divisible = true, .paper_reads_output = false};
+constexpr LayerTraits kConvolutionTraits = {.checkpoint = true,
+                                            .hides_transfers = true,
+                                            .divisible = true,
+                                            .independent_images = true,
+                                            .paper_reads_output = false};
 
 struct OwnConvolution {
   static constexpr std::string_view kType = "own_convolution";

@@ -169,11 +169,12 @@ struct NarrowOp {
 };
 
 // One Philox block makes the mask of four neighbours, so a thread computes whole groups of four,
-// as many as a wide access has, whatever the alignment.
+// as many as a wide access has, whatever the alignment. `before` elements of the layer precede
+// x[0].
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    DropoutKernel(const T* x, T* y, size_t n, float probability, uint64_t layer_seed,
-                  const Scalars* scalars, bool aligned) {
+    DropoutKernel(const T* x, T* y, size_t n, uint64_t before, float probability,
+                  uint64_t layer_seed, const Scalars* scalars, bool aligned) {
   constexpr int kVec = kWide<T>;
   const size_t vector = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   const size_t first = vector * kVec;
@@ -181,12 +182,20 @@ __global__ void __launch_bounds__(kThreads)
   const uint64_t stream = layer_seed + uint64_t{0x9E3779B97F4A7C15} * (scalars->step + 1);
   const float scale = 1.0F / (1.0F - probability);
   bool kept[kVec];
+  if (before % 4 == 0) {
 #pragma unroll
-  for (int group = 0; group < kVec / 4; ++group) {
-    const PhiloxBlock random =
-        Philox({.key = scalars->seed, .stream = stream, .position = first / 4 + group});
+    for (int group = 0; group < kVec / 4; ++group) {
+      const PhiloxBlock random = Philox(
+          {.key = scalars->seed, .stream = stream, .position = (before + first) / 4 + group});
 #pragma unroll
-    for (int k = 0; k < 4; ++k) kept[group * 4 + k] = ToUnitFloat(random[k]) >= probability;
+      for (int k = 0; k < 4; ++k) kept[group * 4 + k] = ToUnitFloat(random[k]) >= probability;
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) {
+      kept[k] =
+          DropoutKeeps(scalars->seed, layer_seed, scalars->step, before + first + k, probability);
+    }
   }
   if (aligned && first + kVec <= n) {
     Vec<kVec> v = Unpack(Read<kVec>(x, vector));
@@ -266,14 +275,14 @@ cudaError_t Narrow(const float* from, Array to, int64_t n, cudaStream_t stream) 
   return cudaErrorInvalidValue;
 }
 
-cudaError_t Dropout(ConstArray x, Array y, int64_t n, float probability, uint64_t layer_seed,
-                    const void* scalars, cudaStream_t stream) {
+cudaError_t Dropout(ConstArray x, Array y, int64_t n, int64_t first, float probability,
+                    uint64_t layer_seed, const void* scalars, cudaStream_t stream) {
   if (n == 0) return cudaSuccess;
   const auto run = [&]<typename T>() {
     const unsigned blocks = static_cast<unsigned>(CeilDiv(n, kWide<T> * kThreads));
     DropoutKernel<T><<<blocks, kThreads, 0, stream>>>(
-        As<T>(x), As<T>(y), static_cast<size_t>(n), probability, layer_seed,
-        static_cast<const Scalars*>(scalars), AllAligned16(x, y));
+        As<T>(x), As<T>(y), static_cast<size_t>(n), static_cast<uint64_t>(first), probability,
+        layer_seed, static_cast<const Scalars*>(scalars), AllAligned16(x, y));
     return cudaGetLastError();
   };
   return WithElement(run, x, y);

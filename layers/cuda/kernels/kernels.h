@@ -50,9 +50,10 @@ cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStr
 cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t stream);
 // Rounds to 16 bits.
 cudaError_t Narrow(const float* from, Array to, int64_t n, cudaStream_t stream);
-// For backward, x is dy and y is dx. `scalars` points to an IterationScalars in device memory.
-cudaError_t Dropout(ConstArray x, Array y, int64_t n, float probability, uint64_t layer_seed,
-                    const void* scalars, cudaStream_t stream);
+// For backward, x is dy and y is dx. The mask is that of the elements first .. first + n - 1 of the
+// layer. `scalars` points to an IterationScalars in device memory.
+cudaError_t Dropout(ConstArray x, Array y, int64_t n, int64_t first, float probability,
+                    uint64_t layer_seed, const void* scalars, cudaStream_t stream);
 
 // The memory of a reduction per channel. The tickets are kTickets zeros, and zeros again after each
 // reduction; reductions that may run at the same time must not share them.
@@ -231,15 +232,20 @@ cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, Co
                         ConstArray dy, Array dx, cudaStream_t stream);
 
 // softmax.cu, over the channels. The probabilities are fp32 whatever the type of the logits and of
-// their gradient. `metrics` receives {mean loss, correct}. With null labels, only the probabilities
-// are computed.
+// their gradient. With null labels, only the probabilities are computed. The shape is that of one
+// of `sub_batches` parts of a batch, and means are over all of them.
+struct LossMetrics {
+  float* mean_and_correct = nullptr;  // {mean loss, number of correct labels}
+  bool add = false;                   // to the metrics of the sub-batches before
+};
 int64_t SoftmaxScratchBytes(const ChannelShape& shape);
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, ConstArray logits, const int32_t* labels,
-                                float* y, float* metrics, void* scratch, cudaStream_t stream);
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, int64_t sub_batches, ConstArray logits,
+                                const int32_t* labels, float* y, LossMetrics metrics, void* scratch,
+                                cudaStream_t stream);
 // The gradient is multiplied by the loss scale, if there is one.
-cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, const float* y,
-                                        const int32_t* labels, const LossScale* loss_scale,
-                                        Array dx, cudaStream_t stream);
+cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, int64_t sub_batches,
+                                        const float* y, const int32_t* labels,
+                                        const LossScale* loss_scale, Array dx, cudaStream_t stream);
 
 // concat.cu: out[r * out_stride + k] (= or +=) in[r * in_stride + k] for r < rows, k < width.
 struct RowCopy {

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    Metrics(int count, const float2* parts, float labels, float* metrics) {
+    Metrics(int count, const float2* parts, float labels, LossMetrics metrics) {
   float loss = 0, correct = 0;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
     loss += parts[i].x;
@@ -81,8 +81,9 @@ __global__ void __launch_bounds__(kThreads)
   loss = BlockReduce<false>(loss);
   correct = BlockReduce<false>(correct);
   if (threadIdx.x != 0) return;
-  metrics[0] = loss / labels;
-  metrics[1] = correct;
+  float* const sums = metrics.mean_and_correct;
+  sums[0] = (metrics.add ? sums[0] : 0.0F) + loss / labels;
+  sums[1] = (metrics.add ? sums[1] : 0.0F) + correct;
 }
 
 // The factor of all gradients. A loss scale is a power of two, so the product is exact.
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxPixelsBackward(Pixels p, const float* y, const int32_t* labels,
+    SoftmaxPixelsBackward(Pixels p, float count, const float* y, const int32_t* labels,
                           const LossScale* loss_scale, T* dx) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= p.labels) return;
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(kThreads)
   const float scale = ScaleOf(loss_scale);
   for (int c = 0; c < p.classes; ++c) {
     const size_t at = first + c * apart;
-    const float gradient = (y[at] - (c == label ? 1.0F : 0.0F)) / static_cast<float>(p.labels);
+    const float gradient = (y[at] - (c == label ? 1.0F : 0.0F)) / count;
     dx[at] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient * scale);
   }
 }
@@ -180,6 +181,11 @@ __global__ void __launch_bounds__(kThreads)
 // The number of partial sums of scores: one per image, or per block of pixels.
 int64_t Parts(const ChannelShape& s) {
   return s.inner == 1 ? s.outer : CeilDiv(s.outer * s.inner, kThreads);
+}
+
+// The number of labels of the whole batch, over which means are.
+float LabelsOfBatch(const ChannelShape& s, int64_t sub_batches) {
+  return static_cast<float>(s.outer * s.inner * sub_batches);
 }
 
 // Whether 32-bit indices suffice: for elements, or, with a thread per pixel, for labels.
@@ -193,8 +199,9 @@ int64_t SoftmaxScratchBytes(const ChannelShape& s) {
   return Parts(s) * static_cast<int64_t>(sizeof(float2));
 }
 
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, ConstArray logits, const int32_t* labels,
-                                float* y, float* metrics, void* scratch, cudaStream_t stream) {
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t sub_batches, ConstArray logits,
+                                const int32_t* labels, float* y, LossMetrics metrics, void* scratch,
+                                cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   float2* const parts = static_cast<float2*>(scratch);
   const unsigned blocks = static_cast<unsigned>(Parts(s));
@@ -210,23 +217,24 @@ cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, ConstArray logits, const 
   const cudaError_t error = WithElement(run, logits);
   if (error != cudaSuccess || labels == nullptr) return error;
   Metrics<<<1, kThreads, 0, stream>>>(static_cast<int>(blocks), parts,
-                                      static_cast<float>(s.outer * s.inner), metrics);
+                                      LabelsOfBatch(s, sub_batches), metrics);
   return cudaGetLastError();
 }
 
-cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, const float* y,
+cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, int64_t sub_batches, const float* y,
                                         const int32_t* labels, const LossScale* loss_scale,
                                         Array dx, cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   const int64_t n = s.outer * s.channels;
+  const float count = LabelsOfBatch(s, sub_batches);
   const auto run = [&]<typename T>() {
     if (s.inner == 1) {
       SoftmaxBackward<<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
-          static_cast<size_t>(n), Divider<uint32_t>(s.channels), static_cast<float>(s.outer), y,
-          labels, loss_scale, As<T>(dx));
+          static_cast<size_t>(n), Divider<uint32_t>(s.channels), count, y, labels, loss_scale,
+          As<T>(dx));
     } else {
       SoftmaxPixelsBackward<<<static_cast<unsigned>(Parts(s)), kThreads, 0, stream>>>(
-          Pixels(s), y, labels, loss_scale, As<T>(dx));
+          Pixels(s), count, y, labels, loss_scale, As<T>(dx));
     }
     return cudaGetLastError();
   };

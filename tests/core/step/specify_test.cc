@@ -157,27 +157,33 @@ TEST_CASE("the other layers declare what their headers say") {
   const LayerSpec loss = Specified(SoftmaxCrossEntropy{}, {Image({2, 10, 1, 1}), labels});
   CHECK_FALSE(loss.states[0].in_checkpoint);
   CHECK(StepsText(loss) ==
-        "forward: input[0] input[1] -> output[0] state[0] output[0] over input[0]\n"
+        "forward: input[0] input[1] -> output[0] state[0] output[0] over input[0] adds to state\n"
         "backward_data: output[0] input[1] -> input_grad[0] input_grad[0] over output[0]\n");
 }
 
 TEST_CASE("layers declare the traits that the papers' policies and accounting use") {
   const std::vector<TensorSpec> x = {Image({2, 4, 6, 6})};
-  const LayerTraits convolution = {
-      .checkpoint = true, .hides_transfers = true, .divisible = true, .paper_reads_output = false};
+  const LayerTraits convolution = {.checkpoint = true,
+                                   .hides_transfers = true,
+                                   .divisible = true,
+                                   .independent_images = true,
+                                   .paper_reads_output = false};
   CHECK(Specified(Convolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(TransposedConvolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(FullyConnected{.out_features = 4}, x).traits ==
-        LayerTraits{.checkpoint = true, .paper_reads_output = false});
-  CHECK(Specified(Add{}, {x[0], x[0]}).traits == LayerTraits{.checkpoint = true});
+        LayerTraits{.checkpoint = true, .independent_images = true, .paper_reads_output = false});
+  CHECK(Specified(Add{}, {x[0], x[0]}).traits ==
+        LayerTraits{.checkpoint = true, .independent_images = true});
   for (const Layer& layer : {Layer(Relu{}), Layer(LocalResponseNorm{})})
-    CHECK(Specified(layer, x).traits == LayerTraits{.paper_in_place = true});
+    CHECK(Specified(layer, x).traits ==
+          LayerTraits{.independent_images = true, .paper_in_place = true});
   for (const Layer& layer :
-       {Layer(Sigmoid{}), Layer(Tanh{}), Layer(BatchNorm{}), Layer(Dropout{}), Layer(MaxPool{}),
-        Layer(AveragePool{}), Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{})}) {
+       {Layer(Sigmoid{}), Layer(Tanh{}), Layer(Dropout{}), Layer(MaxPool{}), Layer(AveragePool{}),
+        Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{})}) {
     CAPTURE(layer.type());
-    CHECK(Specified(layer, x).traits == LayerTraits{});
+    CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }
+  CHECK(Specified(BatchNorm{}, x).traits == LayerTraits{});
 }
 
 TEST_CASE("a pooling index takes one byte up to 256 window elements") {

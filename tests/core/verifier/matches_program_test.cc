@@ -63,7 +63,8 @@ TEST_CASE("an inference plan that overwrites the predictions is refused") {
   Region predictions;
   for (const Action& action : plan.actions) {
     const auto* const alloc = std::get_if<AllocAction>(&action);
-    if (alloc != nullptr && alloc->tensor == program.predictions) predictions = alloc->region;
+    if (alloc != nullptr && alloc->tensor == program.predictions.front())
+      predictions = alloc->region;
   }
   const auto refusal = [&](const Action& last) {
     Plan changed = plan;
@@ -74,7 +75,7 @@ TEST_CASE("an inference plan that overwrites the predictions is refused") {
       "plan fault [wrong-program]: the plan: the predictions are overwritten before the iteration "
       "has ended";
   CHECK(refusal(AllocAction{TensorId(0), predictions}) == fault);
-  CHECK(refusal(AllocAction{program.predictions, predictions}) == fault);
+  CHECK(refusal(AllocAction{program.predictions.front(), predictions}) == fault);
   CHECK(refusal(ComputeAction{.step = StepId(0), .workspace = predictions}) == fault);
   CHECK(refusal(AllocAction{TensorId(0), {predictions.end(), kBlockBytes}}) == "");
 }

@@ -18,6 +18,7 @@
 #include "tests/layers/conformance.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/loss_checks.h"
+#include "tests/layers/sub_batch_checks.h"
 #include "tests/layers/update_checks.h"
 
 namespace neap::testing {
@@ -149,6 +150,11 @@ TEST_CASE("a label outside the classes makes the loss NaN") {
 
 TEST_CASE("an image without a label adds nothing to the loss and is not correct") {
   CheckImagesWithoutLabels(*MakeCpuBackend(), HostAccess());
+}
+
+TEST_CASE("dropout and the loss compute in sub-batches what they compute for the whole batch") {
+  CheckDropoutInSubBatches(*MakeCpuBackend(), HostAccess(), DType::kFp32);
+  CheckLossInSubBatches(*MakeCpuBackend(), HostAccess());
 }
 
 TEST_CASE("the optimizer's steps take the tensors of many layers") {

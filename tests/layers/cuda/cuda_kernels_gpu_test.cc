@@ -19,6 +19,7 @@
 #include "tests/layers/divided_cases.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/loss_checks.h"
+#include "tests/layers/sub_batch_checks.h"
 #include "tests/layers/update_checks.h"
 
 namespace neap::testing {
@@ -410,6 +411,15 @@ TEST_CASE("an image without a label adds nothing to the loss on the GPU either")
   if (!gpu) return;
   Arena arena(*gpu);
   CheckImagesWithoutLabels(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("on the GPU too, dropout and the loss compute in sub-batches what the whole batch gets") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
+  CheckLossInSubBatches(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {

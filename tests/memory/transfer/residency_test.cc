@@ -51,7 +51,6 @@ TEST_CASE("without rules every life is one stay, from its definition to its last
     CHECK(stay.end == lives[stay.life].end);
     CHECK(!stay.offload_at.has_value());
   }
-  CHECK(TurningPoint(program, runs) == 6);
 }
 
 TEST_CASE("kept until the end, everything that is not taken over in place is there last") {

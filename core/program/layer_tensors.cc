@@ -1,0 +1,31 @@
+#include "neap/core/program/layer_tensors.h"
+
+#include <algorithm>
+
+namespace neap {
+
+std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase) {
+  for (const StepSpec& step : spec.steps) {
+    if (step.phase == phase) return step.accumulates_natively;
+  }
+  return {};
+}
+
+bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec) {
+  if (!tensors.needs_grad || tensors.output_grad_shared || tensors.readers != 2) return false;
+  const auto reads = [](const StepSpec& step) {
+    return std::count(step.reads.begin(), step.reads.end(), Operand{Slot::kOutputGrad}) > 0;
+  };
+  const auto reader = std::find_if(spec.steps.begin(), spec.steps.end(), reads);
+  return reader != spec.steps.end() && reader->sums_output_grads &&
+         std::none_of(reader + 1, spec.steps.end(), reads);
+}
+
+std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand) {
+  for (const Use& use : uses) {
+    if (use.operand == operand) return use.tensor;
+  }
+  return std::nullopt;
+}
+
+}  // namespace neap

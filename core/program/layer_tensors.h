@@ -1,0 +1,40 @@
+// What the program's builder knows of a layer's tensors and steps. Private to it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "neap/core/base/ids.h"
+#include "neap/core/program/persistent_tensors.h"
+#include "neap/core/program/program.h"
+#include "neap/core/step/layer.h"
+
+namespace neap {
+
+// The tensors of one layer and sub-batch that have been created so far.
+struct LayerTensors {
+  std::optional<TensorId> output = std::nullopt;
+  std::optional<TensorId> output_grad = std::nullopt;
+  bool output_grad_shared = false;  // also another layer's gradient: must not be accumulated into
+  std::optional<TensorId> other_grad = std::nullopt;  // to be added to output_grad where it is read
+  std::optional<TensorId> linear_grad = std::nullopt;
+  int readers = 0;  // inputs of layers that are its output
+  bool needs_grad = false;
+  LayerPersistent persistent = {};
+  std::vector<TensorId> param_grads = {};
+  std::vector<TensorId> saved = {};
+  // The layers whose parameters are checked or updated after this one's backward, the last.
+  std::vector<LayerId> updated_group = {};
+};
+
+// The slots that the layer's step of this phase accumulates into by itself.
+std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase);
+
+// Whether a second tensor may become the other gradient of the layer's output, because the only
+// backward step that reads that gradient adds two tensors.
+bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec);
+
+// The tensor that is used as this operand.
+std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand);
+
+}  // namespace neap

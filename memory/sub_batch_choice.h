@@ -1,0 +1,38 @@
+// The choice of the number of sub-batches (core/program/sub_batches.h): policy `auto` runs the
+// batch in parts if that is faster than moving and rebuilding what does not fit.
+//
+//   sub-batches   1         2         4          the fastest of the plans that fit
+//   activations   ========  ====      ==
+//   transfers     ####      ##                   none: more parts would only take longer
+//
+// More parts need fewer bytes, but weights are read more often, gradients added up, and kernels for
+// fewer images are less efficient (moDNN, section 5.1.2, has a rule of thumb instead of plans).
+// Bits depend on the number of parts, because gradients are summed in another order. It is
+// therefore 1 in strict mode, and on the CPU.
+//
+//   const auto lower = [&](int64_t count) {
+//     return Lower(graph, {.sub_batches = count}, device->description());
+//   };
+//   ASSIGN_OR_RETURN(int64_t count, ChooseSubBatches(lower, {.budget_bytes = 4 * kGiB},
+//                                                    device->description(), device->backend()));
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/plan/planner.h"
+#include "neap/core/step/kernel.h"
+#include "neap/memory/planner_options.h"
+
+namespace neap {
+
+// PlannerOptions::sub_batches if it is set. Otherwise 1, or a power of two if the options have a
+// budget and their policy may split the batch (Policy::may_split_batch). A network that couples the
+// images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not split. Without a plan that
+// fits, the number is that of the plan that needs the fewest bytes.
+// Errors: those of `lower` and MakePlan(), other than too small a budget.
+absl::StatusOr<int64_t> ChooseSubBatches(LowerWith lower, const PlannerOptions& options,
+                                         const DeviceDescription& device, EngineCatalog& catalog);
+
+}  // namespace neap

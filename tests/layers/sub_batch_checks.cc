@@ -1,0 +1,118 @@
+#include "tests/layers/sub_batch_checks.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "neap/core/step/signature_text.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/softmax_cross_entropy.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+Values Run(Backend& backend, const DeviceAccess& access, const StepSignature& signature,
+           const Values& given) {
+  const absl::StatusOr<Values> results = RunStep(backend, access, signature, given);
+  REQUIRE_MESSAGE(results.ok(), results.status().ToString());
+  return *results;
+}
+
+// The values of part `index` of an operand with these specs.
+std::vector<double> PartOf(const std::vector<double>& values, const TensorSpec& whole,
+                           const TensorSpec& part, int64_t index) {
+  if (whole == part) return values;
+  const auto begin = values.begin() + index * part.elements();
+  return {begin, begin + part.elements()};
+}
+
+// The results of the step, run for each of `count` parts of its batch.
+Values RunInParts(Backend& backend, const DeviceAccess& access, const StepSignature& whole,
+                  const Values& given, int64_t count) {
+  Values results;
+  for (int64_t index = 0; index < count; ++index) {
+    StepSignature part = WithBatch(whole, BatchOf(whole) / count);
+    part.sub_batch = {.index = index, .count = count};
+    Values values;
+    for (size_t i = 0; i < part.operands.size(); ++i) {
+      OperandSpec& operand = part.operands[i];
+      if (operand.access == Access::kRead) {
+        values[operand.operand] =
+            PartOf(given.at(operand.operand), whole.operands[i].tensor, operand.tensor, index);
+      }
+      if (operand.operand.slot != Slot::kState || index == 0) continue;
+      operand.access = Access::kAccumulate;
+      values[operand.operand] = results.at(operand.operand);
+    }
+    for (const auto& [operand, made] : Run(backend, access, part, values)) {
+      std::vector<double>& result = results[operand];
+      if (operand.slot == Slot::kState) result.clear();
+      result.insert(result.end(), made.begin(), made.end());
+    }
+  }
+  return results;
+}
+
+std::vector<double> Waves(int64_t elements) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < elements; ++i) values.push_back(std::sin(static_cast<double>(3 * i)));
+  return values;
+}
+
+void CheckLoss(Backend& backend, const DeviceAccess& access, const Shape& logits,
+               const Shape& labels) {
+  CAPTURE(logits.ToString());
+  const std::vector<TensorSpec> inputs = {{.shape = logits},
+                                          {.shape = labels, .dtype = DType::kInt32}};
+  const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
+  const SignatureOptions options = {.layer = SoftmaxCrossEntropy{}, .spec = spec, .inputs = inputs};
+  std::vector<double> classes;
+  for (int64_t i = 0; i < labels.elements(); ++i) classes.push_back(static_cast<double>(i % 3));
+  const StepSignature forward = SignatureOf(spec.steps[0], options);
+  const Values given = {{X(0), Waves(logits.elements())}, {X(1), classes}};
+  const Values whole = Run(backend, access, forward, given);
+  const StepSignature backward = SignatureOf(spec.steps[1], options);
+  const Values gradient = {{Y(), whole.at(Y())}, {X(1), classes}};
+  for (const int64_t count : {2, 4}) {
+    CAPTURE(count);
+    const Values parts = RunInParts(backend, access, forward, given, count);
+    CHECK(parts.at(Y()) == whole.at(Y()));
+    CHECK(parts.at(State(0))[0] == doctest::Approx(whole.at(State(0))[0]));
+    CHECK(parts.at(State(0))[1] == whole.at(State(0))[1]);
+    CHECK(RunInParts(backend, access, backward, gradient, count).at(Dx()) ==
+          Run(backend, access, backward, gradient).at(Dx()));
+  }
+}
+
+}  // namespace
+
+void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
+  // Parts of 5 elements begin inside a block of random numbers.
+  for (const Shape& shape : {Shape{4, 5, 1, 1}, Shape{4, 8, 3, 3}}) {
+    CAPTURE(shape.ToString());
+    const std::vector<TensorSpec> inputs = {{.shape = shape, .dtype = dtype}};
+    const LayerSpec spec = Dropout{}.Specify({.inputs = inputs}).value();
+    const SignatureOptions options = {.layer = Dropout{}, .spec = spec, .inputs = inputs};
+    for (const StepSpec& step : spec.steps) {
+      const bool forward = step.phase == Phase::kForward;
+      const StepSignature signature = SignatureOf(step, options);
+      const Values given = {{forward ? X() : Dy(), Waves(shape.elements())},
+                            {Iteration(), {0, 3, 17}}};
+      const Values whole = Run(backend, access, signature, given);
+      for (const int64_t count : {2, 4}) {
+        CAPTURE(count);
+        CHECK(RunInParts(backend, access, signature, given, count) == whole);
+      }
+    }
+  }
+}
+
+void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access) {
+  CheckLoss(backend, access, {4, 3, 1, 1}, {4});
+  CheckLoss(backend, access, {4, 3, 5, 7}, {4, 5, 7});
+}
+
+}  // namespace neap::testing

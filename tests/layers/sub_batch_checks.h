@@ -1,0 +1,18 @@
+// Checks of the layers whose kernels depend on the sub-batch, for any backend.
+#pragma once
+
+#include "neap/core/base/tensor.h"
+#include "neap/core/step/kernel.h"
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+// Dropout computes the same bits in parts of a batch as for the whole batch, forward and backward;
+// `dtype` is that of its tensors.
+void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
+
+// The loss computes the same probabilities and gradients, and the same metrics but for rounding;
+// with a label per image, and with one per pixel.
+void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access);
+
+}  // namespace neap::testing
