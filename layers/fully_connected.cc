@@ -45,6 +45,9 @@ absl::StatusOr<LayerSpec> FullyConnected::Specify(const LayerContext& context) c
       .traits = {.checkpoint = true, .independent_images = true, .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(x.elements()) * static_cast<double>(out_features);
   AddLinearSteps(bias, context.mode, flops, spec);
+  for (StepSpec& step : spec.steps) {
+    if (step.phase == Phase::kBackwardParams) step.accumulates_natively = {Slot::kParamGrad};
+  }
   return spec;
 }
 

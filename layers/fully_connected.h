@@ -5,6 +5,8 @@
 //   backward_params  x, dy              dweight, [dbias]
 //   backward_data    dy, weight         dx
 //
+// Kernels of backward_params can add to the gradients, the largest of many networks.
+//
 // y is {N, out_features, 1, 1}. weight is {out_features, C, H, W} in the network's layout, which
 // avoids reordering x, and {out_features, C*H*W} in files; bias is {out_features}.
 #pragma once

@@ -29,18 +29,17 @@ class Choice {
       : lower_(lower), options_(options), device_(device), catalog_(catalog) {}
 
   absl::StatusOr<int64_t> Make() {
-    ASSIGN_OR_RETURN(Program program, lower_(1));
-    const int64_t batch = program.net.batch;
-    for (int64_t count = 1; batch % count == 0; count *= 2) {
-      if (count > 1) {
-        absl::StatusOr<Program> split = lower_(count);
-        if (absl::IsInvalidArgument(split.status())) break;
-        RETURN_IF_ERROR(split.status());
-        program = *std::move(split);
-      }
-      if (count > 1 && program.steps.size() > kMostSteps) break;
-      ASSIGN_OR_RETURN(const bool may_gain, Try(program, count));
-      if (!may_gain) break;
+    // Planning takes longer than finding out that there is no choice.
+    absl::StatusOr<Program> split = lower_(2);
+    ASSIGN_OR_RETURN(const Program whole, lower_(1));
+    if (absl::IsInvalidArgument(split.status())) return 1;
+    ASSIGN_OR_RETURN(bool may_gain, Try(whole, 1));
+    for (int64_t count = 2; may_gain; count *= 2) {
+      RETURN_IF_ERROR(split.status());
+      if (split->steps.size() > kMostSteps) break;
+      ASSIGN_OR_RETURN(may_gain, Try(*split, count));
+      if (whole.net.batch % (2 * count) != 0) break;
+      split = lower_(2 * count);
     }
     return best_.has_value() ? chosen_ : smallest_;
   }

@@ -21,6 +21,16 @@ double MemorySeconds(int64_t bytes, const DeviceDescription& device) {
   return device.memory_bandwidth > 0 ? static_cast<double>(bytes) / device.memory_bandwidth : 0;
 }
 
+// Adding gradients of parameters to those of the sub-batches before, where the kernel does not.
+double ParamSumSeconds(const Program& program, const Step& step, const DeviceDescription& device) {
+  double seconds = 0;
+  for (const Use& use : step.accumulates) {
+    if (use.operand.slot != Slot::kParamGrad || !KernelOverwrites(step, use)) continue;
+    seconds += PredictAdditionSeconds(program.tensor(use.tensor).spec, device);
+  }
+  return seconds;
+}
+
 }  // namespace
 
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
@@ -28,7 +38,8 @@ double PredictSeconds(const Program& program, const Step& step, const DeviceDesc
   const int64_t bytes = BytesTouched(program, step, rerun);
   const double rate = device.FlopsOf(program.net.dtype);
   const double arithmetic = rate > 0 ? step.flops / rate : 0;
-  return std::max(arithmetic, MemorySeconds(bytes, device));
+  const double sums = rerun ? 0 : ParamSumSeconds(program, step, device);
+  return std::max(arithmetic, MemorySeconds(bytes, device)) + sums;
 }
 
 double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device) {

@@ -8,8 +8,9 @@
 
 namespace neap {
 
-// Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth). With `rerun`, the
-// time of a recomputation, which touches fewer bytes (ReadsOf, WritesOf).
+// Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth), and the time of
+// adding gradients of parameters to those of earlier sub-batches. With `rerun`, the time of a
+// recomputation, which touches fewer bytes (ReadsOf, WritesOf).
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun = false);
 

@@ -336,8 +336,7 @@ absl::Status ReadAll(Reader& reader, const char* key,
   return absl::OkStatus();
 }
 
-// Parses the text. Errors: it is not JSON, or an object in it has a field twice; the parser alone
-// would keep one of the two.
+// Errors: it is not JSON, or an object has a field twice; the parser alone would keep one of them.
 absl::StatusOr<Json> Parse(std::string_view text) {
   std::vector<std::vector<std::string>> keys;  // of the objects that are not yet complete
   std::optional<std::string> twice;

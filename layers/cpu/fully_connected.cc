@@ -1,7 +1,14 @@
 #include "neap/layers/fully_connected.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/cpu/onednn.h"
 
 namespace neap::cpu {
@@ -28,6 +35,56 @@ dnnl::inner_product_forward::primitive_desc ForwardDesc(const Origin& origin, Pr
   return {{dnnl::prop_kind::forward_training, p.x, p.weight, p.bias, p.y},
           UserScratchpad(),
           origin.engine};
+}
+
+int64_t ScratchBytes(const OperandSpec& operand) {
+  if (operand.access != Access::kAccumulate) return 0;
+  return RoundUp(operand.tensor.size_bytes(), kWorkspaceAlignment);
+}
+
+// Runs a kernel that overwrites what this one accumulates, on scratch space at the beginning of the
+// workspace, and adds that.
+class AddingKernel final : public Kernel {
+ public:
+  AddingKernel(StepSignature signature, std::unique_ptr<Kernel> kernel)
+      : signature_(std::move(signature)), kernel_(std::move(kernel)) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    std::vector<void*> operands(args.operands.begin(), args.operands.end());
+    auto* free = static_cast<std::byte*>(args.workspace);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (signature_.operands[i].access != Access::kAccumulate) continue;
+      operands[i] = free;
+      free += ScratchBytes(signature_.operands[i]);
+    }
+    const int64_t scratch = free - static_cast<std::byte*>(args.workspace);
+    RETURN_IF_ERROR(kernel_->Run({.operands = operands,
+                                  .workspace = free,
+                                  .workspace_bytes = args.workspace_bytes - scratch}));
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (signature_.operands[i].access != Access::kAccumulate) continue;
+      auto* const sum = static_cast<float*>(args.operands[i]);
+      const auto* const part = static_cast<const float*>(operands[i]);
+      const int64_t count = signature_.operands[i].tensor.elements();
+      std::transform(sum, sum + count, part, sum, std::plus<>());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  StepSignature signature_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+// The candidate, for a signature that accumulates gradients.
+Candidate Adding(const StepSignature& signature, Candidate candidate) {
+  for (const OperandSpec& operand : signature.operands)
+    candidate.engine.workspace_bytes += ScratchBytes(operand);
+  candidate.make = [signature, make = candidate.make]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, make());
+    return std::make_unique<AddingKernel>(signature, std::move(kernel));
+  };
+  return candidate;
 }
 
 }  // namespace
@@ -76,7 +133,10 @@ absl::StatusOr<Candidates> FullyConnectedBackwardParams(const StepSignature& sig
                                      {DNNL_ARG_DIFF_DST, p.y, Dy()},
                                      {DNNL_ARG_DIFF_WEIGHTS, p.weight, ParamGrad(0)}};
     if (bias) bindings.push_back({DNNL_ARG_DIFF_BIAS, p.bias, ParamGrad(1)});
-    return {PrimitiveCandidate(signature, "onednn", origin, desc, std::move(bindings))};
+    Candidate candidate = PrimitiveCandidate(WritingSignature(signature), "onednn", origin, desc,
+                                             std::move(bindings));
+    if (!signature.Accumulates(ParamGrad(0))) return {std::move(candidate)};
+    return {Adding(signature, std::move(candidate))};
   });
 }
 

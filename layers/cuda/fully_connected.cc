@@ -59,16 +59,20 @@ class FullyConnectedKernel final : public StreamKernel {
 
  protected:
   absl::Status Launch(const LaunchArgs& args) override {
-    RETURN_IF_ERROR(matmul_->Run({args.Get<void>(product_.a), args.Get<void>(product_.b),
-                                  args.Get<void>(product_.c), args.run.workspace}));
+    RETURN_IF_ERROR(matmul_->Run({.a = args.Get<void>(product_.a),
+                                  .b = args.Get<void>(product_.b),
+                                  .c = args.Get<void>(product_.c),
+                                  .workspace = args.run.workspace,
+                                  .add = signature().Accumulates(product_.c)}));
     if (float* const bias = args.Find<float>(Param(1));
         signature().phase == Phase::kForward && bias != nullptr) {
       return CudaStatus(kernels::AddBias(Rows(Y()), bias, args.Array(Y()), args.stream),
                         "fully connected bias");
     }
     if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
-      return CudaStatus(kernels::BiasGradient(Rows(Dy()), args.Array(Dy()), dbias,
-                                              /*add=*/false, args.Reduction(), args.stream),
+      const bool add = signature().Accumulates(ParamGrad(1));
+      return CudaStatus(kernels::BiasGradient(Rows(Dy()), args.Array(Dy()), dbias, add,
+                                              args.Reduction(), args.stream),
                         "fully connected bias gradient");
     }
     return absl::OkStatus();

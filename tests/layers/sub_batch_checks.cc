@@ -7,6 +7,7 @@
 
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::testing {
@@ -29,6 +30,11 @@ std::vector<double> PartOf(const std::vector<double>& values, const TensorSpec& 
   return {begin, begin + part.elements()};
 }
 
+// Whether later parts add to what the first one writes.
+bool IsSum(Operand operand) {
+  return operand.slot == Slot::kState || operand.slot == Slot::kParamGrad;
+}
+
 // The results of the step, run for each of `count` parts of its batch.
 Values RunInParts(Backend& backend, const DeviceAccess& access, const StepSignature& whole,
                   const Values& given, int64_t count) {
@@ -43,13 +49,13 @@ Values RunInParts(Backend& backend, const DeviceAccess& access, const StepSignat
         values[operand.operand] =
             PartOf(given.at(operand.operand), whole.operands[i].tensor, operand.tensor, index);
       }
-      if (operand.operand.slot != Slot::kState || index == 0) continue;
+      if (!IsSum(operand.operand) || index == 0) continue;
       operand.access = Access::kAccumulate;
       values[operand.operand] = results.at(operand.operand);
     }
     for (const auto& [operand, made] : Run(backend, access, part, values)) {
       std::vector<double>& result = results[operand];
-      if (operand.slot == Slot::kState) result.clear();
+      if (IsSum(operand)) result.clear();
       result.insert(result.end(), made.begin(), made.end());
     }
   }
@@ -106,6 +112,25 @@ void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DTyp
         CAPTURE(count);
         CHECK(RunInParts(backend, access, signature, given, count) == whole);
       }
+    }
+  }
+}
+
+void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
+  const std::vector<TensorSpec> inputs = {{.shape = {4, 3, 2, 2}, .dtype = dtype}};
+  const FullyConnected layer = {.out_features = 5};
+  const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
+  const StepSignature signature =
+      SignatureOf(spec.steps[1], {.layer = layer, .spec = spec, .inputs = inputs});
+  REQUIRE(signature.phase == Phase::kBackwardParams);
+  const Values given = {{X(), Rounded(inputs[0], Waves(4 * 12))},
+                        {Dy(), Rounded(spec.output, Waves(4 * 5))}};
+  const Values whole = Run(backend, access, signature, given);
+  for (const int64_t count : {2, 4}) {
+    const Values parts = RunInParts(backend, access, signature, given, count);
+    for (const auto& [operand, gradient] : whole) {
+      for (size_t i = 0; i < gradient.size(); ++i)
+        CHECK(parts.at(operand)[i] == doctest::Approx(gradient[i]).epsilon(1e-4));
     }
   }
 }

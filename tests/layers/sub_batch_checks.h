@@ -1,4 +1,5 @@
-// Checks of the layers whose kernels depend on the sub-batch, for any backend.
+// Checks of the layers whose kernels depend on the sub-batch or add to what earlier ones have
+// computed, for any backend.
 #pragma once
 
 #include "neap/core/base/tensor.h"
@@ -10,6 +11,9 @@ namespace neap::testing {
 // Dropout computes the same bits in parts of a batch as for the whole batch, forward and backward;
 // `dtype` is that of its tensors.
 void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
+
+// Fully connected layers add up the gradients of their parameters.
+void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
 
 // The loss computes the same probabilities and gradients, and the same metrics but for rounding;
 // with a label per image, and with one per pixel.

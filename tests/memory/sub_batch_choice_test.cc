@@ -49,6 +49,16 @@ TEST_CASE("a batch that fits as a whole is not split") {
   CHECK(net.Choose({}) == 1);
 }
 
+TEST_CASE("with memory to spare, more parts take longer: gradients are added up") {
+  Planned net("alexnet");
+  double before_ms = 0;
+  for (const int64_t count : {1, 2, 4}) {
+    const double ms = net.Plan(count, kUnlimited)->plan.predicted_ms;
+    CHECK(ms > before_ms);
+    before_ms = ms;
+  }
+}
+
 TEST_CASE("below the smallest budget of the whole batch, parts fit, and their plan is valid") {
   Planned net("alexnet");
   const int64_t budget = net.Minimum(1) - kBlockBytes;

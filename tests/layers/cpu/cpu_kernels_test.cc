@@ -157,6 +157,11 @@ TEST_CASE("dropout and the loss compute in sub-batches what they compute for the
   CheckLossInSubBatches(*MakeCpuBackend(), HostAccess());
 }
 
+TEST_CASE("fully connected layers add up the gradients of sub-batches") {
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckFullyConnectedInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
 TEST_CASE("the optimizer's steps take the tensors of many layers") {
   CheckManyUpdates(*MakeCpuBackend(), HostAccess());
   CheckManyGradients(*MakeCpuBackend(), HostAccess());

@@ -413,12 +413,14 @@ TEST_CASE("an image without a label adds nothing to the loss on the GPU either")
   CheckImagesWithoutLabels(gpu->backend(), arena.Access());
 }
 
-TEST_CASE("on the GPU too, dropout and the loss compute in sub-batches what the whole batch gets") {
+TEST_CASE("on the GPU too, sub-batches compute together what the whole batch does") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   Arena arena(*gpu);
-  for (const DType dtype : {DType::kFp32, DType::kBf16})
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
     CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
+    CheckFullyConnectedInSubBatches(gpu->backend(), arena.Access(), dtype);
+  }
   CheckLossInSubBatches(gpu->backend(), arena.Access());
 }
 
