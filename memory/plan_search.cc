@@ -150,55 +150,6 @@ int64_t PlanSearch::Capacity(int64_t budget_bytes) const {
   return budget_bytes - PersistentBytes(*program_, offloaded_params_);
 }
 
-double PlanSearch::MostBytesPerSecond() const {
-  const double d2h = transfers_.d2h_bytes_per_second;
-  const double h2d = transfers_.h2d_bytes_per_second;
-  const double peer = transfers_.peer_bytes_per_second;
-  if (d2h == 0 || h2d == 0) return 0;
-  return options_->peer_budget_bytes > 0 ? std::max({d2h, h2d, peer}) : std::max(d2h, h2d);
-}
-
-double PlanSearch::LeastUs(const Order& order, int64_t capacity) const {
-  // Other policies move the same tensors whatever the capacity, and the host may already have the
-  // values of offloaded parameters.
-  if (!policy_.needs_based() || !offloaded_params_.empty()) return order.fastest_us;
-  const int64_t least_bytes = order.unmoved_bytes - order.rounding_bytes;
-  if (least_bytes <= capacity) return order.fastest_us;
-  const int64_t excess = least_bytes - capacity;
-  if (excess - options_->peer_budget_bytes > options_->host_budget_bytes) return kNoTime;
-  const double bytes_per_second = MostBytesPerSecond();
-  if (bytes_per_second <= 0) return order.fastest_us;
-  const double copy_us = 1e6 * static_cast<double>(excess) / bytes_per_second;
-  return std::max(order.until_peak_us, copy_us) +
-         std::max(order.fastest_us - order.until_peak_us, copy_us);
-}
-
-double PlanSearch::TimeBoundUs(int64_t budget_bytes) const {
-  if (!prices_.has_value()) return 0;
-  return 1e6 * LeastSeconds(*program_, *prices_, Capacity(budget_bytes));
-}
-
-void PlanSearch::PriceCopies(RebuildPrices& prices) const {
-  const double bytes_per_second = MostBytesPerSecond();
-  if (bytes_per_second > 0) prices.copy_seconds_per_byte = 1 / bytes_per_second;
-  for (const Step& step : program_->steps) {
-    if (step.phase == Phase::kForward)
-      prices.forward_seconds += prices_->run_seconds[step.id.index()];
-  }
-}
-
-double PlanSearch::CopiesUs(const Residency& residency) const {
-  const double bytes_per_second = MostBytesPerSecond();
-  if (bytes_per_second <= 0) return 0;
-  int64_t out = 0, back = 0;
-  for (const Stay& stay : residency.stays) {
-    const int64_t bytes = program_->tensor(stay.tensor).spec.size_bytes();
-    out += stay.offload_at.has_value() ? bytes : 0;
-    back += stay.fetched ? bytes : 0;
-  }
-  return 1e6 * static_cast<double>(std::max(out, back)) / bytes_per_second;
-}
-
 std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) const {
   std::vector<const Order*> orders;
   for (const Order& order : orders_) orders.push_back(&order);

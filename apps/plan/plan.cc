@@ -221,7 +221,7 @@ absl::Status RunCurve(const Graph& graph, const Program& program, const PlanFlag
   if (!curve.measured_with.empty()) PrintOtherVersions(target);
   Json json = ToJson(curve, program.net);
   if (!flags.report.empty()) {
-    ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, flags, target));
+    ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, options, flags, target));
     RETURN_IF_ERROR(WriteReport(flags, program, report.result, target, json));
   }
   flags.json ? PrintJson(json) : Print(ToText(curve, program.net));

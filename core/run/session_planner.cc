@@ -72,8 +72,7 @@ PlanRequest SessionPlanner::RequestFor(int64_t budget_bytes) const {
 }
 
 absl::StatusOr<int64_t> SessionPlanner::SubBatches(LowerWith lower, int64_t budget_bytes) const {
-  return planner_->SubBatches(lower, RequestFor(budget_bytes), device_.description(),
-                              device_.backend());
+  return planner_->SubBatches(lower, RequestFor(budget_bytes), device_, catalog_);
 }
 
 absl::StatusOr<int64_t> SessionPlanner::MinimumBudget(const Program& program) const {

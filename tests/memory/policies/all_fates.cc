@@ -19,6 +19,14 @@
 namespace neap::testing {
 namespace {
 
+// The position at which backward begins: the first run that is a rerun or not a forward step.
+int TurningPoint(const Program& program, const ComputeSequence& runs) {
+  const auto turn = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
+    return run.recompute || program.steps[run.step.index()].phase != Phase::kForward;
+  });
+  return static_cast<int>(turn - runs.begin());
+}
+
 enum class Fate : uint8_t { kKept, kRebuiltOnce, kRebuiltEachTime };
 
 bool IsWanted(const Segments& segments, const Step& step) {
