@@ -228,6 +228,43 @@ constexpr int RowThreadsOf() {
   }
 }
 
+// The parts of the channels of vector `cv` in this thread's rows: every gridDim.y * blockDim.y-th.
+template <typename Op, int kVec>
+__device__ __forceinline__ void SumRows(const Op& op, uint32_t cv, uint32_t channel_vectors,
+                                        size_t rows,
+                                        typename Op::Total::template Of<float> (&parts)[kVec]) {
+  const size_t step = static_cast<size_t>(gridDim.y) * blockDim.y;
+  const size_t mine = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y;
+  const auto at = [&](size_t row) {
+    return RowPosition{row * channel_vectors + cv, static_cast<uint32_t>(row), 0};
+  };
+  const auto constants =
+      PrepareAt<true, kVec>(op, static_cast<size_t>(cv) * kVec, at(mine < rows ? mine : rows - 1));
+  constexpr int kLoads = LoadsOf<Op>(), kSums = Op::Total::kSums;
+  Accumulators<kSums, kVec> sums = {};
+  for (size_t first = mine; first < rows; first += step * kLoads) {
+    typename Op::template Registers<kVec> loaded[kLoads];
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) {
+      const size_t row = first + static_cast<size_t>(u) * step;
+      if (row < rows) loaded[u] = LoadAt<kVec>(op, constants, at(row));
+    }
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) {
+      const size_t row = first + static_cast<size_t>(u) * step;
+      if (row < rows) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
+    }
+  }
+  const uint32_t count = mine < rows ? static_cast<uint32_t>((rows - mine + step - 1) / step) : 0;
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) {
+    LaneSums<kSums> sum;
+#pragma unroll
+    for (int n = 0; n < kSums; ++n) sum.v[n] = sums.v[n].v[k];
+    parts[k] = Op::Total::Close(constants, k, sum, count);
+  }
+}
+
 // partial[split * channels + channel], block (channel vectors, rows), grid (tiles of channels,
 // splits). A tile has a ticket. Without tickets, Finish() must follow.
 template <typename Op, int kVec, typename Final>
@@ -237,7 +274,6 @@ __global__ void __launch_bounds__(RowThreadsOf<Op>())
   using Part = typename Op::Total::template Of<float>;
   using Gathered = typename Op::Total::template Of<double>;
   constexpr int kBlock = RowThreadsOf<Op>(), kWarps = kBlock / kWarp;
-  constexpr int kLoads = LoadsOf<Op>();
   constexpr int kWidest = std::max(8 * kVec, kWarp);
   constexpr size_t kBytes = std::max(sizeof(Part) * kWarps * kWidest, sizeof(Gathered) * kBlock);
   __shared__ __align__(16) unsigned char bytes[kBytes];
@@ -245,38 +281,7 @@ __global__ void __launch_bounds__(RowThreadsOf<Op>())
   const uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
   const uint32_t cv = blockIdx.x * blockDim.x + threadIdx.x;
   Part parts[kVec] = {};
-  if (cv < channel_vectors) {
-    const size_t step = static_cast<size_t>(gridDim.y) * blockDim.y;
-    const size_t mine = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y;
-    const auto at = [&](size_t row) {
-      return RowPosition{row * channel_vectors + cv, static_cast<uint32_t>(row), 0};
-    };
-    const auto constants = PrepareAt<true, kVec>(op, static_cast<size_t>(cv) * kVec,
-                                                 at(mine < rows ? mine : rows - 1));
-    constexpr int kSums = Op::Total::kSums;
-    Accumulators<kSums, kVec> sums = {};
-    for (size_t first = mine; first < rows; first += step * kLoads) {
-      typename Op::template Registers<kVec> loaded[kLoads];
-#pragma unroll
-      for (int u = 0; u < kLoads; ++u) {
-        const size_t row = first + static_cast<size_t>(u) * step;
-        if (row < rows) loaded[u] = LoadAt<kVec>(op, constants, at(row));
-      }
-#pragma unroll
-      for (int u = 0; u < kLoads; ++u) {
-        const size_t row = first + static_cast<size_t>(u) * step;
-        if (row < rows) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
-      }
-    }
-    const uint32_t count = mine < rows ? static_cast<uint32_t>((rows - mine + step - 1) / step) : 0;
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      LaneSums<kSums> sum;
-#pragma unroll
-      for (int n = 0; n < kSums; ++n) sum.v[n] = sums.v[n].v[k];
-      parts[k] = Op::Total::Close(constants, k, sum, count);
-    }
-  }
+  if (cv < channel_vectors) SumRows(op, cv, channel_vectors, rows, parts);
   MergeWarp<kVec>(parts, blockDim.x);
   const uint32_t width = blockDim.x * kVec;
   if (thread % kWarp < blockDim.x) {

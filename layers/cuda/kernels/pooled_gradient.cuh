@@ -164,7 +164,8 @@ cudaError_t ReducePooled(const ChannelShape& shape, const PoolShape& s, bool ali
   constexpr int kVec = kWide<T>;
   const int64_t most = std::max(CeilDiv(s.kernel_h, s.stride_h), CeilDiv(s.kernel_w, s.stride_w));
   const bool wide = shape.channels_last && aligned && Vectorised(shape, kVec) &&
-                    Fits32(s.outer * s.h * s.w * s.channels / kVec);
+                    Fits32(s.outer * s.h * s.w * s.channels / kVec) &&
+                    Fits32(s.outer * s.out_h * s.out_w * s.channels / kVec);
   const auto run = [&]<typename Gradient>(const Gradient& gradient) {
     const auto op = make(gradient);
     LaunchReduction<std::decay_t<decltype(op)>, Final, kVec, true>(shape, op, final, memory,
