@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -31,6 +32,7 @@ constexpr size_t kMostTries = 32;
 constexpr size_t kMostKept = 8;
 // The most moves that follow a pin until it pays.
 constexpr int kMostMovesBehindPin = 12;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Steps that get another fate together.
 struct Move {
@@ -57,7 +59,12 @@ class Descent {
       if (order_.peak_bytes <= last - last / fineness_.points_apart) Record();
     }
     if (order_.peak_bytes < points_.back().peak_bytes) Record();
-    Refine();
+    const auto first_moved = std::find_if(points_.begin(), points_.end(),
+                                          [](const auto& point) { return !point.moved.empty(); });
+    const auto rebuilt = static_cast<size_t>(first_moved - points_.begin());
+    const size_t all = points_.size();
+    Refine(1, rebuilt);
+    Refine(rebuilt, all);
     return Fastest(std::move(points_));
   }
 
@@ -251,9 +258,9 @@ class Descent {
   // and where several places have as many bytes, its last move may lower the peak by more than a
   // stop. At each stop and between them, what need not be dropped for so many bytes is kept after
   // all, at the lowest peaks first: there the most was dropped.
-  void Refine() {
+  void Refine(size_t begin, size_t end) {
     walked_ = 0;
-    for (size_t i = points_.size() - 1; i > 0; --i) {
+    for (size_t i = end; i-- > begin;) {
       const int64_t above = points_[i - 1].peak_bytes, here = points_[i].peak_bytes;
       const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
       for (int64_t target = here; target < above; target += apart) {
@@ -291,17 +298,21 @@ class Descent {
     if (found) Record();
   }
 
-  // The first point, which rebuilds nothing, and those of which none has both a lower peak and less
-  // to rebuild.
+  // The first point, which rebuilds nothing, and those of which no other one that moves something
+  // too, or nothing either, has both a lower peak and less to do. A plan has to move what a point
+  // moves, so such a point does not replace one that moves nothing.
   static std::vector<RebuildPoint> Fastest(std::vector<RebuildPoint> points) {
     std::stable_sort(
         points.begin() + 1, points.end(), [](const RebuildPoint& a, const RebuildPoint& b) {
           return std::pair(a.peak_bytes, a.seconds) < std::pair(b.peak_bytes, b.seconds);
         });
     std::vector<RebuildPoint> fastest;
+    double least[] = {kNever, kNever};  // without and with results that are moved
     for (size_t i = 1; i < points.size(); ++i) {
-      if (fastest.empty() || points[i].seconds < fastest.back().seconds)
-        fastest.push_back(std::move(points[i]));
+      double& seconds = least[points[i].moved.empty() ? 0 : 1];
+      if (points[i].seconds >= seconds) continue;
+      seconds = points[i].seconds;
+      fastest.push_back(std::move(points[i]));
     }
     fastest.push_back(std::move(points.front()));
     std::reverse(fastest.begin(), fastest.end());

@@ -163,13 +163,14 @@ TEST_CASE("the other layers declare what their headers say") {
 
 TEST_CASE("layers declare the traits that the papers' policies and accounting use") {
   const std::vector<TensorSpec> x = {Image({2, 4, 6, 6})};
-  const LayerTraits convolution = {.checkpoint = true,
-                                   .hides_transfers = true,
-                                   .divisible = true,
-                                   .independent_images = true,
-                                   .paper_reads_output = false};
-  CHECK(Specified(Convolution{.out_channels = 4}, x).traits == convolution);
+  LayerTraits convolution = {.checkpoint = true,
+                             .hides_transfers = true,
+                             .divisible = true,
+                             .independent_images = true,
+                             .paper_reads_output = false};
   CHECK(Specified(TransposedConvolution{.out_channels = 4}, x).traits == convolution);
+  convolution.fuses_last = true;
+  CHECK(Specified(Convolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(FullyConnected{.out_features = 4}, x).traits ==
         LayerTraits{.checkpoint = true, .independent_images = true, .paper_reads_output = false});
   CHECK(Specified(Add{}, {x[0], x[0]}).traits ==
