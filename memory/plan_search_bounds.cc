@@ -21,7 +21,8 @@ double PlanSearch::LeastUs(const Order& order, int64_t capacity) const {
   const int64_t least_bytes = order.unmoved_bytes - order.rounding_bytes;
   if (least_bytes <= capacity) return order.fastest_us;
   const int64_t excess = least_bytes - capacity;
-  if (excess - options_->peer_budget_bytes > options_->host_budget_bytes) return std::numeric_limits<double>::infinity();
+  if (excess - options_->peer_budget_bytes > options_->host_budget_bytes)
+    return std::numeric_limits<double>::infinity();
   const double bytes_per_second = MostBytesPerSecond();
   if (bytes_per_second <= 0) return order.fastest_us;
   const double copy_us = 1e6 * static_cast<double>(excess) / bytes_per_second;

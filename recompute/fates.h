@@ -4,10 +4,11 @@
 // All results of a step have the same fate. A fate changes the bytes at every run, not only where a
 // result is dropped, because a rerun needs its own operands:
 //
-//   bytes  kept       ==================================    (forward | backward)
-//          moved      ======....................========    on the host between its last use in
-//                                                           forward and its first one after that
-//          rebuilt    ======...................,========    a rerun, with its operands, at the comma
+//           forward      |     backward
+//   kept    ==================================
+//   moved   ======....................========   on the host from its last use in forward until
+//                                                its next use
+//   rebuilt ======...................,========   a rerun, with its operands, at the comma
 //
 //   Fates fates(program, prices);
 //   fates.Set(step, Fate::kRebuiltOnce);

@@ -52,8 +52,8 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
   });
 }
 
-// An engine that was not measured is taken to exceed the roofline by this part of it for each engine
-// of its kind that the library recommends before it. The last recommendations often use no tensor
+// An engine that was not measured is taken to exceed the roofline by this part of it for each of
+// its kind that the library recommends before it. The last recommendations often use no tensor
 // cores. Engines with a ReLU (kWithRelu) are a kind of their own, whose best is taken to be as fast
 // as the best of the others.
 constexpr double kSlowerPerRank = 0.1;

@@ -24,7 +24,7 @@ void WriteProgram(const fs::path& path, const std::string& script) {
   fs::permissions(path, fs::perms::owner_all);
 }
 
-// A tree with the scripts, and with stand-ins for what they look for; `neap` is for the test to write.
+// A tree with the scripts, and with stand-ins for what they look for, except `neap`.
 fs::path TreeWithScripts(const ScratchDirectory& directory) {
   const fs::path root = directory.path();
   fs::copy(SourceTree() / "scripts", root / "scripts");

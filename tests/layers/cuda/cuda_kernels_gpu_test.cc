@@ -171,7 +171,7 @@ TEST_CASE("CUDA kernels agree with the reference on shapes of a new seed, in eve
 
 // Excludes FFTs, which transform two images at once, and engines that choose their tiles, or the
 // parts of a sum, by the size of the whole problem. These are known by their numbers for fp32 and
-// tf32. Nothing is known of engines with a ReLU, which have other numbers, and of those for 16 bits.
+// tf32. Nothing is known of engines with a ReLU, which have other numbers, or of 16-bit ones.
 bool TreatsImagesAlike(const Engine& engine) {
   if (ComputesRelu(engine.id)) return false;
   for (std::string_view by_size : {"eng58_", "eng63_", "cublaslt-1x1"}) {
