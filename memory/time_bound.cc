@@ -110,8 +110,8 @@ class TimeBound {
   }
 
   // The results that may overwrite an operand take no bytes of their own. If there is one such
-  // operand, and it is needed later, it is lost then, or the result takes bytes after all. It counts
-  // as operand, and again among what is dropped. If there are several, nothing need be lost.
+  // operand, and it is needed later, it is lost then, or the result takes bytes after all, so it
+  // counts as an operand and again among what is dropped. If there are several, nothing is lost.
   struct InPlace {
     absl::flat_hash_set<TensorId> written, overwritten;
   };

@@ -1,7 +1,7 @@
 // Runs random convolutions, including transposed ones and those with a ReLU, in random parts of
 // their batch on any backend, and compares them with the undivided step of the same engine: y and
-// dx must have the same bits if the engine treats every image alike; gradients of parameters, which are sums in
-// another order, must be close. All must repeat their own bits.
+// dx must have the same bits if the engine treats every image alike; gradients of parameters, which
+// are sums in another order, must be close. All must repeat their own bits.
 #pragma once
 
 #include <cstdint>
