@@ -58,13 +58,13 @@ TEST_CASE("the batch and what a rerun reads cannot be rebuilt") {
   const Program program = Resnet8();
   const auto found = ByName(program, Counted(program));
   int batch = 0, statistics = 0;
-  for (const auto& [name, of] : found) {
-    CAPTURE(name);
-    const Role role = program.tensor(of.tensor).role;
+  for (const auto& named : found) {
+    CAPTURE(named.first);
+    const Role role = program.tensor(named.second.tensor).role;
     batch += IsBatch(role);
-    const bool is_statistics = name.ends_with(".mean");
+    const bool is_statistics = named.first.ends_with(".mean");
     statistics += is_statistics;
-    if (IsBatch(role) || is_statistics) CHECK(!of.rebuild_us.has_value());
+    if (IsBatch(role) || is_statistics) CHECK(!named.second.rebuild_us.has_value());
   }
   CHECK(batch > 0);
   CHECK(statistics > 0);
@@ -82,9 +82,9 @@ TEST_CASE("a step that no engine runs twice with the same bits rebuilds nothing"
 TEST_CASE("what backward does not read, or writes itself, or what persists, has no alternatives") {
   const Program program = Resnet8();
   const auto found = ByName(program, Counted(program));
-  for (const auto& [name, of] : found) {
-    CAPTURE(name);
-    const Role role = program.tensor(of.tensor).role;
+  for (const auto& named : found) {
+    CAPTURE(named.first);
+    const Role role = program.tensor(named.second.tensor).role;
     CHECK((role == Role::kActivation || role == Role::kSaved || IsBatch(role)));
   }
   CHECK(found.count("conv1.weight") == 0);

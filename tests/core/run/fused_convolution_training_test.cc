@@ -120,9 +120,9 @@ TEST_CASE("with biases, fused convolutions train to nearly the same, and the sam
     const TrainedState apart = TrainRandom(WithBias(random, true, false), gpu, kPlain, nullptr);
     const TrainedState together = TrainRandom(graph, gpu, kPlain, nullptr);
     REQUIRE(together.size() == apart.size());
-    for (const auto& [name, values] : apart) {
-      CAPTURE(name);
-      CHECK(Difference(together.at(name), values) <= 1e-4);
+    for (const auto& named : apart) {
+      CAPTURE(named.first);
+      CHECK(Difference(together.at(named.first), named.second) <= 1e-4);
     }
     CheckPlans(graph, gpu, together);
   }

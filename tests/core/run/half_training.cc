@@ -115,10 +115,11 @@ void CheckFusionIsClose(Device& device) {
     const float loss = Train(apart, 5);
     CHECK(Train(fused, 5) == doctest::Approx(loss).epsilon(tolerance));
     const State want = StateOf(apart);
-    for (const auto& [name, values] : StateOf(fused)) {
-      if (!name.ends_with(".weight")) continue;
-      CAPTURE(name);
-      const std::vector<float>& others = want.at(name);
+    for (const auto& named : StateOf(fused)) {
+      if (!named.first.ends_with(".weight")) continue;
+      CAPTURE(named.first);
+      const std::vector<float>& values = named.second;
+      const std::vector<float>& others = want.at(named.first);
       double largest = 0, difference = 0;
       for (size_t i = 0; i < values.size(); ++i) {
         largest = std::max(largest, std::abs(static_cast<double>(others[i])));
