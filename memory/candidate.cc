@@ -1,5 +1,6 @@
 #include "neap/memory/candidate.h"
 
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,21 @@ Fit FitOf(std::string_view placement) {
   return placement == "first-fit" ? Fit::kFirstFit : Fit::kExactFitFirstFit;
 }
 
+// Hands out bytes that were never handed out before.
+class ApartAllocator final : public Allocator {
+ public:
+  absl::StatusOr<Region> Allocate(AllocationId /*id*/, int64_t bytes) override {
+    const Region region = {end_, RoundUp(bytes, kBlockBytes)};
+    end_ = region.end();
+    return region;
+  }
+  absl::Status Free(AllocationId /*id*/) override { return absl::OkStatus(); }
+  int64_t LargestFreeBytes() const override { return std::numeric_limits<int64_t>::max(); }
+
+ private:
+  int64_t end_ = 0;
+};
+
 void FindBusiestStep(int64_t persistent_bytes, Candidate& candidate) {
   for (size_t i = 0; i < candidate.runs.size(); ++i) {
     const int64_t bytes = persistent_bytes + candidate.residency.usage[i].bytes;
@@ -83,6 +99,12 @@ absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candi
                      WriteActions(program, candidate.runs, candidate.residency, engines, heap));
   }
   return candidate;
+}
+
+WrittenActions WriteApart(const Program& program, const ComputeSequence& runs,
+                          const Residency& residency, const EngineTable& engines) {
+  ApartAllocator allocator;
+  return WriteActions(program, runs, residency, engines, allocator).value();
 }
 
 }  // namespace neap

@@ -124,14 +124,13 @@ PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) cons
                                         : std::move(run_order.moved);
   order.times.bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
-  std::vector<double> least_us;  // by position
   for (const Run& run : run_order.runs) {
     order.workspaces.push_back(RoundUp(order.engines.Smallest(run).workspace_bytes, kBlockBytes));
     const Configuration& preferred = order.engines.Of(run).configurations.front();
     order.preferred.push_back(RoundUp(preferred.workspace_bytes, kBlockBytes));
     order.times.run_seconds.push_back(preferred.seconds);
-    least_us.push_back(1e6 * order.engines.LeastSeconds(run));
-    order.fastest_us += least_us.back();
+    order.least_seconds.push_back(order.engines.LeastSeconds(run));
+    order.fastest_us += 1e6 * order.least_seconds.back();
   }
   order.liveness = FindLiveness(*program_, std::move(run_order.runs), in_place());
   const Residency unmoved = Decide(order, order.workspaces, kNoLimit);
@@ -141,7 +140,8 @@ PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) cons
   const ptrdiff_t peak_at = peak - unmoved.usage.begin();
   for (const Stay& stay : unmoved.stays)
     order.rounding_bytes += stay.begin <= peak_at && peak_at < stay.end ? kBlockBytes : 0;
-  order.until_peak_us = std::accumulate(least_us.begin(), least_us.begin() + peak_at, 0.0);
+  order.until_peak_us = 1e6 * std::accumulate(order.least_seconds.begin(),
+                                              order.least_seconds.begin() + peak_at, 0.0);
   return order;
 }
 
@@ -265,7 +265,7 @@ absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Pla
     if (best.has_value() && best->predicted_us <= least_us) break;
     if (limit_bytes > capacity) continue;
     const double best_us = best.has_value() ? best->predicted_us : kNoTime;
-    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best_us)) {
+    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best_us, scratch)) {
       const bool fits = candidate.arena_bytes <= budget_bytes;
       const bool moves = Moves(candidate);
       RETURN_IF_ERROR(Consider(order, std::move(candidate), budget_bytes, scratch, best));
@@ -281,7 +281,7 @@ absl::Status PlanSearch::TryEnds(const Order& order, int64_t budget_bytes, Plan&
   for (const Usage& limit : {kNoLimit, Usage{}}) {
     Residency residency = Decide(order, order.workspaces, limit);
     const double best_us = best.has_value() ? best->predicted_us : kNoTime;
-    if (IsTooSlow(order, residency, best_us)) continue;
+    if (IsTooSlow(order, residency, best_us, scratch)) continue;
     RETURN_IF_ERROR(Consider(order, Place(order, order.workspaces, std::move(residency), {}),
                              budget_bytes, scratch, best));
   }
@@ -299,12 +299,15 @@ absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64
   return absl::OkStatus();
 }
 
-bool PlanSearch::IsTooSlow(const Order& order, const Residency& residency, double best_us) const {
-  return order.fastest_us >= best_us || CopiesUs(residency) >= best_us;
+bool PlanSearch::IsTooSlow(const Order& order, const Residency& residency, double best_us,
+                           Plan& scratch) const {
+  if (best_us == kNoTime) return false;
+  return order.fastest_us >= best_us || CopiesUs(residency) >= best_us ||
+         ApartUs(order, residency, scratch) >= best_us;
 }
 
 std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes,
-                                                double best_us) const {
+                                                double best_us, Plan& scratch) const {
   const Usage limit = {.bytes = limit_bytes, .activation_bytes = kUnlimited};
   const PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
                               .most_comparisons = kMostComparisons};
@@ -313,7 +316,7 @@ std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limi
   for (std::vector<int64_t>& workspaces : WorkspacesAt(order, least, limit)) {
     Residency residency =
         workspaces == order.workspaces ? least : DecideOverlapped(order, workspaces, limit);
-    if (IsTooSlow(order, residency, best_us)) continue;
+    if (IsTooSlow(order, residency, best_us, scratch)) continue;
     candidates.push_back(Place(order, std::move(workspaces), std::move(residency), goal));
   }
   return candidates;
@@ -348,15 +351,20 @@ absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate, const EngineTab
 }
 
 double PlanSearch::PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const {
-  scratch.actions = candidate.written.actions;
-  ChoosePools(options_->peer_budget_bytes, scratch);
   TimelineCosts costs = transfers_;
   costs.compute_seconds = candidate.written.compute_seconds;
-  LayOutApart(scratch);
-  const double least_us = UsWithWaits(costs, scratch);
+  const double least_us = PoolsApartUs(candidate.written.actions, costs, scratch);
   if (least_us >= best_us || !Moves(candidate)) return least_us;
   LayOutPools(scratch);
   if (scratch.host_pool_bytes > options_->host_budget_bytes) return kNoTime;
+  return UsWithWaits(costs, scratch);
+}
+
+double PlanSearch::PoolsApartUs(std::vector<Action> actions, const TimelineCosts& costs,
+                                Plan& scratch) const {
+  scratch.actions = std::move(actions);
+  ChoosePools(options_->peer_budget_bytes, scratch);
+  LayOutApart(scratch);
   return UsWithWaits(costs, scratch);
 }
 

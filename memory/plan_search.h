@@ -84,7 +84,8 @@ class PlanSearch {
     std::vector<int64_t> workspaces;  // by position: the smallest
     std::vector<int64_t> preferred;   // by position: those of the fastest configurations
     TransferTimes times;
-    double fastest_us = 0;  // fastest_us() of this order
+    std::vector<double> least_seconds;  // by position: of the fastest engine
+    double fastest_us = 0;              // fastest_us() of this order
     // If nothing is moved: the most bytes in use, without persistent tensors; how many of them are
     // there only because tensors take whole blocks; and the time until then, if nothing waits.
     int64_t unmoved_bytes = 0;
@@ -110,6 +111,8 @@ class PlanSearch {
   double LeastUs(const Order& order, int64_t capacity) const;
   // No candidate with this residency takes less time: all its copies take that long.
   double CopiesUs(const Residency& residency) const;
+  // The same, by a timeline in which nothing waits for bytes.
+  double ApartUs(const Order& order, const Residency& residency, Plan& scratch) const;
   // Adds what copies to the host cost.
   void PriceCopies(RebuildPrices& prices) const;
   double MostBytesPerSecond() const;  // of any link, in one direction; 0 if that is infinite
@@ -141,11 +144,14 @@ class PlanSearch {
   // Compares a placed candidate with `best`.
   absl::Status Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
                         Plan& scratch, std::optional<Candidate>& best) const;
-  bool IsTooSlow(const Order& order, const Residency& residency, double best_us) const;
-  // The candidates of a level, placed: one for each choice of workspaces, without those that
-  // cannot take less than `best_us`.
-  std::vector<Candidate> CandidatesAt(const Order& order, int64_t limit_bytes,
-                                      double best_us) const;
+  // Whether no candidate with this residency takes less than `best_us`. Placement takes longer than
+  // any of the bounds.
+  bool IsTooSlow(const Order& order, const Residency& residency, double best_us,
+                 Plan& scratch) const;
+  // The candidates of a level, placed: one for each choice of workspaces, without those that are
+  // too slow.
+  std::vector<Candidate> CandidatesAt(const Order& order, int64_t limit_bytes, double best_us,
+                                      Plan& scratch) const;
   // The bytes reserved for each run's workspace, by position: one choice for each workspace rule.
   // `least` is the residency with the smallest workspaces.
   std::vector<std::vector<int64_t>> WorkspacesAt(const Order& order, const Residency& least,
@@ -159,6 +165,9 @@ class PlanSearch {
   // With the waits for reused places in the pools, unless it takes longer than `best_us` without
   // them. Infinite if it needs more host memory than there is.
   double PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const;
+  // The time of actions without waits, with the waits that places in the arena need. No two copies
+  // share places in a pool. Leaves the plan in `scratch`.
+  double PoolsApartUs(std::vector<Action> actions, const TimelineCosts& costs, Plan& scratch) const;
 
   const Program* program_;
   Policy policy_;

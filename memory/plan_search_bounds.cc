@@ -56,4 +56,11 @@ double PlanSearch::CopiesUs(const Residency& residency) const {
   return 1e6 * static_cast<double>(std::max(out, back)) / bytes_per_second;
 }
 
+double PlanSearch::ApartUs(const Order& order, const Residency& residency, Plan& scratch) const {
+  TimelineCosts costs = transfers_;
+  costs.compute_seconds = order.least_seconds;
+  return PoolsApartUs(WriteApart(*program_, order.liveness.runs, residency, order.engines).actions,
+                      costs, scratch);
+}
+
 }  // namespace neap

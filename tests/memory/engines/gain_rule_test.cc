@@ -250,7 +250,7 @@ int CheckRules(const Program& program, PlannerOptions options, EngineCatalog& ca
 }
 
 TEST_CASE("random networks: plans by every rule verify, and the best is as fast as either") {
-  const uint32_t seeds = testing::RandomSeeds(8);
+  const uint32_t seeds = testing::RandomSeeds(4);
   MESSAGE("seeds 1 to ", seeds);
   testing::WorkspaceCatalog catalog;
   SmallGainCatalog small_gain;
