@@ -28,11 +28,15 @@ struct Levels {
 };
 constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 6};
 constexpr int64_t kMostRuns = 100'000;
+// Orders of at most so many runs have a level for each residency that is different, but not more.
+constexpr size_t kMostRunsOfShort = 64, kMostResidencies = 200;
 // The levels around the minimum, as parts of it.
 constexpr double kPartsOfMinimum[] = {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5};
 // Placement may exceed its level by one part in this many, and takes at most this many comparisons.
 constexpr int64_t kLevelGap = 64;
 constexpr int64_t kMostComparisons = 1'000'000;
+// Those of short orders should not exceed theirs.
+constexpr int64_t kMostComparisonsOfShort = 100'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 int64_t MostBytes(const Residency& residency) {
@@ -118,8 +122,15 @@ bool PlanSearch::MayGain(const Order& order) const {
   return WorkspacesMayEvict() && order.preferred != order.workspaces;
 }
 
+bool PlanSearch::IsShort(const Order& order) {
+  return order.liveness.runs.size() <= kMostRunsOfShort;
+}
+
 PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) const {
-  Order order = {.is_priced = is_priced, .engines = engines_.For(run_order.runs)};
+  Order order = {
+      .is_priced = is_priced,
+      .eviction = is_priced ? EvictionRule::kBelady : policy_.eviction.value_or(options_->eviction),
+      .engines = engines_.For(run_order.runs)};
   order.eager = run_order.moved.empty() ? policy_.eager_tensors(*program_, run_order)
                                         : std::move(run_order.moved);
   order.times.bytes_per_second =
@@ -211,7 +222,7 @@ Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& wor
                                          .eager = order.eager,
                                          .offloaded_params = offloaded_params_,
                                          .evictable = policy_.evictable,
-                                         .eviction = policy_.eviction.value_or(options_->eviction),
+                                         .eviction = order.eviction,
                                          .limit = residency_limit});
   if (!order.eager.empty())
     FetchOneConvolutionAhead(*program_, order.liveness, residency_limit, residency);
@@ -236,6 +247,7 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   const int64_t count = std::clamp(kMostRuns / static_cast<int64_t>(order.liveness.runs.size()),
                                    bounds.fewest, bounds.most);
   std::vector<int64_t> levels;
+  if (IsShort(order)) levels = LevelsOfResidencies(order, least);
   const auto add_up_to = [&](int64_t most) {
     const double step = std::pow(static_cast<double>(most) / static_cast<double>(least),
                                  1.0 / static_cast<double>(count));
@@ -253,6 +265,19 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   }
   std::sort(levels.begin(), levels.end(), std::greater<>());
   levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  return levels;
+}
+
+std::vector<int64_t> PlanSearch::LevelsOfResidencies(const Order& order, int64_t least) const {
+  std::vector<int64_t> levels;
+  int64_t level = BytesToKeepAll(order, order.workspaces);
+  while (level >= least && levels.size() < kMostResidencies) {
+    const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
+    const Residency residency = DecideOverlapped(order, order.workspaces, limit);
+    level = std::min(level, MostBytes(residency));
+    levels.push_back(level);
+    level -= kBlockBytes;
+  }
   return levels;
 }
 
@@ -309,8 +334,10 @@ bool PlanSearch::IsTooSlow(const Order& order, const Residency& residency, doubl
 std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes,
                                                 double best_us, Plan& scratch) const {
   const Usage limit = {.bytes = limit_bytes, .activation_bytes = kUnlimited};
-  const PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
-                              .most_comparisons = kMostComparisons};
+  PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
+                        .most_comparisons = kMostComparisons};
+  if (IsShort(order))
+    goal = {.target_bytes = limit_bytes, .most_comparisons = kMostComparisonsOfShort};
   const Residency least = DecideOverlapped(order, order.workspaces, limit);
   std::vector<Candidate> candidates;
   for (std::vector<int64_t>& workspaces : WorkspacesAt(order, least, limit)) {
@@ -328,7 +355,7 @@ std::vector<std::vector<int64_t>> PlanSearch::WorkspacesAt(const Order& order,
   const WorkspaceRule rule = options_->kernels.workspace_rule;
   if (!MayGain(order) || rule == WorkspaceRule::kLeftOver) return {order.workspaces};
   std::vector<int64_t> gain =
-      WorkspacesByGain(*program_, order.engines, order.times, options_->eviction,
+      WorkspacesByGain(*program_, order.engines, order.times, order.eviction,
                        {order.liveness, order.workspaces, least, limit.bytes});
   if (rule == WorkspaceRule::kGain) return {std::move(gain)};
   if (gain == order.workspaces) return {order.workspaces};

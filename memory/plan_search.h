@@ -78,6 +78,7 @@ class PlanSearch {
   // What the candidates with the same order of runs have in common.
   struct Order {
     bool is_priced = false;  // of Policy::priced_orders; the minimum is that of the others
+    EvictionRule eviction = EvictionRule::kLru;
     Liveness liveness;
     EngineTable engines;
     std::vector<bool> eager;          // by TensorId; none if empty
@@ -122,6 +123,7 @@ class PlanSearch {
   // Whether it may pay to evict tensors for larger workspaces.
   bool WorkspacesMayEvict() const;
   bool MayGain(const Order& order) const;
+  static bool IsShort(const Order& order);
 
   // Residency by the policy under a limit, and the same with overlapped transfers.
   Residency Decide(const Order& order, const std::vector<int64_t>& workspaces,
@@ -132,6 +134,8 @@ class PlanSearch {
   // The levels of the ladder: limits of usage without persistent tensors, in bytes, the highest
   // first. They are the same for every WorkspaceRule, so that kBest finds whatever the others find.
   std::vector<int64_t> Ladder(const Order& order) const;
+  // From what it takes to keep everything down to `least`, the most bytes of each residency.
+  std::vector<int64_t> LevelsOfResidencies(const Order& order, int64_t least) const;
   int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
   // Compares the candidates of all levels that fit the budget with `best`, and leaves the fastest
   // one there. `scratch` describes the program.

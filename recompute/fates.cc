@@ -74,6 +74,7 @@ FatedOrder Fates::Order() const {
     change[static_cast<size_t>(back)] += bytes;
     moved_bytes += bytes;
   }
+  order.moved_bytes = moved_bytes;
   order.seconds = SecondsOf(runs, moved_bytes);
   FindPeak(change, order);
   return order;

@@ -40,9 +40,10 @@ inline bool IsRebuilt(Fate fate) {
 struct FatedOrder {
   Liveness liveness;
   int64_t peak_bytes = 0;
-  int peak_at = 0;      // the first position with that many bytes
-  int64_t at_peak = 0;  // how many positions have that many
-  double seconds = 0;   // RebuildPoint::seconds
+  int peak_at = 0;          // the first position with that many bytes
+  int64_t at_peak = 0;      // how many positions have that many
+  double seconds = 0;       // RebuildPoint::seconds
+  int64_t moved_bytes = 0;  // RebuildPoint::moved_bytes
 
   bool IsLowerThan(const FatedOrder& other) const {
     return std::pair(peak_bytes, at_peak) < std::pair(other.peak_bytes, other.at_peak);

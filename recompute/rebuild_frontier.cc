@@ -32,6 +32,10 @@ constexpr size_t kMostTries = 32;
 constexpr size_t kMostKept = 8;
 // The most moves that follow a pin until it pays.
 constexpr int kMostMovesBehindPin = 12;
+// Networks with as many steps that can be rerun are searched around all points, first for another
+// fate of one step, then of two; each may take so many runs.
+constexpr size_t kMostStepsToVary = 16;
+constexpr int64_t kMostRunsToVary = 500'000;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Steps that get another fate together.
@@ -65,6 +69,7 @@ class Descent {
     const size_t all = points_.size();
     Refine(1, rebuilt);
     Refine(rebuilt, all);
+    Vary();
     return Fastest(std::move(points_));
   }
 
@@ -249,8 +254,8 @@ class Descent {
   }
 
   void Record() {
-    points_.push_back(
-        {order_.liveness.runs, order_.peak_bytes, order_.seconds, fates_.Moved(order_)});
+    points_.push_back({order_.liveness.runs, order_.peak_bytes, order_.seconds, order_.moved_bytes,
+                       fates_.Moved(order_)});
     fates_of_point_.push_back(fates_.all());
   }
 
@@ -298,21 +303,62 @@ class Descent {
     if (found) Record();
   }
 
-  // The first point, which rebuilds nothing, and those of which no other one that moves something
-  // too, or nothing either, has both a lower peak and less to do. A plan has to move what a point
-  // moves, so such a point does not replace one that moves nothing.
+  // In small networks a single result is a large part of the peak, and the way down has few stops.
+  // Around every point, those found here included, every fate is tried of each step and of each
+  // two.
+  void Vary() {
+    std::vector<StepId> steps;
+    for (const Step& step : program_.steps) {
+      if (fates_.CanBeRebuilt(step.id)) steps.push_back(step.id);
+    }
+    if (steps.size() > kMostStepsToVary) return;
+    walked_ = 0;
+    for (size_t i = 0; i < points_.size(); ++i) {
+      const std::vector<Fate> around = fates_of_point_[i];
+      for (StepId step : steps) TryFates(around, {step});
+    }
+    walked_ = 0;
+    for (size_t i = 0; i < points_.size(); ++i) {
+      const std::vector<Fate> around = fates_of_point_[i];
+      for (size_t a = 0; a < steps.size(); ++a) {
+        for (size_t b = a + 1; b < steps.size(); ++b) TryFates(around, {steps[a], steps[b]});
+      }
+    }
+  }
+
+  // Records what no point is as good as, of all fates of these steps with those of the others.
+  void TryFates(const std::vector<Fate>& around, const std::vector<StepId>& steps) {
+    constexpr Fate kFates[] = {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce,
+                               Fate::kRebuiltEachTime};
+    const size_t choices = size_t{1} << 2 * steps.size();
+    for (size_t choice = 0; choice < choices && walked_ <= kMostRunsToVary; ++choice) {
+      fates_.Restore(around);
+      for (size_t i = 0; i < steps.size(); ++i) fates_.Set(steps[i], kFates[choice >> 2 * i & 3]);
+      order_ = OrderNow();
+      if (order_.moved_bytes > 0 && !std::isfinite(prices_.copy_seconds_per_byte)) continue;
+      const bool is_new =
+          std::none_of(points_.begin(), points_.end(), [&](const RebuildPoint& point) {
+            return point.peak_bytes <= order_.peak_bytes && point.seconds <= order_.seconds &&
+                   point.moved_bytes <= order_.moved_bytes;
+          });
+      if (is_new) Record();
+    }
+  }
+
+  // The first point, which rebuilds nothing, and those of which no other one has as low a peak, as
+  // little to do and as little to move. A plan has to move what a point moves, whether or not
+  // computation hides it.
   static std::vector<RebuildPoint> Fastest(std::vector<RebuildPoint> points) {
     std::stable_sort(
         points.begin() + 1, points.end(), [](const RebuildPoint& a, const RebuildPoint& b) {
           return std::pair(a.peak_bytes, a.seconds) < std::pair(b.peak_bytes, b.seconds);
         });
     std::vector<RebuildPoint> fastest;
-    double least[] = {kNever, kNever};  // without and with results that are moved
     for (size_t i = 1; i < points.size(); ++i) {
-      double& seconds = least[points[i].moved.empty() ? 0 : 1];
-      if (points[i].seconds >= seconds) continue;
-      seconds = points[i].seconds;
-      fastest.push_back(std::move(points[i]));
+      if (std::none_of(fastest.begin(), fastest.end(), [&](const RebuildPoint& point) {
+            return point.seconds <= points[i].seconds && point.moved_bytes <= points[i].moved_bytes;
+          }))
+        fastest.push_back(std::move(points[i]));
     }
     fastest.push_back(std::move(points.front()));
     std::reverse(fastest.begin(), fastest.end());

@@ -27,14 +27,15 @@
 //          also be one of those that are rebuilt there
 //
 // In the end, at every stop and between two, what need not be dropped for so many bytes is kept
-// after all.
+// after all. In small networks, other fates of one and of two steps are tried around every stop.
 //
 //   const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
 //   points.front().runs;   // nothing is rebuilt
 //   points.back().peak_bytes;
 //
 // *Complexity*: a pass over the runs for each move, and about two million runs for all of the way
-// down, and half a million for keeping. Where that ends, so does the frontier.
+// down, half a million for keeping, and a million around the stops of small networks. Where
+// that ends, so does the frontier.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +53,7 @@ struct RebuildPoint {
   // Of all reruns, what first runs take longer because of them, and copies that last longer than
   // forward.
   double seconds = 0;
+  int64_t moved_bytes = 0;       // to the host, and as many back
   std::vector<bool> moved = {};  // by TensorId, none if empty: on the host before backward
 };
 

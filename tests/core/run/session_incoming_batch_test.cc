@@ -105,7 +105,7 @@ TEST_CASE("a budget without bytes for the incoming batch copies it before its it
   const auto cpu = OpenCpu();
   OwnMemoryDevice device(*cpu);
   Session steady = MakeSession(*cpu, {});
-  Session session = MakeSession(device, {});
+  Session session = MakeSession(device, {.policy = "tensor-cache"});
   const auto copies_of_step = [&](Stream stream) {
     const int before = device.copies[static_cast<size_t>(stream)];
     CHECK(Train(session, 1) == Train(steady, 1));

@@ -113,16 +113,10 @@ void Compare(uint32_t seed, Gaps& gaps) {
     Compare(all, program, device, least + (natural - least) * part / 4, gaps);
 }
 
-// The figures that hold are below; those that should are 95% of the cases within 2%, and none above
-// 8%. `auto` misses the best plan where
-//   * the limits of its ladder are too far apart, or placement stops at an arena that is larger
-//     than the budget: it then moves or rebuilds more than it has to,
-//   * the tensor cache evicts the least recently used tensor, although computation would hide the
-//     copies of another one,
-//   * the rebuild frontier drops the results with the least time per byte, although fewer bytes of
-//     another one suffice, and take less time.
-// Networks of five layers exaggerate all three: one tensor is a large part of the budget.
-TEST_CASE("random small networks: auto is mostly within 2% of the fastest of all fates") {
+// Asked is 95% of the cases within 2%, and none above 8%. `auto` misses the best plan where three
+// fates must change together, and where a larger arena than its level would hide a copy.
+TEST_CASE(
+    "random small networks: auto is within 8% of the fastest of all fates, and mostly within 2%") {
   constexpr uint32_t kSeeds = 370;
   Gaps gaps;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(kSeeds); ++seed) Compare(seed, gaps);
@@ -137,10 +131,8 @@ TEST_CASE("random small networks: auto is mostly within 2% of the fastest of all
   CHECK(gaps.with_moves >= 150);
   CHECK(gaps.with_reruns >= 100);
   CHECK(gaps.with_both >= 30);
-  CHECK(gaps.PercentWithin(1.02) >= 91);  // 92.0
-  CHECK(gaps.PercentWithin(1.08) >= 94);  // 95.0
-  CHECK(gaps.PercentWithin(1.3) >= 98);   // 99.0
-  CHECK(gaps.PercentWithin(5.1) == 100);  // 5.05, of seed 30
+  CHECK(gaps.PercentWithin(1.02) >= 98);   // 98.7
+  CHECK(gaps.PercentWithin(1.08) == 100);  // the most is 1.039
 }
 
 TEST_CASE("a random small network: the bound on time is under the fastest of all fates") {

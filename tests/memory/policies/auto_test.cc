@@ -60,7 +60,7 @@ void CheckContains(const Program& program, EngineCatalog& catalog, const std::st
 
 TEST_CASE("networks: auto needs no more memory than the policies it contains, and no more time") {
   DefaultCatalog catalog;
-  for (const char* net : {"resnet50", "densenet121", "alexnet"}) {
+  for (const char* net : {"resnet50", "alexnet"}) {
     CAPTURE(net);
     const Graph graph = nets::Build(net, {.batch = 16}).value();
     CheckContains(Lower(graph, {}, H200()).value(), catalog, "offline", 2);
@@ -70,7 +70,7 @@ TEST_CASE("networks: auto needs no more memory than the policies it contains, an
 TEST_CASE("random networks: auto needs no more memory than those policies, and no more time") {
   DefaultCatalog none;
   testing::WorkspaceCatalog workspaces;
-  for (uint32_t seed = 0; seed < testing::RandomSeeds(40); ++seed) {
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(24); ++seed) {
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(
         seed, {.batch = seed % 4 < 2 ? 2 : 64, .residual = seed % 3 == 0, .dense = seed % 3 == 1});
