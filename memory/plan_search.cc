@@ -35,8 +35,8 @@ constexpr double kPartsOfMinimum[] = {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5};
 // Placement may exceed its level by one part in this many, and takes at most this many comparisons.
 constexpr int64_t kLevelGap = 64;
 constexpr int64_t kMostComparisons = 1'000'000;
-// Those of short orders should not exceed theirs.
-constexpr int64_t kMostComparisonsOfShort = 100'000;
+// That of short orders, which have many levels, should not exceed its level.
+constexpr int64_t kMostComparisonsOfShort = 200'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 int64_t MostBytes(const Residency& residency) {
@@ -100,9 +100,13 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start - ordering;
   search.engines_ms_ = elapsed.count();
+  const EvictionRule eviction = policy.eviction.value_or(options.eviction);
   for (size_t i = 0; i < run_orders.size(); ++i) {
     if (is_left_out[i]) continue;
-    search.orders_.push_back(search.MakeOrder(std::move(run_orders[i]), /*is_priced=*/i >= fixed));
+    const bool is_priced = i >= fixed;
+    if (is_priced && eviction != EvictionRule::kBelady)
+      search.orders_.push_back(search.MakeOrder(run_orders[i], EvictionRule::kBelady, is_priced));
+    search.orders_.push_back(search.MakeOrder(std::move(run_orders[i]), eviction, is_priced));
   }
   if (search.orders_.empty()) return refused;
   return search;
@@ -126,11 +130,10 @@ bool PlanSearch::IsShort(const Order& order) {
   return order.liveness.runs.size() <= kMostRunsOfShort;
 }
 
-PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) const {
+PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, EvictionRule eviction,
+                                        bool is_priced) const {
   Order order = {
-      .is_priced = is_priced,
-      .eviction = is_priced ? EvictionRule::kBelady : policy_.eviction.value_or(options_->eviction),
-      .engines = engines_.For(run_order.runs)};
+      .is_priced = is_priced, .eviction = eviction, .engines = engines_.For(run_order.runs)};
   order.eager = run_order.moved.empty() ? policy_.eager_tensors(*program_, run_order)
                                         : std::move(run_order.moved);
   order.times.bytes_per_second =
@@ -322,13 +325,6 @@ absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64
   candidate.predicted_us = PredictedUs(candidate, best_us, scratch);
   if (candidate.predicted_us < best_us) best = std::move(candidate);
   return absl::OkStatus();
-}
-
-bool PlanSearch::IsTooSlow(const Order& order, const Residency& residency, double best_us,
-                           Plan& scratch) const {
-  if (best_us == kNoTime) return false;
-  return order.fastest_us >= best_us || CopiesUs(residency) >= best_us ||
-         ApartUs(order, residency, scratch) >= best_us;
 }
 
 std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes,

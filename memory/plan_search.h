@@ -103,7 +103,7 @@ class PlanSearch {
         transfers_(TransferCosts(device)),
         layerwise_(BoundLayerwise(program, in_place())) {}
 
-  Order MakeOrder(RunOrder run_order, bool is_priced) const;
+  Order MakeOrder(RunOrder run_order, EvictionRule eviction, bool is_priced) const;
   // The bytes of a budget above persistent tensors.
   int64_t Capacity(int64_t budget_bytes) const;
   // No candidate of the order takes less time in so many bytes: where most would be in use if

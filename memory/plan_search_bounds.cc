@@ -1,5 +1,6 @@
 // The times that no candidate of the plan search falls below, and the prices behind them.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "neap/memory/plan_search.h"
@@ -61,6 +62,13 @@ double PlanSearch::ApartUs(const Order& order, const Residency& residency, Plan&
   costs.compute_seconds = order.least_seconds;
   return PoolsApartUs(WriteApart(*program_, order.liveness.runs, residency, order.engines).actions,
                       costs, scratch);
+}
+
+bool PlanSearch::IsTooSlow(const Order& order, const Residency& residency, double best_us,
+                           Plan& scratch) const {
+  if (std::isinf(best_us)) return false;
+  return order.fastest_us >= best_us || CopiesUs(residency) >= best_us ||
+         ApartUs(order, residency, scratch) >= best_us;
 }
 
 }  // namespace neap

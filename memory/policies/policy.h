@@ -42,8 +42,8 @@ struct Policy {
   // The orders of runs that the policy may use, of which the search takes the fastest. The first
   // one is used where the budget is not short.
   std::vector<RunOrder> (*order_runs)(const Program& program) = Orders<WithoutReruns>;
-  // More orders, none by default, from the times that reruns cost. With these the tensor that is
-  // next used farthest in the future is evicted first.
+  // More orders, none by default, from the times that reruns cost. With these, both rules of
+  // eviction are tried.
   std::vector<RunOrder> (*priced_orders)(const Program& program,
                                          const RebuildPrices& prices) = nullptr;
   // The tensors, by TensorId (none if empty), that are offloaded as soon as forward has read them,
