@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -36,7 +35,6 @@ constexpr int kMostMovesBehindPin = 12;
 // fate of one step, then of two; each may take so many runs.
 constexpr size_t kMostStepsToVary = 16;
 constexpr int64_t kMostRunsToVary = 500'000;
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Steps that get another fate together.
 struct Move {
