@@ -52,8 +52,8 @@ absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candi
                                          int64_t budget_bytes);
 
 // The actions of runs in an arena without end, in which no bytes are used twice and every run has
-// its most preferred engine. In no placement does such an iteration take less time, because nothing
-// waits for bytes here.
+// its most preferred engine. With the same times of runs no placement takes less time, because
+// nothing waits for bytes here.
 WrittenActions WriteApart(const Program& program, const ComputeSequence& runs,
                           const Residency& residency, const EngineTable& engines);
 

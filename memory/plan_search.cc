@@ -28,14 +28,15 @@ struct Levels {
 };
 constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 6};
 constexpr int64_t kMostRuns = 100'000;
-// Orders of at most so many runs have a level for each residency that is different, but not more.
+// Orders of at most kMostRunsOfShort runs also have a level for each different residency, up to
+// kMostResidencies.
 constexpr size_t kMostRunsOfShort = 64, kMostResidencies = 200;
 // The levels around the minimum, as parts of it.
 constexpr double kPartsOfMinimum[] = {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5};
 // Placement may exceed its level by one part in this many, and takes at most this many comparisons.
 constexpr int64_t kLevelGap = 64;
 constexpr int64_t kMostComparisons = 1'000'000;
-// That of short orders, which have many levels, should not exceed its level.
+// Placement of short orders, which have many levels, should not exceed its level.
 constexpr int64_t kMostComparisonsOfShort = 200'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
@@ -100,13 +101,15 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start - ordering;
   search.engines_ms_ = elapsed.count();
-  const EvictionRule eviction = policy.eviction.value_or(options.eviction);
   for (size_t i = 0; i < run_orders.size(); ++i) {
     if (is_left_out[i]) continue;
-    const bool is_priced = i >= fixed;
-    if (is_priced && eviction != EvictionRule::kBelady)
-      search.orders_.push_back(search.MakeOrder(run_orders[i], EvictionRule::kBelady, is_priced));
-    search.orders_.push_back(search.MakeOrder(std::move(run_orders[i]), eviction, is_priced));
+    if (i < fixed) {
+      const EvictionRule eviction = policy.eviction.value_or(options.eviction);
+      search.orders_.push_back(search.MakeOrder(run_orders[i], eviction, /*is_priced=*/false));
+      continue;
+    }
+    for (EvictionRule eviction : {EvictionRule::kBelady, EvictionRule::kLru})
+      search.orders_.push_back(search.MakeOrder(run_orders[i], eviction, /*is_priced=*/true));
   }
   if (search.orders_.empty()) return refused;
   return search;

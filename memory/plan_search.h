@@ -5,10 +5,11 @@
 // candidates, and never makes a plan slower.
 //
 //   limit
-//   |====== nothing has to move       for each limit, and each order of runs of the policy:
+//   |====== nothing has to move       for each limit, each order of runs and its eviction rules:
 //   |======                             residency under the limit, with overlapped transfers
 //   |======  . . . . . . . budget       one candidate for each rule for workspaces
-//   |======                             placement, actions, predicted time
+//   |======                             placement, actions, predicted time, unless a bound on
+//   |======                             the time says that another candidate is faster
 //   |====== minimum, and some below: residency counts bytes, and placement needs room for gaps
 //
 // What is decided under a limit is the policy's (memory/policies/policy.h): it gives the orders of
@@ -23,8 +24,8 @@
 //   ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest, 12 * kGiB));
 //   best.written.actions;                                           // within 12 GiB
 //
-// *Complexity*: for each limit a residency, a placement (memory/placement/placement.h), and a walk
-// over the runs. The number of limits falls with the number of runs.
+// *Complexity*: for each limit a residency, a walk over the runs and, where no bound rules it out, a
+// placement (memory/placement/placement.h). The number of limits falls with the number of runs.
 #pragma once
 
 #include <optional>
@@ -75,7 +76,7 @@ class PlanSearch {
   double engines_ms() const { return engines_ms_; }
 
  private:
-  // What the candidates with the same order of runs have in common.
+  // What the candidates with the same order of runs and rule of eviction have in common.
   struct Order {
     bool is_priced = false;  // of Policy::priced_orders; the minimum is that of the others
     EvictionRule eviction = EvictionRule::kLru;
@@ -148,8 +149,8 @@ class PlanSearch {
   // Compares a placed candidate with `best`.
   absl::Status Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
                         Plan& scratch, std::optional<Candidate>& best) const;
-  // Whether no candidate with this residency takes less than `best_us`. Placement takes longer than
-  // any of the bounds.
+  // Whether no candidate with this residency takes less than `best_us`. It is asked before
+  // placement, which usually takes longer.
   bool IsTooSlow(const Order& order, const Residency& residency, double best_us,
                  Plan& scratch) const;
   // The candidates of a level, placed: one for each choice of workspaces, without those that are

@@ -30,7 +30,8 @@
 
 namespace neap {
 
-// A step with the fate kPinned is kept, and stays so: where its results were rebuilt was the peak.
+// A step with the fate kPinned is kept, and no way down drops it again: where its results were
+// rebuilt was the peak.
 enum class Fate : uint8_t { kKept, kPinned, kMoved, kRebuiltOnce, kRebuiltEachTime };
 inline bool IsRebuilt(Fate fate) {
   return fate == Fate::kRebuiltOnce || fate == Fate::kRebuiltEachTime;

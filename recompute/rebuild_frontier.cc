@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -31,8 +32,8 @@ constexpr size_t kMostTries = 32;
 constexpr size_t kMostKept = 8;
 // The most moves that follow a pin until it pays.
 constexpr int kMostMovesBehindPin = 12;
-// Networks with as many steps that can be rerun are searched around all points, first for another
-// fate of one step, then of two; each may take so many runs.
+// Networks with at most so many steps that can be rerun are searched around all points, first for
+// another fate of one step, then of two; each may take so many runs.
 constexpr size_t kMostStepsToVary = 16;
 constexpr int64_t kMostRunsToVary = 500'000;
 
@@ -302,8 +303,8 @@ class Descent {
   }
 
   // In small networks a single result is a large part of the peak, and the way down has few stops.
-  // Around every point, those found here included, every fate is tried of each step and of each
-  // two.
+  // Around every point, those found here included, another fate is tried of each step, and then of
+  // each two, as far as the work goes.
   void Vary() {
     std::vector<StepId> steps;
     for (const Step& step : program_.steps) {
@@ -324,16 +325,23 @@ class Descent {
     }
   }
 
-  // Records what no point is as good as, of all fates of these steps with those of the others.
+  // Gives these steps other fates than `around`, in all ways, and records what no point is as good
+  // as.
   void TryFates(const std::vector<Fate>& around, const std::vector<StepId>& steps) {
     constexpr Fate kFates[] = {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce,
                                Fate::kRebuiltEachTime};
     const size_t choices = size_t{1} << 2 * steps.size();
     for (size_t choice = 0; choice < choices && walked_ <= kMostRunsToVary; ++choice) {
+      bool differs = true;
       fates_.Restore(around);
-      for (size_t i = 0; i < steps.size(); ++i) fates_.Set(steps[i], kFates[choice >> 2 * i & 3]);
+      for (size_t i = 0; i < steps.size(); ++i) {
+        const Fate fate = kFates[choice >> 2 * i & 3];
+        differs &= fate != around[steps[i].index()];
+        differs &= fate != Fate::kMoved || std::isfinite(prices_.copy_seconds_per_byte);
+        fates_.Set(steps[i], fate);
+      }
+      if (!differs) continue;
       order_ = OrderNow();
-      if (order_.moved_bytes > 0 && !std::isfinite(prices_.copy_seconds_per_byte)) continue;
       const bool is_new =
           std::none_of(points_.begin(), points_.end(), [&](const RebuildPoint& point) {
             return point.peak_bytes <= order_.peak_bytes && point.seconds <= order_.seconds &&
@@ -347,10 +355,11 @@ class Descent {
   // little to do and as little to move. A plan has to move what a point moves, whether or not
   // computation hides it.
   static std::vector<RebuildPoint> Fastest(std::vector<RebuildPoint> points) {
-    std::stable_sort(
-        points.begin() + 1, points.end(), [](const RebuildPoint& a, const RebuildPoint& b) {
-          return std::pair(a.peak_bytes, a.seconds) < std::pair(b.peak_bytes, b.seconds);
-        });
+    std::stable_sort(points.begin() + 1, points.end(),
+                     [](const RebuildPoint& a, const RebuildPoint& b) {
+                       return std::tuple(a.peak_bytes, a.seconds, a.moved_bytes) <
+                              std::tuple(b.peak_bytes, b.seconds, b.moved_bytes);
+                     });
     std::vector<RebuildPoint> fastest;
     for (size_t i = 1; i < points.size(); ++i) {
       if (std::none_of(fastest.begin(), fastest.end(), [&](const RebuildPoint& point) {

@@ -33,9 +33,9 @@
 //   points.front().runs;   // nothing is rebuilt
 //   points.back().peak_bytes;
 //
-// *Complexity*: a pass over the runs for each move, and about two million runs for all of the way
-// down, half a million for keeping, and a million around the stops of small networks. Where
-// that ends, so does the frontier.
+// *Complexity*: a pass over the runs for each move; about two million runs for all of the way down,
+// where the frontier ends if that is not enough, a million for keeping, and a million around the
+// stops of small networks.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,9 @@ struct RebuildPoint {
   std::vector<bool> moved = {};  // by TensorId, none if empty: on the host before backward
 };
 
-// Points are in descending order of their peaks; the first one rebuilds and moves nothing. In
-// inference it is the only one.
+// Points are in descending order of their peaks, which may be equal if results are moved; the first
+// one rebuilds and moves nothing. No other point has as low a peak, as little time and as few bytes
+// to move as one after the first. In inference there is only the first.
 std::vector<RebuildPoint> RebuildFrontier(const Program& program, const RebuildPrices& prices);
 
 }  // namespace neap

@@ -101,6 +101,37 @@ TEST_CASE("random networks: peaks fall, and peaks and seconds are those of the r
   }
 }
 
+TEST_CASE("random networks with a link: no point is as good as a later one in every respect") {
+  int moving = 0, equal_peaks = 0;
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(60); ++seed) {
+    CAPTURE(seed);
+    const Graph graph = testing::RandomGraph(seed, {.residual = seed % 3 == 0});
+    const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
+    RebuildPrices prices = Prices(program);
+    prices.copy_seconds_per_byte = seed % 2 == 0 ? 1e-10 : 2e-12;
+    prices.forward_seconds = seed % 4 < 2 ? 0 : 1;  // which hides all copies
+    const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
+    REQUIRE(points.front().runs == ProgramOrder(program));
+    REQUIRE(points.front().moved_bytes == 0);
+    for (size_t i = 0; i < points.size(); ++i) {
+      CheckRuns(program, points[i].runs);
+      REQUIRE(points[i].moved.empty() == (points[i].moved_bytes == 0));
+      moving += points[i].moved_bytes > 0;
+      if (i == 0) continue;
+      REQUIRE(points[i].peak_bytes <= points[i - 1].peak_bytes);
+      equal_peaks += points[i].peak_bytes == points[i - 1].peak_bytes;
+      for (size_t k = 1; k < points.size(); ++k) {
+        if (k == i) continue;
+        REQUIRE(!(points[k].peak_bytes <= points[i].peak_bytes &&
+                  points[k].seconds <= points[i].seconds &&
+                  points[k].moved_bytes <= points[i].moved_bytes));
+      }
+    }
+  }
+  CHECK(moving > 0);
+  CHECK(equal_peaks > 0);
+}
+
 // The least rerun seconds by which a peak of at most `peak` is reached, of all choices of what is
 // dropped and rebuilt once.
 class AllChoices {
