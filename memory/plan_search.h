@@ -24,8 +24,8 @@
 //   ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest, 12 * kGiB));
 //   best.written.actions;                                           // within 12 GiB
 //
-// *Complexity*: for each limit a residency, a walk over the runs and, where no bound rules it out, a
-// placement (memory/placement/placement.h). The number of limits falls with the number of runs.
+// *Complexity*: for each limit a residency, a walk over the runs and, where no bound rules it out,
+// a placement (memory/placement/placement.h). The number of limits falls with the number of runs.
 #pragma once
 
 #include <optional>
