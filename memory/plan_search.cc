@@ -103,13 +103,12 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   search.engines_ms_ = elapsed.count();
   for (size_t i = 0; i < run_orders.size(); ++i) {
     if (is_left_out[i]) continue;
-    if (i < fixed) {
-      const EvictionRule eviction = policy.eviction.value_or(options.eviction);
-      search.orders_.push_back(search.MakeOrder(run_orders[i], eviction, /*is_priced=*/false));
-      continue;
+    Order order = search.MakeOrder(std::move(run_orders[i]), /*is_priced=*/i >= fixed);
+    if (order.is_priced) {
+      search.orders_.push_back(order);
+      order.eviction = EvictionRule::kLru;
     }
-    for (EvictionRule eviction : {EvictionRule::kBelady, EvictionRule::kLru})
-      search.orders_.push_back(search.MakeOrder(run_orders[i], eviction, /*is_priced=*/true));
+    search.orders_.push_back(std::move(order));
   }
   if (search.orders_.empty()) return refused;
   return search;
@@ -133,10 +132,11 @@ bool PlanSearch::IsShort(const Order& order) {
   return order.liveness.runs.size() <= kMostRunsOfShort;
 }
 
-PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, EvictionRule eviction,
-                                        bool is_priced) const {
-  Order order = {
-      .is_priced = is_priced, .eviction = eviction, .engines = engines_.For(run_order.runs)};
+PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) const {
+  const EvictionRule fixed_rule = policy_.eviction.value_or(options_->eviction);
+  Order order = {.is_priced = is_priced,
+                 .eviction = is_priced ? EvictionRule::kBelady : fixed_rule,
+                 .engines = engines_.For(run_order.runs)};
   order.eager = run_order.moved.empty() ? policy_.eager_tensors(*program_, run_order)
                                         : std::move(run_order.moved);
   order.times.bytes_per_second =
@@ -253,7 +253,8 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   const int64_t count = std::clamp(kMostRuns / static_cast<int64_t>(order.liveness.runs.size()),
                                    bounds.fewest, bounds.most);
   std::vector<int64_t> levels;
-  if (IsShort(order)) levels = LevelsOfResidencies(order, least);
+  const int64_t most_kept = BytesToKeepAll(order, order.workspaces);
+  if (IsShort(order)) levels = LevelsOfResidencies(order, least, most_kept);
   const auto add_up_to = [&](int64_t most) {
     const double step = std::pow(static_cast<double>(most) / static_cast<double>(least),
                                  1.0 / static_cast<double>(count));
@@ -263,7 +264,7 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
       levels.push_back(static_cast<int64_t>(static_cast<double>(least) * std::pow(step, i)));
     }
   };
-  add_up_to(BytesToKeepAll(order, order.workspaces));
+  add_up_to(most_kept);
   if (MayGain(order)) add_up_to(BytesToKeepAll(order, order.preferred));
   if (!order.is_priced || count == bounds.most) {
     for (double part : kPartsOfMinimum)
@@ -274,9 +275,10 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   return levels;
 }
 
-std::vector<int64_t> PlanSearch::LevelsOfResidencies(const Order& order, int64_t least) const {
+std::vector<int64_t> PlanSearch::LevelsOfResidencies(const Order& order, int64_t least,
+                                                     int64_t most) const {
   std::vector<int64_t> levels;
-  int64_t level = BytesToKeepAll(order, order.workspaces);
+  int64_t level = most;
   while (level >= least && levels.size() < kMostResidencies) {
     const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
     const Residency residency = DecideOverlapped(order, order.workspaces, limit);

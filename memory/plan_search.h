@@ -104,7 +104,8 @@ class PlanSearch {
         transfers_(TransferCosts(device)),
         layerwise_(BoundLayerwise(program, in_place())) {}
 
-  Order MakeOrder(RunOrder run_order, EvictionRule eviction, bool is_priced) const;
+  // A priced order evicts what is next used farthest in the future.
+  Order MakeOrder(RunOrder run_order, bool is_priced) const;
   // The bytes of a budget above persistent tensors.
   int64_t Capacity(int64_t budget_bytes) const;
   // No candidate of the order takes less time in so many bytes: where most would be in use if
@@ -135,8 +136,8 @@ class PlanSearch {
   // The levels of the ladder: limits of usage without persistent tensors, in bytes, the highest
   // first. They are the same for every WorkspaceRule, so that kBest finds whatever the others find.
   std::vector<int64_t> Ladder(const Order& order) const;
-  // From what it takes to keep everything down to `least`, the most bytes of each residency.
-  std::vector<int64_t> LevelsOfResidencies(const Order& order, int64_t least) const;
+  // From `most` bytes down to `least`, the most bytes of each residency.
+  std::vector<int64_t> LevelsOfResidencies(const Order& order, int64_t least, int64_t most) const;
   int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
   // Compares the candidates of all levels that fit the budget with `best`, and leaves the fastest
   // one there. `scratch` describes the program.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "neap/recompute/fates.h"
 
 namespace neap {
@@ -313,47 +314,49 @@ class Descent {
     if (steps.size() > kMostStepsToVary) return;
     walked_ = 0;
     for (size_t i = 0; i < points_.size(); ++i) {
-      const std::vector<Fate> around = fates_of_point_[i];
-      for (StepId step : steps) TryFates(around, {step});
+      fates_.Restore(fates_of_point_[i]);
+      for (StepId step : steps) TryOthers({step});
     }
     walked_ = 0;
     for (size_t i = 0; i < points_.size(); ++i) {
-      const std::vector<Fate> around = fates_of_point_[i];
+      fates_.Restore(fates_of_point_[i]);
       for (size_t a = 0; a < steps.size(); ++a) {
-        for (size_t b = a + 1; b < steps.size(); ++b) TryFates(around, {steps[a], steps[b]});
+        for (size_t b = a + 1; b < steps.size(); ++b) TryOthers({steps[b], steps[a]});
       }
     }
   }
 
-  // Gives these steps other fates than `around`, in all ways, and records what no point is as good
-  // as.
-  void TryFates(const std::vector<Fate>& around, const std::vector<StepId>& steps) {
-    constexpr Fate kFates[] = {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce,
-                               Fate::kRebuiltEachTime};
-    const size_t choices = size_t{1} << 2 * steps.size();
-    for (size_t choice = 0; choice < choices && walked_ <= kMostRunsToVary; ++choice) {
-      bool differs = true;
-      fates_.Restore(around);
-      for (size_t i = 0; i < steps.size(); ++i) {
-        const Fate fate = kFates[choice >> 2 * i & 3];
-        differs &= fate != around[steps[i].index()];
-        differs &= fate != Fate::kMoved || std::isfinite(prices_.copy_seconds_per_byte);
-        fates_.Set(steps[i], fate);
-      }
-      if (!differs) continue;
+  // Gives all of these steps other fates, in all ways, and records what no point is as good as. In
+  // the end they have their fates again.
+  void TryOthers(absl::Span<const StepId> steps) {
+    if (walked_ > kMostRunsToVary) return;
+    if (steps.empty()) {
       order_ = OrderNow();
-      const bool is_new =
-          std::none_of(points_.begin(), points_.end(), [&](const RebuildPoint& point) {
-            return point.peak_bytes <= order_.peak_bytes && point.seconds <= order_.seconds &&
-                   point.moved_bytes <= order_.moved_bytes;
-          });
-      if (is_new) Record();
+      if (std::none_of(points_.begin(), points_.end(),
+                       [&](const RebuildPoint& point) { return IsAsGoodAs(point, order_); }))
+        Record();
+      return;
     }
+    const StepId step = steps.front();
+    const Fate before = fates_.Of(step);
+    for (Fate fate : {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce, Fate::kRebuiltEachTime}) {
+      if (fate == before) continue;
+      if (fate == Fate::kMoved && !std::isfinite(prices_.copy_seconds_per_byte)) continue;
+      fates_.Set(step, fate);
+      TryOthers(steps.subspan(1));
+    }
+    fates_.Set(step, before);
   }
 
-  // The first point, which rebuilds nothing, and those of which no other one has as low a peak, as
-  // little to do and as little to move. A plan has to move what a point moves, whether or not
-  // computation hides it.
+  // Whether a point has as low a peak, as little to do and as little to move. A plan has to move
+  // what a point moves, whether or not computation hides it.
+  template <typename PointOrOrder>
+  static bool IsAsGoodAs(const RebuildPoint& point, const PointOrOrder& other) {
+    return point.peak_bytes <= other.peak_bytes && point.seconds <= other.seconds &&
+           point.moved_bytes <= other.moved_bytes;
+  }
+
+  // The first point, which rebuilds nothing, and those that no other one is as good as.
   static std::vector<RebuildPoint> Fastest(std::vector<RebuildPoint> points) {
     std::stable_sort(points.begin() + 1, points.end(),
                      [](const RebuildPoint& a, const RebuildPoint& b) {
@@ -362,9 +365,8 @@ class Descent {
                      });
     std::vector<RebuildPoint> fastest;
     for (size_t i = 1; i < points.size(); ++i) {
-      if (std::none_of(fastest.begin(), fastest.end(), [&](const RebuildPoint& point) {
-            return point.seconds <= points[i].seconds && point.moved_bytes <= points[i].moved_bytes;
-          }))
+      if (std::none_of(fastest.begin(), fastest.end(),
+                       [&](const RebuildPoint& point) { return IsAsGoodAs(point, points[i]); }))
         fastest.push_back(std::move(points[i]));
     }
     fastest.push_back(std::move(points.front()));

@@ -21,13 +21,15 @@ namespace {
 
 using testing::H200;
 
-// Everything stays in the arena from its first use to its last, with the smallest workspaces.
-Candidate Live(const Program& program, const EngineTable& engines, bool in_place) {
+// With the smallest workspaces. Without rules everything stays in the arena from its first use to
+// its last.
+Candidate Live(const Program& program, const EngineTable& engines, bool in_place,
+               const ResidencyRules& rules = {}) {
   const Liveness liveness = FindLiveness(program, ProgramOrder(program), in_place);
   std::vector<int64_t> workspaces;
   for (const Run& run : liveness.runs)
     workspaces.push_back(RoundUp(engines.Smallest(run).workspace_bytes, kBlockBytes));
-  Residency residency = DecideResidency(program, liveness, workspaces, {});
+  Residency residency = DecideResidency(program, liveness, workspaces, rules);
   return {.runs = liveness.runs,
           .residency = std::move(residency),
           .workspaces = std::move(workspaces)};
@@ -76,10 +78,8 @@ TEST_CASE(
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     const EngineTable engines =
         EngineTable::List(program, {}, /*strict=*/false, H200(), catalog).value();
-    Candidate candidate = Live(program, engines, /*in_place=*/true);
-    const Liveness liveness = FindLiveness(program, candidate.runs, /*in_place=*/true);
-    candidate.residency = DecideResidency(program, liveness, candidate.workspaces,
-                                          {.evictable = Evictable::kAll, .limit = {}});
+    const Candidate candidate =
+        Live(program, engines, /*in_place=*/true, {.evictable = Evictable::kAll, .limit = {}});
     Candidate apart = candidate;
     apart.written = WriteApart(program, apart.runs, apart.residency, engines);
     const Candidate placed = PlaceCandidate(program, candidate, "offline", {});
