@@ -68,18 +68,26 @@ elif [ -z "$sanitizer" ]; then
   echo "gpu_test: install it (part of the CUDA toolkit), or leave it out with SANITIZE=no" >&2
   echo compute-sanitizer >>"$failed"
 fi
+# without_races COMMAND...: runs COMMAND under racecheck. Only races in neap's kernels count, because racecheck takes the barriers
+# of the libraries' kernels for Hopper (TMA) for races. Those are checked, too: where a filter (--kernel-name) leaves them out,
+# training in 16 bits ends with an internal error of compute-sanitizer.
+without_races() {
+  local report status=0
+  report="$(mktemp "$out/racecheck.XXXXXX")"
+  timeout "$sanitizer_limit_s" "$sanitizer" --tool racecheck "$@" >"$report" 2>&1 || status=$?
+  cat "$report"
+  if [ "$status" -eq 0 ] && { grep -q 'access .*neap' "$report" || ! grep -q 'RACECHECK SUMMARY' "$report"; }; then status=9; fi
+  rm "$report"
+  return "$status"
+}
 for name in "${!small[@]}"; do
   read -ra net <<<"${small[$name]}"
   training=("$programs/neap" train "${net[@]}" --data synthetic --device cuda:0 --steps 2)
   start "train_$name" "${training[@]}"
   if [ "${SANITIZE:-yes}" != yes ] || [ -z "$sanitizer" ]; then continue; fi
-  for tool in memcheck racecheck; do
-    # racecheck takes the barriers of the libraries' kernels for Hopper (TMA) for races, so it looks at neap's kernels only.
-    only=()
-    [ "$tool" = memcheck ] || only=(--kernel-name kernel_substring=neap)
-    start "sanitizer_${name}_$tool" timeout "$sanitizer_limit_s" \
-      "$sanitizer" --tool "$tool" "${only[@]}" --error-exitcode 9 "${training[@]}"
-  done
+  start "sanitizer_${name}_memcheck" timeout "$sanitizer_limit_s" \
+    "$sanitizer" --tool memcheck --error-exitcode 9 "${training[@]}"
+  start "sanitizer_${name}_racecheck" without_races "${training[@]}"
 done
 
 # strict_bits: with --strict, weights are bit-identical under every policy and budget; with two GPUs that can reach each other,

@@ -96,6 +96,33 @@ TEST_CASE("a stopped command of gpu_test.sh ends those that run at the same time
   CHECK(started == 3);
 }
 
+TEST_CASE("gpu_test.sh fails for races in neap's kernels, not for those of libraries") {
+  const ScratchDirectory directory;
+  const fs::path root = TreeWithScripts(directory);
+  const std::string path = PathWith(root);
+  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "2");
+  WriteProgram(root / "build/bundle/neap", "exit 0\n");
+  const std::string summary = "========= RACECHECK SUMMARY: 1 hazard displayed\n";
+  struct Report {
+    std::string text;
+    bool passes;
+  };
+  for (const Report& report :
+       {Report{"between Write access at void neap::kernels::Sum<float>(float)\n" + summary, false},
+        Report{"between Write access at cudnn::engines::sm90_tma(float)\n" + summary, true},
+        Report{"========= Internal Sanitizer Error\n", false}}) {
+    CAPTURE(report.text);
+    WriteProgram(root / "bin/compute-sanitizer",
+                 "cat <<'END'\n========= Error: Race reported " + report.text + "END\n");
+    const Outcome outcome =
+        Process::StartCommand("/bin/bash", {(root / "scripts/gpu_test.sh").string()}).Wait();
+    const std::string result = "gpu_test: sanitizer_resnet20_fp16_racecheck: ";
+    CHECK((outcome.out.find(result + "ok (") != std::string::npos) == report.passes);
+    CHECK((outcome.out.find(result + "FAILED, exit code 9 (") != std::string::npos) ==
+          !report.passes);
+  }
+}
+
 TEST_CASE("gpu_test.sh refuses to run no command at a time") {
   const ScratchDirectory directory;
   const fs::path root = TreeWithScripts(directory);

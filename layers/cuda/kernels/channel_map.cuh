@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "neap/layers/cuda/kernels/dependent_launch.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -40,12 +41,15 @@ inline bool Vectorised(const ChannelShape& s, int vec) {
 // vectors of a thread have the same channels, which are then prepared once for `rounds` times
 // LoadsOf() vectors. Values per channel are as many bytes as the vectors of one round.
 //
+// The launch may overlap with the end of the kernel before.
+//
 // Blocks begin at the end of the tensor: the kernel before wrote or read the end last, so it is
 // still in cache, and the kernel after finds the beginning there.
 template <typename Op, int kVec, bool kLast, typename Index>
 __global__ void __launch_bounds__(kThreads, 2)
     ChannelMap(Op op, Index vectors, Divider<Index> inner, Divider<Index> channels,
                bool one_channel, Index rounds) {
+  AwaitKernelBefore();
   constexpr int kLoads = LoadsOf<Op>();
   constexpr Index kRound = kThreads * kLoads;
   Index first = static_cast<Index>(gridDim.x - 1 - blockIdx.x) * (kRound * rounds) + threadIdx.x;
@@ -93,7 +97,7 @@ inline constexpr int64_t kMostRounds = 4;
 inline constexpr int64_t kFewMapBlocks = 1056;  // eight per multiprocessor of a large GPU
 
 template <typename Op, int kVec, bool kLast>
-void LaunchMap(const ChannelShape& s, const Op& op, cudaStream_t stream) {
+cudaError_t LaunchMap(const ChannelShape& s, const Op& op, cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.inner / kVec;
   const int64_t channels = kLast ? s.channels / kVec : s.channels;
   const int64_t inner = kLast ? 1 : s.inner / kVec;
@@ -103,11 +107,12 @@ void LaunchMap(const ChannelShape& s, const Op& op, cudaStream_t stream) {
       one_channel ? std::clamp<int64_t>(n / (round * kFewMapBlocks), 1, kMostRounds) : 1;
   const unsigned blocks = static_cast<unsigned>(CeilDiv(n, round * rounds));
   const auto launch = [&]<typename Index>() {
-    ChannelMap<Op, kVec, kLast, Index><<<blocks, kThreads, 0, stream>>>(
-        op, static_cast<Index>(n), Divider<Index>(inner), Divider<Index>(channels), one_channel,
-        static_cast<Index>(rounds));
+    return LaunchDependent(n, ChannelMap<Op, kVec, kLast, Index>, blocks, kThreads, stream, op,
+                           static_cast<Index>(n), Divider<Index>(inner), Divider<Index>(channels),
+                           one_channel, static_cast<Index>(rounds));
   };
-  Fits32(n) ? launch.template operator()<uint32_t>() : launch.template operator()<uint64_t>();
+  return Fits32(n) ? launch.template operator()<uint32_t>()
+                   : launch.template operator()<uint64_t>();
 }
 
 // Runs op over a tensor of elements of type T.
@@ -116,11 +121,9 @@ cudaError_t MapChannels(const ChannelShape& s, bool aligned, const Op& op, cudaS
   constexpr int kVec = kWide<T>;
   const bool wide = aligned && Vectorised(s, kVec);
   if (s.channels_last) {
-    wide ? LaunchMap<Op, kVec, true>(s, op, stream) : LaunchMap<Op, 1, true>(s, op, stream);
-  } else {
-    wide ? LaunchMap<Op, kVec, false>(s, op, stream) : LaunchMap<Op, 1, false>(s, op, stream);
+    return wide ? LaunchMap<Op, kVec, true>(s, op, stream) : LaunchMap<Op, 1, true>(s, op, stream);
   }
-  return cudaGetLastError();
+  return wide ? LaunchMap<Op, kVec, false>(s, op, stream) : LaunchMap<Op, 1, false>(s, op, stream);
 }
 
 }  // namespace neap::kernels

@@ -20,6 +20,7 @@
 #include "neap/layers/cuda/kernels/channel_cut.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_position.cuh"
+#include "neap/layers/cuda/kernels/dependent_launch.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -176,6 +177,8 @@ template <typename Op, int kVec, typename Final>
 __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
     ReducePlanes(Op op, Final final, Divider<uint32_t> inner, uint32_t vectors, uint32_t per_split,
                  typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
+  AwaitKernelBefore();
+  AllowDependents();
   constexpr uint32_t kLoads = LoadsOf<Op>();
   const uint32_t channels = gridDim.x, c = blockIdx.x;
   const uint32_t begin = blockIdx.y * per_split;
@@ -271,6 +274,8 @@ template <typename Op, int kVec, typename Final>
 __global__ void __launch_bounds__(RowThreadsOf<Op>())
     ReduceRows(Op op, Final final, uint32_t channel_vectors, size_t rows,
                typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
+  AwaitKernelBefore();
+  AllowDependents();
   using Part = typename Op::Total::template Of<float>;
   using Gathered = typename Op::Total::template Of<double>;
   constexpr int kBlock = RowThreadsOf<Op>(), kWarps = kBlock / kWarp;
@@ -306,6 +311,7 @@ template <typename Total, typename Final>
 __global__ void __launch_bounds__(kFinishThreads)
     Finish(Final final, const typename Total::template Of<float>* partial, uint32_t channels,
            uint32_t splits) {
+  AwaitKernelBefore();
   __shared__ typename Total::template Of<double> shared[kFinishThreads];
   const uint32_t begin = blockIdx.x * kWarp;
   FinishChannels<Total, kFinishThreads>(threadIdx.x, final, partial, channels, splits, begin,
@@ -314,25 +320,28 @@ __global__ void __launch_bounds__(kFinishThreads)
 
 // `s` has the channels last if kLast.
 template <typename Op, typename Final, int kVec, bool kLast>
-void LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
-                     const ReductionMemory& memory, cudaStream_t stream) {
+cudaError_t LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
+                            const ReductionMemory& memory, cudaStream_t stream) {
   using Part = typename Op::Total::template Of<float>;
   static_assert(sizeof(Part) <= kPartBytes && RowThreadsOf<Op>() >= kFewestRowThreads);
   Part* const partial = static_cast<Part*>(memory.scratch);
   const Cut cut = kLast ? CutRows(s, kVec, RowThreadsOf<Op>()) : CutPlanes(s, kVec);
   uint32_t* const tickets = cut.grid.x <= kTickets ? memory.tickets : nullptr;
   const unsigned channels = static_cast<unsigned>(s.channels);
+  const int64_t rows = s.outer * s.inner, all = rows * s.channels / kVec;
+  cudaError_t error = cudaSuccess;
   if constexpr (kLast) {
-    ReduceRows<Op, kVec><<<cut.grid, cut.block, 0, stream>>>(
-        op, final, channels / kVec, static_cast<size_t>(s.outer * s.inner), partial, tickets);
+    error = LaunchDependent(all, ReduceRows<Op, kVec, Final>, cut.grid, cut.block, stream, op,
+                            final, channels / kVec, static_cast<size_t>(rows), partial, tickets);
   } else {
-    const uint32_t vectors = static_cast<uint32_t>(s.outer * s.inner / kVec);
-    ReducePlanes<Op, kVec><<<cut.grid, cut.block, 0, stream>>>(
-        op, final, Divider<uint32_t>(s.inner / kVec), vectors, cut.per_split, partial, tickets);
+    const uint32_t vectors = static_cast<uint32_t>(rows / kVec);
+    error = LaunchDependent(all, ReducePlanes<Op, kVec, Final>, cut.grid, cut.block, stream, op,
+                            final, Divider<uint32_t>(s.inner / kVec), vectors, cut.per_split,
+                            partial, tickets);
   }
-  if (tickets != nullptr) return;
-  Finish<typename Op::Total><<<(channels + kWarp - 1) / kWarp, kFinishThreads, 0, stream>>>(
-      final, partial, channels, cut.splits);
+  if (error != cudaSuccess || tickets != nullptr) return error;
+  return LaunchDependent(all, Finish<typename Op::Total, Final>, (channels + kWarp - 1) / kWarp,
+                         kFinishThreads, stream, final, partial, channels, cut.splits);
 }
 
 // Reduces a tensor of elements of type T.
@@ -343,13 +352,11 @@ cudaError_t Reduce(const ChannelShape& s, bool aligned, const Op& op, const Fina
   if (!Fits32(s.outer * s.inner)) return cudaErrorInvalidValue;
   const bool wide = aligned && Vectorised(s, kVec);
   if (s.channels_last) {
-    wide ? LaunchReduction<Op, Final, kVec, true>(s, op, final, memory, stream)
-         : LaunchReduction<Op, Final, 1, true>(s, op, final, memory, stream);
-  } else {
-    wide ? LaunchReduction<Op, Final, kVec, false>(s, op, final, memory, stream)
-         : LaunchReduction<Op, Final, 1, false>(s, op, final, memory, stream);
+    return wide ? LaunchReduction<Op, Final, kVec, true>(s, op, final, memory, stream)
+                : LaunchReduction<Op, Final, 1, true>(s, op, final, memory, stream);
   }
-  return cudaGetLastError();
+  return wide ? LaunchReduction<Op, Final, kVec, false>(s, op, final, memory, stream)
+              : LaunchReduction<Op, Final, 1, false>(s, op, final, memory, stream);
 }
 
 }  // namespace neap::kernels

@@ -106,6 +106,17 @@ inline unsigned atomicInc(unsigned* address, unsigned most) {
   return atomicExch(address, *address >= most ? 0 : *address + 1);
 }
 
+// Programmatic dependent launch: a kernel runs after the one before has ended.
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
+inline void cudaGridDependencySynchronize() {}
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               const Arguments&... arguments) {
+  neap::emulation::Launch("cudaLaunchKernelEx", config->gridDim, config->blockDim,
+                          config->dynamicSmemBytes, config->stream)(kernel, arguments...);
+  return cudaGetLastError();
+}
+
 namespace neap::emulation {
 
 // `asm` with the text of one instruction.

@@ -47,6 +47,23 @@ struct dim3 {
       : x(of_x), y(of_y), z(of_z) {}
   unsigned x, y, z;
 };
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+struct cudaFuncAttributes {
+  int ptxVersion;
+};
 struct alignas(8) float2 {
   float x, y;
 };
@@ -79,6 +96,9 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);
+
+// Kernels, which count as compiled for compute capability 9.0.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 // Streams and events.
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
