@@ -13,9 +13,6 @@
 namespace neap {
 namespace {
 
-// Every part has steps of its own. Programs with more steps take long to plan.
-constexpr size_t kMostSteps = 12000;
-
 bool MovesOrRebuilds(const Plan& plan) {
   const Movement total = TotalMovement(plan);
   return total.extra_forwards > 0 || total.offloaded_bytes > 0 || total.prefetched_bytes > 0;
@@ -36,7 +33,7 @@ class Choice {
     ASSIGN_OR_RETURN(bool may_gain, Try(whole, 1));
     for (int64_t count = 2; may_gain; count *= 2) {
       RETURN_IF_ERROR(split.status());
-      if (split->steps.size() > kMostSteps) break;
+      if (split->steps.size() > kMostStepsInSubBatches) break;
       ASSIGN_OR_RETURN(may_gain, Try(*split, count));
       if (whole.net.batch % (2 * count) != 0) break;
       split = lower_(2 * count);
@@ -98,15 +95,21 @@ class Choice {
 
 }  // namespace
 
-absl::StatusOr<int64_t> ChooseSubBatches(LowerWith lower, const PlannerOptions& options,
-                                         const DeviceDescription& device, EngineCatalog& catalog) {
-  if (options.sub_batches.has_value()) return *options.sub_batches;
+absl::StatusOr<bool> MayChooseSubBatches(const PlannerOptions& options,
+                                         const DeviceDescription& device) {
   const bool has_budget = options.budget_bytes != kUnlimited;
-  if (!has_budget || options.strict || device.kind == "cpu") return 1;
+  if (options.sub_batches.has_value() || !has_budget || options.strict || device.kind == "cpu")
+    return false;
   const std::string name =
       options.policy.empty() ? std::string(DefaultPolicy(has_budget)) : options.policy;
   ASSIGN_OR_RETURN(const Policy policy, FindPolicy(name));
-  if (!policy.may_split_batch) return 1;
+  return policy.may_split_batch;
+}
+
+absl::StatusOr<int64_t> ChooseSubBatches(LowerWith lower, const PlannerOptions& options,
+                                         const DeviceDescription& device, EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const bool may_choose, MayChooseSubBatches(options, device));
+  if (!may_choose) return options.sub_batches.value_or(1);
   return Choice(lower, options, device, catalog).Make();
 }
 

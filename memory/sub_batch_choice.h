@@ -17,6 +17,7 @@
 //                                                    device->description(), device->backend()));
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
@@ -27,10 +28,20 @@
 
 namespace neap {
 
-// PlannerOptions::sub_batches if it is set. Otherwise 1, or a power of two if the options have a
-// budget and their policy may split the batch (Policy::may_split_batch). A network that couples the
-// images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not split. Without a plan that
-// fits, the number is that of the plan that needs the fewest bytes.
+// Every sub-batch has steps of its own. Programs with more steps are not tried, because they take
+// long to plan.
+inline constexpr size_t kMostStepsInSubBatches = 12000;
+
+// Whether more than one sub-batch may be chosen for these options: they have a budget, do not ask
+// for a number of sub-batches or for strict bits, and their policy may split the batch
+// (Policy::may_split_batch).
+// Errors: those of FindPolicy().
+absl::StatusOr<bool> MayChooseSubBatches(const PlannerOptions& options,
+                                         const DeviceDescription& device);
+
+// PlannerOptions::sub_batches if it is set. Otherwise 1, or a power of two if MayChooseSubBatches().
+// A network that couples the images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not
+// split. Without a plan that fits, the number is that of the plan that needs the fewest bytes.
 // Errors: those of `lower` and MakePlan(), other than too small a budget.
 absl::StatusOr<int64_t> ChooseSubBatches(LowerWith lower, const PlannerOptions& options,
                                          const DeviceDescription& device, EngineCatalog& catalog);

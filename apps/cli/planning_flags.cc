@@ -105,7 +105,8 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
             std::move(one_policy));
   flags.Add("placement", "NAME", "how tensors are placed in the arena",
             OneOf(placements, &placement));
-  AddSubBatches(units == BudgetUnits::kBytes ? "1" : "1, or as many as are faster in the budget",
+  AddSubBatches(units == BudgetUnits::kBytes ? "1, or as many as allow larger batches"
+                                             : "1, or as many as are faster in the budget",
                 &sub_batches, flags);
   flags.Add("evict", "RULE",
             "which tensor to evict first: least recently used, or next used farthest in the future",

@@ -54,10 +54,11 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  const Growth batch = {
-      .what = "batch", .most = kMostBatch, .apply = [&given](int64_t n, nets::NetOptions& net) {
-        net.batch = RoundUp(n, given.planning.sub_batches.value_or(1));
-      }};
+  const Growth batch = {.what = "batch",
+                        .most = kMostBatch,
+                        .apply = [](int64_t n, int64_t sub_batches, nets::NetOptions& net) {
+                          net.batch = RoundUp(n, sub_batches);
+                        }};
   return FindAndPrint(given, nets, batch);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -14,9 +15,13 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
+#include "neap/memory/sub_batch_choice.h"
 
 namespace neap::apps {
 namespace {
+
+// More sub-batches must allow sizes that are larger by one part in so many.
+constexpr int64_t kLeastGain = 8;
 
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   const auto elapsed = std::chrono::steady_clock::now() - start;
@@ -42,7 +47,7 @@ absl::Status PeakFlags::Check() const {
 NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
   NetFlags sized = flags_.net;
   sized.name = net;
-  growth_.apply(n, sized.options);
+  growth_.apply(n, sub_batches_, sized.options);
   return sized;
 }
 
@@ -50,7 +55,7 @@ NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
 PlannerOptions PeakFinder::Options() const {
   PlannerOptions options = flags_.planning.Options(target_.description, target_.kernels);
   options.budget_bytes = flags_.planning.budget.bytes.value_or(target_.description.memory_bytes);
-  options.sub_batches = flags_.planning.sub_batches.value_or(1);
+  options.sub_batches = sub_batches_;
   return options;
 }
 
@@ -62,7 +67,9 @@ PlannerOptions PeakFinder::Unlimited() const {
 }
 
 absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
-  return Lower(graph, flags_.planning.Lowering(), target_.description);
+  ProgramOptions options = flags_.planning.Lowering();
+  options.sub_batches = sub_batches_;
+  return Lower(graph, options, target_.description);
 }
 
 absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,
@@ -82,13 +89,19 @@ absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) c
   return *minimum <= Options().budget_bytes;
 }
 
-absl::StatusOr<bool> PeakFinder::FitsBoth(const std::string& net, int64_t n) const {
+absl::StatusOr<std::optional<PlanResult>> PeakFinder::PlanIfFits(const std::string& net,
+                                                                 int64_t n) const {
   ASSIGN_OR_RETURN(const bool fits, FitsBudget(net, n));
-  if (!fits) return false;
-  const absl::Status planned = PlanAt(net, n, Options()).status();
-  if (absl::IsResourceExhausted(planned)) return false;
-  RETURN_IF_ERROR(planned);
-  return true;
+  if (!fits) return std::nullopt;
+  absl::StatusOr<PlanResult> planned = PlanAt(net, n, Options());
+  if (absl::IsResourceExhausted(planned.status())) return std::nullopt;
+  RETURN_IF_ERROR(planned.status());
+  return *std::move(planned);
+}
+
+absl::StatusOr<bool> PeakFinder::FitsBoth(const std::string& net, int64_t n) const {
+  ASSIGN_OR_RETURN(const std::optional<PlanResult> planned, PlanIfFits(net, n));
+  return planned.has_value();
 }
 
 absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n,
@@ -102,10 +115,11 @@ absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n,
   return result;
 }
 
-absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net) const {
+absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net, int64_t from) const {
   PeakResult result = {.what = growth_.what};
-  ASSIGN_OR_RETURN(result.search,
-                   FindLargest(growth_.most, [&](int64_t n) { return FitsBudget(net, n); }));
+  ASSIGN_OR_RETURN(result.search, FindLargest(
+                                      growth_.most, [&](int64_t n) { return FitsBudget(net, n); },
+                                      std::max<int64_t>(1, from)));
   const auto plan = [&] {
     const auto start = std::chrono::steady_clock::now();
     absl::StatusOr<PlanResult> planned =
@@ -115,8 +129,10 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net) const {
   };
   absl::StatusOr<PlanResult> planned = plan();
   if (absl::IsResourceExhausted(planned.status()) && result.search.largest > 1) {
-    ASSIGN_OR_RETURN(PeakSearch again, FindLargest(result.search.largest - 1,
-                                                   [&](int64_t n) { return FitsBoth(net, n); }));
+    const int64_t most = result.search.largest - 1;
+    ASSIGN_OR_RETURN(PeakSearch again, FindLargest(
+                                           most, [&](int64_t n) { return FitsBoth(net, n); },
+                                           std::clamp<int64_t>(from, 1, most)));
     again.probes += result.search.probes;
     again.elapsed_ms += result.search.elapsed_ms + result.plan_ms;
     result.search = again;
@@ -127,9 +143,18 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net) const {
   return result;
 }
 
+absl::StatusOr<PlanResult> PeakFinder::PlanUnlimited(const std::string& net, int64_t n) const {
+  const int64_t batch = *Sized(net, n).options.batch;
+  for (int64_t count = flags_.planning.sub_batches.value_or(1);; count *= 2) {
+    const PeakFinder finder(flags_, target_, growth_, count);
+    absl::StatusOr<PlanResult> planned = finder.PlanAt(net, batch, finder.Unlimited());
+    if (count >= sub_batches_ || !absl::IsUnimplemented(planned.status())) return planned;
+  }
+}
+
 absl::StatusOr<KeptSpeed> PeakFinder::SpeedOf(const std::string& net, int64_t n,
                                               const PlanResult& planned) const {
-  ASSIGN_OR_RETURN(const PlanResult unlimited, PlanAt(net, n, Unlimited()));
+  ASSIGN_OR_RETURN(const PlanResult unlimited, PlanUnlimited(net, n));
   return KeptSpeed{.images_per_second = PredictedImagesPerSecond(planned),
                    .unlimited_images_per_second = PredictedImagesPerSecond(unlimited)};
 }
@@ -154,7 +179,7 @@ absl::Status PeakFinder::KeepsTooLittle(const std::string& net) const {
       net, *flags_.keep_percent, budget, FormatBytes(budget), speed.Percent()));
 }
 
-absl::Status PeakFinder::Keep(const std::string& net, PeakResult& result) const {
+absl::Status PeakFinder::Keep(const std::string& net, int64_t from, PeakResult& result) const {
   const int64_t most = result.search.largest;
   const PlanResult at_most = result.planned;
   ASSIGN_OR_RETURN(const int64_t likely, LargestUnmoved(net, most));
@@ -174,7 +199,7 @@ absl::Status PeakFinder::Keep(const std::string& net, PeakResult& result) const 
     result.planned = *std::move(planned);
     return true;
   };
-  ASSIGN_OR_RETURN(const PeakSearch kept, FindLargestKept(likely, most, keeps));
+  ASSIGN_OR_RETURN(const PeakSearch kept, FindLargestKept(likely, most, keeps, from));
   if (kept.largest == 0) return KeepsTooLittle(net);
   result.search = {.largest = kept.largest,
                    .probes = result.search.probes + kept.probes,
@@ -186,11 +211,13 @@ absl::Status PeakFinder::Keep(const std::string& net, PeakResult& result) const 
 absl::StatusOr<KeptSpeed> PeakFinder::MeasureKept(const std::string& net,
                                                   const PeakRun& run) const {
   const int64_t n = run.trial.batch;
-  ASSIGN_OR_RETURN(const PlanResult planned, PlanAt(net, n, Unlimited()));
+  ASSIGN_OR_RETURN(const PlanResult planned, PlanUnlimited(net, n));
   KeptSpeed kept = {.images_per_second = run.trial.images_per_second,
                     .unlimited_images_per_second = PredictedImagesPerSecond(planned)};
   if (planned.plan.arena_bytes > target_.description.memory_bytes) return kept;
-  const absl::StatusOr<PeakRun> unlimited = Run(Sized(net, n), Unlimited());
+  PlannerOptions options = Unlimited();
+  options.sub_batches = planned.plan.sub_batches;
+  const absl::StatusOr<PeakRun> unlimited = Run(Sized(net, n), options);
   if (absl::IsResourceExhausted(unlimited.status())) return kept;
   RETURN_IF_ERROR(unlimited.status());
   kept.unlimited_images_per_second = unlimited->trial.images_per_second;
@@ -198,10 +225,30 @@ absl::StatusOr<KeptSpeed> PeakFinder::MeasureKept(const std::string& net,
   return kept;
 }
 
-absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
+absl::StatusOr<bool> PeakFinder::MaySplit(const std::string& net) const {
+  PlannerOptions options = Options();
+  options.sub_batches = flags_.planning.sub_batches;
+  ASSIGN_OR_RETURN(const bool may_choose, MayChooseSubBatches(options, target_.description));
+  if (!may_choose) return false;
+  const absl::StatusOr<Graph> graph = Sized(net, 1).Build();
+  if (!graph.ok()) return false;  // the batch must be too large
+  const absl::StatusOr<Program> program = ProgramOf(*graph);
+  if (absl::IsInvalidArgument(program.status())) return false;
+  RETURN_IF_ERROR(program.status());
+  return program->steps.size() <= kMostStepsInSubBatches;
+}
+
+absl::StatusOr<bool> PeakFinder::Reaches(const std::string& net, int64_t n) const {
+  ASSIGN_OR_RETURN(const std::optional<PlanResult> planned, PlanIfFits(net, n));
+  if (!planned.has_value() || !flags_.keep_percent.has_value()) return planned.has_value();
+  ASSIGN_OR_RETURN(const KeptSpeed speed, SpeedOf(net, n, *planned));
+  return speed.Percent() >= *flags_.keep_percent;
+}
+
+absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net, int64_t from) const {
   RETURN_IF_ERROR(Sized(net, 1).Build().status());
-  ASSIGN_OR_RETURN(PeakResult result, Search(net));
-  if (flags_.keep_percent.has_value()) RETURN_IF_ERROR(Keep(net, result));
+  ASSIGN_OR_RETURN(PeakResult result, Search(net, from));
+  if (flags_.keep_percent.has_value()) RETURN_IF_ERROR(Keep(net, from, result));
   const int64_t n = result.search.largest;
   result.measured_with = MeasuredWith(target_, result.planned.stats);
   result.placeholder_engines = PlaceholderEngines(target_, result.planned.stats);
@@ -209,17 +256,56 @@ absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net) const {
   const NetFlags found = Sized(net, n);
   result.batch = *found.options.batch;
   result.depth = found.options.depth;
-  if (!flags_.run) return result;
-  ASSIGN_OR_RETURN(result.run, RunAtMost(net, n));
+  return result;
+}
+
+absl::Status PeakFinder::Confirm(const std::string& net, PeakResult& result) const {
+  ASSIGN_OR_RETURN(result.run, RunAtMost(net, result.search.largest));
   if (result.kept.has_value()) {
     ASSIGN_OR_RETURN(result.measured_kept, MeasureKept(net, *result.run));
   }
-  if (!flags_.compared_batch.has_value()) return result;
+  if (!flags_.compared_batch.has_value()) return absl::OkStatus();
   NetFlags compared = flags_.net;
   compared.name = net;
   compared.options.batch = flags_.compared_batch;
-  ASSIGN_OR_RETURN(result.compared, Run(std::move(compared), Options()));
-  return result;
+  PlannerOptions options = Options();
+  options.sub_batches = flags_.planning.sub_batches;
+  ASSIGN_OR_RETURN(result.compared, Run(std::move(compared), options));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& target,
+                                    const Growth& growth, const std::string& net) {
+  int64_t chosen = flags.planning.sub_batches.value_or(1);
+  ASSIGN_OR_RETURN(PeakResult best, PeakFinder(flags, target, growth, chosen).Find(net, 0));
+  const double whole_ms = best.search.elapsed_ms;
+  const auto start = std::chrono::steady_clock::now();
+  int64_t probes = best.search.probes;
+  int64_t reached = best.search.largest;
+  for (int64_t count = 2;; count *= 2) {
+    const PeakFinder finder(flags, target, growth, count);
+    ASSIGN_OR_RETURN(const bool may_split, finder.MaySplit(net));
+    if (!may_split) break;
+    const int64_t before = reached;
+    for (int64_t n = reached + std::max<int64_t>(1, reached / kLeastGain); n <= growth.most;
+         n *= 2) {
+      ++probes;
+      ASSIGN_OR_RETURN(const bool reaches, finder.Reaches(net, n));
+      if (!reaches) break;
+      reached = n;
+    }
+    if (reached == before) break;
+    chosen = count;
+  }
+  const PeakFinder finder(flags, target, growth, chosen);
+  if (reached > best.search.largest) {
+    ASSIGN_OR_RETURN(best, finder.Find(net, reached));
+    probes += best.search.probes;
+  }
+  best.search.probes = probes;
+  best.search.elapsed_ms = whole_ms + MillisecondsSince(start);
+  if (flags.run) RETURN_IF_ERROR(finder.Confirm(net, best));
+  return best;
 }
 
 // The device may have less free memory than the budget, and evaluation must fit as well. If the

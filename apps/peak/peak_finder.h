@@ -11,6 +11,10 @@
 // computed again. The batch has to be the same, because larger batches use a device better: against
 // a fixed smaller batch, a budget that costs a fifth of the time could seem to cost nothing. The
 // part that is lost is then what the lack of memory costs, and nothing else.
+//
+// Where the planner may choose sub-batches (memory/sub_batch_choice.h), 2, 4, 8, ... of them are
+// tried at sizes that are larger by an eighth, twice that, and so on. The search is repeated with as
+// many as have reached the largest of these.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +53,8 @@ struct PeakFlags {
 struct Growth {
   std::string what;  // "batch" or "depth"
   int64_t most = 0;
-  std::function<void(int64_t n, nets::NetOptions& options)> apply;
+  // `sub_batches` divides the batch that is set.
+  std::function<void(int64_t n, int64_t sub_batches, nets::NetOptions& options)> apply;
 };
 
 struct PeakRun {
@@ -85,15 +90,28 @@ struct PeakResult {
   std::optional<PeakRun> compared = {};
 };
 
+// Errors: RESOURCE_EXHAUSTED if not even the smallest size fits, or no size keeps its speed;
+// BadUsage() for an unknown network.
+absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& target,
+                                    const Growth& growth, const std::string& net);
+
+// The search with one number of sub-batches.
 class PeakFinder {
  public:
   // *Ownership*: borrows all three.
-  PeakFinder(const PeakFlags& flags, const PlanTarget& target, const Growth& growth)
-      : flags_(flags), target_(target), growth_(growth) {}
+  PeakFinder(const PeakFlags& flags, const PlanTarget& target, const Growth& growth,
+             int64_t sub_batches)
+      : flags_(flags), target_(target), growth_(growth), sub_batches_(sub_batches) {}
 
-  // Errors: RESOURCE_EXHAUSTED if not even the smallest size fits, or no size keeps its speed;
-  // BadUsage() for an unknown network.
-  absl::StatusOr<PeakResult> Find(const std::string& net) const;
+  // Whether the planner may run the network in so many sub-batches. Its images may be coupled.
+  absl::StatusOr<bool> MaySplit(const std::string& net) const;
+  // Whether a size fits and, with --keep, keeps its speed.
+  absl::StatusOr<bool> Reaches(const std::string& net, int64_t n) const;
+  // By planning alone. `from` is a size of which Reaches() is true, or 0. Errors: those of
+  // FindPeak().
+  absl::StatusOr<PeakResult> Find(const std::string& net, int64_t from) const;
+  // Adds the trial runs to the result of Find().
+  absl::Status Confirm(const std::string& net, PeakResult& result) const;
 
  private:
   NetFlags Sized(const std::string& net, int64_t n) const;
@@ -103,16 +121,19 @@ class PeakFinder {
                                     const PlannerOptions& options) const;
   // Whether the smallest plan fits the budget.
   absl::StatusOr<bool> FitsBudget(const std::string& net, int64_t n) const;
-  // Whether the plan fits the budget and the host budget.
+  // The plan, if it fits the budget and the host budget.
+  absl::StatusOr<std::optional<PlanResult>> PlanIfFits(const std::string& net, int64_t n) const;
   absl::StatusOr<bool> FitsBoth(const std::string& net, int64_t n) const;
   // Finds the largest size and plans it.
-  absl::StatusOr<PeakResult> Search(const std::string& net) const;
+  absl::StatusOr<PeakResult> Search(const std::string& net, int64_t from) const;
   // Options() without a budget, under the policy that moves nothing.
   PlannerOptions Unlimited() const;
   absl::StatusOr<PlanResult> PlanAt(const std::string& net, int64_t n,
                                     const PlannerOptions& options) const;
+  // The plan of this size under Unlimited(), in as few sub-batches as kernels have indices for.
+  absl::StatusOr<PlanResult> PlanUnlimited(const std::string& net, int64_t n) const;
   // Replaces the size found and its plan by those of the largest that keeps its speed.
-  absl::Status Keep(const std::string& net, PeakResult& result) const;
+  absl::Status Keep(const std::string& net, int64_t from, PeakResult& result) const;
   // `planned` is the plan at this size in the budget.
   absl::StatusOr<KeptSpeed> SpeedOf(const std::string& net, int64_t n,
                                     const PlanResult& planned) const;
@@ -128,6 +149,7 @@ class PeakFinder {
   const PeakFlags& flags_;
   const PlanTarget& target_;
   const Growth& growth_;
+  int64_t sub_batches_;
 };
 
 }  // namespace neap::apps

@@ -85,6 +85,7 @@ Json ResultJson(const PeakResult& result) {
   json.update(
       {{"limited_by", LimitedBy(result)},
        {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
+       {"sub_batches", plan.sub_batches},
        {"peak_bytes", plan.peak_bytes},
        {"host_pool_bytes", plan.host_pool_bytes},
        {"peer_pool_bytes", plan.peer_pool_bytes},
@@ -129,6 +130,8 @@ std::string ToText(const std::vector<PeakResult>& results, const HostBudget& hos
                           : result.at_most_size ? "  (the largest possible)"
                           : result.by_host      ? "  (limited by the host budget)"
                                                 : "");
+    if (plan.sub_batches > 1)
+      absl::StrAppendFormat(&text, "    in %d sub-batches\n", plan.sub_batches);
     if (result.kept.has_value()) absl::StrAppend(&text, KeptText(*result.kept, "both predicted"));
     if (result.run.has_value()) absl::StrAppend(&text, RunText(result, *result.run));
     if (result.measured_kept.has_value())
@@ -161,7 +164,7 @@ absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::
   }
   std::vector<PeakResult> results;
   for (const std::string& net : nets) {
-    ASSIGN_OR_RETURN(PeakResult result, PeakFinder(flags, target, growth).Find(net));
+    ASSIGN_OR_RETURN(PeakResult result, FindPeak(flags, target, growth, net));
     results.push_back(std::move(result));
   }
   if (!FirstText(results, &PeakResult::measured_with).empty()) PrintOtherVersions(target);

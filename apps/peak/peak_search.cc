@@ -21,14 +21,15 @@ class KeptSearch {
  public:
   KeptSearch(int64_t most, const Fits& keeps) : most_(most), keeps_(keeps) {}
 
-  absl::StatusOr<int64_t> Find(int64_t likely) {
+  absl::StatusOr<int64_t> Find(int64_t likely, int64_t from) {
     ASSIGN_OR_RETURN(const bool all_keep, Keeps(most_));
     if (all_keep) return most_;
     int64_t kept = 0;
     int64_t lost = most_;
-    if (likely >= 1 && likely < most_) {
-      ASSIGN_OR_RETURN(const bool is_kept, Keeps(likely));
-      (is_kept ? kept : lost) = likely;
+    for (const int64_t size : {from, likely}) {
+      if (size <= kept || size >= lost) continue;
+      ASSIGN_OR_RETURN(const bool is_kept, Keeps(size));
+      (is_kept ? kept : lost) = size;
     }
     for (bool is_larger_kept = true; is_larger_kept;) {
       RETURN_IF_ERROR(Bisect(kept, lost));
@@ -82,11 +83,11 @@ class KeptSearch {
 
 }  // namespace
 
-absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits) {
+absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits, int64_t from) {
   const auto start = std::chrono::steady_clock::now();
   PeakSearch search;
   int64_t too_large = most + 1;
-  for (int64_t size = 1; size < too_large;) {
+  for (int64_t size = from; size < too_large;) {
     ++search.probes;
     ASSIGN_OR_RETURN(const bool fit, fits(size));
     (fit ? search.largest : too_large) = size;
@@ -98,10 +99,11 @@ absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits) {
   return search;
 }
 
-absl::StatusOr<PeakSearch> FindLargestKept(int64_t likely, int64_t most, const Fits& keeps) {
+absl::StatusOr<PeakSearch> FindLargestKept(int64_t likely, int64_t most, const Fits& keeps,
+                                           int64_t from) {
   const auto start = std::chrono::steady_clock::now();
   KeptSearch search(most, keeps);
-  ASSIGN_OR_RETURN(const int64_t largest, search.Find(likely));
+  ASSIGN_OR_RETURN(const int64_t largest, search.Find(likely, from));
   return PeakSearch{
       .largest = largest, .probes = search.probes(), .elapsed_ms = MillisecondsSince(start)};
 }

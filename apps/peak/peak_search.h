@@ -38,12 +38,15 @@ struct PeakSearch {
 
 using Fits = std::function<absl::StatusOr<bool>(int64_t size)>;
 
-// Searches sizes 1 to `most`. *Complexity*: about 2 log2(largest) probes. Errors: those of `fits`.
-absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits);
+// Searches sizes 1 to `most`, and tries `from` first. *Complexity*: about 2 log2(largest) probes;
+// log2(from) + 1 if `from` is the largest that fits. Errors: those of `fits`.
+absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits, int64_t from = 1);
 
 // Searches sizes 1 to `most`, all of which fit; those up to about `likely` probably keep their
-// speed. `largest` is 0 if none was found that does. *Complexity*: about log2(most - likely) + 6
-// probes, no size twice; more only if a neighbour keeps its speed. Errors: those of `keeps`.
-absl::StatusOr<PeakSearch> FindLargestKept(int64_t likely, int64_t most, const Fits& keeps);
+// speed. `from` keeps its speed, so smaller sizes are not tried; or it is 0. `largest` is 0 if none
+// was found that does. *Complexity*: about log2(most - likely) + 7 probes, no size twice; more only
+// if a neighbour keeps its speed. Errors: those of `keeps`.
+absl::StatusOr<PeakSearch> FindLargestKept(int64_t likely, int64_t most, const Fits& keeps,
+                                           int64_t from = 0);
 
 }  // namespace neap::apps

@@ -50,6 +50,11 @@ TEST_CASE("FindLargest finds the largest size that fits in few probes") {
       const apps::PeakSearch found = apps::FindLargest(most, fits).value();
       CHECK(found.largest == largest);
       CHECK(found.probes <= 15);
+      for (int64_t from = 1; from <= most; ++from) {
+        const apps::PeakSearch from_there = apps::FindLargest(most, fits, from).value();
+        CHECK(from_there.largest == largest);
+        CHECK(from_there.probes <= 15);
+      }
     }
   }
 }
@@ -93,6 +98,14 @@ TEST_CASE("where speed is not monotone, the next size and four larger ones do no
   }
 }
 
+TEST_CASE("FindLargestKept finds no smaller size than one that is known to keep its speed") {
+  const auto keeps = [](int64_t size) -> absl::StatusOr<bool> { return size >= 45 && size <= 50; };
+  CHECK(apps::FindLargestKept(80, 100, keeps).value().largest == 0);
+  CHECK(apps::FindLargestKept(80, 100, keeps, 46).value().largest == 50);
+  CHECK(apps::FindLargestKept(10, 100, keeps, 46).value().largest == 50);
+  CHECK(apps::FindLargestKept(80, 50, keeps, 50).value().largest == 50);
+}
+
 TEST_CASE("a fault ends the search for a size that keeps its speed") {
   const auto fails = [](int64_t) -> absl::StatusOr<bool> { return absl::DataLossError("gone"); };
   CHECK(absl::IsDataLoss(apps::FindLargestKept(1, 9, fails).status()));
@@ -105,27 +118,26 @@ TEST_CASE("--keep finds a batch that keeps its predicted speed, and the next one
   CHECK(!all.contains("kept"));
   const Json row = RunForJson(Joined(search, {"--keep", "80%"})).at(0).at("results").at(0);
   CHECK(row.at("limited_by") == "speed");
-  const int64_t batch = row.at("batch");
+  const int64_t batch = row.at("batch"), parts = row.at("sub_batches");
   CHECK(batch < all.at("batch"));
+  const Args in_budget = {"--budget", "12MiB", "--sub-batches", std::to_string(parts)};
   const auto percent = [&](int64_t n) {
     const Args sized = Joined(Joined({"plan"}, net), {"--batch", std::to_string(n)});
     const auto ms = [&](const Args& flags) {
       const Json plan = RunForJson(Joined(sized, flags)).at(0);
       return plan.at("predicted_ms").get<double>() + plan.at("batch_copy_ms").get<double>();
     };
-    return 100 * ms({}) / ms({"--budget", "12MiB"});
+    return 100 * ms({}) / ms(in_budget);
   };
   CHECK(percent(batch) == doctest::Approx(row.at("kept").at("percent").get<double>()));
   CHECK(percent(batch) >= 80);
-  CHECK(percent(batch + 1) < 80);
+  CHECK(percent(batch + parts) < 80);
   CHECK(row.at("kept").at("unlimited_is_measured") == false);
-  CHECK(row.at("predicted_ms") ==
-        RunForJson(
-            Joined(Joined({"plan"}, net), {"--batch", std::to_string(batch), "--budget", "12MiB"}))
-            .at(0)
-            .at("predicted_ms"));
+  const Args at_batch = Joined(Joined({"plan"}, net), {"--batch", std::to_string(batch)});
+  CHECK(row.at("predicted_ms") == RunForJson(Joined(at_batch, in_budget)).at(0).at("predicted_ms"));
   const std::string text = RunNeap(Joined(search, {"--keep=80%"})).out;
-  CHECK(text.find("(limited by the speed to keep)\n    keeps 8") != std::string::npos);
+  CHECK(text.find("(limited by the speed to keep)\n") != std::string::npos);
+  CHECK(text.find("\n    keeps 8") != std::string::npos);
   CHECK(text.find("images/s, both predicted\n") != std::string::npos);
 }
 
@@ -181,6 +193,42 @@ TEST_CASE("the peak batch fits and one image more does not, under every kind of 
     CHECK(planned(batch).ok());
     CHECK(absl::IsResourceExhausted(planned(batch + 1)));
   }
+}
+
+TEST_CASE("peak-batch chooses sub-batches where they allow larger batches") {
+  const Args search = {"peak-batch", "lenet", "--device", "h200", "--budget", "16MiB"};
+  const auto found = [&](const Args& flags) -> Json {
+    return RunForJson(Joined(search, flags)).at(0).at("results").at(0);
+  };
+  const Json whole = found({"--sub-batches", "1"}), chosen = found({});
+  const int64_t count = chosen.at("sub_batches"), batch = chosen.at("batch");
+  CHECK(whole.at("sub_batches") == 1);
+  CHECK(count > 1);
+  CHECK(batch % count == 0);
+  CHECK(batch >= whole.at("batch").get<int64_t>() * 9 / 8);
+  CHECK(RunNeap(search).out.find("    in " + std::to_string(count) + " sub-batches\n") !=
+        std::string::npos);
+  // It fits, no other number of images in as many parts does, and with twice as many parts not even
+  // an eighth more.
+  const auto planned = [&](int64_t images, int64_t parts) {
+    return RunNeap({"plan", "lenet", "--device", "h200", "--budget", "16MiB", "--batch",
+                    std::to_string(images), "--sub-batches", std::to_string(parts)})
+        .exit_code;
+  };
+  CHECK(planned(batch, count) == 0);
+  CHECK(planned(batch + count, count) == 1);
+  CHECK(planned(RoundUp(batch + batch / 8, 2 * count), 2 * count) == 1);
+
+  const Json kept = found({"--keep", "80%"});
+  CHECK(kept.at("kept").at("percent") >= 80);
+  CHECK(kept.at("batch") <= batch);
+  // Images are coupled, bits must not depend on the budget, or the policy does not split batches.
+  CHECK(found({"--strict"}).at("sub_batches") == 1);
+  CHECK(found({"--policy", "superneurons"}).at("sub_batches") == 1);
+  const Json coupled = RunForJson({"peak-batch", "resnet-cifar", "--depth", "8", "--device", "h200",
+                                   "--budget", "16MiB"})
+                           .at(0);
+  CHECK(coupled.at("results").at(0).at("sub_batches") == 1);
 }
 
 TEST_CASE("the peak depth fits and the next does not") {
