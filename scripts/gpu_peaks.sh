@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Finds the largest batches and the deepest ResNets that can be trained in 12 GiB on this machine's GPU, and trains them
-# (SuperNeurons, tables 4 and 5), with policy auto. Logs go to ${OUT:-build/gpu}.
+# (SuperNeurons, tables 4 and 5), with policy auto, and without sub-batches as in the paper. Logs go to ${OUT:-build/gpu}.
 #   HOST=64GiB scripts/gpu_peaks.sh                  with less pinned host memory than 90 GiB
 #   TYPE='bf16 nhwc' scripts/gpu_peaks.sh            in another type and layout than fp32 NCHW
 #   NETS='resnet50 vgg16' scripts/gpu_peaks.sh       fewer networks
@@ -16,15 +16,15 @@ step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
 step 'largest batches'
 for net in ${NETS:-alexnet vgg16 inception_v4 resnet50 resnet101 resnet152}; do
-  shown "$out/peak_batch_$net" timeout --foreground 200 "$neap" peak-batch "$net" "${common[@]}" --run \
-    --steps 3 --compare-batch 32
+  shown "$out/peak_batch_$net" timeout --foreground 200 "$neap" peak-batch "$net" "${common[@]}" --sub-batches 1 \
+    --run --steps 3 --compare-batch 32
 done
 
 step "ResNets of SuperNeurons' rule, batch 16: parameters in the arena, parameters on the host"
 train_at() {
   echo "depth $*"
-  shown "$out/depth_$1" timeout --foreground 280 "$neap" train resnet --batch 16 --data synthetic --repeat-batch --lr 0 --steps 3 \
-    "${common[@]}" --depth "$@"
+  shown "$out/depth_$1" timeout --foreground 280 "$neap" train resnet --batch 16 --data synthetic --repeat-batch --lr 0 \
+    --steps 3 "${common[@]}" --depth "$@"
 }
 train_at 1922
 train_at 3902
