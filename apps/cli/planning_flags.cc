@@ -105,7 +105,7 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
             std::move(one_policy));
   flags.Add("placement", "NAME", "how tensors are placed in the arena",
             OneOf(placements, &placement));
-  AddSubBatches(units == BudgetUnits::kBytes ? "1, or as many as allow larger batches"
+  AddSubBatches(units == BudgetUnits::kBytes ? "1, in peak-batch as many as allow larger batches"
                                              : "1, or as many as are faster in the budget",
                 &sub_batches, flags);
   flags.Add("evict", "RULE",

@@ -20,12 +20,19 @@
 namespace neap::apps {
 namespace {
 
-// More sub-batches must allow sizes that are larger by one part in so many.
+// More sub-batches must allow sizes that are larger by one part in so many. Two of them may allow
+// less than the whole batch does, because gradients are then in memory between the parts, and eight
+// may allow more: the search ends after so many numbers of sub-batches in a row without a gain.
 constexpr int64_t kLeastGain = 8;
+constexpr int kMostMisses = 3;
 
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   const auto elapsed = std::chrono::steady_clock::now() - start;
   return std::chrono::duration<double, std::milli>(elapsed).count();
+}
+
+bool IsSame(const NetFlags& a, const NetFlags& b) {
+  return a.options.batch == b.options.batch && a.options.depth == b.options.depth;
 }
 
 }  // namespace
@@ -282,7 +289,8 @@ absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& ta
   const auto start = std::chrono::steady_clock::now();
   int64_t probes = best.search.probes;
   int64_t reached = best.search.largest;
-  for (int64_t count = 2;; count *= 2) {
+  int misses = 0;
+  for (int64_t count = 2; misses < kMostMisses; count *= 2) {
     const PeakFinder finder(flags, target, growth, count);
     ASSIGN_OR_RETURN(const bool may_split, finder.MaySplit(net));
     if (!may_split) break;
@@ -294,29 +302,37 @@ absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& ta
       if (!reaches) break;
       reached = n;
     }
-    if (reached == before) break;
+    ++misses;
+    if (reached == before) continue;
     chosen = count;
+    misses = 0;
   }
+  double split_ms = MillisecondsSince(start);
   const PeakFinder finder(flags, target, growth, chosen);
   if (reached > best.search.largest) {
     ASSIGN_OR_RETURN(best, finder.Find(net, reached));
     probes += best.search.probes;
+    split_ms += best.search.elapsed_ms;
   }
   best.search.probes = probes;
-  best.search.elapsed_ms = whole_ms + MillisecondsSince(start);
+  best.search.elapsed_ms = whole_ms + split_ms;
   if (flags.run) RETURN_IF_ERROR(finder.Confirm(net, best));
   return best;
 }
 
 // The device may have less free memory than the budget, and evaluation must fit as well. If the
-// size is refused, a size that is smaller by a fiftieth is tried, and so on.
+// size is refused, a size that is smaller by a fiftieth is tried, and so on. Sizes between two
+// multiples of the number of sub-batches are the same batch.
 absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n) const {
   constexpr int64_t kPart = 50;
   for (int64_t refused = 0;; ++refused) {
-    absl::StatusOr<PeakRun> run = Run(Sized(net, n), Options());
+    const NetFlags sized = Sized(net, n);
+    absl::StatusOr<PeakRun> run = Run(sized, Options());
     if (run.ok()) run->refused = refused;
-    if (!absl::IsResourceExhausted(run.status()) || n == 1) return run;
+    if (!absl::IsResourceExhausted(run.status())) return run;
     n -= std::max<int64_t>(1, n / kPart);
+    while (n >= 1 && IsSame(Sized(net, n), sized)) --n;
+    if (n < 1) return run;
   }
 }
 

@@ -13,8 +13,8 @@
 // part that is lost is then what the lack of memory costs, and nothing else.
 //
 // Where the planner may choose sub-batches (memory/sub_batch_choice.h), 2, 4, 8, ... of them are
-// tried at sizes that are larger by an eighth, twice that, and so on. The search is repeated with as
-// many as have reached the largest of these.
+// tried at sizes that are larger by an eighth, twice that, and so on, if a whole batch is found at
+// all. The search is repeated with as many as have reached the largest of these.
 #pragma once
 
 #include <cstdint>

@@ -212,9 +212,8 @@ cudaError_t ReduceParts(const ChannelShape& s, const BatchNormParts& parts, bool
                      memory, stream);
   if (!aligned || !Vectorised(s, kVec))
     return Reduce<T>(s, false, Op<T, true>{of, fields...}, final, memory, stream);
-  LaunchReduction<Op<T, false>, Final, kVec, true>(s, Op<T, false>{of, fields...}, final, memory,
-                                                   stream);
-  return cudaGetLastError();
+  return LaunchReduction<Op<T, false>, Final, kVec, true>(s, Op<T, false>{of, fields...}, final,
+                                                          memory, stream);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ inline constexpr int64_t kMostRounds = 4;
 inline constexpr int64_t kFewMapBlocks = 1056;  // eight per multiprocessor of a large GPU
 
 template <typename Op, int kVec, bool kLast>
-cudaError_t LaunchMap(const ChannelShape& s, const Op& op, cudaStream_t stream) {
+[[nodiscard]] cudaError_t LaunchMap(const ChannelShape& s, const Op& op, cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.inner / kVec;
   const int64_t channels = kLast ? s.channels / kVec : s.channels;
   const int64_t inner = kLast ? 1 : s.inner / kVec;

@@ -320,8 +320,8 @@ __global__ void __launch_bounds__(kFinishThreads)
 
 // `s` has the channels last if kLast.
 template <typename Op, typename Final, int kVec, bool kLast>
-cudaError_t LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
-                            const ReductionMemory& memory, cudaStream_t stream) {
+[[nodiscard]] cudaError_t LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
+                                          const ReductionMemory& memory, cudaStream_t stream) {
   using Part = typename Op::Total::template Of<float>;
   static_assert(sizeof(Part) <= kPartBytes && RowThreadsOf<Op>() >= kFewestRowThreads);
   Part* const partial = static_cast<Part*>(memory.scratch);

@@ -7,8 +7,8 @@
 //
 // The first kernel calls AllowDependents() where the blocks of the second one may begin to wait,
 // usually when it begins. The second one is launched by LaunchDependent() and calls
-// AwaitKernelBefore() before it accesses memory. Kernels in front of the first one have ended then,
-// too.
+// AwaitKernelBefore() before it accesses memory. A kernel that calls both waits first: then kernels
+// in front of the first one have ended, too.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -39,22 +39,26 @@ __device__ __forceinline__ void AwaitKernelBefore() {
 // Launches `kernel`, which reads or writes tensors of `vectors` vectors. The launch is an ordinary
 // one for large tensors and on GPUs before compute capability 9.0.
 template <typename... Parameters>
-cudaError_t LaunchDependent(int64_t vectors, void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                            cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
+[[nodiscard]] cudaError_t LaunchDependent(int64_t vectors, void (*kernel)(Parameters...), dim3 grid,
+                                          dim3 block, cudaStream_t stream,
+                                          std::type_identity_t<Parameters>... arguments) {
   cudaFuncAttributes code = {};
-  const cudaError_t error = cudaFuncGetAttributes(&code, reinterpret_cast<const void*>(kernel));
-  if (error != cudaSuccess) return error;
-  cudaLaunchAttribute overlap = {};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs =
-      vectors <= kMostOverlappedVectors && code.ptxVersion >= kDependentLaunchVersion ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
+  cudaError_t error = cudaFuncGetAttributes(&code, reinterpret_cast<const void*>(kernel));
+  if (error == cudaSuccess) {
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs =
+        vectors <= kMostOverlappedVectors && code.ptxVersion >= kDependentLaunchVersion ? 1 : 0;
+    error = cudaLaunchKernelEx(&config, kernel, arguments...);
+  }
+  if (error != cudaSuccess) cudaGetLastError();  // which would report it for a later launch
+  return error;
 }
 
 }  // namespace neap::kernels

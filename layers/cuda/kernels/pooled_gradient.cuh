@@ -168,9 +168,8 @@ cudaError_t ReducePooled(const ChannelShape& shape, const PoolShape& s, bool ali
                     Fits32(s.outer * s.out_h * s.out_w * s.channels / kVec);
   const auto run = [&]<typename Gradient>(const Gradient& gradient) {
     const auto op = make(gradient);
-    LaunchReduction<std::decay_t<decltype(op)>, Final, kVec, true>(shape, op, final, memory,
-                                                                   stream);
-    return cudaGetLastError();
+    return LaunchReduction<std::decay_t<decltype(op)>, Final, kVec, true>(shape, op, final, memory,
+                                                                          stream);
   };
   if (wide && most == 1) return run(FewWindowsGradient<T, 1>(s, dy, index));
   if (wide && most == 2) return run(FewWindowsGradient<T, 2>(s, dy, index));

@@ -219,6 +219,14 @@ TEST_CASE("peak-batch chooses sub-batches where they allow larger batches") {
   CHECK(planned(batch + count, count) == 1);
   CHECK(planned(RoundUp(batch + batch / 8, 2 * count), 2 * count) == 1);
 
+  // Two parts of AlexNet allow fewer images here than the whole batch does, many parts more.
+  const Args alexnet = {"peak-batch", "alexnet", "--device", "h200",
+                        "--database", "none",    "--budget", "800MiB"};
+  const auto images = [&](const Args& flags) -> int64_t {
+    return RunForJson(Joined(alexnet, flags)).at(0).at("results").at(0).at("batch");
+  };
+  CHECK(images({}) > 2 * images({"--sub-batches", "1"}));
+
   const Json kept = found({"--keep", "80%"});
   CHECK(kept.at("kept").at("percent") >= 80);
   CHECK(kept.at("batch") <= batch);
