@@ -31,6 +31,13 @@ double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(elapsed).count();
 }
 
+// `found` with the probes and the time of the search before it.
+PeakSearch After(const PeakSearch& before, PeakSearch found) {
+  found.probes += before.probes;
+  found.elapsed_ms += before.elapsed_ms;
+  return found;
+}
+
 bool IsSame(const NetFlags& a, const NetFlags& b) {
   return a.options.batch == b.options.batch && a.options.depth == b.options.depth;
 }
@@ -59,9 +66,15 @@ NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
 }
 
 // Without --budget, the budget is the device's memory.
-PlannerOptions PeakFinder::Options() const {
+PlannerOptions PeakFinder::Asked() const {
   PlannerOptions options = flags_.planning.Options(target_.description, target_.kernels);
   options.budget_bytes = flags_.planning.budget.bytes.value_or(target_.description.memory_bytes);
+  options.sub_batches = flags_.planning.sub_batches;
+  return options;
+}
+
+PlannerOptions PeakFinder::Options() const {
+  PlannerOptions options = Asked();
   options.sub_batches = sub_batches_;
   return options;
 }
@@ -140,9 +153,8 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net, int64_t fr
     ASSIGN_OR_RETURN(PeakSearch again, FindLargest(
                                            most, [&](int64_t n) { return FitsBoth(net, n); },
                                            std::clamp<int64_t>(from, 1, most)));
-    again.probes += result.search.probes;
-    again.elapsed_ms += result.search.elapsed_ms + result.plan_ms;
-    result.search = again;
+    again.elapsed_ms += result.plan_ms;
+    result.search = After(result.search, again);
     result.by_host = true;
     planned = plan();
   }
@@ -208,9 +220,7 @@ absl::Status PeakFinder::Keep(const std::string& net, int64_t from, PeakResult& 
   };
   ASSIGN_OR_RETURN(const PeakSearch kept, FindLargestKept(likely, most, keeps, from));
   if (kept.largest == 0) return KeepsTooLittle(net);
-  result.search = {.largest = kept.largest,
-                   .probes = result.search.probes + kept.probes,
-                   .elapsed_ms = result.search.elapsed_ms + kept.elapsed_ms};
+  result.search = After(result.search, kept);
   result.by_speed = kept.largest < most;
   return absl::OkStatus();
 }
@@ -233,9 +243,7 @@ absl::StatusOr<KeptSpeed> PeakFinder::MeasureKept(const std::string& net,
 }
 
 absl::StatusOr<bool> PeakFinder::MaySplit(const std::string& net) const {
-  PlannerOptions options = Options();
-  options.sub_batches = flags_.planning.sub_batches;
-  ASSIGN_OR_RETURN(const bool may_choose, MayChooseSubBatches(options, target_.description));
+  ASSIGN_OR_RETURN(const bool may_choose, MayChooseSubBatches(Asked(), target_.description));
   if (!may_choose) return false;
   const absl::StatusOr<Graph> graph = Sized(net, 1).Build();
   if (!graph.ok()) return false;  // the batch must be too large
@@ -250,6 +258,19 @@ absl::StatusOr<bool> PeakFinder::Reaches(const std::string& net, int64_t n) cons
   if (!planned.has_value() || !flags_.keep_percent.has_value()) return planned.has_value();
   ASSIGN_OR_RETURN(const KeptSpeed speed, SpeedOf(net, n, *planned));
   return speed.Percent() >= *flags_.keep_percent;
+}
+
+absl::StatusOr<PeakSearch> PeakFinder::Grow(const std::string& net, int64_t from) const {
+  const auto start = std::chrono::steady_clock::now();
+  PeakSearch search = {.largest = from};
+  for (int64_t n = from + std::max<int64_t>(1, from / kLeastGain); n <= growth_.most; n *= 2) {
+    ++search.probes;
+    ASSIGN_OR_RETURN(const bool reaches, Reaches(net, n));
+    if (!reaches) break;
+    search.largest = n;
+  }
+  search.elapsed_ms = MillisecondsSince(start);
+  return search;
 }
 
 absl::StatusOr<PeakResult> PeakFinder::Find(const std::string& net, int64_t from) const {
@@ -275,9 +296,7 @@ absl::Status PeakFinder::Confirm(const std::string& net, PeakResult& result) con
   NetFlags compared = flags_.net;
   compared.name = net;
   compared.options.batch = flags_.compared_batch;
-  PlannerOptions options = Options();
-  options.sub_batches = flags_.planning.sub_batches;
-  ASSIGN_OR_RETURN(result.compared, Run(std::move(compared), options));
+  ASSIGN_OR_RETURN(result.compared, Run(std::move(compared), Asked()));
   return absl::OkStatus();
 }
 
@@ -285,37 +304,29 @@ absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& ta
                                     const Growth& growth, const std::string& net) {
   int64_t chosen = flags.planning.sub_batches.value_or(1);
   ASSIGN_OR_RETURN(PeakResult best, PeakFinder(flags, target, growth, chosen).Find(net, 0));
-  const double whole_ms = best.search.elapsed_ms;
-  const auto start = std::chrono::steady_clock::now();
-  int64_t probes = best.search.probes;
-  int64_t reached = best.search.largest;
+  PeakSearch grown = best.search;
   int misses = 0;
   for (int64_t count = 2; misses < kMostMisses; count *= 2) {
     const PeakFinder finder(flags, target, growth, count);
     ASSIGN_OR_RETURN(const bool may_split, finder.MaySplit(net));
     if (!may_split) break;
-    const int64_t before = reached;
-    for (int64_t n = reached + std::max<int64_t>(1, reached / kLeastGain); n <= growth.most;
-         n *= 2) {
-      ++probes;
-      ASSIGN_OR_RETURN(const bool reaches, finder.Reaches(net, n));
-      if (!reaches) break;
-      reached = n;
+    const int64_t before = grown.largest;
+    ASSIGN_OR_RETURN(const PeakSearch search, finder.Grow(net, before));
+    grown = After(grown, search);
+    if (grown.largest == before) {
+      ++misses;
+    } else {
+      chosen = count;
+      misses = 0;
     }
-    ++misses;
-    if (reached == before) continue;
-    chosen = count;
-    misses = 0;
   }
-  double split_ms = MillisecondsSince(start);
   const PeakFinder finder(flags, target, growth, chosen);
-  if (reached > best.search.largest) {
-    ASSIGN_OR_RETURN(best, finder.Find(net, reached));
-    probes += best.search.probes;
-    split_ms += best.search.elapsed_ms;
+  if (grown.largest > best.search.largest) {
+    ASSIGN_OR_RETURN(best, finder.Find(net, grown.largest));
+    grown = After(grown, best.search);
   }
-  best.search.probes = probes;
-  best.search.elapsed_ms = whole_ms + split_ms;
+  best.search.probes = grown.probes;
+  best.search.elapsed_ms = grown.elapsed_ms;
   if (flags.run) RETURN_IF_ERROR(finder.Confirm(net, best));
   return best;
 }

@@ -105,9 +105,10 @@ class PeakFinder {
 
   // Whether the planner may run the network in so many sub-batches. Its images may be coupled.
   absl::StatusOr<bool> MaySplit(const std::string& net) const;
-  // Whether a size fits and, with --keep, keeps its speed.
-  absl::StatusOr<bool> Reaches(const std::string& net, int64_t n) const;
-  // By planning alone. `from` is a size of which Reaches() is true, or 0. Errors: those of
+  // Tries sizes that are larger than `from` by an eighth, twice that, and so on. `largest` is the
+  // last that was reached, or `from`.
+  absl::StatusOr<PeakSearch> Grow(const std::string& net, int64_t from) const;
+  // By planning alone. `from` is a size that Grow() reached, or 0. Errors: those of
   // FindPeak().
   absl::StatusOr<PeakResult> Find(const std::string& net, int64_t from) const;
   // Adds the trial runs to the result of Find().
@@ -115,6 +116,9 @@ class PeakFinder {
 
  private:
   NetFlags Sized(const std::string& net, int64_t n) const;
+  // What the flags ask for, maybe with a choice of sub-batches.
+  PlannerOptions Asked() const;
+  // Asked(), with the finder's sub-batches.
   PlannerOptions Options() const;
   absl::StatusOr<Program> ProgramOf(const Graph& graph) const;
   absl::StatusOr<int64_t> MinimumAt(const std::string& net, int64_t n,
@@ -124,6 +128,8 @@ class PeakFinder {
   // The plan, if it fits the budget and the host budget.
   absl::StatusOr<std::optional<PlanResult>> PlanIfFits(const std::string& net, int64_t n) const;
   absl::StatusOr<bool> FitsBoth(const std::string& net, int64_t n) const;
+  // Whether a size fits and, with --keep, keeps its speed.
+  absl::StatusOr<bool> Reaches(const std::string& net, int64_t n) const;
   // Finds the largest size and plans it.
   absl::StatusOr<PeakResult> Search(const std::string& net, int64_t from) const;
   // Options() without a budget, under the policy that moves nothing.

@@ -33,9 +33,21 @@ fs::path TreeWithScripts(const ScratchDirectory& directory) {
   return root;
 }
 
-std::string PathWith(const fs::path& root) {
-  return (root / "bin").string() + ":" + std::getenv("PATH");
-}
+// The tree, and the environment in which its scripts run `jobs` commands at a time.
+struct GpuScripts {
+  explicit GpuScripts(const char* jobs_at_a_time) : jobs("JOBS", jobs_at_a_time) {}
+
+  Outcome Run(const std::string& script) const {
+    return Process::StartCommand("/bin/bash", {(root / "scripts" / script).string()}).Wait();
+  }
+
+  ScratchDirectory directory;
+  fs::path root = TreeWithScripts(directory);
+  std::string path = (root / "bin").string() + ":" + std::getenv("PATH");
+  Environment programs{"PATH", path.c_str()};
+  Environment logs{"OUT", nullptr};
+  Environment jobs;
+};
 
 // Whether the process runs; one that has ended and is not waited for does not.
 bool Runs(const std::string& process) {
@@ -46,10 +58,8 @@ bool Runs(const std::string& process) {
 }
 
 TEST_CASE("a GPU script whose command is stopped prints its output and returns its exit code") {
-  const ScratchDirectory directory;
-  const fs::path root = TreeWithScripts(directory);
-  const std::string path = PathWith(root);
-  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "1");
+  const GpuScripts tree("1");
+  const fs::path& root = tree.root;
   int scripts = 0;
   for (const fs::directory_entry& script : fs::directory_iterator(root / "scripts")) {
     const std::string name = script.path().filename();
@@ -61,7 +71,7 @@ TEST_CASE("a GPU script whose command is stopped prints its output and returns i
       WriteProgram(neap, "[ $1 = devices ] && exit\necho $1 >>" + calls.string() +
                              "\necho done: 3 of 14\nexit " + std::to_string(code));
       fs::remove(calls);
-      const Outcome outcome = Process::StartCommand("/bin/bash", {script.path().string()}).Wait();
+      const Outcome outcome = tree.Run(name);
       INFO(outcome.err);
       CHECK(outcome.exit_code == code);
       CHECK(outcome.out.find("done: 3 of 14\n") != std::string::npos);
@@ -73,17 +83,15 @@ TEST_CASE("a GPU script whose command is stopped prints its output and returns i
 }
 
 TEST_CASE("a stopped command of gpu_test.sh ends those that run at the same time") {
-  const ScratchDirectory directory;
-  const fs::path root = TreeWithScripts(directory);
-  const std::string path = PathWith(root), calls = (root / "calls").string();
-  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "3");
+  const GpuScripts tree("3");
+  const fs::path& root = tree.root;
+  const std::string calls = (root / "calls").string();
   // The first of three is stopped once the others run.
   WriteProgram(root / "build/bundle/neap",
                "[ $1 = devices ] && exit\necho $$ >>" + calls + "\nmkdir " + calls +
                    ".first 2>/dev/null || exec sleep 300\nwhile [ $(wc -l <" + calls +
                    ") -lt 3 ]; do sleep 0.05; done\nexit 130\n");
-  const Outcome outcome =
-      Process::StartCommand("/bin/bash", {(root / "scripts/gpu_test.sh").string()}).Wait();
+  const Outcome outcome = tree.Run("gpu_test.sh");
   INFO(outcome.err);
   CHECK(outcome.exit_code == 130);
   std::istringstream processes(ReadText(calls));
@@ -97,10 +105,8 @@ TEST_CASE("a stopped command of gpu_test.sh ends those that run at the same time
 }
 
 TEST_CASE("gpu_test.sh fails for races in neap's kernels, not for those of libraries") {
-  const ScratchDirectory directory;
-  const fs::path root = TreeWithScripts(directory);
-  const std::string path = PathWith(root);
-  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "2");
+  const GpuScripts tree("2");
+  const fs::path& root = tree.root;
   WriteProgram(root / "build/bundle/neap", "exit 0\n");
   const std::string summary = "========= RACECHECK SUMMARY: 1 hazard displayed\n";
   struct Report {
@@ -115,8 +121,7 @@ TEST_CASE("gpu_test.sh fails for races in neap's kernels, not for those of libra
     CAPTURE(report.text);
     WriteProgram(root / "bin/compute-sanitizer",
                  "cat <<'END'\n========= Error: Race reported " + report.text + "END\n");
-    const Outcome outcome =
-        Process::StartCommand("/bin/bash", {(root / "scripts/gpu_test.sh").string()}).Wait();
+    const Outcome outcome = tree.Run("gpu_test.sh");
     const std::string result = "gpu_test: sanitizer_resnet20_fp16_racecheck: ";
     CHECK((outcome.out.find(result + "ok (") != std::string::npos) == report.passes);
     CHECK((outcome.out.find(result + "FAILED, exit code 9 (") != std::string::npos) ==
@@ -125,13 +130,10 @@ TEST_CASE("gpu_test.sh fails for races in neap's kernels, not for those of libra
 }
 
 TEST_CASE("gpu_test.sh refuses to run no command at a time") {
-  const ScratchDirectory directory;
-  const fs::path root = TreeWithScripts(directory);
-  const std::string path = PathWith(root);
-  const Environment programs("PATH", path.c_str()), logs("OUT", nullptr), jobs("JOBS", "0");
+  const GpuScripts tree("0");
+  const fs::path& root = tree.root;
   WriteProgram(root / "build/bundle/neap", "exit 0\n");
-  const Outcome outcome =
-      Process::StartCommand("/bin/bash", {(root / "scripts/gpu_test.sh").string()}).Wait();
+  const Outcome outcome = tree.Run("gpu_test.sh");
   CHECK(outcome.exit_code == 2);
   CHECK(outcome.err == "gpu_test: JOBS must be a number of at least 1, not '0'\n");
 }
