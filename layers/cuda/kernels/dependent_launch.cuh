@@ -43,7 +43,9 @@ template <typename... Parameters>
                                           dim3 block, cudaStream_t stream,
                                           std::type_identity_t<Parameters>... arguments) {
   cudaFuncAttributes code = {};
-  cudaError_t error = cudaFuncGetAttributes(&code, reinterpret_cast<const void*>(kernel));
+  cudaError_t error = cudaSuccess;
+  if (vectors <= kMostOverlappedVectors)
+    error = cudaFuncGetAttributes(&code, reinterpret_cast<const void*>(kernel));
   if (error == cudaSuccess) {
     cudaLaunchAttribute overlap = {};
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -53,8 +55,7 @@ template <typename... Parameters>
     config.blockDim = block;
     config.stream = stream;
     config.attrs = &overlap;
-    config.numAttrs =
-        vectors <= kMostOverlappedVectors && code.ptxVersion >= kDependentLaunchVersion ? 1 : 0;
+    config.numAttrs = code.ptxVersion >= kDependentLaunchVersion ? 1 : 0;
     error = cudaLaunchKernelEx(&config, kernel, arguments...);
   }
   if (error != cudaSuccess) cudaGetLastError();  // which would report it for a later launch
