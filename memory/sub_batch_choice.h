@@ -39,9 +39,10 @@ inline constexpr size_t kMostStepsInSubBatches = 12000;
 absl::StatusOr<bool> MayChooseSubBatches(const PlannerOptions& options,
                                          const DeviceDescription& device);
 
-// PlannerOptions::sub_batches if it is set. Otherwise 1, or a power of two if MayChooseSubBatches().
-// A network that couples the images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not
-// split. Without a plan that fits, the number is that of the plan that needs the fewest bytes.
+// PlannerOptions::sub_batches if it is set. Otherwise 1, or a power of two if
+// MayChooseSubBatches(). A network that couples the images of a batch, which `lower` refuses with
+// INVALID_ARGUMENT, is not split. Without a plan that fits, the number is that of the plan that
+// needs the fewest bytes.
 // Errors: those of `lower` and MakePlan(), other than too small a budget.
 absl::StatusOr<int64_t> ChooseSubBatches(LowerWith lower, const PlannerOptions& options,
                                          const DeviceDescription& device, EngineCatalog& catalog);
