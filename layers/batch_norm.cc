@@ -19,12 +19,16 @@ StepSpec TrainingForward(double flops) {
           .writes = {Y(), Saved(0), Saved(1)},
           .accumulates = {State(0), State(1)},
           .rerun_reads = {X(), Param(0), Param(1), Saved(0), Saved(1)},
+          .in_place = {{Y(), X()}},
           .accumulates_natively = {Slot::kState},
           .flops = flops};
 }
 
 StepSpec InferenceForward(double flops) {
-  return {.reads = {X(), Param(0), Param(1), State(0), State(1)}, .writes = {Y()}, .flops = flops};
+  return {.reads = {X(), Param(0), Param(1), State(0), State(1)},
+          .writes = {Y()},
+          .in_place = {{Y(), X()}},
+          .flops = flops};
 }
 
 StepSpec Backward(double flops) {

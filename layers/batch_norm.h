@@ -6,7 +6,7 @@
 //   forward (inference)  x, gamma, beta, running_mean, running_var  y
 //   backward_data        x, dy, gamma, mean, invstd                 dx, dgamma, dbeta
 //
-// In training, forward also accumulates running_mean and running_var; dx may overwrite dy.
+// In training, forward also accumulates running_mean and running_var; y may overwrite x, and dx dy.
 // params: 0 weight (gamma), 1 bias (beta), both {C}; saved: 0 mean, 1 invstd = 1 / sqrt(biased
 // variance + epsilon); states: 0 running_mean, 1 running_var (unbiased): running = (1 - momentum) *
 // running + momentum * batch. A rerun gives y the same bits, because forward computes the

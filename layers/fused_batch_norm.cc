@@ -32,7 +32,7 @@ void AddInput(double elements, LayerSpec& spec) {
     }
     InsertBehindFirst(step.reads, X(1));
     if (!step.rerun_reads.empty()) InsertBehindFirst(step.rerun_reads, X(1));
-    step.in_place = {{Y(), X(1)}};
+    step.in_place.emplace_back(Y(), X(1));
   }
   spec.traits.checkpoint = true;  // as Add
 }
@@ -77,11 +77,7 @@ void NormaliseAddend(LayerSpec second, LayerSpec& spec) {
     AppendSecond(other.rerun_reads, step.rerun_reads);
     step.sums_output_grads = false;  // it has the operands of two batch norms already
     step.flops += other.flops;
-    if (step.phase == Phase::kForward) {
-      step.in_place.clear();
-    } else {
-      InsertBehindFirst(step.reads, X(1));
-    }
+    if (step.phase != Phase::kForward) InsertBehindFirst(step.reads, X(1));
   }
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -20,31 +18,12 @@
 namespace neap {
 namespace {
 
-// The levels between the ends of the ladder, on each of two scales. Long sequences have fewer, so
-// that all levels together walk over about kMostRuns runs. There are many orders with priced
-// reruns, so each has fewer.
-struct Levels {
-  int64_t fewest, most;
-};
-constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 6};
-constexpr int64_t kMostRuns = 100'000;
-// Orders of at most kMostRunsOfShort runs also have a level for each different residency, up to
-// kMostResidencies.
-constexpr size_t kMostRunsOfShort = 64, kMostResidencies = 200;
-// The levels around the minimum, as parts of it.
-constexpr double kPartsOfMinimum[] = {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5};
 // Placement may exceed its level by one part in this many, and takes at most this many comparisons.
 constexpr int64_t kLevelGap = 64;
 constexpr int64_t kMostComparisons = 1'000'000;
 // Placement of short orders, which have many levels, should not exceed its level.
 constexpr int64_t kMostComparisonsOfShort = 200'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
-
-int64_t MostBytes(const Residency& residency) {
-  int64_t most = 0;
-  for (const Usage& usage : residency.usage) most = std::max(most, usage.bytes);
-  return most;
-}
 
 // The time of `plan`, whose actions have no waits, with the waits that its places need.
 double UsWithWaits(const TimelineCosts& costs, Plan& plan) {
@@ -68,7 +47,7 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
                                               const DeviceDescription& device,
                                               EngineCatalog& catalog, SearchPurpose purpose) {
   PlanSearch search(program, policy, options, device);
-  if (options.offload_params) search.offloaded_params_ = OffloadableParams(program);
+  if (program.options.offload_params) search.OffloadParams();
   std::vector<RunOrder> run_orders = policy.order_runs(program);
   const size_t fixed = run_orders.size();
   const auto start = std::chrono::steady_clock::now();
@@ -104,7 +83,8 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   for (size_t i = 0; i < run_orders.size(); ++i) {
     if (is_left_out[i]) continue;
     Order order = search.MakeOrder(std::move(run_orders[i]), /*is_priced=*/i >= fixed);
-    if (order.is_priced) {
+    const bool moves = std::find(order.eager.begin(), order.eager.end(), true) != order.eager.end();
+    if (order.is_priced && !moves) {
       search.orders_.push_back(order);
       order.eviction = EvictionRule::kLru;
     }
@@ -112,6 +92,13 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   }
   if (search.orders_.empty()) return refused;
   return search;
+}
+
+void PlanSearch::OffloadParams() {
+  offloaded_params_ = OffloadableParams(*program_);
+  for (const Tensor& tensor : program_->tensors) {
+    if (offloaded_params_[tensor.id.index()]) offloaded_param_bytes_ += tensor.spec.size_bytes();
+  }
 }
 
 bool PlanSearch::in_place() const {
@@ -126,10 +113,6 @@ bool PlanSearch::WorkspacesMayEvict() const {
 
 bool PlanSearch::MayGain(const Order& order) const {
   return WorkspacesMayEvict() && order.preferred != order.workspaces;
-}
-
-bool PlanSearch::IsShort(const Order& order) {
-  return order.liveness.runs.size() <= kMostRunsOfShort;
 }
 
 PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) const {
@@ -240,53 +223,6 @@ Residency PlanSearch::DecideOverlapped(const Order& order, const std::vector<int
   Residency residency = Decide(order, workspaces, limit);
   OverlapTransfers(*program_, order.times, limit, residency);
   return residency;
-}
-
-int64_t PlanSearch::BytesToKeepAll(const Order& order,
-                                   const std::vector<int64_t>& workspaces) const {
-  return MostBytes(DecideOverlapped(order, workspaces, kNoLimit));
-}
-
-std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
-  const int64_t least = MostBytes(Decide(order, order.workspaces, {0, 0}));
-  const Levels bounds = order.is_priced ? kLevelsOfPriced : kLevels;
-  const int64_t count = std::clamp(kMostRuns / static_cast<int64_t>(order.liveness.runs.size()),
-                                   bounds.fewest, bounds.most);
-  std::vector<int64_t> levels;
-  const int64_t most_kept = BytesToKeepAll(order, order.workspaces);
-  if (IsShort(order)) levels = LevelsOfResidencies(order, least, most_kept);
-  const auto add_up_to = [&](int64_t most) {
-    const double step = std::pow(static_cast<double>(most) / static_cast<double>(least),
-                                 1.0 / static_cast<double>(count));
-    levels.push_back(most);
-    for (int64_t i = 1; i < count; ++i) {
-      levels.push_back(most - (most - least) / count * i);
-      levels.push_back(static_cast<int64_t>(static_cast<double>(least) * std::pow(step, i)));
-    }
-  };
-  add_up_to(most_kept);
-  if (MayGain(order)) add_up_to(BytesToKeepAll(order, order.preferred));
-  if (!order.is_priced || count == bounds.most) {
-    for (double part : kPartsOfMinimum)
-      levels.push_back(static_cast<int64_t>(static_cast<double>(least) * part));
-  }
-  std::sort(levels.begin(), levels.end(), std::greater<>());
-  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
-  return levels;
-}
-
-std::vector<int64_t> PlanSearch::LevelsOfResidencies(const Order& order, int64_t least,
-                                                     int64_t most) const {
-  std::vector<int64_t> levels;
-  int64_t level = most;
-  while (level >= least && levels.size() < kMostResidencies) {
-    const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
-    const Residency residency = DecideOverlapped(order, order.workspaces, limit);
-    level = std::min(level, MostBytes(residency));
-    levels.push_back(level);
-    level -= kBlockBytes;
-  }
-  return levels;
 }
 
 absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,

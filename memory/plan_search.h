@@ -104,6 +104,7 @@ class PlanSearch {
         transfers_(TransferCosts(device)),
         layerwise_(BoundLayerwise(program, in_place())) {}
 
+  void OffloadParams();
   // A priced order evicts what is next used farthest in the future.
   Order MakeOrder(RunOrder run_order, bool is_priced) const;
   // The bytes of a budget above persistent tensors.
@@ -182,6 +183,7 @@ class PlanSearch {
   TimelineCosts transfers_;  // without compute_seconds, which depend on the engines
   LayerwiseBound layerwise_;
   std::vector<bool> offloaded_params_;  // by TensorId; none if empty
+  int64_t offloaded_param_bytes_ = 0;   // of these, whose values the host may already have
   EngineTable engines_;
   double engines_ms_ = 0;
   std::optional<TimePrices> prices_;  // if the policy prices reruns

@@ -16,10 +16,9 @@ double PlanSearch::MostBytesPerSecond() const {
 }
 
 double PlanSearch::LeastUs(const Order& order, int64_t capacity) const {
-  // Other policies move the same tensors whatever the capacity, and the host may already have the
-  // values of offloaded parameters.
-  if (!policy_.needs_based() || !offloaded_params_.empty()) return order.fastest_us;
-  const int64_t least_bytes = order.unmoved_bytes - order.rounding_bytes;
+  // Other policies move the same tensors whatever the capacity.
+  if (!policy_.needs_based()) return order.fastest_us;
+  const int64_t least_bytes = order.unmoved_bytes - order.rounding_bytes - offloaded_param_bytes_;
   if (least_bytes <= capacity) return order.fastest_us;
   const int64_t excess = least_bytes - capacity;
   if (excess - options_->peer_budget_bytes > options_->host_budget_bytes)
@@ -36,13 +35,11 @@ double PlanSearch::TimeBoundUs(int64_t budget_bytes) const {
   return 1e6 * LeastSeconds(*program_, *prices_, Capacity(budget_bytes));
 }
 
+// By the host's link, so that a peer only adds faster copies to the same orders.
 void PlanSearch::PriceCopies(RebuildPrices& prices) const {
-  const double bytes_per_second = MostBytesPerSecond();
+  const double bytes_per_second =
+      std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
   if (bytes_per_second > 0) prices.copy_seconds_per_byte = 1 / bytes_per_second;
-  for (const Step& step : program_->steps) {
-    if (step.phase == Phase::kForward)
-      prices.forward_seconds += prices_->run_seconds[step.id.index()];
-  }
 }
 
 double PlanSearch::CopiesUs(const Residency& residency) const {

@@ -16,7 +16,7 @@
 #include "neap/core/plan/timeline.h"
 #include "neap/memory/plan_search.h"
 #include "neap/memory/policies/policies.h"
-#include "neap/memory/sub_batch_choice.h"
+#include "neap/memory/program_choice.h"
 #include "neap/memory/transfer/pool_choice.h"
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/waits.h"
@@ -148,7 +148,7 @@ class Planning {
   }
 
   absl::StatusOr<Policy> CheckedPolicy() const {
-    if (options_.offload_params && !IsExact()) {
+    if (program_.options.offload_params && !IsExact()) {
       return absl::InvalidArgumentError(
           "parameters cannot be offloaded in the paper's accounting, which does not count them");
     }
@@ -253,11 +253,10 @@ class OptionsPlanner final : public Planner {
   explicit OptionsPlanner(PlannerOptions options) : options_(std::move(options)) {}
 
   int64_t budget_bytes() const override { return options_.budget_bytes; }
-  bool groups_updates() const override { return !options_.offload_params; }
-  absl::StatusOr<int64_t> SubBatches(LowerWith lower, const PlanRequest& request,
-                                     const DeviceDescription& device,
-                                     EngineCatalog& catalog) const override {
-    return ChooseSubBatches(lower, OptionsFor(request), device, catalog);
+  absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& request,
+                                       const DeviceDescription& device,
+                                       EngineCatalog& catalog) const override {
+    return ChooseProgram(lower, OptionsFor(request), device, catalog);
   }
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,

@@ -25,11 +25,11 @@ struct PlannerOptions {
   std::string policy = {};
   std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
   // ProgramOptions::sub_batches of a session's programs. If absent, it is chosen
-  // (memory/sub_batch_choice.h).
+  // (memory/program_choice.h).
   std::optional<int64_t> sub_batches = {};
-  // Keep parameters and optimizer state on the host except while a step uses them (moDNN 5.1.1).
-  // Exact accounting only.
-  bool offload_params = false;
+  // ProgramOptions::offload_params of a session's programs. If absent, it is chosen
+  // (memory/program_choice.h). A plan follows the program's.
+  std::optional<bool> offload_params = {};
   EvictionRule eviction = EvictionRule::kLru;  // for policies that evict
   bool in_place = true;
   // Use one engine per convolution under every budget, so that every budget gives the same bits:

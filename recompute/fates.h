@@ -10,9 +10,18 @@
 //                                                its next use
 //   rebuilt ======...................,========   a rerun, with its operands, at the comma
 //
+// Copies take time. While copies to the host are *hidden*, compute does not wait for them: a result
+// that is moved still has its bytes until it is copied, and has them again from the moment at which
+// its copy back begins. Each copy engine works through its queue in order:
+//
+//           conv  bn  conv  bn ...            bn'  conv'
+//   moved   =====-----                    ....=====       - to the host, . and back
+//
+// Otherwise it has none between its uses, as if compute waited.
+//
 //   Fates fates(program, prices);
 //   fates.Set(step, Fate::kRebuiltOnce);
-//   fates.Order().peak_bytes;
+//   fates.Order(/*hidden=*/true).peak_bytes;
 //
 // *Ownership*: borrows the program and the prices. *Complexity*: Order() walks over all runs.
 #pragma once
@@ -22,8 +31,10 @@
 #include <utility>
 #include <vector>
 
-#include "neap/core/program/liveness.h"
+#include "neap/core/program/lifetimes.h"
 #include "neap/core/program/program.h"
+#include "neap/recompute/cost_aware.h"
+#include "neap/recompute/live_sweep.h"
 #include "neap/recompute/rebuild_prices.h"
 #include "neap/recompute/rerun_order.h"
 #include "neap/recompute/segments.h"
@@ -39,7 +50,7 @@ inline bool IsRebuilt(Fate fate) {
 
 // The order of runs that fates lead to, and its bytes, without persistent tensors and workspaces.
 struct FatedOrder {
-  Liveness liveness;
+  ComputeSequence runs;
   int64_t peak_bytes = 0;
   int peak_at = 0;          // the first position with that many bytes
   int64_t at_peak = 0;      // how many positions have that many
@@ -58,7 +69,12 @@ class Fates {
         prices_(prices),
         segments_(NothingDropped(program)),
         fates_(program.steps.size(), Fate::kKept),
-        modes_(segments_.steps.size(), RerunMode::kOnDemand) {}
+        modes_(segments_.steps.size(), RerunMode::kOnDemand),
+        moved_(program.tensors.size(), false),
+        sweep_(program, CanBeInPlace(program)) {
+    for (const Step& step : program.steps)
+      forward_seconds_ += step.phase == Phase::kForward ? prices.run_seconds[step.id.index()] : 0;
+  }
 
   Fate Of(StepId step) const { return fates_[step.index()]; }
   // Only for steps that CanBeRebuilt().
@@ -79,12 +95,12 @@ class Fates {
     return RerunSeconds(step) + prices_.first_run_seconds[step.index()];
   }
 
-  FatedOrder Order() const;
+  FatedOrder Order(bool hidden);
   // The tensors that are on the host between forward and backward, by TensorId; empty if none.
-  std::vector<bool> Moved(const FatedOrder& order) const;
+  std::vector<bool> Moved() const;
 
  private:
-  bool IsMoved(const Lifetime& life, const ComputeSequence& runs) const;
+  void HideCopies(const ComputeSequence& runs, std::vector<Absence>& absences) const;
   double SecondsOf(const ComputeSequence& runs, int64_t moved_bytes) const;
 
   const Program& program_;
@@ -92,6 +108,9 @@ class Fates {
   Segments segments_;             // a segment is one step
   std::vector<Fate> fates_;       // by StepId
   std::vector<RerunMode> modes_;  // by segment
+  std::vector<bool> moved_;       // by TensorId
+  double forward_seconds_ = 0;    // of all first runs of forward steps
+  LiveSweep sweep_;
 };
 
 }  // namespace neap

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -17,7 +16,7 @@ namespace {
 // over; and how fine the moves are. Long networks have larger ones, and points farther apart. A
 // move frees at least one part in `moves_to_nothing` of the peak's bytes, if it can; a point's peak
 // is lower than the last one's by one part in `points_apart`, or more.
-constexpr int64_t kMostRuns = 2'000'000, kMostRunsToKeep = 500'000;
+constexpr int64_t kMostRuns = 2'000'000, kMostRunsToRefine = 8'000'000;
 struct Fineness {
   int64_t moves_to_nothing = 128;
   int64_t points_apart = 32;
@@ -29,12 +28,11 @@ Fineness FinenessFor(const Program& program) {
 }
 // The most moves that are tried one by one at a peak.
 constexpr size_t kMostTries = 32;
-// The most results that are tried to be kept after all, at a stop or between two.
-constexpr size_t kMostKept = 8;
 // The most moves that follow a pin until it pays.
 constexpr int kMostMovesBehindPin = 12;
 // Networks with at most so many steps that can be rerun are searched around all points, first for
-// another fate of one step, then of two; each may take so many runs.
+// another fate of one step, then of two; each may take so many runs. Waits for copies, which the
+// seconds of a point leave out, are a large part of their time, so second-best points are kept too.
 constexpr size_t kMostStepsToVary = 16;
 constexpr int64_t kMostRunsToVary = 500'000;
 
@@ -52,32 +50,41 @@ class Descent {
       : program_(program),
         prices_(prices),
         fineness_(FinenessFor(program)),
-        fates_(program, prices) {}
+        fates_(program, prices),
+        points_(/*most_better=*/StepsToVary().empty() ? 0 : 1) {}
 
   std::vector<RebuildPoint> Run() {
     order_ = OrderNow();
     Record();
-    while (FreeAtPeak(Fate::kRebuiltOnce) || FreeAtPeak(Fate::kRebuiltEachTime) || PinAtPeak() ||
-           SendAtPeak()) {
-      const int64_t last = points_.back().peak_bytes;
-      if (order_.peak_bytes <= last - last / fineness_.points_apart) Record();
-    }
-    if (order_.peak_bytes < points_.back().peak_bytes) Record();
-    const auto first_moved = std::find_if(points_.begin(), points_.end(),
-                                          [](const auto& point) { return !point.moved.empty(); });
-    const auto rebuilt = static_cast<size_t>(first_moved - points_.begin());
+    Descend([] { return false; });
+    const size_t rebuilt = points_.size();
+    hides_ = false;
+    Descend([&] { return SendAtPeak(); });
     const size_t all = points_.size();
-    Refine(1, rebuilt);
     Refine(rebuilt, all);
     Vary();
-    return Fastest(std::move(points_));
+    hides_ = true;
+    Refine(1, rebuilt);
+    Vary();
+    return std::move(points_).Best();
   }
 
  private:
   FatedOrder OrderNow() {
-    FatedOrder order = fates_.Order();
-    walked_ += static_cast<int64_t>(order.liveness.runs.size());
+    FatedOrder order = fates_.Order(hides_);
+    walked_ += static_cast<int64_t>(order.runs.size());
     return order;
+  }
+
+  // Records the stops of the way down; where no move that rebuilds frees bytes, `last_resort` may.
+  template <typename LastResort>
+  void Descend(const LastResort& last_resort) {
+    while (FreeAtPeak(Fate::kRebuiltOnce) || FreeAtPeak(Fate::kRebuiltEachTime) || PinAtPeak() ||
+           last_resort()) {
+      const int64_t last = points_[points_.size() - 1].peak_bytes;
+      if (order_.peak_bytes <= last - last / fineness_.points_apart) Record();
+    }
+    if (order_.peak_bytes < points_[points_.size() - 1].peak_bytes) Record();
   }
 
   // Makes the move if the peak is lower then, or at fewer positions.
@@ -119,7 +126,7 @@ class Descent {
   // The steps whose results are live at the peak without being used there, with the bytes of these.
   std::vector<std::pair<StepId, int64_t>> IdleAtPeak() const {
     std::vector<std::pair<StepId, int64_t>> idle;
-    for (const Lifetime& life : order_.liveness.lives) {
+    for (const Lifetime& life : Lifetimes(program_, order_.runs)) {
       if (life.begin > order_.peak_at) break;
       if (life.end <= order_.peak_at) continue;
       const std::optional<StepId> producer = fates_.Producer(life.tensor);
@@ -206,9 +213,9 @@ class Descent {
 
   // The largest results first.
   std::vector<StepId> PinsAtPeak() const {
-    const auto& [runs, lives, replaces] = order_.liveness;
+    const ComputeSequence& runs = order_.runs;
     std::vector<std::pair<int64_t, StepId>> rebuilt;
-    for (const Lifetime& life : lives) {
+    for (const Lifetime& life : Lifetimes(program_, runs)) {
       if (life.begin > order_.peak_at) break;
       if (life.end <= order_.peak_at || !runs[static_cast<size_t>(life.begin)].recompute) continue;
       rebuilt.emplace_back(program_.tensor(life.tensor).spec.size_bytes(),
@@ -245,7 +252,7 @@ class Descent {
   // Where rebuilding frees nothing more, results are moved: those that are live at the peak, or
   // those that are rebuilt there, whose chains then need not be.
   bool SendAtPeak() {
-    if (!std::isfinite(prices_.copy_seconds_per_byte)) return false;
+    if (!CanBeMoved()) return false;
     if (FreeAtPeak(Fate::kMoved)) return true;
     const std::vector<StepId> steps = PinsAtPeak();
     return std::any_of(steps.begin(), steps.end(), [&](StepId step) {
@@ -253,73 +260,89 @@ class Descent {
     });
   }
 
-  void Record() {
-    points_.push_back({order_.liveness.runs, order_.peak_bytes, order_.seconds, order_.moved_bytes,
-                       fates_.Moved(order_)});
-    fates_of_point_.push_back(fates_.all());
-  }
+  void Record() { points_.Add(order_, hides_, fates_); }
 
   // The way down is short-sighted: what it dropped first may not have been necessary in the end,
   // and where several places have as many bytes, its last move may lower the peak by more than a
-  // stop. At each stop and between them, what need not be dropped for so many bytes is kept after
-  // all, at the lowest peaks first: there the most was dropped.
+  // stop. At each stop and between them, what need not be dropped for so many bytes gets a faster
+  // fate after all, at the lowest peaks first: there the most was dropped.
   void Refine(size_t begin, size_t end) {
     walked_ = 0;
     for (size_t i = end; i-- > begin;) {
       const int64_t above = points_[i - 1].peak_bytes, here = points_[i].peak_bytes;
       const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
       for (int64_t target = here; target < above; target += apart) {
-        if (walked_ > kMostRunsToKeep) return;
-        fates_.Restore(fates_of_point_[i]);
-        KeepWithin(target);
+        if (walked_ > kMostRunsToRefine) return;
+        for (const bool moves : {false, true}) {
+          fates_.Restore(points_.FatesOf(i));
+          RefineWithin(target, moves && CanBeMoved());
+        }
       }
     }
   }
 
-  // Keeps what can be kept without a peak above `target`, what takes the longest to rebuild first.
-  void KeepWithin(int64_t target) {
+  // Keeps, moves (if it may) or rebuilds only once what can be without a peak above `target`, what
+  // takes the longest first.
+  void RefineWithin(int64_t target, bool moves) {
     order_ = OrderNow();
-    std::vector<StepId> rebuilt;
+    std::vector<int> reruns(program_.steps.size(), 0);
+    for (const auto& [step, recompute] : order_.runs) reruns[step.index()] += recompute ? 1 : 0;
+    std::vector<std::pair<double, StepId>> rebuilt;
     for (const Step& step : program_.steps) {
-      if (IsRebuilt(fates_.Of(step.id))) rebuilt.push_back(step.id);
+      if (IsRebuilt(fates_.Of(step.id)))
+        rebuilt.emplace_back(-reruns[step.id.index()] * fates_.RerunSeconds(step.id), step.id);
     }
-    std::stable_sort(rebuilt.begin(), rebuilt.end(), [&](StepId a, StepId b) {
-      return fates_.FirstRerunSeconds(a) > fates_.FirstRerunSeconds(b);
-    });
-    rebuilt.resize(std::min(rebuilt.size(), kMostKept));
+    std::sort(rebuilt.begin(), rebuilt.end());
     bool found = false;
-    for (StepId step : rebuilt) {
-      if (walked_ > kMostRunsToKeep) break;
-      const Fate before = fates_.Of(step);
-      fates_.Set(step, Fate::kKept);
-      FatedOrder order = OrderNow();
-      if (order.peak_bytes <= target && order.seconds < order_.seconds) {
-        order_ = std::move(order);
+    for (const auto& [seconds, step] : rebuilt) {
+      for (Fate fate : {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce}) {
+        if (walked_ > kMostRunsToRefine) break;
+        if (fate == Fate::kMoved && !moves) continue;
+        if (!TryFaster(step, fate, target)) continue;
         found = true;
-      } else {
-        fates_.Set(step, before);
+        break;
       }
     }
     if (found) Record();
+  }
+
+  bool TryFaster(StepId step, Fate fate, int64_t most_bytes) {
+    const Fate before = fates_.Of(step);
+    if (fate == before) return false;
+    fates_.Set(step, fate);
+    FatedOrder order = OrderNow();
+    if (order.peak_bytes <= most_bytes && order.seconds < order_.seconds) {
+      order_ = std::move(order);
+      return true;
+    }
+    fates_.Set(step, before);
+    return false;
+  }
+
+  bool CanBeMoved() const { return std::isfinite(prices_.copy_seconds_per_byte); }
+
+  // Those that can be rebuilt, in small networks.
+  std::vector<StepId> StepsToVary() const {
+    std::vector<StepId> steps;
+    for (const Step& step : program_.steps) {
+      if (fates_.CanBeRebuilt(step.id)) steps.push_back(step.id);
+    }
+    return steps.size() > kMostStepsToVary ? std::vector<StepId>() : steps;
   }
 
   // In small networks a single result is a large part of the peak, and the way down has few stops.
   // Around every point, those found here included, another fate is tried of each step, and then of
   // each two, as far as the work goes.
   void Vary() {
-    std::vector<StepId> steps;
-    for (const Step& step : program_.steps) {
-      if (fates_.CanBeRebuilt(step.id)) steps.push_back(step.id);
-    }
-    if (steps.size() > kMostStepsToVary) return;
+    const std::vector<StepId> steps = StepsToVary();
     walked_ = 0;
     for (size_t i = 0; i < points_.size(); ++i) {
-      fates_.Restore(fates_of_point_[i]);
+      fates_.Restore(points_.FatesOf(i));
       for (StepId step : steps) TryOthers({step});
     }
     walked_ = 0;
     for (size_t i = 0; i < points_.size(); ++i) {
-      fates_.Restore(fates_of_point_[i]);
+      fates_.Restore(points_.FatesOf(i));
       for (size_t a = 0; a < steps.size(); ++a) {
         for (size_t b = a + 1; b < steps.size(); ++b) TryOthers({steps[b], steps[a]});
       }
@@ -332,56 +355,28 @@ class Descent {
     if (walked_ > kMostRunsToVary) return;
     if (steps.empty()) {
       order_ = OrderNow();
-      if (std::none_of(points_.begin(), points_.end(),
-                       [&](const RebuildPoint& point) { return IsAsGoodAs(point, order_); }))
-        Record();
+      if (points_.IsWorthwhile(order_, hides_)) Record();
       return;
     }
     const StepId step = steps.front();
     const Fate before = fates_.Of(step);
     for (Fate fate : {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce, Fate::kRebuiltEachTime}) {
       if (fate == before) continue;
-      if (fate == Fate::kMoved && !std::isfinite(prices_.copy_seconds_per_byte)) continue;
+      if (fate == Fate::kMoved && !CanBeMoved()) continue;
       fates_.Set(step, fate);
       TryOthers(steps.subspan(1));
     }
     fates_.Set(step, before);
   }
 
-  // Whether a point has as low a peak, as little to do and as little to move. A plan has to move
-  // what a point moves, whether or not computation hides it.
-  template <typename PointOrOrder>
-  static bool IsAsGoodAs(const RebuildPoint& point, const PointOrOrder& other) {
-    return point.peak_bytes <= other.peak_bytes && point.seconds <= other.seconds &&
-           point.moved_bytes <= other.moved_bytes;
-  }
-
-  // The first point, which rebuilds nothing, and those that no other one is as good as.
-  static std::vector<RebuildPoint> Fastest(std::vector<RebuildPoint> points) {
-    std::stable_sort(points.begin() + 1, points.end(),
-                     [](const RebuildPoint& a, const RebuildPoint& b) {
-                       return std::tuple(a.peak_bytes, a.seconds, a.moved_bytes) <
-                              std::tuple(b.peak_bytes, b.seconds, b.moved_bytes);
-                     });
-    std::vector<RebuildPoint> fastest;
-    for (size_t i = 1; i < points.size(); ++i) {
-      if (std::none_of(fastest.begin(), fastest.end(),
-                       [&](const RebuildPoint& point) { return IsAsGoodAs(point, points[i]); }))
-        fastest.push_back(std::move(points[i]));
-    }
-    fastest.push_back(std::move(points.front()));
-    std::reverse(fastest.begin(), fastest.end());
-    return fastest;
-  }
-
   const Program& program_;
   const RebuildPrices& prices_;
   const Fineness fineness_;
   int64_t walked_ = 0;
+  bool hides_ = true;  // Fates::Order()
   Fates fates_;
   FatedOrder order_;  // of the fates
-  std::vector<RebuildPoint> points_;
-  std::vector<std::vector<Fate>> fates_of_point_;
+  RebuildPoints points_;
 };
 
 }  // namespace

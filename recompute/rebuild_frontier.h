@@ -26,40 +26,31 @@
 //   send   where rebuilding frees nothing more, a result is moved to the host and back; that may
 //          also be one of those that are rebuilt there
 //
-// In the end, at every stop and between two, what need not be dropped for so many bytes is kept
-// after all. In small networks, other fates of one and of two steps are tried around every stop.
+// In the end, at every stop and between two, what need not be dropped for so many bytes gets a
+// faster fate after all: it is kept, rebuilt only once, or moved while computation hides the
+// copies. In small networks, other fates of one and of two steps are tried around every stop.
 //
 //   const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
 //   points.front().runs;   // nothing is rebuilt
 //   points.back().peak_bytes;
 //
 // *Complexity*: a pass over the runs for each move; about two million runs for all of the way down,
-// where the frontier ends if that is not enough, a million for keeping, and a million around the
-// stops of small networks.
+// where the frontier ends if that is not enough, sixteen million for faster fates, and two million
+// around the stops of small networks.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
-#include "neap/core/program/lifetimes.h"
 #include "neap/core/program/program.h"
+#include "neap/recompute/rebuild_points.h"
 #include "neap/recompute/rebuild_prices.h"
 
 namespace neap {
 
-struct RebuildPoint {
-  ComputeSequence runs;
-  int64_t peak_bytes = 0;  // the largest sum of live bytes, without workspaces
-  // Of all reruns, what first runs take longer because of them, and copies that last longer than
-  // forward.
-  double seconds = 0;
-  int64_t moved_bytes = 0;       // to the host, and as many back
-  std::vector<bool> moved = {};  // by TensorId, none if empty: on the host before backward
-};
-
 // Points are in descending order of their peaks, which may be equal if results are moved; the first
-// one rebuilds and moves nothing. No other point has as low a peak, as little time and as few bytes
-// to move as one after the first. In inference there is only the first.
+// one rebuilds and moves nothing. No other point that counts its peak in the same way, or moves
+// nothing, has as low a peak, as little time and as few bytes to move as one after the first; in
+// small networks at most one other has. In inference there is only the first.
 std::vector<RebuildPoint> RebuildFrontier(const Program& program, const RebuildPrices& prices);
 
 }  // namespace neap

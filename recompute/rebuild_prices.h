@@ -7,12 +7,11 @@
 namespace neap {
 
 struct RebuildPrices {
+  std::vector<double> run_seconds;  // by StepId: of the first run
   // By StepId; those of backward steps do not count.
   std::vector<double> rerun_seconds;  // of one rerun; infinite for a step that is not rerun
   // What the first run takes longer if the step is rerun, however often: both have the same engine.
   std::vector<double> first_run_seconds;
-
-  double forward_seconds = 0;  // of all first runs of forward steps
   // To the host, and as much back again; infinite if nothing is moved.
   double copy_seconds_per_byte = std::numeric_limits<double>::infinity();
 };

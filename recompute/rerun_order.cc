@@ -126,6 +126,7 @@ class RerunWriter {
   // Memory-centric segments: drops what was rebuilt, except for small tensors, and those that this
   // group of steps has read and the next one reads too.
   void Forget(size_t begin, size_t end) {
+    if (in_memory_.empty()) return;
     std::vector<TensorId> read_again;
     std::vector<TensorId> read;
     ForEachRead(begin, end, [&](TensorId tensor) { read.push_back(tensor); });

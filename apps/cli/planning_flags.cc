@@ -112,9 +112,11 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
             "which tensor to evict first: least recently used, or next used farthest in the future",
             OneOf({"lru", "belady"}, &evict));
   flags.Add("no-in-place", "never write a result over its operand", &no_in_place);
-  flags.Add("offload-params",
-            "keep parameters and optimizer state on the host except while a step uses them",
-            &offload_params);
+  flags.Add(
+      "offload-params",
+      "keep parameters and optimizer state on the host except while a step uses them; without "
+      "this flag, neap plan and train do so where policy auto is faster in the budget",
+      &offload_params);
   flags.Add("strict", "compute the same bits under every budget; always on for the CPU", &strict);
   flags.Add("device", "DEVICE", device_help, Text(&device));
   flags.Add("peer", "DEVICE",
@@ -129,7 +131,7 @@ PlannerOptions PlanningFlags::Options(const DeviceDescription& description,
           .policy = PolicyName(),
           .placement = placement,
           .sub_batches = sub_batches,
-          .offload_params = offload_params,
+          .offload_params = offload_params ? std::optional(true) : std::nullopt,
           .eviction = evict == "belady" ? EvictionRule::kBelady : EvictionRule::kLru,
           .in_place = !no_in_place,
           .strict = strict || description.kind == "cpu",

@@ -95,9 +95,9 @@ struct PlanningFlags {
              BudgetUnits units = BudgetUnits::kBytesOrPercent);
   // The options with an unlimited budget; `chosen` is what `kernels` returned for the device.
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
-  // Those of programs to be planned with Options(), without a choice of sub-batches.
+  // Those of programs to be planned with Options(), without a choice of the program.
   ProgramOptions Lowering() const {
-    return {.groups_updates = !offload_params, .sub_batches = sub_batches.value_or(1)};
+    return {.offload_params = offload_params, .sub_batches = sub_batches.value_or(1)};
   }
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   DeviceChoices Choices() const { return {.peer = peer, .engines = kernels.engines}; }

@@ -56,6 +56,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
   }
   const Growth batch = {.what = "batch",
                         .most = kMostBatch,
+                        .tries_offloading = true,
                         .apply = [](int64_t n, int64_t sub_batches, nets::NetOptions& net) {
                           net.batch = RoundUp(n, sub_batches);
                         }};

@@ -15,7 +15,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
-#include "neap/memory/sub_batch_choice.h"
+#include "neap/memory/program_choice.h"
 
 namespace neap::apps {
 namespace {
@@ -61,7 +61,7 @@ absl::Status PeakFlags::Check() const {
 NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
   NetFlags sized = flags_.net;
   sized.name = net;
-  growth_.apply(n, sub_batches_, sized.options);
+  growth_.apply(n, choice_.sub_batches, sized.options);
   return sized;
 }
 
@@ -75,7 +75,8 @@ PlannerOptions PeakFinder::Asked() const {
 
 PlannerOptions PeakFinder::Options() const {
   PlannerOptions options = Asked();
-  options.sub_batches = sub_batches_;
+  options.sub_batches = choice_.sub_batches;
+  options.offload_params = choice_.offload_params;
   return options;
 }
 
@@ -88,7 +89,8 @@ PlannerOptions PeakFinder::Unlimited() const {
 
 absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
   ProgramOptions options = flags_.planning.Lowering();
-  options.sub_batches = sub_batches_;
+  options.sub_batches = choice_.sub_batches;
+  options.offload_params = choice_.offload_params;
   return Lower(graph, options, target_.description);
 }
 
@@ -165,9 +167,9 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net, int64_t fr
 absl::StatusOr<PlanResult> PeakFinder::PlanUnlimited(const std::string& net, int64_t n) const {
   const int64_t batch = *Sized(net, n).options.batch;
   for (int64_t count = flags_.planning.sub_batches.value_or(1);; count *= 2) {
-    const PeakFinder finder(flags_, target_, growth_, count);
+    const PeakFinder finder(flags_, target_, growth_, {.sub_batches = count});
     absl::StatusOr<PlanResult> planned = finder.PlanAt(net, batch, finder.Unlimited());
-    if (count >= sub_batches_ || !absl::IsUnimplemented(planned.status())) return planned;
+    if (count >= choice_.sub_batches || !absl::IsUnimplemented(planned.status())) return planned;
   }
 }
 
@@ -234,6 +236,7 @@ absl::StatusOr<KeptSpeed> PeakFinder::MeasureKept(const std::string& net,
   if (planned.plan.arena_bytes > target_.description.memory_bytes) return kept;
   PlannerOptions options = Unlimited();
   options.sub_batches = planned.plan.sub_batches;
+  options.offload_params = false;
   const absl::StatusOr<PeakRun> unlimited = Run(Sized(net, n), options);
   if (absl::IsResourceExhausted(unlimited.status())) return kept;
   RETURN_IF_ERROR(unlimited.status());
@@ -250,7 +253,12 @@ absl::StatusOr<bool> PeakFinder::MaySplit(const std::string& net) const {
   const absl::StatusOr<Program> program = ProgramOf(*graph);
   if (absl::IsInvalidArgument(program.status())) return false;
   RETURN_IF_ERROR(program.status());
-  return program->steps.size() <= kMostStepsInSubBatches;
+  return program->steps.size() <= kMostStepsOfChoice;
+}
+
+absl::StatusOr<bool> PeakFinder::MayOffload() const {
+  if (!growth_.tries_offloading) return false;
+  return MayChooseOffloading(Asked(), target_.description);
 }
 
 absl::StatusOr<bool> PeakFinder::Reaches(const std::string& net, int64_t n) const {
@@ -300,14 +308,35 @@ absl::Status PeakFinder::Confirm(const std::string& net, PeakResult& result) con
   return absl::OkStatus();
 }
 
+// Replaces `best` and `chosen` if parameters on the host allow a larger size. Adds the search to
+// `searches`.
+absl::Status GrowOffloaded(const PeakFlags& flags, const PlanTarget& target, const Growth& growth,
+                           const std::string& net, ProgramChoice& chosen, PeakResult& best,
+                           PeakSearch& searches) {
+  ASSIGN_OR_RETURN(const bool may_offload, PeakFinder(flags, target, growth, chosen).MayOffload());
+  if (!may_offload) return absl::OkStatus();
+  const ProgramChoice offloaded = {.sub_batches = chosen.sub_batches, .offload_params = true};
+  absl::StatusOr<PeakResult> found =
+      PeakFinder(flags, target, growth, offloaded).Find(net, best.search.largest);
+  if (absl::IsResourceExhausted(found.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(found.status());
+  searches = After(searches, found->search);
+  if (found->search.largest <= best.search.largest) return absl::OkStatus();
+  best = *std::move(found);
+  chosen = offloaded;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& target,
                                     const Growth& growth, const std::string& net) {
-  int64_t chosen = flags.planning.sub_batches.value_or(1);
+  ProgramChoice chosen = {.sub_batches = flags.planning.sub_batches.value_or(1),
+                          .offload_params = flags.planning.offload_params};
   ASSIGN_OR_RETURN(PeakResult best, PeakFinder(flags, target, growth, chosen).Find(net, 0));
   PeakSearch grown = best.search;
   int misses = 0;
   for (int64_t count = 2; misses < kMostMisses; count *= 2) {
-    const PeakFinder finder(flags, target, growth, count);
+    const PeakFinder finder(flags, target, growth,
+                            {.sub_batches = count, .offload_params = chosen.offload_params});
     ASSIGN_OR_RETURN(const bool may_split, finder.MaySplit(net));
     if (!may_split) break;
     const int64_t before = grown.largest;
@@ -316,18 +345,18 @@ absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& ta
     if (grown.largest == before) {
       ++misses;
     } else {
-      chosen = count;
+      chosen.sub_batches = count;
       misses = 0;
     }
   }
-  const PeakFinder finder(flags, target, growth, chosen);
   if (grown.largest > best.search.largest) {
-    ASSIGN_OR_RETURN(best, finder.Find(net, grown.largest));
+    ASSIGN_OR_RETURN(best, PeakFinder(flags, target, growth, chosen).Find(net, grown.largest));
     grown = After(grown, best.search);
   }
+  RETURN_IF_ERROR(GrowOffloaded(flags, target, growth, net, chosen, best, grown));
   best.search.probes = grown.probes;
   best.search.elapsed_ms = grown.elapsed_ms;
-  if (flags.run) RETURN_IF_ERROR(finder.Confirm(net, best));
+  if (flags.run) RETURN_IF_ERROR(PeakFinder(flags, target, growth, chosen).Confirm(net, best));
   return best;
 }
 

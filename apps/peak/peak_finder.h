@@ -12,9 +12,11 @@
 // a fixed smaller batch, a budget that costs a fifth of the time could seem to cost nothing. The
 // part that is lost is then what the lack of memory costs, and nothing else.
 //
-// Where the planner may choose sub-batches (memory/sub_batch_choice.h), 2, 4, 8, ... of them are
+// Where the planner may choose sub-batches (memory/program_choice.h), 2, 4, 8, ... of them are
 // tried at sizes that are larger by an eighth, twice that, and so on, if a whole batch is found at
-// all. The search is repeated with as many as have reached the largest of these.
+// all. The search is repeated with as many as have reached the largest of these, and then once more
+// with parameters on the host, where the planner may choose that and it is a batch that grows; it
+// starts at the size found.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +55,9 @@ struct PeakFlags {
 struct Growth {
   std::string what;  // "batch" or "depth"
   int64_t most = 0;
+  // Whether parameters on the host are tried without being asked for. They allow much deeper
+  // networks, which take long to plan.
+  bool tries_offloading = false;
   // `sub_batches` divides the batch that is set.
   std::function<void(int64_t n, int64_t sub_batches, nets::NetOptions& options)> apply;
 };
@@ -95,16 +100,18 @@ struct PeakResult {
 absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& target,
                                     const Growth& growth, const std::string& net);
 
-// The search with one number of sub-batches.
+// The search with one choice of the program.
 class PeakFinder {
  public:
-  // *Ownership*: borrows all three.
+  // *Ownership*: borrows all but the choice.
   PeakFinder(const PeakFlags& flags, const PlanTarget& target, const Growth& growth,
-             int64_t sub_batches)
-      : flags_(flags), target_(target), growth_(growth), sub_batches_(sub_batches) {}
+             const ProgramChoice& choice)
+      : flags_(flags), target_(target), growth_(growth), choice_(choice) {}
 
   // Whether the planner may run the network in so many sub-batches. Its images may be coupled.
   absl::StatusOr<bool> MaySplit(const std::string& net) const;
+  // Whether the planner may keep the parameters on the host.
+  absl::StatusOr<bool> MayOffload() const;
   // Tries sizes that are larger than `from` by an eighth, twice that, and so on. `largest` is the
   // last that was reached, or `from`.
   absl::StatusOr<PeakSearch> Grow(const std::string& net, int64_t from) const;
@@ -116,9 +123,9 @@ class PeakFinder {
 
  private:
   NetFlags Sized(const std::string& net, int64_t n) const;
-  // What the flags ask for, maybe with a choice of sub-batches.
+  // What the flags ask for, maybe with a choice of the program.
   PlannerOptions Asked() const;
-  // Asked(), with the finder's sub-batches.
+  // Asked(), with the finder's choice.
   PlannerOptions Options() const;
   absl::StatusOr<Program> ProgramOf(const Graph& graph) const;
   absl::StatusOr<int64_t> MinimumAt(const std::string& net, int64_t n,
@@ -155,7 +162,7 @@ class PeakFinder {
   const PeakFlags& flags_;
   const PlanTarget& target_;
   const Growth& growth_;
-  int64_t sub_batches_;
+  ProgramChoice choice_;
 };
 
 }  // namespace neap::apps

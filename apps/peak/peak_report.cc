@@ -86,6 +86,7 @@ Json ResultJson(const PeakResult& result) {
       {{"limited_by", LimitedBy(result)},
        {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
        {"sub_batches", plan.sub_batches},
+       {"host_resident_bytes", plan.host_resident_bytes},
        {"peak_bytes", plan.peak_bytes},
        {"host_pool_bytes", plan.host_pool_bytes},
        {"peer_pool_bytes", plan.peer_pool_bytes},
@@ -132,6 +133,9 @@ std::string ToText(const std::vector<PeakResult>& results, const HostBudget& hos
                                                 : "");
     if (plan.sub_batches > 1)
       absl::StrAppendFormat(&text, "    in %d sub-batches\n", plan.sub_batches);
+    if (plan.host_resident_bytes > 0)
+      absl::StrAppendFormat(&text, "    with %s of parameters on the host between their uses\n",
+                            FormatBytes(plan.host_resident_bytes));
     if (result.kept.has_value()) absl::StrAppend(&text, KeptText(*result.kept, "both predicted"));
     if (result.run.has_value()) absl::StrAppend(&text, RunText(result, *result.run));
     if (result.measured_kept.has_value())

@@ -28,7 +28,7 @@
 #include "neap/memory/engines/engine_table.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
-#include "neap/memory/sub_batch_choice.h"
+#include "neap/memory/program_choice.h"
 
 namespace neap::apps {
 namespace {
@@ -95,11 +95,12 @@ double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(elapsed).count();
 }
 
-absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags, int64_t sub_batches,
-                                   const DeviceDescription& device) {
+absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
+                                   const ProgramChoice& choice, const DeviceDescription& device) {
   ProgramOptions options = flags.planning.Lowering();
   options.accounting = flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
-  options.sub_batches = sub_batches;
+  options.sub_batches = choice.sub_batches;
+  options.offload_params = choice.offload_params;
   return Lower(graph, options, device);
 }
 
@@ -246,18 +247,19 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
   ASSIGN_OR_RETURN(
       const PlanTarget target,
       OpenPlanTargetBy(given.planning.kernels, given.planning.device, given.planning.peer));
-  const auto lower = [&](int64_t sub_batches) {
-    return ProgramFor(graph, given, sub_batches, target.description);
+  const auto lower = [&](const ProgramChoice& choice) {
+    return ProgramFor(graph, given, choice, target.description);
   };
-  ASSIGN_OR_RETURN(Program program, lower(given.planning.sub_batches.value_or(1)));
+  ASSIGN_OR_RETURN(Program program, lower({.sub_batches = given.planning.sub_batches.value_or(1),
+                                           .offload_params = given.planning.offload_params}));
   if (given.curve) {
     RETURN_IF_ERROR(RunCurve(graph, program, given, target));
     return 0;
   }
   ASSIGN_OR_RETURN(const PlannerOptions options, OptionsFor(program, given, target));
-  ASSIGN_OR_RETURN(const int64_t sub_batches,
-                   ChooseSubBatches(lower, options, target.description, target.engines()));
-  ASSIGN_OR_RETURN(program, lower(sub_batches));
+  ASSIGN_OR_RETURN(const ProgramChoice choice,
+                   ChooseProgram(lower, options, target.description, target.engines()));
+  ASSIGN_OR_RETURN(program, lower(choice));
   ASSIGN_OR_RETURN(const PlanReport report, MakeReport(graph, program, options, given, target));
   if (!report.measured_with.empty()) PrintOtherVersions(target);
   RETURN_IF_ERROR(WriteFiles(given, program, report.result, target));

@@ -91,6 +91,7 @@ Json PlanTotals(const Plan& plan) {
           {"peak_bytes", plan.peak_bytes},
           {"incoming_batch_bytes", IncomingBytes(plan)},
           {"host_peak_bytes", plan.host_peak_bytes},
+          {"host_resident_bytes", plan.host_resident_bytes},
           {"peer_peak_bytes", plan.peer_peak_bytes},
           {"peak_activation_bytes", plan.peak_activation_bytes},
           {"peak_activation_mib", Mib(plan.peak_activation_bytes)}};
@@ -104,6 +105,10 @@ std::string ToText(const PlanReport& report) {
   absl::StrAppendFormat(&text, "  host memory          %s pinned; the budget is %s\n",
                         FormatBytes(report.result.plan.host_pool_bytes),
                         report.host_budget.ToText());
+  if (report.result.plan.host_resident_bytes > 0) {
+    absl::StrAppendFormat(&text, "  parameters on host   %s between their uses\n",
+                          FormatBytes(report.result.plan.host_resident_bytes));
+  }
   absl::StrAppendFormat(&text, "  placement bound      %s; gap %.2f%% (%s)\n",
                         FormatBytes(stats.placement_lower_bound), GapPercent(stats),
                         report.placement);

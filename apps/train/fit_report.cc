@@ -51,8 +51,9 @@ absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& p
   PlannerOptions unlimited = options;
   unlimited.policy = "liveness";
   unlimited.budget_bytes = kUnlimited;
-  unlimited.offload_params = false;
-  ASSIGN_OR_RETURN(const PlanResult result, MakePlan(program, unlimited, device, catalog));
+  Program resident = program;
+  resident.options.offload_params = false;
+  ASSIGN_OR_RETURN(const PlanResult result, MakePlan(resident, unlimited, device, catalog));
   fit.predicted_ms_unlimited = PredictedMs(result.plan);
   return fit;
 }

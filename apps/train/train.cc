@@ -148,15 +148,15 @@ class Training {
   absl::StatusOr<Program> ProgramFor(const Planner* planner) const {
     ProgramOptions options = flags_.planning.Lowering();
     options.sgd = flags_.sgd;
-    const auto lower = [&](int64_t sub_batches) {
-      options.sub_batches = sub_batches;
+    const auto lower = [&](const ProgramChoice& choice) {
+      options.sub_batches = choice.sub_batches;
+      options.offload_params = choice.offload_params;
       return Lower(graph_, options, device_.description());
     };
-    if (planner == nullptr) return lower(options.sub_batches);
-    options.groups_updates = planner->groups_updates();
-    ASSIGN_OR_RETURN(const int64_t sub_batches,
-                     planner->SubBatches(lower, {}, device_.description(), device_.backend()));
-    return lower(sub_batches);
+    if (planner == nullptr) return Lower(graph_, options, device_.description());
+    ASSIGN_OR_RETURN(const ProgramChoice choice,
+                     planner->Choose(lower, {}, device_.description(), device_.backend()));
+    return lower(choice);
   }
 
   // Also fills in what `setup` reports about planning.
@@ -169,12 +169,8 @@ class Training {
     std::shared_ptr<const Planner> planner;
     if (!setup.plan_file.empty()) {
       setup.planning.policy = kEvaluationPolicy;
-      const auto evaluation = [&setup](const Plan& plan) {
-        setup.planning.offload_params = plan.host_resident_bytes > 0;
-        return PlannerFor(setup.planning);
-      };
       ASSIGN_OR_RETURN(
-          planner, PlannerFromFile(setup.plan_file, evaluation,
+          planner, PlannerFromFile(setup.plan_file, PlannerFor(setup.planning),
                                    {.host_budget_bytes = setup.planning.host_budget_bytes,
                                     .peer_budget_bytes =
                                         flags_.planning.peer_budget_bytes.value_or(kUnlimited)}));

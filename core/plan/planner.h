@@ -71,8 +71,16 @@ struct PlanRequest {
   friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 
-// The program of one network with a number of sub-batches.
-using LowerWith = absl::FunctionRef<absl::StatusOr<Program>(int64_t sub_batches)>;
+// What a planner decides of the program that it is to plan: options of the same names in
+// ProgramOptions.
+struct ProgramChoice {
+  int64_t sub_batches = 1;
+  bool offload_params = false;
+  friend bool operator==(const ProgramChoice&, const ProgramChoice&) = default;
+};
+
+// The program of one network with a choice.
+using LowerWith = absl::FunctionRef<absl::StatusOr<Program>(const ProgramChoice& choice)>;
 
 // *Threads*: several may use one planner and one catalog at the same time.
 class Planner {
@@ -82,14 +90,11 @@ class Planner {
   // The initial budget of a session.
   virtual int64_t budget_bytes() const = 0;
 
-  // ProgramOptions::groups_updates of programs for this planner.
-  virtual bool groups_updates() const = 0;
-
-  // ProgramOptions::sub_batches of programs for this planner. `lower` makes the program to be
-  // planned with a number of sub-batches, or refuses it.
-  virtual absl::StatusOr<int64_t> SubBatches(LowerWith lower, const PlanRequest& request,
-                                             const DeviceDescription& device,
-                                             EngineCatalog& catalog) const = 0;
+  // The choice for programs that this planner is to plan. `lower` makes the program with a choice,
+  // or refuses it.
+  virtual absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& request,
+                                               const DeviceDescription& device,
+                                               EngineCatalog& catalog) const = 0;
 
   // Errors: RESOURCE_EXHAUSTED when the request's budget is too small, naming the smallest feasible
   // one; those of the implementation.

@@ -24,7 +24,7 @@ constexpr int64_t kUpdateGroupBytes = 8 * kMiB;
 
 // Updates are grouped where each step is a launch.
 ProgramOptions OptionsFor(const DeviceDescription& device, ProgramOptions options) {
-  const bool groups = device.has_own_memory && options.groups_updates &&
+  const bool groups = device.has_own_memory && !options.offload_params &&
                       options.mode == Mode::kTraining && options.accounting == Accounting::kExact;
   options.update_group_bytes = groups ? kUpdateGroupBytes : 0;
   return options;

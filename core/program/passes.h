@@ -5,13 +5,14 @@
 // BuildProgram() says what an iteration does, layer by layer. Passes before it rewrite the network
 // for a device; so far there is one, which fuses layers (core/program/fuse.h). The device also
 // decides whether one step updates the parameters of several layers
-// (ProgramOptions::update_group_bytes): on a GPU, if the planner allows it. All code that plans,
-// profiles or trains a network must see the same rewritten program, or a profile would measure
-// kernels that no plan runs. Sessions, commands and examples therefore call Lower(), with their
-// device, instead of BuildProgram() or BuildPart(); scripts/check_floors.py checks that. The one
-// exception is `neap bench conv`: it compares the convolutions that the network is written with,
-// the same for every device, even for one of which only a profile database exists. Sub-batches
-// (core/program/sub_batches.h) are made of the rewritten network, so they have the same layers.
+// (ProgramOptions::update_group_bytes): on a GPU, unless plans keep them on the host. All code that
+// plans, profiles or trains a network must see the same rewritten program, or a profile would
+// measure kernels that no plan runs. Sessions, commands and examples therefore call Lower(), with
+// their device, instead of BuildProgram() or BuildPart(); scripts/check_floors.py checks that. The
+// one exception is `neap bench conv`: it compares the convolutions that the network is written
+// with, the same for every device, even for one of which only a profile database exists.
+// Sub-batches (core/program/sub_batches.h) are made of the rewritten network, so they have the same
+// layers.
 //
 //   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
 #pragma once
@@ -24,7 +25,7 @@
 namespace neap {
 
 // The program of the network after all passes. ProgramOptions::update_group_bytes is set for the
-// device, whatever `options` say; groups_updates must be that of the planner. Layers are fused
+// device, whatever `options` say. Layers are fused
 // unless GraphOptions::fusion is false or the accounting is that of the paper. Errors: those of
 // Resolve() and BuildProgram().
 absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,

@@ -118,9 +118,10 @@ struct ProgramOptions {
   // fp32 masters of 16-bit parameters, which then are the parameters; only for Mode::kInference.
   bool trainable = true;
   Accounting accounting = Accounting::kExact;
-  // Whether one step may update the parameters of several layers. It should not if plans keep them
-  // on the host: they would be fetched again for it, and all at the same time.
-  bool groups_updates = true;
+  // Plans keep parameters and optimizer state on the host except while a step uses them (moDNN
+  // 5.1.1). No step then updates the parameters of several layers: they would all be fetched for
+  // it, at the same time. Exact accounting only.
+  bool offload_params = false;
   // The number of equal parts of the batch that are run one after another, before one update. They
   // take the memory of a part, and time where kernels are slower for a smaller batch. Exact
   // accounting only.

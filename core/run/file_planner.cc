@@ -1,9 +1,7 @@
 #include "neap/core/run/file_planner.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -30,34 +28,24 @@ absl::Status Of(const std::string& what, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
 }
 
-// Whether a step of the plan updates the parameters of several layers.
-bool GroupsUpdates(const Plan& plan) {
-  std::vector<std::string_view> layer_of(plan.tensors.size());  // that computes each gradient
-  for (const PlanStep& step : plan.steps) {
-    for (TensorId written : step.writes) {
-      if (IsOfLayer(step.phase)) layer_of[written.index()] = step.layer;
-    }
-  }
-  return std::any_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
-    return step.phase == Phase::kUpdate &&
-           std::any_of(step.reads.begin(), step.reads.end(), [&](TensorId read) {
-             return plan.tensors[read.index()].role == Role::kParamGrad &&
-                    layer_of[read.index()] != step.layer;
-           });
-  });
-}
-
 class FilePlanner final : public Planner {
  public:
   FilePlanner(std::string path, neap::Plan plan, std::shared_ptr<const Planner> evaluation)
       : path_(std::move(path)), plan_(std::move(plan)), evaluation_(std::move(evaluation)) {}
 
   int64_t budget_bytes() const override { return plan_.budget_bytes; }
-  bool groups_updates() const override { return GroupsUpdates(plan_); }
-  absl::StatusOr<int64_t> SubBatches(LowerWith /*lower*/, const PlanRequest& /*request*/,
-                                     const DeviceDescription& /*device*/,
-                                     EngineCatalog& /*catalog*/) const override {
-    return plan_.sub_batches;
+  // A plan whose parameters are all too small to be offloaded has none on the host, but may be one
+  // of a program that was to offload them.
+  absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& /*request*/,
+                                       const DeviceDescription& /*device*/,
+                                       EngineCatalog& /*catalog*/) const override {
+    const ProgramChoice offloaded = {.sub_batches = plan_.sub_batches, .offload_params = true};
+    const ProgramChoice resident = {.sub_batches = plan_.sub_batches};
+    if (plan_.host_resident_bytes > 0) return offloaded;
+    const absl::StatusOr<Program> program = lower(resident);
+    if (!program.ok() || MatchesProgram(plan_, *program).ok()) return resident;
+    const absl::StatusOr<Program> other = lower(offloaded);
+    return other.ok() && MatchesProgram(plan_, *other).ok() ? offloaded : resident;
   }
 
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
@@ -136,8 +124,7 @@ absl::Status CheckPool(std::string_view pool, int64_t bytes, int64_t limit) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Planner>> PlannerFromFile(
-    const std::string& path,
-    absl::FunctionRef<std::shared_ptr<const Planner>(const Plan&)> evaluation,
+    const std::string& path, std::shared_ptr<const Planner> evaluation,
     const FilePlanLimits& limits) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   absl::StatusOr<Plan> plan = Plan::FromJson(text);
@@ -145,8 +132,7 @@ absl::StatusOr<std::shared_ptr<const Planner>> PlannerFromFile(
   RETURN_IF_ERROR(Of(path, Verify(*plan)));
   RETURN_IF_ERROR(Of(path, CheckPool("host", plan->host_pool_bytes, limits.host_budget_bytes)));
   RETURN_IF_ERROR(Of(path, CheckPool("peer", plan->peer_pool_bytes, limits.peer_budget_bytes)));
-  std::shared_ptr<const Planner> evaluation_planner = evaluation(*plan);
-  return std::make_shared<FilePlanner>(path, *std::move(plan), std::move(evaluation_planner));
+  return std::make_shared<FilePlanner>(path, *std::move(plan), std::move(evaluation));
 }
 
 }  // namespace neap

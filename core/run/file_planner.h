@@ -3,16 +3,12 @@
 //
 // The file holds the plan of one training program. If the session also evaluates, programs of
 // Mode::kInference are planned by another planner, within the same budget, and the session's arena
-// is that of the larger plan. Both plans must keep persistent tensors at the same places, so that
-// planner depends on the file's plan: it must offload the parameters if the file does. A training
-// program other than the plan's is refused, even a part of its network (Session::SetTrainingGraph),
-// since the file has no plan for it.
+// is that of the larger plan. Both plans must keep persistent tensors at the same places. A
+// training program other than the plan's is refused, even a part of its network
+// (Session::SetTrainingGraph), since the file has no plan for it.
 //
-//   const auto evaluation = [](const Plan& plan) {
-//     return PlannerFor({.offload_params = plan.host_resident_bytes > 0});
-//   };
 //   ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner,
-//                    PlannerFromFile("plan.json", evaluation));
+//                    PlannerFromFile("plan.json", /*evaluation=*/PlannerFor({})));
 //   ASSIGN_OR_RETURN(Session session, Session::Create(net, *device, planner));
 //
 // The initial budget is that of the file, and every budget that holds the plan's arena is accepted;
@@ -27,7 +23,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "neap/core/base/units.h"
 #include "neap/core/plan/planner.h"
@@ -40,14 +35,13 @@ struct FilePlanLimits {
   int64_t peer_budget_bytes = kUnlimited;  // of the peer's memory
 };
 
-// `evaluation` makes the planner of programs of Mode::kInference, for the plan in the file.
+// `evaluation` plans programs of Mode::kInference.
 // Errors: those of opening and reading the file; INVALID_ARGUMENT "PATH: ..." from Plan::FromJson()
 // or Verify(); RESOURCE_EXHAUSTED if a pool of the plan exceeds its limit. The planner's Plan()
 // returns INVALID_ARGUMENT, naming the first difference between the plan and the program or the
 // device, and RESOURCE_EXHAUSTED for a budget below the plan's arena.
 absl::StatusOr<std::shared_ptr<const Planner>> PlannerFromFile(
-    const std::string& path,
-    absl::FunctionRef<std::shared_ptr<const Planner>(const Plan&)> evaluation,
+    const std::string& path, std::shared_ptr<const Planner> evaluation,
     const FilePlanLimits& limits = {});
 
 }  // namespace neap

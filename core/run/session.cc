@@ -292,23 +292,22 @@ class Session::Impl {
 
   // An inference-only session has one program, without an optimizer, in both roles.
   absl::Status LowerGraph(const Graph& graph) {
-    const auto lower = [&](Mode mode, int64_t sub_batches) {
+    const auto lower = [&](Mode mode, const ProgramChoice& choice) {
       return Lower(graph,
                    {.mode = mode,
                     .sgd = options_.sgd,
                     .trainable = !options_.inference_only,
-                    .groups_updates = planner_.groups_updates(),
-                    .sub_batches = sub_batches},
+                    .offload_params = choice.offload_params,
+                    .sub_batches = choice.sub_batches},
                    device_.description());
     };
     const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
-    ASSIGN_OR_RETURN(
-        const int64_t sub_batches,
-        planner_.SubBatches([&](int64_t count) { return lower(mode, count); }, budget_bytes_));
-    ASSIGN_OR_RETURN(memory_.training().program, lower(mode, sub_batches));
+    const auto lower_with = [&](const ProgramChoice& choice) { return lower(mode, choice); };
+    ASSIGN_OR_RETURN(const ProgramChoice choice, planner_.Choose(lower_with, budget_bytes_));
+    ASSIGN_OR_RETURN(memory_.training().program, lower(mode, choice));
     memory_.inference().program = memory_.training().program;
     if (options_.inference_only) return absl::OkStatus();
-    ASSIGN_OR_RETURN(memory_.inference().program, lower(Mode::kInference, sub_batches));
+    ASSIGN_OR_RETURN(memory_.inference().program, lower(Mode::kInference, choice));
     return absl::OkStatus();
   }
 

@@ -71,8 +71,8 @@ PlanRequest SessionPlanner::RequestFor(int64_t budget_bytes) const {
   return {.budget_bytes = budget_bytes, .strict = device_.kind == "cpu"};
 }
 
-absl::StatusOr<int64_t> SessionPlanner::SubBatches(LowerWith lower, int64_t budget_bytes) const {
-  return planner_->SubBatches(lower, RequestFor(budget_bytes), device_, catalog_);
+absl::StatusOr<ProgramChoice> SessionPlanner::Choose(LowerWith lower, int64_t budget_bytes) const {
+  return planner_->Choose(lower, RequestFor(budget_bytes), device_, catalog_);
 }
 
 absl::StatusOr<int64_t> SessionPlanner::MinimumBudget(const Program& program) const {

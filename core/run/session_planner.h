@@ -40,8 +40,7 @@ class SessionPlanner {
  public:
   SessionPlanner(std::shared_ptr<const Planner> planner, Device& device);
 
-  bool groups_updates() const { return planner_->groups_updates(); }
-  absl::StatusOr<int64_t> SubBatches(LowerWith lower, int64_t budget_bytes) const;
+  absl::StatusOr<ProgramChoice> Choose(LowerWith lower, int64_t budget_bytes) const;
   absl::StatusOr<PlanResult> Plan(const Program& program, int64_t budget_bytes);
   // Both plans must fit the budget, and agree in the places of persistent tensors. An error for a
   // budget that is too small for both is that of the program that needs more.

@@ -338,6 +338,7 @@ absl::StatusOr<RebuildPrices> EngineTable::PriceReruns(const Program& program,
     prices.first_run_seconds[step.id.index()] =
         std::max(FastestOf(*again.first) - FastestOf(*first_[step.id.index()]), 0.0);
   }
+  prices.run_seconds = LeastRunSeconds();
   return prices;
 }
 

@@ -43,7 +43,8 @@ const std::vector<Policy>& Policies() {
        .order_runs = Orders<WithoutReruns, CostAware, SublinearOrder>,
        .priced_orders = FrontierOrders,
        .evictable = Evictable::kAll,
-       .may_split_batch = true},
+       .may_split_batch = true,
+       .may_offload_params = true},
   };
   return policies;
 }

@@ -51,8 +51,10 @@ struct Policy {
   std::vector<bool> (*eager_tensors)(const Program& program, const RunOrder& order) = NoTensors;
   Evictable evictable = Evictable::kNone;
   std::optional<EvictionRule> eviction = {};  // if absent, that of the planner's options
-  // If the budget is short, the batch may be run in sub-batches (memory/sub_batch_choice.h).
+  // If the budget is short, the batch may be run in sub-batches (memory/program_choice.h).
   bool may_split_batch = false;
+  // If the budget is short, parameters may be kept on the host (memory/program_choice.h).
+  bool may_offload_params = false;
   // Activations stay under the layer-wise bound (recompute/layerwise_bound.h) if they can, whatever
   // the budget. A budget above that is used to overlap transfers.
   bool to_layerwise_bound = false;

@@ -72,11 +72,8 @@ absl::Status Execute(const Program& program, const Plan& plan, Device& device, c
 
 // core/run/file_planner.h
 absl::Status RunPlanFile(const Graph& net, const std::unique_ptr<Device>& device) {
-  const auto evaluation = [](const Plan& plan) {
-    return PlannerFor({.offload_params = plan.host_resident_bytes > 0});
-  };
   ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner,
-                   PlannerFromFile("plan.json", evaluation));
+                   PlannerFromFile("plan.json", /*evaluation=*/PlannerFor({})));
   ASSIGN_OR_RETURN(Session session, Session::Create(net, *device, planner));
   return absl::OkStatus();
 }

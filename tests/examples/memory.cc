@@ -23,7 +23,7 @@
 #include "neap/memory/planner.h"
 #include "neap/memory/planner_options.h"
 #include "neap/memory/policies/policies.h"
-#include "neap/memory/sub_batch_choice.h"
+#include "neap/memory/program_choice.h"
 #include "neap/memory/time_bound.h"
 #include "neap/memory/transfer/byte_history.h"
 #include "neap/memory/transfer/pools.h"
@@ -35,11 +35,14 @@
 namespace neap {
 
 absl::Status ChooseExample(const Graph& graph, const std::unique_ptr<Device>& device) {
-  const auto lower = [&](int64_t count) {
-    return Lower(graph, {.sub_batches = count}, device->description());
+  const auto lower = [&](const ProgramChoice& choice) {
+    return Lower(graph,
+                 {.offload_params = choice.offload_params, .sub_batches = choice.sub_batches},
+                 device->description());
   };
-  ASSIGN_OR_RETURN(int64_t count, ChooseSubBatches(lower, {.budget_bytes = 4 * kGiB},
-                                                   device->description(), device->backend()));
+  ASSIGN_OR_RETURN(
+      const ProgramChoice choice,
+      ChooseProgram(lower, {.budget_bytes = 4 * kGiB}, device->description(), device->backend()));
   return absl::OkStatus();
 }
 

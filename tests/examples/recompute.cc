@@ -6,7 +6,9 @@
 
 #include "neap/recompute/cost_aware.h"
 #include "neap/recompute/fates.h"
+#include "neap/recompute/live_sweep.h"
 #include "neap/recompute/rebuild_frontier.h"
+#include "neap/recompute/rebuild_points.h"
 #include "neap/recompute/rerun_order.h"
 #include "neap/recompute/segments.h"
 
@@ -29,10 +31,25 @@ void RerunOrderExample(const Program& program) {
   ExtraForwards(runs);
 }
 
+void LiveSweepExample(const Program& program, const ComputeSequence& runs,
+                      const std::vector<bool>& moved) {
+  LiveSweep sweep(program, /*in_place=*/true);
+  sweep.Walk(runs, moved);
+  sweep.changes().at(8);
+  sweep.absences().front().begin;
+}
+
 void FatesExample(const Program& program, const RebuildPrices& prices, StepId step) {
   Fates fates(program, prices);
   fates.Set(step, Fate::kRebuiltOnce);
-  fates.Order().peak_bytes;
+  fates.Order(/*hidden=*/true).peak_bytes;
+}
+
+void RebuildPointsExample(const FatedOrder& order, const FatedOrder& other, const Fates& fates) {
+  RebuildPoints points(/*most_better=*/0);
+  points.Add(order, /*hides_copies=*/true, fates);
+  if (points.IsWorthwhile(other, true)) points.Add(other, true, fates);
+  const std::vector<RebuildPoint> best = std::move(points).Best();
 }
 
 void RebuildFrontierExample(const Program& program, const RebuildPrices& prices) {

@@ -183,7 +183,7 @@ class Conformance {
     return options_.tolerance + RoundingOf(signature.Spec(X()).dtype);
   }
 
-  // A rerun gives the bits of the preceding forward step, whose results it reads.
+  // A rerun gives the bits of the preceding forward step, whose results it reads; also in place.
   void CheckRerun(const StepSpec& step, SignatureOptions of) {
     const StepSignature first = SignatureOf(step, of);
     of.rerun = true;
@@ -195,11 +195,15 @@ class Conformance {
     for (const auto& [operand, vector] : *got) {
       if (operand.slot == Slot::kSaved) values_[operand] = vector;
     }
-    const absl::StatusOr<Values> again =
-        RunOnce(rerun, {.engine = DeterministicEngine(rerun)}, "rerun");
+    std::vector<RunOptions> runs = {{.engine = DeterministicEngine(rerun)}};
+    for (const auto& pair : step.in_place)
+      runs.push_back({.engine = runs.front().engine, .in_place = {pair}});
+    for (const RunOptions& options : runs) {
+      const std::string what = options.in_place.empty() ? "rerun" : "rerun in place";
+      const absl::StatusOr<Values> again = RunOnce(rerun, options, what);
+      if (again.ok()) CheckSameBits(*again, got, what);
+    }
     values_ = before;
-    if (!again.ok()) return;
-    CheckSameBits(*again, got, "rerun");
   }
 
   // The first deterministic engine, as in plans.

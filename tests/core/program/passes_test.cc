@@ -26,7 +26,7 @@ TEST_CASE("without fusion and groups of updates, a program is as it was built, f
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(seed, {.fusion = false});
     for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
-      const ProgramOptions options = {.mode = mode, .groups_updates = false};
+      const ProgramOptions options = {.mode = mode, .offload_params = true};
       const Program built = BuildProgram(graph, options).value();
       CHECK(Lower(graph, options, h200).value() == built);
       CHECK(Lower(graph, options, {}).value() == built);

@@ -118,7 +118,7 @@ TEST_CASE(
 stem forward: reads input stem.weight writes stem
 conv forward: reads stem conv.weight writes conv
 bn forward: reads conv bn.weight bn.bias writes bn bn.mean bn.invstd accumulates bn.running_mean
-    bn.running_var
+    bn.running_var [bn over conv]
 add forward: reads bn stem writes add [add over bn]
 fc forward: reads add fc.weight writes fc
 loss forward: reads fc labels writes loss loss.metrics [loss over fc]

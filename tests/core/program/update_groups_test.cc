@@ -175,7 +175,7 @@ TEST_CASE(
   CHECK(bytes({.update_group_bytes = 7}, {}) == 0);
   CHECK(bytes({.mode = Mode::kInference}, h200) == 0);
   CHECK(bytes({.accounting = Accounting::kPaper}, h200) == 0);
-  CHECK(bytes({.groups_updates = false}, h200) == 0);
+  CHECK(bytes({.offload_params = true}, h200) == 0);
   const Program whole = Lower(SmallNet(), {}, h200).value();
   const Program part = LowerPart(SmallNet(Layout::kNchw, false), whole, h200).value();
   CHECK(part.options == whole.options);

@@ -37,11 +37,15 @@ int64_t CountWaits(const Plan& plan) {
   });
 }
 
+Program ProgramOf(const Graph& graph, const PlannerOptions& options) {
+  return BuildProgram(graph, {.offload_params = options.offload_params.value_or(false)}).value();
+}
+
 // A plan that moves tensors, of a training program, bound to memory that nothing is run in.
 class Bound {
  public:
   Bound(const Graph& graph, PlannerOptions options)
-      : device_(CpuDevice::Open().value()), program_(BuildProgram(graph, {}).value()) {
+      : device_(CpuDevice::Open().value()), program_(ProgramOf(graph, options)) {
     const auto make = [&] {
       return MakePlan(program_, options, device_->description(), device_->backend()).value();
     };

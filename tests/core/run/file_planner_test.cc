@@ -23,12 +23,6 @@ namespace {
 
 const std::shared_ptr<const Planner> kEvaluation = PlannerFor({.policy = "superneurons"});
 
-// The planner for evaluation beside a plan.
-std::shared_ptr<const Planner> EvaluationFor(const Plan& plan) {
-  if (plan.host_resident_bytes == 0) return kEvaluation;
-  return PlannerFor({.policy = "superneurons", .offload_params = true});
-}
-
 // A plan of SmallNet() for the CPU in which tensors are offloaded.
 struct Written {
   std::unique_ptr<CpuDevice> device = OpenCpu();
@@ -45,7 +39,7 @@ struct Written {
     Plan changed = plan;
     change(changed);
     WriteText(file, changed.ToJson());
-    return PlannerFromFile(file, EvaluationFor);
+    return PlannerFromFile(file, kEvaluation);
   }
   Program Lowered(const Graph& graph, Mode mode = Mode::kTraining) const {
     return Lower(graph, {.mode = mode}, device->description()).value();
@@ -97,14 +91,45 @@ TEST_CASE("a file's updates are of one layer or several, as it was planned") {
       const PlannerOptions options = {.policy = "superneurons", .offload_params = offload_params};
       Session planned = CreateSession(net, device, options).value();
       WriteText(file, planned.plan().ToJson());
-      const auto planner = PlannerFromFile(file, EvaluationFor).value();
-      CHECK(planner->groups_updates() == !offload_params);
+      const auto planner = PlannerFromFile(file, kEvaluation).value();
+      const auto lower = [&](const ProgramChoice& choice) {
+        return Lower(net, {.offload_params = choice.offload_params}, device.description());
+      };
+      CHECK(planner->Choose(lower, {}, device.description(), device.backend()).value() ==
+            ProgramChoice{.offload_params = offload_params});
       Session read = Session::Create(net, device, planner).value();
       CHECK(Train(read, 2) == Train(planned, 2));
       CheckSameState(read, planned);
     }
   }
 }
+
+// Keeps parameters on the device, whatever the program says.
+class ResidentPlanner final : public Planner {
+ public:
+  int64_t budget_bytes() const override { return kUnlimited; }
+  absl::StatusOr<ProgramChoice> Choose(LowerWith /*lower*/, const PlanRequest& /*request*/,
+                                       const DeviceDescription& /*device*/,
+                                       EngineCatalog& /*catalog*/) const override {
+    return ProgramChoice{};
+  }
+  absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
+                                  const DeviceDescription& device,
+                                  EngineCatalog& catalog) const override {
+    return kEvaluation->Plan(Resident(program), request, device, catalog);
+  }
+  absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
+                                        const DeviceDescription& device,
+                                        EngineCatalog& catalog) const override {
+    return kEvaluation->MinimumBudget(Resident(program), request, device, catalog);
+  }
+
+ private:
+  static Program Resident(Program program) {
+    program.options.offload_params = false;
+    return program;
+  }
+};
 
 TEST_CASE("parameters on the host are where both training and evaluation look for them") {
   const std::unique_ptr<CpuDevice> device = OpenCpu();
@@ -115,7 +140,7 @@ TEST_CASE("parameters on the host are where both training and evaluation look fo
   const std::string file = directory.File("plan.json");
   WriteText(file, planned.plan().ToJson());
   Session read =
-      Session::Create(WideNet(), *device, PlannerFromFile(file, EvaluationFor).value()).value();
+      Session::Create(WideNet(), *device, PlannerFromFile(file, kEvaluation).value()).value();
   for (int step = 0; step < 3; ++step) {
     CHECK(Train(read, 1) == Train(planned, 1));
     CHECK(read.Evaluate(MakeBatch(9))->loss == planned.Evaluate(MakeBatch(9))->loss);
@@ -124,8 +149,7 @@ TEST_CASE("parameters on the host are where both training and evaluation look fo
   CheckSameState(read, planned);
 
   // An evaluation that keeps them on the device would not find them.
-  const auto elsewhere =
-      PlannerFromFile(file, [](const Plan& /*plan*/) { return kEvaluation; }).value();
+  const auto elsewhere = PlannerFromFile(file, std::make_shared<ResidentPlanner>()).value();
   const std::string refusal = Message(Session::Create(WideNet(), *device, elsewhere).status(),
                                       absl::StatusCode::kInvalidArgument);
   CHECK(refusal.find("must keep 'fc1.weight' at the same place") != std::string::npos);
@@ -169,9 +193,9 @@ TEST_CASE("a plan that takes more memory of the host than its budget there is re
   const Written written;
   const int64_t bytes = written.plan.host_pool_bytes;
   REQUIRE(bytes > 0);
-  CHECK(PlannerFromFile(written.file, EvaluationFor, {.host_budget_bytes = bytes}).ok());
+  CHECK(PlannerFromFile(written.file, kEvaluation, {.host_budget_bytes = bytes}).ok());
   const absl::Status refused =
-      PlannerFromFile(written.file, EvaluationFor, {.host_budget_bytes = bytes - 1}).status();
+      PlannerFromFile(written.file, kEvaluation, {.host_budget_bytes = bytes - 1}).status();
   CHECK(Message(refused, absl::StatusCode::kResourceExhausted)
             .starts_with(written.file + ": the plan takes " + std::to_string(bytes)));
 }
@@ -263,11 +287,11 @@ TEST_CASE("a file that is not a plan, or that the verifier refuses, is not read"
   CHECK(Message(fault.status(), absl::StatusCode::kInvalidArgument)
             .starts_with(written.file + ": plan fault [overlap]: action "));
   WriteText(written.file, "not JSON");
-  CHECK(Message(PlannerFromFile(written.file, EvaluationFor).status(),
+  CHECK(Message(PlannerFromFile(written.file, kEvaluation).status(),
                 absl::StatusCode::kInvalidArgument)
             .starts_with(written.file + ": plan: "));
   const std::string missing = written.directory.File("missing.json");
-  CHECK(Message(PlannerFromFile(missing, EvaluationFor).status(), absl::StatusCode::kNotFound)
+  CHECK(Message(PlannerFromFile(missing, kEvaluation).status(), absl::StatusCode::kNotFound)
             .find(missing) != std::string::npos);
 }
 

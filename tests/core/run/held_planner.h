@@ -37,11 +37,10 @@ class HeldPlanner final : public Planner {
   int plans() const { return plans_; }
 
   int64_t budget_bytes() const override { return planner_->budget_bytes(); }
-  bool groups_updates() const override { return planner_->groups_updates(); }
-  absl::StatusOr<int64_t> SubBatches(LowerWith lower, const PlanRequest& request,
-                                     const DeviceDescription& device,
-                                     EngineCatalog& catalog) const override {
-    return planner_->SubBatches(lower, request, device, catalog);
+  absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& request,
+                                       const DeviceDescription& device,
+                                       EngineCatalog& catalog) const override {
+    return planner_->Choose(lower, request, device, catalog);
   }
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,

@@ -146,11 +146,10 @@ TEST_CASE("plans are verified in the background, and a wrong one is refused") {
   class WrongPlanner final : public Planner {
    public:
     int64_t budget_bytes() const override { return kUnlimited; }
-    bool groups_updates() const override { return planner_->groups_updates(); }
-    absl::StatusOr<int64_t> SubBatches(LowerWith lower, const PlanRequest& request,
-                                       const DeviceDescription& device,
-                                       EngineCatalog& catalog) const override {
-      return planner_->SubBatches(lower, request, device, catalog);
+    absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& request,
+                                         const DeviceDescription& device,
+                                         EngineCatalog& catalog) const override {
+      return planner_->Choose(lower, request, device, catalog);
     }
     absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                     const DeviceDescription& device,

@@ -202,8 +202,7 @@ TEST_CASE("a plan from a file keeps its incoming batch on any device") {
   const ScratchDirectory directory;
   const std::string path = directory.File("plan.json");
   WriteText(path, written.plan().ToJson());
-  const auto evaluation = [](const Plan&) { return PlannerFor({}); };
-  absl::StatusOr<std::shared_ptr<const Planner>> planner = PlannerFromFile(path, evaluation);
+  absl::StatusOr<std::shared_ptr<const Planner>> planner = PlannerFromFile(path, PlannerFor({}));
   REQUIRE_MESSAGE(planner.ok(), planner.status().ToString());
   absl::StatusOr<Session> read = Session::Create(SmallNet(), *cpu, *planner);
   REQUIRE_MESSAGE(read.ok(), read.status().ToString());

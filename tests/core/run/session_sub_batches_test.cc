@@ -228,10 +228,8 @@ TEST_CASE("a plan file says how many sub-batches it has, and is run with them") 
   const ScratchDirectory directory;
   const std::string file = directory.File("plan.json");
   WriteText(file, json);
-  const auto evaluation = [](const Plan& /*plan*/) { return PlannerFor({.policy = "auto"}); };
-  Session read =
-      Session::Create(ChainNet(), *cpu, PlannerFromFile(file, evaluation).value(), kTraining)
-          .value();
+  const auto planner = PlannerFromFile(file, PlannerFor({.policy = "auto"})).value();
+  Session read = Session::Create(ChainNet(), *cpu, planner, kTraining).value();
   CHECK(Train(read, 3) == Train(planned, 3));
   CheckSameState(read, planned);
 

@@ -106,11 +106,12 @@ TEST_CASE("relu needs y, not x, and is in place both ways") {
 
 TEST_CASE("batch norm reruns from its saved statistics and needs no y") {
   const LayerSpec spec = Specified(BatchNorm{}, {Image({2, 3, 4, 4})});
-  CHECK(StepsText(spec) ==
-        "forward: input[0] param[0] param[1] -> output[0] saved[0] saved[1] + state[0] state[1]"
-        " rerun input[0] param[0] param[1] saved[0] saved[1] adds to state\n"
-        "backward_data: input[0] output_grad[0] param[0] saved[0] saved[1] ->"
-        " input_grad[0] param_grad[0] param_grad[1] input_grad[0] over output_grad[0]\n");
+  CHECK(
+      StepsText(spec) ==
+      "forward: input[0] param[0] param[1] -> output[0] saved[0] saved[1] + state[0] state[1]"
+      " rerun input[0] param[0] param[1] saved[0] saved[1] output[0] over input[0] adds to state\n"
+      "backward_data: input[0] output_grad[0] param[0] saved[0] saved[1] ->"
+      " input_grad[0] param_grad[0] param_grad[1] input_grad[0] over output_grad[0]\n");
   CHECK(spec.params[0].init.scale == 1);
   CHECK(spec.params[1].init.scale == 0);
   CHECK(spec.states[0].name == "running_mean");
@@ -119,7 +120,9 @@ TEST_CASE("batch norm reruns from its saved statistics and needs no y") {
 
 TEST_CASE("in inference only forward runs, and batch norm reads its running statistics") {
   const LayerSpec norm = Specified(BatchNorm{}, {Image({2, 3, 4, 4})}, Mode::kInference);
-  CHECK(StepsText(norm) == "forward: input[0] param[0] param[1] state[0] state[1] -> output[0]\n");
+  CHECK(StepsText(norm) ==
+        "forward: input[0] param[0] param[1] state[0] state[1] -> output[0]"
+        " output[0] over input[0]\n");
   CHECK(norm.saved.empty());
   const LayerSpec pool = Specified(MaxPool{}, {Image({2, 3, 4, 4})}, Mode::kInference);
   CHECK(StepsText(pool) == "forward: input[0] -> output[0]\n");

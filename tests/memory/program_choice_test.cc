@@ -1,4 +1,4 @@
-#include "neap/memory/sub_batch_choice.h"
+#include "neap/memory/program_choice.h"
 
 #include <doctest/doctest.h>
 
@@ -22,18 +22,28 @@ struct Planned {
   explicit Planned(const std::string& net, int64_t batch = 1024)
       : graph(nets::Build(net, {.batch = batch}).value()) {}
 
-  absl::StatusOr<Program> Lowered(int64_t sub_batches) const {
-    return Lower(graph, {.sub_batches = sub_batches}, H200());
+  absl::StatusOr<Program> Lowered(int64_t sub_batches, bool offload_params = false) const {
+    return Lower(graph, {.offload_params = offload_params, .sub_batches = sub_batches}, H200());
   }
-  int64_t Choose(const PlannerOptions& options) {
-    return ChooseSubBatches([&](int64_t count) { return Lowered(count); }, options, H200(), catalog)
-        .value();
+  ProgramChoice ChooseFrom(const PlannerOptions& options,
+                           const DeviceDescription& device = H200()) {
+    const auto lower = [&](const ProgramChoice& choice) {
+      return Lowered(choice.sub_batches, choice.offload_params);
+    };
+    return ChooseProgram(lower, options, device, catalog).value();
   }
-  absl::StatusOr<PlanResult> Plan(int64_t sub_batches, int64_t budget) {
-    return MakePlan(Lowered(sub_batches).value(), {.budget_bytes = budget}, H200(), catalog);
+  // The number of sub-batches, with parameters on the device.
+  int64_t Choose(PlannerOptions options) {
+    options.offload_params = false;
+    return ChooseFrom(options).sub_batches;
   }
-  int64_t Minimum(int64_t sub_batches) {
-    return MinimumBudget(Lowered(sub_batches).value(), {}, H200(), catalog).value();
+  absl::StatusOr<PlanResult> Plan(int64_t sub_batches, int64_t budget,
+                                  bool offload_params = false) {
+    return MakePlan(Lowered(sub_batches, offload_params).value(), {.budget_bytes = budget}, H200(),
+                    catalog);
+  }
+  int64_t Minimum(int64_t sub_batches, bool offload_params = false) {
+    return MinimumBudget(Lowered(sub_batches, offload_params).value(), {}, H200(), catalog).value();
   }
 
   Graph graph;
@@ -92,8 +102,7 @@ TEST_CASE("the number is 1 where bits must not depend on the budget, or images a
   CHECK(net.Choose({.budget_bytes = budget, .sub_batches = 8}) == 8);
   DeviceDescription cpu = H200();
   cpu.kind = "cpu";
-  const auto lower = [&](int64_t count) { return net.Lowered(count); };
-  CHECK(ChooseSubBatches(lower, {.budget_bytes = budget}, cpu, net.catalog).value() == 1);
+  CHECK(net.ChooseFrom({.budget_bytes = budget, .offload_params = false}, cpu).sub_batches == 1);
 
   Planned normalised("resnet50", 8);
   CHECK(normalised.Choose({.budget_bytes = normalised.Minimum(1) - kBlockBytes}) == 1);
@@ -105,13 +114,47 @@ TEST_CASE("where no number of parts fits, it is that with the smallest plan") {
   for (const int64_t other : {1, 2, 4}) CHECK(net.Minimum(count) <= net.Minimum(other));
 }
 
+TEST_CASE("parameters are on the host where that is faster by a hundredth") {
+  Planned net("resnet50", 64);
+  const int64_t least = net.Minimum(1), least_offloaded = net.Minimum(1, /*offload_params=*/true);
+  REQUIRE(least_offloaded < least);
+  const int64_t most = net.Plan(1, kUnlimited)->plan.peak_bytes;
+  bool chosen = false, refused = false;
+  for (const int64_t budget : {least, (least + most) / 2, most - most / 8}) {
+    CAPTURE(budget);
+    const ProgramChoice choice = net.ChooseFrom({.budget_bytes = budget});
+    const double ms = IterationMs(net.Plan(1, budget).value());
+    const double offloaded_ms = IterationMs(net.Plan(1, budget, true).value());
+    CHECK(choice == ProgramChoice{.offload_params = offloaded_ms < 0.99 * ms});
+    (choice.offload_params ? chosen : refused) = true;
+  }
+  CHECK(chosen);
+  CHECK(refused);
+  CHECK(net.ChooseFrom({.budget_bytes = least - kBlockBytes}).offload_params);
+}
+
+TEST_CASE("parameters stay where the options or the policy want them, and on the CPU") {
+  Planned net("resnet50", 64);
+  const int64_t budget = net.Minimum(1) - kBlockBytes;
+  CHECK(!net.ChooseFrom({.budget_bytes = budget, .offload_params = false}).offload_params);
+  CHECK(net.ChooseFrom({.offload_params = true}).offload_params);
+  CHECK(!net.ChooseFrom({.budget_bytes = budget, .policy = "superneurons"}).offload_params);
+  CHECK(!net.ChooseFrom({}).offload_params);
+  DeviceDescription shared = H200();
+  shared.has_own_memory = false;
+  CHECK(!net.ChooseFrom({.budget_bytes = budget}, shared).offload_params);
+}
+
 TEST_CASE("a planner chooses for a session") {
   Planned net("alexnet");
   const auto planner = PlannerFor({.policy = "auto"});
-  const auto lower = [&](int64_t count) { return net.Lowered(count); };
+  const auto lower = [&](const ProgramChoice& choice) {
+    return net.Lowered(choice.sub_batches, choice.offload_params);
+  };
   const PlanRequest request = {.budget_bytes = net.Minimum(1) - kBlockBytes};
-  CHECK(planner->SubBatches(lower, request, H200(), net.catalog).value() > 1);
-  CHECK(planner->SubBatches(lower, {.strict = true}, H200(), net.catalog).value() == 1);
+  CHECK(planner->Choose(lower, request, H200(), net.catalog).value() !=
+        ProgramChoice{.sub_batches = 1, .offload_params = false});
+  CHECK(planner->Choose(lower, {.strict = true}, H200(), net.catalog).value() == ProgramChoice{});
 }
 
 }  // namespace neap

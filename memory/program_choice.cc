@@ -1,0 +1,171 @@
+#include "neap/memory/program_choice.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/plan/plan_memory.h"
+#include "neap/memory/planner.h"
+#include "neap/memory/policies/policies.h"
+#include "neap/memory/transfer/residency.h"
+
+namespace neap {
+namespace {
+
+bool MovesOrRebuilds(const Plan& plan) {
+  const Movement total = TotalMovement(plan);
+  return total.extra_forwards > 0 || total.offloaded_bytes > 0 || total.prefetched_bytes > 0;
+}
+
+// Parameters are copied in every iteration, and copies take some bandwidth from kernels, which
+// predictions leave out. So they must gain at least this part of the time.
+constexpr double kLeastGain = 0.01;
+
+// Tries 1, 2, 4, ... parts, and then parameters on the host.
+class Chooser {
+ public:
+  Chooser(LowerWith lower, const PlannerOptions& options, const DeviceDescription& device,
+          EngineCatalog& catalog)
+      : lower_(lower), options_(options), device_(device), catalog_(catalog) {}
+
+  absl::StatusOr<ProgramChoice> Make(bool may_split, bool may_offload) {
+    const ProgramChoice first = {.sub_batches = options_.sub_batches.value_or(1),
+                                 .offload_params = options_.offload_params.value_or(false)};
+    if (!may_split && !may_offload) return first;
+    // Planning takes longer than finding out that there is no choice.
+    absl::StatusOr<Program> split = absl::InvalidArgumentError("one part");
+    if (may_split) split = lower_({.sub_batches = 2, .offload_params = first.offload_params});
+    may_split = !absl::IsInvalidArgument(split.status());
+    ASSIGN_OR_RETURN(const Program whole, lower_(first));
+    may_offload = may_offload && HasOffloadableParams(whole);
+    if (!may_split && !may_offload) return first;
+    ASSIGN_OR_RETURN(const bool is_short, Try(whole, first));
+    if (may_split && is_short) RETURN_IF_ERROR(TryParts(first, whole.net.batch, std::move(split)));
+    const bool is_fast_to_plan = whole.steps.size() <= kMostStepsOfChoice || !best_.has_value();
+    if (may_offload && is_short && is_fast_to_plan) RETURN_IF_ERROR(TryOffloaded());
+    return Chosen();
+  }
+
+ private:
+  ProgramChoice Chosen() const { return best_.has_value() ? chosen_ : smallest_; }
+
+  // `split` is the program of two parts.
+  absl::Status TryParts(ProgramChoice choice, int64_t batch, absl::StatusOr<Program> split) {
+    bool may_gain = true;
+    while (may_gain) {
+      choice.sub_batches *= 2;
+      RETURN_IF_ERROR(split.status());
+      if (split->steps.size() > kMostStepsOfChoice) break;
+      ASSIGN_OR_RETURN(may_gain, Try(*split, choice));
+      ProgramChoice next = choice;
+      next.sub_batches *= 2;
+      if (batch % next.sub_batches != 0) break;
+      split = lower_(next);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TryOffloaded() {
+    ProgramChoice choice = Chosen();
+    choice.offload_params = true;
+    ASSIGN_OR_RETURN(const Program program, lower_(choice));
+    return Try(program, choice).status();
+  }
+
+  // The paper's accounting does not count parameters.
+  static bool HasOffloadableParams(const Program& program) {
+    if (program.options.accounting == Accounting::kPaper) return false;
+    const std::vector<bool> offloadable = OffloadableParams(program);
+    return std::find(offloadable.begin(), offloadable.end(), true) != offloadable.end();
+  }
+
+  // Whether the plan moves or rebuilds tensors, so that other programs may be faster.
+  absl::StatusOr<bool> Try(const Program& program, const ProgramChoice& choice) {
+    const absl::StatusOr<PlanResult> result = MakePlan(program, options_, device_, catalog_);
+    if (absl::IsResourceExhausted(result.status())) {
+      RETURN_IF_ERROR(NoteMinimum(program, choice));
+      return true;
+    }
+    // Kernels have no indices for so many images.
+    if (absl::IsUnimplemented(result.status())) return true;
+    RETURN_IF_ERROR(result.status());
+    const double least_gain = choice.offload_params == chosen_.offload_params ? 0 : kLeastGain;
+    if (best_.has_value() && !IsFaster(*result, least_gain)) return false;
+    const bool may_gain = MovesOrRebuilds(result->plan);
+    best_ = PlanTime{IterationMs(*result), IsMeasured(*result)};
+    chosen_ = choice;
+    return may_gain;
+  }
+
+  absl::Status NoteMinimum(const Program& program, const ProgramChoice& choice) {
+    ASSIGN_OR_RETURN(const int64_t bytes, MinimumBudget(program, options_, device_, catalog_));
+    if (least_bytes_.has_value() && bytes >= *least_bytes_) return absl::OkStatus();
+    least_bytes_ = bytes;
+    smallest_ = choice;
+    return absl::OkStatus();
+  }
+
+  // Predictions without measurements are too low to be compared with measured times.
+  bool IsFaster(const PlanResult& result, double least_gain) const {
+    return IterationMs(result) < (1 - least_gain) * best_->ms &&
+           (IsMeasured(result) || !best_->is_measured);
+  }
+  static double IterationMs(const PlanResult& result) {
+    return result.plan.predicted_ms + result.stats.batch_copy_ms;
+  }
+  static bool IsMeasured(const PlanResult& result) {
+    return result.stats.measured_runs == result.stats.runs;
+  }
+
+  struct PlanTime {
+    double ms = 0;
+    bool is_measured = false;
+  };
+
+  LowerWith lower_;
+  const PlannerOptions& options_;
+  const DeviceDescription& device_;
+  EngineCatalog& catalog_;
+  std::optional<PlanTime> best_;
+  std::optional<int64_t> least_bytes_;  // of the plans that do not fit
+  ProgramChoice chosen_;                // of the best plan
+  ProgramChoice smallest_;              // of the plan with the least bytes
+};
+
+// That of the options, or the one that is meant if they name none.
+absl::StatusOr<Policy> PolicyOf(const PlannerOptions& options) {
+  const bool has_budget = options.budget_bytes != kUnlimited;
+  return FindPolicy(options.policy.empty() ? DefaultPolicy(has_budget) : options.policy);
+}
+
+}  // namespace
+
+absl::StatusOr<bool> MayChooseSubBatches(const PlannerOptions& options,
+                                         const DeviceDescription& device) {
+  const bool has_budget = options.budget_bytes != kUnlimited;
+  if (options.sub_batches.has_value() || !has_budget || options.strict || device.kind == "cpu")
+    return false;
+  ASSIGN_OR_RETURN(const Policy policy, PolicyOf(options));
+  return policy.may_split_batch;
+}
+
+absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
+                                         const DeviceDescription& device) {
+  const bool has_budget = options.budget_bytes != kUnlimited;
+  if (options.offload_params.has_value() || !has_budget || !device.has_own_memory) return false;
+  ASSIGN_OR_RETURN(const Policy policy, PolicyOf(options));
+  return policy.may_offload_params;
+}
+
+absl::StatusOr<ProgramChoice> ChooseProgram(LowerWith lower, const PlannerOptions& options,
+                                            const DeviceDescription& device,
+                                            EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const bool may_split, MayChooseSubBatches(options, device));
+  ASSIGN_OR_RETURN(const bool may_offload, MayChooseOffloading(options, device));
+  return Chooser(lower, options, device, catalog).Make(may_split, may_offload);
+}
+
+}  // namespace neap

@@ -1,0 +1,66 @@
+// The choice of the program to plan (ProgramChoice, core/plan/planner.h): policy `auto` runs the
+// batch in sub-batches, or keeps parameters on the host, if that is faster than moving and
+// rebuilding more of what does not fit.
+//
+//   sub-batches   1         2         4          the fastest of the plans that fit
+//   activations   ========  ====      ==
+//   transfers     ####      ##                   none: more parts would only take longer
+//
+// More parts need fewer bytes, but weights are read more often, gradients added up, and kernels for
+// fewer images are less efficient (moDNN, section 5.1.2, has a rule of thumb instead of plans).
+// Bits depend on the number of parts, because gradients are summed in another order. It is
+// therefore 1 in strict mode, and on the CPU.
+//
+// Parameters that are on the host except while a step uses them cost copies in every iteration, and
+// leave their bytes to activations. With a few hundred megabytes of them, and computation to hide
+// their copies, that is worth it in budgets of one or two gigabytes. Bits do not depend on it.
+//
+//   const auto lower = [&](const ProgramChoice& choice) {
+//     return Lower(graph,
+//                  {.offload_params = choice.offload_params, .sub_batches = choice.sub_batches},
+//                  device->description());
+//   };
+//   ASSIGN_OR_RETURN(const ProgramChoice choice,
+//                    ChooseProgram(lower, {.budget_bytes = 4 * kGiB}, device->description(),
+//                                  device->backend()));
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/plan/planner.h"
+#include "neap/core/step/kernel.h"
+#include "neap/memory/planner_options.h"
+
+namespace neap {
+
+// Every sub-batch has steps of its own. Programs with more steps are not tried, because they take
+// long to plan.
+inline constexpr size_t kMostStepsOfChoice = 12000;
+
+// Whether more than one sub-batch may be chosen for these options: they have a budget, do not ask
+// for a number of sub-batches or for strict bits, and their policy may split the batch
+// (Policy::may_split_batch).
+// Errors: those of FindPolicy().
+absl::StatusOr<bool> MayChooseSubBatches(const PlannerOptions& options,
+                                         const DeviceDescription& device);
+
+// Whether parameters may be kept on the host for these options: they have a budget and do not ask
+// for the one or the other, the device has memory of its own, and their policy may do so
+// (Policy::may_offload_params). Errors: those of FindPolicy().
+absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
+                                         const DeviceDescription& device);
+
+// PlannerOptions::sub_batches and offload_params where they are set. Otherwise one sub-batch, or a
+// power of two if MayChooseSubBatches(); and parameters stay on the device unless
+// MayChooseOffloading() and the plan is faster so by a hundredth. A network that couples the images
+// of a batch, which `lower` refuses with INVALID_ARGUMENT, is not split. Without a plan that fits,
+// the choice is that of the plan that needs the fewest bytes. Errors: those of `lower` and
+// MakePlan(), other than too small a budget.
+absl::StatusOr<ProgramChoice> ChooseProgram(LowerWith lower, const PlannerOptions& options,
+                                            const DeviceDescription& device,
+                                            EngineCatalog& catalog);
+
+}  // namespace neap
