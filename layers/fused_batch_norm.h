@@ -31,8 +31,8 @@
 // gradient is not added in a pass of its own.
 //
 // Without pooling, y may overwrite x_0 or x_1, and dy may be overwritten by dx_0, or with a sum by
-// dx_1. With a sum or averages, dx_0 may overwrite x_0. As backward reads x_0, y overwrites it only
-// where x_0 is computed again, or in inference.
+// dx_1. With a sum or averages, dx_0 may overwrite x_0. As backward reads what is normalised, y
+// overwrites that only where it is computed again, or in inference.
 //
 // If it concatenates, every x_0 above is x_0 .. x_{n-1}, the parts of a concatenation along the
 // channels that no memory holds, and every dx_0 is dx_0 .. dx_{n-1}. It then does not add or pool,

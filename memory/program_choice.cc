@@ -1,11 +1,12 @@
 #include "neap/memory/program_choice.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/memory/planner.h"
@@ -35,17 +36,24 @@ class Chooser {
     const ProgramChoice first = {.sub_batches = options_.sub_batches.value_or(1),
                                  .offload_params = options_.offload_params.value_or(false)};
     if (!may_split && !may_offload) return first;
+    chosen_ = smallest_ = first;
     // Planning takes longer than finding out that there is no choice.
     absl::StatusOr<Program> split = absl::InvalidArgumentError("one part");
     if (may_split) split = lower_({.sub_batches = 2, .offload_params = first.offload_params});
     may_split = !absl::IsInvalidArgument(split.status());
     ASSIGN_OR_RETURN(const Program whole, lower_(first));
-    may_offload = may_offload && HasOffloadableParams(whole);
+    const int64_t offloadable_bytes = OffloadableParamBytes(whole);
+    may_offload =
+        may_offload && offloadable_bytes > 0 && offloadable_bytes <= options_.host_budget_bytes;
     if (!may_split && !may_offload) return first;
+    if (whole.steps.size() > kMostStepsOfChoice) return FirstThatFits(whole, first, may_offload);
     ASSIGN_OR_RETURN(const bool is_short, Try(whole, first));
     if (may_split && is_short) RETURN_IF_ERROR(TryParts(first, whole.net.batch, std::move(split)));
-    const bool is_fast_to_plan = whole.steps.size() <= kMostStepsOfChoice || !best_.has_value();
-    if (may_offload && is_short && is_fast_to_plan) RETURN_IF_ERROR(TryOffloaded());
+    if (may_offload && is_short) {
+      const int64_t parts = Chosen().sub_batches;
+      RETURN_IF_ERROR(TryOffloaded(first.sub_batches));
+      if (parts != first.sub_batches) RETURN_IF_ERROR(TryOffloaded(parts));
+    }
     return Chosen();
   }
 
@@ -68,18 +76,21 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  absl::Status TryOffloaded() {
-    ProgramChoice choice = Chosen();
-    choice.offload_params = true;
+  absl::Status TryOffloaded(int64_t sub_batches) {
+    const ProgramChoice choice = {.sub_batches = sub_batches, .offload_params = true};
     ASSIGN_OR_RETURN(const Program program, lower_(choice));
     return Try(program, choice).status();
   }
 
-  // The paper's accounting does not count parameters.
-  static bool HasOffloadableParams(const Program& program) {
-    if (program.options.accounting == Accounting::kPaper) return false;
-    const std::vector<bool> offloadable = OffloadableParams(program);
-    return std::find(offloadable.begin(), offloadable.end(), true) != offloadable.end();
+  // Without plans, which take long: parameters are on the host only if the budget requires it.
+  absl::StatusOr<ProgramChoice> FirstThatFits(const Program& whole, const ProgramChoice& first,
+                                              bool may_offload) {
+    RETURN_IF_ERROR(NoteMinimum(whole, first));
+    if (!may_offload || *least_bytes_ <= options_.budget_bytes) return first;
+    const ProgramChoice offloaded = {.sub_batches = first.sub_batches, .offload_params = true};
+    ASSIGN_OR_RETURN(const Program program, lower_(offloaded));
+    RETURN_IF_ERROR(NoteMinimum(program, offloaded));
+    return smallest_;
   }
 
   // Whether the plan moves or rebuilds tensors, so that other programs may be faster.
@@ -116,8 +127,17 @@ class Chooser {
   static double IterationMs(const PlanResult& result) {
     return result.plan.predicted_ms + result.stats.batch_copy_ms;
   }
+  // Updates are few and short, and `neap profile` measures those of several layers at once, which
+  // programs with parameters on the host do not have.
   static bool IsMeasured(const PlanResult& result) {
-    return result.stats.measured_runs == result.stats.runs;
+    size_t run = 0;
+    for (const Action& action : result.plan.actions) {
+      const auto* const compute = std::get_if<ComputeAction>(&action);
+      if (compute == nullptr) continue;
+      const bool is_update = result.plan.steps[compute->step.index()].phase == Phase::kUpdate;
+      if (!result.is_measured[run++] && !is_update) return false;
+    }
+    return true;
   }
 
   struct PlanTime {
@@ -142,6 +162,15 @@ absl::StatusOr<Policy> PolicyOf(const PlannerOptions& options) {
 }
 
 }  // namespace
+
+int64_t OffloadableParamBytes(const Program& program) {
+  if (program.options.accounting == Accounting::kPaper) return 0;
+  const std::vector<bool> offloadable = OffloadableParams(program);
+  int64_t bytes = 0;
+  for (const Tensor& tensor : program.tensors)
+    bytes += offloadable[tensor.id.index()] ? RoundUp(tensor.spec.size_bytes(), kBlockBytes) : 0;
+  return bytes;
+}
 
 absl::StatusOr<bool> MayChooseSubBatches(const PlannerOptions& options,
                                          const DeviceDescription& device) {

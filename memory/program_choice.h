@@ -36,8 +36,8 @@
 
 namespace neap {
 
-// Every sub-batch has steps of its own. Programs with more steps are not tried, because they take
-// long to plan.
+// Programs with more steps take long to plan. They are not split, and their parameters are on the
+// host only if the budget requires it. Every sub-batch has steps of its own.
 inline constexpr size_t kMostStepsOfChoice = 12000;
 
 // Whether more than one sub-batch may be chosen for these options: they have a budget, do not ask
@@ -47,6 +47,10 @@ inline constexpr size_t kMostStepsOfChoice = 12000;
 absl::StatusOr<bool> MayChooseSubBatches(const PlannerOptions& options,
                                          const DeviceDescription& device);
 
+// The bytes of the parameters and the optimizer state that may be kept on the host. 0 in the
+// paper's accounting, which does not count them.
+int64_t OffloadableParamBytes(const Program& program);
+
 // Whether parameters may be kept on the host for these options: they have a budget and do not ask
 // for the one or the other, the device has memory of its own, and their policy may do so
 // (Policy::may_offload_params). Errors: those of FindPolicy().
@@ -55,10 +59,11 @@ absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
 
 // PlannerOptions::sub_batches and offload_params where they are set. Otherwise one sub-batch, or a
 // power of two if MayChooseSubBatches(); and parameters stay on the device unless
-// MayChooseOffloading() and the plan is faster so by a hundredth. A network that couples the images
-// of a batch, which `lower` refuses with INVALID_ARGUMENT, is not split. Without a plan that fits,
-// the choice is that of the plan that needs the fewest bytes. Errors: those of `lower` and
-// MakePlan(), other than too small a budget.
+// MayChooseOffloading(), the host budget has room for them, and the plan is faster so by a
+// hundredth. Parameters on the host are tried with one sub-batch, and with as many as are chosen. A
+// network that couples the images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not
+// split. Without a plan that fits, the choice is that of the plan that needs the fewest bytes.
+// Errors: those of `lower` and MakePlan(), other than too small a budget.
 absl::StatusOr<ProgramChoice> ChooseProgram(LowerWith lower, const PlannerOptions& options,
                                             const DeviceDescription& device,
                                             EngineCatalog& catalog);

@@ -40,7 +40,7 @@ class LiveSweep {
  public:
   LiveSweep(const Program& program, bool in_place);
 
-  // `moved`: by TensorId, the tensors whose absences are wanted.
+  // `moved`: by TensorId, for every tensor, whether its absences are wanted.
   void Walk(const ComputeSequence& runs, const std::vector<bool>& moved);
 
   // By position, and one more; valid until the next walk, as are the absences. In place, a life

@@ -12,10 +12,10 @@
 namespace neap {
 namespace {
 
-// The work that all moves may take together, and what is kept after all, in runs that are walked
-// over; and how fine the moves are. Long networks have larger ones, and points farther apart. A
-// move frees at least one part in `moves_to_nothing` of the peak's bytes, if it can; a point's peak
-// is lower than the last one's by one part in `points_apart`, or more.
+// The work that all moves of a way down may take together, and all faster fates of its stops, in
+// runs that are walked over; and how fine the moves are. Long networks have larger ones, and points
+// farther apart. A move frees at least one part in `moves_to_nothing` of the peak's bytes, if it
+// can; a point's peak is lower than the last one's by one part in `points_apart`, or more.
 constexpr int64_t kMostRuns = 2'000'000, kMostRunsToRefine = 8'000'000;
 struct Fineness {
   int64_t moves_to_nothing = 128;
@@ -267,23 +267,26 @@ class Descent {
   // stop. At each stop and between them, what need not be dropped for so many bytes gets a faster
   // fate after all, at the lowest peaks first: there the most was dropped.
   void Refine(size_t begin, size_t end) {
-    walked_ = 0;
+    std::vector<std::pair<size_t, int64_t>> targets;  // each from the fates of a point
     for (size_t i = end; i-- > begin;) {
       const int64_t above = points_[i - 1].peak_bytes, here = points_[i].peak_bytes;
       const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
-      for (int64_t target = here; target < above; target += apart) {
-        if (walked_ > kMostRunsToRefine) return;
-        for (const bool moves : {false, true}) {
-          fates_.Restore(points_.FatesOf(i));
-          RefineWithin(target, moves && CanBeMoved());
-        }
+      for (int64_t target = here; target < above; target += apart) targets.emplace_back(i, target);
+    }
+    const int64_t share = kMostRunsToRefine / std::max<int64_t>(1, std::ssize(targets)) / 2;
+    for (const auto& [point, target] : targets) {
+      for (const bool moves : {false, true}) {
+        if (moves && !CanBeMoved()) continue;
+        fates_.Restore(points_.FatesOf(point));
+        walked_ = 0;
+        RefineWithin(target, moves, share);
       }
     }
   }
 
   // Keeps, moves (if it may) or rebuilds only once what can be without a peak above `target`, what
-  // takes the longest first.
-  void RefineWithin(int64_t target, bool moves) {
+  // takes the longest first, as far as the work goes.
+  void RefineWithin(int64_t target, bool moves, int64_t most_walked) {
     order_ = OrderNow();
     std::vector<int> reruns(program_.steps.size(), 0);
     for (const auto& [step, recompute] : order_.runs) reruns[step.index()] += recompute ? 1 : 0;
@@ -296,7 +299,7 @@ class Descent {
     bool found = false;
     for (const auto& [seconds, step] : rebuilt) {
       for (Fate fate : {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce}) {
-        if (walked_ > kMostRunsToRefine) break;
+        if (walked_ > most_walked) break;
         if (fate == Fate::kMoved && !moves) continue;
         if (!TryFaster(step, fate, target)) continue;
         found = true;

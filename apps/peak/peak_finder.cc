@@ -256,9 +256,14 @@ absl::StatusOr<bool> PeakFinder::MaySplit(const std::string& net) const {
   return program->steps.size() <= kMostStepsOfChoice;
 }
 
-absl::StatusOr<bool> PeakFinder::MayOffload() const {
+absl::StatusOr<bool> PeakFinder::MayOffload(const std::string& net) const {
   if (!growth_.tries_offloading) return false;
-  return MayChooseOffloading(Asked(), target_.description);
+  ASSIGN_OR_RETURN(const bool may_choose, MayChooseOffloading(Asked(), target_.description));
+  if (!may_choose) return false;
+  ASSIGN_OR_RETURN(const Graph graph, Sized(net, 1).Build());
+  ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
+  const int64_t bytes = OffloadableParamBytes(program);
+  return bytes > 0 && bytes <= Asked().host_budget_bytes;
 }
 
 absl::StatusOr<bool> PeakFinder::Reaches(const std::string& net, int64_t n) const {
@@ -313,16 +318,17 @@ absl::Status PeakFinder::Confirm(const std::string& net, PeakResult& result) con
 absl::Status GrowOffloaded(const PeakFlags& flags, const PlanTarget& target, const Growth& growth,
                            const std::string& net, ProgramChoice& chosen, PeakResult& best,
                            PeakSearch& searches) {
-  ASSIGN_OR_RETURN(const bool may_offload, PeakFinder(flags, target, growth, chosen).MayOffload());
+  ASSIGN_OR_RETURN(const bool may_offload,
+                   PeakFinder(flags, target, growth, chosen).MayOffload(net));
   if (!may_offload) return absl::OkStatus();
   const ProgramChoice offloaded = {.sub_batches = chosen.sub_batches, .offload_params = true};
-  absl::StatusOr<PeakResult> found =
-      PeakFinder(flags, target, growth, offloaded).Find(net, best.search.largest);
-  if (absl::IsResourceExhausted(found.status())) return absl::OkStatus();
-  RETURN_IF_ERROR(found.status());
-  searches = After(searches, found->search);
-  if (found->search.largest <= best.search.largest) return absl::OkStatus();
-  best = *std::move(found);
+  const PeakFinder finder(flags, target, growth, offloaded);
+  const int64_t next = best.search.largest + chosen.sub_batches;
+  if (next > growth.most) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool reaches_more, finder.Reaches(net, next));
+  if (!reaches_more) return absl::OkStatus();
+  ASSIGN_OR_RETURN(best, finder.Find(net, next));
+  searches = After(searches, best.search);
   chosen = offloaded;
   return absl::OkStatus();
 }

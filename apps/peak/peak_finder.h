@@ -111,11 +111,13 @@ class PeakFinder {
   // Whether the planner may run the network in so many sub-batches. Its images may be coupled.
   absl::StatusOr<bool> MaySplit(const std::string& net) const;
   // Whether the planner may keep the parameters on the host.
-  absl::StatusOr<bool> MayOffload() const;
+  absl::StatusOr<bool> MayOffload(const std::string& net) const;
   // Tries sizes that are larger than `from` by an eighth, twice that, and so on. `largest` is the
   // last that was reached, or `from`.
   absl::StatusOr<PeakSearch> Grow(const std::string& net, int64_t from) const;
-  // By planning alone. `from` is a size that Grow() reached, or 0. Errors: those of
+  // Whether a size fits and, with --keep, keeps its speed.
+  absl::StatusOr<bool> Reaches(const std::string& net, int64_t n) const;
+  // By planning alone. `from` is a size that is reached, or 0. Errors: those of
   // FindPeak().
   absl::StatusOr<PeakResult> Find(const std::string& net, int64_t from) const;
   // Adds the trial runs to the result of Find().
@@ -135,8 +137,6 @@ class PeakFinder {
   // The plan, if it fits the budget and the host budget.
   absl::StatusOr<std::optional<PlanResult>> PlanIfFits(const std::string& net, int64_t n) const;
   absl::StatusOr<bool> FitsBoth(const std::string& net, int64_t n) const;
-  // Whether a size fits and, with --keep, keeps its speed.
-  absl::StatusOr<bool> Reaches(const std::string& net, int64_t n) const;
   // Finds the largest size and plans it.
   absl::StatusOr<PeakResult> Search(const std::string& net, int64_t from) const;
   // Options() without a budget, under the policy that moves nothing.

@@ -143,10 +143,11 @@ bool IsCompared(const PlanFlags& flags, std::string_view policy) {
   return flags.accounting == "paper" || policy == "keep-all" || policy == "liveness";
 }
 
-// The plans of the program under the compared policies, including `plan`. A policy for which the
-// budget is too small is planned without one.
-absl::StatusOr<std::vector<Plan>> PlansToCompare(const Program& program, const PlanFlags& flags,
+// The plans of the program under the compared policies, including `plan`; parameters are on the
+// host only if the flags say so. A policy for which the budget is too small is planned without one.
+absl::StatusOr<std::vector<Plan>> PlansToCompare(Program program, const PlanFlags& flags,
                                                  const Plan& plan, const PlanTarget& target) {
+  program.options.offload_params = flags.planning.offload_params;
   PlannerOptions options = flags.planning.Options(target.description, target.kernels);
   std::vector<Plan> plans;
   for (const Policy& policy : Policies()) {

@@ -3,9 +3,9 @@
 //
 // Its orders of runs are those of the other policies that act on need, and a rebuild frontier
 // (recompute/rebuild_frontier.h) over the times of the device. In each of them the tensor cache
-// moves what the memory limit still requires (by both rules of eviction where the order moves
-// nothing), and the fastest plan is taken. So it tries all candidates of liveness, tensor-cache,
-// superneurons and chen, too.
+// moves what the memory limit still requires (by both rules of eviction in those of the frontier
+// that move nothing themselves), and the fastest plan is taken. So it tries all candidates of
+// liveness, tensor-cache, superneurons and chen, too.
 #pragma once
 
 #include <vector>

@@ -106,7 +106,8 @@ TEST_CASE("peak-batch and bench workspace print the versions of measured times t
           .at(0)
           .at("minimum_budget_bytes");
   const std::vector<std::string> peak = Joined(
-      {"peak-batch", "lenet", "--sub-batches", "1", "--budget", std::to_string(budget)}, target);
+      {"peak-batch", "lenet", "--policy", "superneurons", "--budget", std::to_string(budget)},
+      target);
   const Json result = RunForJson(peak).at(0).at("results").at(0);
   REQUIRE(result.at("batch") == 32);
   CHECK(result.at("measured_with") == "cuDNN 2");
