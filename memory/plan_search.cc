@@ -58,7 +58,7 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   const bool has_prices = purpose == SearchPurpose::kPlan && policy.priced_orders != nullptr;
   if (has_prices && program.options.mode == Mode::kTraining) {
     ASSIGN_OR_RETURN(RebuildPrices prices, engines.PriceReruns(program, catalog));
-    search.prices_ = {.run_seconds = engines.LeastRunSeconds(),
+    search.prices_ = {.run_seconds = prices.run_seconds,
                       .rerun_seconds = prices.rerun_seconds,
                       .link_bytes_per_second = search.MostBytesPerSecond()};
     search.PriceCopies(prices);

@@ -37,7 +37,7 @@ class Chooser {
                                  .offload_params = options_.offload_params.value_or(false)};
     if (!may_split && !may_offload) return first;
     chosen_ = smallest_ = first;
-    // Planning takes longer than finding out that there is no choice.
+    // Whether there is a choice at all is found out first, because planning takes much longer.
     absl::StatusOr<Program> split = absl::InvalidArgumentError("one part");
     if (may_split) split = lower_({.sub_batches = 2, .offload_params = first.offload_params});
     may_split = !absl::IsInvalidArgument(split.status());

@@ -40,7 +40,8 @@ class LiveSweep {
  public:
   LiveSweep(const Program& program, bool in_place);
 
-  // `moved`: by TensorId, for every tensor, whether its absences are wanted.
+  // Absences are listed for the tensors that `moved` marks. It has an entry for every tensor, by
+  // TensorId.
   void Walk(const ComputeSequence& runs, const std::vector<bool>& moved);
 
   // By position, and one more; valid until the next walk, as are the absences. In place, a life

@@ -19,6 +19,7 @@
 #include "apps/cli/kernel_flags.h"
 #include "apps/cli/output.h"
 #include "neap/core/device/device.h"
+#include "neap/core/plan/planner.h"
 #include "neap/core/program/program.h"
 #include "neap/memory/planner.h"
 
@@ -95,9 +96,13 @@ struct PlanningFlags {
              BudgetUnits units = BudgetUnits::kBytesOrPercent);
   // The options with an unlimited budget; `chosen` is what `kernels` returned for the device.
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
-  // Those of programs to be planned with Options(), without a choice of the program.
-  ProgramOptions Lowering() const {
-    return {.offload_params = offload_params, .sub_batches = sub_batches.value_or(1)};
+  // What the flags ask for, without a choice by the planner.
+  ProgramChoice AskedProgram() const {
+    return {.sub_batches = sub_batches.value_or(1), .offload_params = offload_params};
+  }
+  // Those of programs to be planned with Options().
+  static ProgramOptions Lowering(const ProgramChoice& choice) {
+    return {.offload_params = choice.offload_params, .sub_batches = choice.sub_batches};
   }
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   DeviceChoices Choices() const { return {.peer = peer, .engines = kernels.engines}; }

@@ -88,10 +88,7 @@ PlannerOptions PeakFinder::Unlimited() const {
 }
 
 absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
-  ProgramOptions options = flags_.planning.Lowering();
-  options.sub_batches = choice_.sub_batches;
-  options.offload_params = choice_.offload_params;
-  return Lower(graph, options, target_.description);
+  return Lower(graph, PlanningFlags::Lowering(choice_), target_.description);
 }
 
 absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,
@@ -335,8 +332,7 @@ absl::Status GrowOffloaded(const PeakFlags& flags, const PlanTarget& target, con
 
 absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& target,
                                     const Growth& growth, const std::string& net) {
-  ProgramChoice chosen = {.sub_batches = flags.planning.sub_batches.value_or(1),
-                          .offload_params = flags.planning.offload_params};
+  ProgramChoice chosen = flags.planning.AskedProgram();
   ASSIGN_OR_RETURN(PeakResult best, PeakFinder(flags, target, growth, chosen).Find(net, 0));
   PeakSearch grown = best.search;
   int misses = 0;

@@ -97,10 +97,8 @@ double MillisecondsSince(std::chrono::steady_clock::time_point start) {
 
 absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
                                    const ProgramChoice& choice, const DeviceDescription& device) {
-  ProgramOptions options = flags.planning.Lowering();
+  ProgramOptions options = PlanningFlags::Lowering(choice);
   options.accounting = flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
-  options.sub_batches = choice.sub_batches;
-  options.offload_params = choice.offload_params;
   return Lower(graph, options, device);
 }
 
@@ -251,8 +249,7 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
   const auto lower = [&](const ProgramChoice& choice) {
     return ProgramFor(graph, given, choice, target.description);
   };
-  ASSIGN_OR_RETURN(Program program, lower({.sub_batches = given.planning.sub_batches.value_or(1),
-                                           .offload_params = given.planning.offload_params}));
+  ASSIGN_OR_RETURN(Program program, lower(given.planning.AskedProgram()));
   if (given.curve) {
     RETURN_IF_ERROR(RunCurve(graph, program, given, target));
     return 0;

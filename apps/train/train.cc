@@ -146,14 +146,12 @@ class Training {
  private:
   // The program for a plan that is read from a file, or for one to be made.
   absl::StatusOr<Program> ProgramFor(const Planner* planner) const {
-    ProgramOptions options = flags_.planning.Lowering();
-    options.sgd = flags_.sgd;
     const auto lower = [&](const ProgramChoice& choice) {
-      options.sub_batches = choice.sub_batches;
-      options.offload_params = choice.offload_params;
+      ProgramOptions options = PlanningFlags::Lowering(choice);
+      options.sgd = flags_.sgd;
       return Lower(graph_, options, device_.description());
     };
-    if (planner == nullptr) return Lower(graph_, options, device_.description());
+    if (planner == nullptr) return lower(flags_.planning.AskedProgram());
     ASSIGN_OR_RETURN(const ProgramChoice choice,
                      planner->Choose(lower, {}, device_.description(), device_.backend()));
     return lower(choice);

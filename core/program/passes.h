@@ -25,9 +25,8 @@
 namespace neap {
 
 // The program of the network after all passes. ProgramOptions::update_group_bytes is set for the
-// device, whatever `options` say. Layers are fused
-// unless GraphOptions::fusion is false or the accounting is that of the paper. Errors: those of
-// Resolve() and BuildProgram().
+// device, whatever `options` say. Layers are fused unless GraphOptions::fusion is false or the
+// accounting is that of the paper. Errors: those of Resolve() and BuildProgram().
 absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
                               const DeviceDescription& device);
 
