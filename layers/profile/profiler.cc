@@ -22,6 +22,8 @@ namespace {
 
 constexpr double kHopeless = 3;     // times as slow as an engine that could replace it
 constexpr double kLastResort = 10;  // times as slow as any other engine
+constexpr double kCrawling = 100;   // times as slow as an engine that could replace it
+constexpr int kCrawlingSteps = 2;   // of a kind, after which the engine is left out
 constexpr double kNear = 1.15;      // times the fastest: near enough to measure
 constexpr int64_t kFillBytes = 16 * kMiB;
 
@@ -46,6 +48,17 @@ bool IsNearFastest(const std::vector<Measurement>& rows, const Measurement& own)
   return !own.failed() && std::none_of(rows.begin(), rows.end(), [&](const Measurement& row) {
     return MayReplace(row, own.engine) && row.median_seconds * kNear < own.median_seconds;
   });
+}
+
+// The steps in which an engine has much the same code.
+std::string KindOf(const StepSignature& step) {
+  std::string kind(TypeOf(step.layer, step.phase));
+  kind.append(" ").append(Name(step.phase));
+  for (const OperandSpec& operand : step.operands) {
+    kind.append(" ").append(Name(operand.tensor.dtype));
+    kind.append(" ").append(Name(operand.tensor.layout));
+  }
+  return kind;
 }
 
 int64_t OperandBytes(const StepSignature& signature) {
@@ -151,6 +164,7 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
       ++known_;
       continue;
     }
+    if (before == nullptr && IsCrawling(step, engine, measurements)) continue;
     if (operands.empty()) {
       ASSIGN_OR_RETURN(operands, PlaceOperands(step));
     }
@@ -170,8 +184,27 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
     if (measurement.spread > kWideSpread) ++wide_spreads_;
     measurements.push_back(std::move(measurement));
   }
+  CountCrawling(step, measurements);
   ++done_;
   return absl::OkStatus();
+}
+
+bool Profiler::IsCrawling(const StepSignature& step, const Engine& engine,
+                          const std::vector<Measurement>& rows) const {
+  const auto crawled = crawled_.find(std::pair(KindOf(step), engine.id));
+  return crawled != crawled_.end() && crawled->second >= kCrawlingSteps &&
+         std::any_of(rows.begin(), rows.end(),
+                     [&](const Measurement& row) { return MayReplace(row, engine); });
+}
+
+void Profiler::CountCrawling(const StepSignature& step, const std::vector<Measurement>& rows) {
+  for (const Measurement& own : rows) {
+    const bool crawls =
+        !own.failed() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& row) {
+          return MayReplace(row, own.engine) && row.median_seconds * kCrawling < own.median_seconds;
+        });
+    if (crawls) ++crawled_[std::pair(KindOf(step), own.engine.id)];
+  }
 }
 
 absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& step,

@@ -3,10 +3,13 @@
 //
 // It measures everything that a plan can choose from: every engine of every step and, for
 // convolutions, also of parts of the batch (layers/profile/profile_steps.h). Each kernel is timed
-// in isolation on operands of its own (layers/profile/kernel_timer.h). Three rules save time:
+// in isolation on operands of its own (layers/profile/kernel_timer.h). Four rules save time:
 // * Timing stops early for an engine that two samples show to be over 3x slower than one that could
 //   replace it (same or less workspace, at least as deterministic, not adding in fp16 unless it
 //   does), or 10x slower than any.
+// * An engine that took over 100x as long as one that could replace it, in two steps of a kind (a
+//   layer's phase, types and layouts), is not run on a third. Libraries list a plain engine as the
+//   last resort, which takes seconds on the matrix units' layouts: most of the time of a profile.
 // * Parts of odd sizes, of which DivisionPolicy::kAll has hundreds, are measured only with engines
 //   that are near the fastest on the neighbouring powers of two.
 // * Adding gradients to those of other parts is measured only with engines that are near the
@@ -29,6 +32,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -102,6 +106,11 @@ class Profiler {
   // The engines to measure: those within the workspace limit that the rules above do not exclude.
   absl::StatusOr<std::vector<Engine>> EnginesFor(const StepSignature& step,
                                                  const std::string& operation);
+  // Whether the second rule excludes the engine, which may be replaced by those of `rows`; and what
+  // the rule learns from all measurements of a step.
+  bool IsCrawling(const StepSignature& step, const Engine& engine,
+                  const std::vector<Measurement>& rows) const;
+  void CountCrawling(const StepSignature& step, const std::vector<Measurement>& rows);
 
   ProfileOptions options_;
   Device* device_;
@@ -109,7 +118,8 @@ class Profiler {
   KernelTimer timer_;
   std::vector<StepSignature> steps_;
   absl::flat_hash_set<std::pair<std::string, int64_t>> wholes_;  // operations with whole batches
-  Buffer arena_;                                                 // operands, then the workspace
+  absl::flat_hash_map<std::pair<std::string, std::string>, int> crawled_;  // by kind and engine
+  Buffer arena_;  // operands, then the workspace
   int64_t operand_bytes_ = 0;
   Buffer numbers_, fp16_numbers_, bf16_numbers_, zeros_;  // on the host, copied to the operands
   int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0, wide_spreads_ = 0;

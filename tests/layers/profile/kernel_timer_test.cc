@@ -89,6 +89,26 @@ TEST_CASE("timing stops after one hopeless sample if the warm-up cannot be start
   CHECK(TimeOf({6e6, 1000}, 7).value().samples >= 7);  // not hopeless
 }
 
+// How often the kernel ran.
+int64_t RunsOf(std::vector<double> run_us, double hopeless_seconds) {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  ScriptedDevice device(*cpu, {{{.id = "engine"}, std::move(run_us)}});
+  const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), "engine").value();
+  int64_t runs = 0;
+  CHECK(
+      KernelTimer(device, 7).Time(*kernel, {}, hopeless_seconds, [&] { return ++runs > 0; }).ok());
+  return runs;
+}
+
+TEST_CASE("what takes ten times as long as is hopeless runs twice, or once if it takes too long") {
+  CHECK(RunsOf({90e3}, 9e-3) == 2);
+  CHECK(RunsOf({90e3, 1000}, 9e-3) > 2);  // the warm-up loaded code
+  CHECK(RunsOf({1000, 90e3, 1000}, 9e-3) > 2);
+  CHECK(RunsOf({6e6}, 9e-3) == 2);
+  CHECK(RunsOf({11e6}, 9e-3) == 1);
+  CHECK(RunsOf({11e6}, 2) == 2);  // five times as long
+}
+
 TEST_CASE("timing can be stopped between two samples") {
   const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
   ScriptedDevice device(*cpu, {{{.id = "engine"}, {1000}}});

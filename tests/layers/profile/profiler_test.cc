@@ -231,6 +231,32 @@ TEST_CASE("an engine that no other can replace is timed, but only briefly if it 
   CHECK(rows.at("for ever").repeats == 1);
 }
 
+TEST_CASE("an engine that took 100 times as long in two steps of a kind is not run in a third") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(*bench.device, {{{.id = "fast", .workspace_bytes = 8}, {1000}},
+                                        {{.id = "replaces"}, {2000}},
+                                        {{.id = "crawls"}, {250e3}},
+                                        {{.id = "slow"}, {150e3}}});
+  const auto engines_of = [&](const StepSignature& step) {
+    Profiler profiler =
+        Profiler::Create({WithBatch(SixImages(), 2), WithBatch(SixImages(), 3), step},
+                         {.divisions = DivisionPolicy::kUndivided}, device, database)
+            .value();
+    while (profiler.done() < profiler.total()) REQUIRE(profiler.MeasureNext().ok());
+    std::vector<std::string> engines;
+    const auto rows = database.Measurements(SignatureText(step), BatchOf(step));
+    for (const Measurement& row : *rows) engines.push_back(row.engine.id);
+    std::sort(engines.begin(), engines.end());
+    return engines;
+  };
+  const std::vector<std::string> all = {"crawls", "fast", "replaces", "slow"};
+  CHECK(engines_of(WithBatch(SixImages(), 3)) == all);
+  const std::vector<std::string> most = {"fast", "replaces", "slow"};
+  CHECK(engines_of(SixImages()) == most);  // what is known of two steps counts too
+  CHECK(engines_of(SixImages(Phase::kBackwardData)) == all);
+}
+
 TEST_CASE("an engine excludes none that is deterministic, or adds in fp32, if it does not") {
   struct Kind {
     Engine fast, other, slow;  // `slow` is of the kind of `fast`
