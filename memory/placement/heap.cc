@@ -1,6 +1,7 @@
 #include "neap/memory/placement/heap.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "absl/status/status.h"
@@ -12,18 +13,17 @@ namespace neap {
 Heap::Heap(int64_t capacity_bytes, Fit fit)
     : capacity_blocks_(std::max<int64_t>(capacity_bytes, 0) / kBlockBytes), fit_(fit) {
   if (capacity_blocks_ == 0) return;
-  Node* all = NewNode(0, capacity_blocks_, true);
+  Node* all = NewNode(0, capacity_blocks_);
   by_address_.push_back(*all);
-  empty_.push_back(*all);
+  InsertEmpty(*all);
 }
 
 Heap::~Heap() {
-  empty_.clear();
-  allocated_.clear();
+  for (EmptyTree& tree : empty_) tree.clear();
   by_address_.clear();
 }
 
-Heap::Node* Heap::NewNode(int64_t begin, int64_t count, bool empty) {
+Heap::Node* Heap::NewNode(int64_t begin, int64_t count) {
   if (unused_.empty()) {
     storage_.emplace_back();
     unused_.push_back(&storage_.back());
@@ -32,7 +32,7 @@ Heap::Node* Heap::NewNode(int64_t begin, int64_t count, bool empty) {
   unused_.pop_back();
   node->begin = begin;
   node->count = count;
-  node->empty = empty;
+  node->empty = true;
   return node;
 }
 
@@ -40,45 +40,40 @@ void Heap::Recycle(Node* node) {
   by_address_.erase(by_address_.iterator_to(*node));
   unused_.push_back(node);
 }
-void Heap::RecycleEmpty(Node* node) {
-  empty_.erase(empty_.iterator_to(*node));
-  Recycle(node);
+
+Heap::EmptyTree& Heap::TreeOf(int64_t count) {
+  return empty_[static_cast<size_t>(std::bit_width(static_cast<uint64_t>(count))) - 1];
 }
 
 Heap::Node* Heap::FindEmpty(int64_t count) {
+  EmptyTree& own = TreeOf(count);
+  if (fit_ == Fit::kExactFitFirstFit) {
+    for (Node& node : own) {
+      const bool reaches_end = node.begin + node.count == capacity_blocks_;
+      if (node.count == count && !reaches_end) return &node;
+    }
+  }
   Node* first = nullptr;
-  for (Node& node : empty_) {
-    if (node.count < count) continue;
-    const bool reaches_end = node.begin + node.count == capacity_blocks_;
-    if (fit_ == Fit::kFirstFit || (node.count == count && !reaches_end)) return &node;
-    if (first == nullptr) first = &node;
+  for (EmptyTree* tree = &own + 1; tree != empty_.data() + empty_.size(); ++tree) {
+    if (!tree->empty() && (first == nullptr || *tree->begin() < *first)) first = &*tree->begin();
+  }
+  for (Node& node : own) {
+    if (first != nullptr && *first < node) break;
+    if (node.count >= count) return &node;
   }
   return first;
 }
 
-// Looks for a neighbour of the same state in both directions at once. In training the freed bytes
-// lie near the top: the next empty node above is close, the next one below can be very far.
-void Heap::InsertByAddress(StateList& list, Node& node) {
-  auto before = by_address_.iterator_to(node);
-  auto after = std::next(before);
-  while (before != by_address_.begin() && after != by_address_.end()) {
-    --before;
-    if (before->empty == node.empty) {
-      list.insert(std::next(list.iterator_to(*before)), node);
-      return;
-    }
-    if (after->empty == node.empty) {
-      list.insert(list.iterator_to(*after), node);
-      return;
-    }
-    ++after;
+Heap::Node* Heap::FindEmptyAt(int64_t block) {
+  Node at;
+  at.begin = block;
+  for (EmptyTree& tree : empty_) {
+    auto after = tree.upper_bound(at);
+    if (after == tree.begin()) continue;
+    Node& node = *std::prev(after);
+    if (block < node.begin + node.count) return &node;
   }
-  // One of the directions has no node of this state.
-  if (before == by_address_.begin()) {
-    list.push_front(node);
-  } else {
-    list.push_back(node);
-  }
+  return nullptr;
 }
 
 absl::Status Heap::Check(AllocationId id, int64_t bytes) const {
@@ -109,32 +104,30 @@ absl::StatusOr<Region> Heap::AllocateAt(AllocationId id, int64_t offset, int64_t
   }
   const int64_t begin = offset / kBlockBytes;
   const int64_t count = BlocksFor(bytes);
-  for (Node& node : empty_) {
-    if (node.begin > begin) break;
-    if (begin - node.begin <= node.count - count) return Take(id, &node, begin, count);
-  }
+  Node* node = FindEmptyAt(begin);
+  if (node != nullptr && begin - node->begin <= node->count - count)
+    return Take(id, node, begin, count);
   return absl::ResourceExhaustedError(
       absl::StrCat("not all of the ", bytes, " bytes at ", offset, " are empty"));
 }
 
 Region Heap::Take(AllocationId id, Node* node, int64_t begin, int64_t count) {
+  EraseEmpty(*node);
   if (begin > node->begin) {
-    Node* rest = NewNode(node->begin, begin - node->begin, true);
+    Node* rest = NewNode(node->begin, begin - node->begin);
     by_address_.insert(by_address_.iterator_to(*node), *rest);
-    empty_.insert(empty_.iterator_to(*node), *rest);
+    InsertEmpty(*rest);
     node->count -= rest->count;
     node->begin = begin;
   }
   if (node->count > count) {
-    Node* rest = NewNode(begin + count, node->count - count, true);
+    Node* rest = NewNode(begin + count, node->count - count);
     by_address_.insert(std::next(by_address_.iterator_to(*node)), *rest);
-    empty_.insert(std::next(empty_.iterator_to(*node)), *rest);
+    InsertEmpty(*rest);
     node->count = count;
   }
-  empty_.erase(empty_.iterator_to(*node));
   node->empty = false;
   node->id = id;
-  InsertByAddress(allocated_, *node);
   nodes_.emplace(id, node);
   used_blocks_ += count;
   return Region{begin * kBlockBytes, count * kBlockBytes};
@@ -147,36 +140,40 @@ absl::Status Heap::Free(AllocationId id) {
   Node* node = found->second;
   nodes_.erase(found);
   used_blocks_ -= node->count;
-  allocated_.erase(allocated_.iterator_to(*node));
   node->empty = true;
 
   const auto at = by_address_.iterator_to(*node);
   const auto after = std::next(at);
-  const bool joins_after = after != by_address_.end() && after->empty;
-  if (at != by_address_.begin() && std::prev(at)->empty) {
-    std::prev(at)->count += node->count + (joins_after ? after->count : 0);
-    Recycle(node);
-    if (joins_after) RecycleEmpty(&*after);
-  } else if (joins_after) {
-    after->begin = node->begin;
-    after->count += node->count;
-    Recycle(node);
-  } else {
-    InsertByAddress(empty_, *node);
+  if (after != by_address_.end() && after->empty) {
+    EraseEmpty(*after);
+    node->count += after->count;
+    Recycle(&*after);
   }
+  if (at != by_address_.begin() && std::prev(at)->empty) {
+    Node& before = *std::prev(at);
+    EraseEmpty(before);
+    node->begin = before.begin;
+    node->count += before.count;
+    Recycle(&before);
+  }
+  InsertEmpty(*node);
   return absl::OkStatus();
 }
 
 int64_t Heap::LargestFreeBytes() const {
+  const auto tree = std::find_if(empty_.rbegin(), empty_.rend(),
+                                 [](const EmptyTree& sizes) { return !sizes.empty(); });
+  if (tree == empty_.rend()) return 0;
   int64_t largest = 0;
-  for (const Node& node : empty_) largest = std::max(largest, node.count);
+  for (const Node& node : *tree) largest = std::max(largest, node.count);
   return largest * kBlockBytes;
 }
 
 std::vector<Region> Heap::Allocated() const {
   std::vector<Region> regions;
-  for (const Node& node : allocated_)
-    regions.push_back({node.begin * kBlockBytes, node.count * kBlockBytes});
+  for (const Node& node : by_address_) {
+    if (!node.empty) regions.push_back({node.begin * kBlockBytes, node.count * kBlockBytes});
+  }
   return regions;
 }
 

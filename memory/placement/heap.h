@@ -1,13 +1,16 @@
 // The memory pool of SuperNeurons (3.2.1): hands out offsets in an arena. It owns no memory.
 //
-// It keeps two lists in address order, one of empty nodes and one of allocated nodes, and a hash
-// table from id to node. A request takes the first empty node that is large enough and splits it. A
-// freed node is merged with its empty neighbours at once, so two empty nodes never touch:
+// It keeps a list of all nodes, empty or allocated, in address order, and a hash table from id to
+// node. A request takes the first empty node that is large enough and splits it. A freed node is
+// merged with its empty neighbours at once, so two empty nodes never touch:
 //
 //   0        3        5        8            blocks of 1 KiB
 //   +--------+--------+--------+------->    Allocate(7, 2 KiB): first fit takes [3, 5)
 //   | id 1   | empty  | id 2   | empty      Free(7): [3, 5) is empty again
 //   +--------+--------+--------+------->    Free(1), Free(2): one empty node
+//
+// Empty nodes are also in trees by address, one for each power of two of sizes: the first node of a
+// tree of larger sizes is large enough, and only the tree of the request's own size is searched.
 //
 // With `kExactFitFirstFit` (moDNN 3.3) an empty node of exactly the right size is preferred. The
 // last node, which reaches to the end of the arena, never counts as exact, so that the offsets do
@@ -17,11 +20,13 @@
 //   ASSIGN_OR_RETURN(Region region, heap.Allocate(1, 100'000));
 //   RETURN_IF_ERROR(heap.Free(1));
 //
-// *Threads*: not thread-safe. *Complexity*: Allocate O(empty nodes); Free O(1) plus the allocated
-// nodes up to the nearest empty one.
+// *Threads*: not thread-safe. *Complexity*: O(log(empty nodes)); Allocate also visits empty nodes
+// of less than twice the size.
 #pragma once
 
+#include <array>
 #include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -54,42 +59,48 @@ class Heap final : public Allocator {
   std::vector<Region> Allocated() const;
 
  private:
-  using Hook = boost::intrusive::list_member_hook<>;
   struct Node {
     int64_t begin = 0;  // blocks
     int64_t count = 0;
     AllocationId id = 0;
     bool empty = true;
-    Hook state_hook;    // in empty_ or allocated_
-    Hook address_hook;  // in by_address_
-  };
-  using StateList =
-      boost::intrusive::list<Node, boost::intrusive::member_hook<Node, Hook, &Node::state_hook>,
-                             boost::intrusive::constant_time_size<false>>;
-  using AddressList =
-      boost::intrusive::list<Node, boost::intrusive::member_hook<Node, Hook, &Node::address_hook>,
-                             boost::intrusive::constant_time_size<false>>;
+    boost::intrusive::list_member_hook<> address_hook;  // in by_address_
+    boost::intrusive::set_member_hook<> empty_hook;     // in the tree of its size, if it is empty
 
-  Node* NewNode(int64_t begin, int64_t count, bool empty);
-  // Recycle() takes a node that is in neither state list; RecycleEmpty() one that is in empty_.
+    friend bool operator<(const Node& a, const Node& b) { return a.begin < b.begin; }
+  };
+  using AddressList =
+      boost::intrusive::list<Node,
+                             boost::intrusive::member_hook<
+                                 Node, boost::intrusive::list_member_hook<>, &Node::address_hook>,
+                             boost::intrusive::constant_time_size<false>>;
+  using EmptyTree = boost::intrusive::set<
+      Node,
+      boost::intrusive::member_hook<Node, boost::intrusive::set_member_hook<>, &Node::empty_hook>,
+      boost::intrusive::constant_time_size<false>>;
+
+  Node* NewNode(int64_t begin, int64_t count);
+  // Removes the node from by_address_.
   void Recycle(Node* node);
-  void RecycleEmpty(Node* node);
   absl::Status Check(AllocationId id, int64_t bytes) const;
   static int64_t BlocksFor(int64_t bytes);
+  // Of an empty node, whose size must not change while it is in its tree.
+  EmptyTree& TreeOf(int64_t count);
+  void InsertEmpty(Node& node) { TreeOf(node.count).insert(node); }
+  void EraseEmpty(Node& node) { TreeOf(node.count).erase(EmptyTree::s_iterator_to(node)); }
   Node* FindEmpty(int64_t count);
+  // The empty node with this block, or null.
+  Node* FindEmptyAt(int64_t block);
   // Allocates blocks [begin, begin + count) of the empty `node`. The rest of it stays empty.
   Region Take(AllocationId id, Node* node, int64_t begin, int64_t count);
-  // Inserts `node`, which is in by_address_ already, into the list of its state in address order.
-  void InsertByAddress(StateList& list, Node& node);
 
   int64_t capacity_blocks_;
   int64_t used_blocks_ = 0;
   Fit fit_;
   std::deque<Node> storage_;
   std::vector<Node*> unused_;
-  StateList empty_;
-  StateList allocated_;
   AddressList by_address_;
+  std::array<EmptyTree, 64> empty_;  // [i]: of 2^i up to 2^(i+1) blocks
   absl::flat_hash_map<AllocationId, Node*> nodes_;
 };
 

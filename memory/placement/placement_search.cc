@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -15,6 +16,9 @@ constexpr int64_t kMostComparisonsPerPair = 4000;  // of blocks in the core
 constexpr int64_t kLimits = 12;   // each limit may take one part in this many of the comparisons
 constexpr int kMostFailures = 8;  // consecutive limits under which the blocks did not fit
 constexpr int kMostRounds = 20;   // of splitting; each round finds fewer blocks
+// Placing the blocks outside of the core takes so many comparisons at most. Otherwise the placement
+// that is known is kept.
+constexpr int64_t kMostComparisonsOfOthers = 1'000'000'000;
 
 using Blocks = std::vector<PlacementBlock>;
 using Order = std::vector<size_t>;
@@ -107,13 +111,12 @@ class Search {
         best_(std::move(known)) {}
 
   PlacementResult Run() {
-    if (Done()) return best_;
-    for (const Order& order : Orders()) {
-      if (Done()) return best_;
-      Consider(order, placer_.Place(order));
-    }
-    Squeeze();
-    return best_;
+    const auto others = static_cast<int64_t>(parts_.others.size());
+    const auto all = static_cast<int64_t>(blocks_.size());
+    if (SaturatingProduct(others, all) / 2 > kMostComparisonsOfOthers) return best_;
+    TryOrders();
+    if (best_order_.has_value()) PlaceOthers();
+    return std::move(best_);
   }
 
  private:
@@ -129,6 +132,15 @@ class Search {
   }
 
   int64_t comparisons() const { return placer_.comparisons() + ejection_.comparisons(); }
+
+  void TryOrders() {
+    if (Done()) return;
+    for (Order& order : Orders()) {
+      if (Done()) return;
+      Consider(std::move(order));
+    }
+    Squeeze();
+  }
 
   // Largest first, longest-lived first, and by both; busiest steps first, so that those are packed
   // without a gap; and by the known offsets, which places no block higher than before.
@@ -155,13 +167,19 @@ class Search {
     return order;
   }
 
-  // `result` places the core. The other blocks are placed only if it is better than the best.
-  void Consider(const Order& order, const PlacementResult& result) {
+  // Places the core in this order. The others fit below the target beside any core, so the extent
+  // of the core alone decides which is better.
+  void Consider(Order order) {
+    PlacementResult result = placer_.Place(order);
     if (result.extent_bytes >= best_.extent_bytes) return;
-    Order all = order;
+    best_ = std::move(result);
+    best_order_ = std::move(order);
+  }
+
+  void PlaceOthers() {
+    Order all = *best_order_;
     all.insert(all.end(), parts_.others.begin(), parts_.others.end());
-    PlacementResult complete = placer_.Place(all, order.size(), &result);
-    if (complete.extent_bytes < best_.extent_bytes) best_ = std::move(complete);
+    best_ = placer_.Place(all, best_order_->size(), &best_);
   }
 
   // Lowers the limit by half the distance to the target. After each failure the next step is half
@@ -177,8 +195,7 @@ class Search {
       }
       failures = 0;
       // Placing by offset again moves no block up, and closes holes.
-      const Order order = Sorted([&](size_t i) { return std::tuple(fitted.offsets[i]); });
-      Consider(order, placer_.Place(order));
+      Consider(Sorted([&](size_t i) { return std::tuple(fitted.offsets[i]); }));
     }
   }
 
@@ -188,7 +205,8 @@ class Search {
   OrderedPlacer placer_;
   EjectionSearch ejection_;
   int64_t most_comparisons_;
-  PlacementResult best_;
+  PlacementResult best_;             // the known one, or one of the core alone
+  std::optional<Order> best_order_;  // of the core, unless it is the known one
 };
 
 struct Pile {
