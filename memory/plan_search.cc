@@ -11,6 +11,7 @@
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/describe_program.h"
 #include "neap/memory/engines/gain_rule.h"
+#include "neap/memory/policies/policies.h"
 #include "neap/memory/transfer/pool_choice.h"
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/waits.h"
@@ -23,6 +24,8 @@ constexpr int64_t kLevelGap = 64;
 constexpr int64_t kMostComparisons = 1'000'000;
 // Placement of short orders, which have many levels, should not exceed its level.
 constexpr int64_t kMostComparisonsOfShort = 200'000;
+// Longer programs do not try the orders of policies that offload eagerly.
+constexpr size_t kMostStepsOfEager = 12'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 // The time of `plan`, whose actions have no waits, with the waits that its places need.
@@ -48,8 +51,7 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
                                               EngineCatalog& catalog, SearchPurpose purpose) {
   PlanSearch search(program, policy, options, device);
   if (program.options.offload_params) search.OffloadParams();
-  std::vector<RunOrder> run_orders = policy.order_runs(program);
-  const size_t fixed = run_orders.size();
+  std::vector<OwnedOrder> run_orders = search.UnpricedOrders(purpose);
   const auto start = std::chrono::steady_clock::now();
   std::chrono::steady_clock::duration ordering = {};  // the time that finding priced orders takes
   EngineTable& engines = search.engines_;
@@ -64,15 +66,15 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
     search.PriceCopies(prices);
     const auto begin = std::chrono::steady_clock::now();
     for (RunOrder& run_order : policy.priced_orders(program, prices))
-      run_orders.push_back(std::move(run_order));
+      run_orders.push_back({std::move(run_order), policy, /*is_priced=*/true});
     ordering = std::chrono::steady_clock::now() - begin;
   }
   // An order that reruns a step for which no engine gives the same bits twice is left out. If none
   // remains, that is the error.
   std::vector<bool> is_left_out;
   absl::Status refused;
-  for (const RunOrder& run_order : run_orders) {
-    const absl::Status added = engines.AddReruns(program, run_order.runs, catalog);
+  for (const OwnedOrder& owned : run_orders) {
+    const absl::Status added = engines.AddReruns(program, owned.order.runs, catalog);
     is_left_out.push_back(!added.ok());
     if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
     refused.Update(added);
@@ -82,7 +84,7 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   search.engines_ms_ = elapsed.count();
   for (size_t i = 0; i < run_orders.size(); ++i) {
     if (is_left_out[i]) continue;
-    Order order = search.MakeOrder(std::move(run_orders[i]), /*is_priced=*/i >= fixed);
+    Order order = search.MakeOrder(std::move(run_orders[i]));
     const bool moves = std::find(order.eager.begin(), order.eager.end(), true) != order.eager.end();
     if (order.is_priced && !moves) {
       search.orders_.push_back(order);
@@ -92,6 +94,22 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   }
   if (search.orders_.empty()) return refused;
   return search;
+}
+
+std::vector<PlanSearch::OwnedOrder> PlanSearch::UnpricedOrders(SearchPurpose purpose) const {
+  std::vector<OwnedOrder> orders;
+  const auto add = [&](const Policy& policy) {
+    for (RunOrder& run_order : policy.order_runs(*program_))
+      orders.push_back({std::move(run_order), policy});
+  };
+  add(policy_);
+  const bool has_others = policy_.contains_eager && purpose == SearchPurpose::kPlan &&
+                          program_->options.mode == Mode::kTraining &&
+                          program_->steps.size() <= kMostStepsOfEager;
+  for (const Policy& other : Policies()) {
+    if (has_others && other.eager_tensors != NoTensors) add(other);
+  }
+  return orders;
 }
 
 void PlanSearch::OffloadParams() {
@@ -107,20 +125,22 @@ bool PlanSearch::in_place() const {
 
 // A workspace is worth more than a tensor only where measured times tell, and only a needs-based
 // policy can evict the tensor.
-bool PlanSearch::WorkspacesMayEvict() const {
-  return policy_.needs_based() && options_->kernels.timings != nullptr;
+bool PlanSearch::WorkspacesMayEvict(const Policy& policy) const {
+  return policy.needs_based() && options_->kernels.timings != nullptr;
 }
 
 bool PlanSearch::MayGain(const Order& order) const {
-  return WorkspacesMayEvict() && order.preferred != order.workspaces;
+  return WorkspacesMayEvict(order.policy) && order.preferred != order.workspaces;
 }
 
-PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) const {
-  const EvictionRule fixed_rule = policy_.eviction.value_or(options_->eviction);
-  Order order = {.is_priced = is_priced,
-                 .eviction = is_priced ? EvictionRule::kBelady : fixed_rule,
+PlanSearch::Order PlanSearch::MakeOrder(OwnedOrder owned) const {
+  RunOrder& run_order = owned.order;
+  const EvictionRule fixed_rule = owned.policy.eviction.value_or(options_->eviction);
+  Order order = {.is_priced = owned.is_priced,
+                 .policy = owned.policy,
+                 .eviction = owned.is_priced ? EvictionRule::kBelady : fixed_rule,
                  .engines = engines_.For(run_order.runs)};
-  order.eager = run_order.moved.empty() ? policy_.eager_tensors(*program_, run_order)
+  order.eager = run_order.moved.empty() ? order.policy.eager_tensors(*program_, run_order)
                                         : std::move(run_order.moved);
   order.times.bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
@@ -136,6 +156,7 @@ PlanSearch::Order PlanSearch::MakeOrder(RunOrder run_order, bool is_priced) cons
   const Residency unmoved = Decide(order, order.workspaces, kNoLimit);
   const auto peak = std::max_element(unmoved.usage.begin(), unmoved.usage.end(),
                                      [](auto& a, auto& b) { return a.bytes < b.bytes; });
+  order.copies_us = CopiesUs(unmoved);
   order.unmoved_bytes = peak->bytes;
   const ptrdiff_t peak_at = peak - unmoved.usage.begin();
   for (const Stay& stay : unmoved.stays)
@@ -165,7 +186,7 @@ std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) 
 Candidate PlanSearch::Smallest() const {
   std::optional<Candidate> smallest;
   for (const Order& order : orders_) {
-    if (order.is_priced) continue;
+    if (order.is_priced || order.policy.name != policy_.name) continue;
     Candidate candidate =
         Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), {});
     if (!smallest.has_value() || candidate.arena_bytes < smallest->arena_bytes)
@@ -189,7 +210,7 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
   if (natural.arena_bytes <= budget_bytes && !Moves(natural)) {
     const EngineTable engines = engines_.For(natural.runs);
     ASSIGN_OR_RETURN(natural, Write(std::move(natural), engines, budget_bytes));
-    if (!WorkspacesMayEvict()) return natural;
+    if (!WorkspacesMayEvict(policy_)) return natural;
     natural.predicted_us = PredictedUs(natural, kNoTime, scratch);
     best = std::move(natural);
   }
@@ -205,12 +226,12 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
 
 Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& workspaces,
                              const Usage& limit) const {
-  const Usage residency_limit = policy_.ResidencyLimit(limit, layerwise_);
+  const Usage residency_limit = order.policy.ResidencyLimit(limit, layerwise_);
   Residency residency = DecideResidency(*program_, order.liveness, workspaces,
-                                        {.keep_all = policy_.keep_all,
+                                        {.keep_all = order.policy.keep_all,
                                          .eager = order.eager,
                                          .offloaded_params = offloaded_params_,
-                                         .evictable = policy_.evictable,
+                                         .evictable = order.policy.evictable,
                                          .eviction = order.eviction,
                                          .limit = residency_limit});
   if (!order.eager.empty())
@@ -239,7 +260,7 @@ absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Pla
       const bool moves = Moves(candidate);
       RETURN_IF_ERROR(Consider(order, std::move(candidate), budget_bytes, scratch, best));
       // Under a lower limit tensors would have to move, which only a workspace could be worth.
-      if (fits && !moves && !WorkspacesMayEvict()) return absl::OkStatus();
+      if (fits && !moves && !WorkspacesMayEvict(order.policy)) return absl::OkStatus();
     }
   }
   return absl::OkStatus();

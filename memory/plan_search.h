@@ -79,6 +79,7 @@ class PlanSearch {
   // What the candidates with the same order of runs and rule of eviction have in common.
   struct Order {
     bool is_priced = false;  // of Policy::priced_orders; the minimum is that of the others
+    Policy policy;           // the search's, or another one that it contains
     EvictionRule eviction = EvictionRule::kLru;
     Liveness liveness;
     EngineTable engines;
@@ -93,6 +94,13 @@ class PlanSearch {
     int64_t unmoved_bytes = 0;
     int64_t rounding_bytes = 0;
     double until_peak_us = 0;
+    double copies_us = 0;  // CopiesUs() if nothing is moved because of a limit
+  };
+  // An order of runs, and whose it is.
+  struct OwnedOrder {
+    RunOrder order;
+    Policy policy;
+    bool is_priced = false;
   };
 
   PlanSearch(const Program& program, const Policy& policy, const PlannerOptions& options,
@@ -105,8 +113,10 @@ class PlanSearch {
         layerwise_(BoundLayerwise(program, in_place())) {}
 
   void OffloadParams();
+  // Those of the policy without prices, and of the policies that it contains.
+  std::vector<OwnedOrder> UnpricedOrders(SearchPurpose purpose) const;
   // A priced order evicts what is next used farthest in the future.
-  Order MakeOrder(RunOrder run_order, bool is_priced) const;
+  Order MakeOrder(OwnedOrder owned) const;
   // The bytes of a budget above persistent tensors.
   int64_t Capacity(int64_t budget_bytes) const;
   // No candidate of the order takes less time in so many bytes: where most would be in use if
@@ -124,7 +134,7 @@ class PlanSearch {
   std::vector<const Order*> LikelyFirst(int64_t capacity) const;
   bool in_place() const;
   // Whether it may pay to evict tensors for larger workspaces.
-  bool WorkspacesMayEvict() const;
+  bool WorkspacesMayEvict(const Policy& policy) const;
   bool MayGain(const Order& order) const;
   static bool IsShort(const Order& order);
 

@@ -17,7 +17,7 @@ double PlanSearch::MostBytesPerSecond() const {
 
 double PlanSearch::LeastUs(const Order& order, int64_t capacity) const {
   // Other policies move the same tensors whatever the capacity.
-  if (!policy_.needs_based()) return order.fastest_us;
+  if (!order.policy.needs_based()) return std::max(order.fastest_us, order.copies_us);
   const int64_t least_bytes = order.unmoved_bytes - order.rounding_bytes - offloaded_param_bytes_;
   if (least_bytes <= capacity) return order.fastest_us;
   const int64_t excess = least_bytes - capacity;

@@ -27,6 +27,9 @@ namespace {
 constexpr std::array<std::string_view, 3> kPlacements = {"first-fit", "exact-fit-first-fit",
                                                          "offline"};
 
+// An incoming batch that takes less than one part in this many of the budget costs no speed.
+constexpr int64_t kTinyPart = 1000;
+
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
@@ -95,8 +98,9 @@ class Planning {
 
  private:
   // With bytes for the incoming batch, unless the iteration takes longer with them than it does
-  // without them and with the batch's copy before it. Without a budget, the bytes must also fit
-  // into the device's memory. What is feasible without them stays so.
+  // without them and with the batch's copy before it. That is not tried where they are a tiny part
+  // of the budget. Without a budget, the bytes must also fit into the device's memory. What is
+  // feasible without them stays so.
   absl::StatusOr<PlanResult> Fastest(const PlanSearch& search, const Candidate& smallest,
                                      const Policy& policy) const {
     const int64_t incoming = IncomingBatchBytes();
@@ -110,7 +114,8 @@ class Planning {
     const bool fits_host = CheckHostBudget(ahead.plan).ok();
     const double least_ms =
         1e-3 * search.fastest_us() + 1e3 * BatchFromHostSeconds(ahead.plan, ahead.costs);
-    if (fits_host && IterationMs(ahead) <= least_ms) return ahead;
+    const bool is_tiny = incoming < options_.budget_bytes / kTinyPart;
+    if (fits_host && (is_tiny || IterationMs(ahead) <= least_ms)) return ahead;
     ASSIGN_OR_RETURN(PlanResult before, Within(search, smallest, policy, 0));
     if (!fits_host) return before;
     if (!CheckHostBudget(before.plan).ok()) return ahead;
@@ -253,7 +258,7 @@ class OptionsPlanner final : public Planner {
   explicit OptionsPlanner(PlannerOptions options) : options_(std::move(options)) {}
 
   int64_t budget_bytes() const override { return options_.budget_bytes; }
-  absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& request,
+  absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
                                        const DeviceDescription& device,
                                        EngineCatalog& catalog) const override {
     return ChooseProgram(lower, OptionsFor(request), device, catalog);

@@ -32,10 +32,10 @@ class Chooser {
           EngineCatalog& catalog)
       : lower_(lower), options_(options), device_(device), catalog_(catalog) {}
 
-  absl::StatusOr<ProgramChoice> Make(bool may_split, bool may_offload) {
+  absl::StatusOr<ChosenProgram> Make(bool may_split, bool may_offload) {
     const ProgramChoice first = {.sub_batches = options_.sub_batches.value_or(1),
                                  .offload_params = options_.offload_params.value_or(false)};
-    if (!may_split && !may_offload) return first;
+    if (!may_split && !may_offload) return ChosenProgram{first};
     chosen_ = smallest_ = first;
     // Whether there is a choice at all is found out first, because planning takes much longer.
     absl::StatusOr<Program> split = absl::InvalidArgumentError("one part");
@@ -45,21 +45,23 @@ class Chooser {
     const int64_t offloadable_bytes = OffloadableParamBytes(whole);
     may_offload =
         may_offload && offloadable_bytes > 0 && offloadable_bytes <= options_.host_budget_bytes;
-    if (!may_split && !may_offload) return first;
-    if (whole.steps.size() > kMostStepsOfChoice) return FirstThatFits(whole, first, may_offload);
+    if (!may_split && !may_offload) return ChosenProgram{first};
+    if (whole.steps.size() > kMostStepsOfChoice) {
+      ASSIGN_OR_RETURN(const ProgramChoice fits, FirstThatFits(whole, first, may_offload));
+      return ChosenProgram{fits};
+    }
     ASSIGN_OR_RETURN(const bool is_short, Try(whole, first));
     if (may_split && is_short) RETURN_IF_ERROR(TryParts(first, whole.net.batch, std::move(split)));
     if (may_offload && is_short) {
-      const int64_t parts = Chosen().sub_batches;
+      const int64_t parts = (best_.has_value() ? chosen_ : smallest_).sub_batches;
       RETURN_IF_ERROR(TryOffloaded(first.sub_batches));
       if (parts != first.sub_batches) RETURN_IF_ERROR(TryOffloaded(parts));
     }
-    return Chosen();
+    if (!best_.has_value()) return ChosenProgram{smallest_};
+    return ChosenProgram{chosen_, std::move(best_)};
   }
 
  private:
-  ProgramChoice Chosen() const { return best_.has_value() ? chosen_ : smallest_; }
-
   // `split` is the program of two parts.
   absl::Status TryParts(ProgramChoice choice, int64_t batch, absl::StatusOr<Program> split) {
     bool may_gain = true;
@@ -95,7 +97,7 @@ class Chooser {
 
   // Whether the plan moves or rebuilds tensors, so that other programs may be faster.
   absl::StatusOr<bool> Try(const Program& program, const ProgramChoice& choice) {
-    const absl::StatusOr<PlanResult> result = MakePlan(program, options_, device_, catalog_);
+    absl::StatusOr<PlanResult> result = MakePlan(program, options_, device_, catalog_);
     if (absl::IsResourceExhausted(result.status())) {
       RETURN_IF_ERROR(NoteMinimum(program, choice));
       return true;
@@ -106,7 +108,7 @@ class Chooser {
     const double least_gain = choice.offload_params == chosen_.offload_params ? 0 : kLeastGain;
     if (best_.has_value() && !IsFaster(*result, least_gain)) return false;
     const bool may_gain = MovesOrRebuilds(result->plan);
-    best_ = PlanTime{IterationMs(*result), IsMeasured(*result)};
+    best_ = *std::move(result);
     chosen_ = choice;
     return may_gain;
   }
@@ -121,8 +123,8 @@ class Chooser {
 
   // Predictions without measurements are too low to be compared with measured times.
   bool IsFaster(const PlanResult& result, double least_gain) const {
-    return IterationMs(result) < (1 - least_gain) * best_->ms &&
-           (IsMeasured(result) || !best_->is_measured);
+    return IterationMs(result) < (1 - least_gain) * IterationMs(*best_) &&
+           (IsMeasured(result) || !IsMeasured(*best_));
   }
   static double IterationMs(const PlanResult& result) {
     return result.plan.predicted_ms + result.stats.batch_copy_ms;
@@ -140,16 +142,11 @@ class Chooser {
     return true;
   }
 
-  struct PlanTime {
-    double ms = 0;
-    bool is_measured = false;
-  };
-
   LowerWith lower_;
   const PlannerOptions& options_;
   const DeviceDescription& device_;
   EngineCatalog& catalog_;
-  std::optional<PlanTime> best_;
+  std::optional<PlanResult> best_;
   std::optional<int64_t> least_bytes_;  // of the plans that do not fit
   ProgramChoice chosen_;                // of the best plan
   ProgramChoice smallest_;              // of the plan with the least bytes
@@ -189,7 +186,7 @@ absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
   return policy.may_offload_params;
 }
 
-absl::StatusOr<ProgramChoice> ChooseProgram(LowerWith lower, const PlannerOptions& options,
+absl::StatusOr<ChosenProgram> ChooseProgram(LowerWith lower, const PlannerOptions& options,
                                             const DeviceDescription& device,
                                             EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(const bool may_split, MayChooseSubBatches(options, device));

@@ -20,7 +20,7 @@
 //                  {.offload_params = choice.offload_params, .sub_batches = choice.sub_batches},
 //                  device->description());
 //   };
-//   ASSIGN_OR_RETURN(const ProgramChoice choice,
+//   ASSIGN_OR_RETURN(const ChosenProgram chosen,
 //                    ChooseProgram(lower, {.budget_bytes = 4 * kGiB}, device->description(),
 //                                  device->backend()));
 #pragma once
@@ -64,7 +64,7 @@ absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
 // network that couples the images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not
 // split. Without a plan that fits, the choice is that of the plan that needs the fewest bytes.
 // Errors: those of `lower` and MakePlan(), other than too small a budget.
-absl::StatusOr<ProgramChoice> ChooseProgram(LowerWith lower, const PlannerOptions& options,
+absl::StatusOr<ChosenProgram> ChooseProgram(LowerWith lower, const PlannerOptions& options,
                                             const DeviceDescription& device,
                                             EngineCatalog& catalog);
 

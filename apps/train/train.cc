@@ -152,9 +152,9 @@ class Training {
       return Lower(graph_, options, device_.description());
     };
     if (planner == nullptr) return lower(flags_.planning.AskedProgram());
-    ASSIGN_OR_RETURN(const ProgramChoice choice,
+    ASSIGN_OR_RETURN(const ChosenProgram chosen,
                      planner->Choose(lower, {}, device_.description(), device_.backend()));
-    return lower(choice);
+    return lower(chosen.choice);
   }
 
   // Also fills in what `setup` reports about planning.
@@ -207,6 +207,7 @@ class Training {
                                         }));
     summary.predicted = PredictedStepOf(session);
     summary.memory = session.memory();
+    summary.recording = session.recording();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
     if (!flags_.files.weights_out.empty() && !summary.end.is_idle()) {

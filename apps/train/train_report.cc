@@ -54,6 +54,12 @@ std::string PredictionText(int64_t batch, const TrainSummary& summary) {
                       " kernel times measured", has_more ? " (neap profile measures more)" : "");
 }
 
+// Whether a device that records failed to.
+bool IsUnexpected(const absl::Status& recording) {
+  return !recording.ok() && !absl::IsUnimplemented(recording) && !absl::IsCancelled(recording) &&
+         !absl::IsFailedPrecondition(recording);
+}
+
 std::string MemoryText(const TrainSummary& summary) {
   const MemoryUse& memory = summary.memory;
   std::string text =
@@ -151,6 +157,10 @@ void TrainReport::Line(const StepResult& result, double seconds_per_step) {
       schedule_.rate.At(result.step), PerSecond(batch_, seconds_per_step),
       DurationText(static_cast<double>(last - result.step - 1) * seconds_per_step),
       FormatBytes(arena_bytes_));
+  if (result.skipped_steps > 0) {
+    absl::StrAppendFormat(&text, "  %d skipped, loss scale %g", result.skipped_steps,
+                          result.loss_scale);
+  }
   const bool overwrite = terminal_ && !json_;
   if (overwrite) text.resize(std::min(text.size(), TerminalColumns(STDOUT_FILENO)));
   Print(overwrite ? absl::StrCat("\r\x1b[K", text) : absl::StrCat(text, "\n"));
@@ -217,6 +227,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
        predicted.seconds.has_value() ? Json(PerSecond(batch_, *predicted.seconds)) : Json()},
       {"runs", predicted.runs},
       {"measured_runs", measured_runs.has_value() ? Json(*measured_runs) : Json()},
+      {"replayed", summary.recording.ok()},
       {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
       {"measured_peak_bytes", summary.memory.measured_peak_bytes},
       {"arena_bytes", summary.memory.arena_bytes}};
@@ -246,6 +257,10 @@ void TrainReport::EndText(const TrainSummary& summary) const {
                           PerSecond(batch_, end.times.MedianSeconds()), end.times.measured(),
                           PerSecond(batch_, end.times.MeanSeconds()));
     absl::StrAppend(&text, PredictionText(batch_, summary));
+  }
+  if (IsUnexpected(summary.recording)) {
+    absl::StrAppend(&text, "\n  not replayed as a CUDA graph, which costs speed: ",
+                    summary.recording.message());
   }
   absl::StrAppend(&text, "\n", MemoryText(summary));
   if (summary.timed.has_value()) absl::StrAppend(&text, ToText(*summary.timed));

@@ -49,6 +49,7 @@ struct TrainSummary {
   TrainingEnd end = {};
   PredictedStep predicted = {};
   MemoryUse memory = {};
+  absl::Status recording = {};  // Session::recording()
   std::optional<Accuracy> accuracy = std::nullopt;
   std::optional<DeviceMemory> device = std::nullopt;  // CUDA only
   std::optional<TimelineComparison> timed = std::nullopt;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -22,10 +23,22 @@ double Median(std::vector<double> values) {
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
-// A step that was skipped has changed nothing but the scale, which may have been too large.
-bool HasDiverged(const StepResult& result) {
-  if (std::isfinite(result.loss)) return false;
-  return !result.skipped || result.used_loss_scale <= LossScale::kSmallest;
+// A step that was skipped has changed nothing but the scale, which may have been too large. With
+// the smallest scale, each step after it would be skipped, too.
+bool IsStuck(const StepResult& result) {
+  return result.skipped && result.used_loss_scale <= LossScale::kSmallest;
+}
+
+// Why training cannot go on after this step; empty if it can.
+std::string ReasonToStop(const StepResult& result) {
+  const bool is_finite = std::isfinite(result.loss);
+  if (is_finite ? !IsStuck(result) : result.skipped && !IsStuck(result)) return "";
+  const std::string what =
+      is_finite ? "a gradient is not finite"
+                : absl::StrCat("the loss is ", std::isnan(result.loss) ? "nan" : "infinite");
+  return absl::StrFormat(
+      "%s at step %d%s: training has diverged; a lower --lr or a --warmup may help", what,
+      result.step + 1, result.skipped ? ", with the smallest loss scale, 1" : "");
 }
 
 class TrainingLoop {
@@ -102,12 +115,8 @@ class TrainingLoop {
 
   absl::Status Count(const StepResult& result) {
     end_.last = result;
-    if (HasDiverged(result)) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "the loss is %s at step %d%s: training has diverged; a lower --lr or a --warmup may help",
-          std::isnan(result.loss) ? "nan" : "infinite", result.step + 1,
-          result.skipped ? ", with the smallest loss scale, 1" : ""));
-    }
+    if (const std::string reason = ReasonToStop(result); !reason.empty())
+      return absl::FailedPreconditionError(reason);
     ++end_.steps;
     return absl::OkStatus();
   }

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -79,6 +80,11 @@ struct ProgramChoice {
   friend bool operator==(const ProgramChoice&, const ProgramChoice&) = default;
 };
 
+struct ChosenProgram {
+  ProgramChoice choice = {};
+  std::optional<PlanResult> plan = {};  // of its program, if that was planned to choose
+};
+
 // The program of one network with a choice.
 using LowerWith = absl::FunctionRef<absl::StatusOr<Program>(const ProgramChoice& choice)>;
 
@@ -90,9 +96,9 @@ class Planner {
   // The initial budget of a session.
   virtual int64_t budget_bytes() const = 0;
 
-  // The choice for programs that this planner is to plan. `lower` makes the program with a choice,
-  // or refuses it.
-  virtual absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& request,
+  // The choice for programs that this planner is to plan, and the result of Plan() for the request
+  // if it was made. `lower` makes the program with a choice, or refuses it.
+  virtual absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
                                                const DeviceDescription& device,
                                                EngineCatalog& catalog) const = 0;
 

@@ -31,7 +31,6 @@ class Binder {
         regions_(plan.tensors.size()),
         copies_(plan.tensors.size()) {
     bound_.given.resize(plan.tensors.size(), nullptr);
-    bound_.actions = plan.actions.size();
     PlaceIncoming();
     for (const PlanTensor& tensor : plan.tensors) {
       if (!tensor.on_host()) continue;
@@ -53,6 +52,8 @@ class Binder {
     }
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
       action_ = i;
+      bound_.names.push_back(
+          std::visit([this](const auto& action) { return NameOf(action); }, plan_.actions[i]));
       RETURN_IF_ERROR(
           std::visit([this](const auto& action) { return BindAction(action); }, plan_.actions[i]));
       if (const auto event = event_of_.find(static_cast<int64_t>(i)); event != event_of_.end()) {
@@ -68,6 +69,22 @@ class Binder {
   }
 
  private:
+  template <typename Other>
+  std::string NameOf(const Other& /*action*/) const {
+    return "";  // not executed, or a wait
+  }
+  std::string NameOf(const ComputeAction& compute) const {
+    const std::string name = program_.StepName(program_.steps[compute.step.index()]);
+    return compute.recompute ? absl::StrCat(name, " again") : name;
+  }
+  std::string NameOf(const OffloadAction& offload) const {
+    return absl::StrCat(plan_.tensors[offload.tensor.index()].name,
+                        offload.pool == Pool::kHost ? " to the host" : " to the peer");
+  }
+  std::string NameOf(const PrefetchAction& prefetch) const {
+    return absl::StrCat(plan_.tensors[prefetch.tensor.index()].name, " back to the device");
+  }
+
   void PlaceIncoming() {
     bound_.incoming.resize(plan_.tensors.size(), nullptr);
     if (!plan_.incoming_batch.has_value()) return;

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -64,8 +65,10 @@ struct BoundPlan {
 
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<Operation> operations;
-  size_t events = 0;   // number of events that the operations use
-  size_t actions = 0;  // number of actions of the plan
+  size_t events = 0;  // number of events that the operations use
+  // By action, for messages: "conv1 forward", "relu1 forward again", "relu1:y to the host"; empty
+  // for one without an operation.
+  std::vector<std::string> names;
   // By TensorId: the address of an input or label in Plan::incoming_batch; null if there is none.
   std::vector<std::byte*> incoming;
   int64_t incoming_end = 0;  // of Plan::incoming_batch

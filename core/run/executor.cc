@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap {
@@ -50,6 +51,7 @@ absl::Status Executor::Run() {
         device_->Capture([this] { return Enqueue(); });
     // Work that cannot be recorded (another device, a kernel of the user's that waits) is enqueued.
     may_record_ = recorded.ok();
+    recording_status_ = recorded.status();
     if (recorded.ok()) recording_ = *std::move(recorded);
   }
   has_run_ = true;
@@ -70,7 +72,7 @@ absl::StatusOr<std::vector<ActionTime>> Executor::RunTimed() {
   for (const BoundPlan::Operation& operation : bound_.operations)
     RETURN_IF_ERROR(DoTimed(operation, spans));
   RETURN_IF_ERROR(device_->Synchronize());
-  std::vector<ActionTime> times(bound_.actions);
+  std::vector<ActionTime> times(bound_.names.size());
   for (size_t i = 0; i < spans.size(); ++i) {
     ActionTime& time = times[spans[i].action];
     const bool is_first = i == 0 || spans[i - 1].action != spans[i].action;
@@ -108,14 +110,21 @@ absl::Status Executor::MakeTimedEvents() {
 
 absl::Status Executor::Do(const BoundPlan::Launch& launch) {
   measured_peak_bytes_ = std::max(measured_peak_bytes_, launch.end);
-  return bound_.kernels[launch.kernel]->Run({.operands = launch.operands,
-                                             .workspace = launch.workspace,
-                                             .workspace_bytes = launch.workspace_bytes});
+  return Named(launch.action,
+               bound_.kernels[launch.kernel]->Run({.operands = launch.operands,
+                                                   .workspace = launch.workspace,
+                                                   .workspace_bytes = launch.workspace_bytes}));
 }
 
 absl::Status Executor::Do(const BoundPlan::Transfer& transfer) {
   measured_peak_bytes_ = std::max(measured_peak_bytes_, transfer.end);
-  return device_->Copy(transfer.stream, transfer.destination, transfer.source, transfer.bytes);
+  return Named(transfer.action, device_->Copy(transfer.stream, transfer.destination,
+                                              transfer.source, transfer.bytes));
+}
+
+absl::Status Executor::Named(size_t action, const absl::Status& status) const {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(bound_.names[action], ": ", status.message()));
 }
 
 absl::Status Executor::Do(const BoundPlan::RecordEvent& record) {

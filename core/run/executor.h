@@ -1,8 +1,8 @@
 // Replays a plan on a device, iteration after iteration.
 //
 // Create() binds the plan to the device once (core/run/binder.h). Run() then only walks a flat list
-// and enqueues: it allocates nothing, decides nothing and never waits for the device, so the host
-// runs ahead and the device does not idle.
+// and enqueues: it decides nothing and never waits for the device, so the host runs ahead and the
+// device does not idle. It allocates nothing but the recording of the second iteration.
 //
 //   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
 //   RETURN_IF_ERROR(executor.Send({{program.images[0], images.data(), images.size_bytes()},
@@ -27,7 +27,7 @@
 //
 // The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,
 // which must outlive it. *Streams*: all four.
-// *Errors*: those of BindPlan(), the backend and the device.
+// *Errors*: those of BindPlan(), the backend and the device; for a kernel or a copy, with its name.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +66,13 @@ class Executor {
 
   absl::Status Run();
   // Run() never records.
-  void DisableRecording() { may_record_ = false; }
+  void DisableRecording() {
+    may_record_ = false;
+    recording_status_ = absl::CancelledError("recording is switched off");
+  }
+  // Ok if iterations are replayed. Otherwise why not: FAILED_PRECONDITION before the second one,
+  // CANCELLED after DisableRecording(), or the error of the device.
+  const absl::Status& recording_status() const { return recording_status_; }
 
   // Runs like Run(), waits for the end, and returns, by action index, when each action that takes
   // time ran, counted from the iteration's beginning on the compute stream (MeasuredTimeline()
@@ -98,6 +104,8 @@ class Executor {
   absl::Status Do(const BoundPlan::Transfer& transfer);
   absl::Status Do(const BoundPlan::RecordEvent& record);
   absl::Status Do(const BoundPlan::WaitEvent& wait);
+  // The status, with the action's name if it is an error.
+  absl::Status Named(size_t action, const absl::Status& status) const;
   absl::Status DoTimed(const BoundPlan::Operation& operation, std::vector<Span>& spans);
   absl::Status MakeTimedEvents();
 
@@ -108,6 +116,8 @@ class Executor {
   int64_t measured_peak_bytes_ = 0;
   bool has_run_ = false;
   bool may_record_ = true;
+  absl::Status recording_status_ =
+      absl::FailedPreconditionError("the second iteration is recorded");
   std::unique_ptr<Recording> recording_;  // of Enqueue(); null before it is made
 };
 

@@ -36,15 +36,15 @@ class FilePlanner final : public Planner {
   int64_t budget_bytes() const override { return plan_.budget_bytes; }
   // A plan whose parameters are all too small to be offloaded has none on the host, but may be one
   // of a program that was to offload them.
-  absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& /*request*/,
+  absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& /*request*/,
                                        const DeviceDescription& /*device*/,
                                        EngineCatalog& /*catalog*/) const override {
-    const ProgramChoice offloaded = {.sub_batches = plan_.sub_batches, .offload_params = true};
-    const ProgramChoice resident = {.sub_batches = plan_.sub_batches};
+    const ChosenProgram offloaded = {{.sub_batches = plan_.sub_batches, .offload_params = true}};
+    const ChosenProgram resident = {{.sub_batches = plan_.sub_batches}};
     if (plan_.host_resident_bytes > 0) return offloaded;
-    const absl::StatusOr<Program> program = lower(resident);
+    const absl::StatusOr<Program> program = lower(resident.choice);
     if (!program.ok() || MatchesProgram(plan_, *program).ok()) return resident;
-    const absl::StatusOr<Program> other = lower(offloaded);
+    const absl::StatusOr<Program> other = lower(offloaded.choice);
     return other.ok() && MatchesProgram(plan_, *other).ok() ? offloaded : resident;
   }
 

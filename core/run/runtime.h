@@ -28,6 +28,11 @@ struct Runtime {
 
   // Destroys the old executor first, since its pinned memory counts against the host budget.
   absl::Status Bind(Device& device, std::byte* arena, std::byte* host_residents);
+  // Session::recording().
+  absl::Status recording() const {
+    return executor.has_value() ? executor->recording_status()
+                                : absl::FailedPreconditionError("nothing has run yet");
+  }
   // Enqueues the part of an iteration that follows the copy of the batch.
   absl::Status Iterate(Staging& staging);
   // Like Iterate(), but waits for the end and returns when each action ran.

@@ -72,13 +72,8 @@ class Session::Impl {
   const PlanResult& planned() const { return memory_.training().planned; }
   int64_t step() const { return step_; }
   uint64_t seed() const { return options_.seed; }
-  MemoryUse memory() const {
-    return {.predicted_peak_bytes = memory_.training().planned.plan.peak_bytes,
-            .measured_peak_bytes = memory_.training().executor.has_value()
-                                       ? memory_.training().executor->measured_peak_bytes()
-                                       : 0,
-            .arena_bytes = memory_.arena_bytes()};
-  }
+  MemoryUse memory() const { return memory_.Use(); }
+  absl::Status recording() const { return memory_.training().recording(); }
 
   PlanCacheStats plan_cache() const { return planner_.cache_stats(); }
 
@@ -303,8 +298,13 @@ class Session::Impl {
     };
     const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
     const auto lower_with = [&](const ProgramChoice& choice) { return lower(mode, choice); };
-    ASSIGN_OR_RETURN(const ProgramChoice choice, planner_.Choose(lower_with, budget_bytes_));
+    ASSIGN_OR_RETURN(ChosenProgram chosen, planner_.Choose(lower_with, budget_bytes_));
+    const ProgramChoice choice = chosen.choice;
     ASSIGN_OR_RETURN(memory_.training().program, lower(mode, choice));
+    if (chosen.plan.has_value()) {
+      RETURN_IF_ERROR(
+          planner_.Keep(memory_.training().program, budget_bytes_, *std::move(chosen.plan)));
+    }
     memory_.inference().program = memory_.training().program;
     if (options_.inference_only) return absl::OkStatus();
     ASSIGN_OR_RETURN(memory_.inference().program, lower(Mode::kInference, choice));
@@ -313,15 +313,14 @@ class Session::Impl {
 
   // Plans again as long as an engine turns out not to build, which is no longer listed then.
   absl::Status PlanAndReserve() {
-    absl::Status reserved;
-    do {
-      planner_.Forget();
+    for (;;) {
       ASSIGN_OR_RETURN(SessionPlans plans, planner_.PlanAll(Programs(), budget_bytes_));
       memory_.training().planned = std::move(plans.training);
       memory_.inference().planned = std::move(plans.inference);
-      reserved = memory_.Reserve();
-    } while (absl::IsAborted(reserved));
-    return reserved;
+      const absl::Status reserved = memory_.Reserve();
+      if (!absl::IsAborted(reserved)) return reserved;
+      planner_.Forget();
+    }
   }
 
   absl::StatusOr<std::vector<float>> Read(const Tensor& tensor) {
@@ -370,6 +369,7 @@ Timeline Session::predicted() const {
   return PredictTimeline(planned.plan, planned.costs);
 }
 MemoryUse Session::memory() const { return impl_->memory(); }
+absl::Status Session::recording() const { return impl_->recording(); }
 int64_t Session::step() const { return impl_->step(); }
 uint64_t Session::seed() const { return impl_->seed(); }
 PlanCacheStats Session::plan_cache() const { return impl_->plan_cache(); }

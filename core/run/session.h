@@ -107,6 +107,10 @@ class Session {
   // When each of the plan's actions runs, as the planner predicts.
   Timeline predicted() const;
   MemoryUse memory() const;
+  // Whether training iterations of this plan are replayed as one recording (a CUDA graph). Errors:
+  // FAILED_PRECONDITION before the second one; CANCELLED if that is switched off; otherwise why the
+  // device did not record, UNIMPLEMENTED if it never does.
+  absl::Status recording() const;
   int64_t step() const;   // training steps begun so far, including those before a Save and Load
   uint64_t seed() const;  // TrainingOptions::seed, or that of a loaded checkpoint
 

@@ -40,6 +40,13 @@ absl::Status SessionMemory::Switch(Setup& next, bool keep_arena) {
   return refused;
 }
 
+MemoryUse SessionMemory::Use() const {
+  const std::optional<Executor>& executor = training_.executor;
+  return {.predicted_peak_bytes = training_.planned.plan.peak_bytes,
+          .measured_peak_bytes = executor.has_value() ? executor->measured_peak_bytes() : 0,
+          .arena_bytes = arena_bytes()};
+}
+
 absl::Status SessionMemory::Check() const {
   const bool bound =
       training_.executor.has_value() && (!evaluates_ || inference_.executor.has_value());

@@ -22,6 +22,7 @@
 #include "neap/core/run/arena.h"
 #include "neap/core/run/runtime.h"
 #include "neap/core/run/session_planner.h"
+#include "neap/core/run/session_results.h"
 
 namespace neap {
 
@@ -41,6 +42,7 @@ class SessionMemory {
   const Runtime& training() const { return training_; }
   const Runtime& inference() const { return inference_; }
   int64_t arena_bytes() const { return arena_.size_bytes(); }
+  MemoryUse Use() const;
 
   // Reserves an arena for the plans of both runtimes, and binds them to it. Errors: those of the
   // device and of BindPlan(), such as ABORTED for an engine that cannot be built.

@@ -71,7 +71,7 @@ PlanRequest SessionPlanner::RequestFor(int64_t budget_bytes) const {
   return {.budget_bytes = budget_bytes, .strict = device_.kind == "cpu"};
 }
 
-absl::StatusOr<ProgramChoice> SessionPlanner::Choose(LowerWith lower, int64_t budget_bytes) const {
+absl::StatusOr<ChosenProgram> SessionPlanner::Choose(LowerWith lower, int64_t budget_bytes) const {
   return planner_->Choose(lower, RequestFor(budget_bytes), device_, catalog_);
 }
 
@@ -80,14 +80,25 @@ absl::StatusOr<int64_t> SessionPlanner::MinimumBudget(const Program& program) co
 }
 
 absl::StatusOr<PlanResult> SessionPlanner::Plan(const Program& program, int64_t budget_bytes) {
-  const PlanRequest request = RequestFor(budget_bytes);
-  const auto make = [&]() -> absl::StatusOr<PlanResult> {
-    ASSIGN_OR_RETURN(PlanResult result, planner_->Plan(program, request, device_, catalog_));
+  return FindOrMake(program, budget_bytes, [&] {
+    return planner_->Plan(program, RequestFor(budget_bytes), device_, catalog_);
+  });
+}
+
+absl::Status SessionPlanner::Keep(const Program& program, int64_t budget_bytes,
+                                  PlanResult planned) {
+  return FindOrMake(program, budget_bytes, [&] { return std::move(planned); }).status();
+}
+
+absl::StatusOr<PlanResult> SessionPlanner::FindOrMake(const Program& program, int64_t budget_bytes,
+                                                      PlanCache::Make make) {
+  const auto make_verified = [&]() -> absl::StatusOr<PlanResult> {
+    ASSIGN_OR_RETURN(PlanResult result, make());
     RETURN_IF_ERROR(Verify(result.plan));
     RETURN_IF_ERROR(MatchesProgram(result.plan, program));
     return result;
   };
-  return cache_.FindOrMake({program, planner_, request, device_}, make);
+  return cache_.FindOrMake({program, planner_, RequestFor(budget_bytes), device_}, make_verified);
 }
 
 absl::StatusOr<SessionPlans> SessionPlanner::PlanAll(const SessionPrograms& programs,

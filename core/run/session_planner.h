@@ -40,7 +40,9 @@ class SessionPlanner {
  public:
   SessionPlanner(std::shared_ptr<const Planner> planner, Device& device);
 
-  absl::StatusOr<ProgramChoice> Choose(LowerWith lower, int64_t budget_bytes) const;
+  absl::StatusOr<ChosenProgram> Choose(LowerWith lower, int64_t budget_bytes) const;
+  // Plan() of this program and budget will return `planned`, a result of Choose().
+  absl::Status Keep(const Program& program, int64_t budget_bytes, PlanResult planned);
   absl::StatusOr<PlanResult> Plan(const Program& program, int64_t budget_bytes);
   // Both plans must fit the budget, and agree in the places of persistent tensors. An error for a
   // budget that is too small for both is that of the program that needs more.
@@ -53,6 +55,9 @@ class SessionPlanner {
  private:
   static constexpr size_t kPlansKept = 64;
 
+  // The cached plan. Otherwise that which `make` makes, verified.
+  absl::StatusOr<PlanResult> FindOrMake(const Program& program, int64_t budget_bytes,
+                                        PlanCache::Make make);
   absl::StatusOr<SessionPlans> PlanBoth(const Program& training, const Program& inference,
                                         int64_t budget_bytes);
   PlanRequest RequestFor(int64_t budget_bytes) const;

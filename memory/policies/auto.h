@@ -5,7 +5,8 @@
 // (recompute/rebuild_frontier.h) over the times of the device. In each of them the tensor cache
 // moves what the memory limit still requires (by both rules of eviction in those of the frontier
 // that move nothing themselves), and the fastest plan is taken. So it tries all candidates of
-// liveness, tensor-cache, superneurons and chen, too.
+// liveness, tensor-cache, superneurons and chen, too; those of the policies that offload eagerly
+// are tried as they are (Policy::contains_eager).
 #pragma once
 
 #include <vector>

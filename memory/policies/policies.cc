@@ -43,6 +43,7 @@ const std::vector<Policy>& Policies() {
        .order_runs = Orders<WithoutReruns, CostAware, SublinearOrder>,
        .priced_orders = FrontierOrders,
        .evictable = Evictable::kAll,
+       .contains_eager = true,
        .may_split_batch = true,
        .may_offload_params = true},
   };

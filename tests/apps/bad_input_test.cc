@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/apps/command.h"
+#include "tests/skip.h"
 
 namespace neap::testing {
 namespace {
@@ -76,6 +77,15 @@ TEST_CASE("a budget of one byte is refused with the smallest feasible one") {
 TEST_CASE("the error for a missing GPU names it") {
   CheckRefused({"train", "lenet", "--device", "cuda:77"}, 1, {"cuda:77"});
   CheckRefused({"plan", "lenet", "--device", "cuda:77"}, 1, {"cuda:77"});
+}
+
+TEST_CASE("the error for a step without a kernel in the type and layout names the step") {
+  if (!KnowsEnginesOfH200()) return SkipCase("there is no cuDNN here");
+  for (const char* layout : {"nchw", "nhwc"}) {
+    CheckRefused({"plan", "lenet", "--batch", "1", "--image", "60000", "--dtype", "fp16",
+                  "--layout", layout, "--device", "h200"},
+                 1, {"conv1 backward_params", "elements", std::string("fp16 ") + layout});
+  }
 }
 
 TEST_CASE("the error for data that cannot be read names it") {

@@ -93,7 +93,9 @@ class CpuConvolutions final : public CudnnConvolutions {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
     RETURN_IF_ERROR(cpu_->Engines(SignatureOf(problem)).status());
-    return std::vector<Engine>{{.id = "cpu"}};
+    // In 16 bits it says that it uses tensor cores, so that plans prefer it with a ReLU.
+    const bool half = problem.x.dtype != DType::kFp32;
+    return std::vector<Engine>{{.id = "cpu", .notes = half ? "tensor-core" : ""}};
   }
   absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
                                                          std::string_view) override {

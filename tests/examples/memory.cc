@@ -41,7 +41,7 @@ absl::Status ChooseExample(const Graph& graph, const std::unique_ptr<Device>& de
                  device->description());
   };
   ASSIGN_OR_RETURN(
-      const ProgramChoice choice,
+      const ChosenProgram chosen,
       ChooseProgram(lower, {.budget_bytes = 4 * kGiB}, device->description(), device->backend()));
   return absl::OkStatus();
 }

@@ -2,11 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "neap/core/program/passes.h"
+#include "neap/core/run/session.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/cpu/cpu_device.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/registry.h"
 #include "tests/memory/planning.h"
@@ -30,7 +34,7 @@ struct Planned {
     const auto lower = [&](const ProgramChoice& choice) {
       return Lowered(choice.sub_batches, choice.offload_params);
     };
-    return ChooseProgram(lower, options, device, catalog).value();
+    return ChooseProgram(lower, options, device, catalog).value().choice;
   }
   // The number of sub-batches, with parameters on the device.
   int64_t Choose(PlannerOptions options) {
@@ -152,9 +156,54 @@ TEST_CASE("a planner chooses for a session") {
     return net.Lowered(choice.sub_batches, choice.offload_params);
   };
   const PlanRequest request = {.budget_bytes = net.Minimum(1) - kBlockBytes};
-  CHECK(planner->Choose(lower, request, H200(), net.catalog).value() !=
-        ProgramChoice{.sub_batches = 1, .offload_params = false});
-  CHECK(planner->Choose(lower, {.strict = true}, H200(), net.catalog).value() == ProgramChoice{});
+  const ChosenProgram chosen = planner->Choose(lower, request, H200(), net.catalog).value();
+  CHECK(chosen.choice != ProgramChoice{.sub_batches = 1, .offload_params = false});
+  const ChosenProgram strict =
+      planner->Choose(lower, {.strict = true}, H200(), net.catalog).value();
+  CHECK(strict.choice == ProgramChoice{});
+  CHECK(!strict.plan.has_value());
+  // The plan that was made to choose is the one that is made for the choice.
+  REQUIRE(chosen.plan.has_value());
+  const Program program = lower(chosen.choice).value();
+  const PlanResult again = planner->Plan(program, request, H200(), net.catalog).value();
+  CHECK(chosen.plan->plan == again.plan);
+}
+
+TEST_CASE("a session does not plan again what was planned to choose its program") {
+  struct Counting final : Planner {
+    std::shared_ptr<const Planner> planner = PlannerFor({.policy = "auto"});
+    mutable int plans = 0;
+    int64_t budget_bytes() const override { return kUnlimited; }
+    absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
+                                         const DeviceDescription& device,
+                                         EngineCatalog& catalog) const override {
+      ChosenProgram chosen;
+      const absl::StatusOr<Program> program = lower(chosen.choice);
+      if (!program.ok()) return program.status();
+      absl::StatusOr<PlanResult> plan = planner->Plan(*program, request, device, catalog);
+      if (!plan.ok()) return plan.status();
+      chosen.plan = *std::move(plan);
+      return chosen;
+    }
+    absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
+                                    const DeviceDescription& device,
+                                    EngineCatalog& catalog) const override {
+      ++plans;
+      return planner->Plan(program, request, device, catalog);
+    }
+    absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
+                                          const DeviceDescription& device,
+                                          EngineCatalog& catalog) const override {
+      return planner->MinimumBudget(program, request, device, catalog);
+    }
+  };
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  const auto planner = std::make_shared<Counting>();
+  const Graph net = nets::Build("lenet", {.batch = 2}).value();
+  REQUIRE(Session::Create(net, *cpu, planner, {.training_only = true}).ok());
+  CHECK(planner->plans == 0);
+  REQUIRE(Session::Create(net, *cpu, planner).ok());
+  CHECK(planner->plans == 1);  // for evaluation
 }
 
 }  // namespace neap

@@ -28,6 +28,20 @@ std::string BatchOf(float value) {
   return bytes;
 }
 
+// Sets all values of an fp32 tensor of a safetensors file, which begins with the header's length.
+// Its checksums get other names.
+void FillTensor(const std::string& file, const std::string& name, float value) {
+  std::string bytes = ReadText(file);
+  for (const std::string checksum : {"neap.header_crc32", "neap.data_crc32"})
+    bytes.replace(bytes.find(checksum), 4, "test");
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  const Json offsets = Json::parse(bytes.substr(8, header_bytes)).at(name).at("data_offsets");
+  for (size_t at = offsets.at(0).get<size_t>(); at < offsets.at(1).get<size_t>(); at += 4)
+    std::memcpy(bytes.data() + 8 + header_bytes + at, &value, 4);
+  WriteText(file, bytes);
+}
+
 }  // namespace
 
 TEST_CASE("a network learns handwritten digits in 16 bits: at least 96% of the test images") {
@@ -80,6 +94,24 @@ TEST_CASE("steps that overflow are counted, until one does with the smallest sca
         std::string::npos);
   const Outcome bf16 = RunNeap(Joined(kTiny, {"--dtype", "bf16", "--batch-file", file}));
   CHECK(bf16.exit_code == 0);  // in its range, and normalised
+}
+
+TEST_CASE("training that skips every step ends, even if the loss is finite") {
+  const ScratchDirectory directory;
+  const std::string batch = directory.File("batch"), weights = directory.File("weights");
+  WriteText(batch, BatchOf(0));  // hides large weights from the loss, but not from the gradients
+  REQUIRE(RunNeap(Joined(kTiny, {"--steps", "1", "--weights-out", weights})).exit_code == 0);
+  FillTensor(weights, "bn1.weight", 1e9F);
+  const Args args = Joined(kTiny, {"--dtype", "fp16", "--batch-file", batch, "--weights-in",
+                                   weights, "--log-every", "1"});
+  const Outcome few = RunNeap(Joined(args, {"--steps", "16"}));
+  CHECK(few.exit_code == 0);
+  CHECK(few.out.find("  16 skipped, loss scale 1\n") != std::string::npos);
+  CHECK(few.out.find("nan") == std::string::npos);
+  const Outcome all = RunNeap(Joined(args, {"--steps", "40"}));
+  CHECK(all.exit_code == 1);
+  CHECK(all.err.find("a gradient is not finite at step 17, with the smallest loss scale, 1: "
+                     "training has diverged") != std::string::npos);
 }
 
 TEST_CASE("a run with no step left has neither a loss nor a loss scale") {

@@ -95,7 +95,7 @@ TEST_CASE("a file's updates are of one layer or several, as it was planned") {
       const auto lower = [&](const ProgramChoice& choice) {
         return Lower(net, {.offload_params = choice.offload_params}, device.description());
       };
-      CHECK(planner->Choose(lower, {}, device.description(), device.backend()).value() ==
+      CHECK(planner->Choose(lower, {}, device.description(), device.backend()).value().choice ==
             ProgramChoice{.offload_params = offload_params});
       Session read = Session::Create(net, device, planner).value();
       CHECK(Train(read, 2) == Train(planned, 2));
@@ -108,10 +108,10 @@ TEST_CASE("a file's updates are of one layer or several, as it was planned") {
 class ResidentPlanner final : public Planner {
  public:
   int64_t budget_bytes() const override { return kUnlimited; }
-  absl::StatusOr<ProgramChoice> Choose(LowerWith /*lower*/, const PlanRequest& /*request*/,
+  absl::StatusOr<ChosenProgram> Choose(LowerWith /*lower*/, const PlanRequest& /*request*/,
                                        const DeviceDescription& /*device*/,
                                        EngineCatalog& /*catalog*/) const override {
-    return ProgramChoice{};
+    return ChosenProgram{};
   }
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,

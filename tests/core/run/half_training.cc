@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "neap/memory/create_session.h"
@@ -22,6 +21,27 @@ std::vector<PlannerOptions> VariousPlans(Device& device, DType dtype) {
   plans.back().offload_params = true;
   return plans;
 }
+
+// |a - b|
+double Distance(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    squares += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+  return std::sqrt(squares);
+}
+
+// The largest differences between training with fusion and without, relative to the loss and to the
+// change of a parameter in training. They are about 2.5 times the largest ones in 30 trainings in
+// which fused convolutions rounded their bias, and a random result once instead of twice: losses
+// differed by 0.007 (bf16) and 0.003 (fp16), changes by 0.084 and 0.030.
+struct Closeness {
+  double loss, change;
+};
+constexpr Closeness kCloseInBf16 = {.loss = 0.02, .change = 0.25};
+constexpr Closeness kCloseInFp16 = {.loss = 0.008, .change = 0.08};
+// Half the change of the parameter that changes least, the bias of the last layer.
+constexpr double kSmallestChange = 0.005;
 
 }  // namespace
 
@@ -109,24 +129,25 @@ void CheckSameBitsUnderEveryPlan(Device& device, bool reference_fusion) {
 
 void CheckFusionIsClose(Device& device) {
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
-    CAPTURE(Name(dtype));
-    const double tolerance = dtype == DType::kBf16 ? 0x1p-4 : 0x1p-7;  // 16 roundings
+    CAPTURE(std::string(Name(dtype)));
+    const Closeness most = dtype == DType::kBf16 ? kCloseInBf16 : kCloseInFp16;
     Session fused = OpenHalf(device, dtype), apart = OpenHalf(device, dtype, {}, {}, false);
+    const State first = StateOf(apart);
+    CHECK(StateOf(fused) == first);
     const float loss = Train(apart, 5);
-    CHECK(Train(fused, 5) == doctest::Approx(loss).epsilon(tolerance));
-    const State want = StateOf(apart);
+    CHECK(Train(fused, 5) == doctest::Approx(loss).epsilon(most.loss));
+    const State last = StateOf(apart);
+    int parameters = 0;
     for (const auto& named : StateOf(fused)) {
-      if (!named.first.ends_with(".weight")) continue;
+      if (!named.first.ends_with(".weight") && !named.first.ends_with(".bias")) continue;
       CAPTURE(named.first);
-      const std::vector<float>& values = named.second;
-      const std::vector<float>& others = want.at(named.first);
-      double largest = 0, difference = 0;
-      for (size_t i = 0; i < values.size(); ++i) {
-        largest = std::max(largest, std::abs(static_cast<double>(others[i])));
-        difference = std::max(difference, std::abs(static_cast<double>(values[i]) - others[i]));
-      }
-      CHECK(difference <= tolerance * largest);
+      ++parameters;
+      const std::vector<float>& without = last.at(named.first);
+      const double change = Distance(without, first.at(named.first));
+      CHECK(change > kSmallestChange);
+      CHECK(Distance(named.second, without) <= most.change * change);
     }
+    CHECK(parameters == 7);
   }
 }
 

@@ -37,7 +37,7 @@ class HeldPlanner final : public Planner {
   int plans() const { return plans_; }
 
   int64_t budget_bytes() const override { return planner_->budget_bytes(); }
-  absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& request,
+  absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
                                        const DeviceDescription& device,
                                        EngineCatalog& catalog) const override {
     return planner_->Choose(lower, request, device, catalog);

@@ -65,10 +65,12 @@ TEST_CASE("the second iteration of a plan is recorded, and it and the later ones
   Session session = MakeSession(device, {});
   Train(session, 1);
   CHECK(device.captures == 0);
+  CHECK(absl::IsFailedPrecondition(session.recording()));
   // The kernels of the CPU run when they are captured, so only counts are compared here.
   Train(session, 1);
   CHECK(device.captures == 1);
   CHECK(device.replays == 1);
+  CHECK(session.recording().ok());
   Train(session, 3);
   CHECK(device.captures == 1);
   CHECK(device.replays == 4);
@@ -87,6 +89,8 @@ TEST_CASE("a device that does not record enqueues every iteration, and is asked 
   CHECK(Train(session, 4) == Train(plain, 4));
   CHECK(device.captures == 1);
   CHECK(device.replays == 0);
+  CHECK(session.recording() == absl::InternalError("cannot be recorded"));
+  CHECK(absl::IsUnimplemented(plain.recording()));
   CheckSameState(session, plain);
 }
 

@@ -146,7 +146,7 @@ TEST_CASE("plans are verified in the background, and a wrong one is refused") {
   class WrongPlanner final : public Planner {
    public:
     int64_t budget_bytes() const override { return kUnlimited; }
-    absl::StatusOr<ProgramChoice> Choose(LowerWith lower, const PlanRequest& request,
+    absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
                                          const DeviceDescription& device,
                                          EngineCatalog& catalog) const override {
       return planner_->Choose(lower, request, device, catalog);

@@ -3,12 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
 #include "tests/faulty_device.h"
+#include "tests/forwarding_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 
@@ -210,6 +213,42 @@ TEST_CASE("a step whose batch does not arrive can be repeated; any other failure
   }
   CHECK(repeated == 3);  // images, labels, the iteration's scalars
   CHECK(loaded > 2);     // offloads, prefetches, the loss
+}
+
+// Its kernels of one kind of step fail.
+class FailingKernels final : public ForwardingDevice, public Backend {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Phase failing = Phase::kForward;
+
+  Backend& backend() override { return *this; }
+  std::string Versions() const override { return "failing"; }
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    return ForwardingDevice::backend().Engines(signature);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
+                                                     std::string_view engine) override {
+    if (signature.phase == failing && signature.layer.type() == "convolution")
+      return std::make_unique<Failing>();
+    return ForwardingDevice::backend().MakeKernel(signature, engine);
+  }
+
+ private:
+  struct Failing final : Kernel {
+    absl::Status Run(const KernelArgs& /*args*/) override {
+      return absl::InternalError("an illegal address");
+    }
+  };
+};
+
+TEST_CASE("a kernel that fails is named by its step") {
+  const auto cpu = OpenCpu();
+  FailingKernels device(*cpu);
+  CHECK(MakeSession(device, {}).TrainStep(MakeBatch(0)).status() ==
+        absl::InternalError("conv1 forward: an illegal address"));
+  device.failing = Phase::kBackwardParams;
+  CHECK(MakeSession(device, {}).TrainStep(MakeBatch(0)).status() ==
+        absl::InternalError("conv2 backward_params: an illegal address"));
 }
 
 TEST_CASE("a step in flight is finished when the next one fails") {
