@@ -11,9 +11,13 @@
 #                each policy (docs/timeline.md), and beside PyTorch in fp32 and tf32
 #   tight        ResNet-50 at batch 256 in ever smaller budgets, by measured times of its kernels: tight-bf16, then tight-tf32,
 #                which are also parts of their own
+#   fractions    five other networks in bf16 in 1/2 and 1/3 of the memory that they take unlimited, by measured times; one network
+#                alone is fractions-NET, such as fractions-vgg16
+#   sub-batches  AlexNet and VGG-16 at batch 4096 in bf16, unlimited and in 4 GiB
 #   headline     ResNet-50 at batch 256 in bf16, fp16 and tf32
 #   nets         VGG-16, ResNet-152, DenseNet-121 and Inception v4 at batch 128 in bf16; in fp16 neap alone
 #   small        ResNet-50 at batch 8, 16 and 32: small-tf32, then small-bf16, which are also parts of their own
+#   options      ResNet-50 at batch 256: bf16 with other synthetic images in every step, and fp16 also by engines that add in fp16
 #   steps        one training step against PyTorch in float64: steps-bf16, steps-fp16, steps-fp32, also parts of their own
 # The comparisons of a part end after ${LIMIT:-540} s (small: twice); what was not measured by then has "-" in the table.
 set -euo pipefail
@@ -55,21 +59,61 @@ budgets() {
   speeds compare_basic basic
 }
 
-# tight_in DTYPE BUDGET...: the first one is the whole GPU.
-tight_in() {
-  local dtype="$1" budget
-  shift
-  local net=(resnet50 --batch 256 --dtype "$dtype" --layout nhwc --device cuda:0 --database "$database")
-  shown "$out/tight_${dtype}_profile" neap profile "${net[@]}" --divisions undivided || failed+=("tight $dtype profile")
-  for budget in 64GiB "$@"; do
-    shown "$out/tight_${dtype}_$budget" neap train "${net[@]}" --data synthetic --repeat-batch --steps 60 --budget "$budget" ||
-      failed+=("tight $dtype $budget")
+# in_budgets NET BATCH DTYPE BUDGET...: trains unlimited and in each budget, by measured times.
+in_budgets() {
+  local name="$1_$2_$3" budget
+  local net=("$1" --batch "$2" --dtype "$3" --layout nhwc --device cuda:0 --database "$database")
+  shift 3
+  shown "$out/${name}_profile" neap profile "${net[@]}" --divisions undivided || failed+=("$name profile")
+  for budget in 100GiB "$@"; do
+    shown "$out/${name}_$budget" neap train "${net[@]}" --data synthetic --repeat-batch --steps 60 --budget "$budget" ||
+      failed+=("$name $budget")
   done
 }
 
 # In bf16 8 and 6.5 GiB, then 1/2, 1/3 and 1/6 of PyTorch's peaks: 11.0 GiB, and 20.95 GiB in tf32.
-tight_bf16() { tight_in bf16 8GiB 6.5GiB 5.5GiB 3.66GiB 1.83GiB; }
-tight_tf32() { tight_in tf32 10.47GiB 6.98GiB 3.49GiB; }
+tight_bf16() { in_budgets resnet50 256 bf16 8GiB 6.5GiB 5.5GiB 3.66GiB 1.83GiB; }
+tight_tf32() { in_budgets resnet50 256 tf32 10.47GiB 6.98GiB 3.49GiB; }
+
+# fractions_of NET: the unlimited arenas are 11.12, 5.31, 9.07, 4.10 and 13.59 GiB. VGG-16 has no third: one update of its first
+# fully connected layer takes 1.395 GiB.
+fractions_of() {
+  case "$1" in
+    resnet152) in_budgets resnet152 128 bf16 5.56GiB 3.71GiB ;;
+    densenet121) in_budgets densenet121 128 bf16 2.66GiB 1.77GiB ;;
+    inception_v4) in_budgets inception_v4 128 bf16 4.53GiB 3.02GiB ;;
+    vgg16) in_budgets vgg16 128 bf16 2.05GiB ;;
+    unet) in_budgets unet 32 bf16 6.79GiB 4.53GiB ;;
+    *) echo "gpu_bench: no fractions of $1" >&2 && exit 2 ;;
+  esac
+}
+
+# sub_batched NET NUMBER BUDGET: batch 4096 in NUMBER parts, by measured times of these parts.
+sub_batched() {
+  local net=("$1" --batch 4096 --sub-batches "$2" --dtype bf16 --layout nhwc --device cuda:0 --database "$database")
+  local name="$1_4096_in_$2"
+  shown "$out/${name}_profile" neap profile "${net[@]}" --divisions undivided || failed+=("$name profile")
+  shown "$out/$name" neap train "${net[@]}" --data synthetic --repeat-batch --steps 20 --budget "$3" || failed+=("$name")
+}
+
+# The numbers in 4 GiB are those that auto chooses by the cost model.
+sub_batches() {
+  sub_batched alexnet 1 100GiB
+  sub_batched alexnet 8 4GiB
+  sub_batched vgg16 2 100GiB
+  sub_batched vgg16 64 4GiB
+}
+
+# The command's speed at batch 256 with different options; the engines of fp16 are measured first.
+options() {
+  local fp16=(resnet50 --batch 256 --dtype fp16 --layout nhwc --device cuda:0 --database "$database")
+  local train=(--data synthetic --steps 60)
+  shown "$out/options_new_images" neap train resnet50 --batch 256 --dtype bf16 --layout nhwc --device cuda:0 "${train[@]}" \
+    --database none || failed+=("options new images")
+  shown "$out/options_profile" neap profile "${fp16[@]}" --half-accumulation --divisions undivided || failed+=("options profile")
+  shown "$out/options_fp16" neap train "${fp16[@]}" "${train[@]}" --repeat-batch || failed+=("options fp16")
+  shown "$out/options_half" neap train "${fp16[@]}" "${train[@]}" --repeat-batch --half-accumulation || failed+=("options half")
+}
 
 part() {
   printf '\n== %s (%d s)\n' "$1" "$SECONDS"
@@ -78,6 +122,10 @@ part() {
     tight) for name in tight-bf16 tight-tf32; do part "$name"; done ;;
     tight-bf16) tight_bf16 ;;
     tight-tf32) tight_tf32 ;;
+    fractions) for name in vgg16 unet resnet152 densenet121 inception_v4; do part "fractions-$name"; done ;;
+    fractions-*) fractions_of "${1#fractions-}" ;;
+    sub-batches) sub_batches ;;
+    options) options ;;
     headline | nets | small-tf32 | small-bf16) speeds "compare_$1" "$1" ;;
     small) for name in small-tf32 small-bf16; do part "$name"; done ;;
     steps) for name in bf16 fp16 fp32; do steps "$name"; done ;;
@@ -93,7 +141,7 @@ part() {
   echo "commit $(git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
-[ $# -gt 0 ] || set -- headline nets small steps budgets tight
+[ $# -gt 0 ] || set -- headline nets small steps options budgets tight fractions sub-batches
 for name in "$@"; do part "$name"; done
 if [ ${#failed[@]} -gt 0 ]; then
   echo "gpu_bench: failed: ${failed[*]}" >&2

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Finds the largest batches and the deepest ResNets that can be trained in 12 GiB on this machine's GPU, and trains them
-# (SuperNeurons, tables 4 and 5), with policy auto, and without sub-batches as in the paper. Logs go to ${OUT:-build/gpu}.
+# (SuperNeurons, tables 4 and 5), without sub-batches as in the paper. Logs go to ${OUT:-build/gpu}.
 #   HOST=64GiB scripts/gpu_peaks.sh                  with less pinned host memory than 90 GiB
 #   TYPE='bf16 nhwc' scripts/gpu_peaks.sh            in another type and layout than fp32 NCHW
 #   NETS='resnet50 vgg16' scripts/gpu_peaks.sh       fewer networks
+#   POLICY=superneurons scripts/gpu_peaks.sh         by another policy than auto
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
 export LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH"
 neap="$programs/neap"
 read -r dtype layout <<<"${TYPE:-fp32 nchw}"
-common=(--dtype "$dtype" --layout "$layout" --device cuda:0 --budget 12GiB --host-budget "${HOST:-90GiB}")
+common=(--policy "${POLICY:-auto}" --dtype "$dtype" --layout "$layout" --device cuda:0 --budget 12GiB)
+common+=(--host-budget "${HOST:-90GiB}")
 
 step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
@@ -20,7 +22,7 @@ for net in ${NETS:-alexnet vgg16 inception_v4 resnet50 resnet101 resnet152}; do
     --run --steps 3 --compare-batch 32
 done
 
-step "ResNets of SuperNeurons' rule, batch 16: parameters in the arena, parameters on the host"
+step "ResNets of SuperNeurons' rule, batch 16; deeper ones with parameters on the host"
 train_at() {
   echo "depth $*"
   shown "$out/depth_$1" timeout --foreground 280 "$neap" train resnet --batch 16 --data synthetic --repeat-batch --lr 0 \
@@ -29,4 +31,4 @@ train_at() {
 train_at 1922
 train_at 3902
 train_at 5003 --offload-params
-train_at 10001 --policy chen --offload-params
+train_at 10001 --offload-params

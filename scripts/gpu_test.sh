@@ -57,7 +57,10 @@ declare -A small=(
   [resnet20]="resnet20 --batch 4"
   [alexnet]="alexnet-torchvision --batch 2 --image 64"
   [resnet20_fp16]="resnet20 --batch 4 --dtype fp16 --layout nhwc"
+  [resnet18_bf16]="resnet18 --batch 2 --image 64 --dtype bf16 --layout nhwc"
+  [densenet_bf16]="densenet-bc-cifar --depth 16 --batch 4 --dtype bf16 --layout nhwc"
   [alexnet_bf16]="alexnet-torchvision --batch 2 --image 64 --dtype bf16"
+  [vgg16_parts]="vgg16 --batch 4 --image 32 --sub-batches 2 --dtype bf16 --layout nhwc"
 )
 sanitizer_limit_s=300
 sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)"
@@ -116,6 +119,7 @@ strict_bits() {
   rm -r "$folder"
 }
 start strict_bits strict_bits
+start strict_bits_tf32 strict_bits --dtype tf32 --layout nhwc
 start strict_bits_bf16 strict_bits --dtype bf16 --layout nhwc
 start strict_bits_fp16 strict_bits --dtype fp16 --layout nhwc
 wait
