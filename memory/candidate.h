@@ -36,7 +36,6 @@ struct Candidate {
   int64_t busiest_bytes = 0;
   // Found by WriteCandidate.
   WrittenActions written;
-  double predicted_us = 0;  // of an iteration; filled in by the search
 };
 
 // `candidate` has its runs, residency and workspaces. `placement` is first-fit,

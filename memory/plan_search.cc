@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/plan/cost_model.h"
@@ -26,6 +27,9 @@ constexpr int64_t kMostComparisons = 1'000'000;
 constexpr int64_t kMostComparisonsOfShort = 200'000;
 // Longer programs do not try the orders of policies that offload eagerly.
 constexpr size_t kMostStepsOfEager = 12'000;
+constexpr size_t kMostThreads = 8;
+// Rounds have more and more orders, up to this many: there is nothing to compare the first ones to.
+constexpr size_t kMostOfRound = 8;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 // The time of `plan`, whose actions have no waits, with the waits that its places need.
@@ -82,15 +86,21 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start - ordering;
   search.engines_ms_ = elapsed.count();
-  for (size_t i = 0; i < run_orders.size(); ++i) {
-    if (is_left_out[i]) continue;
-    Order order = search.MakeOrder(std::move(run_orders[i]));
-    const bool moves = std::find(order.eager.begin(), order.eager.end(), true) != order.eager.end();
-    if (order.is_priced && !moves) {
-      search.orders_.push_back(order);
-      order.eviction = EvictionRule::kLru;
+  std::vector<std::optional<Order>> orders(run_orders.size());
+  EachInParallel(run_orders.size(), kMostThreads, [&] {
+    return [&](size_t i) {
+      if (!is_left_out[i]) orders[i] = search.MakeOrder(std::move(run_orders[i]));
+    };
+  });
+  for (std::optional<Order>& order : orders) {
+    if (!order.has_value()) continue;
+    const std::vector<bool>& eager = order->eager;
+    const bool moves = std::find(eager.begin(), eager.end(), true) != eager.end();
+    if (order->is_priced && !moves) {
+      search.orders_.push_back(*order);
+      order->eviction = EvictionRule::kLru;
     }
-    search.orders_.push_back(std::move(order));
+    search.orders_.push_back(*std::move(order));
   }
   if (search.orders_.empty()) return refused;
   return search;
@@ -205,23 +215,52 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
   Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
                                                     Decide(first, first.workspaces, kNoLimit), {})
                                             : smallest;
-  Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
-  std::optional<Candidate> best;
+  Fastest best;
   if (natural.arena_bytes <= budget_bytes && !Moves(natural)) {
     const EngineTable engines = engines_.For(natural.runs);
     ASSIGN_OR_RETURN(natural, Write(std::move(natural), engines, budget_bytes));
     if (!WorkspacesMayEvict(policy_)) return natural;
-    natural.predicted_us = PredictedUs(natural, kNoTime, scratch);
-    best = std::move(natural);
+    Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
+    best.us = PredictedUs(natural, kNoTime, scratch);
+    best.candidate = std::move(natural);
   }
-  for (const Order* order : LikelyFirst(Capacity(budget_bytes)))
-    RETURN_IF_ERROR(TryLadder(*order, budget_bytes, scratch, best));
+  const std::vector<const Order*> orders = LikelyFirst(Capacity(budget_bytes));
+  RETURN_IF_ERROR(
+      TryInRounds(orders, best, [&](const Order& order, Plan& scratch, Fastest& fastest) {
+        return TryLadder(order, budget_bytes, scratch, fastest);
+      }));
   if (policy_.needs_based()) {
+    std::vector<const Order*> unpriced;
     for (const Order& order : orders_) {
-      if (!order.is_priced) RETURN_IF_ERROR(TryEnds(order, budget_bytes, scratch, best));
+      if (!order.is_priced) unpriced.push_back(&order);
+    }
+    RETURN_IF_ERROR(
+        TryInRounds(unpriced, best, [&](const Order& order, Plan& scratch, Fastest& fastest) {
+          return TryEnds(order, budget_bytes, scratch, fastest);
+        }));
+  }
+  return best.candidate.has_value() ? *std::move(best.candidate) : write_smallest();
+}
+
+absl::Status PlanSearch::TryInRounds(const std::vector<const Order*>& orders, Fastest& best,
+                                     TryOrder try_order) const {
+  size_t of_round = 1;
+  for (size_t begin = 0; begin < orders.size(); begin += of_round) {
+    of_round = std::min({2 * begin + 1, kMostOfRound, orders.size() - begin});
+    std::vector<Fastest> found(of_round, Fastest{.us = best.us});
+    std::vector<absl::Status> tried(of_round);
+    EachInParallel(of_round, kMostThreads, [&] {
+      Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
+      return [&, scratch = std::move(scratch)](size_t i) mutable {
+        tried[i] = try_order(*orders[begin + i], scratch, found[i]);
+      };
+    });
+    for (size_t i = 0; i < of_round; ++i) {
+      RETURN_IF_ERROR(tried[i]);
+      if (found[i].us < best.us) best = std::move(found[i]);
     }
   }
-  return best.has_value() ? *std::move(best) : write_smallest();
+  return absl::OkStatus();
 }
 
 Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& workspaces,
@@ -247,15 +286,14 @@ Residency PlanSearch::DecideOverlapped(const Order& order, const std::vector<int
 }
 
 absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
-                                   std::optional<Candidate>& best) const {
+                                   Fastest& best) const {
   const int64_t capacity = Capacity(budget_bytes);
   const double least_us = LeastUs(order, capacity);
-  if (best.has_value() && best->predicted_us <= least_us) return absl::OkStatus();
+  if (best.us <= least_us) return absl::OkStatus();
   for (const int64_t limit_bytes : Ladder(order)) {
-    if (best.has_value() && best->predicted_us <= least_us) break;
+    if (best.us <= least_us) break;
     if (limit_bytes > capacity) continue;
-    const double best_us = best.has_value() ? best->predicted_us : kNoTime;
-    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best_us, scratch)) {
+    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best.us, scratch)) {
       const bool fits = candidate.arena_bytes <= budget_bytes;
       const bool moves = Moves(candidate);
       RETURN_IF_ERROR(Consider(order, std::move(candidate), budget_bytes, scratch, best));
@@ -267,11 +305,10 @@ absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Pla
 }
 
 absl::Status PlanSearch::TryEnds(const Order& order, int64_t budget_bytes, Plan& scratch,
-                                 std::optional<Candidate>& best) const {
+                                 Fastest& best) const {
   for (const Usage& limit : {kNoLimit, Usage{}}) {
     Residency residency = Decide(order, order.workspaces, limit);
-    const double best_us = best.has_value() ? best->predicted_us : kNoTime;
-    if (IsTooSlow(order, residency, best_us, scratch)) continue;
+    if (IsTooSlow(order, residency, best.us, scratch)) continue;
     RETURN_IF_ERROR(Consider(order, Place(order, order.workspaces, std::move(residency), {}),
                              budget_bytes, scratch, best));
   }
@@ -279,13 +316,12 @@ absl::Status PlanSearch::TryEnds(const Order& order, int64_t budget_bytes, Plan&
 }
 
 absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
-                                  Plan& scratch, std::optional<Candidate>& best) const {
-  const double best_us = best.has_value() ? best->predicted_us : kNoTime;
+                                  Plan& scratch, Fastest& best) const {
   if (candidate.arena_bytes > budget_bytes) return absl::OkStatus();
-  if (LeastUs(order, Capacity(candidate.arena_bytes)) >= best_us) return absl::OkStatus();
+  if (LeastUs(order, Capacity(candidate.arena_bytes)) >= best.us) return absl::OkStatus();
   ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), order.engines, budget_bytes));
-  candidate.predicted_us = PredictedUs(candidate, best_us, scratch);
-  if (candidate.predicted_us < best_us) best = std::move(candidate);
+  const double us = PredictedUs(candidate, best.us, scratch);
+  if (us < best.us) best = {us, std::move(candidate)};
   return absl::OkStatus();
 }
 

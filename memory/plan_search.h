@@ -26,11 +26,17 @@
 //
 // *Complexity*: for each limit a residency, a walk over the runs and, where no bound rules it out,
 // a placement (memory/placement/placement.h). The number of limits falls with the number of runs.
+// *Threads*: orders are tried side by side, in rounds. All of a round start from the fastest
+// candidate of the rounds before, so the plan does not depend on the number of threads.
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
 #include "neap/core/plan/cost_model.h"
@@ -102,6 +108,14 @@ class PlanSearch {
     Policy policy;
     bool is_priced = false;
   };
+  // The fastest candidate that was found. If it is absent, what one has to be faster than.
+  struct Fastest {
+    double us = std::numeric_limits<double>::infinity();
+    std::optional<Candidate> candidate = {};
+  };
+  // Replaces `best` by a faster candidate of an order. `scratch` describes the program.
+  using TryOrder =
+      absl::FunctionRef<absl::Status(const Order& order, Plan& scratch, Fastest& best)>;
 
   PlanSearch(const Program& program, const Policy& policy, const PlannerOptions& options,
              const DeviceDescription& device)
@@ -150,17 +164,19 @@ class PlanSearch {
   // From `most` bytes down to `least`, the most bytes of each residency.
   std::vector<int64_t> LevelsOfResidencies(const Order& order, int64_t least, int64_t most) const;
   int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
-  // Compares the candidates of all levels that fit the budget with `best`, and leaves the fastest
-  // one there. `scratch` describes the program.
+  // Tries the orders, those that come first in the first rounds.
+  absl::Status TryInRounds(const std::vector<const Order*>& orders, Fastest& best,
+                           TryOrder try_order) const;
+  // Compares the candidates of all levels that fit the budget with `best`.
   absl::Status TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
-                         std::optional<Candidate>& best) const;
+                         Fastest& best) const;
   // The same for the two ends, of which no level may be as good: nothing is moved, and everything
   // that can be.
   absl::Status TryEnds(const Order& order, int64_t budget_bytes, Plan& scratch,
-                       std::optional<Candidate>& best) const;
+                       Fastest& best) const;
   // Compares a placed candidate with `best`.
   absl::Status Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
-                        Plan& scratch, std::optional<Candidate>& best) const;
+                        Plan& scratch, Fastest& best) const;
   // Whether no candidate with this residency takes less than `best_us`. It is asked before
   // placement, which usually takes longer.
   bool IsTooSlow(const Order& order, const Residency& residency, double best_us,

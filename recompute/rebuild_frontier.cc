@@ -7,6 +7,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
+#include "neap/core/base/parallel.h"
+#include "neap/recompute/faster_fates.h"
 #include "neap/recompute/fates.h"
 
 namespace neap {
@@ -26,6 +28,7 @@ Fineness FinenessFor(const Program& program) {
   return {.moves_to_nothing = std::clamp<int64_t>(kMostRuns / 8 / steps, 24, 128),
           .points_apart = std::clamp<int64_t>(kMostRuns / 20 / steps, 8, 32)};
 }
+constexpr size_t kMostThreads = 8;
 // The most moves that are tried one by one at a peak.
 constexpr size_t kMostTries = 32;
 // The most moves that follow a pin until it pays.
@@ -260,7 +263,7 @@ class Descent {
     });
   }
 
-  void Record() { points_.Add(order_, hides_, fates_); }
+  void Record() { points_.Add(PointOf(order_, hides_, fates_)); }
 
   // The way down is short-sighted: what it dropped first may not have been necessary in the end,
   // and where several places have as many bytes, its last move may lower the peak by more than a
@@ -274,52 +277,19 @@ class Descent {
       for (int64_t target = here; target < above; target += apart) targets.emplace_back(i, target);
     }
     const int64_t share = kMostRunsToRefine / std::max<int64_t>(1, std::ssize(targets)) / 2;
-    for (const auto& [point, target] : targets) {
-      for (const bool moves : {false, true}) {
-        if (moves && !CanBeMoved()) continue;
-        fates_.Restore(points_.FatesOf(point));
-        walked_ = 0;
-        RefineWithin(target, moves, share);
-      }
+    // Without moves and with them.
+    std::vector<std::optional<FatedPoint>> found(2 * targets.size());
+    EachInParallel(found.size(), kMostThreads, [&] {
+      return [&, faster = FasterFates(program_, fates_, hides_)](size_t i) mutable {
+        const auto& [point, target] = targets[i / 2];
+        const bool may_move = i % 2 == 1;
+        if (may_move && !CanBeMoved()) return;
+        found[i] = faster.Find(points_.FatesOf(point), target, may_move, share);
+      };
+    });
+    for (std::optional<FatedPoint>& point : found) {
+      if (point.has_value()) points_.Add(*std::move(point));
     }
-  }
-
-  // Keeps, moves (if it may) or rebuilds only once what can be without a peak above `target`, what
-  // takes the longest first, as far as the work goes.
-  void RefineWithin(int64_t target, bool moves, int64_t most_walked) {
-    order_ = OrderNow();
-    std::vector<int> reruns(program_.steps.size(), 0);
-    for (const auto& [step, recompute] : order_.runs) reruns[step.index()] += recompute ? 1 : 0;
-    std::vector<std::pair<double, StepId>> rebuilt;
-    for (const Step& step : program_.steps) {
-      if (IsRebuilt(fates_.Of(step.id)))
-        rebuilt.emplace_back(-reruns[step.id.index()] * fates_.RerunSeconds(step.id), step.id);
-    }
-    std::sort(rebuilt.begin(), rebuilt.end());
-    bool found = false;
-    for (const auto& [seconds, step] : rebuilt) {
-      for (Fate fate : {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce}) {
-        if (walked_ > most_walked) break;
-        if (fate == Fate::kMoved && !moves) continue;
-        if (!TryFaster(step, fate, target)) continue;
-        found = true;
-        break;
-      }
-    }
-    if (found) Record();
-  }
-
-  bool TryFaster(StepId step, Fate fate, int64_t most_bytes) {
-    const Fate before = fates_.Of(step);
-    if (fate == before) return false;
-    fates_.Set(step, fate);
-    FatedOrder order = OrderNow();
-    if (order.peak_bytes <= most_bytes && order.seconds < order_.seconds) {
-      order_ = std::move(order);
-      return true;
-    }
-    fates_.Set(step, before);
-    return false;
   }
 
   bool CanBeMoved() const { return std::isfinite(prices_.copy_seconds_per_byte); }

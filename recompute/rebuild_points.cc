@@ -16,14 +16,19 @@ bool IsAsGoodAs(const RebuildPoint& point, const PointOrOrder& other, bool other
 
 }  // namespace
 
-void RebuildPoints::Add(const FatedOrder& order, bool hides_copies, const Fates& fates) {
-  points_.push_back({.runs = order.runs,
-                     .peak_bytes = order.peak_bytes,
-                     .seconds = order.seconds,
-                     .moved_bytes = order.moved_bytes,
-                     .hides_copies = hides_copies,
-                     .moved = fates.Moved()});
-  fates_.push_back(fates.all());
+FatedPoint PointOf(const FatedOrder& order, bool hides_copies, const Fates& fates) {
+  return {.point = {.runs = order.runs,
+                    .peak_bytes = order.peak_bytes,
+                    .seconds = order.seconds,
+                    .moved_bytes = order.moved_bytes,
+                    .hides_copies = hides_copies,
+                    .moved = fates.Moved()},
+          .fates = fates.all()};
+}
+
+void RebuildPoints::Add(FatedPoint point) {
+  points_.push_back(std::move(point.point));
+  fates_.push_back(std::move(point.fates));
 }
 
 bool RebuildPoints::IsWorthwhile(const FatedOrder& order, bool hides_copies) const {

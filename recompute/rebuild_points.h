@@ -2,8 +2,8 @@
 // it adds and the bytes that it moves; and the list of those that the rebuild frontier has found.
 //
 //   RebuildPoints points(/*most_better=*/0);
-//   points.Add(order, /*hides_copies=*/true, fates);
-//   if (points.IsWorthwhile(other, true)) points.Add(other, true, fates);
+//   points.Add(PointOf(order, /*hides_copies=*/true, fates));
+//   if (points.IsWorthwhile(other, true)) points.Add(PointOf(other, true, fates));
 //   const std::vector<RebuildPoint> best = std::move(points).Best();
 #pragma once
 
@@ -29,6 +29,15 @@ struct RebuildPoint {
   std::vector<bool> moved = {};  // by TensorId, none if empty: on the host before backward
 };
 
+// A point with the fates that lead to it.
+struct FatedPoint {
+  RebuildPoint point;
+  std::vector<Fate> fates;  // by StepId
+};
+
+// `order` is that of the fates.
+FatedPoint PointOf(const FatedOrder& order, bool hides_copies, const Fates& fates);
+
 class RebuildPoints {
  public:
   // `most_better`: how many other points may be as good as one that is worthwhile; the first one
@@ -37,8 +46,7 @@ class RebuildPoints {
   // has to move what its point moves, whether or not computation hides it.
   explicit RebuildPoints(ptrdiff_t most_better) : most_better_(most_better) {}
 
-  // `order` is that of the fates.
-  void Add(const FatedOrder& order, bool hides_copies, const Fates& fates);
+  void Add(FatedPoint point);
   bool IsWorthwhile(const FatedOrder& order, bool hides_copies) const;
 
   size_t size() const { return points_.size(); }

@@ -1,12 +1,16 @@
-// A loop over a range, divided among threads that live for this loop alone: for the host's work on
-// a whole batch, of which there is too much for one core.
+// Loops divided among threads that live for the loop alone: for the host's work of which there is
+// too much for one core.
 //
 //   InParallel(images, /*most_threads=*/8, [&](size_t begin, size_t end) {
-//     for (size_t i = begin; i < end; ++i) Convert(i);
+//     for (size_t i = begin; i < end; ++i) Convert(i);  // all take equally long
+//   });
+//   EachInParallel(orders, /*most_threads=*/8, [&] {  // some take longer than others
+//     return [&, scratch = Scratch()](size_t i) mutable { found[i] = Search(i, scratch); };
 //   });
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <system_error>
@@ -34,6 +38,18 @@ void InParallel(size_t count, size_t most_threads, const Work& work) {
   }
   work(size_t{0}, count / parts);
   for (std::thread& thread : threads) thread.join();
+}
+
+// Calls work(i) for each i in [0, count), begun in order, on at most `most_threads` threads, and no
+// more than there are cores. Each thread has a work of its own, the result of make_work() there,
+// and takes the next i when it has finished one. Neither may throw.
+template <typename MakeWork>
+void EachInParallel(size_t count, size_t most_threads, const MakeWork& make_work) {
+  std::atomic<size_t> next = 0;
+  InParallel(count, most_threads, [&](size_t /*begin*/, size_t /*end*/) {
+    auto work = make_work();
+    for (size_t i = next++; i < count; i = next++) work(i);
+  });
 }
 
 }  // namespace neap

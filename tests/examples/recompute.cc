@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "neap/core/base/units.h"
 #include "neap/recompute/cost_aware.h"
+#include "neap/recompute/faster_fates.h"
 #include "neap/recompute/fates.h"
 #include "neap/recompute/live_sweep.h"
 #include "neap/recompute/rebuild_frontier.h"
@@ -47,9 +49,14 @@ void FatesExample(const Program& program, const RebuildPrices& prices, StepId st
 
 void RebuildPointsExample(const FatedOrder& order, const FatedOrder& other, const Fates& fates) {
   RebuildPoints points(/*most_better=*/0);
-  points.Add(order, /*hides_copies=*/true, fates);
-  if (points.IsWorthwhile(other, true)) points.Add(other, true, fates);
+  points.Add(PointOf(order, /*hides_copies=*/true, fates));
+  if (points.IsWorthwhile(other, true)) points.Add(PointOf(other, true, fates));
   const std::vector<RebuildPoint> best = std::move(points).Best();
+}
+
+void FasterFatesExample(const Program& program, const Fates& fates, const RebuildPoints& points) {
+  FasterFates faster(program, fates, /*hides=*/true);
+  faster.Find(points.FatesOf(5), 4 * kGiB, /*may_move=*/false, /*most_walked=*/100'000);
 }
 
 void RebuildFrontierExample(const Program& program, const RebuildPrices& prices) {

@@ -27,7 +27,7 @@ class Points {
             .moved_bytes = moved_bytes};
   }
   void Add(int64_t peak_bytes, double seconds, int64_t moved_bytes, bool hides = true) {
-    points_.Add(Order(peak_bytes, seconds, moved_bytes), hides, fates_);
+    points_.Add(PointOf(Order(peak_bytes, seconds, moved_bytes), hides, fates_));
   }
   bool IsWorthwhile(int64_t peak_bytes, double seconds, int64_t moved_bytes,
                     bool hides = true) const {

@@ -1,0 +1,50 @@
+// Faster fates: what need not be dropped for a peak after all. Private to the rebuild frontier.
+//
+// From given fates, the steps whose reruns take the longest come first; each gets the fastest fate
+// with which the order still has no higher peak:
+//
+//   rebuilt, 3 reruns  ->  kept, or moved if copies are allowed, or rebuilt only once
+//
+//   FasterFates faster(program, fates, /*hides=*/true);
+//   faster.Find(points.FatesOf(5), 4 * kGiB, /*may_move=*/false, /*most_walked=*/100'000);
+//
+// *Ownership*: borrows the program; has its own copy of the fates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "neap/core/program/program.h"
+#include "neap/recompute/fates.h"
+#include "neap/recompute/rebuild_points.h"
+
+namespace neap {
+
+class FasterFates {
+ public:
+  // `fates` may be any. `hides`: Fates::Order().
+  FasterFates(const Program& program, Fates fates, bool hides)
+      : program_(program), hides_(hides), fates_(std::move(fates)) {}
+
+  // What is found from the fates `from`; nullopt if nothing is. The peak is at most `most_bytes`,
+  // if that of `from` is, and the search ends when its orders have walked over more than
+  // `most_walked` runs.
+  std::optional<FatedPoint> Find(const std::vector<Fate>& from, int64_t most_bytes, bool may_move,
+                                 int64_t most_walked);
+
+ private:
+  // The steps that are rebuilt, those whose reruns take the longest first.
+  std::vector<StepId> Rebuilt() const;
+  bool Try(StepId step, Fate fate, int64_t most_bytes);
+  FatedOrder OrderNow();
+
+  const Program& program_;
+  const bool hides_;
+  Fates fates_;
+  FatedOrder order_;  // of the fates
+  int64_t walked_ = 0;
+};
+
+}  // namespace neap

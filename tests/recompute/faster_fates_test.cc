@@ -1,0 +1,91 @@
+#include "neap/recompute/faster_fates.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "neap/core/device/device_description.h"
+#include "neap/core/plan/cost_model.h"
+#include "neap/core/program/passes.h"
+#include "tests/random_graph.h"
+
+namespace neap {
+namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+RebuildPrices Prices(const Program& program) {
+  const DeviceDescription device = DescribedDevice("h200").value();
+  RebuildPrices prices;
+  for (const Step& step : program.steps) {
+    prices.run_seconds.push_back(PredictSeconds(program, step, device));
+    prices.rerun_seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));
+  }
+  prices.first_run_seconds.resize(program.steps.size(), 0);
+  prices.copy_seconds_per_byte = 1 / device.copy_bandwidth;
+  return prices;
+}
+
+// Every result that can be rebuilt is, for each backward step that reads it.
+std::vector<Fate> AllRebuilt(const Program& program, Fates fates) {
+  for (const Step& step : program.steps) {
+    if (fates.CanBeRebuilt(step.id)) fates.Set(step.id, Fate::kRebuiltEachTime);
+  }
+  return fates.all();
+}
+
+bool Contains(const std::vector<Fate>& fates, Fate fate) {
+  return std::find(fates.begin(), fates.end(), fate) != fates.end();
+}
+
+TEST_CASE("without a limit everything is kept, under one no peak is higher and no order slower") {
+  int kept = 0, moved = 0;
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(100); ++seed) {
+    CAPTURE(seed);
+    const Program program = Lower(testing::RandomGraph(seed, {.residual = seed % 3 == 0}), {},
+                                  DescribedDevice("h200").value())
+                                .value();
+    const RebuildPrices prices = Prices(program);
+    Fates fates(program, prices);
+    const std::vector<Fate> nothing = fates.all(), all = AllRebuilt(program, fates);
+    const bool hides = seed % 2 == 0;
+    FasterFates faster(program, fates, hides);
+    CHECK(!faster.Find(nothing, kNoLimit, /*may_move=*/true, kNoLimit).has_value());
+    if (!Contains(all, Fate::kRebuiltEachTime)) continue;
+
+    fates.Restore(all);
+    const FatedOrder before = fates.Order(hides);
+    if (before.seconds == 0) continue;  // no backward step reads anything
+    const FatedPoint free = faster.Find(all, kNoLimit, /*may_move=*/false, kNoLimit).value();
+    CHECK(free.point.seconds == 0);
+    for (const bool may_move : {false, true}) {
+      const std::optional<FatedPoint> found =
+          faster.Find(all, before.peak_bytes, may_move, kNoLimit);
+      if (!found.has_value()) continue;
+      CHECK(found->point.peak_bytes <= before.peak_bytes);
+      CHECK(found->point.seconds < before.seconds);
+      if (!may_move) CHECK(!Contains(found->fates, Fate::kMoved));
+      kept += Contains(found->fates, Fate::kKept);
+      moved += Contains(found->fates, Fate::kMoved);
+      // The point is that of its fates, and does not depend on what was found before.
+      fates.Restore(found->fates);
+      const FatedOrder order = fates.Order(hides);
+      CHECK(order.runs == found->point.runs);
+      CHECK(order.peak_bytes == found->point.peak_bytes);
+      CHECK(order.seconds == found->point.seconds);
+      CHECK(FasterFates(program, fates, hides)
+                .Find(all, before.peak_bytes, may_move, kNoLimit)
+                ->fates == found->fates);
+    }
+    CHECK(!faster.Find(all, kNoLimit, /*may_move=*/true, /*most_walked=*/0).has_value());
+  }
+  CHECK(kept > 0);
+  CHECK(moved > 0);
+}
+
+}  // namespace
+}  // namespace neap
