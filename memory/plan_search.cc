@@ -28,8 +28,6 @@ constexpr int64_t kMostComparisonsOfShort = 200'000;
 // Longer programs do not try the orders of policies that offload eagerly.
 constexpr size_t kMostStepsOfEager = 12'000;
 constexpr size_t kMostThreads = 8;
-// Rounds have more and more orders, up to this many: there is nothing to compare the first ones to.
-constexpr size_t kMostOfRound = 8;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 // The time of `plan`, whose actions have no waits, with the waits that its places need.
@@ -194,73 +192,20 @@ std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) 
 
 // Limit 0: everything evictable is evicted.
 Candidate PlanSearch::Smallest() const {
-  std::optional<Candidate> smallest;
+  std::vector<const Order*> orders;
   for (const Order& order : orders_) {
-    if (order.is_priced || order.policy.name != policy_.name) continue;
-    Candidate candidate =
-        Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), {});
-    if (!smallest.has_value() || candidate.arena_bytes < smallest->arena_bytes)
-      smallest = std::move(candidate);
+    if (!order.is_priced && order.policy.name == policy_.name) orders.push_back(&order);
   }
-  return *std::move(smallest);
-}
-
-absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t budget_bytes) const {
-  // Without a budget, a policy that moves tensors in any case shows its own peak.
-  const auto write_smallest = [&] {
-    return Write(smallest, engines_.For(smallest.runs), budget_bytes);
-  };
-  if (!policy_.needs_based() && budget_bytes == kUnlimited) return write_smallest();
-  const Order& first = orders_.front();
-  Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
-                                                    Decide(first, first.workspaces, kNoLimit), {})
-                                            : smallest;
-  Fastest best;
-  if (natural.arena_bytes <= budget_bytes && !Moves(natural)) {
-    const EngineTable engines = engines_.For(natural.runs);
-    ASSIGN_OR_RETURN(natural, Write(std::move(natural), engines, budget_bytes));
-    if (!WorkspacesMayEvict(policy_)) return natural;
-    Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
-    best.us = PredictedUs(natural, kNoTime, scratch);
-    best.candidate = std::move(natural);
-  }
-  const std::vector<const Order*> orders = LikelyFirst(Capacity(budget_bytes));
-  RETURN_IF_ERROR(
-      TryInRounds(orders, best, [&](const Order& order, Plan& scratch, Fastest& fastest) {
-        return TryLadder(order, budget_bytes, scratch, fastest);
-      }));
-  if (policy_.needs_based()) {
-    std::vector<const Order*> unpriced;
-    for (const Order& order : orders_) {
-      if (!order.is_priced) unpriced.push_back(&order);
-    }
-    RETURN_IF_ERROR(
-        TryInRounds(unpriced, best, [&](const Order& order, Plan& scratch, Fastest& fastest) {
-          return TryEnds(order, budget_bytes, scratch, fastest);
-        }));
-  }
-  return best.candidate.has_value() ? *std::move(best.candidate) : write_smallest();
-}
-
-absl::Status PlanSearch::TryInRounds(const std::vector<const Order*>& orders, Fastest& best,
-                                     TryOrder try_order) const {
-  size_t of_round = 1;
-  for (size_t begin = 0; begin < orders.size(); begin += of_round) {
-    of_round = std::min({2 * begin + 1, kMostOfRound, orders.size() - begin});
-    std::vector<Fastest> found(of_round, Fastest{.us = best.us});
-    std::vector<absl::Status> tried(of_round);
-    EachInParallel(of_round, kMostThreads, [&] {
-      Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
-      return [&, scratch = std::move(scratch)](size_t i) mutable {
-        tried[i] = try_order(*orders[begin + i], scratch, found[i]);
-      };
-    });
-    for (size_t i = 0; i < of_round; ++i) {
-      RETURN_IF_ERROR(tried[i]);
-      if (found[i].us < best.us) best = std::move(found[i]);
-    }
-  }
-  return absl::OkStatus();
+  std::vector<Candidate> candidates(orders.size());
+  EachInParallel(orders.size(), kMostThreads, [&] {
+    return [&](size_t i) {
+      const Order& order = *orders[i];
+      candidates[i] = Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), {});
+    };
+  });
+  return *std::min_element(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.arena_bytes < b.arena_bytes; });
 }
 
 Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& workspaces,
@@ -283,46 +228,6 @@ Residency PlanSearch::DecideOverlapped(const Order& order, const std::vector<int
   Residency residency = Decide(order, workspaces, limit);
   OverlapTransfers(*program_, order.times, limit, residency);
   return residency;
-}
-
-absl::Status PlanSearch::TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
-                                   Fastest& best) const {
-  const int64_t capacity = Capacity(budget_bytes);
-  const double least_us = LeastUs(order, capacity);
-  if (best.us <= least_us) return absl::OkStatus();
-  for (const int64_t limit_bytes : Ladder(order)) {
-    if (best.us <= least_us) break;
-    if (limit_bytes > capacity) continue;
-    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best.us, scratch)) {
-      const bool fits = candidate.arena_bytes <= budget_bytes;
-      const bool moves = Moves(candidate);
-      RETURN_IF_ERROR(Consider(order, std::move(candidate), budget_bytes, scratch, best));
-      // Under a lower limit tensors would have to move, which only a workspace could be worth.
-      if (fits && !moves && !WorkspacesMayEvict(order.policy)) return absl::OkStatus();
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PlanSearch::TryEnds(const Order& order, int64_t budget_bytes, Plan& scratch,
-                                 Fastest& best) const {
-  for (const Usage& limit : {kNoLimit, Usage{}}) {
-    Residency residency = Decide(order, order.workspaces, limit);
-    if (IsTooSlow(order, residency, best.us, scratch)) continue;
-    RETURN_IF_ERROR(Consider(order, Place(order, order.workspaces, std::move(residency), {}),
-                             budget_bytes, scratch, best));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
-                                  Plan& scratch, Fastest& best) const {
-  if (candidate.arena_bytes > budget_bytes) return absl::OkStatus();
-  if (LeastUs(order, Capacity(candidate.arena_bytes)) >= best.us) return absl::OkStatus();
-  ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), order.engines, budget_bytes));
-  const double us = PredictedUs(candidate, best.us, scratch);
-  if (us < best.us) best = {us, std::move(candidate)};
-  return absl::OkStatus();
 }
 
 std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes,

@@ -26,7 +26,7 @@
 //
 // *Complexity*: for each limit a residency, a walk over the runs and, where no bound rules it out,
 // a placement (memory/placement/placement.h). The number of limits falls with the number of runs.
-// *Threads*: orders are tried side by side, in rounds. All of a round start from the fastest
+// *Threads*: candidates are tried side by side, in rounds. All of a round start from the fastest
 // candidate of the rounds before, so the plan does not depend on the number of threads.
 #pragma once
 
@@ -38,6 +38,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "neap/core/device/device.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/plan.h"
@@ -113,9 +114,15 @@ class PlanSearch {
     double us = std::numeric_limits<double>::infinity();
     std::optional<Candidate> candidate = {};
   };
-  // Replaces `best` by a faster candidate of an order. `scratch` describes the program.
-  using TryOrder =
-      absl::FunctionRef<absl::Status(const Order& order, Plan& scratch, Fastest& best)>;
+  // Levels of the ladder of an order, the highest first.
+  struct Rungs {
+    const Order* order = nullptr;
+    double least_us = 0;  // LeastUs() of the order
+    std::vector<int64_t> limits = {};
+  };
+  // Replaces `best` by a faster candidate of a part of a round, if it has one. `scratch` describes
+  // the program.
+  using TryPart = absl::FunctionRef<absl::Status(size_t part, Plan& scratch, Fastest& best)>;
 
   PlanSearch(const Program& program, const Policy& policy, const PlannerOptions& options,
              const DeviceDescription& device)
@@ -164,16 +171,19 @@ class PlanSearch {
   // From `most` bytes down to `least`, the most bytes of each residency.
   std::vector<int64_t> LevelsOfResidencies(const Order& order, int64_t least, int64_t most) const;
   int64_t BytesToKeepAll(const Order& order, const std::vector<int64_t>& workspaces) const;
-  // Tries the orders, those that come first in the first rounds.
-  absl::Status TryInRounds(const std::vector<const Order*>& orders, Fastest& best,
-                           TryOrder try_order) const;
-  // Compares the candidates of all levels that fit the budget with `best`.
-  absl::Status TryLadder(const Order& order, int64_t budget_bytes, Plan& scratch,
-                         Fastest& best) const;
-  // The same for the two ends, of which no level may be as good: nothing is moved, and everything
-  // that can be.
-  absl::Status TryEnds(const Order& order, int64_t budget_bytes, Plan& scratch,
-                       Fastest& best) const;
+  // Compares the candidates of all levels that fit the budget with `best`, in rounds.
+  absl::Status TryLadders(int64_t budget_bytes, Fastest& best) const;
+  // The same for the two ends of the orders without prices, of which no level may be as good:
+  // nothing is moved, and everything that can be.
+  absl::Status TryEnds(int64_t budget_bytes, Fastest& best) const;
+  // Tries the parts side by side. Each is compared with `best` as it was before the round.
+  absl::Status TryRound(size_t parts, TryPart try_part, Fastest& best) const;
+  // By order, the parts that fit the budget; none if no candidate of the order is faster.
+  std::vector<std::vector<Rungs>> RungsOf(absl::Span<const Order* const> orders,
+                                          int64_t budget_bytes, double best_us) const;
+  // Tries one level after another. True if lower ones of the order are of no use.
+  absl::StatusOr<bool> TryRungs(const Rungs& rungs, int64_t budget_bytes, Plan& scratch,
+                                Fastest& best) const;
   // Compares a placed candidate with `best`.
   absl::Status Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
                         Plan& scratch, Fastest& best) const;

@@ -16,7 +16,7 @@ namespace {
 struct Levels {
   int64_t fewest, most;
 };
-constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 6};
+constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 12};
 constexpr int64_t kMostRuns = 100'000;
 // Orders of at most kMostRunsOfShort runs also have a level for each different residency, up to
 // kMostResidencies.

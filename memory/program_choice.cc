@@ -9,6 +9,7 @@
 #include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/plan_memory.h"
+#include "neap/memory/action_writer.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/transfer/residency.h"
@@ -87,9 +88,11 @@ class Chooser {
   // Without plans, which take long: parameters are on the host only if the budget requires it.
   absl::StatusOr<ProgramChoice> FirstThatFits(const Program& whole, const ProgramChoice& first,
                                               bool may_offload) {
-    RETURN_IF_ERROR(NoteMinimum(whole, first));
-    if (!may_offload || *least_bytes_ <= options_.budget_bytes) return first;
+    if (!may_offload) return first;
     const ProgramChoice offloaded = {.sub_batches = first.sub_batches, .offload_params = true};
+    if (PersistentBytes(whole, /*offloaded_params=*/{}) > options_.budget_bytes) return offloaded;
+    RETURN_IF_ERROR(NoteMinimum(whole, first));
+    if (*least_bytes_ <= options_.budget_bytes) return first;
     ASSIGN_OR_RETURN(const Program program, lower_(offloaded));
     RETURN_IF_ERROR(NoteMinimum(program, offloaded));
     return smallest_;

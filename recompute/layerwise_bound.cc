@@ -37,7 +37,9 @@ int64_t HandedOnBytes(const Program& program, const Step& step) {
 }  // namespace
 
 std::vector<RunUsage> UsagePerRun(const Program& program, const Liveness& liveness) {
-  const auto& [runs, lives, replaces] = liveness;
+  const ComputeSequence& runs = liveness.runs;
+  const std::vector<Lifetime>& lives = liveness.lives;
+  const Replacements& replaces = liveness.replaces;
   std::vector<RunUsage> usage(runs.size());
   std::vector<int64_t> open(runs.size() + 1, 0);
   std::vector<int64_t> rebuilt(runs.size() + 1, 0);

@@ -19,14 +19,16 @@
 
 namespace neap {
 
-// Divides [0, count) into at most `most_threads` parts, and no more than there are cores, and calls
-// work(begin, end) once for each, on the calling thread for the first and on a thread of its own
-// for each other. What is left when the system refuses a thread is one part, on the calling thread.
-// `work` must not throw, and is called for an empty part if `count` is 0.
+// The number of cores on which this thread may run; at least 1.
+size_t AvailableCores();
+
+// Divides [0, count) into at most `most_threads` parts, and no more than there are available cores,
+// and calls work(begin, end) once for each, on the calling thread for the first and on a thread of
+// its own for each other. What is left when the system refuses a thread is one part, on the calling
+// thread. `work` must not throw, and is called for an empty part if `count` is 0.
 template <typename Work>
 void InParallel(size_t count, size_t most_threads, const Work& work) {
-  const size_t cores = std::max(size_t{std::thread::hardware_concurrency()}, size_t{1});
-  const size_t parts = std::max(std::min({count, most_threads, cores}), size_t{1});
+  const size_t parts = std::max(std::min({count, most_threads, AvailableCores()}), size_t{1});
   std::vector<std::thread> threads;
   threads.reserve(parts);
   size_t given = 1;  // parts handed out; the first is this thread's own
@@ -41,8 +43,8 @@ void InParallel(size_t count, size_t most_threads, const Work& work) {
 }
 
 // Calls work(i) for each i in [0, count), begun in order, on at most `most_threads` threads, and no
-// more than there are cores. Each thread has a work of its own, the result of make_work() there,
-// and takes the next i when it has finished one. Neither may throw.
+// more than there are available cores. Each thread has a work of its own, the result of make_work()
+// there, and takes the next i when it has finished one. Neither may throw.
 template <typename MakeWork>
 void EachInParallel(size_t count, size_t most_threads, const MakeWork& make_work) {
   std::atomic<size_t> next = 0;

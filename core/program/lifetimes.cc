@@ -68,8 +68,10 @@ ComputeSequence ProgramOrder(const Program& program) {
 
 std::vector<TensorId> RunReads(const Program& program, const Run& run) {
   const Step& step = program.steps[run.step.index()];
+  const std::vector<Use>& reads = ReadsOf(step, run.recompute);
   std::vector<TensorId> tensors;
-  for (const Use& use : ReadsOf(step, run.recompute)) tensors.push_back(use.tensor);
+  tensors.reserve(reads.size() + step.accumulates.size());
+  for (const Use& use : reads) tensors.push_back(use.tensor);
   if (run.recompute) return tensors;
   for (const Use& use : step.accumulates) tensors.push_back(use.tensor);
   return tensors;
@@ -77,8 +79,10 @@ std::vector<TensorId> RunReads(const Program& program, const Run& run) {
 
 std::vector<TensorId> RunWrites(const Program& program, const Run& run) {
   const Step& step = program.steps[run.step.index()];
+  const std::vector<Use> writes = WritesOf(step, run.recompute);
   std::vector<TensorId> tensors;
-  for (const Use& use : WritesOf(step, run.recompute)) tensors.push_back(use.tensor);
+  tensors.reserve(writes.size());
+  for (const Use& use : writes) tensors.push_back(use.tensor);
   return tensors;
 }
 

@@ -1,6 +1,7 @@
 #include "neap/core/program/liveness.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace neap {
@@ -63,6 +64,22 @@ class Prover {
   std::vector<bool> taken_;                    // by lifetime
 };
 
+// Fills in which lives are used when.
+void SortUses(Liveness& liveness) {
+  std::vector<size_t>& begin = liveness.used_begin;
+  begin.assign(liveness.runs.size() + 1, 0);
+  for (const Lifetime& life : liveness.lives) {
+    for (int position : life.uses) ++begin[static_cast<size_t>(position) + 1];
+  }
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  liveness.used.resize(begin.back());
+  std::vector<size_t> next = begin;
+  for (size_t i = 0; i < liveness.lives.size(); ++i) {
+    for (int position : liveness.lives[i].uses)
+      liveness.used[next[static_cast<size_t>(position)]++] = i;
+  }
+}
+
 }  // namespace
 
 Replacements ProveInPlace(const Program& program, const ComputeSequence& runs,
@@ -75,6 +92,7 @@ Liveness FindLiveness(const Program& program, ComputeSequence runs, bool in_plac
   liveness.lives = Lifetimes(program, liveness.runs);
   liveness.replaces = in_place ? ProveInPlace(program, liveness.runs, liveness.lives)
                                : Replacements(liveness.lives.size());
+  SortUses(liveness);
   return liveness;
 }
 

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "neap/core/program/lifetimes.h"
 #include "neap/core/program/program.h"
 
@@ -30,6 +31,13 @@ struct Liveness {
   ComputeSequence runs;
   std::vector<Lifetime> lives;
   Replacements replaces;
+  std::vector<size_t> used;        // the lives that each run uses, ascending, run after run
+  std::vector<size_t> used_begin;  // by position, and one more: where those of the run begin
+
+  absl::Span<const size_t> UsedBy(int position) const {
+    const size_t begin = used_begin[static_cast<size_t>(position)];
+    return {used.data() + begin, used_begin[static_cast<size_t>(position) + 1] - begin};
+  }
 };
 // Without `in_place`, `replaces` is empty for every lifetime.
 Liveness FindLiveness(const Program& program, ComputeSequence runs, bool in_place);

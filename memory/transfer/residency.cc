@@ -18,8 +18,10 @@ class StayWriter {
     for (const auto& replaced : liveness.replaces) {
       if (replaced.has_value()) lives_[*replaced].is_replaced = true;
     }
-    for (size_t i = 0; i < lives_.size(); ++i) lives_[i].on_host = IsOffloadedParam(life(i).tensor);
-    latest_.resize(program.tensors.size());
+    for (size_t i = 0; i < lives_.size(); ++i) {
+      lives_[i].on_host = IsOffloadedParam(life(i).tensor);
+      lives_[i].is_fixed = IsPersistent(tensor(i).role) && !lives_[i].on_host;
+    }
     cache_ = MakeTensorCache(rules.eviction, lives_.size());
   }
 
@@ -36,8 +38,10 @@ class StayWriter {
     std::optional<size_t> stay;  // while it is in the arena
     bool on_host = false;        // the host has its current value
     bool is_replaced = false;    // another life takes over its bytes after its last use
+    bool is_fixed = false;       // it has a place of its own, and no stays
     int complete_at = 0;         // one past the run that made its current value; 0 if it was given
     size_t next_use = 0;         // index into its uses
+    size_t next_change = 0;      // index into its changes
   };
 
   const Lifetime& life(size_t i) const { return liveness_.lives[i]; }
@@ -49,26 +53,24 @@ class StayWriter {
   bool IsEager(TensorId tensor) const {
     return !rules_.eager.empty() && rules_.eager[tensor.index()];
   }
-  // Tensors of fixed place have no stays.
-  bool IsFixed(TensorId tensor) const {
-    return IsPersistent(program_.tensor(tensor).role) && !IsOffloadedParam(tensor);
-  }
 
   void Step(int position) {
     BeginLives(position);
-    const std::vector<size_t> operands = Operands(position);
-    Check(position, operands);
+    operands_.clear();
+    for (size_t i : liveness_.UsedBy(position)) {
+      if (!lives_[i].is_fixed) operands_.push_back(i);
+    }
+    Check(position);
     result_.usage.push_back(used_);
     result_.usage.back().bytes += workspaces_[static_cast<size_t>(position)];
-    for (size_t i : operands) NoteUse(i, position);
-    for (size_t i : operands) AfterUse(i, position);
+    for (size_t i : operands_) NoteUse(i, position);
+    for (size_t i : operands_) AfterUse(i, position);
   }
 
   // The batch is in the arena from the beginning. Images of later sub-batches may leave it until
   // they are used.
   void BeginLives(int position) {
     for (; next_life_ < lives_.size() && life(next_life_).begin == position; ++next_life_) {
-      latest_[life(next_life_).tensor.index()] = next_life_;
       if (!IsBatch(tensor(next_life_).role)) continue;
       Begin(next_life_, position);
       if (IsLaterImages(life(next_life_).tensor))
@@ -80,39 +82,24 @@ class StayWriter {
     return found != program_.images.end() && found != program_.images.begin();
   }
 
-  // The lives that the run touches, ascending.
-  std::vector<size_t> Operands(int position) const {
-    const Run& run = liveness_.runs[static_cast<size_t>(position)];
-    std::vector<size_t> operands;
-    for (const auto& tensors : {RunReads(program_, run), RunWrites(program_, run)}) {
-      for (TensorId id : tensors) {
-        if (!IsFixed(id)) operands.push_back(*latest_[id.index()]);
-      }
-    }
-    std::sort(operands.begin(), operands.end());
-    operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
-    return operands;
-  }
-
   // Check (Algorithm 2), for all operands of a run at once. A hit needs nothing now; what misses is
   // summed up, the cache makes room for it and for the run's workspace, and the stays begin.
-  void Check(int position, const std::vector<size_t>& operands) {
-    std::vector<size_t> misses;
+  void Check(int position) {
     Usage missing = {.bytes = workspaces_[static_cast<size_t>(position)]};
-    for (size_t i : operands) {
-      if (lives_[i].stay.has_value()) continue;
-      misses.push_back(i);
-      if (!TakesOver(i, position)) missing += UsageOf(tensor(i));
+    for (size_t i : operands_) {
+      if (!lives_[i].stay.has_value() && !TakesOver(i, position)) missing += UsageOf(tensor(i));
     }
-    Out(position, missing, operands);
-    for (size_t i : misses) Begin(i, position);
+    Out(position, missing);
+    for (size_t i : operands_) {
+      if (!lives_[i].stay.has_value()) Begin(i, position);
+    }
   }
 
   // LRU.out (Algorithm 2): operands are locked, and so is what the policy does not let go.
-  void Out(int position, const Usage& missing, const std::vector<size_t>& operands) {
+  void Out(int position, const Usage& missing) {
     if (rules_.evictable == Evictable::kNone || position == 0) return;
     const auto is_locked = [&](size_t i) {
-      return std::binary_search(operands.begin(), operands.end(), i) ||
+      return std::binary_search(operands_.begin(), operands_.end(), i) ||
              (rules_.evictable == Evictable::kOnlyCopied && !lives_[i].on_host);
     };
     const auto size_of = [&](size_t i) { return UsageOf(tensor(i)); };
@@ -139,9 +126,10 @@ class StayWriter {
   void NoteUse(size_t i, int position) {
     State& state = lives_[i];
     const std::vector<int>& changes = life(i).changes;
-    if (std::binary_search(changes.begin(), changes.end(), position)) {
+    if (state.next_change < changes.size() && changes[state.next_change] == position) {
       state.complete_at = position + 1;
       state.on_host = false;
+      ++state.next_change;
     }
     ++state.next_use;
   }
@@ -194,9 +182,9 @@ class StayWriter {
   const std::vector<int64_t>& workspaces_;
   const ResidencyRules& rules_;
   Residency result_;
-  std::vector<State> lives_;                   // by life
-  std::vector<std::optional<size_t>> latest_;  // by TensorId: its life at the current run
-  std::unique_ptr<TensorCache> cache_;         // of lives
+  std::vector<State> lives_;            // by life
+  std::unique_ptr<TensorCache> cache_;  // of lives
+  std::vector<size_t> operands_;  // of the current run: lives without a fixed place, ascending
   size_t next_life_ = 0;
   Usage used_;  // without workspaces
 };

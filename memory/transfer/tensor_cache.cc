@@ -1,8 +1,7 @@
 #include "neap/memory/transfer/tensor_cache.h"
 
 #include <boost/intrusive/list.hpp>
-#include <optional>
-#include <set>
+#include <boost/intrusive/set.hpp>
 #include <utility>
 
 namespace neap {
@@ -42,27 +41,38 @@ class LruCache final : public TensorCache {
 // Tail: used farthest in the future.
 class BeladyCache final : public TensorCache {
  public:
-  explicit BeladyCache(size_t count) : next_use_(count) {}
+  explicit BeladyCache(size_t count) : nodes_(count) {}
+  ~BeladyCache() override { by_next_use_.clear(); }
 
   void In(size_t entry, int next_use) override {
     Remove(entry);
-    by_next_use_.emplace(next_use, entry);
-    next_use_[entry] = next_use;
+    nodes_[entry].next_use = next_use;
+    by_next_use_.insert(nodes_[entry]);
   }
   void Remove(size_t entry) override {
-    if (!next_use_[entry].has_value()) return;
-    by_next_use_.erase({*next_use_[entry], entry});
-    next_use_[entry].reset();
+    if (nodes_[entry].hook.is_linked()) by_next_use_.erase(by_next_use_.iterator_to(nodes_[entry]));
   }
   void VisitFromTail(absl::FunctionRef<bool(size_t)> visit) const override {
-    for (auto it = by_next_use_.rbegin(); it != by_next_use_.rend(); ++it) {
-      if (!visit(it->second)) return;
+    for (auto node = by_next_use_.rbegin(); node != by_next_use_.rend(); ++node) {
+      if (!visit(static_cast<size_t>(&*node - nodes_.data()))) return;
     }
   }
 
  private:
-  std::set<std::pair<int, size_t>> by_next_use_;
-  std::vector<std::optional<int>> next_use_;  // by entry; absent if the entry is not in the cache
+  struct Node {
+    int next_use = 0;
+    boost::intrusive::set_member_hook<> hook;
+    // All nodes are in one vector, so addresses order them as entries do.
+    friend bool operator<(const Node& a, const Node& b) {
+      return std::pair(a.next_use, &a) < std::pair(b.next_use, &b);
+    }
+  };
+  using Set = boost::intrusive::set<
+      Node, boost::intrusive::member_hook<Node, boost::intrusive::set_member_hook<>, &Node::hook>,
+      boost::intrusive::constant_time_size<false>>;
+
+  std::vector<Node> nodes_;  // by entry; never resized
+  Set by_next_use_;
 };
 
 }  // namespace

@@ -41,13 +41,12 @@ float Rounded() {
 }
 
 // core/base/parallel.h
-void ConvertAll(size_t images, void (*Convert)(size_t image)) {
+struct Scratch {};
+void ParallelLoops(size_t images, void (*Convert)(size_t image), size_t orders,
+                   std::vector<int>& found, int (*Search)(size_t order, Scratch& scratch)) {
   InParallel(images, /*most_threads=*/8, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) Convert(i);  // all take equally long
   });
-}
-struct Scratch {};
-void SearchAll(size_t orders, std::vector<int>& found, int (*Search)(size_t order, Scratch&)) {
   EachInParallel(orders, /*most_threads=*/8, [&] {  // some take longer than others
     return [&, scratch = Scratch()](size_t i) mutable { found[i] = Search(i, scratch); };
   });

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "neap/core/base/parallel.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
@@ -159,7 +159,7 @@ class OnOneCore {
     CPU_ZERO(&one);
     CPU_SET(core, &one);
     REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
-    REQUIRE(std::thread::hardware_concurrency() == 1);
+    REQUIRE(AvailableCores() == 1);
   }
   ~OnOneCore() { sched_setaffinity(0, sizeof(before_), &before_); }
 

@@ -1,14 +1,10 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/cli/device_flag.h"
-#include "apps/peak/peak_search.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
@@ -21,7 +17,6 @@ namespace neap::testing {
 namespace {
 
 using Json = nlohmann::json;
-using Args = std::vector<std::string>;
 
 // Whether a plan is made for a device, by the planner alone.
 absl::Status Planned(const apps::PlanTarget& target, const std::string& net,
@@ -38,133 +33,6 @@ absl::Status Planned(const apps::PlanTarget& target, const std::string& net,
     CHECK(result->plan.peak_bytes <= options.budget_bytes);
   }
   return result.status();
-}
-
-TEST_CASE("FindLargest finds the largest size that fits in few probes") {
-  for (int64_t most : {1, 2, 3, 7, 8, 100}) {
-    for (int64_t largest = 0; largest <= most; ++largest) {
-      const auto fits = [&](int64_t size) -> absl::StatusOr<bool> {
-        CHECK((size >= 1 && size <= most));
-        return size <= largest;
-      };
-      const apps::PeakSearch found = apps::FindLargest(most, fits).value();
-      CHECK(found.largest == largest);
-      CHECK(found.probes <= 15);
-      for (int64_t from = 1; from <= most; ++from) {
-        const apps::PeakSearch from_there = apps::FindLargest(most, fits, from).value();
-        CHECK(from_there.largest == largest);
-        CHECK(from_there.probes <= 15);
-      }
-    }
-  }
-}
-
-TEST_CASE("FindLargestKept finds the largest size that keeps its speed where that is monotone") {
-  for (int64_t most : {1, 2, 7, 100, 1000}) {
-    for (int64_t largest = 0; largest <= most; ++largest) {
-      for (int64_t likely : {int64_t{0}, largest / 2, largest, most / 2, most}) {
-        std::set<int64_t> asked;
-        const auto keeps = [&](int64_t size) -> absl::StatusOr<bool> {
-          CHECK((size >= 1 && size <= most));
-          CHECK(asked.insert(size).second);
-          return size <= largest;
-        };
-        const apps::PeakSearch found = apps::FindLargestKept(likely, most, keeps).value();
-        CHECK(found.largest == largest);
-        CHECK(found.probes == static_cast<int64_t>(asked.size()));
-        CHECK(found.probes <= 17);
-      }
-    }
-  }
-}
-
-TEST_CASE("where speed is not monotone, the next size and four larger ones do not keep it") {
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    CAPTURE(seed);
-    std::mt19937_64 random(seed);
-    const auto most = static_cast<int64_t>(1 + random() % 2000);
-    std::vector<bool> kept(static_cast<size_t>(most) + 1);
-    for (int64_t size = 1; size <= most; ++size)  // likelier for small ones
-      kept[static_cast<size_t>(size)] = static_cast<int64_t>(random() % 2000) > size;
-    const auto keeps = [&](int64_t size) -> absl::StatusOr<bool> {
-      return kept[static_cast<size_t>(size)];
-    };
-    const auto likely = static_cast<int64_t>(random() % 2000);
-    const int64_t largest = apps::FindLargestKept(likely, most, keeps).value().largest;
-    if (largest > 0) CHECK(*keeps(largest));
-    const int64_t apart = std::max<int64_t>(1, largest / 64);
-    for (int64_t above : {int64_t{1}, apart, 2 * apart, 3 * apart, 4 * apart})
-      CHECK((largest + above > most || !*keeps(largest + above)));
-  }
-}
-
-TEST_CASE("FindLargestKept finds no smaller size than one that is known to keep its speed") {
-  const auto keeps = [](int64_t size) -> absl::StatusOr<bool> { return size >= 45 && size <= 50; };
-  CHECK(apps::FindLargestKept(80, 100, keeps).value().largest == 0);
-  CHECK(apps::FindLargestKept(80, 100, keeps, 46).value().largest == 50);
-  CHECK(apps::FindLargestKept(10, 100, keeps, 46).value().largest == 50);
-  CHECK(apps::FindLargestKept(80, 50, keeps, 50).value().largest == 50);
-}
-
-TEST_CASE("a fault ends the search for a size that keeps its speed") {
-  const auto fails = [](int64_t) -> absl::StatusOr<bool> { return absl::DataLossError("gone"); };
-  CHECK(absl::IsDataLoss(apps::FindLargestKept(1, 9, fails).status()));
-}
-
-TEST_CASE("--keep finds a batch that keeps its predicted speed, and the next one does not") {
-  const Args net = {"lenet", "--device", "h200", "--database", "none"};
-  const Args search = Joined({"peak-batch"}, Joined(net, {"--budget", "12MiB"}));
-  const Json all = RunForJson(search).at(0).at("results").at(0);
-  CHECK(!all.contains("kept"));
-  const Json row = RunForJson(Joined(search, {"--keep", "80%"})).at(0).at("results").at(0);
-  CHECK(row.at("limited_by") == "speed");
-  const int64_t batch = row.at("batch"), parts = row.at("sub_batches");
-  CHECK(batch < all.at("batch"));
-  const Args in_budget = {"--budget", "12MiB", "--sub-batches", std::to_string(parts)};
-  const auto percent = [&](int64_t n) {
-    const Args sized = Joined(Joined({"plan"}, net), {"--batch", std::to_string(n)});
-    const auto ms = [&](const Args& flags) {
-      const Json plan = RunForJson(Joined(sized, flags)).at(0);
-      return plan.at("predicted_ms").get<double>() + plan.at("batch_copy_ms").get<double>();
-    };
-    return 100 * ms({}) / ms(in_budget);
-  };
-  CHECK(percent(batch) == doctest::Approx(row.at("kept").at("percent").get<double>()));
-  CHECK(percent(batch) >= 80);
-  CHECK(percent(batch + parts) < 80);
-  CHECK(row.at("kept").at("unlimited_is_measured") == false);
-  const Args at_batch = Joined(Joined({"plan"}, net), {"--batch", std::to_string(batch)});
-  CHECK(row.at("predicted_ms") == RunForJson(Joined(at_batch, in_budget)).at(0).at("predicted_ms"));
-  const std::string text = RunNeap(Joined(search, {"--keep=80%"})).out;
-  CHECK(text.find("(limited by the speed to keep)\n") != std::string::npos);
-  CHECK(text.find("\n    keeps 8") != std::string::npos);
-  CHECK(text.find("images/s, both predicted\n") != std::string::npos);
-}
-
-TEST_CASE("a budget that costs no speed keeps all of it at the largest batch") {
-  const Json row = RunForJson({"peak-batch", "lenet", "--device", "h200", "--database", "none",
-                               "--policy", "liveness", "--budget", "64MiB", "--keep", "1%"})
-                       .at(0)
-                       .at("results")
-                       .at(0);
-  CHECK(row.at("limited_by") == "budget");
-  CHECK(row.at("kept").at("percent") > 1);
-}
-
-TEST_CASE("--keep with --run also measures the speed without a budget at that batch") {
-  const Args search = {"peak-batch", "lenet",    "--device", "cpu",    "--database",
-                       "none",       "--budget", "8MiB",     "--keep", "50%",
-                       "--run",      "--steps",  "2"};
-  const Json row = RunForJson(search).at(0).at("results").at(0);
-  const Json& kept = row.at("measured_kept");
-  CHECK(row.at("run").at("batch") == row.at("batch"));
-  CHECK(kept.at("unlimited_is_measured") == true);
-  CHECK(kept.at("images_per_second") == row.at("run").at("images_per_second"));
-  CHECK(kept.at("unlimited_images_per_second") > 0);
-  CHECK(kept.at("percent").get<double>() ==
-        doctest::Approx(100 * kept.at("images_per_second").get<double>() /
-                        kept.at("unlimited_images_per_second").get<double>()));
-  CHECK(RunNeap(search).out.find("images/s, both measured\n") != std::string::npos);
 }
 
 TEST_CASE("the peak batch fits and one image more does not, under every kind of policy") {
@@ -193,50 +61,6 @@ TEST_CASE("the peak batch fits and one image more does not, under every kind of 
     CHECK(planned(batch).ok());
     CHECK(absl::IsResourceExhausted(planned(batch + 1)));
   }
-}
-
-TEST_CASE("peak-batch chooses sub-batches where they allow larger batches") {
-  const Args search = {"peak-batch", "lenet", "--device", "h200", "--budget", "16MiB"};
-  const auto found = [&](const Args& flags) -> Json {
-    return RunForJson(Joined(search, flags)).at(0).at("results").at(0);
-  };
-  const Json whole = found({"--sub-batches", "1"}), chosen = found({});
-  const int64_t count = chosen.at("sub_batches"), batch = chosen.at("batch");
-  CHECK(whole.at("sub_batches") == 1);
-  CHECK(count > 1);
-  CHECK(batch % count == 0);
-  CHECK(batch >= whole.at("batch").get<int64_t>() * 9 / 8);
-  CHECK(RunNeap(search).out.find("    in " + std::to_string(count) + " sub-batches\n") !=
-        std::string::npos);
-  // It fits, no other number of images in as many parts does, and with twice as many parts not even
-  // an eighth more.
-  const auto planned = [&](int64_t images, int64_t parts) {
-    return RunNeap({"plan", "lenet", "--device", "h200", "--budget", "16MiB", "--batch",
-                    std::to_string(images), "--sub-batches", std::to_string(parts)})
-        .exit_code;
-  };
-  CHECK(planned(batch, count) == 0);
-  CHECK(planned(batch + count, count) == 1);
-  CHECK(planned(RoundUp(batch + batch / 8, 2 * count), 2 * count) == 1);
-
-  // Two parts of AlexNet allow fewer images here than the whole batch does, many parts more.
-  const Args alexnet = {"peak-batch", "alexnet", "--device", "h200",
-                        "--database", "none",    "--budget", "800MiB"};
-  const auto images = [&](const Args& flags) -> int64_t {
-    return RunForJson(Joined(alexnet, flags)).at(0).at("results").at(0).at("batch");
-  };
-  CHECK(images({}) > 2 * images({"--sub-batches", "1"}));
-
-  const Json kept = found({"--keep", "80%"});
-  CHECK(kept.at("kept").at("percent") >= 80);
-  CHECK(kept.at("batch") <= batch);
-  // Images are coupled, bits must not depend on the budget, or the policy does not split batches.
-  CHECK(found({"--strict"}).at("sub_batches") == 1);
-  CHECK(found({"--policy", "superneurons"}).at("sub_batches") == 1);
-  const Json coupled = RunForJson({"peak-batch", "resnet-cifar", "--depth", "8", "--device", "h200",
-                                   "--budget", "16MiB"})
-                           .at(0);
-  CHECK(coupled.at("results").at(0).at("sub_batches") == 1);
 }
 
 TEST_CASE("the peak depth fits and the next does not") {

@@ -51,7 +51,7 @@ TEST_CASE("EachInParallel calls work once for each index, each thread with a wor
 
 TEST_CASE("EachInParallel begins with the first indexes, however long one takes") {
   // While the thread that has index 0 waits, another one, if there is one, does all others.
-  if (std::thread::hardware_concurrency() < 2) return;
+  if (AvailableCores() < 2) return;
   std::mutex mutex;
   std::vector<size_t> begun;
   std::atomic<size_t> done = 0;

@@ -1,0 +1,163 @@
+// The rounds of the plan search: candidates that are tried side by side.
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "neap/core/base/parallel.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/plan/describe_program.h"
+#include "neap/memory/plan_search.h"
+
+namespace neap {
+namespace {
+
+constexpr size_t kMostThreads = 8;
+// Rounds become longer: there is nothing to compare the first candidates to.
+constexpr size_t kFewestOfRound = 2, kMostOfRound = 8;
+// The levels that are tried one after another, as one part of a round, walk over so many runs.
+constexpr size_t kRunsOfPart = 5'000;
+constexpr double kNoTime = std::numeric_limits<double>::infinity();
+
+// Whether a tensor is offloaded.
+bool Moves(const Candidate& candidate) {
+  return std::any_of(candidate.residency.stays.begin(), candidate.residency.stays.end(),
+                     [](const Stay& stay) { return stay.offload_at.has_value(); });
+}
+
+}  // namespace
+
+absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t budget_bytes) const {
+  // Without a budget, a policy that moves tensors in any case shows its own peak.
+  const auto write_smallest = [&] {
+    return Write(smallest, engines_.For(smallest.runs), budget_bytes);
+  };
+  if (!policy_.needs_based() && budget_bytes == kUnlimited) return write_smallest();
+  const Order& first = orders_.front();
+  Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
+                                                    Decide(first, first.workspaces, kNoLimit), {})
+                                            : smallest;
+  Fastest best;
+  if (natural.arena_bytes <= budget_bytes && !Moves(natural)) {
+    const EngineTable engines = engines_.For(natural.runs);
+    ASSIGN_OR_RETURN(natural, Write(std::move(natural), engines, budget_bytes));
+    if (!WorkspacesMayEvict(policy_)) return natural;
+    Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
+    best.us = PredictedUs(natural, kNoTime, scratch);
+    best.candidate = std::move(natural);
+  }
+  RETURN_IF_ERROR(TryLadders(budget_bytes, best));
+  if (policy_.needs_based()) RETURN_IF_ERROR(TryEnds(budget_bytes, best));
+  return best.candidate.has_value() ? *std::move(best.candidate) : write_smallest();
+}
+
+absl::Status PlanSearch::TryRound(size_t parts, TryPart try_part, Fastest& best) const {
+  std::vector<Fastest> found(parts, Fastest{.us = best.us});
+  std::vector<absl::Status> tried(parts);
+  EachInParallel(parts, kMostThreads, [&] {
+    Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
+    return [&, scratch = std::move(scratch)](size_t i) mutable {
+      tried[i] = try_part(i, scratch, found[i]);
+    };
+  });
+  for (size_t i = 0; i < parts; ++i) {
+    RETURN_IF_ERROR(tried[i]);
+    if (found[i].us < best.us) best = std::move(found[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
+  const std::vector<const Order*> orders = LikelyFirst(Capacity(budget_bytes));
+  size_t next = 0;
+  std::deque<Rungs> rungs;  // of the orders before `next`, still to be tried
+  for (size_t of_round = kFewestOfRound;; of_round = std::min(2 * of_round, kMostOfRound)) {
+    std::erase_if(rungs, [&](const Rungs& part) { return part.least_us >= best.us; });
+    while (rungs.size() < of_round && next < orders.size()) {
+      const size_t count = std::min(kFewestOfRound, orders.size() - next);
+      for (std::vector<Rungs>& parts :
+           RungsOf({orders.data() + next, count}, budget_bytes, best.us))
+        std::move(parts.begin(), parts.end(), std::back_inserter(rungs));
+      next += count;
+    }
+    if (rungs.empty()) return absl::OkStatus();
+    const size_t count = std::min(of_round, rungs.size());
+    std::vector<const Order*> ended(count, nullptr);
+    const auto try_part = [&](size_t i, Plan& scratch, Fastest& fastest) -> absl::Status {
+      ASSIGN_OR_RETURN(const bool ends, TryRungs(rungs[i], budget_bytes, scratch, fastest));
+      if (ends) ended[i] = rungs[i].order;
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(TryRound(count, try_part, best));
+    rungs.erase(rungs.begin(), rungs.begin() + static_cast<ptrdiff_t>(count));
+    std::erase_if(rungs, [&](const Rungs& part) {
+      return std::find(ended.begin(), ended.end(), part.order) != ended.end();
+    });
+  }
+}
+
+std::vector<std::vector<PlanSearch::Rungs>> PlanSearch::RungsOf(
+    absl::Span<const Order* const> orders, int64_t budget_bytes, double best_us) const {
+  const int64_t capacity = Capacity(budget_bytes);
+  std::vector<std::vector<Rungs>> rungs(orders.size());
+  EachInParallel(orders.size(), kMostThreads, [&] {
+    return [&](size_t i) {
+      const Order& order = *orders[i];
+      const double least_us = LeastUs(order, capacity);
+      if (least_us >= best_us) return;
+      const size_t most = std::max(kRunsOfPart / order.liveness.runs.size(), size_t{1});
+      for (const int64_t limit_bytes : Ladder(order)) {
+        if (limit_bytes > capacity) continue;
+        if (rungs[i].empty() || rungs[i].back().limits.size() == most)
+          rungs[i].push_back({.order = &order, .least_us = least_us});
+        rungs[i].back().limits.push_back(limit_bytes);
+      }
+    };
+  });
+  return rungs;
+}
+
+absl::StatusOr<bool> PlanSearch::TryRungs(const Rungs& rungs, int64_t budget_bytes, Plan& scratch,
+                                          Fastest& best) const {
+  const Order& order = *rungs.order;
+  for (const int64_t limit_bytes : rungs.limits) {
+    if (best.us <= rungs.least_us) break;
+    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best.us, scratch)) {
+      const bool fits = candidate.arena_bytes <= budget_bytes;
+      const bool moves = Moves(candidate);
+      RETURN_IF_ERROR(Consider(order, std::move(candidate), budget_bytes, scratch, best));
+      // Under a lower limit tensors would have to move, which only a workspace could be worth.
+      if (fits && !moves && !WorkspacesMayEvict(order.policy)) return true;
+    }
+  }
+  return false;
+}
+
+absl::Status PlanSearch::TryEnds(int64_t budget_bytes, Fastest& best) const {
+  std::vector<std::pair<const Order*, Usage>> ends;
+  for (const Order& order : orders_) {
+    if (order.is_priced) continue;
+    for (const Usage& limit : {kNoLimit, Usage{}}) ends.emplace_back(&order, limit);
+  }
+  const auto try_part = [&](size_t i, Plan& scratch, Fastest& fastest) -> absl::Status {
+    const Order& order = *ends[i].first;
+    Residency residency = Decide(order, order.workspaces, ends[i].second);
+    if (IsTooSlow(order, residency, fastest.us, scratch)) return absl::OkStatus();
+    return Consider(order, Place(order, order.workspaces, std::move(residency), {}), budget_bytes,
+                    scratch, fastest);
+  };
+  return TryRound(ends.size(), try_part, best);
+}
+
+absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
+                                  Plan& scratch, Fastest& best) const {
+  if (candidate.arena_bytes > budget_bytes) return absl::OkStatus();
+  if (LeastUs(order, Capacity(candidate.arena_bytes)) >= best.us) return absl::OkStatus();
+  ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), order.engines, budget_bytes));
+  const double us = PredictedUs(candidate, best.us, scratch);
+  if (us < best.us) best = {us, std::move(candidate)};
+  return absl::OkStatus();
+}
+
+}  // namespace neap
