@@ -176,6 +176,7 @@ class PlanSearch {
   // The same for the two ends of the orders without prices, of which no level may be as good:
   // nothing is moved, and everything that can be.
   absl::Status TryEnds(int64_t budget_bytes, Fastest& best) const;
+  size_t MostOfRound() const;  // parts
   // Tries the parts side by side. Each is compared with `best` as it was before the round.
   absl::Status TryRound(size_t parts, TryPart try_part, Fastest& best) const;
   // By order, the parts that fit the budget; none if no candidate of the order is faster.

@@ -12,14 +12,16 @@ namespace {
 
 // The levels between the ends of the ladder, on each of two scales. Long sequences have fewer, so
 // that all levels together walk over about kMostRuns runs. There are many orders with priced
-// reruns, so each has fewer.
+// reruns, so each has fewer, and orders of at most kFewRuns runs have the fewest: between so few
+// results there is little to find.
 struct Levels {
   int64_t fewest, most;
 };
-constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 12};
+constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 12}, kLevelsOfFewPriced = {2, 6};
+constexpr size_t kFewRuns = 256;
 constexpr int64_t kMostRuns = 100'000;
-// Orders of at most kMostRunsOfShort runs also have a level for each different residency, up to
-// kMostResidencies.
+// Short orders, of at most kMostRunsOfShort runs, also have a level for each different residency,
+// up to kMostResidencies.
 constexpr size_t kMostRunsOfShort = 64, kMostResidencies = 200;
 // The levels around the minimum, as parts of it.
 constexpr double kPartsOfMinimum[] = {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5};
@@ -43,9 +45,11 @@ int64_t PlanSearch::BytesToKeepAll(const Order& order,
 
 std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   const int64_t least = MostBytes(Decide(order, order.workspaces, {0, 0}));
-  const Levels bounds = order.is_priced ? kLevelsOfPriced : kLevels;
-  const int64_t count = std::clamp(kMostRuns / static_cast<int64_t>(order.liveness.runs.size()),
-                                   bounds.fewest, bounds.most);
+  const size_t runs = order.liveness.runs.size();
+  const Levels& of_priced = runs <= kFewRuns ? kLevelsOfFewPriced : kLevelsOfPriced;
+  const Levels& bounds = order.is_priced ? of_priced : kLevels;
+  const int64_t count =
+      std::clamp(kMostRuns / static_cast<int64_t>(runs), bounds.fewest, bounds.most);
   std::vector<int64_t> levels;
   const int64_t most_kept = BytesToKeepAll(order, order.workspaces);
   if (IsShort(order)) levels = LevelsOfResidencies(order, least, most_kept);

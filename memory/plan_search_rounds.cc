@@ -14,7 +14,8 @@ namespace neap {
 namespace {
 
 constexpr size_t kMostThreads = 8;
-// Rounds become longer: there is nothing to compare the first candidates to.
+// Rounds become longer: there is nothing to compare the first candidates to. Short orders are tried
+// one after another, so that each is compared with the fastest candidate of all before.
 constexpr size_t kFewestOfRound = 2, kMostOfRound = 8;
 // The levels that are tried one after another, as one part of a round, walk over so many runs.
 constexpr size_t kRunsOfPart = 5'000;
@@ -52,6 +53,8 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
   return best.candidate.has_value() ? *std::move(best.candidate) : write_smallest();
 }
 
+size_t PlanSearch::MostOfRound() const { return IsShort(orders_.front()) ? 1 : kMostOfRound; }
+
 absl::Status PlanSearch::TryRound(size_t parts, TryPart try_part, Fastest& best) const {
   std::vector<Fastest> found(parts, Fastest{.us = best.us});
   std::vector<absl::Status> tried(parts);
@@ -72,7 +75,9 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
   const std::vector<const Order*> orders = LikelyFirst(Capacity(budget_bytes));
   size_t next = 0;
   std::deque<Rungs> rungs;  // of the orders before `next`, still to be tried
-  for (size_t of_round = kFewestOfRound;; of_round = std::min(2 * of_round, kMostOfRound)) {
+  const size_t most_of_round = MostOfRound();
+  for (size_t of_round = std::min(kFewestOfRound, most_of_round);;
+       of_round = std::min(2 * of_round, most_of_round)) {
     std::erase_if(rungs, [&](const Rungs& part) { return part.least_us >= best.us; });
     while (rungs.size() < of_round && next < orders.size()) {
       const size_t count = std::min(kFewestOfRound, orders.size() - next);
@@ -147,7 +152,13 @@ absl::Status PlanSearch::TryEnds(int64_t budget_bytes, Fastest& best) const {
     return Consider(order, Place(order, order.workspaces, std::move(residency), {}), budget_bytes,
                     scratch, fastest);
   };
-  return TryRound(ends.size(), try_part, best);
+  for (size_t begin = 0; begin < ends.size(); begin += MostOfRound()) {
+    const auto try_next = [&](size_t i, Plan& scratch, Fastest& fastest) {
+      return try_part(begin + i, scratch, fastest);
+    };
+    RETURN_IF_ERROR(TryRound(std::min(MostOfRound(), ends.size() - begin), try_next, best));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
