@@ -1,5 +1,6 @@
 #include "neap/memory/candidate.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -68,6 +69,11 @@ void FindBusiestStep(int64_t persistent_bytes, Candidate& candidate) {
 }
 
 }  // namespace
+
+bool Moves(const Candidate& candidate) {
+  return std::any_of(candidate.residency.stays.begin(), candidate.residency.stays.end(),
+                     [](const Stay& stay) { return stay.offload_at.has_value(); });
+}
 
 Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
                          const PlacementGoal& goal) {

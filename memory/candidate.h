@@ -38,6 +38,9 @@ struct Candidate {
   WrittenActions written;
 };
 
+// Whether a tensor is moved to the host or the peer.
+bool Moves(const Candidate& candidate);
+
 // `candidate` has its runs, residency and workspaces. `placement` is first-fit,
 // exact-fit-first-fit or offline; `goal` is for offline placement of what is not persistent.
 Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,

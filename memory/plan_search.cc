@@ -27,7 +27,6 @@ constexpr int64_t kMostComparisons = 1'000'000;
 constexpr int64_t kMostComparisonsOfShort = 200'000;
 // Longer programs do not try the orders of policies that offload eagerly.
 constexpr size_t kMostStepsOfEager = 12'000;
-constexpr size_t kMostThreads = 8;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 // The time of `plan`, whose actions have no waits, with the waits that its places need.
@@ -37,12 +36,6 @@ double UsWithWaits(const TimelineCosts& costs, Plan& plan) {
   const double us = PredictTimeline(plan, costs).total_us;
   std::swap(plan.actions, actions);
   return us;
-}
-
-// Whether a tensor is offloaded.
-bool Moves(const Candidate& candidate) {
-  return std::any_of(candidate.residency.stays.begin(), candidate.residency.stays.end(),
-                     [](const Stay& stay) { return stay.offload_at.has_value(); });
 }
 
 }  // namespace
@@ -85,7 +78,7 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
       std::chrono::steady_clock::now() - start - ordering;
   search.engines_ms_ = elapsed.count();
   std::vector<std::optional<Order>> orders(run_orders.size());
-  EachInParallel(run_orders.size(), kMostThreads, [&] {
+  EachInParallel(run_orders.size(), kMostPlanningThreads, [&] {
     return [&](size_t i) {
       if (!is_left_out[i]) orders[i] = search.MakeOrder(std::move(run_orders[i]));
     };
@@ -197,7 +190,7 @@ Candidate PlanSearch::Smallest() const {
     if (!order.is_priced && order.policy.name == policy_.name) orders.push_back(&order);
   }
   std::vector<Candidate> candidates(orders.size());
-  EachInParallel(orders.size(), kMostThreads, [&] {
+  EachInParallel(orders.size(), kMostPlanningThreads, [&] {
     return [&](size_t i) {
       const Order& order = *orders[i];
       candidates[i] = Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), {});

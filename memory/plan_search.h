@@ -56,7 +56,8 @@
 
 namespace neap {
 
-// The minimum does not need the orders of Policy::priced_orders.
+// The minimum does not need the orders of Policy::priced_orders, nor those of the policies that the
+// policy contains.
 enum class SearchPurpose : uint8_t { kPlan, kMinimum };
 
 class PlanSearch {
@@ -85,7 +86,7 @@ class PlanSearch {
  private:
   // What the candidates with the same order of runs and rule of eviction have in common.
   struct Order {
-    bool is_priced = false;  // of Policy::priced_orders; the minimum is that of the others
+    bool is_priced = false;  // of Policy::priced_orders
     Policy policy;           // the search's, or another one that it contains
     EvictionRule eviction = EvictionRule::kLru;
     Liveness liveness;

@@ -64,7 +64,7 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   };
   add_up_to(most_kept);
   if (MayGain(order)) add_up_to(BytesToKeepAll(order, order.preferred));
-  if (!order.is_priced || count == bounds.most) {
+  if (!order.is_priced || count >= kLevelsOfFewPriced.most) {
     for (double part : kPartsOfMinimum)
       levels.push_back(static_cast<int64_t>(static_cast<double>(least) * part));
   }

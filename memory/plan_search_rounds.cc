@@ -1,31 +1,28 @@
 // The rounds of the plan search: candidates that are tried side by side.
 #include <algorithm>
-#include <cmath>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/describe_program.h"
+#include "neap/core/plan/planner.h"
 #include "neap/memory/plan_search.h"
 
 namespace neap {
 namespace {
 
-constexpr size_t kMostThreads = 8;
 // Rounds become longer: there is nothing to compare the first candidates to. Short orders are tried
 // one after another, so that each is compared with the fastest candidate of all before.
 constexpr size_t kFewestOfRound = 2, kMostOfRound = 8;
+// The orders whose ladders are made side by side; later ones may turn out not to be needed.
+constexpr size_t kMostOfLadders = 4;
 // The levels that are tried one after another, as one part of a round, walk over so many runs.
 constexpr size_t kRunsOfPart = 5'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
-
-// Whether a tensor is offloaded.
-bool Moves(const Candidate& candidate) {
-  return std::any_of(candidate.residency.stays.begin(), candidate.residency.stays.end(),
-                     [](const Stay& stay) { return stay.offload_at.has_value(); });
-}
 
 }  // namespace
 
@@ -58,7 +55,7 @@ size_t PlanSearch::MostOfRound() const { return IsShort(orders_.front()) ? 1 : k
 absl::Status PlanSearch::TryRound(size_t parts, TryPart try_part, Fastest& best) const {
   std::vector<Fastest> found(parts, Fastest{.us = best.us});
   std::vector<absl::Status> tried(parts);
-  EachInParallel(parts, kMostThreads, [&] {
+  EachInParallel(parts, kMostPlanningThreads, [&] {
     Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
     return [&, scratch = std::move(scratch)](size_t i) mutable {
       tried[i] = try_part(i, scratch, found[i]);
@@ -80,7 +77,7 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
        of_round = std::min(2 * of_round, most_of_round)) {
     std::erase_if(rungs, [&](const Rungs& part) { return part.least_us >= best.us; });
     while (rungs.size() < of_round && next < orders.size()) {
-      const size_t count = std::min(kFewestOfRound, orders.size() - next);
+      const size_t count = std::min(kMostOfLadders, orders.size() - next);
       for (std::vector<Rungs>& parts :
            RungsOf({orders.data() + next, count}, budget_bytes, best.us))
         std::move(parts.begin(), parts.end(), std::back_inserter(rungs));
@@ -106,7 +103,7 @@ std::vector<std::vector<PlanSearch::Rungs>> PlanSearch::RungsOf(
     absl::Span<const Order* const> orders, int64_t budget_bytes, double best_us) const {
   const int64_t capacity = Capacity(budget_bytes);
   std::vector<std::vector<Rungs>> rungs(orders.size());
-  EachInParallel(orders.size(), kMostThreads, [&] {
+  EachInParallel(orders.size(), kMostPlanningThreads, [&] {
     return [&](size_t i) {
       const Order& order = *orders[i];
       const double least_us = LeastUs(order, capacity);

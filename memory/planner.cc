@@ -27,8 +27,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kPlacements = {"first-fit", "exact-fit-first-fit",
                                                          "offline"};
 
-// An incoming batch that takes less than one part in this many of the budget costs no speed.
-constexpr int64_t kTinyPart = 1000;
+// A batch's copy that takes less than one part in this many of the iteration need not be hidden.
+constexpr double kTinyPart = 1000;
 
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
@@ -98,13 +98,15 @@ class Planning {
 
  private:
   // With bytes for the incoming batch, unless the iteration takes longer with them than it does
-  // without them and with the batch's copy before it. That is not tried where they are a tiny part
-  // of the budget. Without a budget, the bytes must also fit into the device's memory. What is
-  // feasible without them stays so.
+  // without them and with the batch's copy before it. In a budget they are not worth a second
+  // search where that copy takes a tiny part of the iteration. Without a budget, the bytes must
+  // also fit into the device's memory. What is feasible without them stays so.
   absl::StatusOr<PlanResult> Fastest(const PlanSearch& search, const Candidate& smallest,
                                      const Policy& policy) const {
     const int64_t incoming = IncomingBatchBytes();
-    if (incoming == 0 || smallest.arena_bytes > Without(incoming))
+    const bool is_tiny =
+        options_.budget_bytes != kUnlimited && kTinyPart * CopyUs(incoming) < search.fastest_us();
+    if (incoming == 0 || is_tiny || smallest.arena_bytes > Without(incoming))
       return Within(search, smallest, policy, 0);
     ASSIGN_OR_RETURN(PlanResult ahead, Within(search, smallest, policy, incoming));
     if (options_.budget_bytes == kUnlimited) {
@@ -114,8 +116,7 @@ class Planning {
     const bool fits_host = CheckHostBudget(ahead.plan).ok();
     const double least_ms =
         1e-3 * search.fastest_us() + 1e3 * BatchFromHostSeconds(ahead.plan, ahead.costs);
-    const bool is_tiny = incoming < options_.budget_bytes / kTinyPart;
-    if (fits_host && (is_tiny || IterationMs(ahead) <= least_ms)) return ahead;
+    if (fits_host && IterationMs(ahead) <= least_ms) return ahead;
     ASSIGN_OR_RETURN(PlanResult before, Within(search, smallest, policy, 0));
     if (!fits_host) return before;
     if (!CheckHostBudget(before.plan).ok()) return ahead;
@@ -141,6 +142,11 @@ class Planning {
     for (const Tensor& tensor : program_.tensors)
       bytes += IsBatch(tensor.role) ? RoundUp(tensor.spec.size_bytes(), kBlockBytes) : 0;
     return bytes;
+  }
+
+  double CopyUs(int64_t bytes) const {
+    if (device_.copy_bandwidth <= 0) return 0;
+    return 1e6 * static_cast<double>(bytes) / device_.copy_bandwidth;
   }
 
   // True if the device's memory is unknown.

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "neap/core/base/parallel.h"
+#include "neap/core/plan/planner.h"
 #include "neap/recompute/faster_fates.h"
 #include "neap/recompute/fates.h"
 
@@ -28,7 +29,6 @@ Fineness FinenessFor(const Program& program) {
   return {.moves_to_nothing = std::clamp<int64_t>(kMostRuns / 8 / steps, 24, 128),
           .points_apart = std::clamp<int64_t>(kMostRuns / 20 / steps, 8, 32)};
 }
-constexpr size_t kMostThreads = 8;
 // The most moves that are tried one by one at a peak.
 constexpr size_t kMostTries = 32;
 // The most moves that follow a pin until it pays.
@@ -279,7 +279,7 @@ class Descent {
     const int64_t share = kMostRunsToRefine / std::max<int64_t>(1, std::ssize(targets)) / 2;
     // Without moves and with them.
     std::vector<std::optional<FatedPoint>> found(2 * targets.size());
-    EachInParallel(found.size(), kMostThreads, [&] {
+    EachInParallel(found.size(), kMostPlanningThreads, [&] {
       return [&, faster = FasterFates(program_, fates_, hides_)](size_t i) mutable {
         const auto& [point, target] = targets[i / 2];
         const bool may_move = i % 2 == 1;

@@ -72,9 +72,9 @@ absl::Status CheckFiles(const ProfileCommand& command) {
 
 struct Result {
   int64_t merged_rows = 0;
-  int64_t steps = 0, steps_done = 0;            // fewer steps done after Ctrl-C
-  int64_t measured = 0, known = 0, failed = 0;  // engines
-  std::optional<int64_t> wide_spreads = {};     // absent if there is one sample of each
+  int64_t steps = 0, steps_done = 0;                          // fewer steps done after Ctrl-C
+  int64_t measured = 0, known = 0, failed = 0, left_out = 0;  // engines
+  std::optional<int64_t> wide_spreads = {};  // absent if there is one sample of each
 
   bool is_whole() const { return steps_done == steps; }
 };
@@ -111,6 +111,7 @@ absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& d
   result.measured = profiler.measured();
   result.known = profiler.known();
   result.failed = profiler.failed();
+  result.left_out = profiler.left_out();
   if (options.samples > 1) result.wide_spreads = profiler.wide_spreads();
   return absl::OkStatus();
 }
@@ -195,6 +196,7 @@ void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
          {"measured", result.measured},
          {"known", result.known},
          {"failed", result.failed},
+         {"left_out", result.left_out},
          {"wide_spreads", result.wide_spreads.has_value() ? Json(*result.wide_spreads) : Json()},
          {"merged", result.merged_rows},
          {"interrupted", !result.is_whole()},
@@ -209,6 +211,12 @@ void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
   Print(SpreadText(result));
   if (result.failed > 0) {
     Print(absl::StrFormat("%d engines failed; the database says why (--csv)\n", result.failed));
+  }
+  if (result.left_out > 0) {
+    Print(
+        absl::StrFormat("%d engines were left out: in similar steps they were over a hundred times "
+                        "slower than others\n",
+                        result.left_out));
   }
   if (!result.is_whole()) {
     Print(InterruptedText(result.steps_done, result.steps, "steps") +

@@ -227,7 +227,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
        predicted.seconds.has_value() ? Json(PerSecond(batch_, *predicted.seconds)) : Json()},
       {"runs", predicted.runs},
       {"measured_runs", measured_runs.has_value() ? Json(*measured_runs) : Json()},
-      {"replayed", summary.recording.ok()},
+      {"not_replayed", summary.recording.ok() ? Json() : Json(summary.recording.message())},
       {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
       {"measured_peak_bytes", summary.memory.measured_peak_bytes},
       {"arena_bytes", summary.memory.arena_bytes}};

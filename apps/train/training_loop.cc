@@ -23,18 +23,20 @@ double Median(std::vector<double> values) {
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
-// A step that was skipped has changed nothing but the scale, which may have been too large. With
-// the smallest scale, each step after it would be skipped, too.
+// A step that was skipped has changed nothing but the scale, which may have been too large, unless
+// it was the smallest. After so many steps in a row that were skipped with that, another batch is
+// not expected to do better.
+constexpr int kMostStuckSteps = 10;
 bool IsStuck(const StepResult& result) {
   return result.skipped && result.used_loss_scale <= LossScale::kSmallest;
 }
 
-// Why training cannot go on after this step; empty if it can.
-std::string ReasonToStop(const StepResult& result) {
+// Why training cannot go on after this step, the last of `stuck` that were stuck; empty if it can.
+std::string ReasonToStop(const StepResult& result, int stuck) {
   const bool is_finite = std::isfinite(result.loss);
-  if (is_finite ? !IsStuck(result) : result.skipped && !IsStuck(result)) return "";
+  if (is_finite ? stuck < kMostStuckSteps : result.skipped && stuck == 0) return "";
   const std::string what =
-      is_finite ? "a gradient is not finite"
+      is_finite ? absl::StrCat("a gradient is not finite in ", stuck, " steps in a row")
                 : absl::StrCat("the loss is ", std::isnan(result.loss) ? "nan" : "infinite");
   return absl::StrFormat(
       "%s at step %d%s: training has diverged; a lower --lr or a --warmup may help", what,
@@ -115,7 +117,8 @@ class TrainingLoop {
 
   absl::Status Count(const StepResult& result) {
     end_.last = result;
-    if (const std::string reason = ReasonToStop(result); !reason.empty())
+    stuck_ = IsStuck(result) ? stuck_ + 1 : 0;
+    if (const std::string reason = ReasonToStop(result, stuck_); !reason.empty())
       return absl::FailedPreconditionError(reason);
     ++end_.steps;
     return absl::OkStatus();
@@ -135,6 +138,7 @@ class TrainingLoop {
   const OnStep& on_step_;
   const int64_t warm_step_;  // the first after the warm-up
   TrainingEnd end_;
+  int stuck_ = 0;  // steps in a row until now that IsStuck()
   int64_t saved_step_ = -1;
 };
 

@@ -1,9 +1,8 @@
 // The training loop: two steps in flight, checkpoints between steps, a clean end on Ctrl-C.
 //
-// A checkpoint needs an idle device and must never contain the values of a diverged step: one whose
-// loss is not finite although it was not skipped (core/step/loss_scale.h), or one that was skipped
-// with the smallest scale. Therefore no step begins past the next checkpoint, which is written only
-// once no step before it is known to have diverged.
+// A checkpoint needs an idle device and must never contain the values of a diverged step, whose
+// loss is not finite although it was not skipped (core/step/loss_scale.h). Therefore no step begins
+// past the next checkpoint, which is written only once no step before it is known to have diverged.
 //
 //   begin 0, begin 1, finish 0, begin 2, finish 1, ...   finish k-1, save, begin k, ...
 //

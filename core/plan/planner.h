@@ -16,6 +16,7 @@
 // their addresses, and planners need no comparison.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -63,6 +64,10 @@ struct PlanResult {
   TimelineCosts costs;            // the costs from which the plan's time was predicted
   std::vector<bool> is_measured;  // by compute action: whether its time in `costs` was measured
 };
+
+// A planner may start so many threads, which end before it returns. Its results do not depend on
+// their number.
+inline constexpr size_t kMostPlanningThreads = 8;
 
 // The constraints of a plan. The session decides them, not the planner.
 struct PlanRequest {

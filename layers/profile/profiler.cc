@@ -23,8 +23,9 @@ namespace {
 constexpr double kHopeless = 3;     // times as slow as an engine that could replace it
 constexpr double kLastResort = 10;  // times as slow as any other engine
 constexpr double kCrawling = 100;   // times as slow as an engine that could replace it
-constexpr int kCrawlingSteps = 2;   // of a kind, after which the engine is left out
-constexpr double kNear = 1.15;      // times the fastest: near enough to measure
+// So many operations of a kind in which it crawled leave an engine out.
+constexpr size_t kCrawlingOperations = 2;
+constexpr double kNear = 1.15;  // times the fastest: near enough to measure
 constexpr int64_t kFillBytes = 16 * kMiB;
 
 // The engine's row; null if `rows` does not have it.
@@ -164,7 +165,10 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
       ++known_;
       continue;
     }
-    if (before == nullptr && IsCrawling(step, engine, measurements)) continue;
+    if (before == nullptr && IsCrawling(step, engine, measurements)) {
+      ++left_out_;
+      continue;
+    }
     if (operands.empty()) {
       ASSIGN_OR_RETURN(operands, PlaceOperands(step));
     }
@@ -184,7 +188,7 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
     if (measurement.spread > kWideSpread) ++wide_spreads_;
     measurements.push_back(std::move(measurement));
   }
-  CountCrawling(step, measurements);
+  NoteCrawling(step, operation, measurements);
   ++done_;
   return absl::OkStatus();
 }
@@ -192,18 +196,19 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
 bool Profiler::IsCrawling(const StepSignature& step, const Engine& engine,
                           const std::vector<Measurement>& rows) const {
   const auto crawled = crawled_.find(std::pair(KindOf(step), engine.id));
-  return crawled != crawled_.end() && crawled->second >= kCrawlingSteps &&
+  return crawled != crawled_.end() && crawled->second.size() >= kCrawlingOperations &&
          std::any_of(rows.begin(), rows.end(),
                      [&](const Measurement& row) { return MayReplace(row, engine); });
 }
 
-void Profiler::CountCrawling(const StepSignature& step, const std::vector<Measurement>& rows) {
+void Profiler::NoteCrawling(const StepSignature& step, const std::string& operation,
+                            const std::vector<Measurement>& rows) {
   for (const Measurement& own : rows) {
     const bool crawls =
         !own.failed() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& row) {
           return MayReplace(row, own.engine) && row.median_seconds * kCrawling < own.median_seconds;
         });
-    if (crawls) ++crawled_[std::pair(KindOf(step), own.engine.id)];
+    if (crawls) crawled_[std::pair(KindOf(step), own.engine.id)].insert(operation);
   }
 }
 

@@ -7,9 +7,9 @@
 // * Timing stops early for an engine that two samples show to be over 3x slower than one that could
 //   replace it (same or less workspace, at least as deterministic, not adding in fp16 unless it
 //   does), or 10x slower than any.
-// * An engine that took over 100x as long as one that could replace it, in two steps of a kind (a
-//   layer's phase, types and layouts), is not run on a third. Libraries list a plain engine as the
-//   last resort, which takes seconds on the matrix units' layouts: most of the time of a profile.
+// * An engine that took over 100x as long as one that could replace it, in two operations of a kind
+//   (a layer's phase, types and layouts), is not run on a third. Libraries list a plain engine as
+//   the last resort, which takes seconds on the matrix units' layouts: most of a profile's time.
 // * Parts of odd sizes, of which DivisionPolicy::kAll has hundreds, are measured only with engines
 //   that are near the fastest on the neighbouring powers of two.
 // * Adding gradients to those of other parts is measured only with engines that are near the
@@ -70,6 +70,8 @@ class Profiler {
   int64_t measured() const { return measured_; }
   int64_t known() const { return known_; }
   int64_t failed() const { return failed_; }
+  // Number of engines of the completed steps that the second rule left out.
+  int64_t left_out() const { return left_out_; }
   // Number of engines timed now with a spread above kWideSpread.
   int64_t wide_spreads() const { return wide_spreads_; }
 
@@ -107,10 +109,11 @@ class Profiler {
   absl::StatusOr<std::vector<Engine>> EnginesFor(const StepSignature& step,
                                                  const std::string& operation);
   // Whether the second rule excludes the engine, which may be replaced by those of `rows`; and what
-  // the rule learns from all measurements of a step.
+  // the rule learns from all measurements of a step of `operation`.
   bool IsCrawling(const StepSignature& step, const Engine& engine,
                   const std::vector<Measurement>& rows) const;
-  void CountCrawling(const StepSignature& step, const std::vector<Measurement>& rows);
+  void NoteCrawling(const StepSignature& step, const std::string& operation,
+                    const std::vector<Measurement>& rows);
 
   ProfileOptions options_;
   Device* device_;
@@ -118,11 +121,13 @@ class Profiler {
   KernelTimer timer_;
   std::vector<StepSignature> steps_;
   absl::flat_hash_set<std::pair<std::string, int64_t>> wholes_;  // operations with whole batches
-  absl::flat_hash_map<std::pair<std::string, std::string>, int> crawled_;  // by kind and engine
+  // The operations in which an engine crawled, by kind of step and engine.
+  absl::flat_hash_map<std::pair<std::string, std::string>, absl::flat_hash_set<std::string>>
+      crawled_;
   Buffer arena_;  // operands, then the workspace
   int64_t operand_bytes_ = 0;
   Buffer numbers_, fp16_numbers_, bf16_numbers_, zeros_;  // on the host, copied to the operands
-  int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0, wide_spreads_ = 0;
+  int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0, left_out_ = 0, wide_spreads_ = 0;
 };
 
 }  // namespace neap

@@ -22,8 +22,10 @@ namespace neap {
 
 // Returns the best placement found, which is `known` if no other is smaller. Stops when the extent
 // is at most `target_bytes`.
-// *Complexity*: at most `most_comparisons` comparisons of two blocks, and fewer for few blocks.
-// They are counted, not timed, so that plans do not depend on the machine.
+// *Complexity*: at most `most_comparisons` comparisons of two blocks, and fewer for few blocks, for
+// the core; and in the end, once, as many as placing the others after it takes. Where that may be
+// over a billion, nothing is searched. Comparisons are counted, not timed, so that plans do not
+// depend on the machine.
 PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, int64_t target_bytes,
                                 int64_t most_comparisons, PlacementResult known);
 

@@ -51,7 +51,7 @@ struct Policy {
   std::vector<bool> (*eager_tensors)(const Program& program, const RunOrder& order) = NoTensors;
   Evictable evictable = Evictable::kNone;
   std::optional<EvictionRule> eviction = {};  // if absent, that of the planner's options
-  // The fastest plan may also be one of a policy that offloads eagerly, without its own evictions.
+  // The fastest plan may also be one of a policy that offloads eagerly, by that policy's rules.
   bool contains_eager = false;
   // If the budget is short, the batch may be run in sub-batches (memory/program_choice.h).
   bool may_split_batch = false;

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/skip.h"
+
 namespace neap {
 namespace {
 
@@ -51,7 +53,7 @@ TEST_CASE("EachInParallel calls work once for each index, each thread with a wor
 
 TEST_CASE("EachInParallel begins with the first indexes, however long one takes") {
   // While the thread that has index 0 waits, another one, if there is one, does all others.
-  if (AvailableCores() < 2) return;
+  if (AvailableCores() < 2) return testing::SkipCase("there is only one core");
   std::mutex mutex;
   std::vector<size_t> begun;
   std::atomic<size_t> done = 0;
