@@ -9,26 +9,14 @@
 #include <vector>
 
 #include "neap/core/device/device_description.h"
-#include "neap/core/plan/cost_model.h"
 #include "neap/core/program/passes.h"
 #include "tests/random_graph.h"
+#include "tests/recompute/prices.h"
 
 namespace neap {
 namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-
-RebuildPrices Prices(const Program& program) {
-  const DeviceDescription device = DescribedDevice("h200").value();
-  RebuildPrices prices;
-  for (const Step& step : program.steps) {
-    prices.run_seconds.push_back(PredictSeconds(program, step, device));
-    prices.rerun_seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));
-  }
-  prices.first_run_seconds.resize(program.steps.size(), 0);
-  prices.copy_seconds_per_byte = 1 / device.copy_bandwidth;
-  return prices;
-}
 
 // Every result that can be rebuilt is, for each backward step that reads it.
 std::vector<Fate> AllRebuilt(const Program& program, Fates fates) {
@@ -49,7 +37,8 @@ TEST_CASE("without a limit everything is kept, under one no peak is higher and n
     const Program program = Lower(testing::RandomGraph(seed, {.residual = seed % 3 == 0}), {},
                                   DescribedDevice("h200").value())
                                 .value();
-    const RebuildPrices prices = Prices(program);
+    RebuildPrices prices = testing::RerunPrices(program);
+    prices.copy_seconds_per_byte = 1 / DescribedDevice("h200")->copy_bandwidth;
     Fates fates(program, prices);
     const std::vector<Fate> nothing = fates.all(), all = AllRebuilt(program, fates);
     const bool hides = seed % 2 == 0;

@@ -25,22 +25,13 @@
 #include "neap/recompute/segments.h"
 #include "tests/random_graph.h"
 #include "tests/recompute/one_segment.h"
+#include "tests/recompute/prices.h"
 #include "tests/recompute/runs.h"
 
 namespace neap {
 namespace {
 
-// First runs lose nothing.
-RebuildPrices Prices(const Program& program) {
-  const DeviceDescription device = DescribedDevice("h200").value();
-  RebuildPrices prices;
-  for (const Step& step : program.steps) {
-    prices.run_seconds.push_back(PredictSeconds(program, step, device));
-    prices.rerun_seconds.push_back(PredictSeconds(program, step, device, /*rerun=*/true));
-  }
-  prices.first_run_seconds.resize(program.steps.size(), 0);
-  return prices;
-}
+using testing::RerunPrices;
 
 // The largest sum of live bytes, by the definition: at every run, of all lives. Of two lives that
 // share bytes in place, the run that passes them on counts one.
@@ -97,7 +88,7 @@ TEST_CASE("random networks: peaks fall, and peaks and seconds are those of the r
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(seed, {.residual = seed % 3 == 0});
     const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
-    RebuildPrices prices = Prices(program);
+    RebuildPrices prices = RerunPrices(program);
     // In every second network first runs lose as much as a rerun takes.
     if (seed % 2 == 0) prices.first_run_seconds = prices.rerun_seconds;
     const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
@@ -120,7 +111,7 @@ TEST_CASE("random networks with a link: no point but one is as good as another i
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(seed, {.residual = seed % 3 == 0});
     const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
-    RebuildPrices prices = Prices(program);
+    RebuildPrices prices = RerunPrices(program);
     prices.copy_seconds_per_byte = seed % 2 == 0 ? 1e-10 : 2e-12;
     // No copy is hidden, or all are.
     std::fill(prices.run_seconds.begin(), prices.run_seconds.end(), seed % 4 < 2 ? 0 : 1);
@@ -196,7 +187,7 @@ TEST_CASE("random networks of few steps: close to the best of all choices") {
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(seed, {.max_blocks = 4, .residual = seed % 3 == 0});
     const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
-    const RebuildPrices prices = Prices(program);
+    const RebuildPrices prices = RerunPrices(program);
     const AllChoices all(program, prices);
     if (all.count > AllChoices::kMostSteps) continue;
     for (const RebuildPoint& point : RebuildFrontier(program, prices)) {
@@ -227,7 +218,7 @@ TEST_CASE("what is cheap to rebuild is dropped before any convolution is") {
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   const Program program = Lower(net, {}, DescribedDevice("h200").value()).value();
   int batch_norms = 0, convolutions = 0;
-  for (const RebuildPoint& point : RebuildFrontier(program, Prices(program))) {
+  for (const RebuildPoint& point : RebuildFrontier(program, RerunPrices(program))) {
     int batch_norms_here = 0;
     convolutions = 0;
     for (const Run& run : point.runs) {
@@ -243,7 +234,7 @@ TEST_CASE("what is cheap to rebuild is dropped before any convolution is") {
 
 TEST_CASE("a step whose reruns take infinitely long is not rerun") {
   const Program program = testing::OneSegment(6);
-  RebuildPrices prices = Prices(program);
+  RebuildPrices prices = RerunPrices(program);
   REQUIRE(RebuildFrontier(program, prices).size() > 1);
   std::vector<double>& seconds = prices.rerun_seconds;
   std::fill(seconds.begin(), seconds.end(), std::numeric_limits<double>::infinity());
@@ -252,7 +243,7 @@ TEST_CASE("a step whose reruns take infinitely long is not rerun") {
 
 TEST_CASE("where reruns take no time, the first point still rebuilds nothing") {
   const Program program = testing::OneSegment(6);
-  RebuildPrices prices = Prices(program);
+  RebuildPrices prices = RerunPrices(program);
   std::fill(prices.rerun_seconds.begin(), prices.rerun_seconds.end(), 0);
   const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
   REQUIRE(points.size() == 3);  // one more than is best
@@ -263,7 +254,7 @@ TEST_CASE("where reruns take no time, the first point still rebuilds nothing") {
 TEST_CASE("inference rebuilds nothing") {
   const Graph graph = nets::Build("resnet50", {.batch = 2}).value();
   const Program program = BuildProgram(graph, {.mode = Mode::kInference}).value();
-  CHECK(RebuildFrontier(program, Prices(program)).size() == 1);
+  CHECK(RebuildFrontier(program, RerunPrices(program)).size() == 1);
 }
 
 TEST_CASE("ResNet-50 in half the memory for a tenth of its time, in a quarter for a quarter") {
@@ -274,7 +265,7 @@ TEST_CASE("ResNet-50 in half the memory for a tenth of its time, in a quarter fo
   const Program program = Lower(graph, {}, device).value();
   double once = 0;
   for (const Step& step : program.steps) once += PredictSeconds(program, step, device);
-  const std::vector<RebuildPoint> points = RebuildFrontier(program, Prices(program));
+  const std::vector<RebuildPoint> points = RebuildFrontier(program, RerunPrices(program));
   const auto seconds_within = [&](double part) {
     double least = std::numeric_limits<double>::infinity();
     for (const RebuildPoint& point : points) {
