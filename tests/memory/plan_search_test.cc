@@ -1,20 +1,16 @@
 #include "neap/memory/plan_search.h"
 
 #include <doctest/doctest.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "neap/core/base/parallel.h"
 #include "neap/core/plan/plan_memory.h"
-#include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
-#include "neap/nets/registry.h"
 #include "tests/memory/planning.h"
 #include "tests/random_graph.h"
 
@@ -145,38 +141,6 @@ TEST_CASE("random networks: with a larger budget, a plan is never slower") {
         CHECK(times[i] <= times[i - 1] * (1 + 1e-12));  // sums are rounded
       }
     }
-  }
-}
-
-// Restricts this thread, and those that it starts, to one of its cores while it exists.
-class OnOneCore {
- public:
-  OnOneCore() {
-    REQUIRE(sched_getaffinity(0, sizeof(before_), &before_) == 0);
-    int core = 0;
-    while (!CPU_ISSET(core, &before_)) ++core;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
-    REQUIRE(AvailableCores() == 1);
-  }
-  ~OnOneCore() { sched_setaffinity(0, sizeof(before_), &before_); }
-
- private:
-  cpu_set_t before_;
-};
-
-TEST_CASE("plans do not depend on the number of threads that search for them") {
-  DefaultCatalog catalog;
-  const Graph graph = nets::Build("resnet20", {.batch = 16}).value();
-  const Program program = Lower(graph, {}, H200()).value();
-  const int64_t natural = MakePlan(program, {}, H200(), catalog)->plan.peak_bytes;
-  for (const int64_t percent : {80, 40}) {
-    const PlannerOptions options = {.budget_bytes = natural * percent / 100};
-    const Plan plan = MakePlan(program, options, H200(), catalog)->plan;
-    const OnOneCore alone;
-    CHECK(MakePlan(program, options, H200(), catalog)->plan.actions == plan.actions);
   }
 }
 
