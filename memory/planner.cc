@@ -104,18 +104,19 @@ class Planning {
   absl::StatusOr<PlanResult> Fastest(const PlanSearch& search, const Candidate& smallest,
                                      const Policy& policy) const {
     const int64_t incoming = IncomingBatchBytes();
-    const bool is_tiny =
-        options_.budget_bytes != kUnlimited && kTinyPart * CopyUs(incoming) < search.fastest_us();
-    if (incoming == 0 || is_tiny || smallest.arena_bytes > Without(incoming))
+    if (incoming == 0 || smallest.arena_bytes > Without(incoming))
       return Within(search, smallest, policy, 0);
+    const double copy_us =
+        1e6 * BatchFromHostSeconds(DescribeProgram(program_, {}, device_), TransferCosts(device_));
+    const bool is_tiny = kTinyPart * copy_us < search.fastest_us();
+    if (is_tiny && options_.budget_bytes != kUnlimited) return Within(search, smallest, policy, 0);
     ASSIGN_OR_RETURN(PlanResult ahead, Within(search, smallest, policy, incoming));
     if (options_.budget_bytes == kUnlimited) {
       if (FitsDevice(ahead.plan)) return ahead;
       return Within(search, smallest, policy, 0);
     }
     const bool fits_host = CheckHostBudget(ahead.plan).ok();
-    const double least_ms =
-        1e-3 * search.fastest_us() + 1e3 * BatchFromHostSeconds(ahead.plan, ahead.costs);
+    const double least_ms = 1e-3 * (search.fastest_us() + copy_us);
     if (fits_host && IterationMs(ahead) <= least_ms) return ahead;
     ASSIGN_OR_RETURN(PlanResult before, Within(search, smallest, policy, 0));
     if (!fits_host) return before;
@@ -142,11 +143,6 @@ class Planning {
     for (const Tensor& tensor : program_.tensors)
       bytes += IsBatch(tensor.role) ? RoundUp(tensor.spec.size_bytes(), kBlockBytes) : 0;
     return bytes;
-  }
-
-  double CopyUs(int64_t bytes) const {
-    if (device_.copy_bandwidth <= 0) return 0;
-    return 1e6 * static_cast<double>(bytes) / device_.copy_bandwidth;
   }
 
   // True if the device's memory is unknown.
