@@ -55,6 +55,10 @@ std::string StepName(const PlanStep& step) {
   return absl::StrFormat("%s %s", step.layer, Name(step.phase));
 }
 
+std::string RunName(const Plan& plan, const ComputeAction& compute) {
+  return StepName(plan.steps[compute.step.index()]) + (compute.recompute ? " again" : "");
+}
+
 std::string Plan::Summary() const {
   const std::string parts =
       sub_batches == 1 ? "" : absl::StrFormat(" in %d sub-batches", sub_batches);

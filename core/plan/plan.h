@@ -162,5 +162,7 @@ std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute);
 
 // "conv1 backward_data"
 std::string StepName(const PlanStep& step);
+// "conv1 forward", of a recomputation "conv1 forward again".
+std::string RunName(const Plan& plan, const ComputeAction& compute);
 
 }  // namespace neap

@@ -157,8 +157,7 @@ class Follower {
 std::string NameOf(const Plan& plan, TensorId id) { return plan.tensors[id.index()].name; }
 
 std::string StepNameAt(const Plan& plan, size_t action) {
-  const ComputeAction& compute = std::get<ComputeAction>(plan.actions[action]);
-  return StepName(plan.steps[compute.step.index()]) + (compute.recompute ? " again" : "");
+  return RunName(plan, std::get<ComputeAction>(plan.actions[action]));
 }
 
 // Explains one copy: `count` trips, from `first` on, share its offload.

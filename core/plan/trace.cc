@@ -45,7 +45,6 @@ class TraceWriter {
   }
 
   void Do(const ComputeAction& compute) {
-    const PlanStep& step = plan_.steps[compute.step.index()];
     const StepMemory& memory = memory_[computed_++];
     events_.push_back({{"name", "live bytes"},
                        {"ph", "C"},
@@ -54,8 +53,8 @@ class TraceWriter {
                        {"args",
                         {{"tensors", memory.live_bytes - memory.workspace_bytes},
                          {"workspace", memory.workspace_bytes}}}});
-    const std::string name = StepName(step) + (compute.recompute ? " again" : "");
-    Span(Stream::kCompute, name, {{"step", compute.step.value + 1}, {"engine", memory.engine}});
+    Span(Stream::kCompute, RunName(plan_, compute),
+         {{"step", compute.step.value + 1}, {"engine", memory.engine}});
   }
 
   void Do(const OffloadAction& offload) { Transfer(Stream::kD2h, "offload ", offload.tensor); }

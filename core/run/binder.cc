@@ -73,10 +73,7 @@ class Binder {
   std::string NameOf(const Other& /*action*/) const {
     return "";  // not executed, or a wait
   }
-  std::string NameOf(const ComputeAction& compute) const {
-    const std::string name = program_.StepName(program_.steps[compute.step.index()]);
-    return compute.recompute ? absl::StrCat(name, " again") : name;
-  }
+  std::string NameOf(const ComputeAction& compute) const { return RunName(plan_, compute); }
   std::string NameOf(const OffloadAction& offload) const {
     return absl::StrCat(plan_.tensors[offload.tensor.index()].name,
                         offload.pool == Pool::kHost ? " to the host" : " to the peer");
