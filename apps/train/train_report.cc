@@ -259,8 +259,8 @@ void TrainReport::EndText(const TrainSummary& summary) const {
     absl::StrAppend(&text, PredictionText(batch_, summary));
   }
   if (IsUnexpected(summary.recording)) {
-    absl::StrAppend(&text, "\n  not replayed as a CUDA graph, which costs speed: ",
-                    summary.recording.message());
+    absl::StrAppend(
+        &text, "\n  not replayed as CUDA graphs, which costs speed: ", summary.recording.message());
   }
   absl::StrAppend(&text, "\n", MemoryText(summary));
   if (summary.timed.has_value()) absl::StrAppend(&text, ToText(*summary.timed));

@@ -46,21 +46,45 @@ absl::Status Executor::SendAhead(absl::Span<const HostValue> batch) {
 }
 
 absl::Status Executor::Run() {
-  if (recording_ == nullptr && has_run_ && may_record_) {
-    absl::StatusOr<std::unique_ptr<Recording>> recorded =
-        device_->Capture([this] { return Enqueue(); });
+  if (recorded_.empty() && has_run_ && may_record_) {
+    recording_status_ = Record();
     // Work that cannot be recorded (another device, a kernel of the user's that waits) is enqueued.
-    may_record_ = recorded.ok();
-    recording_status_ = recorded.status();
-    if (recorded.ok()) recording_ = *std::move(recorded);
+    may_record_ = recording_status_.ok();
+    if (!may_record_) recorded_.clear();
   }
   has_run_ = true;
-  return recording_ == nullptr ? Enqueue() : device_->Replay(*recording_);
+  size_t enqueued = 0;
+  for (const RecordedKernels& kernels : recorded_) {
+    RETURN_IF_ERROR(Enqueue(enqueued, kernels.begin));
+    RETURN_IF_ERROR(device_->Replay(*kernels.recording));
+    enqueued = kernels.end;
+  }
+  return Enqueue(enqueued, bound_.operations.size());
 }
 
-absl::Status Executor::Enqueue() {
-  for (const BoundPlan::Operation& operation : bound_.operations) {
-    RETURN_IF_ERROR(std::visit([this](const auto& op) { return Do(op); }, operation));
+absl::Status Executor::Record() {
+  const std::vector<BoundPlan::Operation>& operations = bound_.operations;
+  const auto is_launch = [](const BoundPlan::Operation& operation) {
+    return std::holds_alternative<BoundPlan::Launch>(operation);
+  };
+  for (auto begin = operations.begin(), end = begin; begin != operations.end(); begin = end) {
+    end = std::find_if_not(begin, operations.end(), is_launch);
+    if (begin == end) {
+      ++end;
+      continue;
+    }
+    RecordedKernels kernels = {.begin = static_cast<size_t>(begin - operations.begin()),
+                               .end = static_cast<size_t>(end - operations.begin())};
+    ASSIGN_OR_RETURN(kernels.recording,
+                     device_->Capture([&] { return Enqueue(kernels.begin, kernels.end); }));
+    recorded_.push_back(std::move(kernels));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Enqueue(size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    RETURN_IF_ERROR(std::visit([this](const auto& op) { return Do(op); }, bound_.operations[i]));
   }
   return absl::OkStatus();
 }

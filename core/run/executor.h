@@ -2,7 +2,7 @@
 //
 // Create() binds the plan to the device once (core/run/binder.h). Run() then only walks a flat list
 // and enqueues: it decides nothing and never waits for the device, so the host runs ahead and the
-// device does not idle. It allocates nothing but the recording of the second iteration.
+// device does not idle. It allocates nothing but the recordings of the second iteration.
 //
 //   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
 //   RETURN_IF_ERROR(executor.Send({{program.images[0], images.data(), images.size_bytes()},
@@ -17,9 +17,15 @@
 //   compute             |>|  iteration 1      |>|  iteration 2      |>|
 //                       within the device, from the bytes of the incoming batch to the batch's own
 //
-// On a device that can record work (a CUDA graph), the second iteration is recorded, and it and
-// those after it are enqueued by one call. The first is not, because libraries load code when a
-// kernel first runs, and because a plan may be used only once.
+// On a device that can record work (as a CUDA graph), the kernels of the second iteration are
+// recorded, and those of it and of later ones are enqueued by one call each time, if no copy is
+// between them. The first iteration is not, because libraries load code when a kernel first runs,
+// and because a plan may be used only once. Copies and waits for copies are enqueued one by one,
+// between recordings: in one CUDA graph of all three streams, copies to the host take a fifth
+// longer, and ResNet-50 in 3.66 GiB is 5% slower than this way (docs/results.md).
+//
+//   compute  |recording 1         |wait|recording 2       |
+//   d2h                |wait|copy --->|
 //
 // RunTimed() enqueues the same work with an event before and after every kernel and copy, and reads
 // the times when everything has finished. The host does not wait in between, so the streams overlap
@@ -70,7 +76,7 @@ class Executor {
     may_record_ = false;
     recording_status_ = absl::CancelledError("recording is switched off");
   }
-  // Ok if iterations are replayed. Otherwise why not: FAILED_PRECONDITION before the second one,
+  // Ok if kernels are replayed. Otherwise why not: FAILED_PRECONDITION before the second one,
   // CANCELLED after DisableRecording(), or the error of the device.
   const absl::Status& recording_status() const { return recording_status_; }
 
@@ -96,10 +102,20 @@ class Executor {
     Event begin, end;
   };
 
+  // Consecutive launches: the operations from index `begin` to `end`.
+  struct RecordedKernels {
+    size_t begin = 0;
+    size_t end = 0;
+    std::unique_ptr<Recording> recording;
+  };
+
   Executor(Device& device, BoundPlan bound)
       : device_(&device), bound_(std::move(bound)), events_(bound_.events) {}
   absl::Status SendAhead(absl::Span<const HostValue> batch);
-  absl::Status Enqueue();
+  // Fills recorded_; after an error it may hold a part.
+  absl::Status Record();
+  // Enqueues the operations from index `begin` to `end`.
+  absl::Status Enqueue(size_t begin, size_t end);
   absl::Status Do(const BoundPlan::Launch& launch);
   absl::Status Do(const BoundPlan::Transfer& transfer);
   absl::Status Do(const BoundPlan::RecordEvent& record);
@@ -118,7 +134,7 @@ class Executor {
   bool may_record_ = true;
   absl::Status recording_status_ =
       absl::FailedPreconditionError("the second iteration is recorded");
-  std::unique_ptr<Recording> recording_;  // of Enqueue(); null before it is made
+  std::vector<RecordedKernels> recorded_;  // in order; empty before the second iteration
 };
 
 }  // namespace neap

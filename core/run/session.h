@@ -74,10 +74,11 @@ struct TrainingOptions {
   Sgd sgd = {};
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of initial parameters and dropout
-  // A device that can record work replays whole iterations (on a GPU, as one CUDA graph). The
-  // kernels of a layer of one's own are then called only for the first two iterations of a plan,
-  // and what changes from one iteration to the next must come from the device's memory. If the
-  // second cannot be recorded, it is enqueued instead, and so are all later ones.
+  // A device that can record work replays the kernels between two copies of the plan by one call
+  // (on a GPU, as a CUDA graph); without copies, those of a whole iteration. The kernels of a layer
+  // of one's own are then called only for the first two iterations of a plan, and what changes from
+  // one iteration to the next must come from the device's memory. If those of the second cannot be
+  // recorded, they are enqueued instead, and so are all later ones.
   bool records_iterations = true;
   // The session only evaluates and predicts: no memory is planned for training or the optimizer,
   // and training steps and Save() are FAILED_PRECONDITION. Load() provides the parameters.
@@ -107,7 +108,7 @@ class Session {
   // When each of the plan's actions runs, as the planner predicts.
   Timeline predicted() const;
   MemoryUse memory() const;
-  // Whether training iterations of this plan are replayed as one recording (a CUDA graph). Errors:
+  // Whether the kernels of this plan's training iterations are replayed as CUDA graphs. Errors:
   // FAILED_PRECONDITION before the second one; CANCELLED if that is switched off; otherwise why the
   // device did not record, UNIMPLEMENTED if it never does.
   absl::Status recording() const;
