@@ -79,15 +79,19 @@ struct Result {
   bool is_whole() const { return steps_done == steps; }
 };
 
-// The programs of a session: training and evaluation.
+// The programs of a session: training, also with the parameters on the host, as `auto` may choose
+// (its updates are not grouped), and evaluation.
 absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command,
                                                 const DeviceDescription& device) {
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
+  ProgramOptions training = {.sub_batches = command.sub_batches.value_or(1)};
+  ProgramOptions training_from_host = training;
+  training_from_host.offload_params = true;
+  ProgramOptions evaluation = training;
+  evaluation.mode = Mode::kInference;
   std::vector<Program> programs;
-  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
-    ASSIGN_OR_RETURN(
-        Program program,
-        Lower(graph, {.mode = mode, .sub_batches = command.sub_batches.value_or(1)}, device));
+  for (const ProgramOptions& options : {training, training_from_host, evaluation}) {
+    ASSIGN_OR_RETURN(Program program, Lower(graph, options, device));
     programs.push_back(std::move(program));
   }
   return programs;
