@@ -20,6 +20,11 @@ void FindPeak(const std::vector<int64_t>& change, FatedOrder& order) {
   }
 }
 
+// A result smaller than this part of its step's largest one stays when that moves, such as batch
+// normalization's means: its copies would free next to nothing, and each interrupts the kernels
+// that the GPU replays at once (core/run/executor.h).
+constexpr int64_t kSmallestMovedPart = 1000;
+
 }  // namespace
 
 void Fates::Set(StepId step, Fate fate) {
@@ -27,8 +32,16 @@ void Fates::Set(StepId step, Fate fate) {
   SetDropped(program_.steps[step.index()], IsRebuilt(fate), segments_);
   modes_[*segments_.of_step[step.index()]] =
       fate == Fate::kRebuiltEachTime ? RerunMode::kMemoryCentric : RerunMode::kOnDemand;
-  for (const Use& use : program_.steps[step.index()].writes)
-    moved_[use.tensor.index()] = fate == Fate::kMoved && IsInBackward(use.tensor);
+  const std::vector<Use>& writes = program_.steps[step.index()].writes;
+  const auto bytes_of = [this](const Use& use) {
+    return program_.tensor(use.tensor).spec.size_bytes();
+  };
+  int64_t largest = 0;
+  for (const Use& use : writes) largest = std::max(largest, bytes_of(use));
+  for (const Use& use : writes) {
+    moved_[use.tensor.index()] = fate == Fate::kMoved && IsInBackward(use.tensor) &&
+                                 bytes_of(use) >= largest / kSmallestMovedPart;
+  }
 }
 
 void Fates::Restore(const std::vector<Fate>& fates) {
