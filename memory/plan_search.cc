@@ -273,14 +273,17 @@ double PlanSearch::PredictedUs(const Candidate& candidate, double best_us, Plan&
   TimelineCosts costs = transfers_;
   costs.compute_seconds = candidate.written.compute_seconds;
   const double least_us = PoolsApartUs(candidate.written.actions, costs, scratch);
-  if (least_us >= best_us || !Moves(candidate)) return least_us;
-  LayOutPools(scratch);
-  if (scratch.host_pool_bytes > options_->host_budget_bytes) return kNoTime;
+  if (least_us >= best_us) return least_us;
+  if (Moves(candidate)) {
+    LayOutPools(scratch);
+    if (scratch.host_pool_bytes > options_->host_budget_bytes) return kNoTime;
+  }
   return UsWithWaits(costs, scratch);
 }
 
-double PlanSearch::PoolsApartUs(std::vector<Action> actions, const TimelineCosts& costs,
+double PlanSearch::PoolsApartUs(std::vector<Action> actions, TimelineCosts costs,
                                 Plan& scratch) const {
+  costs.slowdown_by_copies = 0;
   scratch.actions = std::move(actions);
   ChoosePools(options_->peer_budget_bytes, scratch);
   LayOutApart(scratch);

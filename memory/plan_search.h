@@ -211,8 +211,9 @@ class PlanSearch {
   // them. Infinite if it needs more host memory than there is.
   double PredictedUs(const Candidate& candidate, double best_us, Plan& scratch) const;
   // The time of actions without waits, with the waits that places in the arena need. No two copies
-  // share places in a pool. Leaves the plan in `scratch`.
-  double PoolsApartUs(std::vector<Action> actions, const TimelineCosts& costs, Plan& scratch) const;
+  // share places in a pool, and none slows down a step: a plan with more waits may copy where
+  // nothing else runs. Leaves the plan in `scratch`.
+  double PoolsApartUs(std::vector<Action> actions, TimelineCosts costs, Plan& scratch) const;
 
   const Program* program_;
   Policy policy_;

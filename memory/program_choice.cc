@@ -22,8 +22,8 @@ bool MovesOrRebuilds(const Plan& plan) {
   return total.extra_forwards > 0 || total.offloaded_bytes > 0 || total.prefetched_bytes > 0;
 }
 
-// Parameters are copied in every iteration, and copies take some bandwidth from kernels, which
-// predictions leave out. So they must gain at least this part of the time.
+// Predictions of plans with many copies are off by about as much, so parameters on the host must
+// gain at least this part of the time.
 constexpr double kLeastGain = 0.01;
 
 // Tries 1, 2, 4, ... parts, and then parameters on the host.
@@ -132,8 +132,8 @@ class Chooser {
   static double IterationMs(const PlanResult& result) {
     return result.plan.predicted_ms + result.stats.batch_copy_ms;
   }
-  // Updates are few and short, and `neap profile` measures those of several layers at once, which
-  // programs with parameters on the host do not have.
+  // Updates are few and short, and databases of earlier versions have only those of several layers
+  // at once, which programs with parameters on the host do not have.
   static bool IsMeasured(const PlanResult& result) {
     size_t run = 0;
     for (const Action& action : result.plan.actions) {

@@ -99,12 +99,14 @@ void Fates::HideCopies(const ComputeSequence& runs, std::vector<Absence>& absenc
   }
 }
 
-// Copies to the host are hidden as far as they take no longer than forward.
+// Copies to the host are hidden as far as they take no longer than forward; they and those back
+// slow down what runs meanwhile.
 double Fates::SecondsOf(const ComputeSequence& runs, int64_t moved_bytes) const {
   double seconds = 0;
   if (moved_bytes > 0) {
     const double copies = static_cast<double>(moved_bytes) * prices_.copy_seconds_per_byte;
-    seconds = std::max(copies - forward_seconds_, 0.0);
+    const double hidden = std::min(copies, forward_seconds_) + copies;
+    seconds = std::max(copies - forward_seconds_, 0.0) + prices_.slowdown_by_copies * hidden;
   }
   std::vector<bool> is_rerun(program_.steps.size(), false);
   for (const auto& [step, recompute] : runs) {

@@ -1,7 +1,8 @@
 // Fates: what becomes, between forward and backward, of the results that backward reads, and the
 // order of runs and the peak that follow from it. Private to the rebuild frontier.
 //
-// All results of a step have the same fate. A fate changes the bytes at every run, not only where a
+// All results of a step have the same fate, except that tiny ones stay where the others move. A
+// fate changes the bytes at every run, not only where a
 // result is dropped, because a rerun needs its own operands:
 //
 //           forward      |     backward

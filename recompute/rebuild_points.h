@@ -19,8 +19,8 @@ namespace neap {
 struct RebuildPoint {
   ComputeSequence runs;
   int64_t peak_bytes = 0;  // the largest sum of live bytes, without workspaces
-  // Of all reruns, what first runs take longer because of them, and copies that last longer than
-  // forward.
+  // Of all reruns, what first runs take longer because of them, copies that last longer than
+  // forward, and what copies slow down other runs by.
   double seconds = 0;
   int64_t moved_bytes = 0;  // to the host, and as many back
   // Whether the peak counts what is moved until it is copied, and from when its copy back begins

@@ -14,6 +14,7 @@ struct RebuildPrices {
   std::vector<double> first_run_seconds;
   // To the host, and as much back again; infinite if nothing is moved.
   double copy_seconds_per_byte = std::numeric_limits<double>::infinity();
+  double slowdown_by_copies = 0;  // DeviceDescription::slowdown_by_copies
 };
 
 }  // namespace neap

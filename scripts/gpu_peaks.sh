@@ -5,6 +5,7 @@
 #   TYPE='bf16 nhwc' scripts/gpu_peaks.sh            in another type and layout than fp32 NCHW
 #   NETS='resnet50 vgg16' scripts/gpu_peaks.sh       fewer networks
 #   POLICY=superneurons scripts/gpu_peaks.sh         by another policy than auto
+#   KEEP=80% scripts/gpu_peaks.sh                    only the largest batches that keep 80% of their speed, with sub-batches
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
@@ -15,6 +16,15 @@ common=(--policy "${POLICY:-auto}" --dtype "$dtype" --layout "$layout" --device 
 common+=(--host-budget "${HOST:-90GiB}")
 
 step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+
+if [ -n "${KEEP:-}" ]; then
+  step "largest batches at $KEEP of their speed"
+  for net in ${NETS:-alexnet vgg16 inception_v4 densenet121 resnet50 resnet101 resnet152}; do
+    shown "$out/keep_batch_$net" timeout --foreground 300 "$neap" peak-batch "$net" "${common[@]}" --keep "$KEEP" \
+      --run --steps 5
+  done
+  exit
+fi
 
 step 'largest batches'
 for net in ${NETS:-alexnet vgg16 inception_v4 resnet50 resnet101 resnet152}; do

@@ -1,6 +1,8 @@
 #include "apps/list/copy_speed.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@ namespace {
 
 constexpr int64_t kBytes = 128 * kMiB;
 constexpr int kCopies = 40;
+constexpr int kRounds = 3;
 
 struct Direction {
   Stream stream = Stream::kD2h;
@@ -36,10 +39,28 @@ absl::StatusOr<double> Measure(Device& device, const std::vector<Direction>& dir
          elapsed.count();
 }
 
+// The seconds of a copy on the compute stream, while copies run in `directions`.
+absl::StatusOr<double> SecondsBeside(Device& device, const Direction& within,
+                                     const std::vector<Direction>& directions) {
+  const auto copy = [&](const Direction& d) {
+    return device.Copy(d.stream, d.destination, d.source, kBytes);
+  };
+  for (int i = 0; i < kCopies; ++i) {
+    for (const Direction& d : directions) RETURN_IF_ERROR(copy(d));
+  }
+  RETURN_IF_ERROR(copy(within));
+  ASSIGN_OR_RETURN(const Event begin, device.RecordTime(Stream::kCompute));
+  for (int i = 0; i < kCopies; ++i) RETURN_IF_ERROR(copy(within));
+  ASSIGN_OR_RETURN(const Event end, device.RecordTime(Stream::kCompute));
+  RETURN_IF_ERROR(device.Synchronize());
+  ASSIGN_OR_RETURN(const double elapsed_us, device.ElapsedUs(begin, end));
+  return 1e-6 * elapsed_us / kCopies;
+}
+
 }  // namespace
 
 absl::StatusOr<CopySpeed> MeasureCopySpeed(Device& device, MemoryKind there) {
-  ASSIGN_OR_RETURN(const Buffer near, device.Allocate(MemoryKind::kDevice, 2 * kBytes));
+  ASSIGN_OR_RETURN(const Buffer near, device.Allocate(MemoryKind::kDevice, 3 * kBytes));
   ASSIGN_OR_RETURN(const Buffer far, device.Allocate(there, 2 * kBytes));
   const Direction out = {Stream::kD2h, far.data(), near.data()};
   const Direction back = {Stream::kH2d, near.data() + kBytes, far.data() + kBytes};
@@ -47,6 +68,18 @@ absl::StatusOr<CopySpeed> MeasureCopySpeed(Device& device, MemoryKind there) {
   ASSIGN_OR_RETURN(speed.out, Measure(device, {out}));
   ASSIGN_OR_RETURN(speed.back, Measure(device, {back}));
   ASSIGN_OR_RETURN(speed.both_ways, Measure(device, {out, back}));
+  const Direction within = {Stream::kCompute, near.data() + 2 * kBytes, near.data()};
+  // The shortest of some rounds each, because other load and low clocks only make them longer.
+  const std::vector<std::vector<Direction>> cases = {{}, {out}, {back}, {out, back}};
+  std::vector<double> seconds(cases.size(), std::numeric_limits<double>::infinity());
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      ASSIGN_OR_RETURN(const double beside, SecondsBeside(device, within, cases[i]));
+      seconds[i] = std::min(seconds[i], beside);
+    }
+  }
+  speed.slowdown = std::max(seconds[1], seconds[2]) / seconds[0] - 1;
+  speed.slowdown_both_ways = seconds[3] / seconds[0] - 1;
   return speed;
 }
 

@@ -57,7 +57,11 @@ absl::StatusOr<std::vector<Listed>> ListDevices() {
 }
 
 Json ToJson(const CopySpeed& copies, const char* out) {
-  return {{out, copies.out}, {"to_device", copies.back}, {"both_ways", copies.both_ways}};
+  return {{out, copies.out},
+          {"to_device", copies.back},
+          {"both_ways", copies.both_ways},
+          {"slowdown", copies.slowdown},
+          {"slowdown_both_ways", copies.slowdown_both_ways}};
 }
 
 Json ToJson(const Peer& peer) {
@@ -80,6 +84,7 @@ Json ToJson(const Listed& device) {
                {"memory_bandwidth", d.memory_bandwidth},
                {"copy_bandwidth", d.copy_bandwidth},
                {"peer_bandwidth", d.peer_bandwidth},
+               {"slowdown_by_copies", d.slowdown_by_copies},
                {"peers", Json::array()}};
   if (device.copies.has_value()) json["measured_copies"] = ToJson(*device.copies, "to_host");
   for (const Peer& peer : device.peers) json["peers"].push_back(ToJson(peer));
@@ -87,9 +92,11 @@ Json ToJson(const Listed& device) {
 }
 
 std::string ToText(const CopySpeed& copies, const std::string& there) {
-  return absl::StrFormat("%smeasured: %.1f GB/s to %s, %.1f GB/s back, %.1f GB/s both ways\n",
-                         kIndent, copies.out / 1e9, there, copies.back / 1e9,
-                         copies.both_ways / 1e9);
+  return absl::StrFormat(
+      "%smeasured: %.1f GB/s to %s, %.1f GB/s back, %.1f GB/s both ways; meanwhile copies within "
+      "the device take %.1f%% longer, both ways %.1f%%\n",
+      kIndent, copies.out / 1e9, there, copies.back / 1e9, copies.both_ways / 1e9,
+      100 * copies.slowdown, 100 * copies.slowdown_both_ways);
 }
 
 std::string PeersText(const std::vector<Peer>& peers) {
@@ -153,7 +160,9 @@ absl::StatusOr<int> RunDevices(const std::vector<std::string>& args) {
   bool measure = false;
   FlagSet flags("neap devices [--measure-copies] [--json]",
                 "Lists the devices to train on, and those known by description, to plan for.");
-  flags.Add("measure-copies", "time copies to and from pinned host memory and peers", &measure);
+  flags.Add("measure-copies",
+            "time copies to and from pinned host memory and peers, and what they slow down",
+            &measure);
   flags.Add("json", "print one JSON object", &json);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {

@@ -217,10 +217,10 @@ void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
     Print(absl::StrFormat("%d engines failed; the database says why (--csv)\n", result.failed));
   }
   if (result.left_out > 0) {
-    Print(
-        absl::StrFormat("%d engines were left out: in similar steps they were over a hundred times "
-                        "slower than others\n",
-                        result.left_out));
+    Print(absl::StrFormat(
+        "%d engines were left out: in similar steps, or on a part of the batch, they "
+        "were over a hundred times slower than others\n",
+        result.left_out));
   }
   if (!result.is_whole()) {
     Print(InterruptedText(result.steps_done, result.steps, "steps") +

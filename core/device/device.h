@@ -46,7 +46,9 @@ struct DeviceDescription {
   double memory_bandwidth = 0;    // bytes per second, read plus written
   double copy_bandwidth = 0;      // bytes per second, one way, between pinned host and its memory
   double peer_bandwidth = 0;      // bytes per second, one way, to a peer's memory; 0: no peer
-  int64_t page_bytes = 1;         // device memory is allocated in multiples of this
+  // Relative slowdown of a kernel while one copy to or from the host or a peer runs; 0.02: 2%.
+  double slowdown_by_copies = 0;
+  int64_t page_bytes = 1;  // device memory is allocated in multiples of this
   // Its memory is not the host's: copies from there run beside kernels at little cost.
   bool has_own_memory = false;
   // Of arithmetic on tensors of this type.

@@ -27,6 +27,10 @@ std::vector<Described> AllDescribed() {
                            // Nominal: 18 links of NVLink 4 at 25 GB/s each way, which is half of
                            // the bidirectional 900 GB/s in NVIDIA's H200 data sheet.
                            .peer_bandwidth = 450e9,
+                           // Measured with copies to the host: networks in half of their memory
+                           // and less take 1 to 5% of the time of their copies longer than their
+                           // kernels alone, most of them 2% (docs/results.md).
+                           .slowdown_by_copies = 0.02,
                            .page_bytes = 2 * kMiB,
                            .has_own_memory = true}}};
 }

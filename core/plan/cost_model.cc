@@ -50,7 +50,8 @@ TimelineCosts TransferCosts(const DeviceDescription& device) {
   return {.d2h_bytes_per_second = device.copy_bandwidth,
           .h2d_bytes_per_second = device.copy_bandwidth,
           .peer_bytes_per_second = device.peer_bandwidth,
-          .device_bytes_per_second = device.memory_bandwidth};
+          .device_bytes_per_second = device.memory_bandwidth,
+          .slowdown_by_copies = device.slowdown_by_copies};
 }
 
 }  // namespace neap

@@ -92,6 +92,38 @@ class PredictedSeconds {
   size_t computed_ = 0;        // compute actions so far
 };
 
+// When transfers run. Spans of time must be asked for in the order of their beginnings, and the
+// transfers of a stream added in order.
+class CopySpans {
+ public:
+  void Add(Stream stream, const ActionTime& time) { Of(stream).times.push_back(time); }
+
+  // How long transfers run within a span of time; time in which one runs in each direction counts
+  // twice.
+  double Within(double begin_us, double end_us) {
+    double within_us = 0;
+    for (OfStream& stream : streams_) {
+      while (stream.ended < stream.times.size() && stream.times[stream.ended].end_us <= begin_us)
+        ++stream.ended;
+      for (size_t i = stream.ended; i < stream.times.size() && stream.times[i].begin_us < end_us;
+           ++i) {
+        within_us +=
+            std::min(end_us, stream.times[i].end_us) - std::max(begin_us, stream.times[i].begin_us);
+      }
+    }
+    return within_us;
+  }
+
+ private:
+  struct OfStream {
+    std::vector<ActionTime> times;
+    size_t ended = 0;  // so many have ended before the last span
+  };
+  OfStream& Of(Stream stream) { return streams_[static_cast<size_t>(stream)]; }
+
+  std::array<OfStream, kStreamCount> streams_;
+};
+
 // The time at which a stream begins or ends an action.
 struct Edge {
   double time_us = 0;
@@ -117,9 +149,17 @@ std::vector<Edge> EdgesInOrder(const Plan& plan, const Timeline& timeline) {
 
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
   PredictedSeconds predicted(plan, costs);
+  CopySpans copies;
   const auto time_of = [&](size_t index, double clock_us) {
+    const Stream stream = *StreamOf(plan.actions[index]);
     const double seconds = predicted.Next(plan.actions[index]);
-    return ActionTime{.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
+    ActionTime time = {.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
+    if (stream != Stream::kCompute) {
+      copies.Add(stream, time);
+    } else if (costs.slowdown_by_copies > 0) {
+      time.end_us += costs.slowdown_by_copies * copies.Within(time.begin_us, time.end_us);
+    }
+    return time;
   };
   return Player(plan, time_of).Play();
 }

@@ -35,6 +35,9 @@ struct TimelineCosts {
   double peer_bytes_per_second = 0;     // to a peer, and back
   double device_bytes_per_second = 0;   // of the device's memory, read plus written
   double transfer_latency_seconds = 0;  // of each transfer, in addition to the time of its bytes
+  // Relative slowdown of a step while a transfer runs, twice that while one runs in each direction.
+  // Only transfers that are issued before the step count, and the batch's copy does not.
+  double slowdown_by_copies = 0;
 };
 
 struct ActionTime {

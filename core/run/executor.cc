@@ -46,11 +46,12 @@ absl::Status Executor::SendAhead(absl::Span<const HostValue> batch) {
 }
 
 absl::Status Executor::Run() {
-  if (recorded_.empty() && has_run_ && may_record_) {
-    recording_status_ = Record();
+  if (has_run_ && may_record_) {
+    absl::StatusOr<std::vector<RecordedKernels>> recorded = Record();
     // Work that cannot be recorded (another device, a kernel of the user's that waits) is enqueued.
-    may_record_ = recording_status_.ok();
-    if (!may_record_) recorded_.clear();
+    recording_status_ = recorded.status();
+    if (recorded.ok()) recorded_ = *std::move(recorded);
+    may_record_ = false;
   }
   has_run_ = true;
   size_t enqueued = 0;
@@ -62,7 +63,8 @@ absl::Status Executor::Run() {
   return Enqueue(enqueued, bound_.operations.size());
 }
 
-absl::Status Executor::Record() {
+absl::StatusOr<std::vector<Executor::RecordedKernels>> Executor::Record() {
+  std::vector<RecordedKernels> recorded;
   const std::vector<BoundPlan::Operation>& operations = bound_.operations;
   const auto is_launch = [](const BoundPlan::Operation& operation) {
     return std::holds_alternative<BoundPlan::Launch>(operation);
@@ -77,9 +79,9 @@ absl::Status Executor::Record() {
                                .end = static_cast<size_t>(end - operations.begin())};
     ASSIGN_OR_RETURN(kernels.recording,
                      device_->Capture([&] { return Enqueue(kernels.begin, kernels.end); }));
-    recorded_.push_back(std::move(kernels));
+    recorded.push_back(std::move(kernels));
   }
-  return absl::OkStatus();
+  return recorded;
 }
 
 absl::Status Executor::Enqueue(size_t begin, size_t end) {

@@ -17,15 +17,15 @@
 //   compute             |>|  iteration 1      |>|  iteration 2      |>|
 //                       within the device, from the bytes of the incoming batch to the batch's own
 //
-// On a device that can record work (as a CUDA graph), the kernels of the second iteration are
-// recorded, and those of it and of later ones are enqueued by one call each time, if no copy is
-// between them. The first iteration is not, because libraries load code when a kernel first runs,
-// and because a plan may be used only once. Copies and waits for copies are enqueued one by one,
-// between recordings: in one CUDA graph of all three streams, copies to the host take a fifth
+// On a device that can record work (as a CUDA graph), the second iteration's kernels are recorded,
+// and are replayed in it and in later ones: each run of kernels without a copy, an event or a wait
+// between them is one recording, which one call enqueues. The first iteration is not recorded,
+// because libraries load code when a kernel first runs, and because a plan may be used only once.
+// Copies stay outside: in one CUDA graph of all three streams, copies to the host take a fifth
 // longer, and ResNet-50 in 3.66 GiB is 5% slower than this way (docs/results.md).
 //
-//   compute  |recording 1         |wait|recording 2       |
-//   d2h                |wait|copy --->|
+//   compute  |recording 1|event|recording 2      |wait|recording 3 |
+//   d2h                        |wait|copy ->|event|
 //
 // RunTimed() enqueues the same work with an event before and after every kernel and copy, and reads
 // the times when everything has finished. The host does not wait in between, so the streams overlap
@@ -102,7 +102,7 @@ class Executor {
     Event begin, end;
   };
 
-  // Consecutive launches: the operations from index `begin` to `end`.
+  // The launches from operation index `begin` to `end`.
   struct RecordedKernels {
     size_t begin = 0;
     size_t end = 0;
@@ -112,8 +112,7 @@ class Executor {
   Executor(Device& device, BoundPlan bound)
       : device_(&device), bound_(std::move(bound)), events_(bound_.events) {}
   absl::Status SendAhead(absl::Span<const HostValue> batch);
-  // Fills recorded_; after an error it may hold a part.
-  absl::Status Record();
+  absl::StatusOr<std::vector<RecordedKernels>> Record();
   // Enqueues the operations from index `begin` to `end`.
   absl::Status Enqueue(size_t begin, size_t end);
   absl::Status Do(const BoundPlan::Launch& launch);
@@ -131,7 +130,7 @@ class Executor {
   Event emptied_;  // the bytes of the incoming batch may be filled again; null before the first
   int64_t measured_peak_bytes_ = 0;
   bool has_run_ = false;
-  bool may_record_ = true;
+  bool may_record_ = true;  // and has not tried
   absl::Status recording_status_ =
       absl::FailedPreconditionError("the second iteration is recorded");
   std::vector<RecordedKernels> recorded_;  // in order; empty before the second iteration

@@ -67,7 +67,7 @@ std::vector<float> InitialValues(const Tensor& tensor, uint64_t seed) {
     return values;
   }
   const uint64_t stream = StableHash(tensor.name);
-  InParallel(values.size(), values.size() / kValuesOfThread + 1, [&](size_t begin, size_t end) {
+  InParallel(values.size(), values.size() / kValuesOfThread, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i)
       values[i] = Value(tensor.init, Philox({.key = seed, .stream = stream, .position = i}));
   });

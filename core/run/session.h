@@ -74,8 +74,8 @@ struct TrainingOptions {
   Sgd sgd = {};
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of initial parameters and dropout
-  // A device that can record work replays the kernels between two copies of the plan by one call
-  // (on a GPU, as a CUDA graph); without copies, those of a whole iteration. The kernels of a layer
+  // A device that can record work replays kernels, on a GPU as CUDA graphs: all of an iteration by
+  // one call, or, if the plan has copies, those between two events or waits. The kernels of a layer
   // of one's own are then called only for the first two iterations of a plan, and what changes from
   // one iteration to the next must come from the device's memory. If those of the second cannot be
   // recorded, they are enqueued instead, and so are all later ones.

@@ -14,6 +14,7 @@ namespace {
 constexpr double kFp32FlopsPerClock =
     256;  // 128 multiply-adds per multiprocessor for compute capability 8.6 and later
 constexpr double kNominalCopyBandwidth = 25e9;
+constexpr double kNominalSlowdownByCopies = 0.02;  // that of an H200
 
 // Per multiprocessor and clock, dense, tf32.
 double Tf32FlopsPerClock(int major) {
@@ -54,6 +55,7 @@ absl::StatusOr<DeviceDescription> DescribeCudaDevice(int index) {
                            .half_flops = clocks * HalfFlopsPerClock(properties.major),
                            .memory_bandwidth = 2 * memory_khz * 1e3 * bus_bits / 8,
                            .copy_bandwidth = kNominalCopyBandwidth,
+                           .slowdown_by_copies = kNominalSlowdownByCopies,
                            .page_bytes = CudaDevice::kPageBytes,
                            .has_own_memory = true};
 }

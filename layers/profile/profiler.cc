@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -25,7 +26,9 @@ constexpr double kLastResort = 10;  // times as slow as any other engine
 constexpr double kCrawling = 100;   // times as slow as an engine that could replace it
 // So many operations of a kind in which it crawled leave an engine out.
 constexpr size_t kCrawlingOperations = 2;
-constexpr double kNear = 1.15;  // times the fastest: near enough to measure
+constexpr double kLongCrawlSeconds = 0.2;  // a crawling run of this length is worth a try first
+constexpr int64_t kTriedParts = 64;        // the try runs on one of so many parts of the batch
+constexpr double kNear = 1.15;             // times the fastest: near enough to measure
 constexpr int64_t kFillBytes = 16 * kMiB;
 
 // The engine's row; null if `rows` does not have it.
@@ -172,6 +175,12 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
     if (operands.empty()) {
       ASSIGN_OR_RETURN(operands, PlaceOperands(step));
     }
+    if (before == nullptr) {
+      ASSIGN_OR_RETURN(const bool crawls,
+                       CrawlsOnPart(step, engine, measurements, operands, go_on));
+      left_out_ += crawls ? 1 : 0;
+      if (crawls) continue;
+    }
     double hopeless_seconds = std::numeric_limits<double>::infinity();
     for (const Measurement& other : measurements) {
       if (other.failed()) continue;
@@ -208,8 +217,44 @@ void Profiler::NoteCrawling(const StepSignature& step, const std::string& operat
         !own.failed() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& row) {
           return MayReplace(row, own.engine) && row.median_seconds * kCrawling < own.median_seconds;
         });
-    if (crawls) crawled_[std::pair(KindOf(step), own.engine.id)].insert(operation);
+    if (crawls) {
+      crawled_[std::pair(KindOf(step), own.engine.id)].insert(operation);
+    } else if (!own.failed()) {
+      ran_well_.emplace(KindOf(step), own.engine.id);
+    }
   }
+}
+
+absl::StatusOr<bool> Profiler::CrawlsOnPart(const StepSignature& step, const Engine& engine,
+                                            const std::vector<Measurement>& rows,
+                                            absl::Span<void* const> operands,
+                                            const std::function<bool()>& go_on) {
+  double crawl_seconds = std::numeric_limits<double>::infinity();
+  for (const Measurement& row : rows) {
+    if (MayReplace(row, engine))
+      crawl_seconds = std::min(crawl_seconds, kCrawling * row.median_seconds);
+  }
+  const int64_t size = BatchOf(step) / kTriedParts;
+  if (!std::isfinite(crawl_seconds) || crawl_seconds < kLongCrawlSeconds || !IsDivisible(step) ||
+      size == 0 || size % BatchGranularity(step) != 0 ||
+      ran_well_.contains(std::pair(KindOf(step), engine.id))) {
+    return false;
+  }
+  const StepSignature part = WithBatch(step, size);
+  const absl::StatusOr<std::vector<Engine>> engines = device_->backend().Engines(part);
+  if (!engines.ok()) return false;
+  const auto own = std::find_if(engines->begin(), engines->end(),
+                                [&](const Engine& other) { return other.id == engine.id; });
+  if (own == engines->end() || own->workspace_bytes > options_.workspace_limit_bytes) return false;
+  ASSIGN_OR_RETURN(const Measurement tried,
+                   Measure(part, *own, operands, /*hopeless_seconds=*/0, go_on));
+  if (tried.failed()) {
+    // Says nothing about the whole, unless it made the device fail.
+    RETURN_IF_ERROR(device_->Synchronize());
+    return false;
+  }
+  const auto parts = static_cast<double>(BatchOf(step)) / static_cast<double>(size);
+  return tried.median_seconds * parts > crawl_seconds;
 }
 
 absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& step,

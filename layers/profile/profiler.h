@@ -3,13 +3,16 @@
 //
 // It measures everything that a plan can choose from: every engine of every step and, for
 // convolutions, also of parts of the batch (layers/profile/profile_steps.h). Each kernel is timed
-// in isolation on operands of its own (layers/profile/kernel_timer.h). Four rules save time:
+// in isolation on operands of its own (layers/profile/kernel_timer.h). Five rules save time:
 // * Timing stops early for an engine that two samples show to be over 3x slower than one that could
 //   replace it (same or less workspace, at least as deterministic, not adding in fp16 unless it
 //   does), or 10x slower than any.
 // * An engine that took over 100x as long as one that could replace it, in two operations of a kind
 //   (a layer's phase, types and layouts), is not run on a third. Libraries list a plain engine as
 //   the last resort, which takes seconds on the matrix units' layouts: most of a profile's time.
+// * Where such a run would take over 0.2 s, because the batch is large, an engine that has not yet
+//   run well in a step of the kind runs on 1/64 of the batch first, and is not run on the whole if
+//   that predicts over 100x.
 // * Parts of odd sizes, of which DivisionPolicy::kAll has hundreds, are measured only with engines
 //   that are near the fastest on the neighbouring powers of two.
 // * Adding gradients to those of other parts is measured only with engines that are near the
@@ -70,7 +73,7 @@ class Profiler {
   int64_t measured() const { return measured_; }
   int64_t known() const { return known_; }
   int64_t failed() const { return failed_; }
-  // Number of engines of the completed steps that the second rule left out.
+  // Number of engines of the completed steps that the second and third rules left out.
   int64_t left_out() const { return left_out_; }
   // Number of engines timed now with a spread above kWideSpread.
   int64_t wide_spreads() const { return wide_spreads_; }
@@ -114,6 +117,11 @@ class Profiler {
                   const std::vector<Measurement>& rows) const;
   void NoteCrawling(const StepSignature& step, const std::string& operation,
                     const std::vector<Measurement>& rows);
+  // Whether the third rule excludes the engine. `operands` are those of the whole batch.
+  absl::StatusOr<bool> CrawlsOnPart(const StepSignature& step, const Engine& engine,
+                                    const std::vector<Measurement>& rows,
+                                    absl::Span<void* const> operands,
+                                    const std::function<bool()>& go_on);
 
   ProfileOptions options_;
   Device* device_;
@@ -124,6 +132,8 @@ class Profiler {
   // The operations in which an engine crawled, by kind of step and engine.
   absl::flat_hash_map<std::pair<std::string, std::string>, absl::flat_hash_set<std::string>>
       crawled_;
+  // Kinds of step and engines that did not crawl in one of the kind.
+  absl::flat_hash_set<std::pair<std::string, std::string>> ran_well_;
   Buffer arena_;  // operands, then the workspace
   int64_t operand_bytes_ = 0;
   Buffer numbers_, fp16_numbers_, bf16_numbers_, zeros_;  // on the host, copied to the operands

@@ -8,8 +8,8 @@
 // the next fetches (u, 5.2.2) are delayed until after t, then tensors are evicted in the order of
 // the tensor cache. T_off and T_pre are the seconds by which these copies are late: the part that
 // does not overlap with the runs between the one that made the tensor and t, on its way to the
-// host, and between t and its next use, on its way back. Time that computation hides costs nothing
-// (5.2.1, Fig. 3).
+// host, and between t and its next use, on its way back. For the rule, time that computation hides
+// costs nothing (5.2.1, Fig. 3).
 //
 //   bytes  limit
 //   |-------------+----------+---------

@@ -39,7 +39,7 @@ constexpr char kDevicesHelp[] = R"(usage: neap devices [--measure-copies] [--jso
 Lists the devices to train on, and those known by description, to plan for.
 
 flags:
-  --measure-copies          time copies to and from pinned host memory and peers
+  --measure-copies          time copies to and from pinned host memory and peers, and what they slow down
   --json                    print one JSON object
   --help                    print this help
 )";

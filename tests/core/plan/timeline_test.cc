@@ -177,6 +177,75 @@ TEST_CASE("an iteration is over when every stream is") {
   CHECK(timeline.actions.back().begin_us == doctest::Approx(1e6));
 }
 
+//   compute |big|next ~|last~|       ~ what the offload takes from them: half of its time
+//   d2h         |offload    |
+TEST_CASE("steps take longer while a copy runs") {
+  const Plan plan = PlanFromScript(R"(
+    batch 1 budget 4 arena 12 peak 12 activations 12288 host 4 host_pool 4
+    tensor a activation 4096
+    tensor b activation 4096
+    tensor c activation 4096
+    step big forward writes a
+    step next forward writes b
+    step last forward writes c
+    alloc a 0
+    made: run big forward
+    wait d2h made
+    offload a 0
+    alloc b 4
+    run next forward
+    alloc c 8
+    run last forward
+    free a
+    free b
+    free c
+  )");
+  TimelineCosts costs = Seconds(plan);
+  costs.compute_seconds = {1, 2, 1};
+  costs.slowdown_by_copies = 0.5;
+  // The offload runs from 1 to 5, `next` from 1 to 4 and `last` from 4 to 5.5.
+  const Timeline timeline = PredictTimeline(plan, costs);
+  CHECK(timeline.total_us == doctest::Approx(5.5e6));
+  CHECK(timeline.busy_us[0] == doctest::Approx(5.5e6));
+}
+
+//   compute |big|second|      |next~~|      ~ what two copies take from it: twice a half
+//   d2h         |offload a    |offload b    |
+//   h2d                       |back a|
+TEST_CASE("a step takes longer by twice as much while copies run in both directions") {
+  const Plan plan = PlanFromScript(R"(
+    batch 1 budget 4 arena 12 peak 12 activations 12288 host 8 host_pool 8
+    tensor a activation 4096
+    tensor b activation 4096
+    tensor c activation 4096
+    step big forward writes a
+    step second forward writes b
+    step next forward writes c
+    alloc a 0
+    made: run big forward
+    alloc b 4
+    run second forward
+    wait d2h made
+    out: offload a 0
+    free a
+    offload b 4
+    free b
+    alloc a 0
+    wait h2d out
+    prefetch a
+    alloc c 8
+    wait compute out
+    run next forward
+    free c
+    free a
+  )");
+  TimelineCosts costs = Seconds(plan);
+  costs.slowdown_by_copies = 0.5;
+  // `second` was issued before the first offload, beside which it runs; `next` runs from 5 to 7.
+  const Timeline timeline = PredictTimeline(plan, costs);
+  CHECK(timeline.busy_us[0] == doctest::Approx(1e6 + 1e6 + 2e6));
+}
+
 // Measured: f1 0-1, f2 2-3 (late for no known reason), f3 5-6, f3' 6-8, f2' 10-11; a out 1-4, in
 // 7-9.
 //

@@ -25,6 +25,10 @@ class RecordingDevice final : public ForwardingDevice {
     CHECK(!capturing_);
     return ForwardingDevice::Record(stream);
   }
+  absl::Status Wait(Stream stream, const Event& event) override {
+    CHECK(!capturing_);
+    return ForwardingDevice::Wait(stream, event);
+  }
   absl::StatusOr<std::unique_ptr<Recording>> Capture(
       absl::FunctionRef<absl::Status()> enqueue) override {
     ++captures;

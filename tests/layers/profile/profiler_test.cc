@@ -266,6 +266,27 @@ TEST_CASE("an engine that took 100 times as long in two operations is not run in
   CHECK(engines_of(two, SixImages(Phase::kBackwardData), 0) == all);
 }
 
+TEST_CASE("an engine that crawls on a part of a large batch is not run on the whole") {
+  Bench bench;
+  ProfileDatabase database = bench.Database();
+  ScriptedDevice device(*bench.device, {{{.id = "fast"}, {20e3}},
+                                        {{.id = "slow"}, {31e3}},      // 64 times that is 99 times
+                                        {{.id = "crawls"}, {32e3}}});  // 102 times
+  const auto left_out = [&](const std::vector<int64_t>& batches) {
+    std::vector<StepSignature> steps;
+    for (const int64_t batch : batches) steps.push_back(WithBatch(SixImages(), batch));
+    Profiler profiler =
+        Profiler::Create(steps, {.divisions = DivisionPolicy::kUndivided}, device, database)
+            .value();
+    while (profiler.done() < profiler.total()) REQUIRE(profiler.MeasureNext().ok());
+    return profiler.left_out();
+  };
+  CHECK(left_out({64}) == 1);
+  CHECK(database.Measurements(SignatureText(SixImages()), 64)->size() == 2);
+  CHECK(left_out({63}) == 0);       // no part
+  CHECK(left_out({63, 128}) == 0);  // all have run well
+}
+
 TEST_CASE("an engine excludes none that is deterministic, or adds in fp32, if it does not") {
   struct Kind {
     Engine fast, other, slow;  // `slow` is of the kind of `fast`
