@@ -208,8 +208,8 @@ class Planning {
         Planning(program_, options, device_).MinimumIfPlanned(catalog);
     if (!minimum.has_value()) return refusal;
     return absl::ResourceExhaustedError(absl::StrCat(refusal.message(), "; policy ", options.policy,
-                                                     " fits: its smallest budget is ", *minimum,
-                                                     " bytes (", FormatBytes(*minimum), ")"));
+                                                     " fits, also in ", *minimum, " bytes (",
+                                                     FormatBytes(*minimum), ")"));
   }
 
   absl::StatusOr<PlanResult> Finish(const Candidate& candidate, const Policy& policy,

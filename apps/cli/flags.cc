@@ -211,6 +211,7 @@ bool FlagSet::Given(const std::string& name) const {
 }
 
 absl::Status FlagSet::Unknown(const std::string& name) const {
+  if (name == "help") return BadUsage("--help takes no value");
   std::vector<std::string> known = {"help"};
   for (const Flag& flag : flags_) known.push_back(flag.name);
   const std::string closest = Closest(name, known);

@@ -22,7 +22,8 @@ constexpr int64_t kMostSubBatches = 1024;
 absl::Status ReadBudgetPercent(const std::string& text, Budget& budget) {
   const std::optional<double> percent = ReadPercent(text);
   if (!percent.has_value() || *percent <= 0 || *percent > 1000) {
-    return BadUsage(absl::StrCat("'", text.substr(0, 64), "' is not a percentage from 0 to 1000"));
+    return BadUsage(
+        absl::StrCat("'", text.substr(0, 64), "' is not a percentage above 0% and at most 1000%"));
   }
   budget = {.percent = percent};
   return absl::OkStatus();

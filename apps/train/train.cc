@@ -210,9 +210,12 @@ class Training {
     summary.recording = session.recording();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
+    if (!flags_.files.save.empty() && !summary.end.is_idle())
+      summary.saved.push_back(flags_.files.save);
     if (!flags_.files.weights_out.empty() && !summary.end.is_idle()) {
       ASSIGN_OR_RETURN(const DType dtype, ParseDType(flags_.files.weights_dtype));
       RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out, dtype));
+      summary.saved.push_back(flags_.files.weights_out);
     }
     const absl::Status evaluated = EvaluateInto(summary, session);
     report.End(summary);  // also after an error: the training itself has succeeded

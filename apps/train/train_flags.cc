@@ -109,6 +109,10 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
   }
   if (files.save_every.has_value() && files.save.empty())
     return BadUsage("--save-every needs --save FILE");
+  if (flags.Given("weights-dtype") && files.weights_out.empty())
+    return BadUsage("--weights-dtype needs --weights-out FILE");
+  if (rate.period_steps.has_value() && rate.schedule == "constant")
+    return BadUsage("--lr-period needs --lr-schedule step or cosine");
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
   return CheckOutputs({{"--save", files.save},

@@ -246,7 +246,12 @@ void TrainReport::EndText(const TrainSummary& summary) const {
   const TrainingEnd& end = summary.end;
   std::string text =
       absl::StrFormat("%s after %d steps", end.interrupted ? "interrupted" : "done", end.steps);
-  if (end.steps > 0) absl::StrAppendFormat(&text, ", final loss %.9g", end.last.loss);
+  if (end.steps > 0) {
+    absl::StrAppendFormat(&text, ", final loss %.9g", end.last.loss);
+  } else if (!end.interrupted) {
+    absl::StrAppendFormat(&text, ": the checkpoint is already at step %d or beyond",
+                          schedule_.last_step);
+  }
   if (end.last.skipped_steps > 0) {
     absl::StrAppendFormat(&text, ", %d of all steps skipped (a gradient overflowed), loss scale %g",
                           end.last.skipped_steps, end.last.loss_scale);
@@ -266,6 +271,8 @@ void TrainReport::EndText(const TrainSummary& summary) const {
   if (summary.timed.has_value()) absl::StrAppend(&text, ToText(*summary.timed));
   if (summary.accuracy.has_value())
     absl::StrAppendFormat(&text, "  test accuracy    %s\n", ToText(*summary.accuracy));
+  for (const std::string& path : summary.saved)
+    absl::StrAppendFormat(&text, "  saved            %s\n", path);
   Print(text);
 }
 

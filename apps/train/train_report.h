@@ -53,6 +53,7 @@ struct TrainSummary {
   std::optional<Accuracy> accuracy = std::nullopt;
   std::optional<DeviceMemory> device = std::nullopt;  // CUDA only
   std::optional<TimelineComparison> timed = std::nullopt;
+  std::vector<std::string> saved = {};  // files with the state or the weights at the end
 };
 
 // The extent of the training, to which each step's progress refers.

@@ -28,7 +28,8 @@ absl::StatusOr<std::string> ReadHeaderText(const ReadableFile& file) {
   uint64_t length = 0;
   for (size_t i = prefix.size(); i-- > 0;) length = length << 8 | static_cast<uint64_t>(prefix[i]);
   if (length > kMaxHeaderBytes) {
-    return file.Corrupt(0, absl::StrCat("the header claims ", length, " bytes"));
+    return file.Corrupt(
+        0, absl::StrCat("this is no safetensors file: its header would have ", length, " bytes"));
   }
   if (static_cast<int64_t>(length) > file.size_bytes() - kSafetensorsPrefixBytes) {
     return file.Corrupt(file.size_bytes(),

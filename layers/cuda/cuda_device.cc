@@ -241,6 +241,8 @@ CudaDevice::~CudaDevice() = default;
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, CudaDeviceOptions options) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver)
+    return absl::NotFoundError("there is no NVIDIA driver, or one that is too old for CUDA 13");
   if (error != cudaSuccess)
     return absl::NotFoundError(CudaStatus(error, "cudaGetDeviceCount").message());
   if (index < 0 || index >= count) {

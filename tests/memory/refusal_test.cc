@@ -60,7 +60,7 @@ TEST_CASE("a budget that is too small for a policy names auto if that can be pla
     return planning.Refusal({.budget_bytes = budget, .policy = policy});
   };
   CHECK(refusal(least, "liveness")
-            .find(absl::StrCat("; policy auto fits: its smallest budget is ", least, " bytes (")) !=
+            .find(absl::StrCat("; policy auto fits, also in ", least, " bytes (")) !=
         std::string::npos);
   CHECK(NamedPolicy(refusal(least - kBlockBytes, "liveness")).empty());
   CHECK(NamedPolicy(refusal(least - kBlockBytes, "auto")).empty());

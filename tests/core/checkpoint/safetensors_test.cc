@@ -214,7 +214,7 @@ TEST_CASE("faulty headers are DATA_LOSS naming file and byte") {
        "'a', whose data_offsets end at 9223372036854775807 of 1 bytes"},
       {FileOf(good, "xyz"), "1 bytes after the last tensor"},
       {FileOf(good, "xy").substr(0, 30), "ends within the header"},
-      {std::string(8, '\xff'), "the header claims"},
+      {std::string(8, '\xff'), "this is no safetensors file"},
       {"", "ends within the header's length"},
   };
   for (const auto& [bytes, expected] : cases) {
