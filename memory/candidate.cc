@@ -75,6 +75,11 @@ bool Moves(const Candidate& candidate) {
                      [](const Stay& stay) { return stay.offload_at.has_value(); });
 }
 
+bool Copies(const Candidate& candidate) {
+  return std::any_of(candidate.residency.stays.begin(), candidate.residency.stays.end(),
+                     [](const Stay& stay) { return stay.offload_at.has_value() || stay.fetched; });
+}
+
 Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
                          const PlacementGoal& goal) {
   const int64_t persistent_bytes = PersistentBytes(program, candidate.residency.offloaded_params);

@@ -40,6 +40,8 @@ struct Candidate {
 
 // Whether a tensor is moved to the host or the peer.
 bool Moves(const Candidate& candidate);
+// Whether a tensor is moved or fetched; parameters of inference are only fetched.
+bool Copies(const Candidate& candidate);
 
 // `candidate` has its runs, residency and workspaces. `placement` is first-fit,
 // exact-fit-first-fit or offline; `goal` is for offline placement of what is not persistent.

@@ -273,7 +273,7 @@ double PlanSearch::PredictedUs(const Candidate& candidate, double best_us, Plan&
   TimelineCosts costs = transfers_;
   costs.compute_seconds = candidate.written.compute_seconds;
   const double least_us = PoolsApartUs(candidate.written.actions, costs, scratch);
-  if (least_us >= best_us) return least_us;
+  if (least_us >= best_us || !Copies(candidate)) return least_us;
   if (Moves(candidate)) {
     LayOutPools(scratch);
     if (scratch.host_pool_bytes > options_->host_budget_bytes) return kNoTime;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "neap/memory/plan_search.h"
 
@@ -59,7 +60,7 @@ double PlanSearch::ApartUs(const Order& order, const Residency& residency, Plan&
   TimelineCosts costs = transfers_;
   costs.compute_seconds = order.least_seconds;
   return PoolsApartUs(WriteApart(*program_, order.liveness.runs, residency, order.engines).actions,
-                      costs, scratch);
+                      std::move(costs), scratch);
 }
 
 bool PlanSearch::IsTooSlow(const Order& order, const Residency& residency, double best_us,

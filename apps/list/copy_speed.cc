@@ -22,12 +22,15 @@ struct Direction {
   const std::byte* source = nullptr;
 };
 
+absl::Status Copy(Device& device, const Direction& direction) {
+  return device.Copy(direction.stream, direction.destination, direction.source, kBytes);
+}
+
 // The sum of all directions, in bytes per second.
 absl::StatusOr<double> Measure(Device& device, const std::vector<Direction>& directions) {
   const auto copy = [&](int count) -> absl::Status {
     for (int i = 0; i < count; ++i) {
-      for (const Direction& d : directions)
-        RETURN_IF_ERROR(device.Copy(d.stream, d.destination, d.source, kBytes));
+      for (const Direction& direction : directions) RETURN_IF_ERROR(Copy(device, direction));
     }
     return device.Synchronize();
   };
@@ -42,15 +45,12 @@ absl::StatusOr<double> Measure(Device& device, const std::vector<Direction>& dir
 // The seconds of a copy on the compute stream, while copies run in `directions`.
 absl::StatusOr<double> SecondsBeside(Device& device, const Direction& within,
                                      const std::vector<Direction>& directions) {
-  const auto copy = [&](const Direction& d) {
-    return device.Copy(d.stream, d.destination, d.source, kBytes);
-  };
   for (int i = 0; i < kCopies; ++i) {
-    for (const Direction& d : directions) RETURN_IF_ERROR(copy(d));
+    for (const Direction& direction : directions) RETURN_IF_ERROR(Copy(device, direction));
   }
-  RETURN_IF_ERROR(copy(within));
+  RETURN_IF_ERROR(Copy(device, within));
   ASSIGN_OR_RETURN(const Event begin, device.RecordTime(Stream::kCompute));
-  for (int i = 0; i < kCopies; ++i) RETURN_IF_ERROR(copy(within));
+  for (int i = 0; i < kCopies; ++i) RETURN_IF_ERROR(Copy(device, within));
   ASSIGN_OR_RETURN(const Event end, device.RecordTime(Stream::kCompute));
   RETURN_IF_ERROR(device.Synchronize());
   ASSIGN_OR_RETURN(const double elapsed_us, device.ElapsedUs(begin, end));

@@ -22,8 +22,7 @@ struct CopySpeed {
   double slowdown_both_ways = 0;
 };
 
-// Copies to `there` and back. Takes some seconds, 384 MiB of the device's memory
-// and 256 MiB there.
+// Copies to `there` and back. Takes some seconds, 384 MiB of the device's memory and 256 MiB there.
 absl::StatusOr<CopySpeed> MeasureCopySpeed(Device& device, MemoryKind there);
 
 }  // namespace neap::apps

@@ -210,17 +210,26 @@ class Training {
     summary.recording = session.recording();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
-    if (!flags_.files.save.empty() && !summary.end.is_idle())
-      summary.saved.push_back(flags_.files.save);
-    if (!flags_.files.weights_out.empty() && !summary.end.is_idle()) {
-      ASSIGN_OR_RETURN(const DType dtype, ParseDType(flags_.files.weights_dtype));
-      RETURN_IF_ERROR(session.SaveWeights(flags_.files.weights_out, dtype));
-      summary.saved.push_back(flags_.files.weights_out);
+    if (!summary.end.is_idle()) {
+      ASSIGN_OR_RETURN(summary.saved, SaveWeights(session));
     }
     const absl::Status evaluated = EvaluateInto(summary, session);
     report.End(summary);  // also after an error: the training itself has succeeded
     RETURN_IF_ERROR(evaluated);
     return summary.end.interrupted ? InterruptedExitCode() : 0;
+  }
+
+  // Returns the files that hold the state and the weights at the end; Train() has saved the state.
+  absl::StatusOr<std::vector<std::string>> SaveWeights(Session& session) const {
+    const FileFlags& files = flags_.files;
+    std::vector<std::string> saved;
+    if (!files.save.empty()) saved.push_back(files.save);
+    if (!files.weights_out.empty()) {
+      ASSIGN_OR_RETURN(const DType dtype, ParseDType(files.weights_dtype));
+      RETURN_IF_ERROR(session.SaveWeights(files.weights_out, dtype));
+      saved.push_back(files.weights_out);
+    }
+    return saved;
   }
 
   absl::Status EvaluateInto(TrainSummary& summary, Session& session) const {

@@ -154,10 +154,11 @@ Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
     const Stream stream = *StreamOf(plan.actions[index]);
     const double seconds = predicted.Next(plan.actions[index]);
     ActionTime time = {.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
-    if (stream != Stream::kCompute) {
-      copies.Add(stream, time);
-    } else if (costs.slowdown_by_copies > 0) {
+    if (costs.slowdown_by_copies == 0) return time;
+    if (stream == Stream::kCompute) {
       time.end_us += costs.slowdown_by_copies * copies.Within(time.begin_us, time.end_us);
+    } else {
+      copies.Add(stream, time);
     }
     return time;
   };

@@ -46,12 +46,28 @@ bool MayReplace(const Measurement& row, const Engine& engine) {
          (!AccumulatesInHalf(row.engine.id) || AccumulatesInHalf(engine.id));
 }
 
+// The time of the fastest engine that can replace `engine`, perhaps itself; infinite if none can.
+double FastestReplacement(const std::vector<Measurement>& rows, const Engine& engine) {
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const Measurement& row : rows) {
+    if (MayReplace(row, engine)) seconds = std::min(seconds, row.median_seconds);
+  }
+  return seconds;
+}
+
+// From which time on an engine is not worth more samples.
+double HopelessSeconds(const std::vector<Measurement>& rows, const Engine& engine) {
+  double seconds = kHopeless * FastestReplacement(rows, engine);
+  for (const Measurement& row : rows) {
+    if (!row.failed()) seconds = std::min(seconds, kLastResort * row.median_seconds);
+  }
+  return seconds;
+}
+
 // Whether the engine runs, and no engine that could replace it is clearly faster. `rows` has the
 // measurements of the same batch.
 bool IsNearFastest(const std::vector<Measurement>& rows, const Measurement& own) {
-  return !own.failed() && std::none_of(rows.begin(), rows.end(), [&](const Measurement& row) {
-    return MayReplace(row, own.engine) && row.median_seconds * kNear < own.median_seconds;
-  });
+  return !own.failed() && own.median_seconds <= kNear * FastestReplacement(rows, own.engine);
 }
 
 // The steps in which an engine has much the same code.
@@ -181,14 +197,8 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
       left_out_ += crawls ? 1 : 0;
       if (crawls) continue;
     }
-    double hopeless_seconds = std::numeric_limits<double>::infinity();
-    for (const Measurement& other : measurements) {
-      if (other.failed()) continue;
-      const double times = MayReplace(other, engine) ? kHopeless : kLastResort;
-      hopeless_seconds = std::min(hopeless_seconds, times * other.median_seconds);
-    }
     ASSIGN_OR_RETURN(Measurement measurement,
-                     Measure(step, engine, operands, hopeless_seconds, go_on));
+                     Measure(step, engine, operands, HopelessSeconds(measurements, engine), go_on));
     // Another process may have recorded the same engine meanwhile.
     RETURN_IF_ERROR(database_->Record(operation, measurement,
                                       again ? OnConflict::kReplace : OnConflict::kKeepBetter));
@@ -206,21 +216,18 @@ bool Profiler::IsCrawling(const StepSignature& step, const Engine& engine,
                           const std::vector<Measurement>& rows) const {
   const auto crawled = crawled_.find(std::pair(KindOf(step), engine.id));
   return crawled != crawled_.end() && crawled->second.size() >= kCrawlingOperations &&
-         std::any_of(rows.begin(), rows.end(),
-                     [&](const Measurement& row) { return MayReplace(row, engine); });
+         std::isfinite(FastestReplacement(rows, engine));
 }
 
 void Profiler::NoteCrawling(const StepSignature& step, const std::string& operation,
                             const std::vector<Measurement>& rows) {
+  const std::string kind = KindOf(step);
   for (const Measurement& own : rows) {
-    const bool crawls =
-        !own.failed() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& row) {
-          return MayReplace(row, own.engine) && row.median_seconds * kCrawling < own.median_seconds;
-        });
-    if (crawls) {
-      crawled_[std::pair(KindOf(step), own.engine.id)].insert(operation);
-    } else if (!own.failed()) {
-      ran_well_.emplace(KindOf(step), own.engine.id);
+    if (own.failed()) continue;
+    if (own.median_seconds > kCrawling * FastestReplacement(rows, own.engine)) {
+      crawled_[std::pair(kind, own.engine.id)].insert(operation);
+    } else {
+      ran_well_.emplace(kind, own.engine.id);
     }
   }
 }
@@ -229,23 +236,14 @@ absl::StatusOr<bool> Profiler::CrawlsOnPart(const StepSignature& step, const Eng
                                             const std::vector<Measurement>& rows,
                                             absl::Span<void* const> operands,
                                             const std::function<bool()>& go_on) {
-  double crawl_seconds = std::numeric_limits<double>::infinity();
-  for (const Measurement& row : rows) {
-    if (MayReplace(row, engine))
-      crawl_seconds = std::min(crawl_seconds, kCrawling * row.median_seconds);
-  }
+  const double crawl_seconds = kCrawling * FastestReplacement(rows, engine);
+  const bool is_long = std::isfinite(crawl_seconds) && crawl_seconds >= kLongCrawlSeconds;
   const int64_t size = BatchOf(step) / kTriedParts;
-  if (!std::isfinite(crawl_seconds) || crawl_seconds < kLongCrawlSeconds || !IsDivisible(step) ||
-      size == 0 || size % BatchGranularity(step) != 0 ||
-      ran_well_.contains(std::pair(KindOf(step), engine.id))) {
-    return false;
-  }
+  const bool has_part = IsDivisible(step) && size > 0 && size % BatchGranularity(step) == 0;
+  if (!is_long || !has_part || ran_well_.contains(std::pair(KindOf(step), engine.id))) return false;
   const StepSignature part = WithBatch(step, size);
-  const absl::StatusOr<std::vector<Engine>> engines = device_->backend().Engines(part);
-  if (!engines.ok()) return false;
-  const auto own = std::find_if(engines->begin(), engines->end(),
-                                [&](const Engine& other) { return other.id == engine.id; });
-  if (own == engines->end() || own->workspace_bytes > options_.workspace_limit_bytes) return false;
+  const absl::StatusOr<Engine> own = device_->backend().Find(part, engine.id);
+  if (!own.ok() || own->workspace_bytes > options_.workspace_limit_bytes) return false;
   ASSIGN_OR_RETURN(const Measurement tried,
                    Measure(part, *own, operands, /*hopeless_seconds=*/0, go_on));
   if (tried.failed()) {
