@@ -109,14 +109,6 @@ void SaveZeros(SavedSpec tensor, LayerSpec& spec) {
     (step.phase == Phase::kForward ? step.writes : step.reads).push_back(operand);
 }
 
-// `y` is the ReLU's result, stored or not.
-SavedSpec MaskOf(const TensorSpec& y) {
-  const int64_t elements = MaskElements(y.dtype);
-  TensorSpec mask = VectorSpec((y.elements() + elements - 1) / elements);
-  mask.dtype = DType::kUInt8;
-  return {"mask", std::move(mask)};
-}
-
 // Makes `pooled`, the spec of a pooling alone, the last part of the layer.
 void Pool(const LayerSpec& pooled, LayerSpec& spec) {
   spec.output = pooled.output;
@@ -147,6 +139,13 @@ absl::StatusOr<TensorSpec> NormalisedOf(const FusedBatchNorm& layer, const Layer
 }  // namespace
 
 int64_t MaskElements(DType dtype) { return 16 / SizeOf(dtype); }
+
+TensorSpec MaskSpec(const TensorSpec& y) {
+  const int64_t elements = MaskElements(y.dtype);
+  TensorSpec mask = VectorSpec((y.elements() + elements - 1) / elements);
+  mask.dtype = DType::kUInt8;
+  return mask;
+}
 
 Operand FusedBatchNorm::MaskOrIndex() const { return Saved(addend_norm.has_value() ? 4 : 2); }
 
@@ -198,7 +197,7 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
     Pool(pooled, spec);
     if (training) SaveZeros(std::move(pooled.saved[0]), spec);
   } else if (training) {
-    adds ? SaveZeros(MaskOf(x), spec) : spec.steps[1].reads.push_back(Param(1));
+    adds ? SaveZeros({"mask", MaskSpec(x)}, spec) : spec.steps[1].reads.push_back(Param(1));
   }
   return spec;
 }

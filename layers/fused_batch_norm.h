@@ -76,6 +76,8 @@ struct FusedBatchNorm {
 
 // The number of elements of which a byte of the mask has the bits: those of 16 bytes.
 int64_t MaskElements(DType dtype);
+// The mask of a ReLU's result `y`, stored or not.
+TensorSpec MaskSpec(const TensorSpec& y);
 
 // A BatchNorm as the FusedBatchNorm that nothing follows; a FusedBatchNorm as it is. Their kernels
 // are the same. The layer must be one of the two.

@@ -5,7 +5,6 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
-#include "neap/layers/activation.h"
 
 namespace neap {
 
@@ -31,11 +30,6 @@ absl::StatusOr<LayerSpec> FusedConvolution::Specify(const LayerContext& context)
   if (context.mode == Mode::kTraining)
     spec.steps.insert(spec.steps.begin() + 1, std::move(activation));
   return spec;
-}
-
-std::optional<Layer> Convolution::FusedWith(const Layer& reader, int) const {
-  if (reader.As<Relu>() == nullptr) return std::nullopt;
-  return FusedConvolution{*this};
 }
 
 }  // namespace neap

@@ -1,5 +1,8 @@
-// A device that forwards all calls to another: the base of decorators in tests.
+// A device that forwards all calls to another: the base of decorators in tests, and one that has
+// another description.
 #pragma once
+
+#include <utility>
 
 #include "neap/core/device/device.h"
 
@@ -38,6 +41,16 @@ class ForwardingDevice : public Device {
 
  private:
   Device& device_;
+};
+
+class DescribedAs final : public ForwardingDevice {
+ public:
+  DescribedAs(Device& device, DeviceDescription description)
+      : ForwardingDevice(device), description_(std::move(description)) {}
+  const DeviceDescription& description() const override { return description_; }
+
+ private:
+  DeviceDescription description_;
 };
 
 }  // namespace neap

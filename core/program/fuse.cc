@@ -30,29 +30,35 @@ class Fusion {
   }
 
   ResolvedGraph Run() {
-    for (const bool last : {false, true}) {
-      if (last && !options_.convolutions) continue;
+    for (const Stage stage : {Stage::kFirst, Stage::kMiddle, Stage::kLast}) {
+      if (stage == Stage::kFirst && !options_.folding) continue;
+      if (stage == Stage::kLast && !options_.convolutions) continue;
       for (ResolvedLayer& layer : graph_.layers) {
         if (layer.role != LayerRole::kInner || IsReplaced(layer.id)) continue;
-        while (FuseWithAnInput(layer, last)) continue;
-        if (last) TakeOver(layer);
+        while (FuseWithAnInput(layer, stage)) continue;
+        if (stage == Stage::kLast) TakeOver(layer);
       }
     }
     return WithoutReplaced();
   }
 
  private:
-  // Whether there was an input with which it could be fused, among those that LayerTraits say are
-  // fused last, or among the others.
-  bool FuseWithAnInput(ResolvedLayer& layer, bool last) {
+  // What LayerTraits say of the layers that are fused, and of the one that they become.
+  enum class Stage { kFirst, kMiddle, kLast };
+  static Stage StageOf(const ResolvedLayer& producer, const ResolvedLayer& fused) {
+    if (fused.spec.traits.fuses_first) return Stage::kFirst;
+    return producer.spec.traits.fuses_last ? Stage::kLast : Stage::kMiddle;
+  }
+
+  // Whether there was an input with which it could be fused at this stage.
+  bool FuseWithAnInput(ResolvedLayer& layer, Stage stage) {
     std::vector<LayerId> latest_first = layer.inputs;
     std::sort(latest_first.begin(), latest_first.end(),
               [](LayerId a, LayerId b) { return a.index() > b.index(); });
     for (LayerId input : latest_first) {
       const ResolvedLayer& producer = graph_.layers[input.index()];
-      if (producer.spec.traits.fuses_last != last) continue;
       std::optional<ResolvedLayer> fused = Fused(producer, layer);
-      if (!fused.has_value()) continue;
+      if (!fused.has_value() || StageOf(producer, *fused) != stage) continue;
       layer = *std::move(fused);
       readers_[input.index()] = 0;
       return true;
@@ -135,7 +141,21 @@ class Fusion {
       fused.inputs.push_back(input);
     }
     if (!Respecify(fused) || fused.spec.output != reader.spec.output) return std::nullopt;
+    if (PassesIntoSum(fused)) return std::nullopt;
     return fused;
+  }
+
+  // Whether the input whose gradient the layer passes on is read by a later layer, too. Backward of
+  // that one runs first, so the gradient would be a sum already (LayerSpec::passes_linear_grad).
+  bool PassesIntoSum(const ResolvedLayer& layer) const {
+    if (!layer.spec.passes_linear_grad.has_value()) return false;
+    const LayerId input = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
+    for (size_t later = layer.id.index() + 1; later < graph_.layers.size(); ++later) {
+      const std::vector<LayerId>& inputs = graph_.layers[later].inputs;
+      if (!IsReplaced(LayerId(later)) && std::count(inputs.begin(), inputs.end(), input) > 0)
+        return true;
+    }
+    return false;
   }
 
   ResolvedGraph WithoutReplaced() {

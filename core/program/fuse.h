@@ -18,13 +18,18 @@
 // become part of a pooling. To such a one it hands over its bias, where its kernels would add it in
 // a pass of their own.
 //
+// A 1x1 convolution behind which a batch norm follows is the exception: with that, a sum and a ReLU
+// it becomes matrix products that never hold its result (layers/folded_convolution.h), if the layer
+// has enough channels and pixels. That saves more than any other fusion and comes first.
+//
 // Layers declare what can follow them (Layer::FusedWith() and HandsOver(), core/step/layer.h). A
 // fused layer is like others, with the steps, operands and traits that its Specify() returns, so
 // planners and kernels treat it as any other. It has the name of the first layer, and runs where
 // the last one ran. Its parameters keep the names that they have in the layers that it replaces,
 // and its results their bits. Those of a convolution with a ReLU are close to the two layers'
 // (layers/fused_convolution.h): kernels for both round to 16 bits once, and round the bias; and
-// such a convolution may run on other engines than one by itself, which sum in another order.
+// such a convolution may run on other engines than one by itself, which sum in another order. So
+// are those of a convolution with a folded batch norm.
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
 //   graph = Fuse(std::move(graph), Mode::kTraining);
@@ -38,6 +43,8 @@ struct FusionOptions {
   // Whether convolutions take part, and all layers whose LayerTraits say fuses_last. Not on a CPU,
   // whose kernels add biases at no cost, and with other bits.
   bool convolutions = false;
+  // Whether layers are made whose LayerTraits say fuses_first. Only where kernels gain from it.
+  bool folding = false;
 };
 
 // Fuses each layer into the layer that alone reads its output, as long as there is a layer for

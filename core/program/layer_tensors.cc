@@ -12,7 +12,7 @@ std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase) {
 }
 
 bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec) {
-  if (!tensors.needs_grad || tensors.output_grad_shared || tensors.readers != 2) return false;
+  if (!tensors.needs_grad || tensors.readers != 2) return false;
   const auto reads = [](const StepSpec& step) {
     return std::count(step.reads.begin(), step.reads.end(), Operand{Slot::kOutputGrad}) > 0;
   };

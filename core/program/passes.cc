@@ -15,7 +15,8 @@ absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions
   // The papers' layers are not fused.
   const bool fuses = graph.options().fusion && options.accounting == Accounting::kExact;
   if (!fuses) return resolved;
-  return Fuse(std::move(resolved), options.mode, {.convolutions = device.kind == "cuda"});
+  return Fuse(std::move(resolved), options.mode,
+              {.convolutions = device.kind == "cuda", .folding = device.folds_batch_norms});
 }
 
 // Some 10 updates instead of 107 for ResNet-50. With more bytes there are hardly fewer, and the

@@ -1,5 +1,6 @@
 // BuildProgram with exact accounting: lowers a resolved graph to steps.
 #include <algorithm>
+#include <cassert>
 #include <optional>
 #include <string>
 #include <utility>
@@ -152,6 +153,7 @@ class ProgramBuilder {
       }
       if (spec.phase != Phase::kForward) AddStep(layer, spec);
     }
+    PassLinearGradient(layer, tensors.linear_grad.value_or(*tensors.output_grad));
     if (tensors.updated_group.empty()) return;
     const std::vector<UpdatedLayer> updated = Updated(tensors.updated_group);
     Add(ScalesLoss(program_.net) ? Steps().Check(updated) : Steps().Update(updated), layer.id);
@@ -199,7 +201,8 @@ class ProgramBuilder {
         input.output_grad_shared = true;
         continue;
       }
-      if (AddsOtherGrad(input, graph_.layers[layer.inputs[i].index()].spec)) {
+      const bool differs = *input.output_grad != *tensors.output_grad;
+      if (differs && AddsOtherGrad(input, graph_.layers[layer.inputs[i].index()].spec)) {
         input.other_grad = tensors.output_grad;
         continue;
       }
@@ -208,6 +211,17 @@ class ProgramBuilder {
                       .writes = {{Slot::kInputGrad, static_cast<int>(i)}},
                       .accumulates_natively = NativeSlots(layer.spec, Phase::kBackwardData)});
     }
+  }
+
+  // The gradient before the activation may be that of an input, too.
+  void PassLinearGradient(const ResolvedLayer& layer, TensorId gradient) {
+    if (!layer.spec.passes_linear_grad.has_value()) return;
+    LayerTensors& input =
+        Tensors(layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)]);
+    if (!input.needs_grad) return;
+    assert(!input.output_grad.has_value());
+    input.output_grad = gradient;
+    input.output_grad_shared = true;
   }
 
   void AddStep(const ResolvedLayer& layer, const StepSpec& spec) {
@@ -263,14 +277,14 @@ class ProgramBuilder {
     if (!input.needs_grad && !has_other_writes) return;
     const Operand operand = {Slot::kInputGrad, index};
     const ResolvedLayer& producer = graph_.layers[source.index()];
+    if (input.output_grad.has_value() && AddsOtherGrad(input, producer.spec)) {
+      input.other_grad = NewOfSubBatch(absl::StrCat(producer.name, ".other_grad"), Role::kGradient,
+                                       producer.spec.output);
+      step.writes.push_back({*input.other_grad, operand});
+      return;
+    }
     if (input.output_grad.has_value() && !input.output_grad_shared) {
-      if (AddsOtherGrad(input, producer.spec)) {
-        input.other_grad = NewOfSubBatch(absl::StrCat(producer.name, ".other_grad"),
-                                         Role::kGradient, producer.spec.output);
-        step.writes.push_back({*input.other_grad, operand});
-      } else {
-        step.accumulates.push_back({*input.output_grad, operand});
-      }
+      step.accumulates.push_back({*input.output_grad, operand});
       return;
     }
     if (input.output_grad.has_value()) {

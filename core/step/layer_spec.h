@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -158,6 +159,10 @@ struct LayerSpec {
   // and both names mean the same tensor. (If that is impossible because an input has several
   // readers whose gradients must be summed, backward_data runs.)
   bool passes_gradient = false;
+  // The gradient of this input is dz, unchanged, or without a backward_activation that of the
+  // output: both names mean the same tensor. Fuse() (core/program/fuse.h) makes such layers only
+  // where no later layer reads the input, whose gradient would else be a sum already.
+  std::optional<int> passes_linear_grad = std::nullopt;
   LayerTraits traits = {};
 };
 

@@ -34,6 +34,8 @@ struct LayerTraits {
   // FusionOptions::convolutions, because only some devices have kernels that compute what follows
   // the layer at no cost.
   bool fuses_last = false;
+  // Fusion makes this layer before all others, and only with FusionOptions::folding.
+  bool fuses_first = false;
   // Accounting::kPaper (SuperNeurons 4.1.1, core/program/paper_program.h): whether backward reads y
   // besides x and dy, and whether dx takes the bytes of dy.
   bool paper_reads_output = true;

@@ -10,6 +10,7 @@
 #include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/global_average_pool.h"
 #include "neap/layers/cpu/max_pool.h"
+#include "neap/layers/cpu/relu_mask.h"
 #include "neap/layers/fused_batch_norm.h"
 
 namespace neap::cpu {
@@ -92,17 +93,6 @@ Normalisation NormalisationOf(const LoopArgs& args, const Norm& norm,
   return {norm.Get(args, Param(at)), shifts ? norm.Get(args, Param(at + 1)) : nullptr,
           norm.Get(args, saved ? Saved(at) : State(at)),
           saved ? norm.Get(args, Saved(at + 1)) : invstd};
-}
-
-// Bit k of byte i: whether element i * MaskElements() + k of y is not 0, or is NaN.
-void WriteMask(const TensorSpec& spec, const float* y, uint8_t* mask) {
-  const int64_t elements = spec.elements(), per_byte = MaskElements(spec.dtype);
-  for (int64_t begin = 0; begin < elements; begin += per_byte) {
-    unsigned bits = 0;
-    for (int64_t i = begin; i < std::min(begin + per_byte, elements); ++i)
-      bits |= static_cast<unsigned>(!(y[i] <= 0)) << (i - begin);
-    mask[begin / per_byte] = static_cast<uint8_t>(bits);
-  }
 }
 
 // Writes the means of sum(i, c), and the mask of the sums unless it is null.
@@ -320,7 +310,7 @@ void SumBackward(const LoopArgs& args, const FusedBatchNorm& layer) {
   float* const dx_1 = args.Get<float>(Dx(1));
   WithUnpooledGradient(args, [&](auto gradient) {
     ForEachElement(WholeOf(spec), [=](int64_t i, int64_t c, int64_t whole) {
-      const bool passes = mask == nullptr || (mask[i / per_byte] >> (i % per_byte) & 1) != 0;
+      const bool passes = mask == nullptr || PassesRelu(mask, per_byte, i);
       dx_1[i] = passes ? gradient(i, c, whole) : 0;
     });
   });

@@ -46,6 +46,10 @@ absl::StatusOr<Candidates> FusedConvolutionForward(const StepSignature& signatur
 absl::StatusOr<Candidates> FusedConvolutionBackwardActivation(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedConvolutionBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedConvolutionBackwardParams(const StepSignature& signature);
+absl::StatusOr<Candidates> FoldedConvolutionForward(const StepSignature& signature);
+absl::StatusOr<Candidates> FoldedConvolutionBackwardActivation(const StepSignature& signature);
+absl::StatusOr<Candidates> FoldedConvolutionBackwardParams(const StepSignature& signature);
+absl::StatusOr<Candidates> FoldedConvolutionBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedReluForward(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedReluBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> DropoutForward(const StepSignature& signature);

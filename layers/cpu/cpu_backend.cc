@@ -14,6 +14,7 @@
 #include "neap/layers/cpu/converted.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/folded_convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/fused_convolution.h"
@@ -73,6 +74,11 @@ std::vector<KernelRow> FusedRows() {
       {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
       {kLayer<FusedConvolution>, Phase::kBackwardActivation,
        cpu::FusedConvolutionBackwardActivation},
+      {kLayer<FoldedConvolution>, Phase::kForward, cpu::FoldedConvolutionForward},
+      {kLayer<FoldedConvolution>, Phase::kBackwardActivation,
+       cpu::FoldedConvolutionBackwardActivation},
+      {kLayer<FoldedConvolution>, Phase::kBackwardParams, cpu::FoldedConvolutionBackwardParams},
+      {kLayer<FoldedConvolution>, Phase::kBackwardData, cpu::FoldedConvolutionBackwardData},
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };

@@ -113,6 +113,8 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
 // Those that add in fp16 (kHalfAccumulation); none unless the tensors are fp16.
 absl::StatusOr<Candidates> HalfConvolutionCandidates(const StepSignature& signature,
                                                      const SharedRuntime& runtime);
+absl::StatusOr<Candidates> FoldedConvolutionCandidates(const StepSignature& signature,
+                                                       const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,

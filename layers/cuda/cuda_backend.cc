@@ -18,6 +18,7 @@
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/folded_convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/fused_convolution.h"
@@ -47,6 +48,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<Convolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<FusedConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<TransposedConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
+    {kLayer<FoldedConvolution>, FoldedConvolutionCandidates},
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},
     {kLayer<FusedBatchNorm>, BatchNormCandidates},

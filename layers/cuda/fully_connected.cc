@@ -53,7 +53,8 @@ class FullyConnectedKernel final : public StreamKernel {
   absl::Status Build(int64_t workspace_bytes) {
     const MatmulTypes types = {signature().Spec(product_.a).dtype,
                                signature().Spec(product_.c).dtype};
-    ASSIGN_OR_RETURN(matmul_, Matmul::Build(runtime(), product_.shape, types, workspace_bytes));
+    ASSIGN_OR_RETURN(matmul_, Matmul::Build(runtime(), product_.shape, types,
+                                            {.workspace_bytes = workspace_bytes}));
     return absl::OkStatus();
   }
 

@@ -67,10 +67,10 @@ absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes, uint32_t alig
 
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Build(const Runtime& runtime,
                                                       const MatmulShape& shape, MatmulTypes types,
-                                                      int64_t workspace_bytes) {
+                                                      const MatmulOptions& options) {
   std::unique_ptr<Matmul> matmul(new Matmul(runtime));
-  RETURN_IF_ERROR(matmul->Describe(shape, types));
-  RETURN_IF_ERROR(matmul->Choose(shape, workspace_bytes));
+  RETURN_IF_ERROR(matmul->Describe(shape, types, options));
+  RETURN_IF_ERROR(matmul->Choose(shape, options.workspace_bytes));
   return matmul;
 }
 
@@ -83,27 +83,34 @@ Matmul::~Matmul() {
 
 absl::Status Matmul::Run(const MatmulPointers& p) const {
   const float one = 1;
-  const float beta = p.add ? 1 : 0;
-  return BlasStatus(
-      cublasLtMatmul(runtime_.blas, operation_, &one, p.a, a_, p.b, b_, &beta, p.c, c_, p.c, c_,
-                     &algorithm_, p.workspace, workspace_bytes_, runtime_.stream),
-      "cublasLtMatmul");
+  const void* const addend = p.add ? p.c : p.addend;
+  const float beta = addend != nullptr ? 1 : 0;
+  if (p.bias != nullptr) RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias));
+  return BlasStatus(cublasLtMatmul(runtime_.blas, operation_, &one, p.a, a_, p.b, b_, &beta,
+                                   addend != nullptr ? addend : p.c, c_, p.c, c_, &algorithm_,
+                                   p.workspace, workspace_bytes_, runtime_.stream),
+                    "cublasLtMatmul");
 }
 
-absl::Status Matmul::Transpose(cublasLtMatmulDescAttributes_t which, bool transpose) {
-  const cublasOperation_t operation = transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
-  return BlasStatus(
-      cublasLtMatmulDescSetAttribute(operation_, which, &operation, sizeof(operation)),
-      "cublasLtMatmulDescSetAttribute");
+template <typename Value>
+absl::Status Matmul::Set(cublasLtMatmulDescAttributes_t which, const Value& value) const {
+  return BlasStatus(cublasLtMatmulDescSetAttribute(operation_, which, &value, sizeof(value)),
+                    "cublasLtMatmulDescSetAttribute");
 }
 
-absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types) {
+absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types,
+                              const MatmulOptions& options) {
   const cublasComputeType_t compute =
       types.operands == DType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F),
                              "cublasLtMatmulDescCreate"));
-  RETURN_IF_ERROR(Transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_a));
-  RETURN_IF_ERROR(Transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_b));
+  const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(s.transpose_a)));
+  RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(s.transpose_b)));
+  if (options.bias) {
+    RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE,
+                        options.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS));
+  }
   const DType dtype = types.operands;
   const Matrix a =
       s.transpose_a ? Matrix{dtype, s.k, s.m, s.stride_a} : Matrix{dtype, s.m, s.k, s.stride_a};

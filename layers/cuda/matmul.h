@@ -38,12 +38,20 @@ struct MatmulTypes {
   DType operands, result;
 };
 
+struct MatmulOptions {
+  int64_t workspace_bytes = 0;
+  bool bias = false;  // added to each column of c; its m elements have c's type
+  bool relu = false;  // of the sum, only with a bias
+};
+
 struct MatmulPointers {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
   void* workspace = nullptr;
-  bool add = false;  // adds to c instead of overwriting it
+  bool add = false;              // adds to c instead of overwriting it
+  const void* addend = nullptr;  // added to the product; of c's type and shape
+  const void* bias = nullptr;
 };
 
 class Matmul {
@@ -52,7 +60,7 @@ class Matmul {
   // product.
   static absl::StatusOr<std::unique_ptr<Matmul>> Build(const Runtime& runtime,
                                                        const MatmulShape& shape, MatmulTypes types,
-                                                       int64_t workspace_bytes = 0);
+                                                       const MatmulOptions& options = {});
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
   ~Matmul();
@@ -61,9 +69,10 @@ class Matmul {
 
  private:
   explicit Matmul(const Runtime& runtime) : runtime_(runtime) {}
-  absl::Status Describe(const MatmulShape& shape, MatmulTypes types);
+  absl::Status Describe(const MatmulShape& shape, MatmulTypes types, const MatmulOptions& options);
   absl::Status Choose(const MatmulShape& shape, int64_t workspace_bytes);
-  absl::Status Transpose(cublasLtMatmulDescAttributes_t which, bool transpose);
+  template <typename Value>
+  absl::Status Set(cublasLtMatmulDescAttributes_t which, const Value& value) const;
 
   const Runtime& runtime_;
   cublasLtMatmulDesc_t operation_ = nullptr;

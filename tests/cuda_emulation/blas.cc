@@ -9,6 +9,8 @@ struct EmulatedBlas {};
 struct EmulatedPreference {};
 struct EmulatedProduct {
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
 };
 struct EmulatedMatrix {
   cudaDataType_t type = CUDA_R_32F;
@@ -89,6 +91,16 @@ Matrix Product(const Matrix& a, const Matrix& b, size_t m, size_t n) {
   return c;
 }
 
+// The epilogue of a product whose columns have `rows` elements.
+void AddBias(const EmulatedProduct& product, cudaDataType_t type, Matrix& sum, size_t rows) {
+  if (product.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return;
+  const Matrix bias = Load(product.bias, {type, static_cast<int64_t>(rows), 1}, 0);
+  for (size_t i = 0; i < sum.size(); ++i) {
+    sum[i] += bias[i % rows];
+    if (product.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS && sum[i] <= 0) sum[i] = 0;
+  }
+}
+
 }  // namespace
 
 size_t cublasLtGetVersion() { return 0; }
@@ -125,7 +137,8 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasCom
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
                                               cublasLtMatmulDescAttributes_t which,
                                               const void* value, size_t bytes) {
-  std::memcpy(which == CUBLASLT_MATMUL_DESC_TRANSA ? &product->a : &product->b, value, bytes);
+  void* const fields[] = {&product->a, &product->b, &product->epilogue, &product->bias};
+  std::memcpy(fields[which], value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
@@ -157,8 +170,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void*,
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-                              cublasLtMatrixLayout_t b_layout, const void* beta, const void*,
-                              cublasLtMatrixLayout_t c_layout, void* c, cublasLtMatrixLayout_t,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t,
                               const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t) {
   for (int batch = 0; batch < c_layout->batch; ++batch) {
     Matrix of_a = Load(a, *a_layout, batch), of_b = Load(b, *b_layout, batch);
@@ -170,7 +183,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
       const Matrix old = Load(c, *c_layout, batch);
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += old[i];
     }
-    Store(sum, c, *c_layout, batch);
+    AddBias(*product, c_layout->type, sum, static_cast<size_t>(c_layout->rows));
+    Store(sum, d, *c_layout, batch);
   }
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -10,6 +10,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/folded_convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/fused_convolution.h"
@@ -46,6 +47,7 @@ class CaseList {
   std::vector<LayerCase> Take() { return std::move(cases_); }
 
   void Convolutions();
+  void FoldedConvolutions();
   void Upsampling();
   void Pools();
   void Elementwise();
@@ -64,6 +66,23 @@ class CaseList {
       }
       absl::StrAppend(&layer_case.name, " on ", layer_case.inputs[0].ToString());
       cases_.push_back(std::move(layer_case));
+    }
+  }
+  // Of images in NHWC only.
+  void AddFolded(int64_t out_channels, const Shape& shape) {
+    const TensorSpec x = {.shape = shape, .layout = Layout::kNhwc};
+    const TensorSpec y = {.shape = {shape.n(), out_channels, shape.h(), shape.w()},
+                          .layout = Layout::kNhwc};
+    for (const bool adds : {false, true}) {
+      for (const bool relu : {false, true}) {
+        const std::string name =
+            absl::StrCat("convolution to ", out_channels, ", batch_norm", adds ? ", add" : "",
+                         relu ? ", relu" : "", " on ", x.ToString());
+        std::vector<TensorSpec> inputs = {x};
+        if (adds) inputs.push_back(y);
+        const BatchNorm norm = {.epsilon = 1e-3F, .momentum = 0.3F};
+        cases_.push_back({name, FoldedConvolution{out_channels, norm, adds, relu}, inputs});
+      }
     }
   }
   void AddConvolution(const Convolution& c, const Shape& shape) {
@@ -176,6 +195,14 @@ void CaseList::Convolutions() {
       {.out_channels = 12, .kernel = 2, .stride = {2, 3}, .padding = {0, 1}, .groups = 3},
       {2, 12, 2, 2});
   for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
+}
+
+void CaseList::FoldedConvolutions() {
+  AddFolded(2, {1, 1, 8, 8});
+  AddFolded(5, {3, 2, 7, 9});
+  AddFolded(16, {4, 3, 7, 7});
+  AddFolded(32, {4, 8, 12, 12});  // vectors, whatever the type
+  AddFolded(72, {8, 16, 16, 9});  // several tiles
 }
 
 void CaseList::AddTransposed(const TransposedConvolution& t, const Shape& shape) {
@@ -344,6 +371,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Dense();
   list.Losses();
   list.Joins();
+  list.FoldedConvolutions();
   return list.Take();
 }
 

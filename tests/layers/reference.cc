@@ -9,12 +9,14 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
+#include "neap/layers/folded_convolution.h"
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/layers/reference_batch_norm.h"
+#include "tests/layers/reference_folded_convolution.h"
 #include "tests/layers/reference_window.h"
 
 namespace neap::testing {
@@ -301,6 +303,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
   };
   constexpr Entry kTable[] = {{"convolution", ReferenceConvolution},
                               {"fused_convolution", ReferenceFusedConvolution},
+                              {"folded_convolution", ReferenceFoldedConvolution},
                               {"fully_connected", ReferenceFullyConnected},
                               {"max_pool", ReferenceMaxPool},
                               {"average_pool", ReferenceAveragePool},
@@ -334,13 +337,16 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
 }
 
 bool IsChoice(const StepSignature& signature, Operand operand) {
-  const bool fused =
-      signature.layer.As<FusedBatchNorm>() != nullptr || signature.layer.As<FusedRelu>() != nullptr;
+  const bool fused = signature.layer.As<FusedBatchNorm>() != nullptr ||
+                     signature.layer.As<FusedRelu>() != nullptr ||
+                     signature.layer.As<FoldedConvolution>() != nullptr;
   return fused && operand.slot == Slot::kSaved && signature.Spec(operand).dtype == DType::kUInt8;
 }
 
 std::string ChoiceFailure(const StepSignature& signature, const Values& given, const Values& got,
                           double tolerance) {
+  if (signature.layer.As<FoldedConvolution>() != nullptr)
+    return FoldedConvolutionChoiceFailure(signature, got);
   const FusedRelu* const relu = signature.layer.As<FusedRelu>();
   if (relu == nullptr) return BatchNormChoiceFailure(signature, given, got, tolerance);
   return MaximumFailure(relu->pool, signature.Spec(X()).shape, signature.Spec(Y()).shape,

@@ -108,18 +108,6 @@ Vector NormForward(const StepSignature& signature, const Values& given, const No
   return Normalise(signature, given, norm, m.mean, invstd);
 }
 
-// A bit per element of y in memory order: whether it is positive.
-Vector MaskOf(const TensorSpec& spec, const Vector& y) {
-  const int64_t per_byte = MaskElements(spec.dtype);
-  Vector mask(static_cast<size_t>((spec.elements() + per_byte - 1) / per_byte));
-  for (size_t i = 0; i < y.size(); ++i) {
-    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i));
-    if (y[i] > 0)
-      mask[static_cast<size_t>(at / per_byte)] += static_cast<double>(1 << at % per_byte);
-  }
-  return mask;
-}
-
 // The first element on whose sign a mask and y, before the ReLU, disagree, unless y is small. The
 // bits behind the last element are 0.
 std::string MaskFailure(const TensorSpec& spec, const Vector& y, const Vector& mask,
@@ -165,7 +153,7 @@ Values BatchNormForward(const StepSignature& signature, const Values& given) {
     result[Y()] = pooled.y;
     if (signature.Has(saved)) result[saved] = pooled.index;
   } else if (layer.has_mask() && signature.Has(saved)) {
-    result[saved] = MaskOf(signature.Spec(X()), result[Y()]);
+    result[saved] = ReluMask(signature.Spec(X()), result[Y()]);
   }
   if (layer.averages) result[Y()] = ImageMeans(signature.Spec(X()).shape, result[Y()]);
   return result;
@@ -294,6 +282,17 @@ Values BatchNormOfConcatenation(const StepSignature& signature, const Values& gi
 
 }  // namespace
 
+std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& y) {
+  const int64_t per_byte = MaskElements(spec.dtype);
+  std::vector<double> mask(static_cast<size_t>((spec.elements() + per_byte - 1) / per_byte));
+  for (size_t i = 0; i < y.size(); ++i) {
+    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i));
+    if (y[i] > 0)
+      mask[static_cast<size_t>(at / per_byte)] += static_cast<double>(1 << at % per_byte);
+  }
+  return mask;
+}
+
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given) {
   if (FusedBatchNormOf(signature.layer).concatenates)
     return BatchNormOfConcatenation(signature, given);
@@ -307,7 +306,7 @@ std::string BatchNormChoiceFailure(const StepSignature& signature, const Values&
   const TensorSpec& y = signature.Spec(Y());
   const Vector& saved = got.at(layer.MaskOrIndex());
   if (layer.has_mask() && !layer.averages)
-    return saved == MaskOf(y, got.at(Y())) ? "" : "the mask does not say where y is positive";
+    return saved == ReluMask(y, got.at(Y())) ? "" : "the mask does not say where y is positive";
   Values ignored;
   if (layer.averages) {
     FusedBatchNorm linear = layer;

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tests/layers/harness.h"
 
 namespace neap::testing {
+
+// A bit per element of y in memory order: whether it is positive (layers/fused_batch_norm.h).
+std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& y);
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given);
 // ChoiceFailure() (tests/layers/reference.h) of a forward step.

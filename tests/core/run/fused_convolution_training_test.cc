@@ -20,22 +20,16 @@
 namespace neap {
 namespace {
 
-using testing::SameBits;
+using testing::CheckPlans;
 using testing::TrainedState;
 using testing::TrainRandom;
 
 // A CPU for which networks are rewritten as for a GPU.
-class GpuByName final : public ForwardingDevice {
- public:
-  explicit GpuByName(Device& device)
-      : ForwardingDevice(device), description_(device.description()) {
-    description_.kind = "cuda";
-  }
-  const DeviceDescription& description() const override { return description_; }
-
- private:
-  DeviceDescription description_;
-};
+DescribedAs GpuByName(Device& cpu) {
+  DeviceDescription description = cpu.description();
+  description.kind = "cuda";
+  return {cpu, std::move(description)};
+}
 
 // The network whose convolutions have no biases, or all have one, with or without fusion.
 Graph WithBias(const Graph& graph, bool bias, bool fusion) {
@@ -71,23 +65,11 @@ double Difference(const std::vector<float>& a, const std::vector<float>& b) {
   return difference / largest;
 }
 
-// Trains the network under several policies without a budget, and under each one's minimum.
-void CheckPlans(const Graph& graph, Device& device, const TrainedState& want) {
-  for (const char* const policy : {"liveness", "tensor-cache", "superneurons", "chen", "auto"}) {
-    CAPTURE(policy);
-    PlannerOptions options = {.policy = policy, .strict = true};
-    int64_t minimum = 0;
-    CHECK(SameBits(TrainRandom(graph, device, options, &minimum), want));
-    options.budget_bytes = minimum;
-    CHECK(SameBits(TrainRandom(graph, device, options, nullptr), want));
-  }
-}
-
 const PlannerOptions kPlain = {.policy = "keep-all", .in_place = false, .strict = true};
 
 TEST_CASE("random networks with fused convolutions train to the bits without fusion and biases") {
   const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
-  GpuByName gpu(*cpu);
+  DescribedAs gpu = GpuByName(*cpu);
   constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
   int fused = 0;
   const uint32_t seeds = testing::RandomSeeds(20);
@@ -108,7 +90,7 @@ TEST_CASE("random networks with fused convolutions train to the bits without fus
 // over rounds the sums before it is added.
 TEST_CASE("with biases, fused convolutions train to nearly the same, and the same in every plan") {
   const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
-  GpuByName gpu(*cpu);
+  DescribedAs gpu = GpuByName(*cpu);
   int fused = 0;
   const uint32_t seeds = testing::RandomSeeds(20);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
@@ -131,7 +113,7 @@ TEST_CASE("with biases, fused convolutions train to nearly the same, and the sam
 
 TEST_CASE("16-bit training with fused convolutions has the same bits under every plan") {
   const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
-  GpuByName gpu(*cpu);
+  DescribedAs gpu = GpuByName(*cpu);
   testing::CheckSameBitsUnderEveryPlan(gpu, /*reference_fusion=*/true);
   testing::CheckFusionIsClose(gpu);
 }

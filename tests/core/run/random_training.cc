@@ -11,8 +11,6 @@
 namespace neap::testing {
 namespace {
 
-constexpr int kSteps = 3;
-
 Batch RandomBatch(const Plan& plan, int64_t classes, uint64_t seed) {
   Batch batch;
   for (const PlanTensor& tensor : plan.tensors) {
@@ -34,12 +32,12 @@ Batch RandomBatch(const Plan& plan, int64_t classes, uint64_t seed) {
 }  // namespace
 
 TrainedState TrainRandom(const Graph& graph, Device& device, const PlannerOptions& options,
-                         int64_t* minimum_budget) {
+                         int64_t* minimum_budget, int steps) {
   absl::StatusOr<Session> session = CreateSession(graph, device, options, kRandomTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   if (minimum_budget != nullptr) *minimum_budget = session->planning().minimum_budget_bytes;
   TrainedState state;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     const absl::StatusOr<float> loss =
         session->TrainStep(RandomBatch(session->plan(), 4, static_cast<uint64_t>(step)));
     REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
@@ -58,6 +56,17 @@ bool SameBits(const TrainedState& a, const TrainedState& b) {
     return x.first == y.first && x.second.size() == y.second.size() &&
            std::memcmp(x.second.data(), y.second.data(), x.second.size() * sizeof(float)) == 0;
   });
+}
+
+void CheckPlans(const Graph& graph, Device& device, const TrainedState& want) {
+  for (const char* const policy : {"liveness", "tensor-cache", "superneurons", "chen", "auto"}) {
+    CAPTURE(policy);
+    PlannerOptions options = {.policy = policy, .strict = true};
+    int64_t minimum = 0;
+    CHECK(SameBits(TrainRandom(graph, device, options, &minimum), want));
+    options.budget_bytes = minimum;
+    CHECK(SameBits(TrainRandom(graph, device, options, nullptr), want));
+  }
 }
 
 }  // namespace neap::testing

@@ -16,10 +16,14 @@ inline constexpr TrainingOptions kRandomTraining = {.learning_rate = {.base = 1e
 
 using TrainedState = std::map<std::string, std::vector<float>>;  // by name
 
-// Losses and every persistent tensor after three steps.
+// Losses and every persistent tensor after some steps.
 TrainedState TrainRandom(const Graph& graph, Device& device, const PlannerOptions& options,
-                         int64_t* minimum_budget);
+                         int64_t* minimum_budget, int steps = 3);
 
 bool SameBits(const TrainedState& a, const TrainedState& b);
+
+// Trains under several policies without a budget, and under each one's minimum, and checks that the
+// state is `want`.
+void CheckPlans(const Graph& graph, Device& device, const TrainedState& want);
 
 }  // namespace neap::testing

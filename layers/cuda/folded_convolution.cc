@@ -1,0 +1,327 @@
+// Convolutions with a folded batch norm: large matrix products by cuBLASLt, and kernels for the
+// small matrices between them.
+//
+// cuBLAS is column-major, and reads a row-major matrix as its transpose: x' is {C, n}, y' and dz'
+// {K, n}, and F' {C, K}.
+//
+//   forward          x' x'^T in parts, then  y' = F'^T x' + b + x_1', and the ReLU
+//   backward_params  x' dz'^T in parts       backward_data  dx' = -M x' + v,  dx' += F' dz'
+//
+// A part of a sum over pixels is the product of as many rows as the others.
+#include "neap/layers/folded_convolution.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/image_parts.h"
+#include "neap/layers/cuda/kernels/folded_convolution.h"
+#include "neap/layers/cuda/matmul.h"
+
+namespace neap::cuda {
+namespace {
+
+using namespace operands;
+using kernels::FoldedShape;
+
+// One engine, because forward and its rerun, which have different signatures, must agree in their
+// bits. The products have so many rows that cuBLAS need not split a sum in a workspace.
+constexpr std::string_view kEngine = "cublaslt-0";
+
+FoldedShape ShapeOf(const StepSignature& signature) {
+  const TensorSpec& x = signature.Spec(X(0));
+  return {x.elements() / x.shape.c(), x.shape.c(), signature.Spec(Param(0)).shape.n()};
+}
+
+// The parts of a sum over pixels that is {in, columns}: the most, dividing the pixels, that are not
+// more than fill the GPU.
+int64_t PartsOf(const FoldedShape& s, int64_t columns) {
+  const auto tiles = [](int64_t size) { return (size + kTile - 1) / kTile; };
+  int64_t parts = std::max<int64_t>(1, kWantedTiles / (tiles(s.in) * tiles(columns)));
+  while (s.pixels % parts != 0) --parts;
+  return parts;
+}
+
+// The gradient of what is normalised.
+Operand GradientOf(const StepSignature& signature) { return signature.Has(Dz()) ? Dz() : Dy(); }
+
+// The sum of x' times the transpose of a matrix of as many columns.
+MatmulShape SumShape(const FoldedShape& s, int64_t columns, DType dtype) {
+  const int64_t parts = PartsOf(s, columns), pixels = s.pixels / parts;
+  const bool aligned = pixels * std::min(s.in, columns) * SizeOf(dtype) % 16 == 0;
+  return {.transpose_b = true,
+          .m = s.in,
+          .n = columns,
+          .k = pixels,
+          .batch = parts,
+          .stride_a = pixels * s.in,
+          .stride_b = pixels * columns,
+          .stride_c = s.in * columns,
+          .alignment = aligned ? 16U : static_cast<uint32_t>(SizeOf(dtype))};
+}
+
+// Places of scratch arrays in the workspace, one behind the other.
+class Scratch {
+ public:
+  explicit Scratch(std::byte* workspace) : next_(workspace) {}
+  std::byte* Take(int64_t bytes) {
+    std::byte* const taken = next_;
+    next_ += RoundUp(bytes, kWorkspaceAlignment);
+    return taken;
+  }
+  float* TakeFloats(int64_t count) {
+    return reinterpret_cast<float*>(Take(count * static_cast<int64_t>(sizeof(float))));
+  }
+  kernels::Array TakeArray(int64_t count, DType dtype) {
+    return {Take(count * SizeOf(dtype)), ElementOf(dtype)};
+  }
+  int64_t TakenFrom(const std::byte* workspace) const { return next_ - workspace; }
+
+ private:
+  std::byte* next_;
+};
+
+// The scratch arrays of each phase. Listing places them from address 0 on to learn their size.
+struct ForwardScratch {
+  ForwardScratch(const StepSignature& signature, Scratch& scratch) {
+    const FoldedShape s = ShapeOf(signature);
+    const TensorSpec& x = signature.Spec(X(0));
+    folded = scratch.TakeArray(s.out * s.in, x.dtype);
+    bias = scratch.TakeArray(s.out, x.dtype);
+    if (!signature.Has(Saved(2)) || signature.rerun) return;
+    sums = scratch.TakeFloats(s.in);
+    product = scratch.TakeFloats(s.out * s.in);
+    parts = scratch.TakeFloats(PartsOf(s, s.in) * s.in * s.in);
+    reduction = scratch.Take(kernels::ChannelScratchBytes(ChannelShapeOf(x), ElementOf(x.dtype)));
+  }
+  kernels::Array folded, bias;
+  float *sums = nullptr, *product = nullptr, *parts = nullptr;
+  std::byte* reduction = nullptr;
+};
+struct ParamsScratch {
+  ParamsScratch(const StepSignature& signature, Scratch& scratch) {
+    const FoldedShape s = ShapeOf(signature);
+    product = scratch.TakeFloats(s.out * s.in);
+    parts = scratch.TakeFloats(PartsOf(s, s.out) * s.out * s.in);
+    if (!signature.Has(Dy())) return;
+    const TensorSpec& dy = signature.Spec(Dy());
+    reduction = scratch.Take(kernels::ChannelScratchBytes(ChannelShapeOf(dy), ElementOf(dy.dtype)));
+  }
+  float *product, *parts;
+  std::byte* reduction = nullptr;  // without a ReLU
+};
+struct DataScratch {
+  DataScratch(const StepSignature& signature, Scratch& scratch) {
+    const FoldedShape s = ShapeOf(signature);
+    const DType dtype = signature.Spec(X(0)).dtype;
+    folded = scratch.TakeArray(s.out * s.in, dtype);
+    projection = scratch.TakeArray(s.in * s.in, dtype);
+    shift = scratch.TakeArray(s.in, dtype);
+    parts = scratch.Take(kernels::ProjectionScratchBytes(s));
+  }
+  kernels::Array folded, projection, shift;
+  std::byte* parts;
+};
+
+template <typename Phase>
+int64_t ScratchBytes(const StepSignature& signature) {
+  Scratch scratch(nullptr);
+  Phase(signature, scratch);
+  return scratch.TakenFrom(nullptr);
+}
+
+class FoldedKernel final : public StreamKernel {
+ public:
+  FoldedKernel(SharedRuntime runtime, const StepSignature& signature)
+      : StreamKernel(std::move(runtime), signature),
+        shape_(ShapeOf(signature)),
+        dtype_(signature.Spec(X(0)).dtype) {}
+
+  absl::Status Build() {
+    const MatmulTypes in_full = {dtype_, DType::kFp32};
+    const auto& [pixels, in, out] = shape_;
+    switch (signature().phase) {
+      case Phase::kForward: {
+        const MatmulShape main = {.transpose_a = true, .m = out, .n = pixels, .k = in};
+        const bool relu = signature().layer.As<FoldedConvolution>()->relu;
+        ASSIGN_OR_RETURN(main_, Make(main, dtype_, {.bias = true, .relu = relu}));
+        if (!IsFirstRun()) return absl::OkStatus();
+        ASSIGN_OR_RETURN(other_, Make(SumShape(shape_, in, dtype_), in_full));
+        return absl::OkStatus();
+      }
+      case Phase::kBackwardParams: {
+        ASSIGN_OR_RETURN(main_, Make(SumShape(shape_, out, dtype_), in_full));
+        return absl::OkStatus();
+      }
+      default: {
+        ASSIGN_OR_RETURN(main_, Make({.m = in, .n = pixels, .k = out}, dtype_));
+        ASSIGN_OR_RETURN(other_, Make({.m = in, .n = pixels, .k = in}, dtype_, {.bias = true}));
+        return absl::OkStatus();
+      }
+    }
+  }
+
+ protected:
+  absl::Status Launch(const LaunchArgs& args) override {
+    Scratch scratch(static_cast<std::byte*>(args.run.workspace));
+    switch (signature().phase) {
+      case Phase::kForward:
+        return Forward(args, {signature(), scratch});
+      case Phase::kBackwardParams:
+        return BackwardParams(args, {signature(), scratch});
+      default:
+        return BackwardData(args, {signature(), scratch});
+    }
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Matmul>> Make(const MatmulShape& shape, MatmulTypes types,
+                                               const MatmulOptions& options = {}) const {
+    return Matmul::Build(runtime(), shape, types, options);
+  }
+  bool IsFirstRun() const { return signature().Has(Saved(2)) && !signature().rerun; }
+
+  static kernels::FoldedNorm NormOf(const LaunchArgs& args) {
+    return {args.Get<float>(Param(1)), args.Find<float>(Param(2)), args.Find<float>(Saved(0)),
+            args.Find<float>(Saved(1))};
+  }
+
+  absl::Status Forward(const LaunchArgs& args, const ForwardScratch& scratch) const {
+    const BatchNorm& norm = signature().layer.As<FoldedConvolution>()->norm;
+    const kernels::FoldedStatistics statistics = {scratch.product, args.Find<float>(State(0)),
+                                                  args.Find<float>(State(1)), norm.epsilon,
+                                                  norm.momentum};
+    if (IsFirstRun()) RETURN_IF_ERROR(Moments(args, scratch));
+    const auto fold = [&] {
+      const kernels::Array weight = args.Array(Param(0));
+      if (signature().mode == Mode::kInference) {
+        return kernels::FoldRunning(shape_, weight, NormOf(args), statistics, scratch.folded,
+                                    scratch.bias, args.stream);
+      }
+      return kernels::Fold(shape_, weight, NormOf(args), IsFirstRun() ? &statistics : nullptr,
+                           scratch.folded, scratch.bias, args.stream);
+    };
+    RETURN_IF_ERROR(CudaStatus(fold(), "folding a weight"));
+    const kernels::Array y = args.Array(Y());
+    RETURN_IF_ERROR(main_->Run({.a = scratch.folded.data,
+                                .b = args.Get<void>(X(0)),
+                                .c = y.data,
+                                .addend = args.Find<void>(X(1)),
+                                .bias = scratch.bias.data}));
+    uint8_t* const mask = args.Find<uint8_t>(Saved(3));
+    if (mask == nullptr) return absl::OkStatus();
+    return CudaStatus(kernels::ReluMask(y, args.Elements(Y()), mask, args.stream), "ReLU mask");
+  }
+
+  // The mean and the covariance of x, and W cov.
+  absl::Status Moments(const LaunchArgs& args, const ForwardScratch& scratch) const {
+    const kernels::ReductionMemory memory = {scratch.reduction, args.tickets};
+    const kernels::Array x = args.Array(X(0));
+    RETURN_IF_ERROR(
+        CudaStatus(kernels::BiasGradient(ChannelShapeOf(signature().Spec(X(0))), x, scratch.sums,
+                                         /*add=*/false, memory, args.stream),
+                   "sums of channels"));
+    RETURN_IF_ERROR(other_->Run({x.data, x.data, scratch.parts}));
+    float* const cov = args.Get<float>(Saved(2));
+    RETURN_IF_ERROR(CudaStatus(
+        kernels::FoldedMoments(shape_, scratch.sums, scratch.parts, PartsOf(shape_, shape_.in),
+                               args.Get<float>(Saved(0)), cov, args.stream),
+        "covariance"));
+    return CudaStatus(
+        kernels::FoldedProduct(shape_, args.Array(Param(0)), cov, scratch.product, args.stream),
+        "weight times covariance");
+  }
+
+  absl::Status BackwardParams(const LaunchArgs& args, const ParamsScratch& scratch) const {
+    const Operand gradient = GradientOf(signature());
+    float* const dbeta = args.Get<float>(ParamGrad(2));
+    if (gradient == Dy()) {
+      const kernels::ReductionMemory memory = {scratch.reduction, args.tickets};
+      RETURN_IF_ERROR(CudaStatus(
+          kernels::BiasGradient(ChannelShapeOf(signature().Spec(Dy())), args.Array(Dy()), dbeta,
+                                /*add=*/false, memory, args.stream),
+          "sums of channels"));
+    }
+    RETURN_IF_ERROR(main_->Run({args.Get<void>(X(0)), args.Get<void>(gradient), scratch.parts}));
+    const kernels::Array weight = args.Array(Param(0));
+    RETURN_IF_ERROR(CudaStatus(kernels::FoldedProduct(shape_, weight, args.Get<float>(Saved(2)),
+                                                      scratch.product, args.stream),
+                               "weight times covariance"));
+    return CudaStatus(kernels::FoldedWeightGradient(
+                          shape_, weight, NormOf(args), scratch.product, dbeta, scratch.parts,
+                          PartsOf(shape_, shape_.out), args.Get<float>(ParamGrad(0)),
+                          args.Get<float>(ParamGrad(1)), args.stream),
+                      "gradient of a folded weight");
+  }
+
+  absl::Status BackwardData(const LaunchArgs& args, const DataScratch& scratch) const {
+    const kernels::Array weight = args.Array(Param(0));
+    const kernels::FoldedNorm norm = NormOf(args);
+    RETURN_IF_ERROR(
+        CudaStatus(kernels::Fold(shape_, weight, norm, nullptr, scratch.folded, {}, args.stream),
+                   "folding a weight"));
+    RETURN_IF_ERROR(
+        CudaStatus(kernels::FoldedProjection(shape_, weight, norm, args.Get<float>(ParamGrad(1)),
+                                             scratch.parts, scratch.projection, args.stream),
+                   "projection of a batch norm"));
+    RETURN_IF_ERROR(
+        CudaStatus(kernels::FoldedShift(shape_, scratch.folded, scratch.projection, norm.mean,
+                                        args.Get<float>(ParamGrad(2)), scratch.shift, args.stream),
+                   "shift of a gradient"));
+    void* const dx = args.Get<void>(Dx(0));
+    RETURN_IF_ERROR(other_->Run({.a = scratch.projection.data,
+                                 .b = args.Get<void>(X(0)),
+                                 .c = dx,
+                                 .bias = scratch.shift.data}));
+    return main_->Run({.a = scratch.folded.data,
+                       .b = args.Get<void>(GradientOf(signature())),
+                       .c = dx,
+                       .add = true});
+  }
+
+  FoldedShape shape_;
+  DType dtype_;
+  std::unique_ptr<Matmul> main_;   // of the tensors with K channels
+  std::unique_ptr<Matmul> other_;  // of x alone
+};
+
+int64_t ScratchBytesOf(const StepSignature& signature) {
+  if (signature.phase == Phase::kForward) return ScratchBytes<ForwardScratch>(signature);
+  return signature.phase == Phase::kBackwardParams ? ScratchBytes<ParamsScratch>(signature)
+                                                   : ScratchBytes<DataScratch>(signature);
+}
+
+cudaError_t BackwardActivation(const LaunchArgs& a) {
+  return kernels::MaskedGradient(ChannelShapeOf(a.signature.Spec(Dz())), a.Array(Dy()),
+                                 a.FindArray(Dy(1)), a.Get<uint8_t>(Saved(3)), a.Array(Dz()),
+                                 a.Get<float>(ParamGrad(2)), a.Reduction(), a.stream);
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> FoldedConvolutionCandidates(const StepSignature& signature,
+                                                       const SharedRuntime& runtime) {
+  const bool activation = signature.phase == Phase::kBackwardActivation;
+  const TensorSpec& reduced = signature.Spec(activation ? Dz() : X(0));
+  const kernels::ChannelShape channels = ChannelShapeOf(reduced);
+  RETURN_IF_ERROR(CheckFits32(signature, channels.outer * channels.inner));
+  if (activation) {
+    return OwnKernel(signature, runtime, BackwardActivation,
+                     kernels::ChannelScratchBytes(channels, ElementOf(reduced.dtype)));
+  }
+  const auto make = [signature, runtime]() -> absl::StatusOr<std::unique_ptr<StreamKernel>> {
+    auto kernel = std::make_unique<FoldedKernel>(runtime, signature);
+    RETURN_IF_ERROR(kernel->Build());
+    return kernel;
+  };
+  return Candidates{StreamCandidate(
+      {.id = std::string(kEngine), .workspace_bytes = ScratchBytesOf(signature)}, make)};
+}
+
+}  // namespace neap::cuda

@@ -1,0 +1,81 @@
+// The launchers of the kernels that a convolution with a folded batch norm runs around its matrix
+// products. The names of matrices are those of layers/folded_convolution.h; all are row-major.
+//
+// The small matrices take a few microseconds each, whatever the batch. Sums over pixels arrive as
+// parts, one per product of a batch of products, and are added here.
+//
+//   FoldedMoments(s, sums, parts, 128, mean, cov, stream);  // after x^T x in 128 parts
+//   FoldedProduct(s, weight, cov, product, stream);         // W cov
+//   Fold(s, weight, norm, &statistics, folded, bias, stream);
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "neap/layers/cuda/kernels/array.h"
+#include "neap/layers/cuda/kernels/kernels.h"
+
+namespace neap::kernels {
+
+// x is {pixels, in}, y and dz are {pixels, out}, the weight and F are {out, in}.
+struct FoldedShape {
+  int64_t pixels = 0, in = 0, out = 0;
+};
+
+// mean {in} = sums / pixels; cov {in, in} = the sum of `count` parts / pixels - mean mean^T.
+cudaError_t FoldedMoments(const FoldedShape& shape, const float* sums, const float* parts,
+                          int64_t count, float* mean, float* cov, cudaStream_t stream);
+
+// product {out, in} = W cov.
+cudaError_t FoldedProduct(const FoldedShape& shape, ConstArray weight, const float* cov,
+                          float* product, cudaStream_t stream);
+
+// The batch norm of the convolution's result. `mean` is that of x {in}; the others are {out}.
+struct FoldedNorm {
+  const float* gamma = nullptr;
+  const float* beta = nullptr;
+  const float* mean = nullptr;
+  float* invstd = nullptr;
+};
+// What the first run in training also computes: invstd, from W cov, and the running statistics.
+struct FoldedStatistics {
+  const float* product = nullptr;
+  float* running_mean = nullptr;
+  float* running_var = nullptr;
+  float epsilon = 0;
+  float momentum = 0;
+};
+// Writes F and, unless it is null, b. `statistics` may be null: then invstd is read.
+cudaError_t Fold(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
+                 const FoldedStatistics* statistics, Array folded, Array bias, cudaStream_t stream);
+// The same with the running statistics, for inference.
+cudaError_t FoldRunning(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
+                        const FoldedStatistics& statistics, Array folded, Array bias,
+                        cudaStream_t stream);
+
+// The mask of layers/fused_batch_norm.h of n elements.
+cudaError_t ReluMask(ConstArray y, int64_t n, uint8_t* mask, cudaStream_t stream);
+
+// dz = dy + other, or 0 where the mask says so; dbeta = the sum of dz per channel. `other` may be
+// null, and dz may be dy. The scratch memory is ChannelScratchBytes().
+cudaError_t MaskedGradient(const ChannelShape& shape, ConstArray dy, ConstArray other,
+                           const uint8_t* mask, Array dz, float* dbeta,
+                           const ReductionMemory& memory, cudaStream_t stream);
+
+// dweight and dgamma of H, the sum of `count` parts, which are overwritten, and W cov.
+cudaError_t FoldedWeightGradient(const FoldedShape& shape, ConstArray weight,
+                                 const FoldedNorm& norm, const float* product, const float* dbeta,
+                                 float* parts, int64_t count, float* dweight, float* dgamma,
+                                 cudaStream_t stream);
+
+// -M {in, in}. The scratch memory is ProjectionScratchBytes().
+int64_t ProjectionScratchBytes(const FoldedShape& shape);
+cudaError_t FoldedProjection(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
+                             const float* dgamma, void* scratch, Array projection,
+                             cudaStream_t stream);
+// What dx has at x = dz = 0 {in}: mean M - dbeta F / pixels.
+cudaError_t FoldedShift(const FoldedShape& shape, ConstArray folded, ConstArray projection,
+                        const float* mean, const float* dbeta, Array shift, cudaStream_t stream);
+
+}  // namespace neap::kernels

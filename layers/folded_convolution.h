@@ -1,0 +1,80 @@
+// A 1x1 convolution and the batch norm behind it, perhaps with a sum and a ReLU, as matrix products
+// that never hold the convolution's result:
+//
+//   y = batch_norm(convolution(x_0))              y = batch_norm(convolution(x_0)) + x_1
+//   y = relu(batch_norm(convolution(x_0)))        y = relu(batch_norm(convolution(x_0)) + x_1)
+//
+// Let x be the matrix of n = N * H * W pixels by C channels, W the weight {K, C} and u = x W^T what
+// the convolution would store. Statistics of u follow from those of x, whose covariance is small:
+//
+//   mean(u_k) = W_k . mean(x)             var(u_k) = W_k cov(x) W_k^T
+//
+// With these, the normalisation is a factor and a shift per channel, which the weight and a bias
+// take up: y = relu(x F^T + b + x_1), where F_k = gamma_k invstd_k W_k and b_k = beta_k - F_k .
+// mean(x). Backward needs no u either, because batch norm's gradient is linear in it. Let dz be the
+// gradient before the ReLU, or dy if there is none, H = dz^T x, and D_k = gamma_k invstd_k^2
+// dgamma_k / n:
+//
+//   dbeta = sum of dz                     dgamma_k = invstd_k W_k . (H_k - dbeta_k mean(x))
+//   dW_k = gamma_k invstd_k (H_k - dbeta_k mean(x) - dgamma_k invstd_k W_k cov(x))
+//   dx   = dz F - (x - mean(x)) M - dbeta F / n           M = W^T diag(D) W
+//
+// Of the passes over tensors of K channels, forward is left with writing y and reading x_1,
+// backward with computing dz and with reading it twice. The price is two more products, of C x C
+// multiply-adds per pixel instead of the C x K of the others, so K must be larger than C.
+//
+//   step                 reads                                          writes
+//   forward (training)   x_0, x_1, weight, gamma, beta                  y, mean, invstd, cov, mask
+//     rerun              x_0, x_1, weight, gamma, beta, mean, invstd    y, mask
+//   forward (inference)  x_0, x_1, weight, gamma, beta, running stat.   y
+//   backward_activation  dy, mask                                       dz, dbeta
+//   backward_params      x_0, dz, weight, gamma, mean, invstd, cov,     dweight, dgamma
+//                        dbeta
+//   backward_data        x_0, dz, weight, gamma, mean, invstd,          dx_0
+//                        dgamma, dbeta
+//
+// In training, forward also accumulates running_mean and running_var. y may overwrite x_1, and dz
+// dy. x_1 exists if it adds; its gradient is dz, the same tensor. With a ReLU there is a mask, that
+// of FusedBatchNorm, and backward_activation, which adds dy of two steps as FusedBatchNorm does.
+// Without one, dy takes the place of dz, and backward_params writes dbeta. A rerun keeps cov alive,
+// although no kernel reads it then.
+//
+// Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a Convolution, the
+// BatchNorm that alone reads its output, an Add of two tensors and a Relu. Kernels compute
+// statistics and all small matrices in fp32, and round F, b and M to the type of x. The results
+// differ from those of the two layers by roundings: these round u to the type of x, and sum squares
+// of u around its mean, where this layer has W_k cov(x) W_k^T, whose error is up to some 1e-6 times
+// |W_k|^2 times the mean square of x.
+//
+// params: 0 weight {K, C, 1, 1}, 1 weight (gamma) {K}, 2 bias (beta) {K}; states: 0 running_mean, 1
+// running_var, both {K}; saved: 0 mean {C}, 1 invstd {K}, 2 cov {C * C}, 3 mask.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "neap/core/step/layer.h"
+#include "neap/layers/batch_norm.h"
+
+namespace neap {
+
+struct FoldedConvolution {
+  static constexpr std::string_view kType = "folded_convolution";
+  // With fewer, the small matrices take longer than the passes that they save.
+  static constexpr int64_t kFewestOutputsPerInput = 2;    // K / C
+  static constexpr int64_t kFewestPixelsPerChannel = 64;  // n / C
+  int64_t out_channels = 0;
+  BatchNorm norm = {};
+  bool adds = false;  // input 1
+  bool relu = false;
+  // Errors: INVALID_ARGUMENT also for images that are not NHWC, so that they are no matrix, and for
+  // fewer channels or pixels than the constants above.
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  std::optional<Layer> FusedWith(const Layer& reader, int input) const;
+  friend bool operator==(const FoldedConvolution&, const FoldedConvolution&) = default;
+};
+
+}  // namespace neap
