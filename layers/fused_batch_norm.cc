@@ -10,6 +10,7 @@
 #include "neap/core/step/specify.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/join.h"
+#include "neap/layers/joined_batch_norms.h"
 
 namespace neap {
 namespace {
@@ -204,6 +205,7 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
 
 std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) const {
   if (Pools()) return std::nullopt;
+  if (std::optional<Layer> joined = JoinedWith(*this, reader, input)) return joined;
   FusedBatchNorm fused = *this;
   if (reader.As<GlobalAveragePool>() != nullptr && !concatenates) {
     fused.averages = true;

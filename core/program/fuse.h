@@ -9,7 +9,8 @@
 //   shortcut --------+                       shortcut --+
 //
 // A concatenation in front of a batch norm becomes a part of it, too: the batch norm reads the
-// parts where they are, so the tensor that holds them all does not exist. So does a pooling behind
+// parts where they are, so the tensor that holds them all does not exist. A concatenation of batch
+// norms becomes one layer in which these write their parts of it. So does a pooling behind
 // it, which leaves a small tensor of a large one: a maximum per window, or a mean per image and
 // channel. Means of windows stay apart: where windows overlap, elements would be computed again.
 //

@@ -5,9 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "neap/layers/cpu/candidates.h"
-#include "neap/layers/cpu/channel_rows.h"
-#include "neap/layers/cpu/converted.h"
+#include "neap/layers/cpu/batch_norm_loops.h"
 #include "neap/layers/cpu/global_average_pool.h"
 #include "neap/layers/cpu/max_pool.h"
 #include "neap/layers/cpu/relu_mask.h"
@@ -18,55 +16,6 @@ namespace {
 
 using namespace operands;
 
-// totals[c] = sum over channel c of value(offset, c, whole), in double (ForEachElement).
-template <typename Value>
-void SumPerChannel(const ChannelPart& part, double* totals, Value value) {
-  constexpr int64_t kLanes = 8;  // independent sums
-  const ChannelRows& rows = part.rows;
-  std::fill_n(totals, rows.channels, 0.0);
-  if (rows.channels_last) {
-    ForEachElement(part,
-                   [&](int64_t i, int64_t c, int64_t whole) { totals[c] += value(i, c, whole); });
-    return;
-  }
-  for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
-    const int64_t c = r % rows.channels;
-    const int64_t begin = r * rows.pixels, whole = part.WholeRow(r) * rows.pixels;
-    double lanes[kLanes] = {};
-    int64_t p = 0;
-    for (; p + kLanes <= rows.pixels; p += kLanes) {
-      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += value(begin + p + k, c, whole + p + k);
-    }
-    for (; p < rows.pixels; ++p) lanes[0] += value(begin + p, c, whole + p);
-    for (double lane : lanes) totals[c] += lane;
-  }
-}
-
-// What normalises an element: (x - mean) * (invstd * gamma) + beta.
-struct Normalisation {
-  const float* gamma;
-  const float* beta;
-  const float* mean;
-  const float* invstd;
-  float operator()(float x, int64_t c) const {
-    return (x - mean[c]) * (invstd[c] * gamma[c]) + beta[c];
-  }
-};
-
-// A batch norm of the layer, or its part for one input of a concatenation: the input, the first of
-// its parameters, states and saved tensors, and the channels that it normalises.
-struct Norm {
-  BatchNorm layer;
-  int input;
-  int first;
-  ChannelPart part;
-
-  // A tensor of values per channel, from the first channel of the part on.
-  float* Get(const LoopArgs& args, Operand operand) const {
-    return args.Get<float>(operand) + part.first;
-  }
-};
-
 // The first batch norm: of input 0, or of every input of a concatenation.
 std::vector<Norm> FirstNorm(const StepSignature& signature) {
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
@@ -74,7 +23,7 @@ std::vector<Norm> FirstNorm(const StepSignature& signature) {
   std::vector<Norm> norms;
   for (int i = 0; part.first < part.all; ++i) {
     part.rows = ChannelRowsOf(signature.Spec(X(i)));
-    norms.push_back({layer.norm, i, 0, part});
+    norms.push_back({layer.norm, i, 0, part, part.first});
     part.first += part.rows.channels;
   }
   return norms;
@@ -82,17 +31,6 @@ std::vector<Norm> FirstNorm(const StepSignature& signature) {
 Norm SecondNorm(const StepSignature& signature) {
   const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
   return {*layer.addend_norm, 1, 2, WholeOf(signature.Spec(X(1)))};
-}
-
-// `invstd` replaces the saved one, with the running mean.
-Normalisation NormalisationOf(const LoopArgs& args, const Norm& norm,
-                              const float* invstd = nullptr) {
-  const int at = norm.first;
-  const bool saved = invstd == nullptr;
-  const bool shifts = args.signature.Has(Param(at + 1));
-  return {norm.Get(args, Param(at)), shifts ? norm.Get(args, Param(at + 1)) : nullptr,
-          norm.Get(args, saved ? Saved(at) : State(at)),
-          saved ? norm.Get(args, Saved(at + 1)) : invstd};
 }
 
 // Writes the means of sum(i, c), and the mask of the sums unless it is null.
@@ -158,50 +96,6 @@ void ApplyAveraged(const TensorSpec& spec, Sum sum, float* y, uint8_t* mask) {
   if (layer.has_mask() && !layer.averages && saved != nullptr) WriteMask(spec, y, saved);
 }
 
-float InverseDeviation(double variance, float epsilon) {
-  return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
-}
-
-// Writes the saved mean and invstd, and the variance to `variance`. Two passes, because subtracting
-// the mean first avoids cancellation.
-void Statistics(const LoopArgs& args, const Norm& norm, double* variance) {
-  const ChannelRows& rows = norm.part.rows;
-  const float* const x = args.Get<float>(X(norm.input));
-  float* const mean = norm.Get(args, Saved(norm.first));
-  float* const invstd = norm.Get(args, Saved(norm.first + 1));
-  const double count = static_cast<double>(rows.count());
-  double* const exact_mean = variance + rows.channels;
-  SumPerChannel(norm.part, exact_mean,
-                [=](int64_t i, int64_t, int64_t) { return static_cast<double>(x[i]); });
-  for (int64_t c = 0; c < rows.channels; ++c) {
-    exact_mean[c] /= count;
-    mean[c] = static_cast<float>(exact_mean[c]);
-  }
-  SumPerChannel(norm.part, variance, [=](int64_t i, int64_t c, int64_t) {
-    const double centred = static_cast<double>(x[i]) - exact_mean[c];
-    return centred * centred;
-  });
-  for (int64_t c = 0; c < rows.channels; ++c) {
-    variance[c] /= count;
-    invstd[c] = InverseDeviation(variance[c], norm.layer.epsilon);
-  }
-}
-
-void UpdateRunning(const LoopArgs& args, const Norm& norm, const double* variance) {
-  const ChannelRows& rows = norm.part.rows;
-  const float momentum = norm.layer.momentum;
-  const float* const mean = norm.Get(args, Saved(norm.first));
-  float* const running_mean = norm.Get(args, State(norm.first));
-  float* const running_var = norm.Get(args, State(norm.first + 1));
-  const double count = static_cast<double>(rows.count());
-  const double unbiased = count / std::max(count - 1, 1.0);
-  for (int64_t c = 0; c < rows.channels; ++c) {
-    const float batch_var = static_cast<float>(variance[c] * unbiased);
-    running_mean[c] = (1 - momentum) * running_mean[c] + momentum * mean[c];
-    running_var[c] = (1 - momentum) * running_var[c] + momentum * batch_var;
-  }
-}
-
 void TrainingForward(const LoopArgs& args) {
   const auto summarised = [&](const Norm& norm) {
     if (!args.signature.rerun) {
@@ -232,53 +126,6 @@ void InferenceForward(const LoopArgs& args) {
   }
   for (const Norm& norm : FirstNorm(args.signature))
     Apply(args, norm, normalisation(norm, workspace), second);
-}
-
-// The gradients of a batch norm, where dz(i, c, whole) is the one that reaches it: dbeta = sum dz;
-// dgamma = sum dz * xhat; dx = gamma invstd (dz - dbeta / n - xhat dgamma / n), where xhat is the
-// normalised x. dx may be where dz is read. What is added to a sum is rounded as if it were stored.
-template <typename Gradient>
-void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx) {
-  const ChannelRows& rows = norm.part.rows;
-  const float* const x = args.Get<float>(X(norm.input));
-  const float* const gamma = norm.Get(args, Param(norm.first));
-  const float* const mean = norm.Get(args, Saved(norm.first));
-  const float* const invstd = norm.Get(args, Saved(norm.first + 1));
-  double* const sum_dz = args.Workspace<double>();
-  double* const sum_dz_xhat = sum_dz + rows.channels;
-  SumPerChannel(norm.part, sum_dz, [=](int64_t i, int64_t c, int64_t whole) {
-    return static_cast<double>(dz(i, c, whole));
-  });
-  SumPerChannel(norm.part, sum_dz_xhat, [=](int64_t i, int64_t c, int64_t whole) {
-    return static_cast<double>(dz(i, c, whole) * ((x[i] - mean[c]) * invstd[c]));
-  });
-
-  float* const dgamma = norm.Get(args, ParamGrad(norm.first));
-  float* const dbeta = norm.Get(args, ParamGrad(norm.first + 1));
-  float* const mean_dz = reinterpret_cast<float*>(sum_dz_xhat + rows.channels);
-  float* const mean_dz_xhat = mean_dz + rows.channels;
-  const double count = static_cast<double>(rows.count());
-  for (int64_t c = 0; c < rows.channels; ++c) {
-    dgamma[c] = static_cast<float>(sum_dz_xhat[c]);
-    dbeta[c] = static_cast<float>(sum_dz[c]);
-    mean_dz[c] = static_cast<float>(sum_dz[c] / count);
-    mean_dz_xhat[c] = static_cast<float>(sum_dz_xhat[c] / count);
-  }
-  const auto gradient = [=](int64_t i, int64_t c, int64_t whole) {
-    const float xhat = (x[i] - mean[c]) * invstd[c];
-    return gamma[c] * invstd[c] * (dz(i, c, whole) - mean_dz[c] - xhat * mean_dz_xhat[c]);
-  };
-  const Operand written = Dx(norm.input);
-  if (!args.signature.Accumulates(written)) {
-    ForEachElement(norm.part,
-                   [=](int64_t i, int64_t c, int64_t whole) { dx[i] = gradient(i, c, whole); });
-    return;
-  }
-  RoundAs(args.signature.Spec(written).dtype, [&](auto round) {
-    ForEachElement(norm.part, [=](int64_t i, int64_t c, int64_t whole) {
-      dx[i] += round(gradient(i, c, whole));
-    });
-  });
 }
 
 // Calls use(gradient), where gradient(i, c, whole) is that of what the layer computes before it

@@ -52,6 +52,8 @@ absl::StatusOr<Candidates> FoldedConvolutionBackwardParams(const StepSignature& 
 absl::StatusOr<Candidates> FoldedConvolutionBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedReluForward(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedReluBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> JoinedBatchNormsForward(const StepSignature& signature);
+absl::StatusOr<Candidates> JoinedBatchNormsBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> DropoutForward(const StepSignature& signature);
 absl::StatusOr<Candidates> DropoutBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> SoftmaxForward(const StepSignature& signature);

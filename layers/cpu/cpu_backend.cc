@@ -20,6 +20,7 @@
 #include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
+#include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -79,6 +80,8 @@ std::vector<KernelRow> FusedRows() {
        cpu::FoldedConvolutionBackwardActivation},
       {kLayer<FoldedConvolution>, Phase::kBackwardParams, cpu::FoldedConvolutionBackwardParams},
       {kLayer<FoldedConvolution>, Phase::kBackwardData, cpu::FoldedConvolutionBackwardData},
+      {kLayer<JoinedBatchNorms>, Phase::kForward, cpu::JoinedBatchNormsForward},
+      {kLayer<JoinedBatchNorms>, Phase::kBackwardData, cpu::JoinedBatchNormsBackward},
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/cuda/batch_norm_reads.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/pool_shape.h"
 #include "neap/layers/fused_batch_norm.h"
@@ -15,29 +16,18 @@ using namespace operands;
 
 // Of the first batch norm or the second one, `at` the first of whose parameters, states and saved
 // tensors are.
-kernels::BatchNormOperands BatchNormReads(const LaunchArgs& a, const BatchNorm& norm, int at) {
-  const bool training = a.signature.Has(Saved(at));
+kernels::BatchNormOperands ReadsOf(const LaunchArgs& a, const BatchNorm& norm, int at) {
   const bool in_parts = FusedBatchNormOf(a.signature.layer).concatenates;
-  return {.x = in_parts ? kernels::ConstArray() : a.Array(X(at / 2)),
-          .gamma = a.Get<float>(Param(at)),
-          .beta = a.Find<float>(Param(at + 1)),
-          .mean = a.Get<float>(training ? Saved(at) : State(at)),
-          .invstd = a.Get<float>(training ? Saved(at + 1) : State(at + 1)),
-          .from_variance = !training,
-          .epsilon = norm.epsilon};
+  return BatchNormReads(a, norm, at, in_parts ? kernels::ConstArray() : a.Array(X(at / 2)));
 }
 
 bool HasStatistics(const StepSignature& signature, int at) {
   return signature.phase == Phase::kForward && signature.Has(Saved(at)) && !signature.rerun;
 }
-kernels::BatchNormState StateOf(const LaunchArgs& a, int at) {
-  return {a.Get<float>(Saved(at)), a.Get<float>(Saved(at + 1)), a.Find<float>(State(at)),
-          a.Find<float>(State(at + 1))};
-}
 
 cudaError_t Statistics(const LaunchArgs& a, const BatchNorm& norm, int at) {
   if (!HasStatistics(a.signature, at)) return cudaSuccess;
-  const kernels::BatchNormState state = StateOf(a, at);
+  const kernels::BatchNormState state = BatchNormWrites(a, at);
   return kernels::BatchNormStatistics(ChannelShapeOf(a.signature.Spec(X())), a.Array(X(at / 2)),
                                       norm.epsilon, norm.momentum, state, a.Reduction(), a.stream);
 }
@@ -47,7 +37,7 @@ cudaError_t BatchNormForward(const LaunchArgs& a) {
   const TensorSpec& x = a.signature.Spec(X());
   cudaError_t error = Statistics(a, layer.norm, 0);
   if (error != cudaSuccess) return error;
-  const kernels::BatchNormOperands in = BatchNormReads(a, layer.norm, 0);
+  const kernels::BatchNormOperands in = ReadsOf(a, layer.norm, 0);
   uint8_t* const mask_or_index = a.Find<uint8_t>(layer.MaskOrIndex());
   if (layer.pool.has_value()) {
     return kernels::BatchNormReluPool(PoolShapeOf(*layer.pool, x, a.signature.Spec(Y())),
@@ -58,7 +48,7 @@ cudaError_t BatchNormForward(const LaunchArgs& a) {
   if (layer.addend_norm.has_value()) {
     error = Statistics(a, *layer.addend_norm, 2);
     if (error != cudaSuccess) return error;
-    epilogue.addend = BatchNormReads(a, *layer.addend_norm, 2);
+    epilogue.addend = ReadsOf(a, *layer.addend_norm, 2);
   }
   const kernels::ChannelShape shape = ChannelShapeOf(x);
   return layer.averages ? kernels::BatchNormAverage(shape, in, epilogue, a.Array(Y()), a.stream)
@@ -73,7 +63,7 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
   const FusedBatchNorm layer = FusedBatchNormOf(a.signature.layer);
   const TensorSpec& x = a.signature.Spec(X());
   const kernels::ChannelShape shape = ChannelShapeOf(x);
-  const kernels::BatchNormOperands in = BatchNormReads(a, layer.norm, 0);
+  const kernels::BatchNormOperands in = ReadsOf(a, layer.norm, 0);
   const kernels::BatchNormSums sums = SumsOf(a, 0);
   const uint8_t* const mask_or_index = a.Find<uint8_t>(layer.MaskOrIndex());
   if (layer.pool.has_value()) {
@@ -83,7 +73,7 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
   }
   if (layer.addend_norm.has_value()) {
     const kernels::JointBatchNorm norms = {.first = in,
-                                           .second = BatchNormReads(a, *layer.addend_norm, 2),
+                                           .second = ReadsOf(a, *layer.addend_norm, 2),
                                            .first_sums = sums,
                                            .second_sums = SumsOf(a, 2),
                                            .dx = a.Array(Dx(0)),
@@ -125,11 +115,11 @@ cudaError_t ForwardOfParts(const LaunchArgs& a) {
   if (HasStatistics(a.signature, 0)) {
     const cudaError_t error =
         kernels::BatchNormStatistics(shape, parts, layer.norm.epsilon, layer.norm.momentum,
-                                     StateOf(a, 0), a.Reduction(), a.stream);
+                                     BatchNormWrites(a, 0), a.Reduction(), a.stream);
     if (error != cudaSuccess) return error;
   }
-  return kernels::BatchNormApply(shape, parts, BatchNormReads(a, layer.norm, 0), layer.relu,
-                                 a.Array(Y()), a.stream);
+  return kernels::BatchNormApply(shape, parts, ReadsOf(a, layer.norm, 0), layer.relu, a.Array(Y()),
+                                 a.stream);
 }
 
 cudaError_t BackwardOfParts(const LaunchArgs& a) {
@@ -137,7 +127,7 @@ cudaError_t BackwardOfParts(const LaunchArgs& a) {
   const std::vector<kernels::BatchNormPart> list = PartsOf(a);
   const kernels::BatchNormParts parts = {list.data(), static_cast<int>(list.size())};
   return kernels::BatchNormBackward(ChannelShapeOf(a.signature.Spec(Dy())), parts,
-                                    BatchNormReads(a, layer.norm, 0), a.Array(Dy()), layer.relu,
+                                    ReadsOf(a, layer.norm, 0), a.Array(Dy()), layer.relu,
                                     SumsOf(a, 0), a.Reduction(), a.stream);
 }
 

@@ -119,6 +119,8 @@ absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signatu
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
+absl::StatusOr<Candidates> JoinedBatchNormsCandidates(const StepSignature& signature,
+                                                      const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature,

@@ -24,6 +24,7 @@
 #include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
+#include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -52,6 +53,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},
     {kLayer<FusedBatchNorm>, BatchNormCandidates},
+    {kLayer<JoinedBatchNorms>, JoinedBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<Relu>, ReluCandidates},
     {kLayer<Sigmoid>, SigmoidCandidates},

@@ -18,6 +18,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/layers/cuda/biased_matmul.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/image_parts.h"
@@ -94,6 +95,7 @@ struct ForwardScratch {
     const TensorSpec& x = signature.Spec(X(0));
     folded = scratch.TakeArray(s.out * s.in, x.dtype);
     bias = scratch.TakeArray(s.out, x.dtype);
+    wide_bias = scratch.TakeFloats(s.out);
     if (!signature.Has(Saved(2)) || signature.rerun) return;
     sums = scratch.TakeFloats(s.in);
     product = scratch.TakeFloats(s.out * s.in);
@@ -101,6 +103,7 @@ struct ForwardScratch {
     reduction = scratch.Take(kernels::ChannelScratchBytes(ChannelShapeOf(x), ElementOf(x.dtype)));
   }
   kernels::Array folded, bias;
+  float* wide_bias;
   float *sums = nullptr, *product = nullptr, *parts = nullptr;
   std::byte* reduction = nullptr;
 };
@@ -123,9 +126,11 @@ struct DataScratch {
     folded = scratch.TakeArray(s.out * s.in, dtype);
     projection = scratch.TakeArray(s.in * s.in, dtype);
     shift = scratch.TakeArray(s.in, dtype);
+    wide_shift = scratch.TakeFloats(s.in);
     parts = scratch.Take(kernels::ProjectionScratchBytes(s));
   }
   kernels::Array folded, projection, shift;
+  float* wide_shift;
   std::byte* parts;
 };
 
@@ -144,24 +149,21 @@ class FoldedKernel final : public StreamKernel {
         dtype_(signature.Spec(X(0)).dtype) {}
 
   absl::Status Build() {
-    const MatmulTypes in_full = {dtype_, DType::kFp32};
     const auto& [pixels, in, out] = shape_;
     switch (signature().phase) {
       case Phase::kForward: {
-        const MatmulShape main = {.transpose_a = true, .m = out, .n = pixels, .k = in};
         const bool relu = signature().layer.As<FoldedConvolution>()->relu;
-        ASSIGN_OR_RETURN(main_, Make(main, dtype_, {.bias = true, .relu = relu}));
-        if (!IsFirstRun()) return absl::OkStatus();
-        ASSIGN_OR_RETURN(other_, Make(SumShape(shape_, in, dtype_), in_full));
-        return absl::OkStatus();
+        const MatmulShape shape = {.transpose_a = true, .m = out, .n = pixels, .k = in};
+        RETURN_IF_ERROR(biased_.Build(runtime(), shape, dtype_, relu));
+        return IsFirstRun() ? BuildSum(in) : absl::OkStatus();
       }
-      case Phase::kBackwardParams: {
-        ASSIGN_OR_RETURN(main_, Make(SumShape(shape_, out, dtype_), in_full));
-        return absl::OkStatus();
-      }
+      case Phase::kBackwardParams:
+        return BuildSum(out);
       default: {
-        ASSIGN_OR_RETURN(main_, Make({.m = in, .n = pixels, .k = out}, dtype_));
-        ASSIGN_OR_RETURN(other_, Make({.m = in, .n = pixels, .k = in}, dtype_, {.bias = true}));
+        RETURN_IF_ERROR(biased_.Build(runtime(), {.m = in, .n = pixels, .k = in}, dtype_,
+                                      /*relu=*/false));
+        ASSIGN_OR_RETURN(product_,
+                         Matmul::Build(runtime(), {.m = in, .n = pixels, .k = out}, dtype_));
         return absl::OkStatus();
       }
     }
@@ -181,9 +183,10 @@ class FoldedKernel final : public StreamKernel {
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<Matmul>> Make(const MatmulShape& shape, MatmulTypes types,
-                                               const MatmulOptions& options = {}) const {
-    return Matmul::Build(runtime(), shape, types, options);
+  absl::Status BuildSum(int64_t columns) {
+    ASSIGN_OR_RETURN(product_, Matmul::Build(runtime(), SumShape(shape_, columns, dtype_),
+                                             {dtype_, DType::kFp32}));
+    return absl::OkStatus();
   }
   bool IsFirstRun() const { return signature().Has(Saved(2)) && !signature().rerun; }
 
@@ -209,11 +212,12 @@ class FoldedKernel final : public StreamKernel {
     };
     RETURN_IF_ERROR(CudaStatus(fold(), "folding a weight"));
     const kernels::Array y = args.Array(Y());
-    RETURN_IF_ERROR(main_->Run({.a = scratch.folded.data,
-                                .b = args.Get<void>(X(0)),
-                                .c = y.data,
-                                .addend = args.Find<void>(X(1)),
-                                .bias = scratch.bias.data}));
+    RETURN_IF_ERROR(biased_.Run({.a = scratch.folded.data,
+                                 .b = args.Get<void>(X(0)),
+                                 .c = y.data,
+                                 .addend = args.Find<void>(X(1)),
+                                 .bias = scratch.bias.data},
+                                scratch.wide_bias, args.stream));
     uint8_t* const mask = args.Find<uint8_t>(Saved(3));
     if (mask == nullptr) return absl::OkStatus();
     return CudaStatus(kernels::ReluMask(y, args.Elements(Y()), mask, args.stream), "ReLU mask");
@@ -227,7 +231,7 @@ class FoldedKernel final : public StreamKernel {
         CudaStatus(kernels::BiasGradient(ChannelShapeOf(signature().Spec(X(0))), x, scratch.sums,
                                          /*add=*/false, memory, args.stream),
                    "sums of channels"));
-    RETURN_IF_ERROR(other_->Run({x.data, x.data, scratch.parts}));
+    RETURN_IF_ERROR(product_->Run({x.data, x.data, scratch.parts}));
     float* const cov = args.Get<float>(Saved(2));
     RETURN_IF_ERROR(CudaStatus(
         kernels::FoldedMoments(shape_, scratch.sums, scratch.parts, PartsOf(shape_, shape_.in),
@@ -248,7 +252,7 @@ class FoldedKernel final : public StreamKernel {
                                 /*add=*/false, memory, args.stream),
           "sums of channels"));
     }
-    RETURN_IF_ERROR(main_->Run({args.Get<void>(X(0)), args.Get<void>(gradient), scratch.parts}));
+    RETURN_IF_ERROR(product_->Run({args.Get<void>(X(0)), args.Get<void>(gradient), scratch.parts}));
     const kernels::Array weight = args.Array(Param(0));
     RETURN_IF_ERROR(CudaStatus(kernels::FoldedProduct(shape_, weight, args.Get<float>(Saved(2)),
                                                       scratch.product, args.stream),
@@ -275,20 +279,21 @@ class FoldedKernel final : public StreamKernel {
                                         args.Get<float>(ParamGrad(2)), scratch.shift, args.stream),
                    "shift of a gradient"));
     void* const dx = args.Get<void>(Dx(0));
-    RETURN_IF_ERROR(other_->Run({.a = scratch.projection.data,
+    RETURN_IF_ERROR(biased_.Run({.a = scratch.projection.data,
                                  .b = args.Get<void>(X(0)),
                                  .c = dx,
-                                 .bias = scratch.shift.data}));
-    return main_->Run({.a = scratch.folded.data,
-                       .b = args.Get<void>(GradientOf(signature())),
-                       .c = dx,
-                       .add = true});
+                                 .bias = scratch.shift.data},
+                                scratch.wide_shift, args.stream));
+    return product_->Run({.a = scratch.folded.data,
+                          .b = args.Get<void>(GradientOf(signature())),
+                          .c = dx,
+                          .add = true});
   }
 
   FoldedShape shape_;
   DType dtype_;
-  std::unique_ptr<Matmul> main_;   // of the tensors with K channels
-  std::unique_ptr<Matmul> other_;  // of x alone
+  BiasedMatmul biased_;              // with x
+  std::unique_ptr<Matmul> product_;  // the sum over pixels, or with dz
 };
 
 int64_t ScratchBytesOf(const StepSignature& signature) {

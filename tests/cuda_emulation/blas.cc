@@ -158,15 +158,17 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   delete preference;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+// There are no epilogues for an odd number of rows, so that what takes their place is tested, too.
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* found) {
   *results = {};
-  *found = 1;
-  return CUBLAS_STATUS_SUCCESS;
+  const bool odd = c->rows % 2 != 0 && product->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  *found = odd ? 0 : 1;
+  return odd ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void*,
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,

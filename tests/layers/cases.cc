@@ -16,6 +16,7 @@
 #include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
+#include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -48,6 +49,7 @@ class CaseList {
 
   void Convolutions();
   void FoldedConvolutions();
+  void JoinedNorms();
   void Upsampling();
   void Pools();
   void Elementwise();
@@ -141,6 +143,23 @@ class CaseList {
     Add(name, FusedBatchNorm{.concatenates = true}, parts);
     Add(name + ", relu", FusedBatchNorm{.relu = true, .concatenates = true}, parts);
   }
+  // Of a part of these channels in each position, of which the second is not normalised.
+  void AddJoinedNorms(const Shape& image, const std::vector<int64_t>& channels) {
+    JoinedBatchNorms layer;
+    std::vector<Shape> inputs;
+    const auto add = [&](size_t position) {
+      inputs.push_back({image.n(), channels[position], image.h(), image.w()});
+    };
+    for (size_t position = channels.size(); position-- > 0;) {
+      if (position == 1) continue;
+      layer.parts.push_back({.norm = {.epsilon = 1e-3F, .momentum = 0.3F},
+                             .relu = position % 2 == 0,
+                             .position = static_cast<int>(position)});
+      add(position);
+    }
+    if (channels.size() > 1) add(1);
+    Add(absl::StrCat("concat of batch_norms of ", absl::StrJoin(channels, "+")), layer, inputs);
+  }
   void AddLoss(const Shape& logits, Layout layout);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
@@ -203,6 +222,14 @@ void CaseList::FoldedConvolutions() {
   AddFolded(16, {4, 3, 7, 7});
   AddFolded(32, {4, 8, 12, 12});  // vectors, whatever the type
   AddFolded(72, {8, 16, 16, 9});  // several tiles
+}
+
+void CaseList::JoinedNorms() {
+  AddJoinedNorms({8, 1, 1, 1}, {4});
+  AddJoinedNorms({2, 1, 3, 5}, {3, 2, 5, 1});
+  AddJoinedNorms({2, 1, 4, 4}, {16, 8, 24});
+  AddJoinedNorms({3, 1, 4, 2}, {12, 4, 8, 4});   // vectors that fit their parts in fp32 only
+  AddJoinedNorms({8, 1, 12, 12}, {72, 16, 40});  // several blocks, whatever the type
 }
 
 void CaseList::AddTransposed(const TransposedConvolution& t, const Shape& shape) {
@@ -372,6 +399,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Losses();
   list.Joins();
   list.FoldedConvolutions();
+  list.JoinedNorms();
   return list.Take();
 }
 

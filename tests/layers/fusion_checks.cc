@@ -12,6 +12,7 @@
 #include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
+#include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/pooling.h"
 #include "tests/layers/conformance.h"
 
@@ -77,6 +78,62 @@ void CheckParts(const Runner& runner, const std::vector<TensorSpec>& parts, bool
   of_concat[Dy()] = backward.at(Dx());
   backward = With(backward, runner.Run(Concat{}, parts, 1, of_concat));
   CheckSameBits(runner.Run(fused, parts, 1, With(given, forward)), backward);
+}
+
+// Of two batch norms, and between them an input that is not normalised.
+void CheckJoined(const Runner& runner, const std::vector<TensorSpec>& parts) {
+  const Layer fused = JoinedBatchNorms{{{.relu = true, .position = 2}, {.position = 0}}};
+  const std::vector<TensorSpec> inputs = {parts[2], parts[0], parts[1]};
+  const LayerSpec spec = fused.Specify({.inputs = inputs}).value();
+  const Values given = RandomValues({.name = "", .layer = fused, .inputs = inputs}, spec, 7);
+  const Layer norms[] = {FusedBatchNorm{.relu = true}, FusedBatchNorm{}};
+  const auto of_part = [](const Values& all, int i) {
+    Values own;
+    for (const auto& [operand, values] : all) {
+      const bool image = operand.slot == Slot::kInput || operand.slot == Slot::kInputGrad;
+      if (image && operand.index == i) own[{operand.slot, 0}] = values;
+      if (!image && operand.index / 2 == i) own[{operand.slot, operand.index % 2}] = values;
+    }
+    return own;
+  };
+  Values joined, apart;
+  joined[X(1)] = given.at(X(2));
+  const auto take = [&](const Values& results, int i) {
+    for (const auto& [operand, values] : results) {
+      if (operand.slot != Slot::kOutput && operand.slot != Slot::kInputGrad)
+        apart[{operand.slot, 2 * i + operand.index}] = values;
+    }
+  };
+  for (const int i : {0, 1}) {
+    const Values results =
+        runner.Run(norms[i], {inputs[static_cast<size_t>(i)]}, 0, of_part(given, i));
+    joined[X(i == 0 ? 2 : 0)] = results.at(Y());
+    take(results, i);
+  }
+  apart[Y()] = runner.Run(Concat{}, parts, 0, joined).at(Y());
+  const Values forward = runner.Run(fused, inputs, 0, given);
+  CheckSameBits(forward, apart);
+  const Values rerun = runner.Run(fused, inputs, 0, With(given, forward), /*rerun=*/true);
+  CHECK(rerun.at(Y()) == forward.at(Y()));
+
+  // Backward adds to the gradient of input 1, which is part 0.
+  Values of_concat = given;
+  of_concat[Dx(0)] = given.at(Dx(2));
+  of_concat[Dx(1)] = std::vector<double>(given.at(Dx(2)).size());
+  of_concat[Dx(2)] = given.at(Dx(0));
+  const Values slices = runner.Run(Concat{}, parts, 1, of_concat);
+  apart[Dx(2)] = slices.at(Dx(1));
+  for (const int i : {0, 1}) {
+    Values own = With(of_part(given, i), of_part(forward, i));
+    own[Dy()] = slices.at(Dx(i == 0 ? 2 : 0));
+    const Values results = runner.Run(norms[i], {inputs[static_cast<size_t>(i)]}, 1, own);
+    apart[Dx(i)] = results.at(Dx());
+    take(results, i);
+  }
+  Values sum = {{Addend(), apart.at(Dx(1))}, {Dx(), given.at(Dx(1))}};
+  apart[Dx(1)] =
+      RunStep(runner.backend, runner.access, AdditionSignature(inputs[1]), sum).value().at(Dx());
+  CheckSameBits(runner.Run(fused, inputs, 1, With(given, forward)), apart);
 }
 
 void CheckAverages(const Runner& runner, const FusedBatchNorm& fused, const TensorSpec& x) {
@@ -156,6 +213,18 @@ void CheckConvolutionWithRelu(Backend& backend, const DeviceAccess& access, DTyp
         CheckRelu({backend, access},
                   {.out_channels = channels, .kernel = 3, .padding = 1, .bias = bias}, x);
       }
+    }
+  }
+}
+
+void CheckJoinedBatchNorms(Backend& backend, const DeviceAccess& access, DType dtype) {
+  const std::vector<std::vector<int64_t>> channels = {{16, 8, 24}, {12, 4, 8}, {3, 2, 5}};
+  for (const std::vector<int64_t>& of_parts : channels) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      CAPTURE(of_parts[0]);
+      std::vector<TensorSpec> parts;
+      for (int64_t c : of_parts) parts.push_back({Shape{4, c, 6, 8}, dtype, layout});
+      CheckJoined({backend, access}, parts);
     }
   }
 }

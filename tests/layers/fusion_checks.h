@@ -10,6 +10,10 @@ namespace neap::testing {
 // kernel's vectors and parts that do not. Backward adds to the gradients of some parts.
 void CheckBatchNormOfParts(Backend& backend, const DeviceAccess& access, DType dtype);
 
+// A concatenation of batch norms has the bits of these layers and a Concat, in both layouts, where
+// parts fit a kernel's vectors and where they do not. Backward adds to the gradients of some parts.
+void CheckJoinedBatchNorms(Backend& backend, const DeviceAccess& access, DType dtype);
+
 // The same for global average pooling of a batch norm, with and without a sum and its second batch
 // norm; and in inference.
 void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype);

@@ -315,6 +315,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
                               {"fused_batch_norm", ReferenceBatchNorm},
+                              {"joined_batch_norms", ReferenceJoinedBatchNorms},
                               {"dropout", DropoutStep},
                               {"softmax_cross_entropy", SoftmaxStep},
                               {"add", AddStep},

@@ -12,6 +12,7 @@ namespace neap::testing {
 std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& y);
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given);
+Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given);
 // ChoiceFailure() (tests/layers/reference.h) of a forward step.
 std::string BatchNormChoiceFailure(const StepSignature& signature, const Values& given,
                                    const Values& got, double tolerance);

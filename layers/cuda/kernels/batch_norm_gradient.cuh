@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -45,6 +46,56 @@ __device__ __forceinline__ Derivative<kVec> DerivativeOf(const BatchNormOperands
 #pragma unroll
   for (int k = 0; k < kVec; ++k) of.scale.v[k] *= of.centred.invstd.v[k];
   return of;
+}
+
+// The gradient that reaches the normalisation: dy, or 0 where the ReLU's result is. `scale` is
+// gamma * invstd. Only a ReLU needs beta.
+template <typename T, int kVec>
+__device__ __forceinline__ Vec<kVec> Before(bool relu, const Packed<T, kVec>& dy,
+                                            const Vec<kVec>& x, const Vec<kVec>& mean,
+                                            const Vec<kVec>& scale, const Vec<kVec>& beta) {
+  Vec<kVec> dz = Unpack(dy);
+  if (!relu) return dz;
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) {
+    dz.v[k] = ReluGradient(Normalised<T>(x.v[k], mean.v[k], scale.v[k], beta.v[k]), dz.v[k]);
+  }
+  return dz;
+}
+template <bool kLast, int kVec>
+__device__ __forceinline__ Vec<kVec> BetaOf(const BatchNormOperands& in, bool relu, size_t c) {
+  return relu ? PerChannel<kLast, kVec>(in.beta, c) : Vec<kVec>{};
+}
+
+// Adds dz and dz * (x - mean) * invstd to the sums.
+template <typename T, int kVec>
+__device__ __forceinline__ void AddGradient(bool relu, const Packed<T, kVec>& dy,
+                                            const Vec<kVec>& x, const Centred<kVec>& centred,
+                                            const Vec<kVec>& scale, const Vec<kVec>& beta,
+                                            Accumulators<2, kVec>& sums) {
+  const Vec<kVec> dz = Before<T>(relu, dy, x, centred.mean, scale, beta);
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) {
+    sums.v[0].v[k] += dz.v[k];
+    sums.v[1].v[k] += dz.v[k] * centred.Of(x.v[k], k);
+  }
+}
+
+// dx.
+template <typename T, int kVec>
+__device__ __forceinline__ Vec<kVec> GradientOf(bool relu, const Packed<T, kVec>& dy,
+                                                const Vec<kVec>& x, const Derivative<kVec>& of,
+                                                const Vec<kVec>& beta, float inverse_count) {
+  Vec<kVec> d = Before<T>(relu, dy, x, of.centred.mean, of.scale, beta);
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) d.v[k] = of.Of(x.v[k], d.v[k], inverse_count, k);
+  return d;
+}
+// Adds to d, as if that had been stored before, what is there already.
+template <typename T, int kVec>
+__device__ __forceinline__ void AddRounded(const Vec<kVec>& sum, Vec<kVec>& d) {
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) d.v[k] = __fadd_rn(Rounded<T>(d.v[k]), sum.v[k]);
 }
 
 struct GradientFinal {

@@ -79,25 +79,6 @@ struct ApplyOp {
   }
 };
 
-// The gradient that reaches the normalisation: dy, or 0 where the ReLU's result is. `scale` is
-// gamma * invstd. Only a ReLU needs beta.
-template <typename T, int kVec>
-__device__ __forceinline__ Vec<kVec> Before(bool relu, const Packed<T, kVec>& dy,
-                                            const Vec<kVec>& x, const Vec<kVec>& mean,
-                                            const Vec<kVec>& scale, const Vec<kVec>& beta) {
-  Vec<kVec> dz = Unpack(dy);
-  if (!relu) return dz;
-#pragma unroll
-  for (int k = 0; k < kVec; ++k) {
-    dz.v[k] = ReluGradient(Normalised<T>(x.v[k], mean.v[k], scale.v[k], beta.v[k]), dz.v[k]);
-  }
-  return dz;
-}
-template <bool kLast, int kVec>
-__device__ __forceinline__ Vec<kVec> BetaOf(const BatchNormOperands& in, bool relu, size_t c) {
-  return relu ? PerChannel<kLast, kVec>(in.beta, c) : Vec<kVec>{};
-}
-
 // Sums dz and dz * (x - mean) * invstd.
 template <typename T, bool kFits>
 struct SumsOp {
@@ -133,13 +114,7 @@ struct SumsOp {
   __device__ __forceinline__ void Accumulate(const Constants& of,
                                              const Two<Packed<T, kVec>>& loaded, size_t,
                                              Accumulators<2, kVec>& sums) const {
-    const Vec<kVec> x = Unpack(loaded.a);
-    const Vec<kVec> dz = Before<T>(relu, loaded.b, x, of.centred.mean, of.scale, of.beta);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      sums.v[0].v[k] += dz.v[k];
-      sums.v[1].v[k] += dz.v[k] * of.centred.Of(x.v[k], k);
-    }
+    AddGradient<T>(relu, loaded.b, Unpack(loaded.a), of.centred, of.scale, of.beta, sums);
   }
 };
 
@@ -186,16 +161,9 @@ struct BackwardOp {
   template <int kVec>
   __device__ __forceinline__ void Store(const RowPosition& at, const Constants<kVec>& of,
                                         const Registers<kVec>& loaded) const {
-    const Vec<kVec> x = Unpack(loaded.x);
     Vec<kVec> d =
-        Before<T>(relu, loaded.dy, x, of.derivative.centred.mean, of.derivative.scale, of.beta);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) d.v[k] = of.derivative.Of(x.v[k], d.v[k], inverse_count, k);
-    if (of.adds) {
-      const Vec<kVec> sum = Unpack(loaded.sum);
-#pragma unroll
-      for (int k = 0; k < kVec; ++k) d.v[k] = __fadd_rn(Rounded<T>(d.v[k]), sum.v[k]);
-    }
+        GradientOf<T>(relu, loaded.dy, Unpack(loaded.x), of.derivative, of.beta, inverse_count);
+    if (of.adds) AddRounded<T>(Unpack(loaded.sum), d);
     Write<kVec>(Row(of, at), at.within, d);
   }
 };

@@ -14,11 +14,13 @@ struct RowPosition {
 };
 
 // Most operations load by the number. Those with `parts`, which are concatenated along the
-// channels, find the address from what they prepared for the channel.
+// channels, or with a `slice` of such a concatenation, find the address from what they prepared for
+// the channel.
 template <typename Op>
 inline constexpr bool kReadsParts = requires(Op op) {
   op.parts;
-};
+}
+|| requires(Op op) { op.slice; };
 template <bool kLast, int kVec, typename Op>
 __device__ __forceinline__ auto PrepareAt(const Op& op, size_t c, const RowPosition& at) {
   if constexpr (kReadsParts<Op>) {

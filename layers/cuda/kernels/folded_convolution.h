@@ -4,9 +4,7 @@
 // The small matrices take a few microseconds each, whatever the batch. Sums over pixels arrive as
 // parts, one per product of a batch of products, and are added here.
 //
-//   FoldedMoments(s, sums, parts, 128, mean, cov, stream);  // after x^T x in 128 parts
-//   FoldedProduct(s, weight, cov, product, stream);         // W cov
-//   Fold(s, weight, norm, &statistics, folded, bias, stream);
+//   x^T x in parts -> FoldedMoments -> FoldedProduct -> Fold -> y = relu(x F^T + b + x_1)
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -150,6 +150,16 @@ cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormParts& p
                               const BatchNormSums& sums, const ReductionMemory& memory,
                               cudaStream_t stream);
 
+// batch_norm_slice.cu. The result, or the gradient of the result, is some channels of a
+// concatenation of `channels` channels, whose images have fewer than 2^31 elements. `y` and `dy`
+// begin with the first of them. A gradient is added to dx if `adds`, as above.
+cudaError_t BatchNormApplySlice(const ChannelShape& shape, const BatchNormOperands& in, bool relu,
+                                Array y, int64_t channels, cudaStream_t stream);
+cudaError_t BatchNormBackwardSlice(const ChannelShape& shape, const BatchNormOperands& in,
+                                   bool relu, ConstArray dy, int64_t channels,
+                                   const BatchNormSums& sums, Array dx, bool adds,
+                                   const ReductionMemory& memory, cudaStream_t stream);
+
 // batch_norm_average.cu. What BatchNormApply() would store is averaged over each image and channel
 // instead: y is {outer, channels}. The mask is that of what is averaged. Backward is as above, but
 // dy is the gradient of the averages, and no result may be dy.

@@ -21,6 +21,7 @@
 #include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
+#include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
@@ -34,6 +35,12 @@ constexpr Convolution kConvolution = {.out_channels = 3, .kernel = 1, .bias = fa
 std::string Parts(const Layer& layer) {
   if (layer.As<FusedConvolution>() != nullptr) return "convolution+relu";
   if (const auto* const relu = layer.As<FusedRelu>()) return relu->bias ? "+bias+pool" : "+pool";
+  if (const auto* const joined = layer.As<JoinedBatchNorms>()) {
+    std::string parts = "+concat";
+    for (const JoinedBatchNorms::Part& part : joined->parts)
+      absl::StrAppend(&parts, " ", part.position, part.relu ? "+relu" : "");
+    return parts;
+  }
   const auto* const norm = layer.As<FusedBatchNorm>();
   if (norm == nullptr) return "";
   return absl::StrCat(norm->concatenates ? "+concat" : "", norm->addend_norm ? "+bn" : "",
@@ -91,6 +98,24 @@ TEST_CASE("two batch norms that are added are one layer with the sum and the ReL
     const std::string sum = net.Add("add", Add{}, {a, b});
     CHECK(net.Fused(net.Add("relu", Relu{}, {sum}), mode) ==
           "conv1(input) conv2(conv1) conv3(conv1) bn2+bn+add+relu(conv2,conv3)");
+  }
+}
+
+TEST_CASE("batch norms that are concatenated are one layer with the concatenation") {
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    Net net;
+    const std::string x = net.Add("conv1", kConvolution, {net.input});
+    const std::string a = net.Add("bn2", BatchNorm{}, {net.Add("conv2", kConvolution, {x})});
+    const std::string b = net.Add("bn3", BatchNorm{}, {net.Add("conv3", kConvolution, {x})});
+    const std::string relu = net.Add("relu", Relu{}, {b});
+    CHECK(net.Fused(net.Add("cat", Concat{}, {a, x, relu}), mode) ==
+          "conv1(input) conv2(conv1) conv3(conv1) bn2+concat 0 2+relu(conv2,conv3,conv1)");
+    Net twice;
+    const std::string y =
+        twice.Add("bn1", BatchNorm{}, {twice.Add("conv1", kConvolution, {twice.input})});
+    const std::string z = twice.Add("bn2", BatchNorm{}, {twice.Add("conv2", kConvolution, {y})});
+    CHECK(twice.Fused(twice.Add("cat", Concat{}, {y, z}), mode) ==
+          "conv1(input) bn1(conv1) conv2(bn1) bn2+concat 1(conv2,bn1)");
   }
 }
 

@@ -71,6 +71,11 @@ TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch nor
     CheckBatchNormOfParts(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
+TEST_CASE("a concatenation of batch norms has the bits of separate layers on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckJoinedBatchNorms(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
 TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pooling on a CPU") {
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckAveragedBatchNorm(*MakeCpuBackend(), HostAccess(), dtype);

@@ -323,6 +323,14 @@ TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch nor
     CheckBatchNormOfParts(gpu->backend(), arena.Access(), dtype);
 }
 
+TEST_CASE("a concatenation of batch norms has the bits of separate layers on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  Arena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckJoinedBatchNorms(gpu->backend(), arena.Access(), dtype);
+}
+
 TEST_CASE("a convolution and a kernel for its ReLU have the bits of separate layers on a GPU") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;

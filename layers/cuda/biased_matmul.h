@@ -1,0 +1,31 @@
+// A matrix product whose columns get a bias, and perhaps a ReLU: in one kernel of cuBLASLt if that
+// has one for the shape and the types, otherwise in a second one. Which of both it is depends on
+// the library and the GPU only, so all products of a shape have the same bits.
+#pragma once
+
+#include <memory>
+
+#include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/matmul.h"
+
+namespace neap::cuda {
+
+class BiasedMatmul {
+ public:
+  // Errors: those of Matmul::Build().
+  absl::Status Build(const Runtime& runtime, const MatmulShape& shape, DType dtype, bool relu);
+
+  // The bias is that of the pointers, of c's type. `wide` has room for it in fp32.
+  absl::Status Run(const MatmulPointers& pointers, float* wide, cudaStream_t stream) const;
+
+ private:
+  absl::Status AddBias(const MatmulPointers& pointers, float* wide, cudaStream_t stream) const;
+
+  kernels::Element type_ = kernels::Element::kFp32;
+  bool relu_ = false;
+  bool fused_ = false;
+  kernels::ChannelShape c_;
+  std::unique_ptr<Matmul> matmul_;
+};
+
+}  // namespace neap::cuda

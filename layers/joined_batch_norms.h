@@ -1,0 +1,69 @@
+// A concatenation along the channels whose parts are batch norms, each perhaps with a ReLU, that
+// store their results in the concatenation instead of tensors of their own:
+//
+//   y = concat(relu(batch_norm(x_0)), batch_norm(x_1), x_2, ...), in any order
+//
+// Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a Concat and the
+// BatchNorms, or FusedBatchNorms with nothing but a ReLU, whose outputs it alone reads. The results
+// have the bits of the layers that it replaces.
+//
+//   step                 reads                                            writes
+//   forward (training)   x_i, gamma_i, beta_i                             y, mean_i, invstd_i
+//     rerun              x_i, gamma_i, beta_i, mean_i, invstd_i           y
+//   forward (inference)  x_i, gamma_i, beta_i, running statistics         y
+//   backward_data        x_i, dy, gamma_i, [beta_i], mean_i, invstd_i     dx_i, dgamma_i, dbeta_i
+//
+// The first inputs are those that are normalised. Backward reads only these, and beta_i only for a
+// ReLU; it writes dx_i of all, and adds to a dx_i that already holds a partial sum. In training,
+// forward also accumulates the running statistics.
+//
+// params: 2 i weight (gamma), 2 i + 1 bias (beta) of input i; states: 2 i running_mean, 2 i + 1
+// running_var; saved: 2 i mean, 2 i + 1 invstd. All are {channels of x_i}.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "neap/core/step/layer.h"
+#include "neap/core/step/step_signature.h"
+#include "neap/layers/batch_norm.h"
+
+namespace neap {
+
+struct JoinedBatchNorms {
+  static constexpr std::string_view kType = "joined_batch_norms";
+  struct Part {
+    BatchNorm norm = {};
+    bool relu = false;
+    int position = 0;  // among all parts of the concatenation
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  std::vector<Part> parts;  // of inputs 0 .. parts.size() - 1; further inputs are not normalised
+  // Errors: INVALID_ARGUMENT also for two parts in one position, or a position without an input.
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const JoinedBatchNorms&, const JoinedBatchNorms&) = default;
+};
+
+struct FusedBatchNorm;
+// The layer in which the batch norm has become part `input` of `reader`, a Concat or a
+// JoinedBatchNorms, if there is one.
+std::optional<Layer> JoinedWith(const FusedBatchNorm& norm, const Layer& reader, int input);
+
+// Where an input is in the concatenation.
+struct JoinedInput {
+  const JoinedBatchNorms::Part* part = nullptr;  // null if it is not normalised
+  int64_t channels = 0;
+  int64_t first = 0;  // channel of the concatenation
+};
+// By input, for the channels of each. The parts are those of `layer`.
+std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
+                                      const std::vector<int64_t>& channels);
+// Those of a step, whose layer must live as long.
+std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
+                                      const StepSignature& signature);
+
+}  // namespace neap
