@@ -55,7 +55,8 @@ Operand GradientOf(const StepSignature& signature) { return signature.Has(Dz()) 
 // The sum of x' times the transpose of a matrix of as many columns.
 MatmulShape SumShape(const FoldedShape& s, int64_t columns, DType dtype) {
   const int64_t parts = PartsOf(s, columns), pixels = s.pixels / parts;
-  const bool aligned = pixels * std::min(s.in, columns) * SizeOf(dtype) % 16 == 0;
+  const auto fits = [&](int64_t channels) { return pixels * channels * SizeOf(dtype) % 16 == 0; };
+  const bool aligned = fits(s.in) && fits(columns);
   return {.transpose_b = true,
           .m = s.in,
           .n = columns,
