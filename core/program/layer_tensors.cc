@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace neap {
 
 std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase) {
@@ -19,6 +21,23 @@ bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec) {
   const auto reader = std::find_if(spec.steps.begin(), spec.steps.end(), reads);
   return reader != spec.steps.end() && reader->sums_output_grads &&
          std::none_of(reader + 1, spec.steps.end(), reads);
+}
+
+absl::Status CheckPassedGradients(const ResolvedGraph& graph) {
+  std::vector<size_t> last_reader(graph.layers.size());
+  for (const ResolvedLayer& layer : graph.layers) {
+    for (LayerId input : layer.inputs) last_reader[input.index()] = layer.id.index();
+  }
+  for (const ResolvedLayer& layer : graph.layers) {
+    if (!layer.spec.passes_linear_grad.has_value()) continue;
+    const LayerId input = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
+    const ResolvedLayer& last = graph.layers[last_reader[input.index()]];
+    if (last.id == layer.id) continue;
+    return absl::InvalidArgumentError(absl::StrCat("layer '", last.name, "' reads '",
+                                                   graph.layers[input.index()].name, "' after '",
+                                                   layer.name, "', which passes its gradient on"));
+  }
+  return absl::OkStatus();
 }
 
 std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand) {

@@ -4,7 +4,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "neap/core/base/ids.h"
+#include "neap/core/graph/graph.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
 #include "neap/core/step/layer.h"
@@ -33,6 +35,10 @@ std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase);
 // Whether a second tensor may become the other gradient of the layer's output, because the only
 // backward step that reads that gradient adds two tensors.
 bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec);
+
+// INVALID_ARGUMENT if a layer reads the input of an earlier layer that passes its gradient on to it
+// (LayerSpec::passes_linear_grad).
+absl::Status CheckPassedGradients(const ResolvedGraph& graph);
 
 // The tensor that is used as this operand.
 std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand);

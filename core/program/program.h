@@ -165,8 +165,8 @@ struct Program {
 };
 
 // Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckSgd() and
-// InSubBatches(); INVALID_ARGUMENT for training that is not trainable, or for sub-batches in the
-// paper's accounting.
+// InSubBatches(); INVALID_ARGUMENT for training that is not trainable, for sub-batches in the
+// paper's accounting, or for a layer that reads what LayerSpec::passes_linear_grad forbids.
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
 // The same for the result of Resolve() with the mode of `options`, or of Fuse().
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options);

@@ -1,6 +1,5 @@
 // BuildProgram with exact accounting: lowers a resolved graph to steps.
 #include <algorithm>
-#include <cassert>
 #include <optional>
 #include <string>
 #include <utility>
@@ -213,13 +212,13 @@ class ProgramBuilder {
     }
   }
 
-  // The gradient before the activation may be that of an input, too.
+  // The gradient before the activation may be that of an input, too, the first that is known of it
+  // (CheckPassedGradients).
   void PassLinearGradient(const ResolvedLayer& layer, TensorId gradient) {
     if (!layer.spec.passes_linear_grad.has_value()) return;
     LayerTensors& input =
         Tensors(layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)]);
     if (!input.needs_grad) return;
-    assert(!input.output_grad.has_value());
     input.output_grad = gradient;
     input.output_grad_shared = true;
   }
@@ -385,6 +384,7 @@ absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& o
 
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options) {
   RETURN_IF_ERROR(CheckSgd(options.sgd));
+  RETURN_IF_ERROR(CheckPassedGradients(graph));
   if (options.mode == Mode::kTraining && !options.trainable)
     return absl::InvalidArgumentError("training needs the persistent tensors of training");
   const bool is_paper = options.accounting == Accounting::kPaper;

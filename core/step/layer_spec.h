@@ -160,8 +160,9 @@ struct LayerSpec {
   // readers whose gradients must be summed, backward_data runs.)
   bool passes_gradient = false;
   // The gradient of this input is dz, unchanged, or without a backward_activation that of the
-  // output: both names mean the same tensor. Fuse() (core/program/fuse.h) makes such layers only
-  // where no later layer reads the input, whose gradient would else be a sum already.
+  // output: both names mean the same tensor. No later layer may read the input, because its
+  // gradient would be a sum already when dz is known: fusion (core/program/fuse.h) makes no such
+  // layers there, and programs with them are refused.
   std::optional<int> passes_linear_grad = std::nullopt;
   LayerTraits traits = {};
 };

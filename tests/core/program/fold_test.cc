@@ -155,6 +155,19 @@ TEST_CASE("the gradient before the ReLU is the addend's, unless that is a sum al
   }
 }
 
+TEST_CASE("a layer that passes its gradient on to an input is the last that reads it") {
+  Graph net(Options());
+  const std::string images = net.Input({2, 8, 8});
+  const std::string other = net.Add("other", kSame, {images});
+  const std::string x =
+      net.Add("folded", FoldedConvolution{.out_channels = 8, .adds = true}, {images, other});
+  End(net, net.Add("late", Add{}, {x, other}));
+  const absl::StatusOr<Program> program = BuildProgram(net, {});
+  CHECK(program.status() ==
+        absl::InvalidArgumentError(
+            "layer 'late' reads 'other' after 'folded', which passes its gradient on"));
+}
+
 // The blocks of ResNet-50 with enough pixels: three stages, without the strided shortcuts.
 TEST_CASE("a block's gradient is not added in a pass of its own") {
   const Graph net = nets::ResNet({.batch = 64, .layout = Layout::kNhwc});
