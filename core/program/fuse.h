@@ -9,10 +9,10 @@
 //   shortcut --------+                       shortcut --+
 //
 // A concatenation in front of a batch norm becomes a part of it, too: the batch norm reads the
-// parts where they are, so the tensor that holds them all does not exist. A concatenation of batch
-// norms becomes one layer in which these write their parts of it. So does a pooling behind
+// parts where they are, so the tensor that holds them all does not exist. So does a pooling behind
 // it, which leaves a small tensor of a large one: a maximum per window, or a mean per image and
 // channel. Means of windows stay apart: where windows overlap, elements would be computed again.
+// Batch norms that are concatenated become one layer in which each writes its part of the result.
 //
 // A convolution takes most of its time to compute, and an addition or a ReLU of what it is about to
 // store costs it nothing. It therefore comes last: it computes the ReLU behind it, unless that has
@@ -29,8 +29,8 @@
 // the last one ran. Its parameters keep the names that they have in the layers that it replaces,
 // and its results their bits. Those of a convolution with a ReLU are close to the two layers'
 // (layers/fused_convolution.h): kernels for both round to 16 bits once, and round the bias; and
-// such a convolution may run on other engines than one by itself, which sum in another order. So
-// are those of a convolution with a folded batch norm.
+// such a convolution may run on other engines than one by itself, which sum in another order. The
+// results of a convolution with a folded batch norm are close, too (layers/folded_convolution.h).
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
 //   graph = Fuse(std::move(graph), Mode::kTraining);

@@ -152,7 +152,7 @@ class ProgramBuilder {
       }
       if (spec.phase != Phase::kForward) AddStep(layer, spec);
     }
-    PassLinearGradient(layer, tensors.linear_grad.value_or(*tensors.output_grad));
+    PassLinearGradient(layer);
     if (tensors.updated_group.empty()) return;
     const std::vector<UpdatedLayer> updated = Updated(tensors.updated_group);
     Add(ScalesLoss(program_.net) ? Steps().Check(updated) : Steps().Update(updated), layer.id);
@@ -214,12 +214,13 @@ class ProgramBuilder {
 
   // The gradient before the activation may be that of an input, too, the first that is known of it
   // (CheckPassedGradients).
-  void PassLinearGradient(const ResolvedLayer& layer, TensorId gradient) {
+  void PassLinearGradient(const ResolvedLayer& layer) {
     if (!layer.spec.passes_linear_grad.has_value()) return;
     LayerTensors& input =
         Tensors(layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)]);
     if (!input.needs_grad) return;
-    input.output_grad = gradient;
+    const LayerTensors& own = Tensors(layer.id);
+    input.output_grad = own.linear_grad.has_value() ? own.linear_grad : own.output_grad;
     input.output_grad_shared = true;
   }
 
@@ -396,6 +397,7 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
 }
 
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
+  RETURN_IF_ERROR(CheckPassedGradients(graph));
   const std::string name = graph.options.name;
   ASSIGN_OR_RETURN(graph,
                    InSubBatches(std::move(graph), whole.options.mode, whole.options.sub_batches));

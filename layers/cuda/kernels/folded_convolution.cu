@@ -146,7 +146,8 @@ __global__ void __launch_bounds__(kThreads)
       variance = fmaf(product[c], ToFloat(w[c]), variance);
       mean = fmaf(norm.mean[c], ToFloat(w[c]), mean);
     }
-    variance = fmaxf(WarpSum(variance), 0.0F);
+    variance = WarpSum(variance);
+    if (variance < 0) variance = 0;  // NaN passes
     mean = WarpSum(mean);
     invstd = 1.0F / sqrtf(variance + statistics.epsilon);
     if (lane == 0) {
