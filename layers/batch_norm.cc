@@ -1,5 +1,7 @@
 #include "neap/layers/batch_norm.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
@@ -78,6 +80,17 @@ absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const 
   spec.steps = {TrainingForward(kForwardFlopsPerElement * elements),
                 Backward(kBackwardFlopsPerElement * elements)};
   return spec;
+}
+
+void AppendPersistent(const LayerSpec& norm, int owner, LayerSpec& fused) {
+  for (ParamSpec param : norm.params) {
+    param.owner = owner;
+    fused.params.push_back(std::move(param));
+  }
+  for (StateSpec state : norm.states) {
+    state.owner = owner;
+    fused.states.push_back(std::move(state));
+  }
 }
 
 }  // namespace neap

@@ -30,4 +30,8 @@ struct BatchNorm {
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 
+// Appends the parameters and states of a batch norm, whose spec is `norm`, to those of a fused
+// layer. `owner` is the batch norm's (ParamSpec::owner).
+void AppendPersistent(const LayerSpec& norm, int owner, LayerSpec& fused);
+
 }  // namespace neap

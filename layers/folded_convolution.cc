@@ -1,7 +1,6 @@
 #include "neap/layers/folded_convolution.h"
 
 #include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -33,18 +32,6 @@ absl::Status CheckWorthwhile(const TensorSpec& x, int64_t out_channels) {
         FoldedConvolution::kFewestPixelsPerChannel * channels, " pixels, not ", pixels));
   }
   return absl::OkStatus();
-}
-
-// The parameters and states of the convolution, then those of its batch norm.
-void AddPersistent(const LayerSpec& norm, LayerSpec& spec) {
-  for (ParamSpec param : norm.params) {
-    param.owner = 1;
-    spec.params.push_back(std::move(param));
-  }
-  for (StateSpec state : norm.states) {
-    state.owner = 1;
-    spec.states.push_back(std::move(state));
-  }
 }
 
 // The multiply-adds, twice, of a product over all pixels.
@@ -142,7 +129,7 @@ absl::StatusOr<LayerSpec> FoldedConvolution::Specify(const LayerContext& context
         absl::StrCat("cannot add input 1, ", context.inputs[1].ToString(), ", to ", y.ToString()));
   }
   ASSIGN_OR_RETURN(const LayerSpec of_norm, norm.Specify({.inputs = {y}, .mode = context.mode}));
-  AddPersistent(of_norm, spec);
+  AppendPersistent(of_norm, /*owner=*/1, spec);
   spec.traits = {.checkpoint = true, .hides_transfers = true, .fuses_first = true};
   spec.steps = {Forward(*this, x, y, context.mode)};
   if (context.mode == Mode::kInference) {

@@ -59,14 +59,7 @@ void AppendSecond(const std::vector<Operand>& of_second, std::vector<Operand>& o
 
 // Normalises input 1 by `second`, the spec of a batch norm.
 void NormaliseAddend(LayerSpec second, LayerSpec& spec) {
-  for (ParamSpec& param : second.params) {
-    param.owner = 1;
-    spec.params.push_back(std::move(param));
-  }
-  for (StateSpec& state : second.states) {
-    state.owner = 1;
-    spec.states.push_back(std::move(state));
-  }
+  AppendPersistent(second, /*owner=*/1, spec);
   for (SavedSpec& saved : second.saved)
     spec.saved.push_back({absl::StrCat("addend_", saved.name), std::move(saved.tensor)});
   for (size_t i = 0; i < spec.steps.size(); ++i) {

@@ -62,14 +62,7 @@ void AddPart(const LayerSpec& norm, int i, bool relu, LayerSpec& spec) {
     step.flops += norm.steps[s].flops;
     if (relu && step.phase != Phase::kForward) step.reads.push_back(Param(2 * i + 1));
   }
-  for (ParamSpec param : norm.params) {
-    param.owner = i;
-    spec.params.push_back(std::move(param));
-  }
-  for (StateSpec state : norm.states) {
-    state.owner = i;
-    spec.states.push_back(std::move(state));
-  }
+  AppendPersistent(norm, /*owner=*/i, spec);
   for (const SavedSpec& saved : norm.saved)
     spec.saved.push_back({absl::StrCat(saved.name, i), saved.tensor});
 }

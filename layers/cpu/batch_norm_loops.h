@@ -1,5 +1,6 @@
 // The loops of batch norm on the CPU, for layers that normalise one tensor, two, or the parts of a
-// concatenation. Sums are float64.
+// concatenation. Sums are float64. Files that include it are compiled without contraction of
+// products and sums, on which the bits depend (CMakeLists.txt).
 #pragma once
 
 #include <algorithm>

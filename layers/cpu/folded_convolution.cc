@@ -2,8 +2,8 @@
 #include "neap/layers/folded_convolution.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "neap/layers/cpu/batch_norm_loops.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/channel_rows.h"
 #include "neap/layers/cpu/converted.h"
@@ -52,10 +52,6 @@ double Variance(const float* w, const float* cov, int64_t in) {
   double variance = 0;
   for (int64_t c = 0; c < in; ++c) variance += static_cast<double>(w[c]) * Dot(w, cov + c * in, in);
   return std::max(variance, 0.0);
-}
-
-float InverseDeviation(double variance, float epsilon) {
-  return static_cast<float>(1 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
 // The weight and the bias that the normalisation has become part of, in the type of x.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/concatenation.h"
 
 namespace neap::cuda {
 namespace {
@@ -51,17 +52,6 @@ cudaError_t AddBackward(const LaunchArgs& a) {
   return error;
 }
 
-// y has `rows` rows of `length` elements; an input contributes `per_channel` elements for each of
-// its channels to every row.
-struct Concatenation {
-  int64_t rows, length, per_channel;
-};
-Concatenation ConcatenationOf(const TensorSpec& y) {
-  const int64_t pixels = y.shape.h() * y.shape.w();
-  if (y.layout == Layout::kNhwc) return {y.shape.n() * pixels, y.shape.c(), 1};
-  return {y.shape.n(), y.shape.c() * pixels, pixels};
-}
-
 cudaError_t ConcatLaunch(const LaunchArgs& a) {
   const bool forward = a.signature.phase == Phase::kForward;
   const Operand whole = forward ? Y() : Dy();
@@ -74,15 +64,11 @@ cudaError_t ConcatLaunch(const LaunchArgs& a) {
     if (!i) break;
     const OperandSpec& operand = a.signature.operands[*i];
     const kernels::Array part = a.Array(operand.operand);
-    const int64_t width = operand.tensor.shape.c() * concat.per_channel;
-    const kernels::RowCopy copy = {.rows = concat.rows,
-                                   .width = width,
-                                   .in_stride = forward ? width : concat.length,
-                                   .out_stride = forward ? concat.length : width,
-                                   .accumulate = operand.access == Access::kAccumulate};
+    const kernels::RowCopy copy =
+        concat.Copy(operand.tensor.shape.c(), forward, operand.access == Access::kAccumulate);
     error = forward ? kernels::CopyRows(copy, part, joined, a.stream)
                     : kernels::CopyRows(copy, joined, part, a.stream);
-    joined = After(joined, width);
+    joined = After(joined, copy.width);
   }
   return error;
 }

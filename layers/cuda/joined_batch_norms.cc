@@ -7,21 +7,12 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/batch_norm_reads.h"
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/concatenation.h"
 
 namespace neap::cuda {
 namespace {
 
 using namespace operands;
-
-// The rows of the concatenation or its gradient, and of each input in it.
-struct Rows {
-  explicit Rows(const TensorSpec& joined)
-      : shape(ChannelShapeOf(joined)),
-        count(shape.channels_last ? shape.outer * shape.inner : shape.outer),
-        per_channel(shape.channels_last ? 1 : shape.inner) {}
-  kernels::ChannelShape shape;
-  int64_t count, per_channel;
-};
 
 kernels::BatchNormOperands ReadsOf(const LaunchArgs& a, int input, const BatchNorm& norm) {
   return BatchNormReads(a, norm, 2 * input, a.Array(X(input)));
@@ -35,12 +26,12 @@ bool HasStatistics(const StepSignature& signature) {
 template <typename Launch>
 cudaError_t ForEachInput(const LaunchArgs& a, Operand joined, Launch launch) {
   const JoinedBatchNorms& layer = *a.signature.layer.As<JoinedBatchNorms>();
-  const Rows rows(a.signature.Spec(joined));
+  const Concatenation whole = ConcatenationOf(a.signature.Spec(joined));
   const std::vector<JoinedInput> inputs = JoinedInputs(layer, a.signature);
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
     const JoinedInput& place = inputs[static_cast<size_t>(i)];
-    const kernels::Array first = After(a.Array(joined), place.first * rows.per_channel);
-    const cudaError_t error = launch(i, place, rows, first);
+    const kernels::Array first = After(a.Array(joined), place.first * whole.per_channel);
+    const cudaError_t error = launch(i, place, whole, first);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
@@ -48,13 +39,9 @@ cudaError_t ForEachInput(const LaunchArgs& a, Operand joined, Launch launch) {
 
 cudaError_t Forward(const LaunchArgs& a) {
   return ForEachInput(
-      a, Y(), [&](int i, const JoinedInput& place, const Rows& rows, kernels::Array y) {
+      a, Y(), [&](int i, const JoinedInput& place, const Concatenation& whole, kernels::Array y) {
         if (place.part == nullptr) {
-          const int64_t width = place.channels * rows.per_channel;
-          const kernels::RowCopy copy = {.rows = rows.count,
-                                         .width = width,
-                                         .in_stride = width,
-                                         .out_stride = rows.shape.channels * rows.per_channel};
+          const kernels::RowCopy copy = whole.Copy(place.channels, /*into=*/true);
           return kernels::CopyRows(copy, a.Array(X(i)), y, a.stream);
         }
         const BatchNorm& norm = place.part->norm;
@@ -66,29 +53,24 @@ cudaError_t Forward(const LaunchArgs& a) {
           if (error != cudaSuccess) return error;
         }
         return kernels::BatchNormApplySlice(shape, ReadsOf(a, i, norm), place.part->relu, y,
-                                            rows.shape.channels, a.stream);
+                                            whole.length / whole.per_channel, a.stream);
       });
 }
 
 cudaError_t Backward(const LaunchArgs& a) {
   return ForEachInput(
-      a, Dy(), [&](int i, const JoinedInput& place, const Rows& rows, kernels::Array dy) {
+      a, Dy(), [&](int i, const JoinedInput& place, const Concatenation& whole, kernels::Array dy) {
         const bool adds = a.signature.Accumulates(Dx(i));
         if (place.part == nullptr) {
-          const int64_t width = place.channels * rows.per_channel;
-          const kernels::RowCopy copy = {.rows = rows.count,
-                                         .width = width,
-                                         .in_stride = rows.shape.channels * rows.per_channel,
-                                         .out_stride = width,
-                                         .accumulate = adds};
+          const kernels::RowCopy copy = whole.Copy(place.channels, /*into=*/false, adds);
           return kernels::CopyRows(copy, dy, a.Array(Dx(i)), a.stream);
         }
         const kernels::BatchNormSums sums = {a.Get<float>(ParamGrad(2 * i)),
                                              a.Get<float>(ParamGrad(2 * i + 1))};
         return kernels::BatchNormBackwardSlice(ChannelShapeOf(a.signature.Spec(X(i))),
                                                ReadsOf(a, i, place.part->norm), place.part->relu,
-                                               dy, rows.shape.channels, sums, a.Array(Dx(i)), adds,
-                                               a.Reduction(), a.stream);
+                                               dy, whole.length / whole.per_channel, sums,
+                                               a.Array(Dx(i)), adds, a.Reduction(), a.stream);
       });
 }
 

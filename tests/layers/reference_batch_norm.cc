@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -183,14 +184,7 @@ Vector GradientBefore(const StepSignature& signature, const Values& given) {
   Vector dy = UnpooledGradient(signature, given);
   if (!layer.relu || layer.pool.has_value()) return dy;
   if (layer.adds) {
-    const int64_t per_byte = MaskElements(spec.dtype);
-    const Vector& mask = given.at(layer.MaskOrIndex());
-    for (size_t i = 0; i < dy.size(); ++i) {
-      const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i));
-      const int byte = static_cast<int>(mask[static_cast<size_t>(at / per_byte)]);
-      if ((byte >> at % per_byte & 1) == 0) dy[i] = 0;
-    }
-    return dy;
+    return Masked(spec, given.at(layer.MaskOrIndex()), std::move(dy));
   }
   const Vector y =
       Normalise(signature, given, NormsOf(layer)[0], given.at(Saved(0)), given.at(Saved(1)));
@@ -292,6 +286,17 @@ std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& 
       mask[static_cast<size_t>(at / per_byte)] += static_cast<double>(1 << at % per_byte);
   }
   return mask;
+}
+
+std::vector<double> Masked(const TensorSpec& spec, const std::vector<double>& mask,
+                           std::vector<double> dy) {
+  const int64_t per_byte = MaskElements(spec.dtype);
+  for (size_t i = 0; i < dy.size(); ++i) {
+    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i));
+    const int byte = static_cast<int>(mask[static_cast<size_t>(at / per_byte)]);
+    if ((byte >> at % per_byte & 1) == 0) dy[i] = 0;
+  }
+  return dy;
 }
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given) {

@@ -11,6 +11,10 @@ namespace neap::testing {
 // A bit per element of y in memory order: whether it is positive (layers/fused_batch_norm.h).
 std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& y);
 
+// The gradient `dy` of such a result, or 0 where the mask says so.
+std::vector<double> Masked(const TensorSpec& spec, const std::vector<double>& mask,
+                           std::vector<double> dy);
+
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given);
 Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given);
 // ChoiceFailure() (tests/layers/reference.h) of a forward step.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "neap/layers/folded_convolution.h"
-#include "neap/layers/fused_batch_norm.h"
 #include "tests/layers/reference_batch_norm.h"
 
 namespace neap::testing {
@@ -111,15 +111,11 @@ Values Forward(const StepSignature& signature, const Values& given) {
 
 Values BackwardActivation(const StepSignature& signature, const Values& given) {
   const TensorSpec& spec = signature.Spec(Dz());
-  const Vector& mask = given.at(Saved(3));
-  const int64_t per_byte = MaskElements(spec.dtype);
   Vector dz = given.at(Dy());
-  for (size_t i = 0; i < dz.size(); ++i) {
-    if (signature.Has(Dy(1))) dz[i] += given.at(Dy(1))[i];
-    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i));
-    const int byte = static_cast<int>(mask[static_cast<size_t>(at / per_byte)]);
-    if ((byte >> at % per_byte & 1) == 0) dz[i] = 0;
+  if (signature.Has(Dy(1))) {
+    for (size_t i = 0; i < dz.size(); ++i) dz[i] += given.at(Dy(1))[i];
   }
+  dz = Masked(spec, given.at(Saved(3)), std::move(dz));
   dz = Rounded(spec, dz);
   Values result = {{Dz(), dz}};
   Vector& dbeta = result[ParamGrad(2)];

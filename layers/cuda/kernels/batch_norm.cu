@@ -68,18 +68,6 @@ struct ApplyOp {
   }
 };
 
-// Writes the mask where vectors do not fit the tensor, in a pass of its own.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) MaskKernel(const T* y, size_t n, uint8_t* mask) {
-  const size_t byte = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const size_t first = byte * kWide<T>;
-  if (first >= n) return;
-  unsigned bits = 0;
-  for (size_t k = 0; k < kWide<T> && first + k < n; ++k)
-    bits |= MaskBit(ToFloat(y[first + k])) << k;
-  mask[byte] = static_cast<uint8_t>(bits);
-}
-
 template <Addend kAddend, typename T>
 cudaError_t ApplyTo(const ChannelShape& s, const BatchNormOperands& in,
                     const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream) {
@@ -90,11 +78,8 @@ cudaError_t ApplyTo(const ChannelShape& s, const BatchNormOperands& in,
       stream);
   if (error != cudaSuccess || epilogue.mask == nullptr) return error;
   if (aligned && Vectorised(s, kWide<T>)) return cudaSuccess;
-  const int64_t n = s.outer * s.channels * s.inner;
-  const int64_t bytes = CeilDiv(n, kWide<T>);
-  MaskKernel<<<static_cast<unsigned>(CeilDiv(bytes, kThreads)), kThreads, 0, stream>>>(
-      As<T>(y), static_cast<size_t>(n), epilogue.mask);
-  return cudaGetLastError();
+  // Vectors do not fit the tensor.
+  return ReluMask(y, s.outer * s.channels * s.inner, epilogue.mask, stream);
 }
 
 // The pooled values are relu(normalised x).

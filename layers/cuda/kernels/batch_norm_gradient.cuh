@@ -67,17 +67,32 @@ __device__ __forceinline__ Vec<kVec> BetaOf(const BatchNormOperands& in, bool re
   return relu ? PerChannel<kLast, kVec>(in.beta, c) : Vec<kVec>{};
 }
 
+// What the sums depend on per channel.
+template <int kVec>
+struct SumConstants {
+  Centred<kVec> centred;
+  Vec<kVec> scale, beta;
+};
+template <bool kLast, int kVec>
+__device__ __forceinline__ SumConstants<kVec> SumConstantsOf(const BatchNormOperands& in, bool relu,
+                                                             size_t c) {
+  SumConstants<kVec> of = {CentredOf<kLast, kVec>(in, c), PerChannel<kLast, kVec>(in.gamma, c),
+                           BetaOf<kLast, kVec>(in, relu, c)};
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) of.scale.v[k] *= of.centred.invstd.v[k];
+  return of;
+}
+
 // Adds dz and dz * (x - mean) * invstd to the sums.
 template <typename T, int kVec>
 __device__ __forceinline__ void AddGradient(bool relu, const Packed<T, kVec>& dy,
-                                            const Vec<kVec>& x, const Centred<kVec>& centred,
-                                            const Vec<kVec>& scale, const Vec<kVec>& beta,
+                                            const Vec<kVec>& x, const SumConstants<kVec>& of,
                                             Accumulators<2, kVec>& sums) {
-  const Vec<kVec> dz = Before<T>(relu, dy, x, centred.mean, scale, beta);
+  const Vec<kVec> dz = Before<T>(relu, dy, x, of.centred.mean, of.scale, of.beta);
 #pragma unroll
   for (int k = 0; k < kVec; ++k) {
     sums.v[0].v[k] += dz.v[k];
-    sums.v[1].v[k] += dz.v[k] * centred.Of(x.v[k], k);
+    sums.v[1].v[k] += dz.v[k] * of.centred.Of(x.v[k], k);
   }
 }
 

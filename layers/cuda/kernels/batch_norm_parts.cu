@@ -91,19 +91,13 @@ struct SumsOp {
   using Registers = Two<Packed<T, kVec>>;  // x, dy
   template <int kVec, typename Place>
   struct Constants {
-    Centred<kVec> centred;
-    Vec<kVec> scale, beta;
+    SumConstants<kVec> of;
     Place place;
   };
   template <bool kLast, int kVec>
   __device__ __forceinline__ auto Prepare(size_t c, const RowPosition&) const {
     auto place = parts.template PlaceOf<kAddresses<kLast, kVec, kFits>>(static_cast<uint32_t>(c));
-    Constants<kVec, decltype(place)> of = {CentredOf<kLast, kVec>(in, c),
-                                           PerChannel<kLast, kVec>(in.gamma, c),
-                                           BetaOf<kLast, kVec>(in, relu, c), place};
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) of.scale.v[k] *= of.centred.invstd.v[k];
-    return of;
+    return Constants<kVec, decltype(place)>{SumConstantsOf<kLast, kVec>(in, relu, c), place};
   }
   template <int kVec, typename Constants>
   __device__ __forceinline__ Two<Packed<T, kVec>> Load(const Constants& of,
@@ -111,10 +105,10 @@ struct SumsOp {
     return {ReadPart<kVec>(of.place, at), Read<kVec>(dy, at.i)};
   }
   template <int kVec, typename Constants>
-  __device__ __forceinline__ void Accumulate(const Constants& of,
+  __device__ __forceinline__ void Accumulate(const Constants& constants,
                                              const Two<Packed<T, kVec>>& loaded, size_t,
                                              Accumulators<2, kVec>& sums) const {
-    AddGradient<T>(relu, loaded.b, Unpack(loaded.a), of.centred, of.scale, of.beta, sums);
+    AddGradient<T>(relu, loaded.b, Unpack(loaded.a), constants.of, sums);
   }
 };
 

@@ -79,17 +79,12 @@ struct SliceSumsOp {
   using Registers = Two<Packed<T, kVec>>;  // x, dy
   template <int kVec>
   struct Constants {
-    Centred<kVec> centred;
-    Vec<kVec> scale, beta;
+    SumConstants<kVec> of;
     PartPlace<T, 1> place;
   };
   template <bool kLast, int kVec>
   __device__ __forceinline__ Constants<kVec> Prepare(size_t c, const RowPosition&) const {
-    Constants<kVec> of = {CentredOf<kLast, kVec>(in, c), PerChannel<kLast, kVec>(in.gamma, c),
-                          BetaOf<kLast, kVec>(in, relu, c), slice.PlaceOf(c)};
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) of.scale.v[k] *= of.centred.invstd.v[k];
-    return of;
+    return {SumConstantsOf<kLast, kVec>(in, relu, c), slice.PlaceOf(c)};
   }
   template <int kVec>
   __device__ __forceinline__ Two<Packed<T, kVec>> Load(const Constants<kVec>& of,
@@ -102,7 +97,7 @@ struct SliceSumsOp {
   __device__ __forceinline__ void Accumulate(const Constants<kVec>& of,
                                              const Two<Packed<T, kVec>>& loaded, size_t,
                                              Accumulators<2, kVec>& sums) const {
-    AddGradient<T>(relu, loaded.b, Unpack(loaded.a), of.centred, of.scale, of.beta, sums);
+    AddGradient<T>(relu, loaded.b, Unpack(loaded.a), of.of, sums);
   }
 };
 

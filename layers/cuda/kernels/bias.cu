@@ -139,15 +139,6 @@ struct BiasOp {
   }
 };
 
-struct BiasFinal {
-  float* dbias;
-  bool add;
-  __device__ void operator()(uint32_t c, const Sums<1>::Of<double>& sums) const {
-    const float sum = static_cast<float>(sums.v[0]);
-    dbias[c] = add ? dbias[c] + sum : sum;
-  }
-};
-
 }  // namespace
 
 int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
@@ -182,7 +173,7 @@ cudaError_t BiasReluBackward(const ChannelShape& s, ConstArray y, ConstArray dy,
                              float* dbias, const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     const ReluSumOp<T> op = {As<T>(y), As<T>(dy), As<T>(dx)};
-    return Reduce<T>(s, AllAligned16(y, dy, dx), op, BiasFinal{dbias, false}, memory, stream);
+    return Reduce<T>(s, AllAligned16(y, dy, dx), op, StoreSum{dbias, false}, memory, stream);
   };
   return WithElement(run, y, dy, dx);
 }
@@ -204,7 +195,7 @@ cudaError_t BiasReluPoolBackward(const ChannelShape& s, const PoolShape& pool, C
       return PoolSumOp<Gradient, T>{gradient, As<T>(dx)};
     };
     return ReducePooled(s, pool, AllAligned16(dy, dx, index), As<T>(dy), index, make,
-                        BiasFinal{dbias, false}, memory, stream);
+                        StoreSum{dbias, false}, memory, stream);
   };
   return WithElement(run, dy, dx);
 }
@@ -212,7 +203,7 @@ cudaError_t BiasReluPoolBackward(const ChannelShape& s, const PoolShape& pool, C
 cudaError_t BiasGradient(const ChannelShape& s, ConstArray dy, float* dbias, bool add,
                          const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return Reduce<T>(s, Aligned16(dy), SumOp<T>{As<T>(dy)}, BiasFinal{dbias, add}, memory, stream);
+    return Reduce<T>(s, Aligned16(dy), SumOp<T>{As<T>(dy)}, StoreSum{dbias, add}, memory, stream);
   };
   return WithElement(run, dy);
 }

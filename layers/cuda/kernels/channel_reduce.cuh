@@ -74,6 +74,16 @@ struct Sums {
   }
 };
 
+// Stores a channel's only sum, or adds it to what is there.
+struct StoreSum {
+  float* sum;
+  bool add;
+  __device__ void operator()(uint32_t c, const Sums<1>::Of<double>& sums) const {
+    const float value = static_cast<float>(sums.v[0]);
+    sum[c] = add ? sum[c] + value : value;
+  }
+};
+
 // The merged result is valid in thread 0 only.
 template <typename Part>
 static __device__ Part MergeBlock(Part part) {

@@ -12,7 +12,6 @@
 #include <cstdint>
 
 #include "neap/layers/cuda/kernels/array.h"
-#include "neap/layers/cuda/kernels/kernels.h"
 
 namespace neap::kernels {
 
@@ -51,15 +50,6 @@ cudaError_t Fold(const FoldedShape& shape, ConstArray weight, const FoldedNorm& 
 cudaError_t FoldRunning(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
                         const FoldedStatistics& statistics, Array folded, Array bias,
                         cudaStream_t stream);
-
-// The mask of layers/fused_batch_norm.h of n elements.
-cudaError_t ReluMask(ConstArray y, int64_t n, uint8_t* mask, cudaStream_t stream);
-
-// dz = dy + other, or 0 where the mask says so; dbeta = the sum of dz per channel. `other` may be
-// null, and dz may be dy. The scratch memory is ChannelScratchBytes().
-cudaError_t MaskedGradient(const ChannelShape& shape, ConstArray dy, ConstArray other,
-                           const uint8_t* mask, Array dz, float* dbeta,
-                           const ReductionMemory& memory, cudaStream_t stream);
 
 // dweight and dgamma of H, the sum of `count` parts, which are overwritten, and W cov.
 cudaError_t FoldedWeightGradient(const FoldedShape& shape, ConstArray weight,

@@ -96,6 +96,16 @@ struct BatchNormEpilogue {
 cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& in,
                            const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream);
 
+// relu_mask.cu
+// The mask of layers/fused_batch_norm.h of n elements.
+cudaError_t ReluMask(ConstArray y, int64_t n, uint8_t* mask, cudaStream_t stream);
+
+// dz = dy + other, or 0 where the mask says so; dbeta = the sum of dz per channel. `other` may be
+// null, and dz may be dy. The scratch memory is ChannelScratchBytes().
+cudaError_t MaskedGradient(const ChannelShape& shape, ConstArray dy, ConstArray other,
+                           const uint8_t* mask, Array dz, float* dbeta,
+                           const ReductionMemory& memory, cudaStream_t stream);
+
 // batch_norm_backward.cu
 // The gradient that reaches the normalisation is dy, or 0 where the ReLU's result is: where `mask`
 // says so, or, if `relu`, where the result's sign, computed again from x, does. It is also written
