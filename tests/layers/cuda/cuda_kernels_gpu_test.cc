@@ -16,6 +16,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/conformance.h"
+#include "tests/layers/cuda/device_arena.h"
 #include "tests/layers/divided_cases.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/loss_checks.h"
@@ -34,46 +35,6 @@ constexpr double kTf32Tolerance = 2e-3;
 // For convolutions at sizes of real networks, whose sums are longer.
 constexpr double kRealSizeTolerance = 5e-5;
 
-// Memory for the harness from one allocation, which is reused once all of it has been released.
-class Arena {
- public:
-  explicit Arena(CudaDevice& device, int64_t size_bytes = kGiB) : device_(device) {
-    absl::StatusOr<Buffer> buffer = device.Allocate(MemoryKind::kDevice, size_bytes);
-    REQUIRE(buffer.ok());
-    buffer_ = *std::move(buffer);
-  }
-  DeviceAccess Access() {
-    return {
-        .allocate = [this](int64_t bytes) { return Take(bytes); },
-        .release =
-            [this](void*) {
-              if (--live_ == 0) used_ = 0;
-            },
-        .copy_in = [this](void* to, const void* from, int64_t bytes) { Copy(to, from, bytes); },
-        .copy_out = [this](void* to, const void* from, int64_t bytes) { Copy(to, from, bytes); }};
-  }
-
- private:
-  void* Take(int64_t bytes) {
-    void* const at = buffer_.data() + used_;
-    used_ += RoundUp(bytes, 256);
-    REQUIRE(used_ <= buffer_.size_bytes());
-    ++live_;
-    return at;
-  }
-  void Copy(void* to, const void* from, int64_t bytes) {
-    const absl::Status copied = device_.Copy(Stream::kCompute, to, from, bytes);
-    REQUIRE_MESSAGE(copied.ok(), std::string(copied.message()));
-    const absl::Status done = device_.Synchronize();
-    REQUIRE_MESSAGE(done.ok(), std::string(done.message()));
-  }
-
-  CudaDevice& device_;
-  Buffer buffer_;
-  int64_t used_ = 0;
-  int live_ = 0;
-};
-
 // Of results in fp32. cuDNN computes gradients of 16-bit weights in 16 bits.
 double ToleranceOf(DType dtype) {
   switch (dtype) {
@@ -88,39 +49,56 @@ double ToleranceOf(DType dtype) {
   }
 }
 
-void CheckAllCases(DType dtype, uint32_t seed, size_t most_engines) {
+// Every `count`-th case. Quarters are test cases of their own, which scripts/gpu_test.sh runs side by
+// side.
+struct Part {
+  size_t index = 0, count = 1;
+};
+template <size_t kIndex>
+struct Quarter {
+  static constexpr Part kPart = {kIndex, 4};
+};
+
+void CheckCases(DType dtype, uint32_t seed, size_t most_engines, Part part = {}) {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   MESSAGE("seed ", seed);
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   const DeviceAccess access = arena.Access();
   const double tolerance = ToleranceOf(dtype);
-  for (const LayerCase& layer_case : AllLayerCases(seed)) {
+  const std::vector<LayerCase> cases = AllLayerCases(seed);
+  for (size_t i = part.index; i < cases.size(); i += part.count) {
     const ConformanceOptions options = {
         .tolerance = tolerance, .most_engines = most_engines, .seed = seed};
     for (const std::string& failure :
-         ConformanceFailures(gpu->backend(), access, WithDType(layer_case, dtype), options)) {
+         ConformanceFailures(gpu->backend(), access, WithDType(cases[i], dtype), options)) {
       FAIL_CHECK(failure);
     }
   }
 }
 
-TEST_CASE("fp32 CUDA kernels agree with the reference for every engine, in place and as reruns") {
-  CheckAllCases(DType::kFp32, 1, 128);
+TEST_CASE_TEMPLATE(
+    "fp32 CUDA kernels agree with the reference for every engine, in place and as reruns", T,
+    Quarter<0>, Quarter<1>, Quarter<2>, Quarter<3>) {
+  CheckCases(DType::kFp32, 1, 128, T::kPart);
 }
 
-TEST_CASE("tf32 CUDA kernels agree with the reference for every engine, in place and as reruns") {
-  CheckAllCases(DType::kTf32, 1, 128);
+TEST_CASE_TEMPLATE(
+    "tf32 CUDA kernels agree with the reference for every engine, in place and as reruns", T,
+    Quarter<0>, Quarter<1>, Quarter<2>, Quarter<3>) {
+  CheckCases(DType::kTf32, 1, 128, T::kPart);
 }
 
-TEST_CASE(
-    "bf16 CUDA kernels agree with the reference for several engines, in place and as reruns") {
-  CheckAllCases(DType::kBf16, 1, 8);
+TEST_CASE_TEMPLATE(
+    "bf16 CUDA kernels agree with the reference for several engines, in place and as reruns", T,
+    Quarter<0>, Quarter<1>, Quarter<2>, Quarter<3>) {
+  CheckCases(DType::kBf16, 1, 8, T::kPart);
 }
 
-TEST_CASE(
-    "fp16 CUDA kernels agree with the reference for several engines, in place and as reruns") {
-  CheckAllCases(DType::kFp16, 1, 8);
+TEST_CASE_TEMPLATE(
+    "fp16 CUDA kernels agree with the reference for several engines, in place and as reruns", T,
+    Quarter<0>, Quarter<1>, Quarter<2>, Quarter<3>) {
+  CheckCases(DType::kFp16, 1, 8, T::kPart);
 }
 
 // A device that does not list these engines runs them too, as for a plan from a file. They round
@@ -130,7 +108,7 @@ TEST_CASE("engines that add in fp16 run by their id alone, and give nearly the s
   if (!gpu) return;
   const std::unique_ptr<CudaDevice> listing =
       OpenGpuOrSkip({.engines = {.half_accumulation = true}});
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   const Layer layer = Convolution{.out_channels = 16, .kernel = 3, .padding = 1};
   for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
     const LayerCase layer_case = {
@@ -166,7 +144,7 @@ TEST_CASE("engines that add in fp16 run by their id alone, and give nearly the s
 
 TEST_CASE("CUDA kernels agree with the reference on shapes of a new seed, in every type") {
   const uint32_t seed = std::random_device{}();
-  for (DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) CheckAllCases(dtype, seed, 3);
+  for (DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) CheckCases(dtype, seed, 3);
 }
 
 // Excludes FFTs, which transform two images at once, and engines that choose their tiles, or the
@@ -183,7 +161,7 @@ bool TreatsImagesAlike(const Engine& engine) {
 TEST_CASE("convolutions in micro-batches on a GPU have the undivided bits, and their gradients") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   const DeviceAccess access = arena.Access();
   for (DType dtype : {DType::kFp32, DType::kTf32, DType::kBf16, DType::kFp16}) {
     CAPTURE(Name(dtype));
@@ -245,7 +223,7 @@ void CompareWithCpu(CudaDevice& gpu, const StepCase& c, DType dtype, Layout layo
   const absl::StatusOr<LayerSpec> spec = c.layer.Specify({.inputs = layer_case.inputs});
   REQUIRE(spec.ok());
   const std::unique_ptr<Backend> cpu = MakeCpuBackend();
-  Arena arena(gpu);
+  DeviceArena arena(gpu);
   Values values = RandomValues(layer_case, *spec, 5);
   for (const StepSpec& step : spec->steps) {
     const StepSignature signature =
@@ -318,7 +296,7 @@ TEST_CASE("1x1 convolutions of many images agree with the CPU's") {
 TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch norm on a GPU") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckBatchNormOfParts(gpu->backend(), arena.Access(), dtype);
 }
@@ -326,7 +304,7 @@ TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch nor
 TEST_CASE("a concatenation of batch norms has the bits of separate layers on a GPU") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckJoinedBatchNorms(gpu->backend(), arena.Access(), dtype);
 }
@@ -334,7 +312,7 @@ TEST_CASE("a concatenation of batch norms has the bits of separate layers on a G
 TEST_CASE("a convolution and a kernel for its ReLU have the bits of separate layers on a GPU") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kTf32, DType::kFp16, DType::kBf16})
     CheckConvolutionWithRelu(gpu->backend(), arena.Access(), dtype);
 }
@@ -342,89 +320,29 @@ TEST_CASE("a convolution and a kernel for its ReLU have the bits of separate lay
 TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pooling on a GPU") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckAveragedBatchNorm(gpu->backend(), arena.Access(), dtype);
-}
-
-TEST_CASE("batch norm computes the variance of numbers far from zero accurately") {
-  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
-  if (!gpu) return;
-  Arena arena(*gpu);
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
-    const TensorSpec x = {{8, 4, 16, 16}, DType::kFp32, layout};
-    const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
-    const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
-    Values values = RandomValues(layer_case, spec, 3);
-    for (double& value : values[X()]) value = static_cast<float>(1000 + 0.01 * value);
-    const StepSignature signature = SignatureOf(
-        spec.steps[0], {.layer = BatchNorm{.epsilon = 1e-12F}, .spec = spec, .inputs = {x}});
-    const Values want = RunStep(*MakeCpuBackend(), HostAccess(), signature, values).value();
-    const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
-    const std::string difference = Difference(got.at(Saved(1)), want.at(Saved(1)), 1e-3);
-    CHECK_MESSAGE(difference.empty(), difference);
-  }
-}
-
-TEST_CASE("batch norm computes the variance accurately if the first number is an outlier") {
-  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
-  if (!gpu) return;
-  Arena arena(*gpu);
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
-    const TensorSpec x = {{64, 8, 64, 64}, DType::kFp32, layout};
-    const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
-    const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
-    Values values = RandomValues(layer_case, spec, 4);
-    const size_t pixels = 64 * 64;
-    for (size_t c = 0; c < 8; ++c) values[X()][c * pixels] = c % 2 == 0 ? 1000 : -3e4;
-    const StepSignature signature =
-        SignatureOf(spec.steps[0], {.layer = BatchNorm{}, .spec = spec, .inputs = {x}});
-    const Values want = RunStep(*MakeCpuBackend(), HostAccess(), signature, values).value();
-    const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
-    for (size_t c = 0; c < 8; ++c) {
-      CAPTURE(c);
-      CHECK(got.at(Saved(0))[c] == doctest::Approx(want.at(Saved(0))[c]).epsilon(1e-5));
-      CHECK(got.at(Saved(1))[c] == doctest::Approx(want.at(Saved(1))[c]).epsilon(1e-5));
-    }
-  }
-}
-
-TEST_CASE("batch norm of a NaN has NaN statistics") {
-  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
-  if (!gpu) return;
-  Arena arena(*gpu);
-  const TensorSpec x = {{2, 2, 8, 8}};
-  const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
-  const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
-  Values values = RandomValues(layer_case, spec, 4);
-  values[X()][5] = std::nan("");
-  const StepSignature signature =
-      SignatureOf(spec.steps[0], {.layer = BatchNorm{}, .spec = spec, .inputs = {x}});
-  const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
-  for (int k : {0, 1}) {
-    CHECK(std::isnan(got.at(Saved(k))[0]));
-    CHECK(!std::isnan(got.at(Saved(k))[1]));
-  }
 }
 
 TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   CheckLabelsOutsideClasses(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("an image without a label adds nothing to the loss on the GPU either") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   CheckImagesWithoutLabels(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("on the GPU too, sub-batches compute together what the whole batch does") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kBf16}) {
     CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckFullyConnectedInSubBatches(gpu->backend(), arena.Access(), dtype);
@@ -435,7 +353,7 @@ TEST_CASE("on the GPU too, sub-batches compute together what the whole batch doe
 TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   CheckManyUpdates(gpu->backend(), arena.Access());
   CheckManyGradients(gpu->backend(), arena.Access());
   CheckManyStates(gpu->backend(), arena.Access());
@@ -444,7 +362,7 @@ TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers
 TEST_CASE("beside a NaN no class is the largest on the GPU either") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  Arena arena(*gpu);
+  DeviceArena arena(*gpu);
   const std::vector<TensorSpec> inputs = {{.shape = {3, 3, 1, 1}},
                                           {.shape = {3}, .dtype = DType::kInt32}};
   const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
