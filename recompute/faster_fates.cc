@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace neap {
+namespace {
+
+// What is spared leaves one part in so many of the bytes free. Of tensors that fill memory up for
+// long, places are hard to find, and plans in which none were left out were slower in the end.
+constexpr int64_t kRoomForPlaces = 10;
+
+}  // namespace
 
 std::optional<FatedPoint> FasterFates::Find(const std::vector<Fate>& from, int64_t most_bytes,
                                             bool may_move, int64_t most_walked) {
@@ -19,6 +26,7 @@ std::optional<FatedPoint> FasterFates::Find(const std::vector<Fate>& from, int64
       break;
     }
   }
+  if (Spare(most_bytes, most_walked)) found = true;
   if (!found) return std::nullopt;
   return PointOf(order_, hides_, fates_);
 }
@@ -48,6 +56,36 @@ bool FasterFates::Try(StepId step, Fate fate, int64_t most_bytes) {
   }
   fates_.Set(step, before);
   return false;
+}
+
+bool FasterFates::Spare(int64_t most_bytes, int64_t most_walked) {
+  walked_ = 0;
+  bool found = false;
+  const int64_t crowded_bytes = most_bytes - most_bytes / kRoomForPlaces;
+  order_ = fates_.Evaluate(std::move(order_.runs), hides_);
+  int64_t crowded = fates_.PositionsAbove(crowded_bytes);
+  const auto reruns_before = [this](size_t end) {
+    std::vector<int> reruns(program_.steps.size(), 0);  // by StepId
+    for (size_t i = 0; i < end; ++i)
+      reruns[order_.runs[i].step.index()] += order_.runs[i].recompute ? 1 : 0;
+    return reruns;
+  };
+  std::vector<int> before = reruns_before(order_.runs.size());
+  for (size_t i = order_.runs.size(); i-- > 0 && walked_ < most_walked;) {
+    const Run& run = order_.runs[i];
+    if (!run.recompute || --before[run.step.index()] == 0) continue;
+    FatedOrder order = fates_.Evaluate(spared_.Without(order_.runs, i), hides_);
+    walked_ += static_cast<int64_t>(order_.runs.size());
+    const int64_t crowded_now = fates_.PositionsAbove(crowded_bytes);
+    if (order.peak_bytes > most_bytes || crowded_now > crowded) continue;
+    if (order.seconds >= order_.seconds) continue;
+    crowded = crowded_now;
+    i -= order_.runs.size() - order.runs.size() - 1;  // those removed before it
+    order_ = std::move(order);
+    before = reruns_before(i);
+    found = true;
+  }
+  return found;
 }
 
 FatedOrder FasterFates::OrderNow() {

@@ -5,6 +5,9 @@
 //
 //   rebuilt, 3 reruns  ->  kept, or moved if copies are allowed, or rebuilt only once
 //
+// Then reruns of what has been rebuilt before are spared one by one, the last ones first, where the
+// bytes that keeping it takes are free, and some more.
+//
 //   FasterFates faster(program, fates, /*hides=*/true);
 //   faster.Find(points.FatesOf(5), 4 * kGiB, /*may_move=*/false, /*most_walked=*/100'000);
 //
@@ -19,6 +22,7 @@
 #include "neap/core/program/program.h"
 #include "neap/recompute/fates.h"
 #include "neap/recompute/rebuild_points.h"
+#include "neap/recompute/spared_reruns.h"
 
 namespace neap {
 
@@ -26,11 +30,11 @@ class FasterFates {
  public:
   // `fates` may be any. `hides`: Fates::Order().
   FasterFates(const Program& program, Fates fates, bool hides)
-      : program_(program), hides_(hides), fates_(std::move(fates)) {}
+      : program_(program), hides_(hides), fates_(std::move(fates)), spared_(program) {}
 
   // What is found from the fates `from`; nullopt if nothing is. The peak is at most `most_bytes`,
   // if that of `from` is, and the search ends when its orders have walked over more than
-  // `most_walked` runs.
+  // `most_walked` runs, and as many for what is spared.
   std::optional<FatedPoint> Find(const std::vector<Fate>& from, int64_t most_bytes, bool may_move,
                                  int64_t most_walked);
 
@@ -38,12 +42,14 @@ class FasterFates {
   // The steps that are rebuilt, those whose reruns take the longest first.
   std::vector<StepId> Rebuilt() const;
   bool Try(StepId step, Fate fate, int64_t most_bytes);
+  bool Spare(int64_t most_bytes, int64_t most_walked);
   FatedOrder OrderNow();
 
   const Program& program_;
   const bool hides_;
   Fates fates_;
-  FatedOrder order_;  // of the fates
+  const SparedReruns spared_;
+  FatedOrder order_;  // of the fates, in the end without what is spared
   int64_t walked_ = 0;
 };
 

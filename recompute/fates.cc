@@ -55,8 +55,12 @@ bool Fates::CanBeRebuilt(StepId step) const {
 }
 
 FatedOrder Fates::Order(bool hidden) {
+  return Evaluate(OrderReruns(program_, segments_, modes_), hidden);
+}
+
+FatedOrder Fates::Evaluate(ComputeSequence runs, bool hidden) {
   FatedOrder order;
-  order.runs = OrderReruns(program_, segments_, modes_);
+  order.runs = std::move(runs);
   sweep_.Walk(order.runs, moved_);
   if (hidden) HideCopies(order.runs, sweep_.absences());
   for (const Absence& absence : sweep_.absences()) {
@@ -68,6 +72,15 @@ FatedOrder Fates::Order(bool hidden) {
   order.seconds = SecondsOf(order.runs, order.moved_bytes);
   FindPeak(sweep_.changes(), order);
   return order;
+}
+
+int64_t Fates::PositionsAbove(int64_t bytes) {
+  int64_t now = 0, positions = 0;
+  for (int64_t change : sweep_.changes()) {
+    now += change;
+    positions += now > bytes ? 1 : 0;
+  }
+  return positions;
 }
 
 std::vector<bool> Fates::Moved() const {

@@ -97,6 +97,11 @@ class Fates {
   }
 
   FatedOrder Order(bool hidden);
+  // The same for another order with these fates, of which some reruns are spared
+  // (recompute/spared_reruns.h).
+  FatedOrder Evaluate(ComputeSequence runs, bool hidden);
+  // Of the order that was evaluated last: how many of its positions have more live bytes.
+  int64_t PositionsAbove(int64_t bytes);
   // The tensors that are on the host between forward and backward, by TensorId; empty if none.
   std::vector<bool> Moved() const;
 
