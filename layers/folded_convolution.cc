@@ -17,21 +17,10 @@ namespace {
 
 using namespace operands;
 
-absl::Status CheckWorthwhile(const TensorSpec& x, int64_t out_channels) {
+bool Gains(const TensorSpec& x, int64_t out_channels) {
   const int64_t channels = x.shape.c(), pixels = x.elements() / channels;
-  if (x.layout != Layout::kNhwc)
-    return absl::InvalidArgumentError("a folded convolution needs images in NHWC");
-  if (out_channels < FoldedConvolution::kFewestOutputsPerInput * channels) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a folded convolution has at least ", FoldedConvolution::kFewestOutputsPerInput,
-        " times as many channels as its input, not ", out_channels, " of ", channels));
-  }
-  if (pixels < FoldedConvolution::kFewestPixelsPerChannel * channels) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a folded convolution of ", channels, " channels needs a batch of at least ",
-        FoldedConvolution::kFewestPixelsPerChannel * channels, " pixels, not ", pixels));
-  }
-  return absl::OkStatus();
+  return out_channels >= FoldedConvolution::kFewestOutputsPerInput * channels &&
+         pixels >= FoldedConvolution::kFewestPixelsPerChannel * channels;
 }
 
 // The multiply-adds, twice, of a product over all pixels.
@@ -42,10 +31,7 @@ double ProductFlops(const TensorSpec& image, int64_t channels) {
 StepSpec Forward(const FoldedConvolution& layer, const TensorSpec& x, const TensorSpec& y,
                  Mode mode) {
   StepSpec step = {.reads = {X(0)}, .writes = {Y()}, .flops = ProductFlops(y, x.shape.c())};
-  if (layer.adds) {
-    step.reads.push_back(X(1));
-    step.in_place = {{Y(), X(1)}};
-  }
+  if (layer.adds) step.reads.push_back(X(1));
   for (int i = 0; i < 3; ++i) step.reads.push_back(Param(i));
   if (mode == Mode::kInference) {
     step.reads.insert(step.reads.end(), {State(0), State(1)});
@@ -123,14 +109,18 @@ absl::StatusOr<LayerSpec> FoldedConvolution::Specify(const LayerContext& context
   const Convolution convolution = {.out_channels = out_channels, .kernel = 1, .bias = false};
   ASSIGN_OR_RETURN(LayerSpec spec, convolution.Specify({.inputs = {x}, .mode = context.mode}));
   const TensorSpec y = spec.output;
-  RETURN_IF_ERROR(CheckWorthwhile(x, out_channels));
+  if (x.layout != Layout::kNhwc)
+    return absl::InvalidArgumentError("a folded convolution needs images in NHWC");
   if (adds && context.inputs[1] != y) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot add input 1, ", context.inputs[1].ToString(), ", to ", y.ToString()));
   }
   ASSIGN_OR_RETURN(const LayerSpec of_norm, norm.Specify({.inputs = {y}, .mode = context.mode}));
   AppendPersistent(of_norm, /*owner=*/1, spec);
-  spec.traits = {.checkpoint = true, .hides_transfers = true, .fuses_first = true};
+  spec.traits = {.checkpoint = true,
+                 .hides_transfers = true,
+                 .fuses_first = true,
+                 .gains_by_fusion = Gains(x, out_channels)};
   spec.steps = {Forward(*this, x, y, context.mode)};
   if (context.mode == Mode::kInference) {
     spec.traits.independent_images = true;

@@ -5,7 +5,8 @@
 //   y = relu(batch_norm(convolution(x_0)))        y = relu(batch_norm(convolution(x_0)) + x_1)
 //
 // Let x be the matrix of n = N * H * W pixels by C channels, W the weight {K, C} and u = x W^T what
-// the convolution would store. Statistics of u follow from those of x, whose covariance is small:
+// the convolution would store. Statistics of u follow from the mean and the covariance of x, a
+// vector and a C x C matrix:
 //
 //   mean(u_k) = W_k . mean(x)             var(u_k) = W_k cov(x) W_k^T
 //
@@ -20,8 +21,9 @@
 //   dx   = dz F - (x - mean(x)) M - dbeta F / n           M = W^T diag(D) W
 //
 // Of the passes over tensors of K channels, forward is left with writing y and reading x_1,
-// backward with computing dz and with reading it twice. The price is two more products, of C x C
-// multiply-adds per pixel instead of the C x K of the others, so K must be larger than C.
+// backward with computing dz and with reading it twice (without a ReLU, with reading dy three
+// times). Where no product writes the mask, a pass over y does. The price is two more products, of
+// C x C multiply-adds per pixel instead of the C x K of the others, so K must be larger than C.
 //
 //   step                 reads                                          writes
 //   forward (training)   x_0, x_1, weight, gamma, beta                  y, mean, invstd, cov, mask
@@ -33,8 +35,9 @@
 //   backward_data        x_0, dz, weight, gamma, mean, invstd,          dx_0
 //                        dgamma, dbeta
 //
-// In training, forward also accumulates running_mean and running_var. y may overwrite x_1, and dz
-// dy. x_1 exists if it adds; its gradient is dz, the same tensor. With a ReLU there is a mask, that
+// In training, forward also accumulates running_mean and running_var. dz may overwrite dy. y may
+// not overwrite x_1, because cuBLASLt's products have other bits then. x_1 exists if it adds; its
+// gradient is dz, the same tensor. With a ReLU there is a mask, that
 // of FusedBatchNorm, and backward_activation, which adds dy of two steps as FusedBatchNorm does.
 // Without one, dy takes the place of dz, and backward_params writes dbeta. A rerun keeps cov alive,
 // although no kernel reads it then.
@@ -62,15 +65,15 @@ namespace neap {
 
 struct FoldedConvolution {
   static constexpr std::string_view kType = "folded_convolution";
-  // With fewer, the small matrices take longer than the passes that they save.
+  // With fewer, the small matrices take longer than the passes that they save
+  // (LayerTraits::gains_by_fusion).
   static constexpr int64_t kFewestOutputsPerInput = 2;    // K / C
   static constexpr int64_t kFewestPixelsPerChannel = 64;  // n / C
   int64_t out_channels = 0;
   BatchNorm norm = {};
   bool adds = false;  // input 1
   bool relu = false;
-  // Errors: INVALID_ARGUMENT also for images that are not NHWC, so that they are no matrix, and for
-  // fewer channels or pixels than the constants above.
+  // Errors: INVALID_ARGUMENT also for images that are not NHWC, so that they are no matrix.
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
   std::optional<Layer> FusedWith(const Layer& reader, int input) const;

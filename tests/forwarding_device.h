@@ -53,4 +53,11 @@ class DescribedAs final : public ForwardingDevice {
   DeviceDescription description_;
 };
 
+// Folded batch norms (layers/folded_convolution.h) change the bits, other fusion does not.
+inline DescribedAs WithoutFolding(Device& device) {
+  DeviceDescription description = device.description();
+  description.folding_types.clear();
+  return {device, std::move(description)};
+}
+
 }  // namespace neap

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -48,9 +49,9 @@ struct DeviceDescription {
   double peer_bandwidth = 0;      // bytes per second, one way, to a peer's memory; 0: no peer
   // Relative slowdown of a kernel while one copy to or from the host or a peer runs; 0.02: 2%.
   double slowdown_by_copies = 0;
-  // Whether networks are rewritten so that batch norms become a part of 1x1 convolutions
-  // (FusionOptions::folding). No device has it yet: the CUDA kernels have not been measured.
-  bool folds_batch_norms = false;
+  // The types in which networks are rewritten so that batch norms become a part of 1x1 convolutions
+  // (FusionOptions::folding): those in which its kernels gain from it.
+  std::vector<DType> folding_types;
   int64_t page_bytes = 1;  // device memory is allocated in multiples of this
   // Its memory is not the host's: copies from there run beside kernels at little cost.
   bool has_own_memory = false;

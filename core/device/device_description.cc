@@ -31,6 +31,7 @@ std::vector<Described> AllDescribed() {
                            // and less take 1 to 5% of the time of their copies longer than their
                            // kernels alone, most of them 2% (docs/results.md).
                            .slowdown_by_copies = 0.02,
+                           .folding_types = {DType::kFp16, DType::kBf16},
                            .page_bytes = 2 * kMiB,
                            .has_own_memory = true}}};
 }

@@ -141,7 +141,7 @@ class Fusion {
       fused.inputs.push_back(input);
     }
     if (!Respecify(fused) || fused.spec.output != reader.spec.output) return std::nullopt;
-    if (PassesIntoSum(fused)) return std::nullopt;
+    if (!fused.spec.traits.gains_by_fusion || PassesIntoSum(fused)) return std::nullopt;
     return fused;
   }
 

@@ -1,6 +1,8 @@
 #include "neap/core/program/passes.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
@@ -15,8 +17,10 @@ absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions
   // The papers' layers are not fused.
   const bool fuses = graph.options().fusion && options.accounting == Accounting::kExact;
   if (!fuses) return resolved;
+  const std::vector<DType>& folding = device.folding_types;
+  const bool folds = std::count(folding.begin(), folding.end(), graph.options().dtype) > 0;
   return Fuse(std::move(resolved), options.mode,
-              {.convolutions = device.kind == "cuda", .folding = device.folds_batch_norms});
+              {.convolutions = device.kind == "cuda", .folding = folds});
 }
 
 // Some 10 updates instead of 107 for ResNet-50. With more bytes there are hardly fewer, and the

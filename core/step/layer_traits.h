@@ -36,6 +36,9 @@ struct LayerTraits {
   bool fuses_last = false;
   // Fusion makes this layer before all others, and only with FusionOptions::folding.
   bool fuses_first = false;
+  // Whether the layer is faster than those that fusion would replace by it, for these inputs. If it
+  // is not, they stay.
+  bool gains_by_fusion = true;
   // Accounting::kPaper (SuperNeurons 4.1.1, core/program/paper_program.h): whether backward reads y
   // besides x and dy, and whether dx takes the bytes of dy.
   bool paper_reads_output = true;

@@ -1,33 +1,54 @@
 #include "neap/layers/cuda/biased_matmul.h"
 
 #include <utility>
+#include <vector>
 
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/cuda_status.h"
 
 namespace neap::cuda {
+namespace {
+
+// From the fewest kernels to the most. Bits of the mask are in bytes of 8, as in kernels::ReluMask()
+// for 16-bit types only.
+std::vector<MatmulOptions> Choices(const MatmulOptions& wanted, const MatmulShape& shape,
+                                   DType dtype) {
+  MatmulOptions unmasked = wanted, plain = wanted;
+  unmasked.mask = false;
+  plain.bias = plain.relu = plain.mask = false;
+  if (wanted.mask && SizeOf(dtype) == 2 && shape.m % 128 == 0) return {wanted, unmasked, plain};
+  return {unmasked, plain};
+}
+
+}  // namespace
 
 absl::Status BiasedMatmul::Build(const Runtime& runtime, const MatmulShape& shape, DType dtype,
-                                 bool relu) {
+                                 const MatmulOptions& options) {
   type_ = ElementOf(dtype);
-  relu_ = relu;
+  wanted_ = options;
+  wanted_.bias = true;
   c_ = {.outer = shape.n, .channels = shape.m, .channels_last = true};
-  absl::StatusOr<std::unique_ptr<Matmul>> matmul =
-      Matmul::Build(runtime, shape, dtype, {.bias = true, .relu = relu});
-  fused_ = matmul.ok();
-  if (absl::IsUnimplemented(matmul.status())) matmul = Matmul::Build(runtime, shape, dtype);
-  RETURN_IF_ERROR(matmul.status());
-  matmul_ = *std::move(matmul);
-  return absl::OkStatus();
+  absl::Status status;
+  for (const MatmulOptions& choice : Choices(wanted_, shape, dtype)) {
+    absl::StatusOr<std::unique_ptr<Matmul>> matmul = Matmul::Build(runtime, shape, dtype, choice);
+    status = matmul.status();
+    if (absl::IsUnimplemented(status)) continue;
+    RETURN_IF_ERROR(status);
+    fused_ = choice;
+    matmul_ = *std::move(matmul);
+    break;
+  }
+  return status;
 }
 
 absl::Status BiasedMatmul::Run(const MatmulPointers& pointers, float* wide,
                                cudaStream_t stream) const {
-  if (fused_) return matmul_->Run(pointers);
-  MatmulPointers product = pointers;
-  product.bias = nullptr;
-  RETURN_IF_ERROR(matmul_->Run(product));
-  return AddBias(pointers, wide, stream);
+  RETURN_IF_ERROR(matmul_->Run(pointers));
+  if (!fused_.bias) RETURN_IF_ERROR(AddBias(pointers, wide, stream));
+  if (!wanted_.mask || fused_.mask) return absl::OkStatus();
+  return CudaStatus(kernels::ReluMask({pointers.c, type_}, c_.outer * c_.channels,
+                                      static_cast<uint8_t*>(pointers.mask), stream),
+                    "ReLU mask");
 }
 
 absl::Status BiasedMatmul::AddBias(const MatmulPointers& pointers, float* wide,
@@ -40,9 +61,9 @@ absl::Status BiasedMatmul::AddBias(const MatmulPointers& pointers, float* wide,
     bias = wide;
   }
   const kernels::Array c = {pointers.c, type_};
-  return CudaStatus(
-      relu_ ? kernels::BiasRelu(c_, c, bias, c, stream) : kernels::AddBias(c_, bias, c, stream),
-      "bias of a product");
+  return CudaStatus(wanted_.relu ? kernels::BiasRelu(c_, c, bias, c, stream)
+                                 : kernels::AddBias(c_, bias, c, stream),
+                    "bias of a product");
 }
 
 }  // namespace neap::cuda

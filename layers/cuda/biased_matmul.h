@@ -1,6 +1,6 @@
-// A matrix product whose columns get a bias, and perhaps a ReLU: in one kernel of cuBLASLt if that
-// has one for the shape and the types, otherwise in a second one. Which of both it is depends on
-// the library and the GPU only, so all products of a shape have the same bits.
+// A matrix product whose columns get a bias, and perhaps a ReLU and its mask: in one kernel of
+// cuBLASLt as far as that has one for the shape and the types, otherwise in several. Which they are
+// depends on the library and the GPU only, so all products of a shape have the same bits.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,9 @@ namespace neap::cuda {
 
 class BiasedMatmul {
  public:
-  // Errors: those of Matmul::Build().
-  absl::Status Build(const Runtime& runtime, const MatmulShape& shape, DType dtype, bool relu);
+  // Always with a bias. The mask is that of kernels::ReluMask(). Errors: those of Matmul::Build().
+  absl::Status Build(const Runtime& runtime, const MatmulShape& shape, DType dtype,
+                     const MatmulOptions& options = {});
 
   // The bias is that of the pointers, of c's type. `wide` has room for it in fp32.
   absl::Status Run(const MatmulPointers& pointers, float* wide, cudaStream_t stream) const;
@@ -22,8 +23,7 @@ class BiasedMatmul {
   absl::Status AddBias(const MatmulPointers& pointers, float* wide, cudaStream_t stream) const;
 
   kernels::Element type_ = kernels::Element::kFp32;
-  bool relu_ = false;
-  bool fused_ = false;
+  MatmulOptions wanted_, fused_;  // all, and what the product computes
   kernels::ChannelShape c_;
   std::unique_ptr<Matmul> matmul_;
 };

@@ -68,13 +68,14 @@ MatmulShape SumShape(const FoldedShape& s, int64_t columns, DType dtype) {
           .alignment = aligned ? 16U : static_cast<uint32_t>(SizeOf(dtype))};
 }
 
-// Places of scratch arrays in the workspace, one behind the other.
+// Places of scratch arrays in the workspace, one behind the other. Without a workspace they are
+// only counted.
 class Scratch {
  public:
-  explicit Scratch(std::byte* workspace) : next_(workspace) {}
+  explicit Scratch(std::byte* workspace) : workspace_(workspace) {}
   std::byte* Take(int64_t bytes) {
-    std::byte* const taken = next_;
-    next_ += RoundUp(bytes, kWorkspaceAlignment);
+    std::byte* const taken = workspace_ == nullptr ? nullptr : workspace_ + taken_;
+    taken_ += RoundUp(bytes, kWorkspaceAlignment);
     return taken;
   }
   float* TakeFloats(int64_t count) {
@@ -83,13 +84,14 @@ class Scratch {
   kernels::Array TakeArray(int64_t count, DType dtype) {
     return {Take(count * SizeOf(dtype)), ElementOf(dtype)};
   }
-  int64_t TakenFrom(const std::byte* workspace) const { return next_ - workspace; }
+  int64_t taken_bytes() const { return taken_; }
 
  private:
-  std::byte* next_;
+  std::byte* const workspace_;
+  int64_t taken_ = 0;
 };
 
-// The scratch arrays of each phase. Listing places them from address 0 on to learn their size.
+// The scratch arrays of each phase.
 struct ForwardScratch {
   ForwardScratch(const StepSignature& signature, Scratch& scratch) {
     const FoldedShape s = ShapeOf(signature);
@@ -139,7 +141,7 @@ template <typename Phase>
 int64_t ScratchBytes(const StepSignature& signature) {
   Scratch scratch(nullptr);
   Phase(signature, scratch);
-  return scratch.TakenFrom(nullptr);
+  return scratch.taken_bytes();
 }
 
 class FoldedKernel final : public StreamKernel {
@@ -153,16 +155,17 @@ class FoldedKernel final : public StreamKernel {
     const auto& [pixels, in, out] = shape_;
     switch (signature().phase) {
       case Phase::kForward: {
-        const bool relu = signature().layer.As<FoldedConvolution>()->relu;
         const MatmulShape shape = {.transpose_a = true, .m = out, .n = pixels, .k = in};
-        RETURN_IF_ERROR(biased_.Build(runtime(), shape, dtype_, relu));
-        return IsFirstRun() ? BuildSum(in) : absl::OkStatus();
+        RETURN_IF_ERROR(biased_.Build(runtime(), shape, dtype_,
+                                      {.relu = relu(), .mask = signature().Has(Saved(3))}));
+        // A variance is a small difference of large sums, so TF32 is not exact enough for them.
+        const DType summed = dtype_ == DType::kTf32 ? DType::kFp32 : dtype_;
+        return IsFirstRun() ? BuildSum(in, summed) : absl::OkStatus();
       }
       case Phase::kBackwardParams:
-        return BuildSum(out);
+        return BuildSum(out, dtype_);
       default: {
-        RETURN_IF_ERROR(biased_.Build(runtime(), {.m = in, .n = pixels, .k = in}, dtype_,
-                                      /*relu=*/false));
+        RETURN_IF_ERROR(biased_.Build(runtime(), {.m = in, .n = pixels, .k = in}, dtype_));
         ASSIGN_OR_RETURN(product_,
                          Matmul::Build(runtime(), {.m = in, .n = pixels, .k = out}, dtype_));
         return absl::OkStatus();
@@ -184,16 +187,17 @@ class FoldedKernel final : public StreamKernel {
   }
 
  private:
-  absl::Status BuildSum(int64_t columns) {
+  absl::Status BuildSum(int64_t columns, DType operands) {
     ASSIGN_OR_RETURN(product_, Matmul::Build(runtime(), SumShape(shape_, columns, dtype_),
-                                             {dtype_, DType::kFp32}));
+                                             {operands, DType::kFp32}));
     return absl::OkStatus();
   }
+  bool relu() const { return signature().layer.As<FoldedConvolution>()->relu; }
   bool IsFirstRun() const { return signature().Has(Saved(2)) && !signature().rerun; }
 
-  static kernels::FoldedNorm NormOf(const LaunchArgs& args) {
+  kernels::FoldedNorm NormOf(const LaunchArgs& args) const {
     return {args.Get<float>(Param(1)), args.Find<float>(Param(2)), args.Find<float>(Saved(0)),
-            args.Find<float>(Saved(1))};
+            args.Find<float>(Saved(1)), relu()};
   }
 
   absl::Status Forward(const LaunchArgs& args, const ForwardScratch& scratch) const {
@@ -212,16 +216,13 @@ class FoldedKernel final : public StreamKernel {
                            scratch.folded, scratch.bias, args.stream);
     };
     RETURN_IF_ERROR(CudaStatus(fold(), "folding a weight"));
-    const kernels::Array y = args.Array(Y());
-    RETURN_IF_ERROR(biased_.Run({.a = scratch.folded.data,
-                                 .b = args.Get<void>(X(0)),
-                                 .c = y.data,
-                                 .addend = args.Find<void>(X(1)),
-                                 .bias = scratch.bias.data},
-                                scratch.wide_bias, args.stream));
-    uint8_t* const mask = args.Find<uint8_t>(Saved(3));
-    if (mask == nullptr) return absl::OkStatus();
-    return CudaStatus(kernels::ReluMask(y, args.Elements(Y()), mask, args.stream), "ReLU mask");
+    return biased_.Run({.a = scratch.folded.data,
+                        .b = args.Get<void>(X(0)),
+                        .c = args.Get<void>(Y()),
+                        .addend = args.Find<void>(X(1)),
+                        .bias = scratch.bias.data,
+                        .mask = args.Find<void>(Saved(3))},
+                       scratch.wide_bias, args.stream);
   }
 
   // The mean and the covariance of x, and W cov.
@@ -283,12 +284,13 @@ class FoldedKernel final : public StreamKernel {
     RETURN_IF_ERROR(biased_.Run({.a = scratch.projection.data,
                                  .b = args.Get<void>(X(0)),
                                  .c = dx,
-                                 .bias = scratch.shift.data},
+                                 .bias = scratch.shift.data,
+                                 .factor = 1 / kernels::ProjectionFactor(shape_)},
                                 scratch.wide_shift, args.stream));
     return product_->Run({.a = scratch.folded.data,
                           .b = args.Get<void>(GradientOf(signature())),
                           .c = dx,
-                          .add = true});
+                          .addend = dx});
   }
 
   FoldedShape shape_;

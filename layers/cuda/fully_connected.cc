@@ -60,11 +60,12 @@ class FullyConnectedKernel final : public StreamKernel {
 
  protected:
   absl::Status Launch(const LaunchArgs& args) override {
+    void* const c = args.Get<void>(product_.c);
     RETURN_IF_ERROR(matmul_->Run({.a = args.Get<void>(product_.a),
                                   .b = args.Get<void>(product_.b),
-                                  .c = args.Get<void>(product_.c),
+                                  .c = c,
                                   .workspace = args.run.workspace,
-                                  .add = signature().Accumulates(product_.c)}));
+                                  .addend = signature().Accumulates(product_.c) ? c : nullptr}));
     if (float* const bias = args.Find<float>(Param(1));
         signature().phase == Phase::kForward && bias != nullptr) {
       return CudaStatus(kernels::AddBias(Rows(Y()), bias, args.Array(Y()), args.stream),

@@ -38,6 +38,12 @@ absl::Status MakeLayout(const Matrix& matrix, int64_t batch, cublasLtMatrixLayou
       "cublasLtMatrixLayoutSetAttribute");
 }
 
+cublasLtEpilogue_t EpilogueOf(const MatmulOptions& options) {
+  if (!options.bias) return CUBLASLT_EPILOGUE_DEFAULT;
+  if (!options.relu) return CUBLASLT_EPILOGUE_BIAS;
+  return options.mask ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_BIAS;
+}
+
 using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
                                    cublasStatus_t (*)(cublasLtMatmulPreference_t)>;
 
@@ -68,9 +74,9 @@ absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes, uint32_t alig
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Build(const Runtime& runtime,
                                                       const MatmulShape& shape, MatmulTypes types,
                                                       const MatmulOptions& options) {
-  std::unique_ptr<Matmul> matmul(new Matmul(runtime));
-  RETURN_IF_ERROR(matmul->Describe(shape, types, options));
-  RETURN_IF_ERROR(matmul->Choose(shape, options.workspace_bytes));
+  std::unique_ptr<Matmul> matmul(new Matmul(runtime, options));
+  RETURN_IF_ERROR(matmul->Describe(shape, types));
+  RETURN_IF_ERROR(matmul->Choose(shape));
   return matmul;
 }
 
@@ -82,12 +88,11 @@ Matmul::~Matmul() {
 }
 
 absl::Status Matmul::Run(const MatmulPointers& p) const {
-  const float one = 1;
-  const void* const addend = p.add ? p.c : p.addend;
-  const float beta = addend != nullptr ? 1 : 0;
-  if (p.bias != nullptr) RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias));
-  return BlasStatus(cublasLtMatmul(runtime_.blas, operation_, &one, p.a, a_, p.b, b_, &beta,
-                                   addend != nullptr ? addend : p.c, c_, p.c, c_, &algorithm_,
+  const float beta = p.addend != nullptr ? 1 : 0;
+  if (options_.bias) RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias));
+  if (options_.mask) RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.mask));
+  return BlasStatus(cublasLtMatmul(runtime_.blas, operation_, &p.factor, p.a, a_, p.b, b_, &beta,
+                                   p.addend != nullptr ? p.addend : p.c, c_, p.c, c_, &algorithm_,
                                    p.workspace, workspace_bytes_, runtime_.stream),
                     "cublasLtMatmul");
 }
@@ -98,8 +103,7 @@ absl::Status Matmul::Set(cublasLtMatmulDescAttributes_t which, const Value& valu
                     "cublasLtMatmulDescSetAttribute");
 }
 
-absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types,
-                              const MatmulOptions& options) {
+absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types) {
   const cublasComputeType_t compute =
       types.operands == DType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F),
@@ -107,10 +111,8 @@ absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types,
   const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(s.transpose_a)));
   RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(s.transpose_b)));
-  if (options.bias) {
-    RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE,
-                        options.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS));
-  }
+  RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(options_)));
+  if (options_.mask) RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s.m));
   const DType dtype = types.operands;
   const Matrix a =
       s.transpose_a ? Matrix{dtype, s.k, s.m, s.stride_a} : Matrix{dtype, s.m, s.k, s.stride_a};
@@ -121,8 +123,9 @@ absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types,
   return MakeLayout({types.result, s.m, s.n, s.stride_c}, s.batch, c_);
 }
 
-absl::Status Matmul::Choose(const MatmulShape& s, int64_t workspace_bytes) {
-  ASSIGN_OR_RETURN(const Preference preference, MakePreference(workspace_bytes, s.alignment));
+absl::Status Matmul::Choose(const MatmulShape& s) {
+  ASSIGN_OR_RETURN(const Preference preference,
+                   MakePreference(options_.workspace_bytes, s.alignment));
   const std::string call =
       absl::StrCat("cublasLtMatmulAlgoGetHeuristic ", s.batch, " of ", s.m, "x", s.n, "x", s.k);
   cublasLtMatmulHeuristicResult_t best = {};

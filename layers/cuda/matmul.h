@@ -42,6 +42,7 @@ struct MatmulOptions {
   int64_t workspace_bytes = 0;
   bool bias = false;  // added to each column of c; its m elements have c's type
   bool relu = false;  // of the sum, only with a bias
+  bool mask = false;  // of the ReLU: a bit per element, 1 if that is not 0; m a multiple of 128
 };
 
 struct MatmulPointers {
@@ -49,9 +50,10 @@ struct MatmulPointers {
   const void* b = nullptr;
   void* c = nullptr;
   void* workspace = nullptr;
-  bool add = false;              // adds to c instead of overwriting it
-  const void* addend = nullptr;  // added to the product; of c's type and shape
-  const void* bias = nullptr;
+  const void* addend = nullptr;  // added to the product; of c's type and shape, perhaps c itself
+  const void* bias = nullptr;    // with MatmulOptions::bias
+  void* mask = nullptr;          // with MatmulOptions::mask
+  float factor = 1;              // of the product
 };
 
 class Matmul {
@@ -68,13 +70,15 @@ class Matmul {
   absl::Status Run(const MatmulPointers& pointers) const;
 
  private:
-  explicit Matmul(const Runtime& runtime) : runtime_(runtime) {}
-  absl::Status Describe(const MatmulShape& shape, MatmulTypes types, const MatmulOptions& options);
-  absl::Status Choose(const MatmulShape& shape, int64_t workspace_bytes);
+  Matmul(const Runtime& runtime, const MatmulOptions& options)
+      : runtime_(runtime), options_(options) {}
+  absl::Status Describe(const MatmulShape& shape, MatmulTypes types);
+  absl::Status Choose(const MatmulShape& shape);
   template <typename Value>
   absl::Status Set(cublasLtMatmulDescAttributes_t which, const Value& value) const;
 
   const Runtime& runtime_;
+  MatmulOptions options_;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_ = {};

@@ -101,7 +101,7 @@ class PointwisePlan final : public ConvolutionPlan {
       RETURN_IF_ERROR(round.Run({.a = x + image * p.in_channels * p.pixels,
                                  .b = dy + image * p.out_channels * p.pixels,
                                  .c = partial,
-                                 .add = image != 0}));
+                                 .addend = image != 0 ? partial : nullptr}));
     }
     if (p.parts == 1) return absl::OkStatus();
     return CudaStatus(kernels::SumParts(static_cast<const float*>(partial), p.parts, p.weights(),

@@ -11,6 +11,8 @@ struct EmulatedProduct {
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
+  void* mask = nullptr;
+  int64_t mask_rows = 0;
 };
 struct EmulatedMatrix {
   cudaDataType_t type = CUDA_R_32F;
@@ -97,8 +99,17 @@ void AddBias(const EmulatedProduct& product, cudaDataType_t type, Matrix& sum, s
   const Matrix bias = Load(product.bias, {type, static_cast<int64_t>(rows), 1}, 0);
   for (size_t i = 0; i < sum.size(); ++i) {
     sum[i] += bias[i % rows];
-    if (product.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS && sum[i] <= 0) sum[i] = 0;
+    const bool relu = product.epilogue != CUBLASLT_EPILOGUE_BIAS;
+    if (relu && !(sum[i] > 0)) sum[i] = 0;  // also of NaN, as fmaxf()
   }
+}
+
+void WriteMask(const EmulatedProduct& product, const Matrix& sum) {
+  if (product.epilogue != CUBLASLT_EPILOGUE_RELU_AUX_BIAS) return;
+  uint8_t* const mask = static_cast<uint8_t*>(product.mask);
+  std::memset(mask, 0, sum.size() / 8);
+  for (size_t i = 0; i < sum.size(); ++i)
+    mask[i / 8] = static_cast<uint8_t>(mask[i / 8] | (sum[i] != 0 ? 1 : 0) << (i % 8));
 }
 
 }  // namespace
@@ -137,7 +148,8 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasCom
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
                                               cublasLtMatmulDescAttributes_t which,
                                               const void* value, size_t bytes) {
-  void* const fields[] = {&product->a, &product->b, &product->epilogue, &product->bias};
+  void* const fields[] = {&product->a,    &product->b,    &product->epilogue,
+                          &product->bias, &product->mask, &product->mask_rows};
   std::memcpy(fields[which], value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -158,7 +170,8 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   delete preference;
   return CUBLAS_STATUS_SUCCESS;
 }
-// There are no epilogues for an odd number of rows, so that what takes their place is tested, too.
+// There are no epilogues for an odd number of rows, and no masks for other numbers than the
+// multiples of 128 of cuBLASLt, so that what takes their place is tested, too.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
@@ -167,10 +180,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               int* found) {
   *results = {};
   const bool odd = c->rows % 2 != 0 && product->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
-  *found = odd ? 0 : 1;
-  return odd ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+  const bool masks = product->epilogue == CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+  const bool none = odd || (masks && (c->rows % 128 != 0 || product->mask_rows != c->rows));
+  *found = none ? 0 : 1;
+  return none ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void*,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void* alpha,
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
                               cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t,
@@ -181,11 +196,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     if (product->b == CUBLAS_OP_T) of_b = Transposed(of_b, b_layout->rows);
     Matrix sum = Product(of_a, of_b, static_cast<size_t>(c_layout->rows),
                          static_cast<size_t>(c_layout->columns));
+    for (float& value : sum) value *= *static_cast<const float*>(alpha);
     if (*static_cast<const float*>(beta) != 0) {
       const Matrix old = Load(c, *c_layout, batch);
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += old[i];
     }
     AddBias(*product, c_layout->type, sum, static_cast<size_t>(c_layout->rows));
+    WriteMask(*product, sum);
     Store(sum, d, *c_layout, batch);
   }
   return CUBLAS_STATUS_SUCCESS;

@@ -220,8 +220,9 @@ void CaseList::FoldedConvolutions() {
   AddFolded(2, {1, 1, 8, 8});
   AddFolded(5, {3, 2, 7, 9});
   AddFolded(16, {4, 3, 7, 7});
-  AddFolded(32, {4, 8, 12, 12});  // vectors, whatever the type
-  AddFolded(72, {8, 16, 16, 9});  // several tiles
+  AddFolded(32, {4, 8, 12, 12});   // vectors, whatever the type
+  AddFolded(72, {8, 16, 16, 9});   // several tiles
+  AddFolded(128, {4, 8, 12, 12});  // a mask by the product
 }
 
 void CaseList::JoinedNorms() {

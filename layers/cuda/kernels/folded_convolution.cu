@@ -1,4 +1,6 @@
 // A convolution with a folded batch norm: everything but its large matrix products.
+#include <cmath>
+
 #include "neap/layers/cuda/kernels/channel_cut.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/folded_convolution.h"
@@ -57,10 +59,10 @@ struct WeightTimesWeight {
   const float* gamma;
   const float* invstd;
   const float* dgamma;
-  float inverse_pixels;
+  float scale;  // of D
   int in;
   __device__ float Left(int i, int d) const {
-    const float factor = gamma[d] * invstd[d] * invstd[d] * dgamma[d] * inverse_pixels;
+    const float factor = gamma[d] * invstd[d] * invstd[d] * dgamma[d] * scale;
     return -factor * ToFloat(weight[static_cast<size_t>(d) * in + i]);
   }
   __device__ float Right(int d, int j) const {
@@ -159,16 +161,20 @@ __global__ void __launch_bounds__(kThreads)
     invstd = 1.0F / sqrtf(statistics.running_var[k] + statistics.epsilon);
   }
   const float scale = norm.gamma[k] * invstd;
+  const bool hides_nan = norm.relu && bias != nullptr;
   float mean = 0;  // of what F makes of x
   for (int c = lane; c < in; c += kWarp) {
-    const T element = RoundTo<T>(scale * ToFloat(w[c]));
+    const float exact = scale * ToFloat(w[c]);
+    const T element = RoundTo<T>(hides_nan && isnan(exact) ? 0.0F : exact);
     folded[static_cast<size_t>(k) * in + c] = element;
     if (kFrom != From::kRunning && bias != nullptr)
       mean = fmaf(norm.mean[c], ToFloat(element), mean);
   }
   if (bias == nullptr) return;
   mean = kFrom == From::kRunning ? scale * statistics.running_mean[k] : WarpSum(mean);
-  if (lane == 0) bias[k] = RoundTo<T>(norm.beta[k] - mean);
+  const float exact = norm.beta[k] - mean;
+  const bool is_nan = isnan(exact) || isnan(scale);
+  if (lane == 0) bias[k] = RoundTo<T>(hides_nan && is_nan ? INFINITY : exact);
 }
 
 template <From kFrom>
@@ -234,9 +240,10 @@ __global__ void __launch_bounds__(kThreads)
 // A block per kSide columns, of which each of its warps adds every kTileRows-th row.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    ShiftKernel(int in, int out, float inverse_pixels, const T* __restrict__ folded,
-                const T* __restrict__ projection, const float* __restrict__ mean,
-                const float* __restrict__ dbeta, T* __restrict__ shift) {
+    ShiftKernel(int in, int out, float inverse_pixels, float inverse_factor,
+                const T* __restrict__ folded, const T* __restrict__ projection,
+                const float* __restrict__ mean, const float* __restrict__ dbeta,
+                T* __restrict__ shift) {
   __shared__ float rows[kTileRows][kSide];
   const int x = static_cast<int>(threadIdx.x) % kSide, y = static_cast<int>(threadIdx.x) / kSide;
   const int column = static_cast<int>(blockIdx.x) * kSide + x;
@@ -248,7 +255,8 @@ __global__ void __launch_bounds__(kThreads)
                  sum);
 #pragma unroll 4
     for (int c = y; c < in; c += kTileRows)
-      sum = fmaf(-mean[c], ToFloat(projection[static_cast<size_t>(c) * in + column]), sum);
+      sum = fmaf(-mean[c] * inverse_factor,
+                 ToFloat(projection[static_cast<size_t>(c) * in + column]), sum);
   }
   rows[y][x] = sum;
   __syncthreads();
@@ -311,6 +319,11 @@ cudaError_t FoldedWeightGradient(const FoldedShape& s, ConstArray weight, const 
   return WithElement(run, weight);
 }
 
+// The square root of the number of pixels, because the sums in M grow with it.
+float ProjectionFactor(const FoldedShape& s) {
+  return std::exp2(std::floor(std::log2(static_cast<float>(s.pixels)) / 2));
+}
+
 int64_t ProjectionScratchBytes(const FoldedShape& s) {
   return ProjectionParts(s) * s.in * s.in * static_cast<int64_t>(sizeof(float));
 }
@@ -319,8 +332,12 @@ cudaError_t FoldedProjection(const FoldedShape& s, ConstArray weight, const Fold
                              const float* dgamma, void* scratch, Array projection,
                              cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    const WeightTimesWeight<T> factors = {As<T>(weight), norm.gamma,       norm.invstd,
-                                          dgamma,        InversePixels(s), static_cast<int>(s.in)};
+    const WeightTimesWeight<T> factors = {As<T>(weight),
+                                          norm.gamma,
+                                          norm.invstd,
+                                          dgamma,
+                                          ProjectionFactor(s) * InversePixels(s),
+                                          static_cast<int>(s.in)};
     float* const parts = static_cast<float*>(scratch);
     LaunchProduct(factors, s.in, s.in, s.out, kDepthPerPart, parts, stream);
     const int64_t n = s.in * s.in;
@@ -335,8 +352,8 @@ cudaError_t FoldedShift(const FoldedShape& s, ConstArray folded, ConstArray proj
                         const float* mean, const float* dbeta, Array shift, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     ShiftKernel<T><<<static_cast<unsigned>(CeilDiv(s.in, kSide)), kThreads, 0, stream>>>(
-        static_cast<int>(s.in), static_cast<int>(s.out), InversePixels(s), As<T>(folded),
-        As<T>(projection), mean, dbeta, As<T>(shift));
+        static_cast<int>(s.in), static_cast<int>(s.out), InversePixels(s), 1 / ProjectionFactor(s),
+        As<T>(folded), As<T>(projection), mean, dbeta, As<T>(shift));
     return cudaGetLastError();
   };
   return WithElement(run, folded, projection, shift);

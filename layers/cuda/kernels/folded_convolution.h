@@ -29,11 +29,13 @@ cudaError_t FoldedProduct(const FoldedShape& shape, ConstArray weight, const flo
                           float* product, cudaStream_t stream);
 
 // The batch norm of the convolution's result. `mean` is that of x {in}; the others are {out}.
+// invstd is written by the first run in training, and read otherwise.
 struct FoldedNorm {
   const float* gamma = nullptr;
   const float* beta = nullptr;
   const float* mean = nullptr;
   float* invstd = nullptr;
+  bool relu = false;  // whether a ReLU follows
 };
 // What the first run in training also computes: invstd, from W cov, and the running statistics.
 struct FoldedStatistics {
@@ -43,7 +45,8 @@ struct FoldedStatistics {
   float epsilon = 0;
   float momentum = 0;
 };
-// Writes F and, unless it is null, b. `statistics` may be null: then invstd is read.
+// Writes F and, unless it is null, b. `statistics` may be null: then invstd is read. A ReLU by
+// cuBLASLt may make 0 of NaN, so if one follows and F or b is NaN, b is infinity and F is 0.
 cudaError_t Fold(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
                  const FoldedStatistics* statistics, Array folded, Array bias, cudaStream_t stream);
 // The same with the running statistics, for inference.
@@ -57,12 +60,14 @@ cudaError_t FoldedWeightGradient(const FoldedShape& shape, ConstArray weight,
                                  float* parts, int64_t count, float* dweight, float* dgamma,
                                  cudaStream_t stream);
 
-// -M {in, in}. The scratch memory is ProjectionScratchBytes().
+// -M {in, in}, times ProjectionFactor(), a power of 2 by which fp16 holds it: M has one over the
+// number of pixels in it, and would be too small. The scratch memory is ProjectionScratchBytes().
+float ProjectionFactor(const FoldedShape& shape);
 int64_t ProjectionScratchBytes(const FoldedShape& shape);
 cudaError_t FoldedProjection(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
                              const float* dgamma, void* scratch, Array projection,
                              cudaStream_t stream);
-// What dx has at x = dz = 0 {in}: mean M - dbeta F / pixels.
+// What dx has at x = dz = 0 {in}: mean M - dbeta F / pixels. The projection is the product above.
 cudaError_t FoldedShift(const FoldedShape& shape, ConstArray folded, ConstArray projection,
                         const float* mean, const float* dbeta, Array shift, cudaStream_t stream);
 

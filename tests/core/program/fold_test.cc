@@ -173,7 +173,7 @@ TEST_CASE("a block's gradient is not added in a pass of its own") {
   const Graph net = nets::ResNet({.batch = 64, .layout = Layout::kNhwc});
   DeviceDescription gpu;
   gpu.kind = "cuda";
-  gpu.folds_batch_norms = true;
+  gpu.folding_types = {DType::kFp32};
   const Program program = Lower(net, {}, gpu).value();
   int folded = 0, sums = 0;
   for (const ProgramLayer& layer : program.layers)

@@ -7,6 +7,7 @@
 
 #include "neap/memory/create_session.h"
 #include "neap/nets/densenet.h"
+#include "tests/forwarding_device.h"
 #include "tests/small_training.h"
 
 namespace neap::testing {
@@ -43,7 +44,8 @@ Session Trained(const Graph& net, Device& device, PlannerOptions planning) {
 
 }  // namespace
 
-void CheckDenseNetFusion(Device& device) {
+void CheckDenseNetFusion(Device& any) {
+  DescribedAs device = WithoutFolding(any);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
     for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       CAPTURE(std::string(Name(dtype)));

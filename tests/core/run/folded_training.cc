@@ -20,7 +20,8 @@ namespace {
 DescribedAs GpuByName(Device& device, bool folds) {
   DeviceDescription description = device.description();
   description.kind = "cuda";
-  description.folds_batch_norms = folds;
+  description.folding_types =
+      folds ? std::vector<DType>{DType::kFp32, DType::kBf16, DType::kFp16} : std::vector<DType>{};
   return {device, std::move(description)};
 }
 
