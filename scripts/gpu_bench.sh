@@ -59,31 +59,38 @@ budgets() {
   speeds compare_basic basic
 }
 
-# in_budgets NET BATCH DTYPE BUDGET...: trains unlimited and in each budget, by measured times.
+# in_budgets NET BATCH DTYPE BUDGET...: trains unlimited and in each budget, by measured times, also of the batch in the numbers
+# of parts in `parts`.
+parts=()
 in_budgets() {
-  local name="$1_$2_$3" budget
+  local name="$1_$2_$3" budget number
   local net=("$1" --batch "$2" --dtype "$3" --layout nhwc --device cuda:0 --database "$database")
   shift 3
   shown "$out/${name}_profile" neap profile "${net[@]}" --divisions undivided || failed+=("$name profile")
-  for budget in 100GiB "$@"; do
+  for number in "${parts[@]}"; do
+    shown "$out/${name}_profile_$number" neap profile "${net[@]}" --divisions undivided --sub-batches "$number" ||
+      failed+=("$name profile in $number parts")
+  done
+  for budget in 70GiB "$@"; do
     shown "$out/${name}_$budget" neap train "${net[@]}" --data synthetic --repeat-batch --steps 60 --budget "$budget" ||
       failed+=("$name $budget")
   done
 }
 
-# In bf16 8 and 6.5 GiB, then 1/2, 1/3 and 1/6 of PyTorch's peaks: 11.0 GiB, and 20.95 GiB in tf32.
-tight_bf16() { in_budgets resnet50 256 bf16 8GiB 6.5GiB 5.5GiB 3.66GiB 1.83GiB; }
+# In bf16 6.5 GiB, then 1/2, 1/3 and 1/6 of PyTorch's peaks: 11.0 GiB, and 20.95 GiB in tf32.
+tight_bf16() { in_budgets resnet50 256 bf16 6.5GiB 5.5GiB 3.66GiB 1.83GiB; }
 tight_tf32() { in_budgets resnet50 256 tf32 10.47GiB 6.98GiB 3.49GiB; }
 
-# fractions_of NET: the unlimited arenas are 11.12, 5.31, 9.07, 4.10 and 13.59 GiB. VGG-16 has no third: one update of its first
+# fractions_of NET: the unlimited arenas are 7.88, 5.22, 9.04, 4.10 and 13.59 GiB. VGG-16 has no third: one update of its first
 # fully connected layer takes 1.395 GiB.
 fractions_of() {
+  parts=()
   case "$1" in
-    resnet152) in_budgets resnet152 128 bf16 5.56GiB 3.71GiB ;;
-    densenet121) in_budgets densenet121 128 bf16 2.66GiB 1.77GiB ;;
-    inception_v4) in_budgets inception_v4 128 bf16 4.53GiB 3.02GiB ;;
-    vgg16) in_budgets vgg16 128 bf16 2.05GiB ;;
-    unet) in_budgets unet 32 bf16 6.79GiB 4.53GiB ;;
+    resnet152) in_budgets resnet152 128 bf16 3.94GiB 2.63GiB ;;
+    densenet121) in_budgets densenet121 128 bf16 2.61GiB 1.74GiB ;;
+    inception_v4) in_budgets inception_v4 128 bf16 4.52GiB 3.01GiB ;;
+    vgg16) parts=(2 4 8 16) && in_budgets vgg16 128 bf16 2.05GiB ;;
+    unet) parts=(2 4) && in_budgets unet 32 bf16 6.79GiB 4.53GiB ;;
     *) echo "gpu_bench: no fractions of $1" >&2 && exit 2 ;;
   esac
 }
@@ -98,9 +105,9 @@ sub_batched() {
 
 # The numbers in 4 GiB are those that auto chooses by the cost model.
 sub_batches() {
-  sub_batched alexnet 1 100GiB
+  sub_batched alexnet 1 70GiB
   sub_batched alexnet 8 4GiB
-  sub_batched vgg16 2 100GiB
+  sub_batched vgg16 2 70GiB
   sub_batched vgg16 64 4GiB
 }
 
