@@ -8,6 +8,7 @@
 
 #include "neap/core/program/passes.h"
 #include "neap/core/run/session.h"
+#include "neap/core/step/signature_text.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/cpu/cpu_device.h"
@@ -54,6 +55,23 @@ struct Planned {
   DefaultCatalog catalog;
 };
 
+// Every kernel of a whole batch takes as long; of parts, none was measured.
+class TimingsOfWholeBatches final : public KernelTimings {
+ public:
+  TimingsOfWholeBatches(const Planned& net, double seconds, EngineCatalog& catalog)
+      : batch_(net.graph.options().batch), seconds_(seconds), catalog_(catalog) {}
+  std::vector<TimedEngine> Of(const StepSignature& signature) const override {
+    if (BatchOf(signature) != batch_) return {};
+    const std::string engine = catalog_.Engines(signature).value().front().id;
+    return {{.engine = engine, .batch = batch_, .seconds = seconds_}};
+  }
+
+ private:
+  int64_t batch_;
+  double seconds_;
+  EngineCatalog& catalog_;
+};
+
 }  // namespace
 
 TEST_CASE("a batch that fits as a whole is not split") {
@@ -96,6 +114,38 @@ TEST_CASE("the chosen number is never slower than the whole batch") {
     const int64_t count = net.Choose({.budget_bytes = budget});
     CHECK(IterationMs(net.Plan(count, budget).value()) <= IterationMs(net.Plan(1, budget).value()));
   }
+}
+
+TEST_CASE(
+    "a measured whole batch gives way to parts that were not measured if they halve its time") {
+  Planned net("alexnet");
+  // The whole batch takes 1.9 times as long as the cost model says.
+  const double seconds = 1.9e-3 * net.Plan(1, kUnlimited)->plan.predicted_ms /
+                         static_cast<double>(net.Lowered(1)->steps.size());
+  const auto timings = std::make_shared<TimingsOfWholeBatches>(net, seconds, net.catalog);
+  const int64_t least = net.Minimum(1);
+  const int64_t most = net.Plan(1, kUnlimited)->plan.peak_bytes;
+  int split = 0, whole = 0;
+  for (int64_t part = 0; part <= 8; ++part) {
+    const PlannerOptions options = {.budget_bytes = least + (most - least) * part / 8,
+                                    .kernels = {.timings = timings}};
+    CAPTURE(options.budget_bytes);
+    if (part == 8) CHECK(net.Choose(options) == 1);
+    const auto planned_ms = [&](int64_t count) {
+      return IterationMs(
+          MakePlan(net.Lowered(count).value(), options, H200(), net.catalog).value());
+    };
+    const int64_t count = net.Choose(options);
+    if (count > 1) {
+      CHECK(2 * planned_ms(count) < planned_ms(1));
+      ++split;
+    } else {
+      CHECK(2 * planned_ms(2) >= planned_ms(1));
+      whole += planned_ms(2) < planned_ms(1) ? 1 : 0;
+    }
+  }
+  CHECK(split > 0);
+  CHECK(whole > 0);
 }
 
 TEST_CASE("the number is 1 where bits must not depend on the budget, or images are coupled") {
