@@ -29,13 +29,14 @@ struct RebuildPoint {
   std::vector<bool> moved = {};  // by TensorId, none if empty: on the host before backward
 };
 
-// A point with the fates that lead to it.
+// A point with the fates that lead to it, perhaps less reruns that are spared
+// (recompute/spared_reruns.h).
 struct FatedPoint {
   RebuildPoint point;
   std::vector<Fate> fates;  // by StepId
 };
 
-// `order` is that of the fates.
+// `order` is that of the fates, perhaps less reruns that are spared.
 FatedPoint PointOf(const FatedOrder& order, bool hides_copies, const Fates& fates);
 
 class RebuildPoints {

@@ -1,10 +1,10 @@
 // Spared reruns: an order of runs without one of its reruns, because what an earlier rerun of the
 // step has rebuilt is kept until then. Private to the rebuild frontier.
 //
-//   run       .. conv*  bn*  conv2'  ..  conv*  bn*  bn'  ..  conv*  conv'     * a rerun, ' backward
-//   without the last one:
-//             .. conv*  bn*  conv2'  ..  conv*  bn*  bn'  ..         conv'     conv is kept from the
-//                                                                              second rerun on
+//   runs               .. conv* bn* conv2' .. conv* bn* bn' .. conv* conv'     * a rerun
+//   without the last   .. conv* bn* conv2' .. conv* bn* bn' ..       conv'     ' a backward step
+//
+// In the second order the result of conv is kept from its second rerun on.
 //
 // Reruns whose results nothing reads any more, such as those that only led to it, go too.
 //
@@ -26,8 +26,9 @@ class SparedReruns {
  public:
   explicit SparedReruns(const Program& program);
 
-  // The run at `position` must be a rerun, and not the first one of its step. Only runs before it
-  // are removed with it. *Complexity*: O(operands of the runs up to there and behind).
+  // The run at `position` must be a rerun, and not the first one of its step. If every rerun of
+  // `runs` has a result that is read, only runs before it are removed with it, and the same is true
+  // of what remains. *Complexity*: O(operands of all runs).
   ComputeSequence Without(const ComputeSequence& runs, size_t position) const;
 
  private:

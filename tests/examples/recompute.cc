@@ -13,6 +13,7 @@
 #include "neap/recompute/rebuild_points.h"
 #include "neap/recompute/rerun_order.h"
 #include "neap/recompute/segments.h"
+#include "neap/recompute/spared_reruns.h"
 
 namespace neap {
 
@@ -57,6 +58,11 @@ void RebuildPointsExample(const FatedOrder& order, const FatedOrder& other, cons
 void FasterFatesExample(const Program& program, const Fates& fates, const RebuildPoints& points) {
   FasterFates faster(program, fates, /*hides=*/true);
   faster.Find(points.FatesOf(5), 4 * kGiB, /*may_move=*/false, /*most_walked=*/100'000);
+}
+
+void SparedRerunsExample(const Program& program, const FatedOrder& order) {
+  const SparedReruns spared(program);
+  ComputeSequence runs = spared.Without(order.runs, /*position=*/307);
 }
 
 void RebuildFrontierExample(const Program& program, const RebuildPrices& prices) {

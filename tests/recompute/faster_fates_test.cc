@@ -66,7 +66,10 @@ TEST_CASE("without a limit everything is kept, under one no peak is higher and n
       const FatedOrder whole = fates.Order(hides);
       CHECK(ExtraForwards(found->point.runs) <= ExtraForwards(whole.runs));
       spared += ExtraForwards(found->point.runs) < ExtraForwards(whole.runs);
+      const int64_t crowded_bytes = before.peak_bytes - before.peak_bytes / 10;
+      const int64_t crowded = fates.PositionsAbove(crowded_bytes);
       const FatedOrder order = fates.Evaluate(found->point.runs, hides);
+      CHECK(fates.PositionsAbove(crowded_bytes) <= crowded);  // what is spared leaves some room
       CHECK(order.peak_bytes == found->point.peak_bytes);
       CHECK(order.seconds == found->point.seconds);
       CHECK(FasterFates(program, fates, hides)
