@@ -37,17 +37,22 @@
 //
 // In training, forward also accumulates running_mean and running_var. dz may overwrite dy. y may
 // not overwrite x_1, because cuBLASLt's products have other bits then. x_1 exists if it adds; its
-// gradient is dz, the same tensor. With a ReLU there is a mask, that
-// of FusedBatchNorm, and backward_activation, which adds dy of two steps as FusedBatchNorm does.
-// Without one, dy takes the place of dz, and backward_params writes dbeta. A rerun keeps cov alive,
-// although no kernel reads it then.
+// gradient is dz, the same tensor. With a ReLU there is a mask, that of FusedBatchNorm, and
+// backward_activation, which adds dy of two steps as FusedBatchNorm does. Without one, dy takes the
+// place of dz, and backward_params writes dbeta. A rerun keeps cov alive, although no kernel reads
+// it then.
 //
 // Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a Convolution, the
 // BatchNorm that alone reads its output, an Add of two tensors and a Relu. Kernels compute
 // statistics and all small matrices in fp32, and round F, b and M to the type of x. The results
 // differ from those of the two layers by roundings: these round u to the type of x, and sum squares
 // of u around its mean, where this layer has W_k cov(x) W_k^T, whose error is up to some 1e-6 times
-// |W_k|^2 times the mean square of x.
+// |W_k|^2 times the mean square of x. Rounding b shifts a channel by up to 2^-9 (bf16) or 2^-12
+// (fp16) times |mean(u_k)| in deviations.
+//
+// On a GPU a NaN may become 0 where a ReLU follows. If the statistics, F or b are not finite, b is
+// therefore infinity and F is 0 for that channel, so a NaN in x_0 or in a parameter is not lost in
+// training. A NaN that is in x_1 only, or in inference in x_0 only, may be.
 //
 // params: 0 weight {K, C, 1, 1}, 1 weight (gamma) {K}, 2 bias (beta) {K}; states: 0 running_mean, 1
 // running_var, both {K}; saved: 0 mean {C}, 1 invstd {K}, 2 cov {C * C}, 3 mask.

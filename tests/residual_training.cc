@@ -140,8 +140,8 @@ Session Create(const Graph& net, Device& device, PlannerOptions planning) {
   return *std::move(session);
 }
 
-// Gradients of some fp16 kernels overflow at the first scale, so steps may be skipped, but not all.
-void TrainOn(Session& session, const Size& size) {
+// Gradients of some fp16 kernels overflow at the first scale, so some steps may be skipped there.
+void TrainOn(Session& session, const Size& size, DType dtype) {
   int skipped = 0;
   for (int step = 0; step < kSteps; ++step) {
     REQUIRE(session.Begin(BatchOfStep(size, step)).ok());
@@ -150,7 +150,7 @@ void TrainOn(Session& session, const Size& size) {
     CHECK(std::isfinite(result->loss));
     skipped += result->skipped ? 1 : 0;
   }
-  CHECK(skipped < kSteps);
+  CHECK(skipped < (dtype == DType::kFp16 ? kSteps : 1));
 }
 
 // Every parameter, momentum and running statistic changes in training. If it did not, it would have
@@ -180,16 +180,16 @@ void CheckResidualNetFusion(Device& any) {
         const PlannerOptions plain = {.policy = "keep-all", .in_place = false};
         const Graph layers = ResidualNet(size, dtype, layout, /*fusion=*/false);
         Session apart = Create(layers, device, plain), fresh = Create(layers, device, plain);
-        TrainOn(apart, size);
+        TrainOn(apart, size, dtype);
         CheckChanges(apart, fresh);
 
         Session fused = Create(net, device, {.policy = "liveness"});
-        TrainOn(fused, size);
+        TrainOn(fused, size, dtype);
         CheckSameState(apart, fused);
         PlannerOptions rebuilding = {.policy = "superneurons"};
         rebuilding.budget_bytes = Create(net, device, rebuilding).planning().minimum_budget_bytes;
         Session rebuilt = Create(net, device, rebuilding);
-        TrainOn(rebuilt, size);
+        TrainOn(rebuilt, size, dtype);
         CheckSameState(apart, rebuilt);
       }
     }

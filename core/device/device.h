@@ -50,7 +50,7 @@ struct DeviceDescription {
   // Relative slowdown of a kernel while one copy to or from the host or a peer runs; 0.02: 2%.
   double slowdown_by_copies = 0;
   // The types in which networks are rewritten so that batch norms become a part of 1x1 convolutions
-  // (FusionOptions::folding): those in which its kernels gain from it.
+  // (FusionOptions::folding): those in which its kernels are expected to gain from it.
   std::vector<DType> folding_types;
   int64_t page_bytes = 1;  // device memory is allocated in multiples of this
   // Its memory is not the host's: copies from there run beside kernels at little cost.

@@ -12,7 +12,8 @@ namespace neap::cuda {
 
 class BiasedMatmul {
  public:
-  // Always with a bias. The mask is that of kernels::ReluMask(). Errors: those of Matmul::Build().
+  // Always with a bias. The mask is that of kernels::ReluMask(), except that a product decides
+  // before it rounds. Errors: those of Matmul::Build().
   absl::Status Build(const Runtime& runtime, const MatmulShape& shape, DType dtype,
                      const MatmulOptions& options = {});
 

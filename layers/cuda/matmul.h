@@ -42,7 +42,7 @@ struct MatmulOptions {
   int64_t workspace_bytes = 0;
   bool bias = false;  // added to each column of c; its m elements have c's type
   bool relu = false;  // of the sum, only with a bias
-  bool mask = false;  // of the ReLU: a bit per element, 1 if that is not 0; m a multiple of 128
+  bool mask = false;  // of the ReLU: a bit per element, 1 if that was above 0; m a multiple of 128
 };
 
 struct MatmulPointers {

@@ -161,20 +161,23 @@ __global__ void __launch_bounds__(kThreads)
     invstd = 1.0F / sqrtf(statistics.running_var[k] + statistics.epsilon);
   }
   const float scale = norm.gamma[k] * invstd;
-  const bool hides_nan = norm.relu && bias != nullptr;
+  T* const row = folded + static_cast<size_t>(k) * in;
+  bool is_finite = true;
   float mean = 0;  // of what F makes of x
   for (int c = lane; c < in; c += kWarp) {
-    const float exact = scale * ToFloat(w[c]);
-    const T element = RoundTo<T>(hides_nan && isnan(exact) ? 0.0F : exact);
-    folded[static_cast<size_t>(k) * in + c] = element;
+    row[c] = RoundTo<T>(scale * ToFloat(w[c]));
+    is_finite = is_finite && isfinite(ToFloat(row[c]));
     if (kFrom != From::kRunning && bias != nullptr)
-      mean = fmaf(norm.mean[c], ToFloat(element), mean);
+      mean = fmaf(norm.mean[c], ToFloat(row[c]), mean);
   }
   if (bias == nullptr) return;
   mean = kFrom == From::kRunning ? scale * statistics.running_mean[k] : WarpSum(mean);
-  const float exact = norm.beta[k] - mean;
-  const bool is_nan = isnan(exact) || isnan(scale);
-  if (lane == 0) bias[k] = RoundTo<T>(hides_nan && is_nan ? INFINITY : exact);
+  const T b = RoundTo<T>(norm.beta[k] - mean);
+  is_finite = __all_sync(~0U, is_finite && isfinite(ToFloat(b)));
+  if (!is_finite && norm.relu) {
+    for (int c = lane; c < in; c += kWarp) row[c] = RoundTo<T>(0.0F);
+  }
+  if (lane == 0) bias[k] = is_finite || !norm.relu ? b : RoundTo<T>(INFINITY);
 }
 
 template <From kFrom>

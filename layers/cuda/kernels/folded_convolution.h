@@ -46,7 +46,8 @@ struct FoldedStatistics {
   float momentum = 0;
 };
 // Writes F and, unless it is null, b. `statistics` may be null: then invstd is read. A ReLU by
-// cuBLASLt may make 0 of NaN, so if one follows and F or b is NaN, b is infinity and F is 0.
+// cuBLASLt may make 0 of NaN, so if one follows and F_k or b_k is not finite, b_k is infinity and
+// F_k is 0.
 cudaError_t Fold(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
                  const FoldedStatistics* statistics, Array folded, Array bias, cudaStream_t stream);
 // The same with the running statistics, for inference.
