@@ -59,15 +59,14 @@ budgets() {
   speeds compare_basic basic
 }
 
-# in_budgets NET BATCH DTYPE BUDGET...: trains unlimited and in each budget, by measured times, also of the batch in the numbers
-# of parts in `parts`.
-parts=()
+# in_budgets NET BATCH DTYPE BUDGET...: trains unlimited and in each budget, by measured times, also of the batch in as many parts
+# as the words of PARTS say.
 in_budgets() {
   local name="$1_$2_$3" budget number
   local net=("$1" --batch "$2" --dtype "$3" --layout nhwc --device cuda:0 --database "$database")
   shift 3
   shown "$out/${name}_profile" neap profile "${net[@]}" --divisions undivided || failed+=("$name profile")
-  for number in "${parts[@]}"; do
+  for number in ${PARTS:-}; do
     shown "$out/${name}_profile_$number" neap profile "${net[@]}" --divisions undivided --sub-batches "$number" ||
       failed+=("$name profile in $number parts")
   done
@@ -84,13 +83,12 @@ tight_tf32() { in_budgets resnet50 256 tf32 10.47GiB 6.98GiB 3.49GiB; }
 # fractions_of NET: the unlimited arenas are 7.88, 5.22, 9.04, 4.10 and 13.59 GiB. VGG-16 has no third: one update of its first
 # fully connected layer takes 1.395 GiB.
 fractions_of() {
-  parts=()
   case "$1" in
     resnet152) in_budgets resnet152 128 bf16 3.94GiB 2.63GiB ;;
     densenet121) in_budgets densenet121 128 bf16 2.61GiB 1.74GiB ;;
     inception_v4) in_budgets inception_v4 128 bf16 4.52GiB 3.01GiB ;;
-    vgg16) parts=(2 4 8 16) && in_budgets vgg16 128 bf16 2.05GiB ;;
-    unet) parts=(2 4) && in_budgets unet 32 bf16 6.79GiB 4.53GiB ;;
+    vgg16) PARTS='2 4 8 16' in_budgets vgg16 128 bf16 2.05GiB ;;
+    unet) PARTS='2 4' in_budgets unet 32 bf16 6.79GiB 4.53GiB ;;
     *) echo "gpu_bench: no fractions of $1" >&2 && exit 2 ;;
   esac
 }

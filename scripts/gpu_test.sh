@@ -60,6 +60,7 @@ declare -A small=(
   [resnet18_bf16]="resnet18 --batch 2 --image 64 --dtype bf16 --layout nhwc"
   [densenet_bf16]="densenet-bc-cifar --depth 16 --batch 4 --dtype bf16 --layout nhwc"
   [alexnet_bf16]="alexnet-torchvision --batch 2 --image 64 --dtype bf16"
+  [resnet50_fp16]="resnet50 --batch 16 --image 64 --dtype fp16 --layout nhwc"
   [vgg16_parts]="vgg16 --batch 4 --image 32 --sub-batches 2 --dtype bf16 --layout nhwc"
 )
 sanitizer_limit_s=300
@@ -97,12 +98,12 @@ done
 
 # strict_bits: with --strict, weights are bit-identical under every policy and budget; with two GPUs that can reach each other,
 # also if the second one holds the copies.
-#   strict_bits FLAG...
+#   strict_bits NET FLAG...
 strict_bits() {
   local plan plans peers=() folder
   folder="$(mktemp -d "$out/strict.XXXXXX")"
   local reference="$folder/reference.safetensors" weights="$folder/weights.safetensors"
-  local training=("$programs/neap" train resnet20 --data synthetic --device cuda:0 --batch 64 --steps 20 --strict "$@")
+  local training=("$programs/neap" train "$@" --data synthetic --device cuda:0 --steps 20 --strict)
   if "$programs/neap" devices | grep -q 'possible --peer: cuda:1'; then
     peers=('vdnn-all --peer cuda:1 --peer-budget 20MiB' 'superneurons --budget 25% --peer cuda:1 --peer-budget 4GiB')
   else
@@ -118,10 +119,14 @@ strict_bits() {
   done
   rm -r "$folder"
 }
-start strict_bits strict_bits
-start strict_bits_tf32 strict_bits --dtype tf32 --layout nhwc
-start strict_bits_bf16 strict_bits --dtype bf16 --layout nhwc
-start strict_bits_fp16 strict_bits --dtype fp16 --layout nhwc
+small_net=(resnet20 --batch 64)
+start strict_bits strict_bits "${small_net[@]}"
+start strict_bits_tf32 strict_bits "${small_net[@]}" --dtype tf32 --layout nhwc
+start strict_bits_bf16 strict_bits "${small_net[@]}" --dtype bf16 --layout nhwc
+start strict_bits_fp16 strict_bits "${small_net[@]}" --dtype fp16 --layout nhwc
+# With batch norms that are folded into convolutions.
+start strict_bits_folded_bf16 strict_bits resnet50 --batch 128 --image 128 --dtype bf16 --layout nhwc
+start strict_bits_folded_fp16 strict_bits resnet50 --batch 128 --image 128 --dtype fp16 --layout nhwc
 wait
 end_after_stop
 
