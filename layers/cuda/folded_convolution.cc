@@ -7,6 +7,8 @@
 //   forward          x' x'^T in parts, then  y' = F'^T x' + b + x_1', and the ReLU
 //   backward_params  x' dz'^T in parts       backward_data  dx' = -M x' + v,  dx' += F' dz'
 //
+// In fp32 and tf32, where products that add x_1 are slow, y' is W'^T x' first, and a pass over it
+// normalises it and adds x_1.
 // A part of a sum over pixels is the product of as many rows as the others.
 #include "neap/layers/folded_convolution.h"
 
@@ -47,6 +49,11 @@ int64_t PartsOf(const FoldedShape& s, int64_t columns) {
   int64_t parts = std::max<int64_t>(1, kWantedTiles / (tiles(s.in) * tiles(columns)));
   while (s.pixels % parts != 0) --parts;
   return parts;
+}
+
+// Whether forward stores the convolution's result in y, and normalises it there.
+bool NormalisesApart(const StepSignature& signature) {
+  return SizeOf(signature.Spec(X(0)).dtype) == 4 && signature.Has(X(1));
 }
 
 // The gradient of what is normalised.
@@ -96,9 +103,13 @@ struct ForwardScratch {
   ForwardScratch(const StepSignature& signature, Scratch& scratch) {
     const FoldedShape s = ShapeOf(signature);
     const TensorSpec& x = signature.Spec(X(0));
-    folded = scratch.TakeArray(s.out * s.in, x.dtype);
-    bias = scratch.TakeArray(s.out, x.dtype);
-    wide_bias = scratch.TakeFloats(s.out);
+    if (NormalisesApart(signature)) {
+      mean = scratch.TakeFloats(s.out);
+    } else {
+      folded = scratch.TakeArray(s.out * s.in, x.dtype);
+      bias = scratch.TakeArray(s.out, x.dtype);
+      wide_bias = scratch.TakeFloats(s.out);
+    }
     if (!signature.Has(Saved(2)) || signature.rerun) return;
     sums = scratch.TakeFloats(s.in);
     product = scratch.TakeFloats(s.out * s.in);
@@ -106,7 +117,7 @@ struct ForwardScratch {
     reduction = scratch.Take(kernels::ChannelScratchBytes(ChannelShapeOf(x), ElementOf(x.dtype)));
   }
   kernels::Array folded, bias;
-  float* wide_bias;
+  float *wide_bias = nullptr, *mean = nullptr;
   float *sums = nullptr, *product = nullptr, *parts = nullptr;
   std::byte* reduction = nullptr;
 };
@@ -156,8 +167,12 @@ class FoldedKernel final : public StreamKernel {
     switch (signature().phase) {
       case Phase::kForward: {
         const MatmulShape shape = {.transpose_a = true, .m = out, .n = pixels, .k = in};
-        RETURN_IF_ERROR(biased_.Build(runtime(), shape, dtype_,
-                                      {.relu = relu(), .mask = signature().Has(Saved(3))}));
+        if (NormalisesApart(signature())) {
+          ASSIGN_OR_RETURN(linear_, Matmul::Build(runtime(), shape, dtype_));
+        } else {
+          RETURN_IF_ERROR(biased_.Build(runtime(), shape, dtype_,
+                                        {.relu = relu(), .mask = signature().Has(Saved(3))}));
+        }
         // A variance is a small difference of large sums, so TF32 is not exact enough for them.
         const DType summed = dtype_ == DType::kTf32 ? DType::kFp32 : dtype_;
         return IsFirstRun() ? BuildSum(in, summed) : absl::OkStatus();
@@ -206,14 +221,16 @@ class FoldedKernel final : public StreamKernel {
                                                   args.Find<float>(State(1)), norm.epsilon,
                                                   norm.momentum};
     if (IsFirstRun()) RETURN_IF_ERROR(Moments(args, scratch));
+    const kernels::FoldedStatistics* const first = IsFirstRun() ? &statistics : nullptr;
+    if (NormalisesApart(signature())) return ForwardApart(args, scratch, first);
     const auto fold = [&] {
       const kernels::Array weight = args.Array(Param(0));
       if (signature().mode == Mode::kInference) {
         return kernels::FoldRunning(shape_, weight, NormOf(args), statistics, scratch.folded,
                                     scratch.bias, args.stream);
       }
-      return kernels::Fold(shape_, weight, NormOf(args), IsFirstRun() ? &statistics : nullptr,
-                           scratch.folded, scratch.bias, args.stream);
+      return kernels::Fold(shape_, weight, NormOf(args), first, scratch.folded, scratch.bias,
+                           args.stream);
     };
     RETURN_IF_ERROR(CudaStatus(fold(), "folding a weight"));
     return biased_.Run({.a = scratch.folded.data,
@@ -223,6 +240,34 @@ class FoldedKernel final : public StreamKernel {
                         .bias = scratch.bias.data,
                         .mask = args.Find<void>(Saved(3))},
                        scratch.wide_bias, args.stream);
+  }
+
+  // `first`: what the first run in training computes of the statistics.
+  absl::Status ForwardApart(const LaunchArgs& args, const ForwardScratch& scratch,
+                            const kernels::FoldedStatistics* first) const {
+    const kernels::Array weight = args.Array(Param(0)), y = args.Array(Y());
+    const bool inference = signature().mode == Mode::kInference;
+    const kernels::FoldedNorm norm = NormOf(args);
+    if (!inference) {
+      RETURN_IF_ERROR(
+          CudaStatus(kernels::FoldedMean(shape_, weight, norm, first, scratch.mean, args.stream),
+                     "mean of a folded convolution"));
+    }
+    RETURN_IF_ERROR(linear_->Run({.a = weight.data, .b = args.Get<void>(X(0)), .c = y.data}));
+    const kernels::BatchNormOperands in = {
+        .x = y,
+        .gamma = norm.gamma,
+        .beta = norm.beta,
+        .mean = inference ? args.Get<float>(State(0)) : scratch.mean,
+        .invstd = inference ? args.Get<float>(State(1)) : norm.invstd,
+        .from_variance = inference,
+        .epsilon = signature().layer.As<FoldedConvolution>()->norm.epsilon};
+    const kernels::BatchNormEpilogue epilogue = {.addend = {.x = args.FindArray(X(1))},
+                                                 .relu = relu(),
+                                                 .mask = args.Find<uint8_t>(Saved(3))};
+    return CudaStatus(kernels::BatchNormApply(ChannelShapeOf(signature().Spec(Y())), in, epilogue,
+                                              y, args.stream),
+                      "batch norm of a folded convolution");
   }
 
   // The mean and the covariance of x, and W cov.
@@ -296,6 +341,7 @@ class FoldedKernel final : public StreamKernel {
   FoldedShape shape_;
   DType dtype_;
   BiasedMatmul biased_;              // with x
+  std::unique_ptr<Matmul> linear_;   // W x, if the result is normalised apart
   std::unique_ptr<Matmul> product_;  // the sum over pixels, or with dz
 };
 

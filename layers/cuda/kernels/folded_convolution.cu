@@ -128,11 +128,12 @@ __device__ __forceinline__ float Blended(float running, float batch, float momen
 
 enum class From { kProduct, kSaved, kRunning };  // where invstd is from
 
-// A warp per row of the weight.
+// A warp per row of the weight. With `means`, those are all that it writes beside statistics.
 template <From kFrom, typename T>
 __global__ void __launch_bounds__(kThreads)
     FoldKernel(int in, int out, float unbiased, const T* __restrict__ weight, FoldedNorm norm,
-               FoldedStatistics statistics, T* __restrict__ folded, T* __restrict__ bias) {
+               FoldedStatistics statistics, T* __restrict__ folded, T* __restrict__ bias,
+               float* __restrict__ means) {
   const int k = static_cast<int>(blockIdx.x) * kRowWarps + static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   if (k >= out) return;
@@ -160,6 +161,13 @@ __global__ void __launch_bounds__(kThreads)
   } else {
     invstd = 1.0F / sqrtf(statistics.running_var[k] + statistics.epsilon);
   }
+  if (means != nullptr) {
+    float mean = 0;
+    for (int c = lane; c < in; c += kWarp) mean = fmaf(norm.mean[c], ToFloat(w[c]), mean);
+    mean = WarpSum(mean);
+    if (lane == 0) means[k] = mean;
+    return;
+  }
   const float scale = norm.gamma[k] * invstd;
   T* const row = folded + static_cast<size_t>(k) * in;
   bool is_finite = true;
@@ -182,14 +190,14 @@ __global__ void __launch_bounds__(kThreads)
 
 template <From kFrom>
 cudaError_t LaunchFold(const FoldedShape& s, ConstArray weight, const FoldedNorm& norm,
-                       const FoldedStatistics& statistics, Array folded, Array bias,
+                       const FoldedStatistics& statistics, Array folded, Array bias, float* means,
                        cudaStream_t stream) {
   const double pixels = static_cast<double>(s.pixels);
   const float unbiased = static_cast<float>(pixels / (pixels > 1 ? pixels - 1 : 1));
   const auto run = [&]<typename T>() {
     FoldKernel<kFrom, T><<<static_cast<unsigned>(CeilDiv(s.out, kRowWarps)), kThreads, 0, stream>>>(
         static_cast<int>(s.in), static_cast<int>(s.out), unbiased, As<T>(weight), norm, statistics,
-        As<T>(folded), As<T>(bias));
+        As<T>(folded), As<T>(bias), means);
     return cudaGetLastError();
   };
   return WithElement(run, weight, folded, bias);
@@ -299,14 +307,22 @@ cudaError_t Fold(const FoldedShape& s, ConstArray weight, const FoldedNorm& norm
                  const FoldedStatistics* statistics, Array folded, Array bias,
                  cudaStream_t stream) {
   return statistics != nullptr
-             ? LaunchFold<From::kProduct>(s, weight, norm, *statistics, folded, bias, stream)
-             : LaunchFold<From::kSaved>(s, weight, norm, {}, folded, bias, stream);
+             ? LaunchFold<From::kProduct>(s, weight, norm, *statistics, folded, bias, nullptr,
+                                          stream)
+             : LaunchFold<From::kSaved>(s, weight, norm, {}, folded, bias, nullptr, stream);
+}
+
+cudaError_t FoldedMean(const FoldedShape& s, ConstArray weight, const FoldedNorm& norm,
+                       const FoldedStatistics* statistics, float* mean, cudaStream_t stream) {
+  return statistics != nullptr
+             ? LaunchFold<From::kProduct>(s, weight, norm, *statistics, {}, {}, mean, stream)
+             : LaunchFold<From::kSaved>(s, weight, norm, {}, {}, {}, mean, stream);
 }
 
 cudaError_t FoldRunning(const FoldedShape& s, ConstArray weight, const FoldedNorm& norm,
                         const FoldedStatistics& statistics, Array folded, Array bias,
                         cudaStream_t stream) {
-  return LaunchFold<From::kRunning>(s, weight, norm, statistics, folded, bias, stream);
+  return LaunchFold<From::kRunning>(s, weight, norm, statistics, folded, bias, nullptr, stream);
 }
 
 cudaError_t FoldedWeightGradient(const FoldedShape& s, ConstArray weight, const FoldedNorm& norm,
