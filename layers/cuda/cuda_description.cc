@@ -28,9 +28,9 @@ double HalfFlopsPerClock(int major) {
   return major == 7 ? 1024 : kFp32FlopsPerClock;
 }
 
-// Measured on an H100 (docs/results.md): with folded batch norms ResNet-50 is 11% faster in bf16,
-// but 7% slower in tf32, for which cuBLASLt's products that add a matrix are slow. fp16 has the
-// same kernels as bf16; it and later GPUs were not measured.
+// Measured on an H100 (docs/results.md): with folded batch norms ResNet-50 is 11% faster in bf16.
+// fp16 has the same kernels as bf16; it, tf32 with its own pass for sums, and later GPUs were not
+// measured.
 std::vector<DType> FoldingTypes(int major) {
   if (major < kHopper) return {};
   return {DType::kFp16, DType::kBf16};
