@@ -11,8 +11,8 @@ constexpr int64_t kRoomForPlaces = 10;
 
 }  // namespace
 
-std::optional<FatedPoint> FasterFates::Find(const std::vector<Fate>& from, int64_t most_bytes,
-                                            bool may_move, int64_t most_walked) {
+std::vector<FatedPoint> FasterFates::Find(const std::vector<Fate>& from, int64_t most_bytes,
+                                          bool may_move, int64_t most_walked) {
   fates_.Restore(from);
   walked_ = 0;
   order_ = OrderNow();
@@ -26,9 +26,13 @@ std::optional<FatedPoint> FasterFates::Find(const std::vector<Fate>& from, int64
       break;
     }
   }
-  if (Spare(most_bytes, most_walked)) found = true;
-  if (!found) return std::nullopt;
-  return PointOf(order_, hides_, fates_);
+  std::vector<FatedPoint> points;
+  if (found) points.push_back(PointOf(order_, hides_, fates_));
+  if (Spare(most_bytes, most_walked)) {
+    points.push_back(PointOf(order_, hides_, fates_));
+    points.back().point.spares = true;
+  }
+  return points;
 }
 
 std::vector<StepId> FasterFates::Rebuilt() const {

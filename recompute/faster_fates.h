@@ -15,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,11 +31,12 @@ class FasterFates {
   FasterFates(const Program& program, Fates fates, bool hides)
       : program_(program), hides_(hides), fates_(std::move(fates)), spared_(program) {}
 
-  // What is found from the fates `from`; nullopt if nothing is. The peak is at most `most_bytes`,
+  // What is found from the fates `from`, without and with spared reruns, if there are any. The peak
+  // is at most `most_bytes`,
   // if that of `from` is, and the search ends when its orders have walked over more than
   // `most_walked` runs, and as many for what is spared.
-  std::optional<FatedPoint> Find(const std::vector<Fate>& from, int64_t most_bytes, bool may_move,
-                                 int64_t most_walked);
+  std::vector<FatedPoint> Find(const std::vector<Fate>& from, int64_t most_bytes, bool may_move,
+                               int64_t most_walked);
 
  private:
   // The steps that are rebuilt, those whose reruns take the longest first.

@@ -278,7 +278,7 @@ class Descent {
     }
     const int64_t share = kMostRunsToRefine / std::max<int64_t>(1, std::ssize(targets)) / 2;
     // Without moves and with them.
-    std::vector<std::optional<FatedPoint>> found(2 * targets.size());
+    std::vector<std::vector<FatedPoint>> found(2 * targets.size());
     EachInParallel(found.size(), kMostPlanningThreads, [&] {
       return [&, faster = FasterFates(program_, fates_, hides_)](size_t i) mutable {
         const auto& [point, target] = targets[i / 2];
@@ -287,8 +287,8 @@ class Descent {
         found[i] = faster.Find(points_.FatesOf(point), target, may_move, share);
       };
     });
-    for (std::optional<FatedPoint>& point : found) {
-      if (point.has_value()) points_.Add(*std::move(point));
+    for (std::vector<FatedPoint>& points : found) {
+      for (FatedPoint& point : points) points_.Add(std::move(point));
     }
   }
 

@@ -51,8 +51,9 @@ namespace neap {
 
 // Points are in descending order of their peaks, which may be equal if results are moved; the first
 // one rebuilds and moves nothing. No other point that counts its peak in the same way, or moves
-// nothing, has as low a peak, as little time and as few bytes to move as one after the first; in
-// small networks at most one other has. In inference there is only the first.
+// nothing, and spares reruns or does not as well, has as low a peak, as little time and as few
+// bytes to move as one after the first; in small networks at most one other has. In inference there
+// is only the first.
 std::vector<RebuildPoint> RebuildFrontier(const Program& program, const RebuildPrices& prices);
 
 }  // namespace neap

@@ -8,10 +8,11 @@ namespace neap {
 namespace {
 
 template <typename PointOrOrder>
-bool IsAsGoodAs(const RebuildPoint& point, const PointOrOrder& other, bool other_hides_copies) {
+bool IsAsGoodAs(const RebuildPoint& point, const PointOrOrder& other, bool other_hides_copies,
+                bool other_spares) {
   const bool is_alike = point.hides_copies == other_hides_copies || point.moved_bytes == 0;
-  return is_alike && point.peak_bytes <= other.peak_bytes && point.seconds <= other.seconds &&
-         point.moved_bytes <= other.moved_bytes;
+  return is_alike && point.spares == other_spares && point.peak_bytes <= other.peak_bytes &&
+         point.seconds <= other.seconds && point.moved_bytes <= other.moved_bytes;
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ void RebuildPoints::Add(FatedPoint point) {
 
 bool RebuildPoints::IsWorthwhile(const FatedOrder& order, bool hides_copies) const {
   const auto is_as_good = [&](const RebuildPoint& point) {
-    return IsAsGoodAs(point, order, hides_copies);
+    return IsAsGoodAs(point, order, hides_copies, /*other_spares=*/false);
   };
   return !is_as_good(points_.front()) &&
          std::count_if(points_.begin(), points_.end(), is_as_good) <= most_better_;
@@ -49,7 +50,7 @@ std::vector<RebuildPoint> RebuildPoints::Best() && {
   for (size_t i = 1; i < points_.size(); ++i) {
     const RebuildPoint& point = points_[i];
     const auto is_as_good = [&](const RebuildPoint& other) {
-      return IsAsGoodAs(other, point, point.hides_copies);
+      return IsAsGoodAs(other, point, point.hides_copies, point.spares);
     };
     const auto is_equal = [&](const RebuildPoint& other) {
       return other.moved == point.moved && other.runs == point.runs;

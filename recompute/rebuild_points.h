@@ -26,6 +26,9 @@ struct RebuildPoint {
   // Whether the peak counts what is moved until it is copied, and from when its copy back begins
   // (recompute/fates.h); otherwise only around its uses.
   bool hides_copies = true;
+  // Whether reruns are spared (recompute/spared_reruns.h). More bytes are then live for long, and
+  // places are harder to find.
+  bool spares = false;
   std::vector<bool> moved = {};  // by TensorId, none if empty: on the host before backward
 };
 
@@ -43,8 +46,9 @@ class RebuildPoints {
  public:
   // `most_better`: how many other points may be as good as one that is worthwhile; the first one
   // must not be. A point is as good as another one that has no lower peak, takes no less time and
-  // moves no fewer bytes, if both count their peaks in the same way, or it moves nothing. A plan
-  // has to move what its point moves, whether or not computation hides it.
+  // moves no fewer bytes, if both count their peaks in the same way, or it moves nothing, and if
+  // neither or both spare reruns. A plan has to move what its point moves, whether or not
+  // computation hides it.
   explicit RebuildPoints(ptrdiff_t most_better) : most_better_(most_better) {}
 
   void Add(FatedPoint point);

@@ -43,40 +43,43 @@ TEST_CASE("without a limit everything is kept, under one no peak is higher and n
     const std::vector<Fate> nothing = fates.all(), all = AllRebuilt(program, fates);
     const bool hides = seed % 2 == 0;
     FasterFates faster(program, fates, hides);
-    CHECK(!faster.Find(nothing, kNoLimit, /*may_move=*/true, kNoLimit).has_value());
+    CHECK(faster.Find(nothing, kNoLimit, /*may_move=*/true, kNoLimit).empty());
     if (!Contains(all, Fate::kRebuiltEachTime)) continue;
 
     fates.Restore(all);
     const FatedOrder before = fates.Order(hides);
     if (before.seconds == 0) continue;  // no backward step reads anything
-    const FatedPoint free = faster.Find(all, kNoLimit, /*may_move=*/false, kNoLimit).value();
+    const FatedPoint free = faster.Find(all, kNoLimit, /*may_move=*/false, kNoLimit).front();
     CHECK(free.point.seconds == 0);
     for (const bool may_move : {false, true}) {
-      const std::optional<FatedPoint> found =
-          faster.Find(all, before.peak_bytes, may_move, kNoLimit);
-      if (!found.has_value()) continue;
-      CHECK(found->point.peak_bytes <= before.peak_bytes);
-      CHECK(found->point.seconds < before.seconds);
-      if (!may_move) CHECK(!Contains(found->fates, Fate::kMoved));
-      kept += Contains(found->fates, Fate::kKept);
-      moved += Contains(found->fates, Fate::kMoved);
-      // The point is that of its fates, less what is spared, and does not depend on what was found
-      // before.
-      fates.Restore(found->fates);
-      const FatedOrder whole = fates.Order(hides);
-      CHECK(ExtraForwards(found->point.runs) <= ExtraForwards(whole.runs));
-      spared += ExtraForwards(found->point.runs) < ExtraForwards(whole.runs);
-      const int64_t crowded_bytes = before.peak_bytes - before.peak_bytes / 10;
-      const int64_t crowded = fates.PositionsAbove(crowded_bytes);
-      const FatedOrder order = fates.Evaluate(found->point.runs, hides);
-      CHECK(fates.PositionsAbove(crowded_bytes) <= crowded);  // what is spared leaves some room
-      CHECK(order.peak_bytes == found->point.peak_bytes);
-      CHECK(order.seconds == found->point.seconds);
-      CHECK(FasterFates(program, fates, hides)
-                .Find(all, before.peak_bytes, may_move, kNoLimit)
-                ->fates == found->fates);
+      const std::vector<FatedPoint> found = faster.Find(all, before.peak_bytes, may_move, kNoLimit);
+      for (const auto& [point, with_fates] : found) {
+        CHECK(point.peak_bytes <= before.peak_bytes);
+        CHECK(point.seconds < before.seconds);
+        if (!may_move) CHECK(!Contains(with_fates, Fate::kMoved));
+        kept += Contains(with_fates, Fate::kKept);
+        moved += Contains(with_fates, Fate::kMoved);
+        spared += point.spares;
+        // The point is that of its fates, less what is spared.
+        fates.Restore(with_fates);
+        const FatedOrder whole = fates.Order(hides);
+        CHECK((ExtraForwards(point.runs) < ExtraForwards(whole.runs)) == point.spares);
+        const int64_t crowded_bytes = before.peak_bytes - before.peak_bytes / 10;
+        const int64_t crowded = fates.PositionsAbove(crowded_bytes);
+        const FatedOrder order = fates.Evaluate(point.runs, hides);
+        CHECK(fates.PositionsAbove(crowded_bytes) <= crowded);  // what is spared leaves some room
+        CHECK(order.peak_bytes == point.peak_bytes);
+        CHECK(order.seconds == point.seconds);
+      }
+      // It does not depend on what was found before.
+      const std::vector<FatedPoint> again =
+          FasterFates(program, fates, hides).Find(all, before.peak_bytes, may_move, kNoLimit);
+      CHECK(std::equal(found.begin(), found.end(), again.begin(), again.end(),
+                       [](const FatedPoint& a, const FatedPoint& b) {
+                         return a.fates == b.fates && a.point.runs == b.point.runs;
+                       }));
     }
-    CHECK(!faster.Find(all, kNoLimit, /*may_move=*/true, /*most_walked=*/0).has_value());
+    CHECK(faster.Find(all, kNoLimit, /*may_move=*/true, /*most_walked=*/0).empty());
   }
   CHECK(kept > 0);
   CHECK(moved > 0);
