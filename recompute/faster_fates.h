@@ -32,9 +32,8 @@ class FasterFates {
       : program_(program), hides_(hides), fates_(std::move(fates)), spared_(program) {}
 
   // What is found from the fates `from`, without and with spared reruns, if there are any. The peak
-  // is at most `most_bytes`,
-  // if that of `from` is, and the search ends when its orders have walked over more than
-  // `most_walked` runs, and as many for what is spared.
+  // is at most `most_bytes`, if that of `from` is, and the search ends when its orders have walked
+  // over more than `most_walked` runs, and as many for what is spared.
   std::vector<FatedPoint> Find(const std::vector<Fate>& from, int64_t most_bytes, bool may_move,
                                int64_t most_walked);
 
