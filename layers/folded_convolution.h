@@ -42,14 +42,14 @@
 // place of dz, and backward_params writes dbeta. A rerun keeps cov alive, although no kernel reads
 // it then.
 //
-// Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a Convolution, the
-// BatchNorm that alone reads its output, an Add of two tensors and a Relu. Kernels compute
-// statistics and all small matrices in fp32, and round F, b and M to the type of x; on a GPU, sums
-// with x_1 in fp32 and tf32 are computed from u, which lies in y meanwhile. The results differ from
-// those of the two layers by roundings: these round u to the type of x, and sum squares
-// of u around its mean, where this layer has W_k cov(x) W_k^T, whose error is up to some 1e-6 times
-// |W_k|^2 times the mean square of x. Rounding b shifts a channel by up to 2^-9 (bf16) or 2^-12
-// (fp16) times |mean(u_k)| in deviations.
+// Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a Convolution,
+// the BatchNorm that alone reads its output, an Add of two tensors and a Relu. Kernels compute
+// statistics and all small matrices in fp32, and round F, b and M to the type of x; on a GPU,
+// sums with x_1 in fp32 and tf32 are computed from u, which lies in y meanwhile. The results
+// differ from those of the two layers by roundings: these round u to the type of x, and sum
+// squares of u around its mean, where this layer has W_k cov(x) W_k^T, whose error is up to some
+// 1e-6 times |W_k|^2 times the mean square of x. Rounding b shifts a channel by up to 2^-9
+// (bf16) or 2^-12 (fp16) times |mean(u_k)| in deviations.
 //
 // On a GPU a NaN may become 0 where a ReLU follows. If the statistics, F or b are not finite, b is
 // therefore infinity and F is 0 for that channel, so a NaN in x_0 or in a parameter is not lost in

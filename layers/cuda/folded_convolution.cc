@@ -9,6 +9,7 @@
 //
 // In fp32 and tf32, where products that add x_1 are slow, y' is W'^T x' first, and a pass over it
 // normalises it and adds x_1.
+//
 // A part of a sum over pixels is the product of as many rows as the others.
 #include "neap/layers/folded_convolution.h"
 

@@ -138,17 +138,18 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   if (k >= out) return;
   const T* const w = weight + static_cast<size_t>(k) * in;
+  float mean = 0;  // of the convolution's result
+  if (kFrom == From::kProduct || means != nullptr) {
+    for (int c = lane; c < in; c += kWarp) mean = fmaf(norm.mean[c], ToFloat(w[c]), mean);
+    mean = WarpSum(mean);
+  }
   float invstd;
   if constexpr (kFrom == From::kProduct) {
     const float* const product = statistics.product + static_cast<size_t>(k) * in;
-    float variance = 0, mean = 0;
-    for (int c = lane; c < in; c += kWarp) {
-      variance = fmaf(product[c], ToFloat(w[c]), variance);
-      mean = fmaf(norm.mean[c], ToFloat(w[c]), mean);
-    }
+    float variance = 0;
+    for (int c = lane; c < in; c += kWarp) variance = fmaf(product[c], ToFloat(w[c]), variance);
     variance = WarpSum(variance);
     if (variance < 0) variance = 0;  // NaN passes
-    mean = WarpSum(mean);
     invstd = 1.0F / sqrtf(variance + statistics.epsilon);
     if (lane == 0) {
       norm.invstd[k] = invstd;
@@ -162,16 +163,13 @@ __global__ void __launch_bounds__(kThreads)
     invstd = 1.0F / sqrtf(statistics.running_var[k] + statistics.epsilon);
   }
   if (means != nullptr) {
-    float mean = 0;
-    for (int c = lane; c < in; c += kWarp) mean = fmaf(norm.mean[c], ToFloat(w[c]), mean);
-    mean = WarpSum(mean);
     if (lane == 0) means[k] = mean;
     return;
   }
   const float scale = norm.gamma[k] * invstd;
   T* const row = folded + static_cast<size_t>(k) * in;
   bool is_finite = true;
-  float mean = 0;  // of what F makes of x
+  mean = 0;  // of what F makes of x
   for (int c = lane; c < in; c += kWarp) {
     row[c] = RoundTo<T>(scale * ToFloat(w[c]));
     is_finite = is_finite && isfinite(ToFloat(row[c]));

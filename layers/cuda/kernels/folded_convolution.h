@@ -55,16 +55,16 @@ cudaError_t FoldRunning(const FoldedShape& shape, ConstArray weight, const Folde
                         const FoldedStatistics& statistics, Array folded, Array bias,
                         cudaStream_t stream);
 
+// What Fold() computes of the statistics, and the mean of the convolution's result {out} instead of
+// F and b. If `statistics` is null, only the mean.
+cudaError_t FoldedMean(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
+                       const FoldedStatistics* statistics, float* mean, cudaStream_t stream);
+
 // dweight and dgamma of H, the sum of `count` parts, which are overwritten, and W cov.
 cudaError_t FoldedWeightGradient(const FoldedShape& shape, ConstArray weight,
                                  const FoldedNorm& norm, const float* product, const float* dbeta,
                                  float* parts, int64_t count, float* dweight, float* dgamma,
                                  cudaStream_t stream);
-
-// What Fold() computes of the statistics, and the mean of the convolution's result {out} instead of
-// F and b. If `statistics` is null, only the mean.
-cudaError_t FoldedMean(const FoldedShape& shape, ConstArray weight, const FoldedNorm& norm,
-                       const FoldedStatistics* statistics, float* mean, cudaStream_t stream);
 
 // -M {in, in}, times ProjectionFactor(), a power of 2 by which fp16 holds it: M has one over the
 // number of pixels in it, and would be too small. The scratch memory is ProjectionScratchBytes().

@@ -19,18 +19,26 @@ namespace {
 
 using namespace operands;
 
+// The forward step of a layer, with random values.
+struct ForwardStep {
+  StepSignature signature;
+  Values values;
+};
+ForwardStep ForwardOf(const Layer& layer, const std::vector<TensorSpec>& inputs, uint32_t seed) {
+  const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
+  const LayerCase layer_case = {.name = "forward", .layer = layer, .inputs = inputs};
+  return {SignatureOf(spec.steps[0], {.layer = layer, .spec = spec, .inputs = inputs}),
+          RandomValues(layer_case, spec, seed)};
+}
+
 TEST_CASE("batch norm computes the variance of numbers far from zero accurately") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   DeviceArena arena(*gpu);
   for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
     const TensorSpec x = {{8, 4, 16, 16}, DType::kFp32, layout};
-    const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
-    const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
-    Values values = RandomValues(layer_case, spec, 3);
+    auto [signature, values] = ForwardOf(BatchNorm{.epsilon = 1e-12F}, {x}, 3);
     for (double& value : values[X()]) value = static_cast<float>(1000 + 0.01 * value);
-    const StepSignature signature = SignatureOf(
-        spec.steps[0], {.layer = BatchNorm{.epsilon = 1e-12F}, .spec = spec, .inputs = {x}});
     const Values want = RunStep(*MakeCpuBackend(), HostAccess(), signature, values).value();
     const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
     const std::string difference = Difference(got.at(Saved(1)), want.at(Saved(1)), 1e-3);
@@ -44,13 +52,9 @@ TEST_CASE("batch norm computes the variance accurately if the first number is an
   DeviceArena arena(*gpu);
   for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
     const TensorSpec x = {{64, 8, 64, 64}, DType::kFp32, layout};
-    const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
-    const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
-    Values values = RandomValues(layer_case, spec, 4);
+    auto [signature, values] = ForwardOf(BatchNorm{}, {x}, 4);
     const size_t pixels = 64 * 64;
     for (size_t c = 0; c < 8; ++c) values[X()][c * pixels] = c % 2 == 0 ? 1000 : -3e4;
-    const StepSignature signature =
-        SignatureOf(spec.steps[0], {.layer = BatchNorm{}, .spec = spec, .inputs = {x}});
     const Values want = RunStep(*MakeCpuBackend(), HostAccess(), signature, values).value();
     const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
     for (size_t c = 0; c < 8; ++c) {
@@ -66,12 +70,8 @@ TEST_CASE("batch norm of a NaN has NaN statistics") {
   if (!gpu) return;
   DeviceArena arena(*gpu);
   const TensorSpec x = {{2, 2, 8, 8}};
-  const LayerCase layer_case = {.name = "batch_norm", .layer = BatchNorm{}, .inputs = {x}};
-  const LayerSpec spec = BatchNorm{}.Specify({.inputs = {x}}).value();
-  Values values = RandomValues(layer_case, spec, 4);
+  auto [signature, values] = ForwardOf(BatchNorm{}, {x}, 4);
   values[X()][5] = std::nan("");
-  const StepSignature signature =
-      SignatureOf(spec.steps[0], {.layer = BatchNorm{}, .spec = spec, .inputs = {x}});
   const Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
   for (int k : {0, 1}) {
     CHECK(std::isnan(got.at(Saved(k))[0]));
@@ -89,12 +89,8 @@ Results RunFolded(CudaDevice& gpu, DType dtype, Change change) {
   const std::vector<TensorSpec> inputs = {{{8, 16, 16, 16}, dtype, Layout::kNhwc},
                                           {{8, 128, 16, 16}, dtype, Layout::kNhwc}};
   const Layer layer = FoldedConvolution{.out_channels = 128, .adds = true, .relu = true};
-  const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
-  const LayerCase layer_case = {.name = "folded", .layer = layer, .inputs = inputs};
-  Values values = RandomValues(layer_case, spec, 5);
+  auto [signature, values] = ForwardOf(layer, inputs, 5);
   change(values[X()]);
-  const StepSignature signature =
-      SignatureOf(spec.steps[0], {.layer = layer, .spec = spec, .inputs = inputs});
   DeviceArena arena(gpu);
   return {.got = RunStep(gpu.backend(), arena.Access(), signature, values).value(),
           .want = ReferenceStep(signature, values)};
