@@ -9,8 +9,8 @@
 namespace neap::cuda {
 namespace {
 
-// From the fewest kernels to the most. Bits of the mask are in bytes of 8, as in kernels::ReluMask()
-// for 16-bit types only.
+// From the fewest kernels to the most. Bits of the mask are in bytes of 8, as in
+// kernels::ReluMask(), for 16-bit types only.
 std::vector<MatmulOptions> Choices(const MatmulOptions& wanted, const MatmulShape& shape,
                                    DType dtype) {
   MatmulOptions unmasked = wanted, plain = wanted;

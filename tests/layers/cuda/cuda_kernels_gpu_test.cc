@@ -49,8 +49,8 @@ double ToleranceOf(DType dtype) {
   }
 }
 
-// Every `count`-th case. Quarters are test cases of their own, which scripts/gpu_test.sh runs side by
-// side.
+// Every `count`-th case. Quarters are test cases of their own, which scripts/gpu_test.sh runs side
+// by side.
 struct Part {
   size_t index = 0, count = 1;
 };
