@@ -25,12 +25,12 @@ absl::StatusOr<LayerSpec> Dropout::Specify(const LayerContext& context) const {
       {.reads = {X()}, .writes = {Y()}, .in_place = {{Y(), X()}}, .flops = elements});
   if (context.mode == Mode::kInference) return spec;
   spec.steps[0].reads.push_back(Iteration());
-  spec.steps[0].depends_on_sub_batch = true;
+  spec.steps[0].depends_on_part = true;
   spec.steps.push_back({.phase = Phase::kBackwardData,
                         .reads = {Dy(), Iteration()},
                         .writes = {Dx()},
                         .in_place = {{Dx(), Dy()}},
-                        .depends_on_sub_batch = true,
+                        .depends_on_part = true,
                         .flops = elements});
   return spec;
 }

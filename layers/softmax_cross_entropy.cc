@@ -39,14 +39,14 @@ absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& conte
   spec.steps.push_back({.reads = {X(0), X(1)},
                         .writes = {Y(), State(0)},
                         .accumulates_natively = {Slot::kState},
-                        .depends_on_sub_batch = true,
+                        .depends_on_part = true,
                         .flops = 5 * elements});
   if (same_type) spec.steps[0].in_place = {{Y(), X(0)}};
   if (context.mode == Mode::kInference) return spec;
   spec.steps.push_back({.phase = Phase::kBackwardData,
                         .reads = {Y(), X(1)},
                         .writes = {Dx(0)},
-                        .depends_on_sub_batch = true,
+                        .depends_on_part = true,
                         .flops = 2 * elements});
   if (same_type) spec.steps[1].in_place = {{Dx(0), Y()}};
   if (context.scales_loss) spec.steps[1].reads.push_back(LossScaling());

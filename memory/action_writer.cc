@@ -101,6 +101,10 @@ class ActionWriter {
 
   absl::Status Compute(int position) {
     const Run& run = runs_[static_cast<size_t>(position)];
+    if (IsCollective(program_.steps[run.step.index()].phase)) {
+      result_.actions.emplace_back(CollectiveAction{run.step});
+      return absl::OkStatus();
+    }
     ComputeAction action = {.step = run.step, .recompute = run.recompute};
     const Configuration& configuration = engines_.FirstThatFits(run, allocator_.LargestFreeBytes());
     const int64_t bytes = configuration.workspace_bytes;

@@ -233,7 +233,7 @@ class Planning {
     result.costs.compute_seconds = written.compute_seconds;
     plan.predicted_ms = PredictTimeline(plan, result.costs).total_us / 1e3;
     result.stats.batch_copy_ms = BatchCopySeconds(plan, result.costs) * 1e3;
-    result.stats.runs = static_cast<int64_t>(candidate.runs.size());
+    result.stats.runs = static_cast<int64_t>(written.compute_seconds.size());
     result.is_measured = written.is_measured;
     result.stats.measured_runs =
         std::count(result.is_measured.begin(), result.is_measured.end(), true);

@@ -185,7 +185,7 @@ class AdversarialDevice::Streams {
   }
 
   std::array<std::deque<Task>, kStreamCount> queues_;
-  std::array<size_t, kStreamCount> preference_ = {0, 1, 2, 3};
+  std::array<size_t, kStreamCount> preference_ = {0, 1, 2, 3, 4};
   bool changes_;
   bool ends_late_;
   std::mt19937 random_;

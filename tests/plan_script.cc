@@ -143,6 +143,7 @@ class Script {
     if (op == "prefetch") return PrefetchAction{Tensor()};
     if (op == "alloc") return ReadAlloc();
     if (op == "wait") return ReadWait();
+    if (op == "sum") return CollectiveAction{Step(Word() + " all_reduce")};
     if (op == "rerun") return ReadCompute(Step(Word() + " forward"), true);
     if (op != "run") Fail("unknown action '" + op + "'");
     const std::string layer = Word();

@@ -10,6 +10,7 @@
 //   alloc y 4                     # at block 4; as many blocks as it needs, or: alloc y 4 3
 //   first: run conv forward workspace 6 2 engines a:3 b:1   # "first" names it for a wait
 //   rerun conv
+//   sum conv                      # the collective "conv all_reduce"
 //   wait d2h first
 //   offload y 2                   # to block 2 of the host's pool, or: offload y peer 3
 #pragma once
@@ -37,6 +38,9 @@ extern const char* const kRecomputePlan;  // y is dropped and recomputed from x 
 extern const char* const kPersistentTransferPlan;
 extern const char* const kPoolsPlan;     // x reuses y's bytes of the host's pool; l is on the peer
 extern const char* const kResidentPlan;  // the weight w is on the host between iterations
+// The gradients g and h are summed over the ranks beside the second backward step; f's update needs
+// both sums.
+extern const char* const kSumPlan;
 
 // TimelineCosts::compute_seconds with the same time for each step, and for each recomputation.
 std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation);

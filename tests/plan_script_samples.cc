@@ -273,4 +273,42 @@ const char* const kResidentPlan = R"(
   free w
 )";
 
+const char* const kSumPlan = R"(
+  batch 1 budget 7 arena 7 peak 7 activations 1024 host 0
+  tensor v param 1024
+  tensor w param 1024
+  tensor s state 4
+  tensor x input 1024
+  tensor y activation 1024
+  tensor h param_grad 1024
+  tensor g param_grad 1024
+  step f forward reads x v writes y accumulates s
+  step e backward_params reads y writes h
+  step e all_reduce accumulates h s
+  step f backward_params reads x writes g
+  step f all_reduce accumulates g
+  step f update reads g h accumulates v w
+
+  alloc v 0
+  alloc w 1
+  alloc s 2
+  alloc x 3
+  alloc y 4
+  run f forward
+  alloc h 5
+  first: run e backward_params
+  free y
+  wait collective first
+  one: sum e
+  alloc g 6
+  second: run f backward_params
+  free x
+  wait collective second
+  two: sum f
+  wait compute two          # this implies that the first sum has ended
+  run f update
+  free h
+  free g
+)";
+
 }  // namespace neap

@@ -12,6 +12,8 @@ std::string_view Name(Stream stream) {
       return "d2h";
     case Stream::kH2d:
       return "h2d";
+    case Stream::kCollective:
+      return "collective";
     case Stream::kInput:
       return "input";
   }
@@ -19,11 +21,11 @@ std::string_view Name(Stream stream) {
 }
 
 absl::StatusOr<Stream> ParseStream(std::string_view text) {
-  for (Stream stream : {Stream::kCompute, Stream::kD2h, Stream::kH2d}) {
+  for (Stream stream : kPlanStreams) {
     if (text == Name(stream)) return stream;
   }
   return absl::InvalidArgumentError(
-      absl::StrFormat("unknown stream '%s'; there are compute, d2h and h2d", text));
+      absl::StrFormat("unknown stream '%s'; there are compute, d2h, h2d and collective", text));
 }
 
 double DeviceDescription::FlopsOf(DType dtype) const {

@@ -1,8 +1,9 @@
-// A device: memory, four streams and kernels. The executor depends on this interface only.
+// A device: memory, five streams and kernels. The executor depends on this interface only.
 //
-// Streams are in-order queues: compute, d2h (offload) and h2d (prefetch) run the actions of a plan,
-// and input brings the batch of the next iteration meanwhile. They run concurrently; one is ordered
-// after the work of another only by Wait() on a recorded event.
+// Streams are in-order queues: compute, d2h (offload), h2d (prefetch) and collective (sums over the
+// ranks of data parallelism, core/device/communicator.h) run the actions of a plan, and input
+// brings the batch of the next iteration meanwhile. They run concurrently; one is ordered after the
+// work of another only by Wait() on a recorded event.
 //
 //   ASSIGN_OR_RETURN(Buffer arena, device.Allocate(MemoryKind::kDevice, plan.arena_bytes));
 //   RETURN_IF_ERROR(device.Copy(Stream::kH2d, arena.data(), pinned.data(), bytes));
@@ -25,10 +26,13 @@
 
 namespace neap {
 
-enum class Stream : uint8_t { kCompute, kD2h, kH2d, kInput };
-inline constexpr int kStreamCount = 4;
+enum class Stream : uint8_t { kCompute, kD2h, kH2d, kCollective, kInput };
+inline constexpr int kStreamCount = 5;
+// Those that run the actions of a plan.
+inline constexpr Stream kPlanStreams[] = {Stream::kCompute, Stream::kD2h, Stream::kH2d,
+                                          Stream::kCollective};
 std::string_view Name(Stream stream);
-// Errors: INVALID_ARGUMENT unless the text names a stream of plans: compute, d2h or h2d.
+// Errors: INVALID_ARGUMENT unless the text names a stream of plans.
 absl::StatusOr<Stream> ParseStream(std::string_view text);
 
 enum class MemoryKind : uint8_t { kDevice, kPinnedHost, kPeer };
@@ -49,6 +53,10 @@ struct DeviceDescription {
   double peer_bandwidth = 0;      // bytes per second, one way, to a peer's memory; 0: no peer
   // Relative slowdown of a kernel while one copy to or from the host or a peer runs; 0.02: 2%.
   double slowdown_by_copies = 0;
+  // Of sums over the ranks that it is one of: bytes of the tensors per second, and what each takes
+  // in addition. 0 for a single rank.
+  double collective_bandwidth = 0;
+  double collective_latency_seconds = 0;
   // The types in which networks are rewritten so that batch norms become a part of 1x1 convolutions
   // (FusionOptions::folding): those in which its kernels are expected to gain from it.
   std::vector<DType> folding_types;

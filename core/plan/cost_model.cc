@@ -35,6 +35,7 @@ double ParamSumSeconds(const Program& program, const Step& step, const DeviceDes
 
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun) {
+  if (IsCollective(step.phase)) return 0;
   const int64_t bytes = BytesTouched(program, step, rerun);
   const double rate = device.FlopsOf(program.net.dtype);
   const double arithmetic = rate > 0 ? step.flops / rate : 0;
@@ -51,7 +52,9 @@ TimelineCosts TransferCosts(const DeviceDescription& device) {
           .h2d_bytes_per_second = device.copy_bandwidth,
           .peer_bytes_per_second = device.peer_bandwidth,
           .device_bytes_per_second = device.memory_bandwidth,
-          .slowdown_by_copies = device.slowdown_by_copies};
+          .slowdown_by_copies = device.slowdown_by_copies,
+          .collective_bytes_per_second = device.collective_bandwidth,
+          .collective_latency_seconds = device.collective_latency_seconds};
 }
 
 }  // namespace neap

@@ -42,10 +42,18 @@ std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute) 
   return writes;
 }
 
+int64_t CollectiveBytes(const Plan& plan, const CollectiveAction& collective) {
+  int64_t bytes = 0;
+  for (TensorId id : plan.steps[collective.step.index()].accumulates)
+    bytes += plan.tensors[id.index()].bytes;
+  return bytes;
+}
+
 std::optional<Stream> StreamOf(const Action& action) {
   if (std::holds_alternative<ComputeAction>(action)) return Stream::kCompute;
   if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
   if (std::holds_alternative<PrefetchAction>(action)) return Stream::kH2d;
+  if (std::holds_alternative<CollectiveAction>(action)) return Stream::kCollective;
   return std::nullopt;
 }
 

@@ -102,8 +102,14 @@ struct WaitAction {  // `stream` runs nothing further until the action at index 
   int64_t on = 0;
   friend bool operator==(const WaitAction&, const WaitAction&) = default;
 };
-using Action =
-    std::variant<AllocAction, FreeAction, ComputeAction, OffloadAction, PrefetchAction, WaitAction>;
+// collective stream: a step that all ranks take together, each with its own plan. Their plans have
+// the same collectives in the same order.
+struct CollectiveAction {
+  StepId step;
+  friend bool operator==(const CollectiveAction&, const CollectiveAction&) = default;
+};
+using Action = std::variant<AllocAction, FreeAction, ComputeAction, OffloadAction, PrefetchAction,
+                            WaitAction, CollectiveAction>;
 
 // The stream that runs the action; nullopt for bookkeeping and waits.
 std::optional<Stream> StreamOf(const Action& action);
@@ -159,6 +165,9 @@ int64_t IncomingBytes(const Plan& plan);
 // it defines; the same as for a run in a program (core/program/lifetimes.h).
 std::vector<TensorId> RunReads(const Plan& plan, const ComputeAction& compute);
 std::vector<TensorId> RunWrites(const Plan& plan, const ComputeAction& compute);
+
+// The bytes of the tensors that a collective changes.
+int64_t CollectiveBytes(const Plan& plan, const CollectiveAction& collective);
 
 // "conv1 backward_data"
 std::string StepName(const PlanStep& step);

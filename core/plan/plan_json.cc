@@ -59,6 +59,9 @@ Json ToJson(const PrefetchAction& action) {
 Json ToJson(const WaitAction& action) {
   return {{"op", "wait"}, {"stream", Name(action.stream)}, {"on", action.on}};
 }
+Json ToJson(const CollectiveAction& action) {
+  return {{"op", "collective"}, {"step", action.step.value}};
+}
 Json ToJson(const ComputeAction& action) {
   Json out = {{"op", "compute"},
               {"step", action.step.value},

@@ -228,6 +228,8 @@ absl::StatusOr<Action> ReadAction(const Json& json, const std::string& where) {
   Action action;
   if (op == "wait") {
     action = WaitAction{reader.Named("stream", ParseStream), reader.Integer("on")};
+  } else if (op == "collective") {
+    action = CollectiveAction{StepId(reader.Index("step"))};
   } else {
     const TensorId tensor(reader.Index("tensor"));
     if (op == "alloc") {
@@ -278,10 +280,12 @@ class IdCheck {
   void CheckAction(const T& action, size_t i) {
     Check(action.tensor, "actions", i);
   }
-  void CheckAction(const ComputeAction& action, size_t i) {
-    if (action.step.index() >= plan_.steps.size()) Fail("actions", i);
-  }
+  void CheckAction(const ComputeAction& action, size_t i) { CheckStep(action.step, i); }
+  void CheckAction(const CollectiveAction& action, size_t i) { CheckStep(action.step, i); }
   void CheckAction(const WaitAction& /*wait*/, size_t /*i*/) {}
+  void CheckStep(StepId step, size_t i) {
+    if (step.index() >= plan_.steps.size()) Fail("actions", i);
+  }
   void Check(TensorId id, const char* where, size_t i) {
     if (id.index() >= plan_.tensors.size()) Fail(where, i);
   }

@@ -70,6 +70,7 @@ class Bookkeeping {
     if (is_last_read_[action_] && !stays) MoveCopy(prefetch.tensor, std::nullopt);
   }
   void Apply(const WaitAction& /*changes_nothing*/) {}
+  void Apply(const CollectiveAction& /*changes_nothing*/) {}
   void Apply(const ComputeAction& compute) {
     StepMemory memory = {.step = compute.step, .recompute = compute.recompute};
     memory.workspace_bytes = compute.workspace.has_value() ? compute.workspace->bytes : 0;

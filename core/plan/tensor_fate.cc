@@ -122,6 +122,10 @@ class Follower {
     trips.back().prefetch = action_;
     FateOf(prefetch.tensor).transfer_us += Elapsed();
   }
+  void Do(const CollectiveAction& collective) {
+    for (TensorId id : plan_.steps[collective.step.index()].accumulates)
+      TrackOf(id).last_touch = action_;
+  }
   void Do(const WaitAction& /*charged_by_the_timeline*/) {}
 
   void Charge(const Stall& stall) {

@@ -58,9 +58,13 @@ class Player {
   Timeline timeline_;
 };
 
+// A rate of 0 stands for an infinite one.
+double Seconds(double bytes, double bytes_per_second, double latency_seconds) {
+  return latency_seconds + (bytes_per_second == 0 ? 0 : bytes / bytes_per_second);
+}
+
 double CopySeconds(double bytes, double bytes_per_second, const TimelineCosts& costs) {
-  if (bytes_per_second == 0) return costs.transfer_latency_seconds;
-  return costs.transfer_latency_seconds + bytes / bytes_per_second;
+  return Seconds(bytes, bytes_per_second, costs.transfer_latency_seconds);
 }
 
 // How long each action takes according to `costs`. Next() must be called in issue order.
@@ -76,6 +80,10 @@ class PredictedSeconds {
     }
     if (const auto* prefetch = std::get_if<PrefetchAction>(&action))
       return Transfer(prefetch->tensor, costs_.h2d_bytes_per_second);
+    if (const auto* collective = std::get_if<CollectiveAction>(&action)) {
+      return Seconds(static_cast<double>(CollectiveBytes(plan_, *collective)),
+                     costs_.collective_bytes_per_second, costs_.collective_latency_seconds);
+    }
     return costs_.compute_seconds[computed_++];
   }
 
@@ -155,6 +163,7 @@ Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
     const double seconds = predicted.Next(plan.actions[index]);
     ActionTime time = {.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
     if (costs.slowdown_by_copies == 0) return time;
+    if (stream == Stream::kCollective) return time;
     if (stream == Stream::kCompute) {
       time.end_us += costs.slowdown_by_copies * copies.Within(time.begin_us, time.end_us);
     } else {
@@ -196,12 +205,14 @@ Overlap FindOverlap(const Plan& plan, const Timeline& timeline) {
   std::array<bool, kStreamCount> runs = {};  // by Stream
   double since_us = 0;
   for (const Edge& edge : EdgesInOrder(plan, timeline)) {
-    const bool compute = runs[0], d2h = runs[1], h2d = runs[2];
+    const bool compute = runs[0], d2h = runs[1], h2d = runs[2], collective = runs[3];
     const double elapsed_us = edge.time_us - since_us;
     if (d2h || h2d) overlap.copying_us += elapsed_us;
     if (compute && (d2h || h2d)) overlap.hidden_us += elapsed_us;
     if (d2h && h2d) overlap.both_ways_us += elapsed_us;
     if (compute && d2h && h2d) overlap.hidden_both_ways_us += elapsed_us;
+    if (collective) overlap.collective_us += elapsed_us;
+    if (compute && collective) overlap.hidden_collective_us += elapsed_us;
     bool& run = runs[static_cast<size_t>(edge.stream)];
     run = !run;
     since_us = edge.time_us;

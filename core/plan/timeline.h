@@ -1,7 +1,7 @@
 // When each action of a plan runs: predicted from costs, or as measured.
 //
 // Whether a transfer is hidden cannot be told from its size: it depends on what the other streams
-// do meanwhile, and on the waits between them. The three streams are therefore simulated in issue
+// do meanwhile, and on the waits between them. The streams are therefore simulated in issue
 // order, each with its own clock, and a `wait` advances a clock to the end of the action that it
 // waits for (docs/plan-format.md). Planning policies use this to price a choice, and traces and
 // reports show it. An iteration that was timed (Session::TimeStep) gives a timeline of the same
@@ -38,6 +38,8 @@ struct TimelineCosts {
   // Relative slowdown of a step while a transfer runs, twice that while one runs in each direction.
   // Only transfers that are issued before the step count, and the batch's copy does not.
   double slowdown_by_copies = 0;
+  double collective_bytes_per_second = 0;  // summed over the ranks; 0 stands for infinite
+  double collective_latency_seconds = 0;   // of each, in addition to the time of its bytes
 };
 
 struct ActionTime {
@@ -46,10 +48,10 @@ struct ActionTime {
   double elapsed_us() const { return end_us - begin_us; }
 };
 
-// A time in which compute is idle until a transfer has finished.
+// A time in which compute is idle until a transfer or a collective has finished.
 struct Stall {
   size_t wait = 0;  // action index of the wait
-  size_t on = 0;    // action index of the transfer
+  size_t on = 0;    // action index of what it waits for
   double begin_us = 0;
   double end_us = 0;
 };
@@ -86,10 +88,12 @@ Timeline MeasuredTimeline(const Plan& plan, const std::vector<ActionTime>& ran);
 
 // How long streams run actions at the same time.
 struct Overlap {
-  double copying_us = 0;           // d2h or h2d
-  double hidden_us = 0;            // d2h or h2d, and compute
-  double both_ways_us = 0;         // d2h and h2d
-  double hidden_both_ways_us = 0;  // d2h, h2d and compute
+  double copying_us = 0;            // d2h or h2d
+  double hidden_us = 0;             // d2h or h2d, and compute
+  double both_ways_us = 0;          // d2h and h2d
+  double hidden_both_ways_us = 0;   // d2h, h2d and compute
+  double collective_us = 0;         // collective
+  double hidden_collective_us = 0;  // collective and compute
 };
 // `timeline` must be that of the plan. *Complexity*: that of sorting its actions.
 Overlap FindOverlap(const Plan& plan, const Timeline& timeline);

@@ -1,5 +1,6 @@
 #include "neap/core/plan/trace.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -16,7 +17,9 @@ class TraceWriter {
       : plan_(plan), timeline_(timeline), memory_(MemoryPerStep(plan)) {}
 
   std::string Write() {
-    for (Stream stream : {Stream::kCompute, Stream::kD2h, Stream::kH2d}) NameTrack(stream);
+    for (Stream stream : kPlanStreams) {
+      if (stream != Stream::kCollective || HasCollectives()) NameTrack(stream);
+    }
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
       time_ = timeline_.actions[i];
       std::visit([this](const auto& action) { Do(action); }, plan_.actions[i]);
@@ -26,6 +29,11 @@ class TraceWriter {
   }
 
  private:
+  bool HasCollectives() const {
+    return std::any_of(plan_.actions.begin(), plan_.actions.end(), [](const Action& action) {
+      return std::holds_alternative<CollectiveAction>(action);
+    });
+  }
   void NameTrack(Stream stream) {
     events_.push_back({{"name", "thread_name"},
                        {"ph", "M"},
@@ -62,6 +70,11 @@ class TraceWriter {
   void Transfer(Stream stream, const std::string& what, TensorId id) {
     const PlanTensor& tensor = plan_.tensors[id.index()];
     Span(stream, what + tensor.name, {{"bytes", tensor.bytes}});
+  }
+
+  void Do(const CollectiveAction& collective) {
+    Span(Stream::kCollective, StepName(plan_.steps[collective.step.index()]),
+         {{"bytes", CollectiveBytes(plan_, collective)}});
   }
 
   void Do(const AllocAction& /*takes_no_time*/) {}

@@ -13,6 +13,15 @@ void AddOperand(const Program& program, const Use& use, Access access, StepSigna
   signature.operands.push_back({use.operand, program.tensor(use.tensor).spec, access});
 }
 
+// The images that a layer's steps compute, of the batch of all ranks.
+BatchPart PartOf(const Program& program, const ProgramLayer& layer) {
+  const RankShare& share = program.options.share;
+  const SubBatch& sub_batch = layer.sub_batch;
+  if (share.ranks == 1 && sub_batch.count == 1) return {};
+  return {.first = share.first_image + sub_batch.index * (program.net.batch / sub_batch.count),
+          .of = share.ranks == 1 ? program.net.batch : share.all_images};
+}
+
 }  // namespace
 
 const std::vector<Use>& ReadsOf(const Step& step, bool rerun) {
@@ -59,7 +68,7 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
   // Random numbers come from the layer's seed and the iteration's scalars together.
   if (IsOfLayer(step.phase) && signature.Has({Slot::kIteration, 0}))
     signature.layer_seed = layer.seed;
-  if (step.depends_on_sub_batch) signature.sub_batch = layer.sub_batch;
+  if (step.depends_on_part) signature.part = PartOf(*this, layer);
   if (rerun) return signature;
   for (const Use& use : step.accumulates) {
     const bool overwritten = KernelOverwrites(step, use);

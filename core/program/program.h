@@ -41,6 +41,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/base/ids.h"
 #include "neap/core/base/tensor.h"
+#include "neap/core/base/units.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/kernel.h"
 #include "neap/core/step/layer.h"
@@ -78,7 +79,7 @@ struct Step {
   std::vector<Use> rerun_reads = {};  // what a recomputation reads; empty: the same as `reads`
   std::vector<std::pair<TensorId, TensorId>> in_place = {};  // {written, read} that may share bytes
   std::vector<Slot> accumulates_natively = {};               // StepSpec::accumulates_natively
-  bool depends_on_sub_batch = false;                         // StepSpec::depends_on_sub_batch
+  bool depends_on_part = false;                              // StepSpec::depends_on_part
   double flops = 0;
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -105,11 +106,26 @@ struct ProgramLayer {
   friend bool operator==(const ProgramLayer&, const ProgramLayer&) = default;
 };
 
+// The part of a batch that one rank of data parallelism trains (core/program/reduce_gradients.h).
+// The network's batch is that of the rank.
+struct RankShare {
+  int rank = 0;
+  int ranks = 1;
+  // Several ranks only: the place of the rank's first image in the batch of all ranks, and the
+  // number of that batch's images.
+  int64_t first_image = 0;
+  int64_t all_images = 0;
+  friend bool operator==(const RankShare&, const RankShare&) = default;
+};
+
 enum class Accounting : uint8_t {
   kExact,  // the reads that kernels really need
   kPaper,  // SuperNeurons' accounting (core/program/paper_program.h), to reproduce published
            // figures; cannot be run
 };
+
+// The bucket size of torch.nn.parallel.DistributedDataParallel.
+inline constexpr int64_t kBucketBytes = 25 * kMiB;
 
 struct ProgramOptions {
   Mode mode = Mode::kTraining;
@@ -128,6 +144,12 @@ struct ProgramOptions {
   int64_t sub_batches = 1;
   // UpdateGroupRules::bytes. Lower() chooses it, for the device. Exact accounting only.
   int64_t update_group_bytes = 0;
+  // Several ranks need exact accounting. Losses and gradients are then means over all ranks.
+  RankShare share = {};
+  // With several ranks: a bucket of tensors to sum is complete when it has as many bytes, and
+  // updates wait until so many later buckets have begun; 0: until the end of backward.
+  int64_t bucket_bytes = kBucketBytes;
+  int buckets_in_flight = 0;
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
 
@@ -164,9 +186,10 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-// Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckSgd() and
-// InSubBatches(); INVALID_ARGUMENT for training that is not trainable, for sub-batches in the
-// paper's accounting, or for a layer that reads what LayerSpec::passes_linear_grad forbids.
+// Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckSgd(),
+// CheckShare() and InSubBatches(); INVALID_ARGUMENT for training that is not trainable, for
+// sub-batches or ranks in the paper's accounting, or for a layer that reads what
+// LayerSpec::passes_linear_grad forbids.
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
 // The same for the result of Resolve() with the mode of `options`, or of Fuse().
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options);

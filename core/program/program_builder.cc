@@ -13,6 +13,7 @@
 #include "neap/core/program/paper_program.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/reduce_gradients.h"
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/program/update_groups.h"
 #include "neap/core/step/specify.h"
@@ -230,7 +231,7 @@ class ProgramBuilder {
                  .layer = LayerId(FirstLayer() + layer.id.index()),
                  .phase = spec.phase};
     step.accumulates_natively = spec.accumulates_natively;
-    step.depends_on_sub_batch = spec.depends_on_sub_batch;
+    step.depends_on_part = spec.depends_on_part;
     step.flops = spec.flops;
     for (Operand operand : spec.reads) step.reads.push_back({TensorOf(layer, operand), operand});
     if (spec.sums_output_grads && Tensors(layer.id).other_grad.has_value()) {
@@ -391,9 +392,14 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
   const bool is_paper = options.accounting == Accounting::kPaper;
   if (is_paper && options.sub_batches != 1)
     return absl::InvalidArgumentError("the paper's accounting knows no sub-batches");
+  if (is_paper && options.share.ranks != 1)
+    return absl::InvalidArgumentError("the paper's accounting knows no ranks");
   if (is_paper) return BuildPaperProgram(graph, options);
+  RETURN_IF_ERROR(CheckShare(options.share, graph.options.batch));
   ASSIGN_OR_RETURN(graph, InSubBatches(std::move(graph), options.mode, options.sub_batches));
-  return ProgramBuilder(std::move(graph), options).Build();
+  Program program = ProgramBuilder(std::move(graph), options).Build();
+  ReduceGradients(program);
+  return program;
 }
 
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
@@ -409,6 +415,7 @@ absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
         absl::StrCat(name, ": ", whole.net.name, " has no ", *builder.unknown_tensor()));
   }
   RETURN_IF_ERROR(CheckSameBatch(part, whole));
+  ReduceGradients(part);
   return part;
 }
 

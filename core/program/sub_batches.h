@@ -11,7 +11,7 @@
 //
 // Layers that couple the images of a batch, such as batch normalisation in training, cannot be run
 // in parts. A layer declares that it does not couple them (LayerTraits::independent_images), and
-// which of its steps depend on the part (StepSpec::depends_on_sub_batch).
+// which of its steps depend on the part (StepSpec::depends_on_part).
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph part, InSubBatches(graph, Mode::kTraining, 4));
 //   part.layers[0].spec.output.shape.n();  // a quarter of the batch

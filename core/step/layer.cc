@@ -7,9 +7,9 @@
 namespace neap {
 namespace {
 
-constexpr std::array<std::string_view, 8> kPhaseNames = {
+constexpr std::array<std::string_view, 9> kPhaseNames = {
     "forward", "backward_activation", "backward_data", "backward_params", "check_gradients",
-    "update",  "update_scale",        "add_gradients"};
+    "update",  "update_scale",        "all_reduce",    "add_gradients"};
 constexpr std::array<std::string_view, 15> kSlotNames = {
     "input",     "output", "input_grad", "output_grad", "linear_grad",
     "addend",    "param",  "param_grad", "saved",       "state",
@@ -26,7 +26,7 @@ absl::StatusOr<Phase> ParsePhase(std::string_view text) {
   return absl::InvalidArgumentError(
       absl::StrCat("unknown phase \"", std::string(text),
                    "\", expected forward, backward_activation, backward_data, backward_params, "
-                   "check_gradients, update or update_scale"));
+                   "check_gradients, update, update_scale or all_reduce"));
 }
 
 std::string ToString(Operand operand) {

@@ -29,8 +29,9 @@ enum class Mode : uint8_t { kTraining, kInference };
 // The phases after kBackwardParams are not steps of a layer. kUpdate is the optimizer's update of
 // the parameters of a layer or several (core/step/sgd.h). kCheckGradients looks for gradients that
 // are not finite, and kUpdateScale ends an iteration with a scaled loss (core/step/loss_scale.h).
-// kAddGradients is the sum of two gradients, which runs as part of the step that computes one of
-// them.
+// kAllReduce sums tensors over the ranks of data parallelism (core/program/reduce_gradients.h); it
+// has no kernel. kAddGradients is the sum of two gradients, which runs as part of the step that
+// computes one of them.
 enum class Phase : uint8_t {
   kForward,
   kBackwardActivation,
@@ -39,9 +40,12 @@ enum class Phase : uint8_t {
   kCheckGradients,
   kUpdate,
   kUpdateScale,
+  kAllReduce,
   kAddGradients,
 };
 constexpr bool IsOfLayer(Phase phase) { return phase <= Phase::kBackwardParams; }
+// Whether the ranks of data parallelism take the step together, on stream `collective`.
+constexpr bool IsCollective(Phase phase) { return phase == Phase::kAllReduce; }
 // Whether a step of a layer with these traits can be run in parts of the mini-batch.
 constexpr bool MayDivide(const LayerTraits& traits, Phase phase) {
   return traits.divisible && IsOfLayer(phase) && phase != Phase::kBackwardActivation;
@@ -81,6 +85,22 @@ struct SubBatch {
   int64_t index = 0;  // from 0
   int64_t count = 1;
   friend bool operator==(const SubBatch&, const SubBatch&) = default;
+};
+
+// Which images of a batch the operands of a step hold: those of a sub-batch, of a rank of data
+// parallelism, or of both.
+struct BatchPart {
+  int64_t first = 0;  // the place of their first image in the whole batch
+  int64_t of = 0;     // images of the whole batch; 0: the operands hold all of them
+  // Of an operand with `images` images and `count` elements, as many for each: how many elements
+  // the whole batch has, and how many of those come before it.
+  constexpr int64_t WholeCount(int64_t count, int64_t images) const {
+    return of == 0 ? count : count / images * of;
+  }
+  constexpr int64_t CountBefore(int64_t count, int64_t images) const {
+    return count / images * first;
+  }
+  friend bool operator==(const BatchPart&, const BatchPart&) = default;
 };
 
 // Per-iteration values that kernels read from device memory, so that an iteration can be recorded
@@ -143,9 +163,9 @@ struct StepSpec {
   // and {kOutputGrad, 1}. Kernels add them where they read them, and round the sum as if it were
   // stored. Otherwise the last step that contributes to a gradient adds to it.
   bool sums_output_grads = false;
-  // The kernel depends on StepSignature::sub_batch: it draws random numbers by an image's place in
+  // The kernel depends on StepSignature::part: it draws random numbers by an image's place in
   // the batch, or computes a mean over the batch.
-  bool depends_on_sub_batch = false;
+  bool depends_on_part = false;
   double flops = 0;  // a multiply-add counts as two
 };
 

@@ -28,7 +28,7 @@ struct LayerTraits {
   // Images do not depend on each other, and gradients of parameters are sums over them, so forward
   // and backward can be run for one part of the batch after another
   // (core/program/sub_batches.h). Steps that depend on which part it is, or on the number of parts,
-  // declare StepSpec::depends_on_sub_batch.
+  // declare StepSpec::depends_on_part.
   bool independent_images = false;
   // Fusion (core/program/fuse.h) takes this layer after all others, and only with
   // FusionOptions::convolutions, because only some devices have kernels that compute what follows

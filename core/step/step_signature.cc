@@ -143,6 +143,8 @@ std::string_view TypeOf(const Layer& layer, Phase phase) {
     case Phase::kCheckGradients:
     case Phase::kUpdateScale:
       return "loss_scale";
+    case Phase::kAllReduce:
+      return "collective";
     case Phase::kAddGradients:
       return "add";
   }

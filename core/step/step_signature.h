@@ -50,8 +50,8 @@ struct StepSignature {
   uint64_t layer_seed =
       0;         // distinguishes the random numbers of two equal layers; 0 if it has none
   Sgd sgd = {};  // of updates
-  // Whose images the operands hold. The whole batch unless StepSpec::depends_on_sub_batch.
-  SubBatch sub_batch = {};
+  // Which images the operands hold. The whole batch unless StepSpec::depends_on_part.
+  BatchPart part = {};
   std::vector<Slot> accumulates_natively = {};  // StepSpec::accumulates_natively
   std::vector<OperandSpec> operands;
 
@@ -73,8 +73,7 @@ struct StepSignature {
       h = H::combine(std::move(h), o.operand.slot, o.operand.index, o.access, o.tensor.shape.dims(),
                      o.tensor.dtype, o.tensor.layout);
     }
-    return H::combine(std::move(h), s.layer.type(), s.phase, s.rerun, s.layer_seed,
-                      s.sub_batch.index);
+    return H::combine(std::move(h), s.layer.type(), s.phase, s.rerun, s.layer_seed, s.part.first);
   }
 };
 

@@ -63,7 +63,7 @@ absl::Status Order::CheckAfterWrite(const Touches& touches, std::string_view wha
 }
 
 absl::Status Order::CheckAfterReads(const Touches& touches, std::string_view what) const {
-  for (Stream stream : {Stream::kCompute, Stream::kD2h, Stream::kH2d}) {
+  for (Stream stream : kPlanStreams) {
     const int32_t count = touches.reads[Index(stream)];
     if (!Knows(stream, count)) return Race(what, stream, count);
   }

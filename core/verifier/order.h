@@ -1,4 +1,4 @@
-// Which accesses of the three streams are ordered: vector clocks, and the last accesses to all
+// Which accesses of the streams are ordered: vector clocks, and the last accesses to all
 // bytes. Private to the verifier.
 //
 // Each stream counts its actions; a stream's clock says how far into the others it has waited. An

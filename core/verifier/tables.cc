@@ -104,6 +104,10 @@ absl::Status CheckStep(const Plan& plan, const Site& site, const PlanStep& step)
   if (std::adjacent_find(writes.begin(), writes.end()) != writes.end()) {
     return fault("writes a tensor twice");
   }
+  if (IsCollective(step.phase) &&
+      !(step.reads.empty() && step.writes.empty() && step.rerun_reads.empty())) {
+    return fault("is one of all ranks, but does not only add to tensors");
+  }
   if (!step.rerun_reads.empty() && step.phase != Phase::kForward) {
     return fault("is not a forward step, but lists what a recomputation of it reads");
   }

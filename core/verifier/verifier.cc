@@ -69,7 +69,9 @@ class Checker {
   }
 
   absl::Status Apply(const ComputeAction& compute) {
-    RETURN_IF_ERROR(CheckTurn(compute));
+    RETURN_IF_ERROR(CheckTurn(compute.step, compute.recompute));
+    if (IsCollective(plan_.steps[compute.step.index()].phase))
+      return site_.Fault(PlanFault::kCollective, "the step has no kernel");
     RETURN_IF_ERROR(CheckEngines(compute));
     given_.Compute();
     order_.Begin(Stream::kCompute);
@@ -80,6 +82,18 @@ class Checker {
     const PlanStep& step = plan_.steps[compute.step.index()];
     RETURN_IF_ERROR(compute.recompute ? Rerun(step) : Run(step));
     places_.CountActivations();
+    return absl::OkStatus();
+  }
+
+  absl::Status Apply(const CollectiveAction& collective) {
+    RETURN_IF_ERROR(CheckTurn(collective.step, /*recompute=*/false));
+    const PlanStep& step = plan_.steps[collective.step.index()];
+    if (!IsCollective(step.phase))
+      return site_.Fault(PlanFault::kCollective, "the step is not one of all ranks");
+    given_.Compute();
+    order_.Begin(Stream::kCollective);
+    RETURN_IF_ERROR(Accumulate(step));
+    values_.Run(step);
     return absl::OkStatus();
   }
 
@@ -109,14 +123,14 @@ class Checker {
 
   absl::Status Apply(const WaitAction& wait) { return order_.Wait(wait); }
 
-  absl::Status CheckTurn(const ComputeAction& compute) {
-    if (!IsStep(compute.step)) return site_.Fault(PlanFault::kId, "there is no such step");
-    if (compute.recompute) return CheckRecompute(compute.step);
-    if (compute.step == next_step_) {
+  absl::Status CheckTurn(StepId step, bool recompute) {
+    if (!IsStep(step)) return site_.Fault(PlanFault::kId, "there is no such step");
+    if (recompute) return CheckRecompute(step);
+    if (step == next_step_) {
       ++next_step_.value;
       return absl::OkStatus();
     }
-    if (compute.step < next_step_) {
+    if (step < next_step_) {
       return site_.Fault(PlanFault::kStepOrder, "the step has run already");
     }
     return site_.Fault(PlanFault::kStepOrder,
@@ -168,6 +182,14 @@ class Checker {
       RETURN_IF_ERROR(values_.CheckCurrent(tensor));
       RETURN_IF_ERROR(order_.Read(places_.region(tensor)));
     }
+    RETURN_IF_ERROR(Accumulate(step));
+    TakeOver();
+    for (TensorId tensor : step.writes) RETURN_IF_ERROR(Write(tensor));
+    values_.Run(step);
+    return absl::OkStatus();
+  }
+
+  absl::Status Accumulate(const PlanStep& step) {
     for (TensorId tensor : step.accumulates) {
       // A tensor that the step also writes is written before it is accumulated into.
       if (Has(step.writes, tensor)) continue;
@@ -175,9 +197,6 @@ class Checker {
       RETURN_IF_ERROR(values_.CheckCurrent(tensor));
       RETURN_IF_ERROR(order_.Write(places_.region(tensor)));
     }
-    TakeOver();
-    for (TensorId tensor : step.writes) RETURN_IF_ERROR(Write(tensor));
-    values_.Run(step);
     return absl::OkStatus();
   }
 

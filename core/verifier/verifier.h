@@ -2,7 +2,7 @@
 //
 // It does not trust the planner: it reads only the plain data of core/plan/plan.h, shares no code
 // with memory/, and derives from the actions which tensor owns which bytes of the arena and of the
-// pools at any time, which version of which tensor they hold, and which accesses of the three
+// pools at any time, which version of which tensor they hold, and which accesses of the
 // streams are ordered. A plan that passes cannot read a stale value, overwrite a live one, race,
 // leak or exceed its arena or its pools. The difficulty is that "live" has three meanings, all of
 // which are checked:
@@ -57,6 +57,7 @@ enum class PlanFault : uint8_t {
   kLeak,          // a tensor is still allocated at the end
   kEndState,      // a persistent tensor ends elsewhere or with another value
   kTotals,        // stated peaks differ from those of the actions
+  kCollective,    // a step of all ranks that is computed, or another that is not
   kProgram,       // the plan of another program
 };
 // The name of a fault in the messages, such as "stale-read".

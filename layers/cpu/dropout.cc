@@ -15,9 +15,10 @@ void ApplyMask(const LoopArgs& args, Operand from_operand, Operand to_operand) {
   const IterationScalars iteration = *args.Get<IterationScalars>(Iteration());
   const float* const from = args.Get<float>(from_operand);
   float* const to = args.Get<float>(to_operand);
-  const int64_t elements = args.signature.Spec(from_operand).elements();
+  const TensorSpec& spec = args.signature.Spec(from_operand);
+  const int64_t elements = spec.elements();
   const float scale = 1.0F / (1.0F - probability);
-  const int64_t first = args.signature.sub_batch.index * elements;  // in the whole batch
+  const int64_t first = args.signature.part.CountBefore(elements, spec.shape.n());
   for (int64_t block = first / 4; 4 * block < first + elements; ++block) {
     const PhiloxBlock random = DropoutBlock(iteration.seed, args.signature.layer_seed,
                                             iteration.step, static_cast<uint64_t>(block));

@@ -76,6 +76,12 @@ struct Columns {
   }
 };
 
+// Over which means are.
+int64_t LabelsOfBatch(const StepSignature& signature) {
+  const TensorSpec& y = signature.Spec(Y());
+  return signature.part.WholeCount(Columns(y).labels, y.shape.n());
+}
+
 void Forward(const LoopArgs& args) {
   const Columns columns(args.signature.Spec(X(0)));
   const float* const logits = args.Get<float>(X(0));
@@ -91,8 +97,7 @@ void Forward(const LoopArgs& args) {
   }
   float* const metrics = args.Find<float>(State(0));
   if (metrics == nullptr || args.signature.rerun) return;
-  const double labels_of_batch =
-      static_cast<double>(columns.labels * args.signature.sub_batch.count);
+  const auto labels_of_batch = static_cast<double>(LabelsOfBatch(args.signature));
   const bool adds = args.signature.Accumulates(State(0));
   metrics[0] = (adds ? metrics[0] : 0) + static_cast<float>(loss / labels_of_batch);
   metrics[1] = (adds ? metrics[1] : 0) + static_cast<float>(correct);
@@ -105,7 +110,7 @@ void Backward(const LoopArgs& args) {
   float* const gradients = args.Get<float>(Dx());
   const LossScale* const scaling = args.Find<LossScale>(LossScaling());
   const float scale = scaling == nullptr ? 1.0F : scaling->scale;
-  const float count = static_cast<float>(columns.labels * args.signature.sub_batch.count);
+  const auto count = static_cast<float>(LabelsOfBatch(args.signature));
   for (int64_t i = 0; i < columns.labels; ++i) {
     const Column<const float> y = columns.Of(probabilities, i);
     const Column<float> dx = columns.Of(gradients, i);

@@ -18,7 +18,8 @@ cudaError_t DropoutLaunch(const LaunchArgs& a) {
     return from.data == to.data ? cudaSuccess : kernels::Add(&from, 1, to, n, a.stream);
   }
   const float probability = a.signature.layer.As<Dropout>()->probability;
-  const int64_t first = a.signature.sub_batch.index * n;
+  const int64_t images = a.signature.Spec(forward ? Y() : Dx()).shape.n();
+  const int64_t first = a.signature.part.CountBefore(n, images);
   return kernels::Dropout(from, to, n, first, probability, a.signature.layer_seed, scalars,
                           a.stream);
 }

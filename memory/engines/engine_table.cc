@@ -101,6 +101,7 @@ class Lister {
   absl::StatusOr<StepConfigurations> List(const Run& run) {
     const Step& step = program_.steps[run.step.index()];
     const double predicted = PredictSeconds(program_, step, device_, run.recompute);
+    if (IsCollective(step.phase)) return StepConfigurations{{Configuration{}}, /*only_one=*/true};
     if (program_.options.accounting == Accounting::kPaper)
       return StepConfigurations{{{.seconds = predicted}}, /*only_one=*/true};
     absl::StatusOr<StepConfigurations> list =

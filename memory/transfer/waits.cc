@@ -16,7 +16,8 @@ constexpr int64_t kNever = -1;
 
 // For each stream, the index of one of its actions, or kNever.
 using PerStream = std::array<int64_t, kStreamCount>;
-constexpr PerStream kNone = {kNever, kNever, kNever};
+constexpr PerStream kNone = {kNever, kNever, kNever, kNever, kNever};
+static_assert(kNone.back() == kNever);
 
 void Merge(PerStream& into, const PerStream& other) {
   for (size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], other[s]);
@@ -175,6 +176,19 @@ class WaitWriter {
     PoolOf(state).Set(state.copy, copy_touches);
   }
 
+  void Apply(const CollectiveAction& collective) {
+    const std::vector<TensorId>& tensors = plan_.steps[collective.step.index()].accumulates;
+    PerStream needs = kNone;
+    for (TensorId tensor : tensors) Merge(needs, At(tensor).touches);
+    Require(Stream::kCollective, needs);
+    PerStream now = kNone;
+    now[Index(Stream::kCollective)] = Issue(Stream::kCollective, collective);
+    for (TensorId tensor : tensors) {
+      Merge(At(tensor).touches, now);
+      At(tensor).written = now;
+    }
+  }
+
   void Apply(const WaitAction& /*wait*/) {}  // the input has no waits
 
   const Plan& plan_;
@@ -191,8 +205,8 @@ class WaitWriter {
 }  // namespace
 
 std::vector<Action> WithWaits(const Plan& plan) {
-  const bool alone = std::none_of(plan.actions.begin(), plan.actions.end(), [](const Action& a) {
-    return std::holds_alternative<OffloadAction>(a) || std::holds_alternative<PrefetchAction>(a);
+  const bool alone = std::all_of(plan.actions.begin(), plan.actions.end(), [](const Action& a) {
+    return StreamOf(a).value_or(Stream::kCompute) == Stream::kCompute;
   });
   return alone ? plan.actions : WaitWriter(plan).Write();
 }

@@ -1,13 +1,26 @@
 // The examples in the headers of core/device/, which must compile. See scripts/check_examples.py.
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan.h"
 
 namespace neap::header_examples::device {
+
+// core/device/communicator.h
+absl::Status SumOverRanks(Device& device, Communicator& communicator, const Event& computed,
+                          float* conv1_grad, float* bn1_grad) {
+  std::vector<Summand> bucket = {{.data = conv1_grad, .count = 432},
+                                 {.data = bn1_grad, .count = 32}};
+  RETURN_IF_ERROR(device.Wait(Stream::kCollective, computed));
+  RETURN_IF_ERROR(communicator.AllReduce(bucket));
+  ASSIGN_OR_RETURN(const Event summed, device.Record(Stream::kCollective));
+  return absl::OkStatus();
+}
 
 // core/device/device.h
 absl::Status CopyAndWait(Device& device, const Plan& plan, const Buffer& pinned, int64_t bytes) {

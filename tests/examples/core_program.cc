@@ -10,6 +10,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/reduce_gradients.h"
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/program/update_groups.h"
 
@@ -27,6 +28,13 @@ absl::Status SplitBatch(const ResolvedGraph& graph) {
   ASSIGN_OR_RETURN(ResolvedGraph part, InSubBatches(graph, Mode::kTraining, 4));
   part.layers[0].spec.output.shape.n();  // a quarter of the batch
   return absl::OkStatus();
+}
+
+// core/program/reduce_gradients.h
+void SumGradients(Program& program, size_t i) {
+  ReduceGradients(program);      // of one rank, as BuildProgram() has made it
+  program.steps[i].phase;        // Phase::kAllReduce, of the layer whose gradient came last
+  program.steps[i].accumulates;  // the tensors of the bucket
 }
 
 // core/program/passes.h

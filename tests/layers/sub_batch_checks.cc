@@ -40,8 +40,9 @@ Values RunInParts(Backend& backend, const DeviceAccess& access, const StepSignat
                   const Values& given, int64_t count) {
   Values results;
   for (int64_t index = 0; index < count; ++index) {
-    StepSignature part = WithBatch(whole, BatchOf(whole) / count);
-    part.sub_batch = {.index = index, .count = count};
+    const int64_t images = BatchOf(whole) / count;
+    StepSignature part = WithBatch(whole, images);
+    part.part = {.first = index * images, .of = BatchOf(whole)};
     Values values;
     for (size_t i = 0; i < part.operands.size(); ++i) {
       OperandSpec& operand = part.operands[i];

@@ -252,18 +252,18 @@ cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, Co
                         ConstArray dy, Array dx, cudaStream_t stream);
 
 // softmax.cu, over the channels. The probabilities are fp32 whatever the type of the logits and of
-// their gradient. With null labels, only the probabilities are computed. The shape is that of one
-// of `sub_batches` parts of a batch, and means are over all of them.
+// their gradient. With null labels, only the probabilities are computed. The images may be a part
+// of a batch, and means are over all of its labels.
 struct LossMetrics {
   float* mean_and_correct = nullptr;  // {mean loss, number of correct labels}
   bool add = false;                   // to the metrics of the sub-batches before
 };
 int64_t SoftmaxScratchBytes(const ChannelShape& shape);
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, int64_t sub_batches, ConstArray logits,
-                                const int32_t* labels, float* y, LossMetrics metrics, void* scratch,
-                                cudaStream_t stream);
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, int64_t labels_of_batch,
+                                ConstArray logits, const int32_t* labels, float* y,
+                                LossMetrics metrics, void* scratch, cudaStream_t stream);
 // The gradient is multiplied by the loss scale, if there is one.
-cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, int64_t sub_batches,
+cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, int64_t labels_of_batch,
                                         const float* y, const int32_t* labels,
                                         const LossScale* loss_scale, Array dx, cudaStream_t stream);
 

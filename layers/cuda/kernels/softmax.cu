@@ -183,11 +183,6 @@ int64_t Parts(const ChannelShape& s) {
   return s.inner == 1 ? s.outer : CeilDiv(s.outer * s.inner, kThreads);
 }
 
-// The number of labels of the whole batch, over which means are.
-float LabelsOfBatch(const ChannelShape& s, int64_t sub_batches) {
-  return static_cast<float>(s.outer * s.inner * sub_batches);
-}
-
 // Whether 32-bit indices suffice: for elements, or, with a thread per pixel, for labels.
 bool Countable(const ChannelShape& s) {
   return Fits32(s.inner == 1 ? s.outer * s.channels : s.outer * s.inner);
@@ -199,7 +194,7 @@ int64_t SoftmaxScratchBytes(const ChannelShape& s) {
   return Parts(s) * static_cast<int64_t>(sizeof(float2));
 }
 
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t sub_batches, ConstArray logits,
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t labels_of_batch, ConstArray logits,
                                 const int32_t* labels, float* y, LossMetrics metrics, void* scratch,
                                 cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
@@ -217,16 +212,17 @@ cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t sub_batches, Cons
   const cudaError_t error = WithElement(run, logits);
   if (error != cudaSuccess || labels == nullptr) return error;
   Metrics<<<1, kThreads, 0, stream>>>(static_cast<int>(blocks), parts,
-                                      LabelsOfBatch(s, sub_batches), metrics);
+                                      static_cast<float>(labels_of_batch), metrics);
   return cudaGetLastError();
 }
 
-cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, int64_t sub_batches, const float* y,
-                                        const int32_t* labels, const LossScale* loss_scale,
-                                        Array dx, cudaStream_t stream) {
+cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, int64_t labels_of_batch,
+                                        const float* y, const int32_t* labels,
+                                        const LossScale* loss_scale, Array dx,
+                                        cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   const int64_t n = s.outer * s.channels;
-  const float count = LabelsOfBatch(s, sub_batches);
+  const float count = static_cast<float>(labels_of_batch);
   const auto run = [&]<typename T>() {
     if (s.inner == 1) {
       SoftmaxBackward<<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(

@@ -138,10 +138,10 @@ TEST_CASE("kernels see the signatures of a batch of one part's images") {
   CHECK(split.AccumulationScratchBytes(second) == kScratchAlignment);  // 18 weights
   CHECK(split.AccumulationScratchBytes(StepCalled(split, "conv[1/2] backward_params")) == 0);
 
-  CHECK(of_part("drop", 1, "forward").sub_batch == SubBatch{0, 2});
-  CHECK(of_part("drop", 2, "backward_data").sub_batch == SubBatch{1, 2});
+  CHECK(of_part("drop", 1, "forward").part == BatchPart{0, 4});
+  CHECK(of_part("drop", 2, "backward_data").part == BatchPart{2, 4});
   CHECK(of_part("drop", 1, "forward").layer_seed == of_part("drop", 2, "forward").layer_seed);
-  CHECK(of_part("loss", 2, "backward_data").sub_batch.count == 2);
+  CHECK(of_part("loss", 2, "backward_data").part.of == 4);
   CHECK(of_part("loss", 2, "forward").Accumulates({Slot::kState, 0}));
 }
 

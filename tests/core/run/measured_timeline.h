@@ -18,6 +18,7 @@ inline std::optional<Stream> StreamThatRuns(const Action& action) {
   if (std::holds_alternative<ComputeAction>(action)) return Stream::kCompute;
   if (std::holds_alternative<OffloadAction>(action)) return Stream::kD2h;
   if (std::holds_alternative<PrefetchAction>(action)) return Stream::kH2d;
+  if (std::holds_alternative<CollectiveAction>(action)) return Stream::kCollective;
   return std::nullopt;
 }
 

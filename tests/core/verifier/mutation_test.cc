@@ -188,6 +188,8 @@ class Mutator {
       ChangeOffload(*offload);
     } else if (auto* compute = std::get_if<ComputeAction>(&action)) {
       ChangeCompute(*compute);
+    } else if (auto* collective = std::get_if<CollectiveAction>(&action)) {
+      if (Below(4) == 0) ChangeStep(plan_.steps[collective->step.index()]);
     } else if (auto* wait = std::get_if<WaitAction>(&action)) {
       wait->on = static_cast<int64_t>(Any()->original);
     } else {
@@ -241,7 +243,7 @@ Verdicts JudgeMutants(const char* script) {
 
 TEST_CASE("every changed plan that is accepted runs correctly in any order of the streams") {
   for (const char* script : {kPlainPlan, kIncomingPlan, kInPlacePlan, kTransferPlan, kRecomputePlan,
-                             kPersistentTransferPlan, kPoolsPlan, kResidentPlan}) {
+                             kPersistentTransferPlan, kPoolsPlan, kResidentPlan, kSumPlan}) {
     const Plan plan = PlanFromScript(script);
     Plan totals = plan;
     RecomputeTotals(totals);

@@ -89,7 +89,15 @@ class Interpreter {
       if (task == task_of_.end()) return Fail("waits for nothing");
       waits_[static_cast<size_t>(wait->stream)].push_back(task->second);
     } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
-      Enqueue(Stream::kCompute, index, [this, c = *compute, at = places_] { Compute(c, at); });
+      Enqueue(Stream::kCompute, index, [this, c = *compute, at = places_] {
+        if (IsCollective(plan_.steps[c.step.index()].phase)) Fail("computes what ranks sum");
+        Compute(c, at);
+      });
+    } else if (const auto* collective = std::get_if<CollectiveAction>(&action)) {
+      Enqueue(Stream::kCollective, index, [this, step = collective->step, at = places_] {
+        if (!IsCollective(plan_.steps[step.index()].phase)) Fail("sums what ranks do not sum");
+        Compute({.step = step}, at);
+      });
     } else if (const auto* offload = std::get_if<OffloadAction>(&action)) {
       const Copy copy = {offload->pool, offload->offset};
       copies_[offload->tensor] = copy;
@@ -238,8 +246,9 @@ class Interpreter {
     std::vector<bool> done(tasks_.size());
     std::array<size_t, kStreamCount> next = {};
     for (size_t left = tasks_.size(); left > 0 && !fault_;) {
-      const size_t s = random() % (seed % 2 == 0 ? 17 : 3);
-      const size_t stream = s < 3 ? s : seed / 2 % 3;
+      constexpr size_t kStreams = std::size(kPlanStreams);
+      const size_t s = random() % (seed % 2 == 0 ? 17 : kStreams);
+      const size_t stream = s < kStreams ? s : seed / 2 % kStreams;
       if (next[stream] == queues_[stream].size()) continue;
       const size_t task = queues_[stream][next[stream]];
       const auto& after = tasks_[task].after;

@@ -187,7 +187,7 @@ class Waiter {
       if (const auto* offload = std::get_if<OffloadAction>(&action))
         copies_[offload->tensor.index()] = *offload;
       const std::vector<Access> now = AccessesOf(action);
-      for (Stream other : {Stream::kCompute, Stream::kD2h, Stream::kH2d}) WaitFor(other, now);
+      for (Stream other : kPlanStreams) WaitFor(other, now);
       for (Access access : now) {
         access.action = actions_.size();
         past_.push_back(access);
@@ -231,6 +231,9 @@ class Waiter {
     } else if (const auto* prefetch = std::get_if<PrefetchAction>(&action)) {
       add(Stream::kH2d, prefetch->tensor, true);
       add_copy(Stream::kH2d, prefetch->tensor, false);
+    } else if (const auto* collective = std::get_if<CollectiveAction>(&action)) {
+      for (TensorId id : plan_.steps[collective->step.index()].accumulates)
+        add(Stream::kCollective, id, true);
     } else if (const auto* compute = std::get_if<ComputeAction>(&action)) {
       for (TensorId id : Sources(plan_, *compute)) add(Stream::kCompute, id, false);
       for (TensorId id : Results(plan_, *compute)) add(Stream::kCompute, id, true);

@@ -18,6 +18,7 @@ TEST_CASE("valid plans are accepted") {
   CHECK(Verdict(kPersistentTransferPlan) == "");
   CHECK(Verdict(kPoolsPlan) == "");
   CHECK(Verdict(kResidentPlan) == "");
+  CHECK(Verdict(kSumPlan) == "");
   CHECK(Verify(Plan{.batch = 1}).ok());
 }
 
@@ -226,6 +227,26 @@ TEST_CASE("bytes that two streams touch, one of them writing, need a wait betwee
   // Waiting for an earlier action of the same stream is not enough.
   CHECK(Fault(kTransferPlan, "wait compute in", "wait compute out") == "race");
   CHECK(Fault(kTransferPlan, "wait h2d read", "wait h2d out") == "race");
+}
+
+TEST_CASE("ranks sum what is complete, and nothing uses a gradient before its sum") {
+  CHECK(Fault(kSumPlan, "  wait collective first\n", "") == "race");
+  CHECK(Fault(kSumPlan, "  wait collective second\n", "") == "race");
+  CHECK(Fault(kSumPlan, "  wait compute two ", "  # ") == "race");
+  CHECK(Fault(kSumPlan, "  wait compute two ", "  wait compute one ") == "race");
+  CHECK(Fault(kSumPlan, "  two: sum f\n  wait compute two ", "  # ") == "step-order");
+  // The first gradient is freed before it is summed, and its bytes while they are.
+  CHECK(Fault(kSumPlan, "  free y\n", "  free y\n  free h\n") == "not-allocated");
+  CHECK(Fault(kSumPlan, "  alloc g 6\n", "  free h\n  alloc g 5\n") == "race");
+  CHECK(Fault(kSumPlan, "  one: sum e\n", "  one: run e all_reduce\n") == "collective");
+  CHECK(FaultAfter(PlanFromScript(kSumPlan),
+                   [](Plan& plan) { plan.steps[2].phase = Phase::kUpdate; }) == "collective");
+  CHECK(FaultAfter(PlanFromScript(kSumPlan), [](Plan& plan) {
+          plan.steps[2].reads = plan.steps[2].accumulates;
+        }) == "bad-step");
+  CHECK(Verdict(Edited(kSumPlan, "  wait compute two ", "  wait compute one ")) ==
+        "plan fault [race]: action 17 (compute step 5 'f update'): it reads bytes before action 15 "
+        "(collective step 4 'f all_reduce') is known to have finished: stream compute has to wait");
 }
 
 TEST_CASE("a workspace must not use bytes that a transfer still touches") {

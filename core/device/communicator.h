@@ -1,0 +1,52 @@
+// A communicator: one rank's end of a group of ranks that train one network together, each on a
+// device of its own, in one process or in several.
+//
+// All ranks call the same functions in the same order. AllReduce() only enqueues: the sum is taken
+// on the stream `collective` of the rank's device, after what that stream has waited for, when all
+// ranks have reached it. Everything else blocks until all ranks have called it.
+//
+//   std::vector<Summand> bucket = {{.data = conv1_grad, .count = 432},
+//                                  {.data = bn1_grad, .count = 32}};
+//   RETURN_IF_ERROR(device.Wait(Stream::kCollective, computed));
+//   RETURN_IF_ERROR(communicator.AllReduce(bucket));
+//   ASSIGN_OR_RETURN(const Event summed, device.Record(Stream::kCollective));
+//
+// The engines are MPI, for ranks on CPUs, and NCCL, for ranks on GPUs (layers/collectives).
+// *Threads*: one at a time. *Errors*: UNAVAILABLE, naming the rank if it is known, if another rank
+// has ended or does not answer; those of the engine. After an error nothing works any more.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace neap {
+
+// fp32 values in the device's memory.
+struct Summand {
+  float* data = nullptr;
+  int64_t count = 0;
+  float weight = 1;  // of this rank
+  friend bool operator==(const Summand&, const Summand&) = default;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  // Every value becomes the sum of all ranks' values, each multiplied by its rank's weight, with
+  // the same bits on all ranks. The spans have the same sizes on all ranks.
+  virtual absl::Status AllReduce(absl::Span<const Summand> tensors) = 0;
+
+  // The texts of all ranks, by rank.
+  virtual absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text) = 0;
+};
+
+}  // namespace neap

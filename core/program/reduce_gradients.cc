@@ -1,0 +1,181 @@
+#include "neap/core/program/reduce_gradients.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/stable_hash.h"
+
+namespace neap {
+namespace {
+
+// Steps of the optimizer, which use what the ranks have summed.
+bool UsesSums(Phase phase) {
+  return phase == Phase::kUpdate || phase == Phase::kCheckGradients || phase == Phase::kUpdateScale;
+}
+
+struct Bucket {
+  size_t complete_at = 0;  // the step after which all of its tensors are complete
+  std::vector<TensorId> tensors;
+  int64_t bytes = 0;
+};
+
+class Reducer {
+ public:
+  explicit Reducer(Program& program) : program_(program) {}
+
+  void Run() {
+    Divide();
+    FormBuckets();
+    std::vector<Step> steps;
+    size_t begun = 0;
+    for (size_t i = 0; i < own_.size(); ++i) {
+      const LayerId layer = own_[i].layer;
+      steps.push_back(std::move(own_[i]));
+      for (; begun < buckets_.size() && buckets_[begun].complete_at == i; ++begun) {
+        steps.push_back(SumOf(buckets_[begun], layer));
+        AddReady(begun + 1, steps);
+      }
+    }
+    for (Step& step : using_sums_) steps.push_back(std::move(step));
+    for (size_t i = 0; i < steps.size(); ++i) steps[i].id = StepId(i);
+    program_.steps = std::move(steps);
+  }
+
+ private:
+  void Divide() {
+    for (Step& step : program_.steps) {
+      if (UsesSums(step.phase)) {
+        using_sums_.push_back(std::move(step));
+      } else {
+        own_.push_back(std::move(step));
+      }
+    }
+  }
+
+  bool IsSummed(TensorId id) const {
+    const Role role = program_.tensor(id).role;
+    return role == Role::kParamGrad || role == Role::kState;
+  }
+
+  // The summed tensors in the order in which they are complete.
+  void FormBuckets() {
+    std::vector<std::optional<size_t>> complete_at(program_.tensors.size());
+    for (size_t i = 0; i < own_.size(); ++i) {
+      for (const std::vector<Use>* uses : {&own_[i].writes, &own_[i].accumulates}) {
+        for (const Use& use : *uses) {
+          if (IsSummed(use.tensor)) complete_at[use.tensor.index()] = i;
+        }
+      }
+    }
+    std::vector<std::pair<size_t, TensorId>> order;
+    for (const Tensor& tensor : program_.tensors) {
+      const std::optional<size_t>& at = complete_at[tensor.id.index()];
+      if (at.has_value()) order.emplace_back(*at, tensor.id);
+    }
+    std::sort(order.begin(), order.end());
+    bucket_of_.resize(program_.tensors.size());
+    for (const auto& [at, tensor] : order) Add(tensor, at);
+  }
+
+  void Add(TensorId tensor, size_t complete_at) {
+    // What is complete at the same time as the rest of a bucket does not delay it.
+    const bool begins =
+        buckets_.empty() || (buckets_.back().bytes >= program_.options.bucket_bytes &&
+                             buckets_.back().complete_at != complete_at);
+    if (begins) buckets_.emplace_back();
+    Bucket& bucket = buckets_.back();
+    bucket.complete_at = complete_at;
+    bucket.tensors.push_back(tensor);
+    bucket.bytes += program_.tensor(tensor).spec.size_bytes();
+    bucket_of_[tensor.index()] = buckets_.size() - 1;
+  }
+
+  Step SumOf(const Bucket& bucket, LayerId layer) const {
+    Step step = {.id = {},
+                 .layer = layer,
+                 .phase = Phase::kAllReduce,
+                 .accumulates_natively = {Slot::kParamGrad, Slot::kState}};
+    int gradients = 0, states = 0;
+    for (TensorId id : bucket.tensors) {
+      const bool is_state = program_.tensor(id).role == Role::kState;
+      const Operand operand =
+          is_state ? Operand{Slot::kState, states++} : Operand{Slot::kParamGrad, gradients++};
+      step.accumulates.push_back({id, operand});
+    }
+    return step;
+  }
+
+  // Adds the steps, in their order, for which the sums that they use have been taken when `begun`
+  // buckets have begun.
+  void AddReady(size_t begun, std::vector<Step>& steps) {
+    const auto in_flight = static_cast<size_t>(program_.options.buckets_in_flight);
+    if (in_flight == 0 || begun <= in_flight) return;
+    while (!using_sums_.empty() && LastBucket(using_sums_.front()) < begun - in_flight) {
+      steps.push_back(std::move(using_sums_.front()));
+      using_sums_.pop_front();
+    }
+  }
+
+  size_t LastBucket(const Step& step) const {
+    size_t last = 0;
+    for (const std::vector<Use>* uses : {&step.reads, &step.accumulates}) {
+      for (const Use& use : *uses) {
+        if (bucket_of_[use.tensor.index()].has_value())
+          last = std::max(last, *bucket_of_[use.tensor.index()]);
+      }
+    }
+    return last;
+  }
+
+  Program& program_;
+  std::vector<Step> own_;        // what a rank computes of its images
+  std::deque<Step> using_sums_;  // that are not in the result yet
+  std::vector<Bucket> buckets_;
+  std::vector<std::optional<size_t>> bucket_of_;  // by TensorId
+};
+
+}  // namespace
+
+void ReduceGradients(Program& program) {
+  if (program.options.share.ranks > 1 && program.options.mode == Mode::kTraining)
+    Reducer(program).Run();
+}
+
+double WeightInSum(const Program& program, const Use& summed) {
+  const bool is_statistic = summed.operand.slot == Slot::kState && summed.tensor != program.metrics;
+  if (!is_statistic) return 1;
+  return static_cast<double>(program.net.batch) /
+         static_cast<double>(program.options.share.all_images);
+}
+
+uint64_t HashOfCollectives(const Program& program) {
+  std::string text;
+  for (const Step& step : program.steps) {
+    if (!IsCollective(step.phase)) continue;
+    absl::StrAppend(&text, std::string(Name(step.phase)), "\n");
+    for (const Use& use : step.accumulates) {
+      const Tensor& tensor = program.tensor(use.tensor);
+      absl::StrAppend(&text, tensor.name, " ", tensor.spec.ToString(), "\n");
+    }
+  }
+  return StableHash(text);
+}
+
+absl::Status CheckShare(const RankShare& share, int64_t batch) {
+  if (share.ranks == 1) return absl::OkStatus();
+  const bool is_rank = share.ranks > 1 && share.rank >= 0 && share.rank < share.ranks;
+  const bool is_part =
+      share.first_image >= 0 && batch >= 0 && share.first_image <= share.all_images - batch;
+  if (is_rank && is_part) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "rank %d of %d cannot train images %d to %d of a batch of %d", share.rank, share.ranks,
+      share.first_image, share.first_image + batch - 1, share.all_images));
+}
+
+}  // namespace neap

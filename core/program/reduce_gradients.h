@@ -1,0 +1,49 @@
+// Data parallelism in a program: the steps at which ranks sum their gradients.
+//
+// Each rank trains the same network with a part of the batch. What one rank computes of its images
+// alone, a gradient, the loss, a running statistic, is summed over all ranks before anything uses
+// it, so after every iteration all persistent tensors are the same on all ranks. Gradients are sums
+// of images' shares of the mean over the whole batch, so their plain sum is that of the whole
+// batch, however it is divided. Running statistics are averaged, each with its rank's share of the
+// images.
+//
+// Sums are taken in buckets of several tensors, because each has a latency, in the order in which
+// backward completes them. They run beside the rest of backward, on a stream of their own. The
+// updates move behind them:
+//
+//   compute     fc' conv3' conv2' | fc, conv3 update | conv1'    | conv2, conv1 update
+//   collective     [fc, conv3 ->  ]                  [conv2 ->   ] [conv1 ->]
+//
+// The order and the content of the buckets follow from the network and
+// ProgramOptions::bucket_bytes alone, so that ranks with other budgets, other parts of the batch or
+// other GPUs have the same. How long updates wait may differ
+// (ProgramOptions::buckets_in_flight).
+//
+//   ReduceGradients(program);      // of one rank, as BuildProgram() has made it
+//   program.steps[i].phase;        // Phase::kAllReduce, of the layer whose gradient came last
+//   program.steps[i].accumulates;  // the tensors of the bucket
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "neap/core/program/program.h"
+
+namespace neap {
+
+// Adds the steps if there are several ranks, and renumbers all. Private to BuildProgram().
+void ReduceGradients(Program& program);
+
+// What a rank's tensor is multiplied by before the sum of a step of kAllReduce: 1, or for a running
+// statistic the rank's part of the images.
+double WeightInSum(const Program& program, const Use& summed);
+
+// A number that is equal, as far as 64 bits can tell, exactly if the programs of two ranks take the
+// same collectives of the same tensors in the same order.
+uint64_t HashOfCollectives(const Program& program);
+
+// Errors: INVALID_ARGUMENT for a rank that is not one of `ranks`, or for images outside the batch
+// of all ranks.
+absl::Status CheckShare(const RankShare& share, int64_t batch);
+
+}  // namespace neap
