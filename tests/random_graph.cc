@@ -70,6 +70,10 @@ class Generator {
     return options_.batch_norm ? Same("bn", BatchNorm{}, x) : Same("tanh", Tanh{}, x);
   }
 
+  Value Dropped(const Dropout& dropout, const Value& x) {
+    return options_.dropout ? Same("dropout", dropout, x) : Same("tanh", Tanh{}, x);
+  }
+
   Value Block(const Value& x, int nesting) {
     if (nesting < options_.max_nesting && Chance(2))
       return Chance(2) ? Sum(x, nesting) : Join(x, nesting);
@@ -81,7 +85,7 @@ class Generator {
       case 2:
         return Same("tanh", Tanh{}, x);
       case 3:
-        return Same("dropout", Dropout{.probability = 0.25F}, x);
+        return Dropped(Dropout{.probability = 0.25F}, x);
       case 4:
         return Same("lrn", LocalResponseNorm{.size = 3}, x);
       case 5:
@@ -195,7 +199,7 @@ class Generator {
     if (Chance(2)) {
       x = {net_.Add("fc_hidden", FullyConnected{.out_features = 6}, {x.name}), 6, 1};
       x = Same("relu", Relu{}, x);
-      if (Chance(2)) x = Same("dropout", Dropout{}, x);
+      if (Chance(2)) x = Dropped(Dropout{}, x);
     }
     net_.Loss(net_.Add("fc", FullyConnected{.out_features = options_.classes}, {x.name}),
               SoftmaxCrossEntropy{});

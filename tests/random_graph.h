@@ -26,6 +26,7 @@ struct RandomGraphOptions {
   int max_blocks = 7;
   int max_nesting = 2;     // of forks
   bool batch_norm = true;  // else a tanh in its place
+  bool dropout = true;     // else a tanh in its place
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
   bool fusion = true;

@@ -130,6 +130,13 @@ elseif(NOT ZLIB_FOUND)
   add_library(ZLIB::ZLIB ALIAS zlibstatic)
 endif()
 
+# Without MPI, ranks of data parallelism cannot be processes on CPUs. Only its C functions are used.
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI 3.0 COMPONENTS CXX QUIET)
+if(NOT MPI_CXX_FOUND)
+  message(STATUS "MPI: off, not found (Debian packages libopenmpi-dev and openmpi-bin)")
+endif()
+
 if(neap_absent)
   list(JOIN neap_absent ", " neap_absent)
   message(FATAL_ERROR "Not found, with the Debian packages that have it: ${neap_absent}. Install them, name the folder "

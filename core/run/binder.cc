@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/program/reduce_gradients.h"
 #include "neap/core/step/divided_kernel.h"
 
 namespace neap {
@@ -20,6 +21,7 @@ class Binder {
  public:
   using Launch = BoundPlan::Launch;
   using Transfer = BoundPlan::Transfer;
+  using Sum = BoundPlan::Sum;
   using RecordEvent = BoundPlan::RecordEvent;
   using WaitEvent = BoundPlan::WaitEvent;
 
@@ -45,11 +47,8 @@ class Binder {
       if (const auto* wait = std::get_if<WaitAction>(&action))
         event_of_.try_emplace(wait->on, event_of_.size());
     }
-    const bool transfers = plan_.host_peak_bytes > 0 || plan_.peer_peak_bytes > 0;
-    if (transfers) {
-      Join(Stream::kD2h, Stream::kCompute);
-      Join(Stream::kH2d, Stream::kCompute);
-    }
+    const std::vector<Stream> beside = StreamsBesideCompute();
+    for (const Stream stream : beside) Join(stream, Stream::kCompute);
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
       action_ = i;
       bound_.names.push_back(
@@ -60,15 +59,23 @@ class Binder {
         bound_.operations.emplace_back(RecordEvent{*StreamOf(plan_.actions[i]), event->second});
       }
     }
-    if (transfers) {
-      Join(Stream::kCompute, Stream::kD2h);
-      Join(Stream::kCompute, Stream::kH2d);
-    }
+    for (const Stream stream : beside) Join(Stream::kCompute, stream);
     bound_.events = event_of_.size() + joins_;
     return std::move(bound_);
   }
 
  private:
+  std::vector<Stream> StreamsBesideCompute() const {
+    std::vector<Stream> streams;
+    const bool transfers = plan_.host_peak_bytes > 0 || plan_.peer_peak_bytes > 0;
+    if (transfers) streams = {Stream::kD2h, Stream::kH2d};
+    const bool sums = std::any_of(
+        plan_.actions.begin(), plan_.actions.end(),
+        [](const Action& action) { return std::holds_alternative<CollectiveAction>(action); });
+    if (sums) streams.push_back(Stream::kCollective);
+    return streams;
+  }
+
   template <typename Other>
   std::string NameOf(const Other& /*action*/) const {
     return "";  // not executed, or a wait
@@ -80,6 +87,10 @@ class Binder {
   }
   std::string NameOf(const PrefetchAction& prefetch) const {
     return absl::StrCat(plan_.tensors[prefetch.tensor.index()].name, " back to the device");
+  }
+
+  std::string NameOf(const CollectiveAction& collective) const {
+    return StepName(plan_.steps[collective.step.index()]);
   }
 
   void PlaceIncoming() {
@@ -147,6 +158,19 @@ class Binder {
   }
   absl::Status BindAction(const WaitAction& wait) {
     bound_.operations.emplace_back(WaitEvent{wait.stream, event_of_.at(wait.on)});
+    return absl::OkStatus();
+  }
+
+  absl::Status BindAction(const CollectiveAction& collective) {
+    const Step& step = program_.steps[collective.step.index()];
+    Sum sum = {.action = action_};
+    for (const Use& use : step.accumulates) {
+      sum.tensors.push_back({.data = reinterpret_cast<float*>(Place(use.tensor)),
+                             .count = program_.tensor(use.tensor).spec.elements(),
+                             .weight = static_cast<float>(WeightInSum(program_, use))});
+      sum.end = std::max(sum.end, End(use.tensor));
+    }
+    bound_.operations.emplace_back(std::move(sum));
     return absl::OkStatus();
   }
 

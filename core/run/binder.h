@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/program/program.h"
@@ -53,6 +54,11 @@ struct BoundPlan {
     int64_t bytes = 0;
     int64_t end = 0;  // highest byte of the arena that it touches
   };
+  struct Sum {          // over all ranks
+    size_t action = 0;  // index
+    std::vector<Summand> tensors;
+    int64_t end = 0;  // highest byte of the arena that it touches
+  };
   struct RecordEvent {
     Stream stream = Stream::kCompute;
     size_t event = 0;
@@ -61,7 +67,7 @@ struct BoundPlan {
     Stream stream = Stream::kCompute;
     size_t event = 0;
   };
-  using Operation = std::variant<Launch, Transfer, RecordEvent, WaitEvent>;
+  using Operation = std::variant<Launch, Transfer, Sum, RecordEvent, WaitEvent>;
 
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<Operation> operations;

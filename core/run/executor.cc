@@ -9,10 +9,17 @@
 namespace neap {
 
 absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& plan, Device& device,
-                                          std::byte* arena, std::byte* host_residents) {
+                                          std::byte* arena, std::byte* host_residents,
+                                          Communicator* communicator) {
+  const int ranks = communicator == nullptr ? 1 : communicator->ranks();
+  if (ranks != program.options.share.ranks) {
+    return absl::InvalidArgumentError(absl::StrCat(program.net.name, ": a program of ",
+                                                   program.options.share.ranks,
+                                                   " ranks cannot run among ", ranks));
+  }
   ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device,
                                              {.arena = arena, .host_residents = host_residents}));
-  return Executor(device, std::move(bound));
+  return Executor(device, communicator, std::move(bound));
 }
 
 absl::Status Executor::Send(absl::Span<const HostValue> batch) {
@@ -111,12 +118,20 @@ absl::StatusOr<std::vector<ActionTime>> Executor::RunTimed() {
 }
 
 absl::Status Executor::DoTimed(const BoundPlan::Operation& operation, std::vector<Span>& spans) {
-  const auto* launch = std::get_if<BoundPlan::Launch>(&operation);
-  const auto* transfer = std::get_if<BoundPlan::Transfer>(&operation);
   const auto run = [&] { return std::visit([this](const auto& op) { return Do(op); }, operation); };
-  if (launch == nullptr && transfer == nullptr) return run();
-  const Stream stream = transfer == nullptr ? Stream::kCompute : transfer->stream;
-  Span span = {.action = transfer == nullptr ? launch->action : transfer->action};
+  Stream stream = Stream::kCompute;
+  Span span;
+  if (const auto* launch = std::get_if<BoundPlan::Launch>(&operation)) {
+    span.action = launch->action;
+  } else if (const auto* transfer = std::get_if<BoundPlan::Transfer>(&operation)) {
+    stream = transfer->stream;
+    span.action = transfer->action;
+  } else if (const auto* sum = std::get_if<BoundPlan::Sum>(&operation)) {
+    stream = Stream::kCollective;
+    span.action = sum->action;
+  } else {
+    return run();
+  }
   ASSIGN_OR_RETURN(span.begin, device_->RecordTime(stream));
   RETURN_IF_ERROR(run());
   ASSIGN_OR_RETURN(span.end, device_->RecordTime(stream));
@@ -146,6 +161,11 @@ absl::Status Executor::Do(const BoundPlan::Transfer& transfer) {
   measured_peak_bytes_ = std::max(measured_peak_bytes_, transfer.end);
   return Named(transfer.action, device_->Copy(transfer.stream, transfer.destination,
                                               transfer.source, transfer.bytes));
+}
+
+absl::Status Executor::Do(const BoundPlan::Sum& sum) {
+  measured_peak_bytes_ = std::max(measured_peak_bytes_, sum.end);
+  return Named(sum.action, communicator_->AllReduce(sum.tensors));
 }
 
 absl::Status Executor::Named(size_t action, const absl::Status& status) const {

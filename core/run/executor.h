@@ -31,8 +31,8 @@
 // the times when everything has finished. The host does not wait in between, so the streams overlap
 // as in an untimed run.
 //
-// The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device and arena,
-// which must outlive it. *Streams*: all four.
+// The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device, arena and
+// communicator, which must outlive it. *Streams*: all five.
 // *Errors*: those of BindPlan(), the backend and the device; for a kernel or a copy, with its name.
 #pragma once
 
@@ -45,6 +45,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/timeline.h"
@@ -56,9 +57,11 @@ namespace neap {
 class Executor {
  public:
   // `host_residents` is pinned memory of Plan::host_resident_bytes for the tensors that are on the
-  // host between iterations; it may be null if there are none.
+  // host between iterations; it may be null if there are none. `communicator` is that of the
+  // program's rank; null if it is alone.
   static absl::StatusOr<Executor> Create(const Program& program, const Plan& plan, Device& device,
-                                         std::byte* arena, std::byte* host_residents = nullptr);
+                                         std::byte* arena, std::byte* host_residents = nullptr,
+                                         Communicator* communicator = nullptr);
 
   // An input or a label of an iteration, in pinned memory of the host.
   struct HostValue {
@@ -96,7 +99,7 @@ class Executor {
   int64_t measured_peak_bytes() const { return measured_peak_bytes_; }
 
  private:
-  // A launch or a transfer between two timed events.
+  // A launch, a transfer or a sum between two timed events.
   struct Span {
     size_t action = 0;
     Event begin, end;
@@ -109,14 +112,18 @@ class Executor {
     std::unique_ptr<Recording> recording;
   };
 
-  Executor(Device& device, BoundPlan bound)
-      : device_(&device), bound_(std::move(bound)), events_(bound_.events) {}
+  Executor(Device& device, Communicator* communicator, BoundPlan bound)
+      : device_(&device),
+        communicator_(communicator),
+        bound_(std::move(bound)),
+        events_(bound_.events) {}
   absl::Status SendAhead(absl::Span<const HostValue> batch);
   absl::StatusOr<std::vector<RecordedKernels>> Record();
   // Enqueues the operations from index `begin` to `end`.
   absl::Status Enqueue(size_t begin, size_t end);
   absl::Status Do(const BoundPlan::Launch& launch);
   absl::Status Do(const BoundPlan::Transfer& transfer);
+  absl::Status Do(const BoundPlan::Sum& sum);
   absl::Status Do(const BoundPlan::RecordEvent& record);
   absl::Status Do(const BoundPlan::WaitEvent& wait);
   // The status, with the action's name if it is an error.
@@ -125,6 +132,7 @@ class Executor {
   absl::Status MakeTimedEvents();
 
   Device* device_;
+  Communicator* communicator_;
   BoundPlan bound_;
   std::vector<Event> events_;
   Event emptied_;  // the bytes of the incoming batch may be filled again; null before the first

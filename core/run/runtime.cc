@@ -8,8 +8,8 @@ namespace neap {
 
 absl::Status Runtime::Bind(Device& device, std::byte* arena, std::byte* host_residents) {
   executor.reset();
-  ASSIGN_OR_RETURN(executor,
-                   Executor::Create(program, planned.plan, device, arena, host_residents));
+  ASSIGN_OR_RETURN(executor, Executor::Create(program, planned.plan, device, arena, host_residents,
+                                              communicator));
   if (!records) executor->DisableRecording();
   return absl::OkStatus();
 }

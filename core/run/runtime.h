@@ -24,7 +24,8 @@ struct Runtime {
   Program program;
   PlanResult planned;
   std::optional<Executor> executor;
-  bool records = true;  // see core/run/executor.h
+  bool records = true;                   // see core/run/executor.h
+  Communicator* communicator = nullptr;  // of the program's rank
 
   // Destroys the old executor first, since its pinned memory counts against the host budget.
   absl::Status Bind(Device& device, std::byte* arena, std::byte* host_residents);

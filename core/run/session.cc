@@ -13,6 +13,7 @@
 #include "neap/core/run/budget_change.h"
 #include "neap/core/run/evaluation.h"
 #include "neap/core/run/initialize.h"
+#include "neap/core/run/ranks.h"
 #include "neap/core/run/session_memory.h"
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
@@ -42,7 +43,8 @@ class Session::Impl {
         options_(options),
         budget_bytes_(planner->budget_bytes()),
         planner_(std::move(planner), device),
-        memory_(device, planner_, !options.training_only, options.records_iterations),
+        memory_(device, planner_, !options.training_only, options.records_iterations,
+                options.communicator),
         change_(planner_) {}
   ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
 
@@ -52,13 +54,23 @@ class Session::Impl {
       return absl::InvalidArgumentError(
           "a session cannot be both for inference only and for training only");
     }
+    ASSIGN_OR_RETURN(share_, ShareOf(graph.options().batch, options_.communicator));
+    const absl::Status prepared = Prepare(graph);
+    RETURN_IF_ERROR(Agree(prepared, Terms(whole_), options_.communicator));
+    return Initialise();
+  }
+
+  absl::Status Prepare(const Graph& graph) {
     RETURN_IF_ERROR(LowerGraph(graph));
     whole_ = program();
     for (int i = 0; i < kMaxInFlight; ++i) {
       ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));
       staging_.push_back(std::move(staging));
     }
-    RETURN_IF_ERROR(PlanAndReserve());
+    return PlanAndReserve();
+  }
+
+  absl::Status Initialise() {
     for (const Tensor& tensor : whole_.tensors) {
       if (!IsPersistent(tensor.role)) continue;
       std::vector<TensorImage> images(1);
@@ -186,7 +198,10 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     AwaitBudget().IgnoreError();  // a refusal is reported by the next AwaitBudget()
     RETURN_IF_ERROR(CheckReady());
-    ASSIGN_OR_RETURN(Program part, LowerPart(graph, whole_, device_.description()));
+    absl::StatusOr<Program> lowered = LowerPart(graph, whole_, device_.description());
+    RETURN_IF_ERROR(Agree(lowered.status(), lowered.ok() ? Terms(*lowered) : neap::Terms{},
+                          options_.communicator));
+    Program part = *std::move(lowered);
     ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, budget_bytes_));
     int64_t& minimum = planned.stats.minimum_budget_bytes;
     minimum = std::max(minimum, memory_.inference().planned.stats.minimum_budget_bytes);
@@ -218,6 +233,9 @@ class Session::Impl {
     return absl::OkStatus();
   }
 
+  neap::Terms Terms(const Program& program) const {
+    return TermsOf(program, options_.learning_rate, options_.seed);
+  }
   const Program& program() const { return memory_.training().program; }
   Executor& executor() { return *memory_.training().executor; }
   SessionPrograms Programs() const {
@@ -293,7 +311,8 @@ class Session::Impl {
                     .sgd = options_.sgd,
                     .trainable = !options_.inference_only,
                     .offload_params = choice.offload_params,
-                    .sub_batches = choice.sub_batches},
+                    .sub_batches = choice.sub_batches,
+                    .share = mode == Mode::kTraining ? share_ : RankShare{}},
                    device_.description());
     };
     const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
@@ -337,6 +356,7 @@ class Session::Impl {
   TrainingOptions options_;
   int64_t budget_bytes_;
   SessionPlanner planner_;
+  RankShare share_;
   Program whole_;  // the training program of the graph given to Create()
   SessionMemory memory_;
   BudgetChange change_;           // of SetBudgetAsync()

@@ -56,6 +56,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/batch.h"
@@ -86,6 +87,14 @@ struct TrainingOptions {
   // The session only trains: evaluation is not planned, and Evaluate() and Predict() are
   // FAILED_PRECONDITION.
   bool training_only = false;
+  // Data parallelism: the session is that of one of several ranks, each with a part of the batch
+  // (core/program/reduce_gradients.h). The network's batch and the batches of steps are those of
+  // the rank; losses, numbers of correct labels and updates are those of all ranks. All ranks call
+  // Create(), steps and SetTrainingGraph() in the same order, and everything else as they like;
+  // with the same options and graphs, the batch's size and the budget aside, all persistent tensors
+  // are the same on all ranks after each step. Null: the session trains alone. *Ownership*:
+  // borrowed; it must outlive the session.
+  Communicator* communicator = nullptr;
 };
 
 class Session {

@@ -7,9 +7,11 @@
 
 namespace neap {
 
-SessionMemory::SessionMemory(Device& device, SessionPlanner& planner, bool evaluates, bool records)
+SessionMemory::SessionMemory(Device& device, SessionPlanner& planner, bool evaluates, bool records,
+                             Communicator* communicator)
     : device_(device), planner_(planner), evaluates_(evaluates), arena_(device) {
   training_.records = inference_.records = records;
+  training_.communicator = communicator;
 }
 
 absl::Status SessionMemory::Reserve() {

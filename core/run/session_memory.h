@@ -5,7 +5,8 @@
 // replaced, for another budget or graph, the persistent tensors must survive, although the device
 // may not have room for two arenas, and may then refuse the new one:
 //
-//   SessionMemory memory(device, planner, /*evaluates=*/true, /*records=*/true);
+//   SessionMemory memory(device, planner, /*evaluates=*/true, /*records=*/true,
+//                        /*communicator=*/nullptr);
 //   memory.training().planned = plans.training;  // and the programs, and the inference plan
 //   RETURN_IF_ERROR(memory.Reserve());
 //   Setup next = {program, other_plans};
@@ -34,8 +35,10 @@ struct Setup {
 
 class SessionMemory {
  public:
-  // A session that does not evaluate has no inference plan.
-  SessionMemory(Device& device, SessionPlanner& planner, bool evaluates, bool records);
+  // A session that does not evaluate has no inference plan. `communicator` is null for a session
+  // that trains alone.
+  SessionMemory(Device& device, SessionPlanner& planner, bool evaluates, bool records,
+                Communicator* communicator);
 
   Runtime& training() { return training_; }
   Runtime& inference() { return inference_; }

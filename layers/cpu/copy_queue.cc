@@ -14,6 +14,8 @@ void CopyQueue::Copy(void* destination, const void* source, int64_t size_bytes) 
   if (size_bytes > 0) Enqueue(CopyTask{destination, source, size_bytes});
 }
 
+void CopyQueue::Call(std::function<void()> work) { Enqueue(std::move(work)); }
+
 void CopyQueue::Wait(std::shared_ptr<CpuEvent> event) { Enqueue(WaitTask{std::move(event)}); }
 
 std::shared_ptr<CpuEvent> CopyQueue::Record(Timing timing) {
@@ -48,6 +50,8 @@ void CopyQueue::Run() {
     lock.unlock();
     if (const auto* copy = std::get_if<CopyTask>(&task)) {
       std::memmove(copy->destination, copy->source, static_cast<size_t>(copy->size_bytes));
+    } else if (const auto* work = std::get_if<CallTask>(&task)) {
+      (*work)();
     } else if (const auto* wait = std::get_if<WaitTask>(&task)) {
       wait->event->Wait();
     } else {

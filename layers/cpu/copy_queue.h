@@ -1,5 +1,5 @@
-// One copy stream of the CPU device: a thread that runs copies, waits and signals in the order in
-// which they were enqueued.
+// One stream of the CPU device besides compute: a thread that runs copies, other work, waits and
+// signals in the order in which they were enqueued.
 //
 // Two queues may wait on each other's events. This cannot deadlock: an event can be waited on only
 // after it was enqueued, so the earliest unfinished task of all queues never waits on a later one.
@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -53,6 +54,7 @@ class CopyQueue {
   CopyQueue& operator=(const CopyQueue&) = delete;
 
   void Copy(void* destination, const void* source, int64_t size_bytes);
+  void Call(std::function<void()> work);
   void Wait(std::shared_ptr<CpuEvent> event);
   std::shared_ptr<CpuEvent> Record(Timing timing = Timing::kNone);
   // Lets the thread end once its queue is empty; nothing may be enqueued afterwards.
@@ -70,7 +72,8 @@ class CopyQueue {
   struct SignalTask {
     std::shared_ptr<CpuEvent> event;
   };
-  using Task = std::variant<CopyTask, WaitTask, SignalTask>;
+  using CallTask = std::function<void()>;
+  using Task = std::variant<CopyTask, CallTask, WaitTask, SignalTask>;
 
   void Enqueue(Task task);
   void Run();

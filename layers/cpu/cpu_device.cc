@@ -18,7 +18,8 @@
 namespace neap {
 namespace {
 
-constexpr Stream kCopyStreams[] = {Stream::kD2h, Stream::kH2d, Stream::kInput};
+constexpr Stream kQueuedStreams[] = {Stream::kD2h, Stream::kH2d, Stream::kCollective,
+                                     Stream::kInput};
 
 absl::Status Refused(int64_t size_bytes, const std::string& reason) {
   return absl::ResourceExhaustedError(
@@ -40,7 +41,7 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Open(CpuDeviceOptions opti
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend(std::move(options.kernels)));
   std::unique_ptr<CpuDevice> device(new CpuDevice(DescribeCpu(), std::move(backend)));
   try {
-    for (const Stream stream : kCopyStreams)
+    for (const Stream stream : kQueuedStreams)
       device->queues_[static_cast<size_t>(stream)] = std::make_unique<CopyQueue>();
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(
@@ -59,7 +60,7 @@ CpuDevice::~CpuDevice() {
 }
 
 absl::StatusOr<Buffer> CpuDevice::Allocate(MemoryKind /*kind*/, int64_t size_bytes) {
-  if (!status_.ok()) return status_;
+  RETURN_IF_ERROR(Health());
   if (size_bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat("cpu device: Allocate(", size_bytes, " bytes)"));
   }
@@ -75,13 +76,13 @@ absl::StatusOr<Buffer> CpuDevice::Allocate(MemoryKind /*kind*/, int64_t size_byt
 }
 
 absl::StatusOr<int64_t> CpuDevice::UsedBytes() {
-  if (!status_.ok()) return status_;
+  RETURN_IF_ERROR(Health());
   return ResidentBytes();
 }
 
 absl::Status CpuDevice::Copy(Stream stream, void* destination, const void* source,
                              int64_t size_bytes) {
-  if (!status_.ok()) return status_;
+  RETURN_IF_ERROR(Health());
   if (size_bytes < 0 || (size_bytes > 0 && (destination == nullptr || source == nullptr))) {
     return Fail(absl::InternalError(absl::StrFormat(
         "cpu device: Copy(%s, %s, %s, %d bytes)", Name(stream),
@@ -95,13 +96,26 @@ absl::Status CpuDevice::Copy(Stream stream, void* destination, const void* sourc
   return absl::OkStatus();
 }
 
+absl::Status CpuDevice::Call(Stream stream, std::function<absl::Status()> work) {
+  RETURN_IF_ERROR(Health());
+  if (stream == Stream::kCompute) {
+    return Fail(absl::InternalError("cpu device: Call(compute), whose work is the caller's"));
+  }
+  QueueOf(stream).Call([this, work = std::move(work)] {
+    if (!Health().ok()) return;
+    const absl::Status done = work();
+    if (!done.ok()) Fail(done).IgnoreError();
+  });
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Event> CpuDevice::Record(Stream stream) { return Record(stream, Timing::kNone); }
 absl::StatusOr<Event> CpuDevice::RecordTime(Stream stream) {
   return Record(stream, Timing::kTimed);
 }
 
 absl::StatusOr<Event> CpuDevice::Record(Stream stream, Timing timing) {
-  if (!status_.ok()) return status_;
+  RETURN_IF_ERROR(Health());
   if (stream != Stream::kCompute) return Event(QueueOf(stream).Record(timing));
   auto event = std::make_shared<CpuEvent>(timing);
   event->Signal();
@@ -109,14 +123,14 @@ absl::StatusOr<Event> CpuDevice::Record(Stream stream, Timing timing) {
 }
 
 absl::StatusOr<double> CpuDevice::ElapsedUs(const Event& earlier, const Event& later) {
-  if (!status_.ok()) return status_;
+  RETURN_IF_ERROR(Health());
   ASSIGN_OR_RETURN(const auto begin, TimeOf(earlier));
   ASSIGN_OR_RETURN(const auto end, TimeOf(later));
   return std::chrono::duration<double, std::micro>(end - begin).count();
 }
 
 absl::Status CpuDevice::Wait(Stream stream, const Event& event) {
-  if (!status_.ok()) return status_;
+  RETURN_IF_ERROR(Health());
   if (event == nullptr) {
     return Fail(
         absl::InternalError(absl::StrFormat("cpu device: Wait(%s, no event)", Name(stream))));
@@ -124,21 +138,27 @@ absl::Status CpuDevice::Wait(Stream stream, const Event& event) {
   auto cpu_event = std::static_pointer_cast<CpuEvent>(event);
   if (stream == Stream::kCompute) {
     cpu_event->Wait();
-  } else {
-    QueueOf(stream).Wait(std::move(cpu_event));
+    return Health();
   }
+  QueueOf(stream).Wait(std::move(cpu_event));
   return absl::OkStatus();
 }
 
 absl::Status CpuDevice::Synchronize() {
-  for (const Stream stream : kCopyStreams) QueueOf(stream).Record()->Wait();
-  return status_;
+  for (const Stream stream : kQueuedStreams) QueueOf(stream).Record()->Wait();
+  return Health();
 }
 
 CopyQueue& CpuDevice::QueueOf(Stream stream) { return *queues_[static_cast<size_t>(stream)]; }
 
-absl::Status CpuDevice::Fail(absl::Status error) {
-  status_ = std::move(error);
+absl::Status CpuDevice::Health() {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+absl::Status CpuDevice::Fail(const absl::Status& error) {
+  const std::lock_guard lock(mutex_);
+  status_.Update(error);
   return status_;
 }
 

@@ -1,10 +1,10 @@
 // The CPU as a device, which can run every plan on every machine.
 //
-// It has the same four streams as a GPU and must not be more forgiving: a plan that lacks a wait
+// It has the same streams as a GPU and must not be more forgiving: a plan that lacks a wait
 // has to fail here, under ThreadSanitizer, before it corrupts a training run on a GPU. Therefore
-// the copy streams are threads with in-order queues, and a copy is visible to the caller only after
-// a wait. The compute stream is the calling thread: kernels run when they are enqueued, and a wait
-// on it blocks.
+// the other streams are threads with in-order queues, and their work is visible to the caller only
+// after a wait. The compute stream is the calling thread: kernels run when they are enqueued, and a
+// wait on it blocks.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CpuDevice> device, CpuDevice::Open());
 //   ASSIGN_OR_RETURN(Buffer arena, device->Allocate(MemoryKind::kDevice, 64 * kMiB));
@@ -26,7 +26,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -67,6 +69,10 @@ class CpuDevice final : public Device {
 
   absl::Status Copy(Stream stream, void* destination, const void* source,
                     int64_t size_bytes) override;
+  // Enqueues work on a stream other than compute, for the engines of collectives
+  // (layers/collectives). An error of it is returned by the next Await(), Synchronize() or other
+  // call.
+  absl::Status Call(Stream stream, std::function<absl::Status()> work);
   absl::StatusOr<Event> Record(Stream stream) override;
   absl::StatusOr<Event> RecordTime(Stream stream) override;
   absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override;
@@ -78,12 +84,14 @@ class CpuDevice final : public Device {
   CpuDevice(DeviceDescription description, std::unique_ptr<Backend> backend);
   CopyQueue& QueueOf(Stream stream);
   absl::StatusOr<Event> Record(Stream stream, Timing timing);
-  // Stores the first error, which every later call returns.
-  absl::Status Fail(absl::Status error);
+  // The first error, which every later call returns.
+  absl::Status Health();
+  absl::Status Fail(const absl::Status& error);
 
   DeviceDescription description_;
   std::unique_ptr<Backend> backend_;
-  absl::Status status_;
+  std::mutex mutex_;
+  absl::Status status_;                                          // guarded by mutex_
   std::array<std::unique_ptr<CopyQueue>, kStreamCount> queues_;  // by Stream; none for compute
 };
 

@@ -1,5 +1,6 @@
 // The examples in the headers of core/run/, which must compile. See scripts/check_examples.py.
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "neap/core/run/executor.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/plan_cache.h"
+#include "neap/core/run/ranks.h"
 #include "neap/core/run/runtime.h"
 #include "neap/core/run/session.h"
 #include "neap/core/run/session_memory.h"
@@ -125,10 +127,21 @@ absl::Status ChangeBudget(Session& session, const Batch& batch) {
   return absl::OkStatus();
 }
 
+// core/run/ranks.h
+absl::Status AgreeOnGraph(const Graph& graph, const Program& program, ProgramOptions options,
+                          Communicator* communicator,
+                          const std::function<absl::Status(const Graph&)>& Plan) {
+  ASSIGN_OR_RETURN(options.share, ShareOf(graph.options().batch, communicator));
+  const absl::Status own = Plan(graph);
+  RETURN_IF_ERROR(Agree(own, TermsOf(program, {}, 1), communicator));
+  return absl::OkStatus();
+}
+
 // core/run/session_memory.h
 absl::Status SwitchPlans(Device& device, SessionPlanner& planner, const SessionPlans& plans,
                          const Program& program, const SessionPlans& other_plans) {
-  SessionMemory memory(device, planner, /*evaluates=*/true, /*records=*/true);
+  SessionMemory memory(device, planner, /*evaluates=*/true, /*records=*/true,
+                       /*communicator=*/nullptr);
   memory.training().planned = plans.training;  // and the programs, and the inference plan
   RETURN_IF_ERROR(memory.Reserve());
   Setup next = {program, other_plans};

@@ -1,0 +1,144 @@
+#include "neap/layers/collectives/local_ranks.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/collectives/rank_sums.h"
+
+namespace neap {
+namespace {
+
+// Where ranks wait for each other.
+class Meeting {
+ public:
+  Meeting(int ranks, std::chrono::milliseconds timeout)
+      : timeout_(timeout), here_(static_cast<size_t>(ranks)), left_(static_cast<size_t>(ranks)) {}
+
+  // Blocks until all ranks have come. What they have written before can then be read.
+  absl::Status Come(int rank) {
+    std::unique_lock lock(mutex_);
+    here_[static_cast<size_t>(rank)] = true;
+    RETURN_IF_ERROR(Missing());
+    const int64_t round = round_;
+    if (++come_ == static_cast<int>(here_.size())) {
+      come_ = 0;
+      here_.assign(here_.size(), false);
+      ++round_;
+      changed_.notify_all();
+      return absl::OkStatus();
+    }
+    const bool done = changed_.wait_for(
+        lock, timeout_, [&] { return round_ != round || !Missing().ok() || !error_.ok(); });
+    if (round_ != round) return absl::OkStatus();
+    if (!done) error_.Update(absl::UnavailableError(Absent() + " does not answer"));
+    error_.Update(Missing());
+    changed_.notify_all();
+    return error_;
+  }
+
+  void Leave(int rank) {
+    const std::lock_guard lock(mutex_);
+    left_[static_cast<size_t>(rank)] = true;
+    changed_.notify_all();
+  }
+
+ private:
+  // An error if a rank that has not come has left.
+  absl::Status Missing() const {
+    for (size_t rank = 0; rank < left_.size(); ++rank) {
+      if (left_[rank] && !here_[rank])
+        return absl::UnavailableError(absl::StrCat("rank ", rank, " has ended"));
+    }
+    return error_;
+  }
+  std::string Absent() const {
+    const auto rank = std::find(here_.begin(), here_.end(), false) - here_.begin();
+    return absl::StrCat("rank ", rank);
+  }
+
+  const std::chrono::milliseconds timeout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> here_, left_;  // by rank
+  int come_ = 0;
+  int64_t round_ = 0;
+  absl::Status error_;
+};
+
+}  // namespace
+
+struct LocalRanks::Group {
+  Group(int ranks, std::chrono::milliseconds timeout)
+      : sums(ranks, timeout),
+        exchanges(ranks, timeout),
+        pieces(static_cast<size_t>(ranks)),
+        texts(static_cast<size_t>(ranks)) {}
+  Meeting sums, exchanges;
+  // What each rank shows the others, by rank.
+  std::vector<const float*> pieces;
+  std::vector<std::string> texts;
+};
+
+class LocalRanks::Rank final : public Communicator {
+ public:
+  Rank(int rank, std::shared_ptr<Group> group, CpuDevice& device)
+      : rank_(rank), group_(std::move(group)), device_(device) {}
+  ~Rank() override {
+    group_->sums.Leave(rank_);
+    group_->exchanges.Leave(rank_);
+    device_.Synchronize().IgnoreError();
+  }
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(group_->texts.size()); }
+
+  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
+    return device_.Call(Stream::kCollective,
+                        [this, bucket = std::vector<Summand>(tensors.begin(), tensors.end())] {
+                          return Sum(bucket);
+                        });
+  }
+
+  absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text) override {
+    group_->texts[static_cast<size_t>(rank_)] = std::string(text);
+    RETURN_IF_ERROR(group_->exchanges.Come(rank_));
+    std::vector<std::string> texts = group_->texts;
+    RETURN_IF_ERROR(group_->exchanges.Come(rank_));  // before any rank writes another text
+    return texts;
+  }
+
+ private:
+  absl::Status Sum(const std::vector<Summand>& bucket) {
+    std::vector<float> own(kPieceValues), sum(kPieceValues);
+    Packing packing(bucket, kPieceValues);
+    while (const int64_t count = packing.Pack(own.data())) {
+      group_->pieces[static_cast<size_t>(rank_)] = own.data();
+      RETURN_IF_ERROR(group_->sums.Come(rank_));
+      SumInOrder(group_->pieces, count, sum.data());
+      RETURN_IF_ERROR(group_->sums.Come(rank_));  // before any rank packs another piece
+      packing.Unpack(sum.data());
+    }
+    return absl::OkStatus();
+  }
+
+  const int rank_;
+  const std::shared_ptr<Group> group_;
+  CpuDevice& device_;
+};
+
+LocalRanks::LocalRanks(int ranks, std::chrono::milliseconds timeout)
+    : group_(std::make_shared<Group>(ranks, timeout)) {}
+LocalRanks::~LocalRanks() = default;
+
+std::unique_ptr<Communicator> LocalRanks::Join(int rank, CpuDevice& device) {
+  return std::make_unique<Rank>(rank, group_, device);
+}
+
+}  // namespace neap

@@ -1,0 +1,209 @@
+#include "neap/layers/collectives/mpi_ranks.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/collectives/rank_sums.h"
+
+namespace neap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+absl::Status Checked(std::string_view call, int error) {
+  if (error == MPI_SUCCESS) return absl::OkStatus();
+  std::array<char, MPI_MAX_ERROR_STRING> text = {};
+  int length = 0;
+  MPI_Error_string(error, text.data(), &length);
+  return absl::UnavailableError(
+      absl::StrCat(std::string(call), ": ", std::string(text.data(), static_cast<size_t>(length))));
+}
+
+// A communicator of MPI's own for one thread, so that its calls do not meet those of another.
+class Channel {
+ public:
+  explicit Channel(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+  ~Channel() {
+    if (comm_ != MPI_COMM_NULL && !failed_) MPI_Comm_free(&comm_);
+  }
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  absl::Status Open() {
+    RETURN_IF_ERROR(Checked("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &comm_)));
+    RETURN_IF_ERROR(
+        Checked("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN)));
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &ranks_);
+    return absl::OkStatus();
+  }
+  MPI_Comm comm() const { return comm_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  // Waits for a call that was begun, as long as the timeout allows.
+  absl::Status Finish(std::string_view call, int begun, MPI_Request& request) {
+    absl::Status status = Checked(call, begun);
+    const Clock::time_point end = Clock::now() + timeout_;
+    for (int done = 0; status.ok() && done == 0;) {
+      status = Checked(call, MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+      if (done != 0 || !status.ok()) break;
+      if (Clock::now() > end) {
+        status = absl::UnavailableError(absl::StrCat(
+            "rank ", rank_, ": another rank does not answer within ", timeout_.count(), " ms"));
+      }
+      std::this_thread::yield();
+    }
+    failed_ = failed_ || !status.ok();
+    return status;
+  }
+
+ private:
+  const std::chrono::milliseconds timeout_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, ranks_ = 1;
+  bool failed_ = false;
+};
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(CpuDevice& device, std::chrono::milliseconds timeout)
+      : device_(device), sums_(timeout), exchanges_(timeout) {}
+  ~MpiCommunicator() override { device_.Synchronize().IgnoreError(); }
+
+  absl::Status Open() {
+    RETURN_IF_ERROR(sums_.Open());
+    return exchanges_.Open();
+  }
+
+  int rank() const override { return sums_.rank(); }
+  int ranks() const override { return sums_.ranks(); }
+
+  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
+    return device_.Call(Stream::kCollective,
+                        [this, bucket = std::vector<Summand>(tensors.begin(), tensors.end())] {
+                          return Sum(bucket);
+                        });
+  }
+
+  absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text) override {
+    const int count = static_cast<int>(text.size());
+    std::vector<int> counts(static_cast<size_t>(ranks())), begins;
+    MPI_Request request = MPI_REQUEST_NULL;
+    RETURN_IF_ERROR(exchanges_.Finish(
+        "MPI_Iallgather",
+        MPI_Iallgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, exchanges_.comm(), &request),
+        request));
+    int total = 0;
+    for (const int each : counts) {
+      begins.push_back(total);
+      total += each;
+    }
+    std::string all(static_cast<size_t>(total), '\0');
+    RETURN_IF_ERROR(
+        exchanges_.Finish("MPI_Iallgatherv",
+                          MPI_Iallgatherv(text.data(), count, MPI_CHAR, all.data(), counts.data(),
+                                          begins.data(), MPI_CHAR, exchanges_.comm(), &request),
+                          request));
+    std::vector<std::string> texts;
+    for (size_t rank = 0; rank < counts.size(); ++rank) {
+      texts.push_back(
+          all.substr(static_cast<size_t>(begins[rank]), static_cast<size_t>(counts[rank])));
+    }
+    return texts;
+  }
+
+ private:
+  // A piece has as many values for each rank to sum.
+  absl::Status Sum(const std::vector<Summand>& bucket) {
+    const int64_t share = (kPieceValues + ranks() - 1) / ranks();
+    const auto size = static_cast<size_t>(share * ranks());
+    std::vector<float> own(size), parts(size), sum(static_cast<size_t>(share));
+    std::vector<const float*> part_of_rank;
+    Packing packing(bucket, kPieceValues);
+    while (const int64_t packed = packing.Pack(own.data())) {
+      const int64_t count = (packed + ranks() - 1) / ranks();
+      part_of_rank.clear();
+      for (int rank = 0; rank < ranks(); ++rank)
+        part_of_rank.push_back(parts.data() + rank * count);
+      MPI_Request request = MPI_REQUEST_NULL;
+      const int each = static_cast<int>(count);
+      RETURN_IF_ERROR(sums_.Finish("MPI_Ialltoall",
+                                   MPI_Ialltoall(own.data(), each, MPI_FLOAT, parts.data(), each,
+                                                 MPI_FLOAT, sums_.comm(), &request),
+                                   request));
+      SumInOrder(part_of_rank, count, sum.data());
+      RETURN_IF_ERROR(sums_.Finish("MPI_Iallgather",
+                                   MPI_Iallgather(sum.data(), each, MPI_FLOAT, own.data(), each,
+                                                  MPI_FLOAT, sums_.comm(), &request),
+                                   request));
+      packing.Unpack(own.data());
+    }
+    return absl::OkStatus();
+  }
+
+  CpuDevice& device_;
+  Channel sums_, exchanges_;
+};
+
+class Mpi final : public MpiRanks {
+ public:
+  explicit Mpi(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+  ~Mpi() override {
+    if (started_ && !abandoned_) MPI_Finalize();
+  }
+
+  absl::Status Begin() {
+    int allowed = MPI_THREAD_SINGLE;
+    RETURN_IF_ERROR(Checked("MPI_Init_thread",
+                            MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &allowed)));
+    started_ = true;
+    if (allowed < MPI_THREAD_MULTIPLE)
+      return absl::UnavailableError("this MPI does not allow several threads");
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
+    MPI_Comm here = MPI_COMM_NULL;
+    RETURN_IF_ERROR(Checked(
+        "MPI_Comm_split_type",
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here)));
+    MPI_Comm_rank(here, &local_rank_);
+    MPI_Comm_free(&here);
+    return absl::OkStatus();
+  }
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  int local_rank() const override { return local_rank_; }
+  absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) override {
+    auto communicator = std::make_unique<MpiCommunicator>(device, timeout_);
+    RETURN_IF_ERROR(communicator->Open());
+    return communicator;
+  }
+  void Abandon() override { abandoned_ = true; }
+
+ private:
+  const std::chrono::milliseconds timeout_;
+  bool started_ = false, abandoned_ = false;
+  int rank_ = 0, ranks_ = 1, local_rank_ = 0;
+};
+
+}  // namespace
+
+bool BuiltWithMpi() { return true; }
+
+absl::StatusOr<std::unique_ptr<MpiRanks>> MpiRanks::Start(std::chrono::milliseconds timeout) {
+  auto mpi = std::make_unique<Mpi>(timeout);
+  RETURN_IF_ERROR(mpi->Begin());
+  return mpi;
+}
+
+}  // namespace neap

@@ -1,0 +1,56 @@
+// Ranks in processes that MPI has started: `mpirun -n 4 PROGRAM`.
+//
+// MPI tells each process its rank, and takes the sums of ranks on CPUs. For ranks on GPUs it only
+// carries the texts by which NCCL finds its ranks (layers/collectives/nccl_ranks.h).
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<MpiRanks> mpi, MpiRanks::Start());
+//   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, mpi->Join(*device));
+//   communicator->rank();  // 0 to 3
+//
+// Sums are taken in the order of the ranks, whatever algorithm MPI would choose: each rank sums a
+// part of every piece (MPI_Ialltoall, MPI_Iallgather), so each value crosses the network twice:
+//
+//   rank 0  |a0|b0|    |a0|a1|     |a0 + a1|        |a|b|
+//   rank 1  |a1|b1| -> |b0|b1|  -> |b0 + b1|  ->    |a|b|
+//
+// *Threads*: MPI must allow several (MPI_THREAD_MULTIPLE), because sums are taken on a thread of
+// the device. *Errors*: UNIMPLEMENTED if neap was built without MPI; UNAVAILABLE if MPI fails or
+// the other ranks do not answer in time.
+#pragma once
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/communicator.h"
+#include "neap/layers/cpu/cpu_device.h"
+
+namespace neap {
+
+bool BuiltWithMpi();
+
+// Whether mpirun has started this process, according to its environment.
+inline bool StartedByMpi() {
+  return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr;
+}
+
+class MpiRanks {
+ public:
+  // Once per process. The destructor waits until all ranks have come to theirs.
+  static absl::StatusOr<std::unique_ptr<MpiRanks>> Start(
+      std::chrono::milliseconds timeout = std::chrono::seconds(60));
+  virtual ~MpiRanks() = default;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  // The rank among those on the same machine.
+  virtual int local_rank() const = 0;
+  // All ranks must call it. *Ownership*: the communicator borrows MPI and the device.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) = 0;
+  // After a failure: the destructor no longer waits. When the process ends with an exit code that
+  // is not 0, mpirun ends the others.
+  virtual void Abandon() = 0;
+};
+
+}  // namespace neap

@@ -1,0 +1,102 @@
+// Ranks on threads of this process train what one process computes for them, step by step, under
+// every policy and in small budgets. mpi_training_test.cc has the same for processes.
+#include "tests/rank_training.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "neap/layers/collectives/local_ranks.h"
+#include "neap/memory/create_session.h"
+#include "tests/random_graph.h"
+
+namespace neap::testing {
+namespace {
+
+TEST_CASE("two and four ranks train bit for bit what one process computes") {
+  for (const std::vector<int64_t>& split : {std::vector<int64_t>{2, 2}, {2, 2, 2, 2}}) {
+    CAPTURE(split.size());
+    RankTraining training = RandomRankTraining(5, split);
+    training.steps = 20;
+    const Trained expected = Reference(training);
+    for (const Trained& trained : TrainOnThreads(training, {{.policy = "keep-all"}}))
+      CHECK(AreSame(trained, expected));
+  }
+}
+
+TEST_CASE("random networks, each rank with a policy and a small budget of its own") {
+  for (uint32_t seed = 0; seed < RandomSeeds(40); ++seed) {
+    CAPTURE(seed);
+    const RankTraining training = RandomRankTraining(seed, {2, 2});
+    const Trained expected = Reference(training);
+    const std::vector<PlannerOptions> planning = {TightPolicy(training, seed),
+                                                  TightPolicy(training, seed + 3)};
+    for (const Trained& trained : TrainOnThreads(training, planning))
+      CHECK(AreSame(trained, expected));
+  }
+}
+
+TEST_CASE("uneven parts of the batch are one batch, dropout included") {
+  const RankTraining training = {
+      .net = [](int64_t batch) { return RandomGraph(3, {.batch = batch, .batch_norm = false}); },
+      .split = {1, 4, 2},
+      .steps = 5,
+      .image_values = 3 * 8 * 8};
+  const Trained alone = TrainAlone(training);
+  const std::vector<Trained> trained = TrainOnThreads(training, {{.policy = "keep-all"}});
+  for (const Trained& of_rank : trained) {
+    CHECK(AreSame(of_rank, trained[0]));
+    CHECK(AreClose(of_rank, alone, 1e-4F));
+  }
+}
+
+TEST_CASE("ranks that differ fail together, with the rank and the difference") {
+  const auto create = [](int rank, LocalRanks& group, uint64_t seed, int64_t budget) {
+    const std::unique_ptr<CpuDevice> device = OpenCpu();
+    const auto communicator = group.Join(rank, *device);
+    TrainingOptions options = {.seed = seed};
+    options.communicator = communicator.get();
+    return CreateSession(SmallNet(), *device, {.budget_bytes = budget}, options).status();
+  };
+  const auto both = [&](uint64_t seed, int64_t budget) {
+    LocalRanks group(2);
+    absl::Status other;
+    std::thread thread([&] { other = create(1, group, seed, budget); });
+    const absl::Status own = create(0, group, 1, kUnlimited);
+    thread.join();
+    return std::pair(std::string(own.message()), std::string(other.message()));
+  };
+  CHECK(both(1, kUnlimited) == std::pair<std::string, std::string>());
+  const auto [own, other] = both(2, kUnlimited);
+  CHECK(own == "rank 1 and rank 0 differ in their seed: 2 and 1");
+  CHECK(other == own);
+  const auto [of_first, of_second] = both(1, 1000);
+  CHECK(of_second.find("a budget of 1000 bytes") == 0);
+  CHECK(of_first == "rank 1: " + of_second);
+}
+
+TEST_CASE("a rank that leaves is named to the others") {
+  LocalRanks group(2);
+  const std::unique_ptr<CpuDevice> device = OpenCpu(), gone = OpenCpu();
+  const auto communicator = group.Join(0, *device);
+  group.Join(1, *gone).reset();
+  const absl::Status exchanged = communicator->Exchange("text").status();
+  CHECK(exchanged == absl::UnavailableError("rank 1 has ended"));
+  std::vector<float> values(3);
+  const std::vector<Summand> summed = {{.data = values.data(), .count = 3}};
+  REQUIRE(communicator->AllReduce(summed).ok());
+  CHECK(device->Synchronize() == absl::UnavailableError("rank 1 has ended"));
+}
+
+TEST_CASE("a rank that does not answer is named after the timeout") {
+  LocalRanks group(3, std::chrono::milliseconds(20));
+  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  const auto communicator = group.Join(0, *device);
+  CHECK(communicator->Exchange("text").status() ==
+        absl::UnavailableError("rank 1 does not answer"));
+}
+
+}  // namespace
+}  // namespace neap::testing

@@ -1,0 +1,41 @@
+// The examples in the headers of layers/collectives/, which must compile. See
+// scripts/check_examples.py.
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/collectives/local_ranks.h"
+#include "neap/layers/collectives/mpi_ranks.h"
+#include "neap/layers/collectives/rank_sums.h"
+
+namespace neap::header_examples::collectives {
+
+// layers/collectives/local_ranks.h
+void TrainOnThreads(const std::vector<std::unique_ptr<CpuDevice>>& devices,
+                    const std::function<void(CpuDevice&, Communicator&)>& Train) {
+  LocalRanks group(2);
+  std::thread other([&] { Train(*devices[1], *group.Join(1, *devices[1])); });
+  Train(*devices[0], *group.Join(0, *devices[0]));
+  other.join();
+}
+
+// layers/collectives/mpi_ranks.h
+absl::Status FindRank(const std::unique_ptr<CpuDevice>& device) {
+  ASSIGN_OR_RETURN(std::unique_ptr<MpiRanks> mpi, MpiRanks::Start());
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, mpi->Join(*device));
+  communicator->rank();  // 0 to 3
+  return absl::OkStatus();
+}
+
+// layers/collectives/rank_sums.h
+void SumPieces(const std::vector<Summand>& bucket, std::vector<float>& piece) {
+  Packing packing(bucket, kPieceValues);
+  while (packing.Pack(piece.data()) > 0) {  // each value multiplied by the rank's weight
+    packing.Unpack(piece.data());           // after `piece` was summed over all ranks
+  }
+}
+
+}  // namespace neap::header_examples::collectives
