@@ -3,8 +3,8 @@
 
     scripts/check_commands.py NEAP [ROOT]      NEAP is the command to run; exit code 1 if there are faults
 
-* Every line of an `sh` block that begins with `neap` or `build/release/neap` is run, in a temporary folder for each page,
-  and must exit with 0. What takes minutes or needs a GPU is made small first, as SUBSTITUTIONS says.
+* Every line of an `sh` block that begins with `neap` or `build/release/neap`, or by which mpirun starts that, is run, in a
+  temporary folder for each page, and must exit with 0. What takes minutes or needs a GPU is made small first, as SUBSTITUTIONS says.
 * Every `neap ...` between backquotes in the text must name a subcommand and flags that exist.
 * Of all other lines of `sh` blocks, the named files, presets and programs must exist.
 """
@@ -68,6 +68,9 @@ PREPARATIONS = [
 # What lines of `sh` blocks may begin with, besides neap and files of the tree.
 PROGRAMS = {"cmake", "ctest", "sqlite3"}
 
+# Root may start mpirun, and there may be more ranks than cores.
+OF_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
 SUBCOMMAND_PAIRS = {("bench", "conv"), ("bench", "workspace")}
 CIFAR_RECORD = 1 + 3 * 32 * 32
 
@@ -129,16 +132,21 @@ def make_cifar(folder):
         (folder / name).write_bytes(b"".join(records))
 
 
+def is_neap(words):
+    return words[0] == "mpirun" or pathlib.PurePosixPath(words[0]).name == "neap"
+
+
 class Runner:
     def __init__(self, neap):
         self.neap = neap
-        self.environment = dict(os.environ)
+        self.environment = {**os.environ, **OF_MPI}
         self.environment.setdefault("OMP_NUM_THREADS", "2")
 
     def run(self, words, folder):
         """Exit code, and the last line on stderr."""
         environment = {**self.environment, "XDG_CACHE_HOME": str(folder / "cache")}
-        ended = subprocess.run([self.neap, *words[1:]], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+        at = words.index("neap")
+        ended = subprocess.run([*words[:at], self.neap, *words[at + 1:]], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                                capture_output=True, text=True, timeout=300, check=False)
         return ended.returncode, (ended.stderr.strip().splitlines() or [""])[-1]
 
@@ -230,7 +238,7 @@ def main():
     for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
         text = page.read_text()
         lines = list(shell_lines(text))
-        commands = [(number, words) for number, words in lines if pathlib.PurePosixPath(words[0]).name == "neap"]
+        commands = [(number, words) for number, words in lines if is_neap(words)]
         others = [(number, words) for number, words in lines if (number, words) not in commands]
         found = list(mention_faults(text, flags)) + list(command_faults(runner, commands, text, used))
         found += [(number, fault) for number, words in others for fault in file_faults(words, root, presets)]

@@ -12,6 +12,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
+#include "apps/cli/ranks.h"
 #include "apps/train/batch_source.h"
 #include "apps/train/evaluation.h"
 #include "apps/train/fit_report.h"
@@ -38,10 +39,13 @@ namespace {
 // Plans evaluation if training runs a plan from a file: of all policies it needs the least memory.
 constexpr char kEvaluationPolicy[] = "auto";
 
-LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const NetInput& input,
-                               const Session& session) {
-  LoaderOptions options = {
-      .batch = input.batch, .seed = session.seed(), .first_step = session.step()};
+LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
+                               const NetInput& input, const Session& session) {
+  LoaderOptions options = {.batch = input.batch,
+                           .whole_batch = *flags.net.options.batch,
+                           .first_image = ranks.FirstImageOf(*flags.net.options.batch),
+                           .seed = session.seed(),
+                           .first_step = session.step()};
   if (flags.batches.augment) {
     options.shift = std::max<int64_t>(1, std::min(input.image.h, input.image.w) / 8);
     options.flip = absl::StartsWith(flags.batches.data, "cifar");
@@ -50,6 +54,7 @@ LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const NetInput& input,
 }
 
 absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags,
+                                                         const RankGroup& ranks,
                                                          const NetInput& input,
                                                          const Dataset* dataset,
                                                          const Session& session) {
@@ -58,7 +63,7 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
                                                 input.labels, input.classes));
     return std::make_unique<RepeatedBatch>(std::move(batch));
   }
-  const LoaderOptions options = LoaderOptionsFor(flags, input, session);
+  const LoaderOptions options = LoaderOptionsFor(flags, ranks, input, session);
   if (flags.batches.repeat) {
     ASSIGN_OR_RETURN(Batch batch, BatchOfStep(*dataset, options, 0));
     return std::make_unique<RepeatedBatch>(std::move(batch));
@@ -111,8 +116,9 @@ class MemoryAccount {
 // One run, from the network to the summary.
 class Training {
  public:
-  Training(const TrainFlags& flags, const Graph& graph, Device& device)
-      : flags_(flags), graph_(graph), device_(device) {}
+  // The graph has the rank's part of the batch.
+  Training(const TrainFlags& flags, const Graph& graph, Device& device, const RankGroup& ranks)
+      : flags_(flags), graph_(graph), device_(device), ranks_(ranks) {}
 
   absl::StatusOr<int> Run() {
     ASSIGN_OR_RETURN(const Program program, ProgramFor(nullptr));
@@ -123,15 +129,20 @@ class Training {
     if (flags_.evaluate) {
       ASSIGN_OR_RETURN(test_, OpenSplit(flags_.batches.data, input_, Split::kTest));
     }
-    last_step_ = flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), input_.batch);
+    last_step_ =
+        flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), *flags_.net.options.batch);
 
     TrainSetup setup;
     ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, MakePlanner(setup));
-    ASSIGN_OR_RETURN(Session session,
-                     Session::Create(graph_, device_, planner, flags_.Options(last_step_)));
+    TrainingOptions training = flags_.Options(last_step_);
+    training.communicator = ranks_.communicator();
+    ASSIGN_OR_RETURN(Session session, Session::Create(graph_, device_, planner, training));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
-    const TrainSchedule schedule = {
-        .last_step = last_step_, .images = EpochImages(), .rate = flags_.Rate(last_step_)};
+    const TrainSchedule schedule = {.batch = *flags_.net.options.batch,
+                                    .ranks = ranks_.ranks(),
+                                    .last_step = last_step_,
+                                    .images = EpochImages(),
+                                    .rate = flags_.Rate(last_step_)};
     TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), schedule);
     if (setup.plan_file.empty()) {
       ASSIGN_OR_RETURN(setup.fit, FindFit(program, session.plan(), setup.planning,
@@ -149,6 +160,7 @@ class Training {
     const auto lower = [&](const ProgramChoice& choice) {
       ProgramOptions options = PlanningFlags::Lowering(choice);
       options.sgd = flags_.sgd;
+      options.share = ranks_.ShareOf(*flags_.net.options.batch);
       return Lower(graph_, options, device_.description());
     };
     if (planner == nullptr) return lower(flags_.planning.AskedProgram());
@@ -193,11 +205,12 @@ class Training {
     ASSIGN_OR_RETURN(const std::optional<int64_t> timed_step,
                      flags_.StepToTime(session.step(), last_step_));
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
-                     OpenBatches(flags_, input_, dataset_.get(), session));
+                     OpenBatches(flags_, ranks_, input_, dataset_.get(), session));
     const TrainingLoopOptions options = {.last_step = last_step_,
                                          .save = flags_.files.save,
                                          .save_every = flags_.files.save_every.value_or(0),
-                                         .timed_step = timed_step};
+                                         .timed_step = timed_step,
+                                         .communicator = ranks_.communicator()};
     TrainSummary summary;
     MemoryAccount account(device_);
     ASSIGN_OR_RETURN(summary.end, Train(session, *batches, options,
@@ -207,16 +220,32 @@ class Training {
                                         }));
     summary.predicted = PredictedStepOf(session);
     summary.memory = session.memory();
+    ASSIGN_OR_RETURN(summary.memory_of_ranks, MemoryOfRanks(summary.memory));
     summary.recording = session.recording();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
-    if (!summary.end.is_idle()) {
+    if (!summary.end.is_idle() && ranks_.is_first()) {
       ASSIGN_OR_RETURN(summary.saved, SaveWeights(session));
     }
     const absl::Status evaluated = EvaluateInto(summary, session);
     report.End(summary);  // also after an error: the training itself has succeeded
     RETURN_IF_ERROR(evaluated);
     return summary.end.interrupted ? InterruptedExitCode() : 0;
+  }
+
+  absl::StatusOr<std::vector<MemoryUse>> MemoryOfRanks(const MemoryUse& own) const {
+    std::vector<MemoryUse> all;
+    if (ranks_.communicator() == nullptr) return all;
+    const Json sent = {own.predicted_peak_bytes, own.measured_peak_bytes, own.arena_bytes};
+    ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                     ranks_.communicator()->Exchange(sent.dump()));
+    for (const std::string& text : texts) {
+      const Json received = Json::parse(text);
+      all.push_back({.predicted_peak_bytes = received.at(0),
+                     .measured_peak_bytes = received.at(1),
+                     .arena_bytes = received.at(2)});
+    }
+    return all;
   }
 
   // Returns the files that hold the state and the weights at the end; Train() has saved the state.
@@ -233,7 +262,7 @@ class Training {
   }
 
   absl::Status EvaluateInto(TrainSummary& summary, Session& session) const {
-    if (test_ == nullptr || summary.end.interrupted) return absl::OkStatus();
+    if (test_ == nullptr || summary.end.interrupted || !ranks_.is_first()) return absl::OkStatus();
     ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch));
     summary.end.interrupted = !summary.accuracy.has_value();
     return absl::OkStatus();
@@ -256,18 +285,42 @@ class Training {
     if (!end.timed.has_value()) return std::nullopt;
     const Plan& plan = session.plan();
     const Timeline& measured = end.timed->timeline;
-    RETURN_IF_ERROR(WriteTextFile(flags_.files.trace_out, TimelineTrace(plan, measured)));
+    if (ranks_.is_first())
+      RETURN_IF_ERROR(WriteTextFile(flags_.files.trace_out, TimelineTrace(plan, measured)));
     return CompareTimelines(plan, end.timed->result.step + 1, session.predicted(), measured);
   }
 
   const TrainFlags& flags_;
   const Graph& graph_;
   Device& device_;
-  NetInput input_;
+  const RankGroup& ranks_;
+  NetInput input_;                    // of this rank
   std::unique_ptr<Dataset> dataset_;  // null: --batch-file
   std::unique_ptr<Dataset> test_;     // null: no evaluation
   int64_t last_step_ = 0;
 };
+
+}  // namespace
+
+namespace {
+
+absl::StatusOr<int> TrainAsRank(const TrainFlags& flags, RankGroup& ranks) {
+  NetFlags net = flags.net;
+  const int64_t whole_batch = *flags.net.options.batch;
+  net.options.batch = ranks.ImagesOf(whole_batch);
+  if (net.options.batch == 0) {
+    return BadUsage(
+        absl::StrCat("--batch ", whole_batch, " has too few images for ", ranks.ranks(), " ranks"));
+  }
+  ASSIGN_OR_RETURN(const Graph graph, net.Build());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                   OpenDevice(flags.planning.device, flags.planning.Choices()));
+  RETURN_IF_ERROR(ranks.Join(*device));
+  WatchForInterrupt();
+  absl::StatusOr<int> outcome = Training(flags, graph, *device, ranks).Run();
+  ranks.Part();
+  return outcome;
+}
 
 }  // namespace
 
@@ -283,11 +336,8 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(given.Check(flags));
-  ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                   OpenDevice(given.planning.device, given.planning.Choices()));
-  WatchForInterrupt();
-  return Training(given, graph, *device).Run();
+  ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find());
+  return ranks.Outcome(TrainAsRank(given, ranks));
 }
 
 }  // namespace neap::apps

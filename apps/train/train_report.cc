@@ -33,10 +33,37 @@ std::string DurationText(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", minutes / 60, minutes % 60, whole % 60);
 }
 
+bool Agrees(const MemoryUse& memory) {
+  return memory.measured_peak_bytes == memory.predicted_peak_bytes;
+}
+
 // Empty if no step was taken, and so nothing was measured.
 std::optional<bool> PeaksAgree(const TrainSummary& summary) {
   if (summary.end.steps == 0) return std::nullopt;
-  return summary.memory.measured_peak_bytes == summary.memory.predicted_peak_bytes;
+  return Agrees(summary.memory) &&
+         std::all_of(summary.memory_of_ranks.begin(), summary.memory_of_ranks.end(), Agrees);
+}
+
+// The peaks of the ranks, one per line.
+std::string RanksText(const TrainSummary& summary) {
+  std::string text;
+  for (size_t rank = 0; rank < summary.memory_of_ranks.size(); ++rank) {
+    const MemoryUse& memory = summary.memory_of_ranks[rank];
+    absl::StrAppendFormat(&text, "  measured peak    %14d bytes  on rank %d %s\n",
+                          memory.measured_peak_bytes, rank,
+                          Agrees(memory) ? "(as predicted)" : "(NOT AS PREDICTED)");
+  }
+  return text;
+}
+
+Json RanksJson(const TrainSummary& summary) {
+  Json ranks = Json::array();
+  for (const MemoryUse& memory : summary.memory_of_ranks) {
+    ranks.push_back({{"predicted_peak_bytes", memory.predicted_peak_bytes},
+                     {"measured_peak_bytes", memory.measured_peak_bytes},
+                     {"arena_bytes", memory.arena_bytes}});
+  }
+  return ranks;
 }
 
 // How far the prediction is from the median step.
@@ -64,10 +91,11 @@ std::string MemoryText(const TrainSummary& summary) {
   const MemoryUse& memory = summary.memory;
   std::string text =
       absl::StrFormat("  predicted peak   %14d bytes\n", memory.predicted_peak_bytes);
-  if (const std::optional<bool> agree = PeaksAgree(summary)) {
+  if (PeaksAgree(summary).has_value()) {
     absl::StrAppendFormat(&text, "  measured peak    %14d bytes  %s\n", memory.measured_peak_bytes,
-                          *agree ? "(equal)" : "(NOT EQUAL)");
+                          Agrees(memory) ? "(equal)" : "(NOT EQUAL)");
   }
+  absl::StrAppend(&text, summary.end.steps > 0 ? RanksText(summary) : "");
   absl::StrAppendFormat(&text, "  arena            %14d bytes\n", memory.arena_bytes);
   if (!summary.device.has_value()) return text;
   absl::StrAppendFormat(&text,
@@ -82,7 +110,7 @@ std::string MemoryText(const TrainSummary& summary) {
 
 TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every,
                          const TrainSchedule& schedule)
-    : batch_(plan.batch),
+    : batch_(schedule.batch),
       arena_bytes_(plan.arena_bytes),
       json_(json),
       terminal_(isatty(STDOUT_FILENO) == 1),
@@ -98,7 +126,8 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
   const bool limited = setup.planning.budget_bytes != kUnlimited;
   PrintJson({{"event", "begin"},
              {"net", plan.net},
-             {"batch", plan.batch},
+             {"batch", batch_},
+             {"ranks", schedule_.ranks},
              {"policy", plan.policy},
              {"device", plan.device},
              {"plan_file", setup.plan_file.empty() ? Json() : Json(setup.plan_file)},
@@ -112,7 +141,10 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
 }
 
 void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
-  std::string text = absl::StrFormat("%s, batch %d, policy %s, on %s\n", plan.net, plan.batch,
+  const std::string parts = schedule_.ranks == 1 ? ""
+                                                 : absl::StrFormat(" on %d ranks, %d on this one",
+                                                                   schedule_.ranks, plan.batch);
+  std::string text = absl::StrFormat("%s, batch %d%s, policy %s, on %s\n", plan.net, batch_, parts,
                                      plan.policy, plan.device);
   const auto line = [&text](const char* label, int64_t bytes, const std::string& note) {
     absl::StrAppendFormat(&text, "  %-16s %14d bytes  %12s  %s\n", label, bytes, FormatBytes(bytes),
@@ -232,6 +264,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
       {"measured_peak_bytes", summary.memory.measured_peak_bytes},
       {"arena_bytes", summary.memory.arena_bytes}};
   if (const std::optional<bool> agree = PeaksAgree(summary)) json["peaks_equal"] = *agree;
+  if (!summary.memory_of_ranks.empty()) json["rank_memory"] = RanksJson(summary);
   if (summary.device.has_value()) {
     json["library_bytes"] = summary.device->library_bytes;
     json["used_bytes"] = summary.device->used_bytes;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/cli/planning_flags.h"
 #include "apps/train/evaluation.h"
@@ -49,7 +50,8 @@ struct TrainSummary {
   TrainingEnd end = {};
   PredictedStep predicted = {};
   MemoryUse memory = {};
-  absl::Status recording = {};  // Session::recording()
+  std::vector<MemoryUse> memory_of_ranks = {};  // by rank, of several ranks
+  absl::Status recording = {};                  // Session::recording()
   std::optional<Accuracy> accuracy = std::nullopt;
   std::optional<DeviceMemory> device = std::nullopt;  // CUDA only
   std::optional<TimelineComparison> timed = std::nullopt;
@@ -58,6 +60,8 @@ struct TrainSummary {
 
 // The extent of the training, to which each step's progress refers.
 struct TrainSchedule {
+  int64_t batch = 0;  // of all ranks together
+  int ranks = 1;
   int64_t last_step = 0;
   int64_t images = 0;  // per epoch; 0: a repeated batch, without epochs
   LearningRate rate = {};
@@ -65,6 +69,7 @@ struct TrainSchedule {
 
 class TrainReport {
  public:
+  // The plan is that of rank 0.
   TrainReport(const Plan& plan, bool json, int64_t log_every, const TrainSchedule& schedule);
   ~TrainReport() { EndLine(); }  // an error message begins on a new line
   TrainReport(const TrainReport&) = delete;

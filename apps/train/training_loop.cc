@@ -54,18 +54,31 @@ class TrainingLoop {
         warm_step_(session.step() + StepTimes::kWarmupSteps) {}
 
   absl::StatusOr<TrainingEnd> Run() {
-    while (session_.step() < options_.last_step && !Interrupted()) {
+    RETURN_IF_ERROR(Poll());
+    while (session_.step() < options_.last_step && !stops_) {
       const int64_t save = NextSave();
       const bool is_timed = session_.step() == options_.timed_step;
       RETURN_IF_ERROR(is_timed ? TimeStep() : TrainUntil(NextPause(save)));
       if (session_.step() == save) RETURN_IF_ERROR(Save());
+      RETURN_IF_ERROR(Poll());
     }
-    end_.interrupted = Interrupted() && session_.step() < options_.last_step;
+    end_.interrupted = stops_ && session_.step() < options_.last_step;
     if (saved_step_ != session_.step() && !end_.is_idle()) RETURN_IF_ERROR(Save());
     return end_;
   }
 
  private:
+  // Looks whether this rank or another is interrupted. All ranks call it between the same steps.
+  absl::Status Poll() {
+    if (stops_) return absl::OkStatus();
+    stops_ = Interrupted();
+    if (options_.communicator == nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::vector<std::string> ranks,
+                     options_.communicator->Exchange(stops_ ? "stop" : ""));
+    stops_ = std::count(ranks.begin(), ranks.end(), "stop") > 0;
+    return absl::OkStatus();
+  }
+
   // The step count at which the next checkpoint is due.
   int64_t NextSave() const {
     const int64_t every = options_.save.empty() ? 0 : options_.save_every;
@@ -86,10 +99,11 @@ class TrainingLoop {
     constexpr int64_t kInFlight = 2;
     int64_t in_flight = 0;
     do {
-      while (in_flight < kInFlight && session_.step() < pause && !Interrupted()) {
+      while (in_flight < kInFlight && session_.step() < pause && !stops_) {
         ASSIGN_OR_RETURN(const Batch* batch, batches_.Next());
         RETURN_IF_ERROR(session_.Begin(*batch));
         ++in_flight;
+        RETURN_IF_ERROR(Poll());
       }
       if (in_flight == 0) break;
       RETURN_IF_ERROR(FinishStep());
@@ -126,7 +140,9 @@ class TrainingLoop {
 
   absl::Status Save() {
     if (options_.save.empty()) return absl::OkStatus();
-    RETURN_IF_ERROR(session_.Save(options_.save));
+    const Communicator* const communicator = options_.communicator;
+    if (communicator == nullptr || communicator->rank() == 0)
+      RETURN_IF_ERROR(session_.Save(options_.save));
     saved_step_ = session_.step();
     end_.times.Start();
     return absl::OkStatus();
@@ -138,7 +154,8 @@ class TrainingLoop {
   const OnStep& on_step_;
   const int64_t warm_step_;  // the first after the warm-up
   TrainingEnd end_;
-  int stuck_ = 0;  // steps in a row until now that IsStuck()
+  int stuck_ = 0;       // steps in a row until now that IsStuck()
+  bool stops_ = false;  // this rank or another is interrupted
   int64_t saved_step_ = -1;
 };
 

@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/train/batch_source.h"
+#include "neap/core/device/communicator.h"
 #include "neap/core/run/session.h"
 
 namespace neap::apps {
@@ -55,6 +56,9 @@ struct TrainingLoopOptions {
   std::string save;        // the checkpoint's path; empty: do not save
   int64_t save_every = 0;  // steps; 0: only at the end
   std::optional<int64_t> timed_step = {};  // from 0
+  // Of one of several ranks: all stop at the same step when one is interrupted. Only rank 0 writes
+  // checkpoints.
+  Communicator* communicator = nullptr;
 };
 
 struct TrainingEnd {

@@ -21,12 +21,21 @@ namespace {
 constexpr size_t kElementsPerThread = 1 << 19;
 constexpr size_t kMostThreads = 16;
 
+int64_t WholeBatch(const LoaderOptions& options) {
+  return options.whole_batch == 0 ? options.batch : options.whole_batch;
+}
+
 absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t step) {
   const ImageShape shape = dataset.shape();
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  if (options.batch < 1 || options.queue < 1 || step < 0 || step >= kMax / options.batch) {
+  if (options.batch < 1 || options.queue < 1 || step < 0 || step >= kMax / WholeBatch(options)) {
     return absl::InvalidArgumentError(
         absl::StrCat("loader: batch ", options.batch, ", queue ", options.queue, ", step ", step));
+  }
+  if (options.first_image < 0 || options.first_image > WholeBatch(options) - options.batch) {
+    return absl::InvalidArgumentError(absl::StrCat("loader: images from ", options.first_image,
+                                                   " to ", options.first_image + options.batch - 1,
+                                                   " of a batch of ", WholeBatch(options)));
   }
   if (options.shift < 0 || options.shift >= std::min(shape.h, shape.w)) {
     return absl::InvalidArgumentError(
@@ -107,7 +116,7 @@ absl::StatusOr<Batch> ReadStep(const Dataset& dataset, const LoaderOptions& opti
                                Batch used) {
   ASSIGN_OR_RETURN(Batch batch, Resized(std::move(used), dataset, options.batch));
   RETURN_IF_ERROR(ReadAll(dataset, batch, [&](int64_t i) {
-    return ReadImage(dataset, options, step * options.batch + i,
+    return ReadImage(dataset, options, step * WholeBatch(options) + options.first_image + i,
                      batch.images.data() + i * dataset.shape().elements(),
                      batch.labels.data() + i * dataset.labels());
   }));

@@ -5,7 +5,9 @@
 // only on (dataset, options, k) and not on what was read before: the order of each epoch is a
 // permutation that can be evaluated at any position (permutation.h), and every random choice comes
 // from a counter. Step k takes the positions [k * batch, (k + 1) * batch) of the infinite sequence
-// of epochs, so each image comes exactly once per epoch, and a batch may span two epochs.
+// of epochs, so each image comes exactly once per epoch, and a batch may span two epochs. Ranks of
+// data parallelism read parts of the same batches, whatever their number: positions from
+// k * whole_batch + first_image on.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader,
 //                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
@@ -30,7 +32,10 @@
 namespace neap {
 
 struct LoaderOptions {
-  int64_t batch = 1;       // images in a batch
+  int64_t batch = 1;  // images in a batch
+  // Of a rank: the images of all ranks' batches together, and of those before its own. 0: alone.
+  int64_t whole_batch = 0;
+  int64_t first_image = 0;
   uint64_t seed = 1;       // of order and augmentation
   int64_t first_step = 0;  // the step of the first batch that Next returns
   int64_t queue = 4;       // batches read ahead

@@ -12,8 +12,10 @@
 #include "apps/cli/output.h"
 #include "apps/cli/predicted_speed.h"
 #include "apps/cli/progress.h"
+#include "apps/cli/ranks.h"
 #include "apps/cli/wait_policy.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/run/session.h"
 
 namespace neap::apps {
 
@@ -60,6 +62,16 @@ void ProgressExample() {
   ProgressLine line("profile resnet50", "steps");
   line.Show(112, 180, "840 engines");
   line.End();
+}
+
+absl::StatusOr<int> RanksExample(
+    int64_t batch, const std::unique_ptr<Device>& device, TrainingOptions training,
+    const std::function<absl::StatusOr<int>(const TrainingOptions&)>& Train) {
+  ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find());
+  batch = ranks.ImagesOf(batch);  // of the whole batch
+  RETURN_IF_ERROR(ranks.Join(*device));
+  training.communicator = ranks.communicator();  // null if it is alone
+  return ranks.Outcome(Train(training));
 }
 
 void WaitPolicyExample(char** argv) {

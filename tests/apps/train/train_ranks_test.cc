@@ -1,0 +1,192 @@
+// `neap train` started by mpirun: ranks on this machine's CPU train one network.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "neap/core/checkpoint/checkpoint.h"
+#include "neap/layers/collectives/mpi_ranks.h"
+#include "tests/apps/command.h"
+#include "tests/apps/train/tiny_training.h"
+#include "tests/scratch_directory.h"
+#include "tests/skip.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+using Seconds = std::chrono::duration<double>;
+
+// Root may start mpirun, and there may be more ranks than cores.
+const Args kMpirun = {"OMPI_ALLOW_RUN_AS_ROOT=1",
+                      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                      "OMPI_MCA_rmaps_base_oversubscribe=1",
+                      "OMPI_MCA_btl_vader_single_copy_mechanism=none",
+                      "mpirun",
+                      "-n"};
+
+bool HasMpi() { return BuiltWithMpi() && std::system("command -v mpirun >/dev/null") == 0; }
+
+Process StartRanks(int ranks, const Args& args) {
+  return Process::StartCommand(
+      "/usr/bin/env", Joined(Joined(kMpirun, {std::to_string(ranks), CommandPath()}), args));
+}
+
+// The JSON objects that rank 0 has printed.
+std::vector<Json> ObjectsIn(const std::string& out) {
+  std::vector<Json> objects;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    objects.push_back(Json::parse(line, nullptr, false));
+    REQUIRE_MESSAGE(objects.back().is_object(), line);
+  }
+  return objects;
+}
+
+std::vector<Json> RunRanks(int ranks, const Args& args) {
+  const Outcome outcome = StartRanks(ranks, Joined(args, {"--json"})).Wait();
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return ObjectsIn(outcome.out);
+}
+
+// The processes of the ranks, whose parent is mpirun.
+std::vector<pid_t> RanksOf(const Process& mpirun) {
+  std::vector<pid_t> ranks;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
+    const std::string name = entry.path().filename();
+    if (!std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string stat((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    std::istringstream fields(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
+    char state = 0;
+    pid_t parent = 0;
+    if (fields >> state >> parent && parent == mpirun.id()) ranks.push_back(std::stoi(name));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+Args Lenet(int64_t batch) {
+  return {"train",   "lenet",     "--device",    "cpu",
+          "--data",  "synthetic", "--batch",     std::to_string(batch),
+          "--steps", "6",         "--log-every", "1"};
+}
+
+TEST_CASE("ranks train the whole batch: even and uneven parts, with and without a budget") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const std::vector<Json> alone = RunForJson(Lenet(17));
+  for (const int ranks : {2, 3}) {
+    CAPTURE(ranks);
+    const Args budget = ranks == 3 ? Args{"--budget", "95%"} : Args{};
+    const std::vector<Json> together = RunRanks(ranks, Joined(Lenet(17), budget));
+    REQUIRE(together.size() == alone.size());
+    CHECK(together.front().at("batch") == 17);
+    CHECK(together.front().at("ranks") == ranks);
+    for (size_t i = 1; i < alone.size(); ++i) {
+      CHECK(together[i].at("loss").get<double>() ==
+            doctest::Approx(alone[i].at("loss").get<double>()).epsilon(1e-4));
+    }
+    for (size_t i = 1; i + 1 < alone.size(); ++i)
+      CHECK(together[i].at("correct") == alone[i].at("correct"));
+    const Json& end = together.back();
+    CHECK(end.at("rank_memory").size() == static_cast<size_t>(ranks));
+    CHECK(end.at("peaks_equal") == true);
+  }
+}
+
+TEST_CASE("the same ranks compute the same bits again, and from a checkpoint") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const ScratchDirectory scratch;
+  const std::string half = scratch.File("half.safetensors");
+  const auto train = [&](const Args& more) {
+    return LossesOf(RunRanks(2, Joined(Joined(kTiny, {"--log-every", "1"}), more)));
+  };
+  const std::vector<std::string> whole = train({"--steps", "8"});
+  CHECK(train({"--steps", "8"}) == whole);
+  std::vector<std::string> parts = train({"--steps", "4", "--save", half});
+  const std::vector<std::string> rest = train({"--steps", "8", "--resume", half});
+  parts.insert(parts.end(), rest.begin(), rest.end());
+  CHECK(parts == whole);
+  // On another number of ranks it goes on, too.
+  CHECK(RunRanks(3, Joined(kTiny, {"--steps", "8", "--resume", half})).back().at("steps") == 4);
+}
+
+TEST_CASE("a rank that cannot go on ends all, and names itself") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const auto refused = [](int ranks, const Args& args) {
+    const Outcome outcome = StartRanks(ranks, args).Wait();
+    CHECK(outcome.exit_code != 0);
+    return outcome.err;
+  };
+  CHECK(refused(2, Joined(kTiny, {"--budget", "1KiB"})).find("neap: rank 1: a budget of 1024") !=
+        std::string::npos);
+  const Args one_image = {"train", "lenet", "--device", "cpu", "--batch", "1"};
+  CHECK(refused(2, one_image).find("--batch 1 has too few images for 2 ranks") !=
+        std::string::npos);
+}
+
+TEST_CASE("one interrupted rank stops all at the same step, with a checkpoint that goes on") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const ScratchDirectory scratch;
+  const std::string file = scratch.File("state.safetensors");
+  const Args args = Joined(kTiny, {"--steps", "100000", "--save", file});
+  Process mpirun = StartRanks(2, args);
+  while (mpirun.Running() && mpirun.Output().find("step 1/") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const std::vector<pid_t> ranks = RanksOf(mpirun);
+  REQUIRE(ranks.size() == 2);
+  kill(ranks[1], SIGTERM);
+  const Outcome outcome = mpirun.Wait();
+  INFO(outcome.err);
+  CHECK(outcome.out.find("interrupted after") != std::string::npos);
+  const auto position = ReadTrainingPosition(file);
+  REQUIRE_MESSAGE(position.ok(), position.status().ToString());
+  CHECK((*position)->step > 0);
+}
+
+// Each round kills one rank at another time: while it starts, computes, sums or saves.
+TEST_CASE("a rank that is killed ends the others soon, and its last checkpoint is whole") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  constexpr int kRounds = 20;
+  const ScratchDirectory scratch;
+  std::mt19937 random(1);
+  for (int round = 0; round < kRounds; ++round) {
+    CAPTURE(round);
+    const std::string file = scratch.File("state" + std::to_string(round) + ".safetensors");
+    const Args args = Joined(kTiny, {"--steps", "100000", "--save", file, "--save-every", "3"});
+    Process mpirun = StartRanks(3, args);
+    std::vector<pid_t> ranks;
+    while (mpirun.Running() && (ranks = RanksOf(mpirun)).size() < 3)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    REQUIRE(ranks.size() == 3);
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+    const auto killed = std::chrono::steady_clock::now();
+    kill(ranks[random() % 3], SIGKILL);
+    const Outcome outcome = mpirun.Wait();
+    INFO(outcome.err);
+    CHECK(Seconds(std::chrono::steady_clock::now() - killed).count() < 30);
+    CHECK(outcome.exit_code != 0);
+    if (!std::filesystem::exists(file)) continue;
+    const auto position = ReadTrainingPosition(file);
+    REQUIRE_MESSAGE(position.ok(), position.status().ToString());
+    const std::string next = std::to_string((*position)->step + 2);
+    CHECK(RunRanks(3, Joined(kTiny, {"--steps", next, "--resume", file})).back().at("steps") == 2);
+  }
+}
+
+}  // namespace
+}  // namespace neap::testing
