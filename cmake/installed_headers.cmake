@@ -23,6 +23,7 @@ set(NEAP_INSTALLED_HEADERS
   core/program/program.h
   core/run/file_planner.h
   core/run/learning_rate.h
+  core/run/parallel_session.h
   core/run/plan_cache.h
   core/run/session.h
   core/run/session_results.h
@@ -46,6 +47,8 @@ set(NEAP_INSTALLED_HEADERS
   layers/catalog/engine_options.h
   layers/catalog/kernel_timings.h
   layers/catalog/step_run.h
+  layers/collectives/local_ranks.h
+  layers/collectives/mpi_ranks.h
   layers/conv/configuration.h
   layers/conv/micro_batching.h
   layers/conv/plan_convolution.h

@@ -58,7 +58,10 @@ double PlanSearch::CopiesUs(const Residency& residency) const {
 
 double PlanSearch::ApartUs(const Order& order, const Residency& residency, Plan& scratch) const {
   TimelineCosts costs = transfers_;
-  costs.compute_seconds = order.least_seconds;
+  for (size_t i = 0; i < order.least_seconds.size(); ++i) {
+    const Step& step = program_->steps[order.liveness.runs[i].step.index()];
+    if (!IsCollective(step.phase)) costs.compute_seconds.push_back(order.least_seconds[i]);
+  }
   return PoolsApartUs(WriteApart(*program_, order.liveness.runs, residency, order.engines).actions,
                       std::move(costs), scratch);
 }

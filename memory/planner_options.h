@@ -8,6 +8,7 @@
 #include <string>
 
 #include "neap/core/base/units.h"
+#include "neap/core/program/program.h"
 #include "neap/memory/engines/kernel_options.h"
 #include "neap/memory/transfer/tensor_cache.h"
 
@@ -30,6 +31,9 @@ struct PlannerOptions {
   // ProgramOptions::offload_params of a session's programs. If absent, it is chosen
   // (memory/program_choice.h). A plan follows the program's.
   std::optional<bool> offload_params = {};
+  // ProgramOptions of a rank's programs; `bucket_bytes` must be the same on all ranks.
+  int64_t bucket_bytes = kBucketBytes;
+  int buckets_in_flight = 0;
   EvictionRule eviction = EvictionRule::kLru;  // for policies that evict
   bool in_place = true;
   // Use one engine per convolution under every budget, so that every budget gives the same bits:

@@ -197,7 +197,16 @@ absl::StatusOr<ChosenProgram> ChooseProgram(LowerWith lower, const PlannerOption
                                             EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(const bool may_split, MayChooseSubBatches(options, device));
   ASSIGN_OR_RETURN(const bool may_offload, MayChooseOffloading(options, device));
-  return Chooser(lower, options, device, catalog).Make(may_split, may_offload);
+  const auto with_buckets = [&](ProgramChoice choice) {
+    choice.bucket_bytes = options.bucket_bytes;
+    choice.buckets_in_flight = options.buckets_in_flight;
+    return choice;
+  };
+  const auto lower_with = [&](const ProgramChoice& choice) { return lower(with_buckets(choice)); };
+  ASSIGN_OR_RETURN(ChosenProgram chosen,
+                   Chooser(lower_with, options, device, catalog).Make(may_split, may_offload));
+  chosen.choice = with_buckets(chosen.choice);
+  return chosen;
 }
 
 }  // namespace neap

@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -161,6 +162,9 @@ def command_faults(runner, commands, text, used):
                 used.add(("PREPARATIONS", index))
                 commands = [(0, command.split()), *commands]
         for number, words in commands:
+            if words[0] == "mpirun" and shutil.which("mpirun") is None:
+                print(f"   not run, there is no mpirun: {' '.join(words)}")
+                continue
             code, line = expected_end(words, used)
             run = substituted(words, used)
             begin = time.monotonic()

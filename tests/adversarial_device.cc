@@ -52,7 +52,7 @@ class AdversarialDevice::Streams {
         ends_late_(!changes_ && seed / kPermutations % 2 == 1),
         random_(seed) {
     for (uint32_t i = 0; i < seed % kPermutations; ++i)
-      std::next_permutation(preference_.begin(), preference_.end() - 1);
+      std::next_permutation(preference_.begin(), preference_.begin() + 3);
     if (seed / kPermutations >= 2)
       std::rotate(preference_.begin(), preference_.end() - 1, preference_.end());
   }

@@ -183,7 +183,8 @@ RankTraining RandomRankTraining(uint32_t seed, std::vector<int64_t> split) {
           [seed](int64_t batch) { return RandomGraph(seed, {.batch = batch, .dropout = false}); },
       .split = std::move(split),
       .steps = 3,
-      .image_values = 3 * 8 * 8};
+      .image_values = 3 * 8 * 8,
+      .bucket_bytes = seed % 3 == 0 ? kBucketBytes : int64_t{200} * (seed % 3)};
 }
 
 PlannerOptions TightPolicy(const RankTraining& training, size_t n) {
@@ -192,11 +193,17 @@ PlannerOptions TightPolicy(const RankTraining& training, size_t n) {
                            .ranks = static_cast<int>(training.split.size()),
                            .first_image = 0,
                            .all_images = training.all_images()};
-  const Program program =
-      *Lower(training.net(training.split[0]),
-             {.sgd = training.options(nullptr).sgd, .share = share}, device->description());
+  const int in_flight = static_cast<int>(n % 3);
+  const Program program = *Lower(training.net(training.split[0]),
+                                 {.sgd = training.options(nullptr).sgd,
+                                  .share = share,
+                                  .bucket_bytes = training.bucket_bytes,
+                                  .buckets_in_flight = in_flight},
+                                 device->description());
   const std::vector<Policy>& policies = Policies();
   PlannerOptions options = {.policy = std::string(policies[n % policies.size()].name),
+                            .bucket_bytes = training.bucket_bytes,
+                            .buckets_in_flight = in_flight,
                             .strict = true};
   const absl::StatusOr<int64_t> minimum =
       MinimumBudget(program, options, device->description(), device->backend());

@@ -17,6 +17,7 @@
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/program/program.h"
 #include "neap/core/run/session.h"
 #include "neap/memory/planner_options.h"
 #include "tests/small_training.h"
@@ -32,6 +33,7 @@ struct RankTraining {
   // Elements of an image; classes of its one label.
   int64_t image_values = 0;
   int32_t classes = 4;
+  int64_t bucket_bytes = kBucketBytes;
 
   int64_t all_images() const;
   TrainingOptions options(Communicator* communicator) const;
@@ -39,9 +41,10 @@ struct RankTraining {
   Batch PartOf(int64_t step, int64_t first, int64_t count) const;
 };
 
-// A random network without dropout, by a split.
+// A random network without dropout, by a split, with few or many buckets of gradients.
 RankTraining RandomRankTraining(uint32_t seed, std::vector<int64_t> split);
-// A little more than the smallest budget of the first rank, by the n-th policy of all, in a circle.
+// A little more than the smallest budget of the first rank, by the n-th policy of all, in a circle,
+// which waits for some buckets more or less.
 PlannerOptions TightPolicy(const RankTraining& training, size_t n);
 
 // The losses and persistent tensors after a rank's training.

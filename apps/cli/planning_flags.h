@@ -102,7 +102,10 @@ struct PlanningFlags {
   }
   // Those of programs to be planned with Options().
   static ProgramOptions Lowering(const ProgramChoice& choice) {
-    return {.offload_params = choice.offload_params, .sub_batches = choice.sub_batches};
+    return {.offload_params = choice.offload_params,
+            .sub_batches = choice.sub_batches,
+            .bucket_bytes = choice.bucket_bytes,
+            .buckets_in_flight = choice.buckets_in_flight};
   }
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   DeviceChoices Choices() const { return {.peer = peer, .engines = kernels.engines}; }

@@ -15,6 +15,7 @@
 #include "apps/plan/curve_report.h"
 #include "apps/plan/html_report.h"
 #include "apps/plan/plan_report.h"
+#include "apps/plan/planned_ranks.h"
 #include "apps/plan/speed_curve.h"
 #include "apps/plan/tensor_alternatives.h"
 #include "neap/core/base/status_macros.h"
@@ -43,6 +44,7 @@ struct PlanFlags {
   bool per_step = false;
   bool curve = false;
   bool json = false;
+  PlannedRanks ranks;
 
   void AddTo(FlagSet& flags) {
     net.AddTo(flags);
@@ -63,12 +65,16 @@ struct PlanFlags {
         "instead of one plan, print predicted images/s in a dozen budgets, for every policy or "
         "the one of --policy; takes half a minute for resnet50, minutes for deeper networks",
         &curve);
+    ranks.AddTo(flags);
     flags.Add("json", "print one JSON object", &json);
   }
 
   // Errors: those of CheckOutputs(), and BadUsage() for flags that contradict each other.
   absl::Status Check() const {
     RETURN_IF_ERROR(net.CheckEngines(planning.kernels.engines));
+    RETURN_IF_ERROR(ranks.Check(*net.options.batch));
+    if (accounting == "paper" && ranks.count > 1)
+      return BadUsage("--ranks and --accounting paper exclude each other");
     if (curve) RETURN_IF_ERROR(CheckCurve());
     return CheckOutputs(
         {{"--plan-out", plan_out}, {"--trace-out", trace_out}, {"--report", report}},
@@ -99,6 +105,7 @@ absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
                                    const ProgramChoice& choice, const DeviceDescription& device) {
   ProgramOptions options = PlanningFlags::Lowering(choice);
   options.accounting = flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
+  options.share = flags.ranks.ShareOf(*flags.net.options.batch);
   return Lower(graph, options, device);
 }
 
@@ -122,6 +129,7 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
                        .accounting = flags.accounting,
                        .host_budget = flags.planning.HostBudgetFor(target.description)};
   report.result = std::move(result);
+  report.share = program.options.share;
   report.measured_with = MeasuredWith(target, report.result.stats);
   report.placeholder_engines = PlaceholderEngines(target, report.result.stats);
   const auto start = std::chrono::steady_clock::now();
@@ -248,10 +256,12 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(given.Check());
-  ASSIGN_OR_RETURN(const Graph graph, given.net.Build());
-  ASSIGN_OR_RETURN(
-      const PlanTarget target,
-      OpenPlanTargetBy(given.planning.kernels, given.planning.device, given.planning.peer));
+  NetFlags net = given.net;
+  net.options.batch = given.ranks.ImagesOf(*given.net.options.batch);
+  ASSIGN_OR_RETURN(const Graph graph, net.Build());
+  ASSIGN_OR_RETURN(PlanTarget target, OpenPlanTargetBy(given.planning.kernels,
+                                                       given.planning.device, given.planning.peer));
+  target.description = given.ranks.Describe(std::move(target.description));
   const auto lower = [&](const ProgramChoice& choice) {
     return ProgramFor(graph, given, choice, target.description);
   };

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/base/units.h"
 #include "neap/core/plan/plan_memory.h"
+#include "neap/core/plan/timeline.h"
 
 namespace neap::apps {
 namespace {
@@ -24,6 +25,45 @@ double GapPercent(const PlanningStats& stats) {
 double TimeGapPercent(const PlanReport& report) {
   return std::max(100 * (report.result.plan.predicted_ms / report.result.stats.time_bound_ms - 1),
                   0.0);
+}
+
+// The sums over ranks of an iteration, as predicted.
+struct Sums {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  double ms = 0;
+  double hidden_ms = 0;  // beneath computation
+};
+Sums SumsOf(const PlanResult& result) {
+  Sums sums;
+  for (const Action& action : result.plan.actions) {
+    const auto* const collective = std::get_if<CollectiveAction>(&action);
+    if (collective == nullptr) continue;
+    ++sums.count;
+    sums.bytes += CollectiveBytes(result.plan, *collective);
+  }
+  const Overlap overlap = FindOverlap(result.plan, PredictTimeline(result.plan, result.costs));
+  sums.ms = overlap.collective_us / 1e3;
+  sums.hidden_ms = overlap.hidden_collective_us / 1e3;
+  return sums;
+}
+
+std::string RanksText(const PlanReport& report) {
+  const Sums sums = SumsOf(report.result);
+  std::string text = absl::StrFormat(
+      "  ranks                %d, with a batch of %d together; %d sums of %s\n", report.share.ranks,
+      report.share.all_images, sums.count, FormatBytes(sums.bytes));
+  if (sums.ms == 0) return text;
+  absl::StrAppendFormat(&text, "  sums over ranks      %.3f ms, %.1f%% beneath computation\n",
+                        sums.ms, 100 * sums.hidden_ms / sums.ms);
+  return text;
+}
+
+Json RanksJson(const PlanReport& report) {
+  const Sums sums = SumsOf(report.result);
+  return {{"ranks", report.share.ranks}, {"batch", report.share.all_images},
+          {"sums", sums.count},          {"sum_bytes", sums.bytes},
+          {"sum_ms", sums.ms},           {"hidden_sum_ms", sums.hidden_ms}};
 }
 
 double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
@@ -125,6 +165,7 @@ std::string ToText(const PlanReport& report) {
     absl::StrAppendFormat(&text, "  time bound           %.3f ms in this budget; gap %.1f%%\n",
                           stats.time_bound_ms, TimeGapPercent(report));
   }
+  if (report.share.ranks > 1) text += RanksText(report);
   if (!report.measured_with.empty())
     absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
   if (!report.placeholder_engines.empty())
@@ -178,6 +219,7 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["verified"] = true;
   json["verify_ms"] = report.verify_ms;
   json["plan_hash"] = absl::StrFormat("%016x", plan.Hash());
+  if (report.share.ranks > 1) json["data_parallel"] = RanksJson(report);
   if (report.paper.has_value()) json["paper"] = ToJson(*report.paper);
   if (!per_step) return json;
   for (const TimedStep& step : TimedSteps(report.result))

@@ -7,6 +7,7 @@
 #include "apps/cli/output.h"
 #include "apps/cli/planning_flags.h"
 #include "apps/plan/paper_comparison.h"
+#include "neap/core/program/program.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {
@@ -20,6 +21,7 @@ struct PlanReport {
   std::string placeholder_engines;  // PlaceholderEngines(): empty if all engines are known
   double verify_ms = 0;
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only
+  RankShare share = {};                                 // of which rank the plan is
 };
 
 // The plan's subject and its totals.

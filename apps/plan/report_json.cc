@@ -69,6 +69,19 @@ Json TransfersJson(const Plan& plan, const Timeline& timeline) {
   return transfers;
 }
 
+Json SumsJson(const Plan& plan, const Timeline& timeline) {
+  Json sums = Array();
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    const auto* const collective = std::get_if<CollectiveAction>(&plan.actions[i]);
+    if (collective == nullptr) continue;
+    sums.push_back({{"name", StepName(plan.steps[collective->step.index()])},
+                    {"bytes", CollectiveBytes(plan, *collective)},
+                    {"begin_us", timeline.actions[i].begin_us},
+                    {"end_us", timeline.actions[i].end_us}});
+  }
+  return sums;
+}
+
 Json StallsJson(const Plan& plan, const Timeline& timeline) {
   Json stalls = Array();
   for (const Stall& stall : timeline.stalls) {
@@ -166,6 +179,7 @@ Json ReportJson(const Plan& plan, const Timeline& timeline, const ReportOptions&
           {"steps", StepsJson(plan)},
           {"runs", RunsJson(plan, timeline)},
           {"transfers", TransfersJson(plan, timeline)},
+          {"sums", SumsJson(plan, timeline)},
           {"stalls", StallsJson(plan, timeline)},
           {"tensors", std::move(tensors)},
           {"comparison", std::move(comparison)},

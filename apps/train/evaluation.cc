@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -23,21 +25,57 @@ absl::Status LossIsNotFinite(Session& session, const Batch& batch, int64_t first
       absl::StrCat("the loss of images ", first, " to ", first + batch.size - 1, " is not finite"));
 }
 
-}  // namespace
-
-absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
-                                                 int64_t batch) {
-  Accuracy accuracy = {.images = dataset.size(), .labels = dataset.size() * dataset.labels()};
-  for (int64_t first = 0; first < dataset.size(); first += batch) {
+// Images [begin, end). The loss is the sum over them.
+absl::StatusOr<std::optional<Accuracy>> EvaluatePart(Session& session, const Dataset& dataset,
+                                                     int64_t batch, int64_t begin, int64_t end) {
+  Accuracy accuracy;
+  for (int64_t first = begin; first < end; first += batch) {
     if (Interrupted()) return std::nullopt;
-    ASSIGN_OR_RETURN(const Batch images,
-                     ReadBatch(dataset, first, std::min(batch, dataset.size() - first)));
+    ASSIGN_OR_RETURN(const Batch images, ReadBatch(dataset, first, std::min(batch, end - first)));
     ASSIGN_OR_RETURN(const StepResult result, session.Evaluate(images));
     if (!std::isfinite(result.loss)) return LossIsNotFinite(session, images, first);
     accuracy.correct += result.correct;
     accuracy.loss += static_cast<double>(result.loss) * static_cast<double>(images.size);
   }
-  accuracy.loss /= static_cast<double>(accuracy.images);
+  return accuracy;
+}
+
+// The sum of the ranks' parts.
+absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
+    const absl::StatusOr<std::optional<Accuracy>>& own, Communicator& communicator) {
+  Json sent = {{"ok", own.ok()}};
+  if (own.ok() && own->has_value()) {
+    sent["correct"] = (*own)->correct;
+    sent["loss"] = (*own)->loss;
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> parts,
+                   communicator.Exchange(sent.dump(), Communicator::Patience::kForFiles));
+  RETURN_IF_ERROR(own.status());
+  Accuracy sum;
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    const Json part = Json::parse(parts[rank]);
+    if (!part.at("ok"))
+      return absl::UnavailableError(absl::StrCat("rank ", rank, ": its evaluation has failed"));
+    if (!part.contains("loss")) return std::nullopt;
+    sum.correct += part.at("correct").get<int64_t>();
+    sum.loss += part.at("loss").get<double>();
+  }
+  return sum;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
+                                                 int64_t batch, Communicator* communicator) {
+  const int64_t rank = communicator == nullptr ? 0 : communicator->rank();
+  const int64_t ranks = communicator == nullptr ? 1 : communicator->ranks();
+  absl::StatusOr<std::optional<Accuracy>> accuracy = EvaluatePart(
+      session, dataset, batch, dataset.size() * rank / ranks, dataset.size() * (rank + 1) / ranks);
+  if (communicator != nullptr) accuracy = SumOfRanks(accuracy, *communicator);
+  if (!accuracy.ok() || !accuracy->has_value()) return accuracy;
+  (*accuracy)->images = dataset.size();
+  (*accuracy)->labels = dataset.size() * dataset.labels();
+  (*accuracy)->loss /= static_cast<double>(dataset.size());
   return accuracy;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/cli/output.h"
+#include "neap/core/device/communicator.h"
 #include "neap/core/input/dataset.h"
 #include "neap/core/run/session.h"
 
@@ -25,11 +26,13 @@ struct Accuracy {
   }
 };
 
-// Evaluates in batches of `batch` images, the last of which may be smaller. Empty after Ctrl-C.
-// Errors: those of the dataset and the session; FAILED_PRECONDITION naming the image for which the
-// network's output is not finite.
+// Evaluates in batches of `batch` images, the last of which may be smaller. With a communicator,
+// each rank evaluates a part of the dataset, and all return the accuracy over all of it. Empty
+// after Ctrl-C. Errors: those of the dataset and the session; FAILED_PRECONDITION naming the image
+// for which the network's output is not finite; UNAVAILABLE if that is another rank's.
 absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
-                                                 int64_t batch);
+                                                 int64_t batch,
+                                                 Communicator* communicator = nullptr);
 
 // Checks a prediction whose first image is number `first` of the dataset. Errors:
 // FAILED_PRECONDITION naming the first image for which a probability is not finite.

@@ -30,11 +30,13 @@ std::vector<Row> Rows(const TimelineTotals& totals) {
           {"compute runs", "compute_us", BusyUs(timeline, Stream::kCompute)},
           {"d2h runs", "d2h_us", BusyUs(timeline, Stream::kD2h)},
           {"h2d runs", "h2d_us", BusyUs(timeline, Stream::kH2d)},
-          {"compute waits for a copy", "stalled_us", StalledUs(timeline)},
+          {"compute waits", "stalled_us", StalledUs(timeline)},
           {"either copy runs", "copying_us", overlap.copying_us},
           {"  and compute", "hidden_us", overlap.hidden_us},
           {"both copies run", "both_ways_us", overlap.both_ways_us},
-          {"  and compute", "hidden_both_ways_us", overlap.hidden_both_ways_us}};
+          {"  and compute", "hidden_both_ways_us", overlap.hidden_both_ways_us},
+          {"sums over ranks run", "collective_us", overlap.collective_us},
+          {"  and compute", "hidden_collective_us", overlap.hidden_collective_us}};
 }
 
 Json ToJson(const TimelineTotals& totals) {

@@ -43,7 +43,7 @@ LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
                                const NetInput& input, const Session& session) {
   LoaderOptions options = {.batch = input.batch,
                            .whole_batch = *flags.net.options.batch,
-                           .first_image = ranks.FirstImageOf(*flags.net.options.batch),
+                           .first_image = ranks.first_image(),
                            .seed = session.seed(),
                            .first_step = session.step()};
   if (flags.batches.augment) {
@@ -59,9 +59,10 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
                                                          const Dataset* dataset,
                                                          const Session& session) {
   if (dataset == nullptr) {
-    ASSIGN_OR_RETURN(Batch batch, ReadBatchFile(flags.batches.batch_file, input.batch, input.image,
-                                                input.labels, input.classes));
-    return std::make_unique<RepeatedBatch>(std::move(batch));
+    ASSIGN_OR_RETURN(const Batch whole,
+                     ReadBatchFile(flags.batches.batch_file, *flags.net.options.batch, input.image,
+                                   input.labels, input.classes));
+    return std::make_unique<RepeatedBatch>(PartOf(whole, ranks.first_image(), input.batch));
   }
   const LoaderOptions options = LoaderOptionsFor(flags, ranks, input, session);
   if (flags.batches.repeat) {
@@ -117,8 +118,9 @@ class MemoryAccount {
 class Training {
  public:
   // The graph has the rank's part of the batch.
-  Training(const TrainFlags& flags, const Graph& graph, Device& device, const RankGroup& ranks)
-      : flags_(flags), graph_(graph), device_(device), ranks_(ranks) {}
+  Training(const TrainFlags& flags, const Graph& graph, Device& device, const RankGroup& ranks,
+           Communicator* communicator)
+      : flags_(flags), graph_(graph), device_(device), ranks_(ranks), communicator_(communicator) {}
 
   absl::StatusOr<int> Run() {
     ASSIGN_OR_RETURN(const Program program, ProgramFor(nullptr));
@@ -135,7 +137,7 @@ class Training {
     TrainSetup setup;
     ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, MakePlanner(setup));
     TrainingOptions training = flags_.Options(last_step_);
-    training.communicator = ranks_.communicator();
+    training.communicator = communicator_;
     ASSIGN_OR_RETURN(Session session, Session::Create(graph_, device_, planner, training));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
     const TrainSchedule schedule = {.batch = *flags_.net.options.batch,
@@ -160,7 +162,7 @@ class Training {
     const auto lower = [&](const ProgramChoice& choice) {
       ProgramOptions options = PlanningFlags::Lowering(choice);
       options.sgd = flags_.sgd;
-      options.share = ranks_.ShareOf(*flags_.net.options.batch);
+      options.share = ranks_.share();
       return Lower(graph_, options, device_.description());
     };
     if (planner == nullptr) return lower(flags_.planning.AskedProgram());
@@ -210,7 +212,7 @@ class Training {
                                          .save = flags_.files.save,
                                          .save_every = flags_.files.save_every.value_or(0),
                                          .timed_step = timed_step,
-                                         .communicator = ranks_.communicator()};
+                                         .communicator = communicator_};
     TrainSummary summary;
     MemoryAccount account(device_);
     ASSIGN_OR_RETURN(summary.end, Train(session, *batches, options,
@@ -235,10 +237,9 @@ class Training {
 
   absl::StatusOr<std::vector<MemoryUse>> MemoryOfRanks(const MemoryUse& own) const {
     std::vector<MemoryUse> all;
-    if (ranks_.communicator() == nullptr) return all;
+    if (communicator_ == nullptr) return all;
     const Json sent = {own.predicted_peak_bytes, own.measured_peak_bytes, own.arena_bytes};
-    ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                     ranks_.communicator()->Exchange(sent.dump()));
+    ASSIGN_OR_RETURN(const std::vector<std::string> texts, communicator_->Exchange(sent.dump()));
     for (const std::string& text : texts) {
       const Json received = Json::parse(text);
       all.push_back({.predicted_peak_bytes = received.at(0),
@@ -262,8 +263,8 @@ class Training {
   }
 
   absl::Status EvaluateInto(TrainSummary& summary, Session& session) const {
-    if (test_ == nullptr || summary.end.interrupted || !ranks_.is_first()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch));
+    if (test_ == nullptr || summary.end.interrupted) return absl::OkStatus();
+    ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch, communicator_));
     summary.end.interrupted = !summary.accuracy.has_value();
     return absl::OkStatus();
   }
@@ -294,6 +295,7 @@ class Training {
   const Graph& graph_;
   Device& device_;
   const RankGroup& ranks_;
+  Communicator* const communicator_;  // null: alone
   NetInput input_;                    // of this rank
   std::unique_ptr<Dataset> dataset_;  // null: --batch-file
   std::unique_ptr<Dataset> test_;     // null: no evaluation
@@ -305,21 +307,15 @@ class Training {
 namespace {
 
 absl::StatusOr<int> TrainAsRank(const TrainFlags& flags, RankGroup& ranks) {
+  RETURN_IF_ERROR(ranks.Divide(*flags.net.options.batch));
   NetFlags net = flags.net;
-  const int64_t whole_batch = *flags.net.options.batch;
-  net.options.batch = ranks.ImagesOf(whole_batch);
-  if (net.options.batch == 0) {
-    return BadUsage(
-        absl::StrCat("--batch ", whole_batch, " has too few images for ", ranks.ranks(), " ranks"));
-  }
+  net.options.batch = ranks.images();
   ASSIGN_OR_RETURN(const Graph graph, net.Build());
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                    OpenDevice(flags.planning.device, flags.planning.Choices()));
-  RETURN_IF_ERROR(ranks.Join(*device));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
   WatchForInterrupt();
-  absl::StatusOr<int> outcome = Training(flags, graph, *device, ranks).Run();
-  ranks.Part();
-  return outcome;
+  return Training(flags, graph, *device, ranks, communicator.get()).Run();
 }
 
 }  // namespace
@@ -336,8 +332,8 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(given.Check(flags));
-  ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find());
-  return ranks.Outcome(TrainAsRank(given, ranks));
+  ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find(given.ranks));
+  return ranks.Outcome(Caught([&] { return TrainAsRank(given, ranks); }));
 }
 
 }  // namespace neap::apps

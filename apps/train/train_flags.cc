@@ -94,6 +94,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
   flags.Add("no-cuda-graph",
             "enqueue every kernel of every step, instead of replaying a recorded step",
             &no_cuda_graph);
+  ranks.AddTo(flags);
   flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);
 }
 

@@ -9,6 +9,7 @@
 #include "apps/cli/flags.h"
 #include "apps/cli/net_flags.h"
 #include "apps/cli/planning_flags.h"
+#include "apps/cli/ranks.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
 #include "neap/core/step/sgd.h"
@@ -46,6 +47,7 @@ struct TrainFlags {
   BatchFlags batches;
   RateFlags rate;
   FileFlags files;
+  RankFlags ranks;
   Sgd sgd;
   std::optional<int64_t> steps = {};
   std::optional<int64_t> epochs = {};

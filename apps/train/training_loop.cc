@@ -140,9 +140,12 @@ class TrainingLoop {
 
   absl::Status Save() {
     if (options_.save.empty()) return absl::OkStatus();
-    const Communicator* const communicator = options_.communicator;
+    Communicator* const communicator = options_.communicator;
     if (communicator == nullptr || communicator->rank() == 0)
       RETURN_IF_ERROR(session_.Save(options_.save));
+    if (communicator != nullptr) {  // the others must not take rank 0 for dead meanwhile
+      RETURN_IF_ERROR(communicator->Exchange("saved", Communicator::Patience::kForFiles).status());
+    }
     saved_step_ = session_.step();
     end_.times.Start();
     return absl::OkStatus();

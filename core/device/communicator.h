@@ -11,11 +11,13 @@
 //   RETURN_IF_ERROR(communicator.AllReduce(bucket));
 //   ASSIGN_OR_RETURN(const Event summed, device.Record(Stream::kCollective));
 //
-// The engines are MPI, for ranks on CPUs, and NCCL, for ranks on GPUs (layers/collectives).
+// The engines for ranks on CPUs are MPI and threads (layers/collectives).
 // *Threads*: one at a time. *Errors*: UNAVAILABLE, naming the rank if it is known, if another rank
-// has ended or does not answer; those of the engine. After an error nothing works any more.
+// has ended or does not answer; those of the engine. After an error neither the communicator nor
+// its device works any more.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -45,8 +47,13 @@ class Communicator {
   // the same bits on all ranks. The spans have the same sizes on all ranks.
   virtual absl::Status AllReduce(absl::Span<const Summand> tensors) = 0;
 
+  // How long Exchange() waits for the others: as long as for a sum, or for ranks that read or write
+  // files meanwhile.
+  enum class Patience : uint8_t { kUsual, kForFiles };
+  static constexpr std::chrono::hours kForFiles{1};
   // The texts of all ranks, by rank.
-  virtual absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> Exchange(
+      std::string_view text, Patience patience = Patience::kUsual) = 0;
 };
 
 }  // namespace neap

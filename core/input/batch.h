@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <type_traits>
 #include <vector>
 
 namespace neap {
@@ -16,5 +18,15 @@ struct Batch {
                                 // from 0, or kNoLabel
   int64_t size = 0;             // number of images; 0 if the vectors alone state it
 };
+
+// Images [first, first + count) of a batch that states its size.
+inline Batch PartOf(const Batch& batch, int64_t first, int64_t count) {
+  const auto part = [&](const auto& values) {
+    const int64_t per_image = std::ssize(values) / batch.size;
+    const auto begin = values.begin() + per_image * first;
+    return std::remove_cvref_t<decltype(values)>(begin, begin + per_image * count);
+  };
+  return {.images = part(batch.images), .labels = part(batch.labels), .size = count};
+}
 
 }  // namespace neap

@@ -82,6 +82,8 @@ struct PlanRequest {
 struct ProgramChoice {
   int64_t sub_batches = 1;
   bool offload_params = false;
+  int64_t bucket_bytes = kBucketBytes;  // the same on all ranks
+  int buckets_in_flight = 0;
   friend bool operator==(const ProgramChoice&, const ProgramChoice&) = default;
 };
 

@@ -399,6 +399,7 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
   ASSIGN_OR_RETURN(graph, InSubBatches(std::move(graph), options.mode, options.sub_batches));
   Program program = ProgramBuilder(std::move(graph), options).Build();
   ReduceGradients(program);
+  RETURN_IF_ERROR(CheckSums(program));
   return program;
 }
 
@@ -416,6 +417,7 @@ absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
   }
   RETURN_IF_ERROR(CheckSameBatch(part, whole));
   ReduceGradients(part);
+  RETURN_IF_ERROR(CheckSums(part));
   return part;
 }
 

@@ -63,13 +63,16 @@ class Reducer {
     return role == Role::kParamGrad || role == Role::kState;
   }
 
-  // The summed tensors in the order in which they are complete.
+  // The summed tensors in the order in which they are complete. Some layers' backward also reads
+  // the gradients of their own parameters, which must be the rank's own then.
   void FormBuckets() {
     std::vector<std::optional<size_t>> complete_at(program_.tensors.size());
     for (size_t i = 0; i < own_.size(); ++i) {
-      for (const std::vector<Use>* uses : {&own_[i].writes, &own_[i].accumulates}) {
+      const Step& step = own_[i];
+      for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {
         for (const Use& use : *uses) {
-          if (IsSummed(use.tensor)) complete_at[use.tensor.index()] = i;
+          const bool is_own = uses != &step.reads || IsChanged(use.tensor, complete_at);
+          if (IsSummed(use.tensor) && is_own) complete_at[use.tensor.index()] = i;
         }
       }
     }
@@ -81,6 +84,10 @@ class Reducer {
     std::sort(order.begin(), order.end());
     bucket_of_.resize(program_.tensors.size());
     for (const auto& [at, tensor] : order) Add(tensor, at);
+  }
+
+  static bool IsChanged(TensorId tensor, const std::vector<std::optional<size_t>>& changed_at) {
+    return changed_at[tensor.index()].has_value();
   }
 
   void Add(TensorId tensor, size_t complete_at) {
@@ -165,6 +172,32 @@ uint64_t HashOfCollectives(const Program& program) {
     }
   }
   return StableHash(text);
+}
+
+absl::Status CheckSums(const Program& program) {
+  if (program.options.share.ranks == 1) return absl::OkStatus();
+  const auto writes_predictions = [&](const Step& step) {
+    return std::any_of(step.writes.begin(), step.writes.end(), [&](const Use& use) {
+      const std::vector<TensorId>& ids = program.predictions;
+      return std::find(ids.begin(), ids.end(), use.tensor) != ids.end();
+    });
+  };
+  for (const Step& step : program.steps) {
+    if (writes_predictions(step) && !step.depends_on_part) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(program.StepName(step),
+                       ": the loss takes the mean over its own images, not "
+                       "over those of all ranks (StepSpec::depends_on_part)"));
+    }
+    if (!IsCollective(step.phase)) continue;
+    for (const Use& use : step.accumulates) {
+      const Tensor& tensor = program.tensor(use.tensor);
+      if (tensor.spec.dtype == DType::kFp32) continue;
+      return absl::InvalidArgumentError(absl::StrCat(tensor.name, ": ranks sum fp32, not ",
+                                                     std::string(Name(tensor.spec.dtype))));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckShare(const RankShare& share, int64_t batch) {

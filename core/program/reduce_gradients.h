@@ -9,15 +9,15 @@
 //
 // Sums are taken in buckets of several tensors, because each has a latency, in the order in which
 // backward completes them. They run beside the rest of backward, on a stream of their own. The
-// updates move behind them:
+// updates follow at the end of backward, or, so that gradients are freed earlier, a number of
+// buckets later (ProgramOptions::buckets_in_flight; here 1):
 //
 //   compute     fc' conv3' conv2' | fc, conv3 update | conv1'    | conv2, conv1 update
 //   collective     [fc, conv3 ->  ]                  [conv2 ->   ] [conv1 ->]
 //
-// The order and the content of the buckets follow from the network and
-// ProgramOptions::bucket_bytes alone, so that ranks with other budgets, other parts of the batch or
-// other GPUs have the same. How long updates wait may differ
-// (ProgramOptions::buckets_in_flight).
+// The order and the content of the buckets follow from the network's layers and
+// ProgramOptions::bucket_bytes alone, so that ranks with other budgets or other parts of the batch
+// have the same. How long updates wait may differ.
 //
 //   ReduceGradients(program);      // of one rank, as BuildProgram() has made it
 //   program.steps[i].phase;        // Phase::kAllReduce, of the layer whose gradient came last
@@ -41,6 +41,10 @@ double WeightInSum(const Program& program, const Use& summed);
 // A number that is equal, as far as 64 bits can tell, exactly if the programs of two ranks take the
 // same collectives of the same tensors in the same order.
 uint64_t HashOfCollectives(const Program& program);
+
+// Whether ranks can train the program together. Errors: INVALID_ARGUMENT naming a loss whose mean
+// is over the rank's images alone, or a state that is not fp32.
+absl::Status CheckSums(const Program& program);
 
 // Errors: INVALID_ARGUMENT for a rank that is not one of `ranks`, or for images outside the batch
 // of all ranks.

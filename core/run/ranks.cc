@@ -1,10 +1,14 @@
 #include "neap/core/run/ranks.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/reduce_gradients.h"
 
@@ -20,11 +24,35 @@ std::string Stand(const absl::Status& own, const Terms& terms) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-absl::Status StatusOf(const Json& stand, size_t rank) {
-  const auto code = static_cast<absl::StatusCode>(stand.at("code").get<int>());
-  if (code == absl::StatusCode::kOk) return absl::OkStatus();
-  return absl::Status(code,
-                      absl::StrCat("rank ", rank, ": ", stand.at("message").get<std::string>()));
+constexpr char kOfAnotherRank[] = "neap/of-another-rank";
+
+absl::Status OfAnotherRank(absl::Status error) {
+  error.SetPayload(kOfAnotherRank, absl::Cord());
+  return error;
+}
+
+absl::StatusOr<std::vector<Json>> Parse(const std::vector<std::string>& texts) {
+  std::vector<Json> stands;
+  for (const std::string& text : texts) {
+    stands.push_back(Json::parse(text, nullptr, /*allow_exceptions=*/false));
+    const Json& stand = stands.back();
+    if (stand.is_object() && stand.contains("code") && stand.contains("terms")) continue;
+    return absl::InternalError(
+        absl::StrCat("rank ", stands.size() - 1, " does not call the same functions as this one"));
+  }
+  return stands;
+}
+
+// The first rank with an error, one that is not ABORTED if there is any.
+std::optional<size_t> Failed(const std::vector<Json>& stands) {
+  std::optional<size_t> aborted;
+  for (size_t rank = 0; rank < stands.size(); ++rank) {
+    const auto code = static_cast<absl::StatusCode>(stands[rank].at("code").get<int>());
+    if (code == absl::StatusCode::kOk) continue;
+    if (code != absl::StatusCode::kAborted) return rank;
+    if (!aborted.has_value()) aborted = rank;
+  }
+  return aborted;
 }
 
 absl::Status CheckSame(const Terms& terms, const Terms& other, size_t rank) {
@@ -56,25 +84,51 @@ absl::StatusOr<RankShare> ShareOf(int64_t batch, Communicator* communicator) {
 
 Terms TermsOf(const Program& program, const LearningRate& rate, uint64_t seed) {
   const Sgd& sgd = program.options.sgd;
-  return {{"seed", absl::StrCat(seed)},
-          {"learning rate", absl::StrCat(rate.base, " warmup ", rate.warmup_steps, " decay ",
-                                         static_cast<int>(rate.decay), " period ",
-                                         rate.period_steps, " factor ", rate.factor)},
-          {"momentum and weight decay", absl::StrCat(sgd.momentum, " ", sgd.weight_decay)},
-          {"gradients", absl::StrFormat("%016x", HashOfCollectives(program))}};
+  return {
+      {"seed", absl::StrCat(seed)},
+      {"learning rate", absl::StrFormat("%.9g warmup %d decay %d period %d factor %.9g", rate.base,
+                                        rate.warmup_steps, static_cast<int>(rate.decay),
+                                        rate.period_steps, rate.factor)},
+      {"momentum and weight decay", absl::StrFormat("%.9g %.9g", sgd.momentum, sgd.weight_decay)},
+      {"gradients", absl::StrFormat("%016x", HashOfCollectives(program))}};
+}
+
+Terms TermsOf(const LoadedCheckpoint& loaded) {
+  const TrainingPosition position = loaded.position.value_or(TrainingPosition{});
+  uint64_t hash = 0;
+  for (const auto& [id, values] : loaded.tensors) {
+    const std::string_view bytes(reinterpret_cast<const char*>(values.data()),
+                                 values.size() * sizeof(float));
+    hash = StableHash(absl::StrCat(hash, id.value, StableHash(bytes)));
+  }
+  return {{"step in the file", absl::StrCat(position.step)},
+          {"seed in the file", absl::StrCat(position.seed)},
+          {"values in the file", absl::StrFormat("%016x", hash)}};
 }
 
 absl::Status Agree(const absl::Status& own, const Terms& terms, Communicator* communicator) {
   if (communicator == nullptr || communicator->ranks() == 1) return own;
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, communicator->Exchange(Stand(own, terms)));
-  RETURN_IF_ERROR(own);
-  std::vector<Json> stands;
-  for (const std::string& text : texts) stands.push_back(Json::parse(text));
-  for (size_t rank = 0; rank < stands.size(); ++rank) RETURN_IF_ERROR(StatusOf(stands[rank], rank));
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   communicator->Exchange(Stand(own, terms), Communicator::Patience::kForFiles));
+  ASSIGN_OR_RETURN(const std::vector<Json> stands, Parse(texts));
+  const auto this_rank = static_cast<size_t>(communicator->rank());
+  if (const std::optional<size_t> failed = Failed(stands)) {
+    if (*failed == this_rank) return own;
+    const Json& stand = stands[*failed];
+    return OfAnotherRank(
+        absl::Status(static_cast<absl::StatusCode>(stand.at("code").get<int>()),
+                     absl::StrCat("rank ", *failed, ": ", stand.at("message").get<std::string>())));
+  }
   const auto of_first = stands[0].at("terms").get<Terms>();
-  for (size_t rank = 1; rank < stands.size(); ++rank)
-    RETURN_IF_ERROR(CheckSame(of_first, stands[rank].at("terms").get<Terms>(), rank));
+  for (size_t rank = 1; rank < stands.size(); ++rank) {
+    const absl::Status same = CheckSame(of_first, stands[rank].at("terms").get<Terms>(), rank);
+    if (!same.ok()) return this_rank == 0 ? same : OfAnotherRank(same);
+  }
   return absl::OkStatus();
+}
+
+bool IsOfAnotherRank(const absl::Status& error) {
+  return error.GetPayload(kOfAnotherRank).has_value();
 }
 
 }  // namespace neap

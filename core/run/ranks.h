@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/device/communicator.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/learning_rate.h"
@@ -32,8 +33,15 @@ absl::StatusOr<RankShare> ShareOf(int64_t batch, Communicator* communicator);
 using Terms = std::vector<std::pair<std::string, std::string>>;
 Terms TermsOf(const Program& program, const LearningRate& rate, uint64_t seed);
 
-// OK only if `own` is on all ranks, with the same terms. Errors: `own`; otherwise that of the first
-// rank that has one, as "rank 3: ..."; INVALID_ARGUMENT naming the first term that differs.
+// What a checkpoint has set.
+Terms TermsOf(const LoadedCheckpoint& loaded);
+
+// OK only if `own` is on all ranks, with the same terms. Errors: that of the first rank that has
+// one, as "rank 3: ..." on the others, but ABORTED only if no rank has another; INVALID_ARGUMENT
+// naming the first term that differs; INTERNAL if the ranks do not call the same functions.
 absl::Status Agree(const absl::Status& own, const Terms& terms, Communicator* communicator);
+
+// Whether another rank has the error, too, and reports it.
+bool IsOfAnotherRank(const absl::Status& error);
 
 }  // namespace neap

@@ -44,16 +44,11 @@ class Session::Impl {
         budget_bytes_(planner->budget_bytes()),
         planner_(std::move(planner), device),
         memory_(device, planner_, !options.training_only, options.records_iterations,
-                options.communicator),
+                options.inference_only ? nullptr : options.communicator),
         change_(planner_) {}
   ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
 
   absl::Status Create(const Graph& graph) {
-    RETURN_IF_ERROR(CheckLearningRate(options_.learning_rate));
-    if (options_.inference_only && options_.training_only) {
-      return absl::InvalidArgumentError(
-          "a session cannot be both for inference only and for training only");
-    }
     ASSIGN_OR_RETURN(share_, ShareOf(graph.options().batch, options_.communicator));
     const absl::Status prepared = Prepare(graph);
     RETURN_IF_ERROR(Agree(prepared, Terms(whole_), options_.communicator));
@@ -61,6 +56,11 @@ class Session::Impl {
   }
 
   absl::Status Prepare(const Graph& graph) {
+    RETURN_IF_ERROR(CheckLearningRate(options_.learning_rate));
+    if (options_.inference_only && options_.training_only) {
+      return absl::InvalidArgumentError(
+          "a session cannot be both for inference only and for training only");
+    }
     RETURN_IF_ERROR(LowerGraph(graph));
     whole_ = program();
     for (int i = 0; i < kMaxInFlight; ++i) {
@@ -144,6 +144,12 @@ class Session::Impl {
   }
 
   absl::Status Load(const std::string& path) {
+    neap::Terms loaded;
+    const absl::Status own = Load(path, loaded);
+    return Agree(own, loaded, options_.communicator);
+  }
+  // Says what was loaded.
+  absl::Status Load(const std::string& path, neap::Terms& what) {
     RETURN_IF_ERROR(CheckIdle());
     RETURN_IF_ERROR(memory_.Check());
     ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, program()));
@@ -158,6 +164,7 @@ class Session::Impl {
     RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
     RETURN_IF_ERROR(Damages("Load()", Write(images)));
     damage_ = absl::OkStatus();
+    if (options_.communicator != nullptr) what = TermsOf(loaded);
     loss_scale_ = LossScaleOf(loaded, program());
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
     if (loaded.position.has_value()) options_.seed = loaded.position->seed;
@@ -193,22 +200,18 @@ class Session::Impl {
     return budget_outcome_;
   }
 
-  // Plans for the graph in the budget that the session will have.
+  // Plans for the graph in the budget that the session will have, again as long as an engine of one
+  // rank turns out not to build.
   absl::Status SetTrainingGraph(const Graph& graph) {
-    RETURN_IF_ERROR(CheckIdle());
-    AwaitBudget().IgnoreError();  // a refusal is reported by the next AwaitBudget()
-    RETURN_IF_ERROR(CheckReady());
-    absl::StatusOr<Program> lowered = LowerPart(graph, whole_, device_.description());
-    RETURN_IF_ERROR(Agree(lowered.status(), lowered.ok() ? Terms(*lowered) : neap::Terms{},
-                          options_.communicator));
-    Program part = *std::move(lowered);
-    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(part, budget_bytes_));
-    int64_t& minimum = planned.stats.minimum_budget_bytes;
-    minimum = std::max(minimum, memory_.inference().planned.stats.minimum_budget_bytes);
-    const bool fits = planned.plan.arena_bytes <= memory_.arena_bytes();
-    Setup next = {std::move(part), {std::move(planned), memory_.inference().planned}};
-    const absl::Status refused = memory_.Switch(next, fits);
-    return absl::IsAborted(refused) ? SetTrainingGraph(graph) : refused;
+    absl::Status agreed;
+    do {
+      Setup next;
+      const absl::Status prepared = PreparePart(graph, next);
+      RETURN_IF_ERROR(Agree(prepared, Terms(next.training), options_.communicator));
+      const bool fits = next.plans.training.plan.arena_bytes <= memory_.arena_bytes();
+      agreed = Agree(memory_.Switch(next, fits), {}, options_.communicator);
+    } while (absl::IsAborted(agreed));
+    return agreed;
   }
 
  private:
@@ -312,7 +315,9 @@ class Session::Impl {
                     .trainable = !options_.inference_only,
                     .offload_params = choice.offload_params,
                     .sub_batches = choice.sub_batches,
-                    .share = mode == Mode::kTraining ? share_ : RankShare{}},
+                    .share = mode == Mode::kTraining ? share_ : RankShare{},
+                    .bucket_bytes = choice.bucket_bytes,
+                    .buckets_in_flight = choice.buckets_in_flight},
                    device_.description());
     };
     const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
@@ -327,6 +332,18 @@ class Session::Impl {
     memory_.inference().program = memory_.training().program;
     if (options_.inference_only) return absl::OkStatus();
     ASSIGN_OR_RETURN(memory_.inference().program, lower(Mode::kInference, choice));
+    return absl::OkStatus();
+  }
+
+  absl::Status PreparePart(const Graph& graph, Setup& next) {
+    RETURN_IF_ERROR(CheckIdle());
+    AwaitBudget().IgnoreError();  // a refusal is reported by the next AwaitBudget()
+    RETURN_IF_ERROR(CheckReady());
+    ASSIGN_OR_RETURN(next.training, LowerPart(graph, whole_, device_.description()));
+    ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(next.training, budget_bytes_));
+    int64_t& minimum = planned.stats.minimum_budget_bytes;
+    minimum = std::max(minimum, memory_.inference().planned.stats.minimum_budget_bytes);
+    next.plans = {std::move(planned), memory_.inference().planned};
     return absl::OkStatus();
   }
 

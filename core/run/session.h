@@ -90,10 +90,13 @@ struct TrainingOptions {
   // Data parallelism: the session is that of one of several ranks, each with a part of the batch
   // (core/program/reduce_gradients.h). The network's batch and the batches of steps are those of
   // the rank; losses, numbers of correct labels and updates are those of all ranks. All ranks call
-  // Create(), steps and SetTrainingGraph() in the same order, and everything else as they like;
-  // with the same options and graphs, the batch's size and the budget aside, all persistent tensors
-  // are the same on all ranks after each step. Null: the session trains alone. *Ownership*:
-  // borrowed; it must outlive the session.
+  // Create(), steps, SetTrainingGraph() and Load() in the same order, and everything else as they
+  // like; with the same options, graphs and files, the batch's size and the budget aside, all
+  // persistent tensors are the same on all ranks after each step. An error of one of these calls is
+  // one of all ranks, "rank 3: ..." on the others; after that of a SetTrainingGraph() that could
+  // not be switched to, ranks may have different graphs until another one succeeds, and after that
+  // of a step, devices and communicators have to be replaced. Null: the session trains alone.
+  // *Ownership*: borrowed; it must outlive the session.
   Communicator* communicator = nullptr;
 };
 

@@ -18,11 +18,11 @@ namespace {
 // Where ranks wait for each other.
 class Meeting {
  public:
-  Meeting(int ranks, std::chrono::milliseconds timeout)
-      : timeout_(timeout), here_(static_cast<size_t>(ranks)), left_(static_cast<size_t>(ranks)) {}
+  explicit Meeting(int ranks)
+      : here_(static_cast<size_t>(ranks)), left_(static_cast<size_t>(ranks)) {}
 
   // Blocks until all ranks have come. What they have written before can then be read.
-  absl::Status Come(int rank) {
+  absl::Status Come(int rank, std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     here_[static_cast<size_t>(rank)] = true;
     RETURN_IF_ERROR(Missing());
@@ -35,7 +35,7 @@ class Meeting {
       return absl::OkStatus();
     }
     const bool done = changed_.wait_for(
-        lock, timeout_, [&] { return round_ != round || !Missing().ok() || !error_.ok(); });
+        lock, timeout, [&] { return round_ != round || !Missing().ok() || !error_.ok(); });
     if (round_ != round) return absl::OkStatus();
     if (!done) error_.Update(absl::UnavailableError(Absent() + " does not answer"));
     error_.Update(Missing());
@@ -63,7 +63,6 @@ class Meeting {
     return absl::StrCat("rank ", rank);
   }
 
-  const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> here_, left_;  // by rank
@@ -75,14 +74,16 @@ class Meeting {
 }  // namespace
 
 struct LocalRanks::Group {
-  Group(int ranks, std::chrono::milliseconds timeout)
-      : sums(ranks, timeout),
-        exchanges(ranks, timeout),
+  Group(int ranks, std::chrono::milliseconds a_timeout)
+      : timeout(a_timeout),
+        sums(ranks),
+        exchanges(ranks),
         pieces(static_cast<size_t>(ranks)),
         texts(static_cast<size_t>(ranks)) {}
+  const std::chrono::milliseconds timeout;
   Meeting sums, exchanges;
-  // What each rank shows the others, by rank.
-  std::vector<const float*> pieces;
+  // What each rank shows the others, by rank. A rank may still read when another has given up.
+  std::vector<std::vector<float>> pieces;
   std::vector<std::string> texts;
 };
 
@@ -106,24 +107,34 @@ class LocalRanks::Rank final : public Communicator {
                         });
   }
 
-  absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text) override {
+  absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
+                                                    Patience patience) override {
+    const std::chrono::milliseconds timeout =
+        patience == Patience::kForFiles ? std::max<std::chrono::milliseconds>(kForFiles, Timeout())
+                                        : Timeout();
     group_->texts[static_cast<size_t>(rank_)] = std::string(text);
-    RETURN_IF_ERROR(group_->exchanges.Come(rank_));
+    RETURN_IF_ERROR(group_->exchanges.Come(rank_, timeout));
     std::vector<std::string> texts = group_->texts;
-    RETURN_IF_ERROR(group_->exchanges.Come(rank_));  // before any rank writes another text
+    RETURN_IF_ERROR(group_->exchanges.Come(rank_, timeout));  // before any rank writes another
     return texts;
   }
 
  private:
+  std::chrono::milliseconds Timeout() const { return group_->timeout; }
+
   absl::Status Sum(const std::vector<Summand>& bucket) {
-    std::vector<float> own(kPieceValues), sum(kPieceValues);
+    std::vector<float>& own = group_->pieces[static_cast<size_t>(rank_)];
+    own.resize(kPieceValues);
+    sum_.resize(kPieceValues);
     Packing packing(bucket, kPieceValues);
     while (const int64_t count = packing.Pack(own.data())) {
-      group_->pieces[static_cast<size_t>(rank_)] = own.data();
-      RETURN_IF_ERROR(group_->sums.Come(rank_));
-      SumInOrder(group_->pieces, count, sum.data());
-      RETURN_IF_ERROR(group_->sums.Come(rank_));  // before any rank packs another piece
-      packing.Unpack(sum.data());
+      RETURN_IF_ERROR(group_->sums.Come(rank_, Timeout()));
+      std::vector<const float*> parts;
+      for (const std::vector<float>& piece : group_->pieces) parts.push_back(piece.data());
+      SumInOrder(parts, count, sum_.data());
+      // Before any rank packs another piece.
+      RETURN_IF_ERROR(group_->sums.Come(rank_, Timeout()));
+      packing.Unpack(sum_.data());
     }
     return absl::OkStatus();
   }
@@ -131,6 +142,7 @@ class LocalRanks::Rank final : public Communicator {
   const int rank_;
   const std::shared_ptr<Group> group_;
   CpuDevice& device_;
+  std::vector<float> sum_;  // of a piece
 };
 
 LocalRanks::LocalRanks(int ranks, std::chrono::milliseconds timeout)

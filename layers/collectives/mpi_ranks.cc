@@ -31,10 +31,7 @@ absl::Status Checked(std::string_view call, int error) {
 // A communicator of MPI's own for one thread, so that its calls do not meet those of another.
 class Channel {
  public:
-  explicit Channel(std::chrono::milliseconds timeout) : timeout_(timeout) {}
-  ~Channel() {
-    if (comm_ != MPI_COMM_NULL && !failed_) MPI_Comm_free(&comm_);
-  }
+  Channel() = default;
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
@@ -50,35 +47,39 @@ class Channel {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // Waits for a call that was begun, as long as the timeout allows.
-  absl::Status Finish(std::string_view call, int begun, MPI_Request& request) {
+  // Waits for a call that was begun, as long as the timeout allows. After an error, MPI may still
+  // use the buffers of the call.
+  absl::Status Finish(std::string_view call, int begun, MPI_Request& request,
+                      std::chrono::milliseconds timeout) {
     absl::Status status = Checked(call, begun);
-    const Clock::time_point end = Clock::now() + timeout_;
+    const Clock::time_point end = Clock::now() + timeout;
     for (int done = 0; status.ok() && done == 0;) {
       status = Checked(call, MPI_Test(&request, &done, MPI_STATUS_IGNORE));
       if (done != 0 || !status.ok()) break;
       if (Clock::now() > end) {
-        status = absl::UnavailableError(absl::StrCat(
-            "rank ", rank_, ": another rank does not answer within ", timeout_.count(), " ms"));
+        status =
+            absl::UnavailableError(absl::StrCat("another rank does not answer within ",
+                                                static_cast<double>(timeout.count()) / 1000, " s"));
       }
       std::this_thread::yield();
     }
-    failed_ = failed_ || !status.ok();
     return status;
   }
 
  private:
-  const std::chrono::milliseconds timeout_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, ranks_ = 1;
-  bool failed_ = false;
 };
 
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(CpuDevice& device, std::chrono::milliseconds timeout)
-      : device_(device), sums_(timeout), exchanges_(timeout) {}
-  ~MpiCommunicator() override { device_.Synchronize().IgnoreError(); }
+      : device_(device), timeout_(timeout) {}
+  // The buffers of a call that has not ended are left to MPI.
+  ~MpiCommunicator() override {
+    device_.Synchronize().IgnoreError();
+    if (!device_.Record(Stream::kCollective).ok() || failed_) new Buffers(std::move(buffers_));
+  }
 
   absl::Status Open() {
     RETURN_IF_ERROR(sums_.Open());
@@ -95,64 +96,90 @@ class MpiCommunicator final : public Communicator {
                         });
   }
 
-  absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text) override {
-    const int count = static_cast<int>(text.size());
-    std::vector<int> counts(static_cast<size_t>(ranks())), begins;
+  absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
+                                                    Patience patience) override {
+    const std::chrono::milliseconds timeout =
+        patience == Patience::kForFiles ? std::max<std::chrono::milliseconds>(kForFiles, timeout_)
+                                        : timeout_;
+    Buffers& use = buffers_;
+    use.text = std::string(text);
+    use.count = static_cast<int>(text.size());
+    use.counts.assign(static_cast<size_t>(ranks()), 0);
+    const auto finish = [&](std::string_view call, int begun, MPI_Request& request) {
+      const absl::Status finished = exchanges_.Finish(call, begun, request, timeout);
+      failed_ = failed_ || !finished.ok();
+      return finished;
+    };
     MPI_Request request = MPI_REQUEST_NULL;
-    RETURN_IF_ERROR(exchanges_.Finish(
-        "MPI_Iallgather",
-        MPI_Iallgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, exchanges_.comm(), &request),
-        request));
+    RETURN_IF_ERROR(finish("MPI_Iallgather",
+                           MPI_Iallgather(&use.count, 1, MPI_INT, use.counts.data(), 1, MPI_INT,
+                                          exchanges_.comm(), &request),
+                           request));
+    use.begins.clear();
     int total = 0;
-    for (const int each : counts) {
-      begins.push_back(total);
+    for (const int each : use.counts) {
+      use.begins.push_back(total);
       total += each;
     }
-    std::string all(static_cast<size_t>(total), '\0');
-    RETURN_IF_ERROR(
-        exchanges_.Finish("MPI_Iallgatherv",
-                          MPI_Iallgatherv(text.data(), count, MPI_CHAR, all.data(), counts.data(),
-                                          begins.data(), MPI_CHAR, exchanges_.comm(), &request),
-                          request));
+    use.all.assign(static_cast<size_t>(total), '\0');
+    RETURN_IF_ERROR(finish(
+        "MPI_Iallgatherv",
+        MPI_Iallgatherv(use.text.data(), use.count, MPI_CHAR, use.all.data(), use.counts.data(),
+                        use.begins.data(), MPI_CHAR, exchanges_.comm(), &request),
+        request));
     std::vector<std::string> texts;
-    for (size_t rank = 0; rank < counts.size(); ++rank) {
-      texts.push_back(
-          all.substr(static_cast<size_t>(begins[rank]), static_cast<size_t>(counts[rank])));
+    for (size_t rank = 0; rank < use.counts.size(); ++rank) {
+      texts.push_back(use.all.substr(static_cast<size_t>(use.begins[rank]),
+                                     static_cast<size_t>(use.counts[rank])));
     }
     return texts;
   }
 
  private:
+  // Of the calls of both channels.
+  struct Buffers {
+    std::vector<float> own, parts, sum;
+    std::string text, all;
+    int count = 0;
+    std::vector<int> counts, begins;
+  };
+
   // A piece has as many values for each rank to sum.
   absl::Status Sum(const std::vector<Summand>& bucket) {
     const int64_t share = (kPieceValues + ranks() - 1) / ranks();
     const auto size = static_cast<size_t>(share * ranks());
-    std::vector<float> own(size), parts(size), sum(static_cast<size_t>(share));
+    Buffers& use = buffers_;
+    use.own.resize(size);
+    use.parts.resize(size);
+    use.sum.resize(static_cast<size_t>(share));
     std::vector<const float*> part_of_rank;
     Packing packing(bucket, kPieceValues);
-    while (const int64_t packed = packing.Pack(own.data())) {
+    while (const int64_t packed = packing.Pack(use.own.data())) {
       const int64_t count = (packed + ranks() - 1) / ranks();
       part_of_rank.clear();
       for (int rank = 0; rank < ranks(); ++rank)
-        part_of_rank.push_back(parts.data() + rank * count);
+        part_of_rank.push_back(use.parts.data() + rank * count);
       MPI_Request request = MPI_REQUEST_NULL;
       const int each = static_cast<int>(count);
       RETURN_IF_ERROR(sums_.Finish("MPI_Ialltoall",
-                                   MPI_Ialltoall(own.data(), each, MPI_FLOAT, parts.data(), each,
-                                                 MPI_FLOAT, sums_.comm(), &request),
-                                   request));
-      SumInOrder(part_of_rank, count, sum.data());
+                                   MPI_Ialltoall(use.own.data(), each, MPI_FLOAT, use.parts.data(),
+                                                 each, MPI_FLOAT, sums_.comm(), &request),
+                                   request, timeout_));
+      SumInOrder(part_of_rank, count, use.sum.data());
       RETURN_IF_ERROR(sums_.Finish("MPI_Iallgather",
-                                   MPI_Iallgather(sum.data(), each, MPI_FLOAT, own.data(), each,
-                                                  MPI_FLOAT, sums_.comm(), &request),
-                                   request));
-      packing.Unpack(own.data());
+                                   MPI_Iallgather(use.sum.data(), each, MPI_FLOAT, use.own.data(),
+                                                  each, MPI_FLOAT, sums_.comm(), &request),
+                                   request, timeout_));
+      packing.Unpack(use.own.data());
     }
     return absl::OkStatus();
   }
 
   CpuDevice& device_;
+  const std::chrono::milliseconds timeout_;
   Channel sums_, exchanges_;
+  Buffers buffers_;
+  bool failed_ = false;  // an exchange
 };
 
 class Mpi final : public MpiRanks {
@@ -171,6 +198,11 @@ class Mpi final : public MpiRanks {
       return absl::UnavailableError("this MPI does not allow several threads");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
+    if (ranks_ != RanksOfMpi().value_or(ranks_)) {
+      return absl::UnavailableError(absl::StrCat("mpirun has started ", *RanksOfMpi(),
+                                                 " ranks, but MPI finds ", ranks_,
+                                                 "; is it the mpirun of another MPI?"));
+    }
     MPI_Comm here = MPI_COMM_NULL;
     RETURN_IF_ERROR(Checked(
         "MPI_Comm_split_type",

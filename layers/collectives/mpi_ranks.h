@@ -1,7 +1,6 @@
 // Ranks in processes that MPI has started: `mpirun -n 4 PROGRAM`.
 //
-// MPI tells each process its rank, and takes the sums of ranks on CPUs. For ranks on GPUs it only
-// carries the texts by which NCCL finds its ranks (layers/collectives/nccl_ranks.h).
+// MPI tells each process its rank, and carries the sums of ranks on CPUs.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<MpiRanks> mpi, MpiRanks::Start());
 //   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, mpi->Join(*device));
@@ -19,8 +18,8 @@
 #pragma once
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "neap/core/device/communicator.h"
@@ -30,10 +29,9 @@ namespace neap {
 
 bool BuiltWithMpi();
 
-// Whether mpirun has started this process, according to its environment.
-inline bool StartedByMpi() {
-  return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr;
-}
+// How many ranks Open MPI's mpirun has started, this process among them, according to its
+// environment; nullopt without mpirun.
+std::optional<int> RanksOfMpi();
 
 class MpiRanks {
  public:

@@ -65,12 +65,14 @@ void ProgressExample() {
 }
 
 absl::StatusOr<int> RanksExample(
-    int64_t batch, const std::unique_ptr<Device>& device, TrainingOptions training,
+    const RankFlags& flags, int64_t batch, const std::unique_ptr<Device>& device,
+    TrainingOptions training,
     const std::function<absl::StatusOr<int>(const TrainingOptions&)>& Train) {
-  ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find());
-  batch = ranks.ImagesOf(batch);  // of the whole batch
-  RETURN_IF_ERROR(ranks.Join(*device));
-  training.communicator = ranks.communicator();  // null if it is alone
+  ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find(flags));
+  RETURN_IF_ERROR(ranks.Divide(batch));
+  ranks.images();  // of this rank
+  ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
+  training.communicator = communicator.get();  // null if it is alone
   return ranks.Outcome(Train(training));
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/plan/collective_cost.h"
 #include "neap/core/plan/describe_program.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/plan_memory.h"
@@ -19,6 +20,13 @@
 #include "neap/memory/planner.h"
 
 namespace neap::header_examples::plan {
+
+// core/plan/collective_cost.h
+void CostOfSums(DeviceDescription description) {
+  const RankLink link = {.bytes_per_second = 50e9, .hop_seconds = 5e-6};
+  description = WithCollectives(description, 64, link);
+  description.collective_latency_seconds;  // 6e-05
+}
 
 // core/plan/describe_program.h
 void Describe(const Program& program, const DeviceDescription& device) {

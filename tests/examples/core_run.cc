@@ -15,6 +15,7 @@
 #include "neap/core/run/evaluation.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/file_planner.h"
+#include "neap/core/run/parallel_session.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/ranks.h"
 #include "neap/core/run/runtime.h"
@@ -77,6 +78,24 @@ absl::Status RunPlanFile(const Graph& net, const std::unique_ptr<Device>& device
   ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner,
                    PlannerFromFile("plan.json", /*evaluation=*/PlannerFor({})));
   ASSIGN_OR_RETURN(Session session, Session::Create(net, *device, planner));
+  return absl::OkStatus();
+}
+
+// core/run/parallel_session.h
+absl::Status TrainOnTwo(const std::vector<Device*>& devices,
+                        const std::vector<Communicator*>& communicators,
+                        const std::shared_ptr<const Planner>& planner,
+                        const ParallelSession::NetFor& net_for, const Batch& batch) {
+  std::vector<ParallelSession::Rank> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back({.images = 32,
+                     .device = devices[rank],
+                     .planner = planner,
+                     .communicator = communicators[rank]});
+  }
+  ASSIGN_OR_RETURN(ParallelSession session, ParallelSession::Create(net_for, ranks));
+  ASSIGN_OR_RETURN(const float loss, session.TrainStep(batch));  // of 64 images
+  RETURN_IF_ERROR(session.Save("model.safetensors"));
   return absl::OkStatus();
 }
 

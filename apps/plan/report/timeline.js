@@ -1,5 +1,5 @@
-// What runs when on the three streams, and where compute waits for a transfer.
-const kStreams = ["compute", "out of arena", "into arena"];
+// What runs when on the streams, and where compute waits for another.
+const kStreams = ["compute", "out of arena", "into arena", ...(report.sums.length > 0 ? ["over ranks"] : [])];
 
 function timelineSpans() {
   const spans = report.runs.map((run, i) => ({ stream: 0, run: i, begin: run.begin_us, end: run.end_us,
@@ -9,6 +9,8 @@ function timelineSpans() {
     spans.push({ stream: out ? 1 : 2, transfer, begin: transfer.begin_us, end: transfer.end_us,
       kind: out ? "d2h" : "h2d", name: report.tensors[transfer.tensor].name });
   }
+  for (const sum of report.sums)
+    spans.push({ stream: 3, sum, begin: sum.begin_us, end: sum.end_us, kind: "h2d", name: sum.name });
   return spans.filter((span) => span.end > span.begin);
 }
 
@@ -20,6 +22,7 @@ function describeStall(event, stall) {
 
 function describeSpan(event, span) {
   const times = [["begins", timeText(span.begin)], ["takes", timeText(span.end - span.begin)]];
+  if (span.sum) return tip.show(event, span.name, [...times, ["bytes", bytesText(span.sum.bytes)]]);
   if (span.transfer) {
     const { bytes } = report.tensors[span.transfer.tensor];
     const rate = bytes / (span.end - span.begin) / 1e3;
@@ -45,7 +48,8 @@ class TimelineChart {
     this.view = new View(this.total, this.total / 5000);
     legend("time-legend", [...kindEntries(false),
       ...(report.transfers.length > 0 ? [["d2h", "offload"], ["h2d", "prefetch"]] : []),
-      ...(report.stalls.length > 0 ? [["alarm", "compute waits for a transfer", true]] : [])]);
+      ...(report.sums.length > 0 ? [["h2d", "sum over ranks"]] : []),
+      ...(report.stalls.length > 0 ? [["alarm", "compute waits", true]] : [])]);
     zoomable("time-chart", "time-tools", this.view, (width) => this.draw(width));
     cursor.listeners.push((i) => this.mark(i));
   }

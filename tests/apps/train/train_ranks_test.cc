@@ -91,8 +91,8 @@ TEST_CASE("ranks train the whole batch: even and uneven parts, with and without 
   const std::vector<Json> alone = RunForJson(Lenet(17));
   for (const int ranks : {2, 3}) {
     CAPTURE(ranks);
-    const Args budget = ranks == 3 ? Args{"--budget", "95%"} : Args{};
-    const std::vector<Json> together = RunRanks(ranks, Joined(Lenet(17), budget));
+    const Args more = ranks == 3 ? Args{"--budget", "95%"} : Args{"--split", "5,12"};
+    const std::vector<Json> together = RunRanks(ranks, Joined(Lenet(17), more));
     REQUIRE(together.size() == alone.size());
     CHECK(together.front().at("batch") == 17);
     CHECK(together.front().at("ranks") == ranks);
@@ -106,6 +106,16 @@ TEST_CASE("ranks train the whole batch: even and uneven parts, with and without 
     CHECK(end.at("rank_memory").size() == static_cast<size_t>(ranks));
     CHECK(end.at("peaks_equal") == true);
   }
+}
+
+TEST_CASE("each rank evaluates a part of the test images") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const Args args =
+      Joined(kTiny, {"--data", "idx:" + Digits(), "--classes", "10", "--steps", "30", "--eval"});
+  const Json evaluation = RunRanks(3, args).back().at("evaluation");
+  CHECK(evaluation.at("images") == 360);
+  CHECK(evaluation.at("accuracy").get<double>() > 0.5);
+  CHECK(evaluation.at("correct").get<double>() / 360 == evaluation.at("accuracy").get<double>());
 }
 
 TEST_CASE("the same ranks compute the same bits again, and from a checkpoint") {
@@ -132,11 +142,47 @@ TEST_CASE("a rank that cannot go on ends all, and names itself") {
     CHECK(outcome.exit_code != 0);
     return outcome.err;
   };
-  CHECK(refused(2, Joined(kTiny, {"--budget", "1KiB"})).find("neap: rank 1: a budget of 1024") !=
+  CHECK(refused(2, Joined(kTiny, {"--budget", "1KiB"})).find("neap: rank 0: a budget of 1024") !=
+        std::string::npos);
+  CHECK(
+      refused(2, Joined(kTiny, {"--split", "8,7"})).find("--split has 15 images, but --batch 16") !=
+      std::string::npos);
+  CHECK(refused(2, Joined(kTiny, {"--split", "16"})).find("--split has 1 parts, but there are 2") !=
         std::string::npos);
   const Args one_image = {"train", "lenet", "--device", "cpu", "--batch", "1"};
   CHECK(refused(2, one_image).find("--batch 1 has too few images for 2 ranks") !=
         std::string::npos);
+}
+
+TEST_CASE("ranks with different settings end together, with the difference, once") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const Args first = Joined(kTiny, {"--seed", "1"}), second = Joined(kTiny, {"--seed", "2"});
+  const Args both =
+      Joined(Joined(Joined({"1", CommandPath()}, first), {":", "-n", "1", CommandPath()}), second);
+  const Outcome outcome = Process::StartCommand("/usr/bin/env", Joined(kMpirun, both)).Wait();
+  CHECK(outcome.exit_code != 0);
+  const std::string line = "neap: rank 0: rank 1 and rank 0 differ in their seed: 2 and 1\n";
+  const size_t at = outcome.err.find(line);
+  CHECK(at != std::string::npos);
+  CHECK(outcome.err.find("differ in their seed", at + line.size()) == std::string::npos);
+}
+
+TEST_CASE("ranks share the images of a batch file") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const ScratchDirectory scratch;
+  const std::string path = scratch.File("batch");
+  std::string bytes;
+  for (int32_t i = 0; i < 6 * 28 * 28; ++i) {
+    const auto value = static_cast<float>(i % 17) / 17;
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  for (int32_t label = 0; label < 6; ++label)
+    bytes.append(reinterpret_cast<const char*>(&label), sizeof(label));
+  WriteText(path, bytes);
+  const Args args = {"train", "lenet",   "--device", "cpu",          "--batch",
+                     "6",     "--steps", "5",        "--batch-file", path};
+  const double alone = RunForJson(args).back().at("loss");
+  CHECK(RunRanks(2, args).back().at("loss").get<double>() == doctest::Approx(alone).epsilon(1e-4));
 }
 
 TEST_CASE("one interrupted rank stops all at the same step, with a checkpoint that goes on") {
@@ -183,8 +229,12 @@ TEST_CASE("a rank that is killed ends the others soon, and its last checkpoint i
     if (!std::filesystem::exists(file)) continue;
     const auto position = ReadTrainingPosition(file);
     REQUIRE_MESSAGE(position.ok(), position.status().ToString());
-    const std::string next = std::to_string((*position)->step + 2);
-    CHECK(RunRanks(3, Joined(kTiny, {"--steps", next, "--resume", file})).back().at("steps") == 2);
+    // It goes on as if nothing had happened.
+    const Args two_more = {"--log-every", "1", "--steps", std::to_string((*position)->step + 2)};
+    const auto resumed = LossesOf(RunRanks(3, Joined(Joined(kTiny, two_more), {"--resume", file})));
+    const auto clean = LossesOf(RunRanks(3, Joined(kTiny, two_more)));
+    REQUIRE(resumed.size() == 2);
+    CHECK(std::equal(resumed.begin(), resumed.end(), clean.end() - 2));
   }
 }
 

@@ -299,5 +299,28 @@ TEST_CASE("refused memory or a refused thread is an error status") {
   CHECK(absl::IsResourceExhausted(Loader::Create(dataset, {}).status()));
 }
 
+TEST_CASE("ranks read parts of the batches that one rank would read, whatever their number") {
+  const Counting dataset(50);
+  LoaderOptions whole = {.batch = 12, .seed = 3};
+  for (const std::vector<int64_t>& split : {std::vector<int64_t>{6, 6}, {5, 1, 6}}) {
+    for (int64_t step = 0; step < 5; ++step) {
+      const Batch expected = BatchOfStep(dataset, whole, step).value();
+      std::vector<int32_t> labels;
+      for (size_t rank = 0; rank < split.size(); ++rank) {
+        LoaderOptions part = whole;
+        part.batch = split[rank];
+        part.whole_batch = 12;
+        part.first_image = std::accumulate(split.begin(), split.begin() + rank, int64_t{0});
+        const Batch batch = BatchOfStep(dataset, part, step).value();
+        labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+      }
+      CHECK(labels == expected.labels);
+    }
+  }
+  const LoaderOptions outside = {.batch = 6, .whole_batch = 12, .first_image = 7};
+  CHECK(BatchOfStep(dataset, outside, 0).status() ==
+        absl::InvalidArgumentError("loader: images from 7 to 12 of a batch of 12"));
+}
+
 }  // namespace
 }  // namespace neap

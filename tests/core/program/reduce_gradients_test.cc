@@ -7,12 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "neap/core/base/status_macros.h"
+#include "neap/core/device/device_description.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "tests/random_graph.h"
 
 namespace neap {
 namespace {
@@ -149,6 +153,54 @@ TEST_CASE("a rank's images must be some of all") {
         "rank 0 of 2 cannot train images 3 to 4 of a batch of 4");
   CHECK(refusal({.rank = 0, .ranks = 0}) != "");
   CHECK(refusal(kSecondOfThree, Accounting::kPaper) == "the paper's accounting knows no ranks");
+}
+
+// Folded convolutions read gradients of their parameters in backward: the rank's own.
+TEST_CASE("no step of a layer touches a tensor once it has been summed") {
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  int sums = 0;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    const Graph graph = testing::RandomGraph(seed, {.batch = 2,
+                                                    .max_channels = 256,
+                                                    .dtype = DType::kBf16,
+                                                    .layout = Layout::kNhwc,
+                                                    .residual = true});
+    const absl::StatusOr<Program> program =
+        Lower(graph, {.share = kSecondOfThree, .bucket_bytes = 1}, h200);
+    REQUIRE_MESSAGE(program.ok(), program.status().ToString());
+    std::vector<bool> is_summed(program->tensors.size());
+    for (const Step& step : program->steps) {
+      for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {
+        for (const Use& use : *uses) {
+          if (IsOfLayer(step.phase)) CHECK(!is_summed[use.tensor.index()]);
+          if (!IsCollective(step.phase)) continue;
+          is_summed[use.tensor.index()] = true;
+          ++sums;
+        }
+      }
+    }
+  }
+  CHECK(sums > 100);
+}
+
+struct OwnLoss {
+  static constexpr std::string_view kType = "own_loss";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const {
+    ASSIGN_OR_RETURN(LayerSpec spec, SoftmaxCrossEntropy{}.Specify(context));
+    for (StepSpec& step : spec.steps) step.depends_on_part = false;
+    return spec;
+  }
+  bool operator==(const OwnLoss&) const = default;
+};
+
+TEST_CASE("a loss that knows no ranks is refused") {
+  Graph net({.name = "net", .batch = 2, .fusion = false});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 5}, {net.Input({3, 4, 2})}), OwnLoss{});
+  CHECK(BuildProgram(net, {}).ok());
+  CHECK(BuildProgram(net, {.share = kSecondOfThree}).status().message() ==
+        "loss forward: the loss takes the mean over its own images, not over those of all ranks "
+        "(StepSpec::depends_on_part)");
 }
 
 TEST_CASE("a program of one rank has no collectives") {

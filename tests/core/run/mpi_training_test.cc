@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "neap/layers/collectives/mpi_ranks.h"
+#include "tests/layers/collectives/large_bucket.h"
 #include "tests/random_graph.h"
 #include "tests/rank_training.h"
 #include "tests/skip.h"
@@ -23,12 +24,15 @@ std::string Bytes(const Trained& trained) {
 }
 
 TEST_CASE("ranks in processes train bit for bit what one process computes") {
-  if (!StartedByMpi()) return SkipCase("it was not started by mpirun");
+  if (!RanksOfMpi().has_value()) return SkipCase("it was not started by mpirun");
   absl::StatusOr<std::unique_ptr<MpiRanks>> mpi = MpiRanks::Start();
   REQUIRE_MESSAGE(mpi.ok(), mpi.status().ToString());
   const std::unique_ptr<CpuDevice> device = OpenCpu();
   absl::StatusOr<std::unique_ptr<Communicator>> communicator = (*mpi)->Join(*device);
   REQUIRE_MESSAGE(communicator.ok(), communicator.status().ToString());
+  REQUIRE((*mpi)->ranks() == RanksOfMpi());
+  REQUIRE((*mpi)->ranks() > 1);
+  CheckLargeBucket(*device, **communicator);
   const std::vector<int64_t> split(static_cast<size_t>((*mpi)->ranks()), 2);
   const auto rank = static_cast<size_t>((*mpi)->rank());
 

@@ -52,6 +52,57 @@ TEST_CASE("uneven parts of the batch are one batch, dropout included") {
   }
 }
 
+TEST_CASE("ranks with sub-batches of their own are one batch") {
+  const RankTraining training = {
+      .net = [](int64_t batch) { return RandomGraph(3, {.batch = batch, .batch_norm = false}); },
+      .split = {4, 2},
+      .steps = 5,
+      .image_values = 3 * 8 * 8,
+      .bucket_bytes = 300};
+  PlannerOptions planning = {.policy = "liveness", .sub_batches = 2, .bucket_bytes = 300};
+  PlannerOptions whole = {.policy = "liveness", .sub_batches = 1, .bucket_bytes = 300};
+  const std::vector<Trained> trained = TrainOnThreads(training, {planning, whole});
+  CHECK(AreSame(trained[0], trained[1]));
+  CHECK(AreClose(trained[0], TrainAlone(training), 1e-4F));
+}
+
+TEST_CASE("ranks in fp16 skip the same steps and keep the same scale") {
+  const RankTraining training = {
+      .net = [](int64_t batch) { return RandomGraph(4, {.batch = batch, .dtype = DType::kFp16}); },
+      .split = {2, 3},
+      .steps = 6,
+      .image_values = 3 * 8 * 8};
+  const std::vector<Trained> trained =
+      TrainOnThreads(training, {{.policy = "liveness", .bucket_bytes = 300, .buckets_in_flight = 1},
+                                {.policy = "liveness", .bucket_bytes = 300}});
+  CHECK(AreSame(trained[0], trained[1]));
+}
+
+TEST_CASE("all ranks change to another graph, or none") {
+  const auto train = [](int rank, LocalRanks& group, bool with_block) {
+    const std::unique_ptr<CpuDevice> device = OpenCpu();
+    const auto communicator = group.Join(rank, *device);
+    TrainingOptions options;
+    options.communicator = communicator.get();
+    Session session = MakeSession(*device, {.policy = "liveness"}, options);
+    Train(session, 1);
+    const absl::Status changed = session.SetTrainingGraph(SmallNet(Layout::kNchw, with_block));
+    Train(session, 2);  // with the new graph, or with the old one
+    return std::pair(std::string(changed.message()), *session.Values("conv2.weight"));
+  };
+  for (const bool differ : {false, true}) {
+    CAPTURE(differ);
+    LocalRanks group(2);
+    std::pair<std::string, std::vector<float>> other;
+    std::thread thread([&] { other = train(1, group, differ); });
+    const auto own = train(0, group, false);
+    thread.join();
+    CHECK(own.first.empty() == !differ);
+    CHECK(own.first == other.first);
+    CHECK(own.second == other.second);
+  }
+}
+
 TEST_CASE("ranks that differ fail together, with the rank and the difference") {
   const auto create = [](int rank, LocalRanks& group, uint64_t seed, int64_t budget) {
     const std::unique_ptr<CpuDevice> device = OpenCpu();

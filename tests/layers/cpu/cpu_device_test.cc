@@ -117,5 +117,37 @@ TEST_CASE("the model name is taken from /proc/cpuinfo") {
   CHECK(CpuModelName("") == "CPU");
 }
 
+TEST_CASE("work of other kinds runs on a stream in its turn, and its error ends the device") {
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  std::vector<int> order;
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(device
+                ->Call(Stream::kCollective,
+                       [&order, i] {
+                         order.push_back(i);
+                         return absl::OkStatus();
+                       })
+                .ok());
+  }
+  const absl::StatusOr<Event> done = device->Record(Stream::kCollective);
+  REQUIRE(done.ok());
+  REQUIRE(device->Await(*done).ok());
+  CHECK(order == std::vector<int>{0, 1, 2});
+
+  const absl::Status lost = absl::UnavailableError("rank 1 has ended");
+  REQUIRE(device->Call(Stream::kCollective, [lost] { return lost; }).ok());
+  // It may have failed already, or fails before this runs.
+  device
+      ->Call(Stream::kCollective,
+             [&order] {
+               order.push_back(3);
+               return absl::OkStatus();
+             })
+      .IgnoreError();
+  CHECK(device->Synchronize() == lost);
+  CHECK(order.size() == 3);
+  CHECK(device->Record(Stream::kCompute).status() == lost);
+}
+
 }  // namespace
 }  // namespace neap

@@ -1,0 +1,40 @@
+#include "apps/plan/planned_ranks.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/cli/outcome.h"
+#include "neap/core/plan/collective_cost.h"
+
+namespace neap::apps {
+
+void PlannedRanks::AddTo(FlagSet& flags) {
+  constexpr int64_t kMostRanks = 1 << 20;
+  constexpr float kMostUs = 1e6F;
+  flags.Add("ranks", "N", "plan for one of N ranks, which share the batch and sum their gradients",
+            Integer(1, kMostRanks, &count));
+  flags.Add("link", "BYTES",
+            "what a rank sends, and receives, per second, e.g. 50GB; without it sums take no time "
+            "but their hops",
+            ReadBytes(&link_bytes_per_second));
+  flags.Add("hop", "US", "microseconds from one rank to the next", Real(0, kMostUs, &hop_us));
+}
+
+absl::Status PlannedRanks::Check(int64_t batch) const {
+  if (batch >= count) return absl::OkStatus();
+  return BadUsage(absl::StrCat("--batch ", batch, " has too few images for ", count, " ranks"));
+}
+
+RankShare PlannedRanks::ShareOf(int64_t batch) const {
+  if (count == 1) return {};
+  return {.rank = 0, .ranks = static_cast<int>(count), .first_image = 0, .all_images = batch};
+}
+
+DeviceDescription PlannedRanks::Describe(DeviceDescription device) const {
+  return WithCollectives(
+      std::move(device), static_cast<int>(count),
+      {.bytes_per_second = static_cast<double>(link_bytes_per_second.value_or(0)),
+       .hop_seconds = 1e-6 * static_cast<double>(hop_us)});
+}
+
+}  // namespace neap::apps

@@ -1,0 +1,238 @@
+#include "neap/core/run/parallel_session.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/run/ranks.h"
+
+namespace neap {
+namespace {
+
+// A thread that runs one call at a time.
+class Worker {
+ public:
+  Worker() : thread_([this] { Run(); }) {}
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void Start(std::function<void()> call) {
+    {
+      const std::lock_guard lock(mutex_);
+      call_ = std::move(call);
+    }
+    changed_.notify_all();
+  }
+  void Await() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return call_ == nullptr; });
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return ends_ || call_ != nullptr; });
+      if (call_ == nullptr) return;
+      lock.unlock();
+      call_();
+      lock.lock();
+      call_ = nullptr;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> call_;
+  bool ends_ = false;
+  std::thread thread_;  // last, because it starts at once and uses the other members
+};
+
+absl::Status CheckRanks(const std::vector<ParallelSession::Rank>& ranks) {
+  if (ranks.empty()) return absl::InvalidArgumentError("a parallel session needs ranks");
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const ParallelSession::Rank& rank = ranks[i];
+    if (rank.images < 1 || rank.device == nullptr || rank.planner == nullptr ||
+        rank.communicator == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", i, " needs images, a device, a planner and a communicator"));
+    }
+    if (rank.communicator->rank() == static_cast<int>(i) &&
+        rank.communicator->ranks() == static_cast<int>(ranks.size()))
+      continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", i, " of ", ranks.size(), " has the communicator of rank ",
+                     rank.communicator->rank(), " of ", rank.communicator->ranks()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class ParallelSession::Impl {
+ public:
+  absl::Status Create(const NetFor& net_for, const std::vector<Rank>& ranks,
+                      const TrainingOptions& training) {
+    RETURN_IF_ERROR(CheckRanks(ranks));
+    try {
+      for (size_t i = 0; i < ranks.size(); ++i) workers_.push_back(std::make_unique<Worker>());
+    } catch (const std::system_error& error) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("cannot start the ranks' threads: ", error.what()));
+    }
+    for (const Rank& rank : ranks) images_.push_back(rank.images);
+    sessions_.resize(ranks.size());
+    return OnAll([&](size_t i) -> absl::Status {
+      TrainingOptions options = training;
+      options.communicator = ranks[i].communicator;
+      ASSIGN_OR_RETURN(sessions_[i], Session::Create(net_for(ranks[i].images), *ranks[i].device,
+                                                     ranks[i].planner, options));
+      return absl::OkStatus();
+    });
+  }
+
+  size_t ranks() const { return images_.size(); }
+  int64_t batch() const { return std::accumulate(images_.begin(), images_.end(), int64_t{0}); }
+  Session& rank(size_t rank) { return *sessions_[rank]; }
+
+  absl::Status Begin(const Batch& whole) {
+    ASSIGN_OR_RETURN(const int64_t images, ImagesOf(whole));
+    if (images != batch()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a batch of ", images, " images, but the ranks train ", batch()));
+    }
+    std::vector<Batch> parts;
+    int64_t first = 0;
+    for (const int64_t count : images_) {
+      parts.push_back(PartOf(whole, first, count));
+      first += count;
+    }
+    return OnAll([&](size_t i) { return sessions_[i]->Begin(parts[i]); });
+  }
+
+  // Results are the same on all ranks.
+  absl::StatusOr<StepResult> Finish() {
+    std::vector<StepResult> results(ranks());
+    RETURN_IF_ERROR(OnAll([&](size_t i) -> absl::Status {
+      ASSIGN_OR_RETURN(results[i], sessions_[i]->Finish());
+      return absl::OkStatus();
+    }));
+    return results[0];
+  }
+
+  absl::StatusOr<StepResult> Evaluate(const Batch& whole) {
+    ASSIGN_OR_RETURN(const int64_t images, ImagesOf(whole));
+    if (images > batch()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a batch of ", images, " images, but the ranks have room for ", batch()));
+    }
+    std::vector<StepResult> results(ranks());
+    std::vector<int64_t> counts, firsts;
+    int64_t first = 0;
+    for (const int64_t most : images_) {
+      firsts.push_back(first);
+      counts.push_back(std::min(most, images - first));
+      first += counts.back();
+    }
+    RETURN_IF_ERROR(OnAll([&](size_t i) -> absl::Status {
+      if (counts[i] == 0) return absl::OkStatus();
+      ASSIGN_OR_RETURN(results[i], sessions_[i]->Evaluate(PartOf(whole, firsts[i], counts[i])));
+      return absl::OkStatus();
+    }));
+    StepResult sum;
+    double loss = 0;
+    for (size_t i = 0; i < ranks(); ++i) {
+      sum.correct += results[i].correct;
+      loss += static_cast<double>(results[i].loss) * static_cast<double>(counts[i]);
+    }
+    sum.loss = static_cast<float>(loss / static_cast<double>(images));
+    return sum;
+  }
+
+  absl::Status Save(const std::string& path) {
+    return OnAll([&](size_t i) { return i == 0 ? sessions_[0]->Save(path) : absl::OkStatus(); });
+  }
+  absl::Status Load(const std::string& path) {
+    return OnAll([&](size_t i) { return sessions_[i]->Load(path); });
+  }
+
+ private:
+  static absl::StatusOr<int64_t> ImagesOf(const Batch& batch) {
+    if (batch.size > 0 && std::ssize(batch.images) % batch.size == 0 &&
+        std::ssize(batch.labels) % batch.size == 0)
+      return batch.size;
+    return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch.size, " images with ",
+                                                   batch.images.size(), " values and ",
+                                                   batch.labels.size(), " labels"));
+  }
+
+  // Calls call(rank) on the threads of all ranks at once. Returns the first error, with its rank,
+  // that does not follow from another rank's: UNAVAILABLE only if there is no other.
+  template <typename Call>
+  absl::Status OnAll(const Call& call) {
+    std::vector<absl::Status> ended(ranks());
+    for (size_t i = 0; i < ranks(); ++i) workers_[i]->Start([&, i] { ended[i] = call(i); });
+    for (const std::unique_ptr<Worker>& worker : workers_) worker->Await();
+    absl::Status error;
+    for (const bool is_cause : {true, false}) {
+      for (size_t i = 0; i < ranks(); ++i) {
+        if (ended[i].ok() || IsOfAnotherRank(ended[i]) || absl::IsUnavailable(ended[i]) == is_cause)
+          continue;
+        error.Update(
+            absl::Status(ended[i].code(), absl::StrCat("rank ", i, ": ", ended[i].message())));
+      }
+    }
+    return error;
+  }
+
+  std::vector<int64_t> images_;  // by rank
+  std::vector<std::optional<Session>> sessions_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+ParallelSession::ParallelSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ParallelSession::ParallelSession(ParallelSession&&) noexcept = default;
+ParallelSession& ParallelSession::operator=(ParallelSession&&) noexcept = default;
+ParallelSession::~ParallelSession() = default;
+
+absl::StatusOr<ParallelSession> ParallelSession::Create(const NetFor& net_for,
+                                                        const std::vector<Rank>& ranks,
+                                                        const TrainingOptions& training) {
+  auto impl = std::make_unique<Impl>();
+  RETURN_IF_ERROR(impl->Create(net_for, ranks, training));
+  return ParallelSession(std::move(impl));
+}
+
+int ParallelSession::ranks() const { return static_cast<int>(impl_->ranks()); }
+int64_t ParallelSession::batch() const { return impl_->batch(); }
+Session& ParallelSession::rank(int rank) { return impl_->rank(static_cast<size_t>(rank)); }
+absl::StatusOr<float> ParallelSession::TrainStep(const Batch& batch) {
+  RETURN_IF_ERROR(impl_->Begin(batch));
+  ASSIGN_OR_RETURN(const StepResult result, impl_->Finish());
+  return result.loss;
+}
+absl::Status ParallelSession::Begin(const Batch& batch) { return impl_->Begin(batch); }
+absl::StatusOr<StepResult> ParallelSession::Finish() { return impl_->Finish(); }
+absl::StatusOr<StepResult> ParallelSession::Evaluate(const Batch& batch) {
+  return impl_->Evaluate(batch);
+}
+absl::Status ParallelSession::Save(const std::string& path) { return impl_->Save(path); }
+absl::Status ParallelSession::Load(const std::string& path) { return impl_->Load(path); }
+
+}  // namespace neap
