@@ -1,7 +1,6 @@
 #include "neap/layers/collectives/rank_sums.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace neap {
 
@@ -32,7 +31,7 @@ int64_t Packing::Pack(float* piece) {
 
 void Packing::Unpack(const float* piece) {
   Walk(begin_, [&](const Summand& tensor, int64_t first, int64_t count, int64_t place) {
-    std::memcpy(tensor.data + first, piece + place, static_cast<size_t>(count) * sizeof(float));
+    std::copy_n(piece + place, count, tensor.data + first);
   });
 }
 
