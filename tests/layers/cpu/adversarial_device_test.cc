@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,11 +38,11 @@ TEST_CASE("streams that do not wait overtake each other, in one way for each ord
     const Buffer place = *device.Allocate(MemoryKind::kDevice, 1);
     const Buffer log = *device.Allocate(MemoryKind::kPinnedHost, kStreamCount);
     // A stream that runs later reads what an earlier one has written.
-    const char names[] = {'c', 'd', 'h', 'i'};
+    constexpr std::array<char, kStreamCount> kNames = {'c', 'd', 'h', 'i', 'r'};
     for (int stream = 0; stream < kStreamCount; ++stream) {
       const auto on = static_cast<Stream>(stream);
       REQUIRE(device.Copy(on, log.data() + stream, place.data(), 1).ok());
-      REQUIRE(device.Copy(on, place.data(), &names[stream], 1).ok());
+      REQUIRE(device.Copy(on, place.data(), &kNames[stream], 1).ok());
     }
     CHECK(log.data()[0] == std::byte{0xFF});  // nothing has run, and fresh memory is NaN
     REQUIRE(device.Synchronize().ok());
