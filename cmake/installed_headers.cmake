@@ -48,7 +48,9 @@ set(NEAP_INSTALLED_HEADERS
   layers/catalog/kernel_timings.h
   layers/catalog/step_run.h
   layers/collectives/local_ranks.h
+  layers/collectives/membership.h
   layers/collectives/mpi_ranks.h
+  layers/collectives/nccl_ranks.h
   layers/conv/configuration.h
   layers/conv/micro_batching.h
   layers/conv/plan_convolution.h

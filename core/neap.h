@@ -27,6 +27,7 @@
 #include "neap/layers/catalog/custom_kernel.h"
 #include "neap/layers/collectives/local_ranks.h"
 #include "neap/layers/collectives/mpi_ranks.h"
+#include "neap/layers/collectives/nccl_ranks.h"
 #include "neap/layers/conv/plan_convolution.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_device.h"

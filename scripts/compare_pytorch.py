@@ -4,6 +4,7 @@
   scripts/compare_pytorch.py --cases headline                  speed and memory, side by side
   scripts/compare_pytorch.py --cases resnet50:256:bf16,vgg16:128:fp16:neap+compile
   scripts/compare_pytorch.py --cases headline --floor          only the floor: the time of the convolutions alone
+  scripts/compare_pytorch.py --cases resnet50:256:bf16 --gpus 2    on one GPU and on two, as a share of linear
   scripts/compare_pytorch.py --table                           the latest measurements of the results file, again
   scripts/compare_pytorch.py --step-check --dtype bf16         one training step against PyTorch in float64
 
@@ -33,7 +34,7 @@ import json
 import os
 import sys
 
-from comparison import cases, speed, table
+from comparison import cases, scaling, speed, table
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic cuBLAS; read when CUDA starts
 
@@ -53,6 +54,8 @@ def arguments_parser():
                         "times in this database (default: kernels as the library chooses)")
     parser.add_argument("--compile-first", action="store_true", help="compile what is compiled at the same time, before anything "
                         "is measured; PyTorch's cache then shortens each program's start")
+    parser.add_argument("--gpus", type=int, metavar="N", help="compare one GPU with N, each with the batch of the case")
+    parser.add_argument("--rounds", type=int, default=1, help="of the comparison of GPUs; medians count (default: %(default)s)")
     parser.add_argument("--floor", action="store_true", help="measure only the convolutions alone")
     parser.add_argument("--table", action="store_true", help="print the latest measurements of the results file, measure nothing")
     parser.add_argument("--step-check", action="store_true", help="compare one step instead of speeds")
@@ -71,7 +74,9 @@ def work(request):
         from comparison import floor as program
     else:
         from comparison import pytorch_speed as program
-    print(json.dumps(program.measure(request)), flush=True)
+    record = program.measure(request)
+    if os.environ.get("RANK", "0") == "0":
+        print(json.dumps(record), flush=True)
 
 
 def check_steps(arguments):
@@ -84,7 +89,7 @@ def compare_speeds(arguments):
     chosen = cases.parse_cases(arguments.cases)
     if arguments.floor:
         chosen = [cases.Case(*key, (cases.FLOOR,)) for key in dict.fromkeys(case.key for case in chosen)]
-    return speed.compare(arguments, chosen)
+    return scaling.compare(arguments, chosen) if arguments.gpus else speed.compare(arguments, chosen)
 
 
 def main():

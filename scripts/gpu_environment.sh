@@ -10,7 +10,7 @@ if [ ! -x "$programs/neap" ]; then
   "$root/scripts/bundle.sh" release "$programs"
 fi
 
-# The folder of cuDNN, cuBLAS and NVRTC: in build/deps, in the Python packages nvidia-*-cu13 (usually newer than those of an
+# The folders of cuDNN, cuBLAS, NVRTC and NCCL: in build/deps, in the Python packages nvidia-*-cu13 (usually newer than those of an
 # image), or in the system.
 gpu_libraries() {
   local packages known
@@ -18,7 +18,7 @@ gpu_libraries() {
   packages="$(python3 -c '
 import os, nvidia.cudnn
 print(os.path.dirname(list(nvidia.cudnn.__path__)[0]))' 2>/dev/null || true)"
-  if [ -n "$packages" ]; then echo "$packages/cudnn/lib:$packages/cu13/lib"; return; fi
+  if [ -n "$packages" ]; then echo "$packages/cudnn/lib:$packages/cu13/lib:$packages/nccl/lib"; return; fi
   known="$(PATH="$PATH:/sbin" ldconfig -p)"
   if [[ "$known" == *libcudnn.so.9* && "$known" == *libcublasLt.so.13* ]]; then return; fi
   echo "cuDNN 9 was not found: install it, or run scripts/setup.sh --pypi-cuda" >&2

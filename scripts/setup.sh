@@ -16,7 +16,7 @@ test_packages=(doctest-dev libbenchmark-dev python3)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0
 cuda_wheels=(nvidia-cuda-{nvcc,runtime,cccl,crt,nvrtc}"==13.0.*" "nvidia-nvvm==13.0.*" "nvidia-cublas==13.0.*"
-             nvidia-cudnn-cu13==9.19.0.56)
+             nvidia-cudnn-cu13==9.19.0.56 "nvidia-nccl-cu13==2.28.*")
 
 say() { echo "setup: $*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -100,15 +100,17 @@ want_browser() {
   fi
 }
 
-# The wheels contain nvidia/cu13/{bin,include,lib,nvvm} and nvidia/cudnn/{include,lib}, which together form a toolkit.
+# The wheels contain nvidia/cu13/{bin,include,lib,nvvm} and nvidia/{cudnn,nccl}/{include,lib}, which together form a toolkit.
 need_pypi_cuda() {
   if [ -x "$deps/cuda/bin/nvcc" ]; then return; fi
-  say "taking a CUDA toolkit and cuDNN from PyPI (about 1.2 GB; this takes minutes)"
+  say "taking a CUDA toolkit and cuDNN from PyPI (about 1.4 GB; this takes minutes)"
   rm -rf "$deps/download" "$deps/cuda"
   pip_install "$deps/download" "${cuda_wheels[@]}"
-  local toolkit="$deps/download/nvidia/cu13" library
-  cp -r "$deps/download/nvidia/cudnn/include/." "$toolkit/include/"
-  mv "$deps/download/nvidia/cudnn/lib/"*.so* "$toolkit/lib/"
+  local toolkit="$deps/download/nvidia/cu13" package library
+  for package in cudnn nccl; do
+    cp -r "$deps/download/nvidia/$package/include/." "$toolkit/include/"
+    mv "$deps/download/nvidia/$package/lib/"*.so* "$toolkit/lib/"
+  done
   ln -s lib "$toolkit/lib64"
   for library in "$toolkit/lib/"*.so.*; do  # the linker looks for names without a version
     ln -sfn "$(basename "$library")" "${library%%.so.*}.so"

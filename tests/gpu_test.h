@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "neap/layers/cuda/cuda_device.h"
 #include "tests/skip.h"
@@ -31,6 +32,22 @@ inline std::unique_ptr<CudaDevice> OpenGpuOrSkip(CudaDeviceOptions options = {})
   }
   SkipCase("no GPU: " + why);
   return nullptr;
+}
+
+// As many GPUs, of this machine; empty if there are fewer.
+inline std::vector<std::unique_ptr<CudaDevice>> OpenGpusOrSkip(size_t count) {
+  std::vector<std::unique_ptr<CudaDevice>> gpus;
+  const absl::StatusOr<std::vector<DeviceDescription>> present = ListCudaDevices();
+  if (!present.ok() || present->size() < count) {
+    SkipCase("fewer than " + std::to_string(count) + " GPUs");
+    return gpus;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    absl::StatusOr<std::unique_ptr<CudaDevice>> gpu = CudaDevice::Open(static_cast<int>(i));
+    REQUIRE_MESSAGE(gpu.ok(), gpu.status().ToString());
+    gpus.push_back(*std::move(gpu));
+  }
+  return gpus;
 }
 
 }  // namespace neap::testing

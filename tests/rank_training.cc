@@ -188,7 +188,10 @@ RankTraining RandomRankTraining(uint32_t seed, std::vector<int64_t> split) {
 }
 
 PlannerOptions TightPolicy(const RankTraining& training, size_t n) {
-  const std::unique_ptr<CpuDevice> device = OpenCpu();
+  return TightPolicy(training, n, *OpenCpu());
+}
+
+PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& device) {
   const RankShare share = {.rank = 0,
                            .ranks = static_cast<int>(training.split.size()),
                            .first_image = 0,
@@ -199,14 +202,14 @@ PlannerOptions TightPolicy(const RankTraining& training, size_t n) {
                                   .share = share,
                                   .bucket_bytes = training.bucket_bytes,
                                   .buckets_in_flight = in_flight},
-                                 device->description());
+                                 device.description());
   const std::vector<Policy>& policies = Policies();
   PlannerOptions options = {.policy = std::string(policies[n % policies.size()].name),
                             .bucket_bytes = training.bucket_bytes,
                             .buckets_in_flight = in_flight,
                             .strict = true};
   const absl::StatusOr<int64_t> minimum =
-      MinimumBudget(program, options, device->description(), device->backend());
+      MinimumBudget(program, options, device.description(), device.backend());
   REQUIRE_MESSAGE(minimum.ok(), minimum.status().ToString());
   options.budget_bytes = *minimum + *minimum / 16;
   return options;

@@ -70,7 +70,10 @@ find_path(NEAP_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
           HINTS ${NEAP_CUDNN_FRONTEND_DIR} ${PROJECT_BINARY_DIR}/../cudnn-frontend
                 ${PROJECT_SOURCE_DIR}/build/deps/cudnn-frontend
           PATH_SUFFIXES include)
-mark_as_advanced(NEAP_CUDA_INCLUDE NEAP_CUBLAS_INCLUDE NEAP_CUDNN_INCLUDE NEAP_CUDNN_FRONTEND_INCLUDE)
+# Without NCCL's header, ranks of data parallelism cannot be on GPUs. The library is loaded at run time.
+find_path(NEAP_NCCL_INCLUDE nccl.h HINTS ${neap_hints} ${neap_root}/../nccl PATHS ${neap_paths}
+          PATH_SUFFIXES include targets/x86_64-linux/include)
+mark_as_advanced(NEAP_CUDA_INCLUDE NEAP_CUBLAS_INCLUDE NEAP_CUDNN_INCLUDE NEAP_CUDNN_FRONTEND_INCLUDE NEAP_NCCL_INCLUDE)
 foreach(header CUDA:cuda_runtime_api.h CUBLAS:cublasLt.h CUDNN:cudnn.h)
   string(REPLACE ":" ";" header ${header})
   list(GET header 0 module)
@@ -118,6 +121,9 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+if(NOT NEAP_NCCL_INCLUDE)
+  message(STATUS "NCCL: off, nccl.h not found")
+endif()
 message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN in ${NEAP_CUDNN}")
 
 # Device descriptions are compiled in, so that planning for an absent GPU needs no file at run time.
@@ -132,6 +138,6 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/neap_described_devices.h
 add_library(neap_cuda_libraries INTERFACE)
 target_include_directories(neap_cuda_libraries SYSTEM INTERFACE
   ${NEAP_CUDA_INCLUDE} ${NEAP_CUBLAS_INCLUDE} ${NEAP_CUDNN_INCLUDE} ${NEAP_CUDNN_FRONTEND_INCLUDE}
-  ${PROJECT_BINARY_DIR}/generated)
+  $<$<BOOL:${NEAP_NCCL_INCLUDE}>:${NEAP_NCCL_INCLUDE}> ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(neap_cuda_libraries INTERFACE
   ${NEAP_CUDART} ${NEAP_CUBLASLT} ${NEAP_CUDNN} ${NEAP_NVRTC} ${CMAKE_DL_LIBS} Threads::Threads rt)

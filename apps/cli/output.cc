@@ -24,9 +24,15 @@ absl::Status CheckApart(const NamedFile& output, const NamedFile& other) {
                                other.path == output.path ? "" : " " + other.path));
 }
 
+thread_local bool is_silenced = false;
+
 }  // namespace
 
-void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void SilenceThread() { is_silenced = true; }
+
+void Print(const std::string& text) {
+  if (!is_silenced) std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 void PrintJson(const Json& object) {
   Print(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");

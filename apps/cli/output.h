@@ -20,6 +20,8 @@ namespace neap::apps {
 using Json = nlohmann::ordered_json;
 
 void Print(const std::string& text);
+// Print() and PrintJson() of this thread print nothing from now on.
+void SilenceThread();
 // Prints the object on one line.
 void PrintJson(const Json& object);
 // Quotes the text if CSV requires it (RFC 4180); names of layers and engines may hold anything.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -14,9 +14,14 @@
 #include "absl/strings/str_split.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/ranks.h"
+#include "neap/layers/collectives/local_ranks.h"
+#include "neap/layers/collectives/mpi_ranks.h"
+#include "neap/layers/collectives/nccl_ranks.h"
 #include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/cuda/cuda_device.h"
 
 namespace neap::apps {
 
@@ -34,25 +39,22 @@ void RankFlags::AddTo(FlagSet& flags) {
     split = std::move(parts);
     return absl::OkStatus();
   };
-  flags.Add("split", "N,N...", "images of the batch for each rank that mpirun has started",
+  flags.Add("split", "N,N...",
+            "images of the batch for each device, or each rank that mpirun has started",
             {.read = read, .default_text = "even"});
   flags.Add("collective-timeout", "S", "seconds after which a rank gives up waiting for others",
             Integer(1, kMostSeconds, &timeout_seconds));
 }
 
-absl::StatusOr<RankGroup> RankGroup::Find(const RankFlags& flags) {
-  RankGroup group;
-  group.split_ = flags.split;
-  if (RanksOfMpi().value_or(1) == 1) return group;
-  ASSIGN_OR_RETURN(group.mpi_, MpiRanks::Start(std::chrono::seconds(flags.timeout_seconds)));
-  const bool silenced = group.is_first() || std::freopen("/dev/null", "w", stdout) != nullptr;
-  if (!silenced) return absl::UnavailableError("cannot silence the standard output");
-  return group;
+RankGroup::RankGroup(std::string device, const RankFlags& flags, std::unique_ptr<Membership> member)
+    : device_(std::move(device)), flags_(flags), member_(std::move(member)) {
+  const int local = member_ == nullptr ? 0 : member_->local_rank();
+  if (device_ == "cuda:local") device_ = absl::StrCat("cuda:", local);
 }
 
 absl::Status RankGroup::Divide(int64_t whole_batch) {
-  parts_ = split_;
-  for (int64_t rank = 0; split_.empty() && rank < ranks(); ++rank)
+  parts_ = flags_.split;
+  for (int64_t rank = 0; flags_.split.empty() && rank < ranks(); ++rank)
     parts_.push_back(whole_batch / ranks() + (rank < whole_batch % ranks() ? 1 : 0));
   if (parts_.back() == 0) {
     return BadUsage(
@@ -60,7 +62,7 @@ absl::Status RankGroup::Divide(int64_t whole_batch) {
   }
   if (static_cast<int>(parts_.size()) != ranks()) {
     return BadUsage(absl::StrCat("--split has ", parts_.size(), " parts, but there are ", ranks(),
-                                 " ranks (mpirun -n N neap train ... starts N)"));
+                                 " ranks (see neap train --help: --device)"));
   }
   const int64_t sum = std::accumulate(parts_.begin(), parts_.end(), int64_t{0});
   if (sum == whole_batch) return absl::OkStatus();
@@ -81,24 +83,78 @@ RankShare RankGroup::share() const {
 
 absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::Join(Device& device) {
   if (ranks() == 1) return nullptr;
-  auto* const cpu = dynamic_cast<CpuDevice*>(&device);
-  if (cpu == nullptr) {
+  ASSIGN_OR_RETURN(texts_, member_->Join());
+  const Terms kind = {{"kind of device", device.description().kind}};
+  RETURN_IF_ERROR(Agree(absl::OkStatus(), kind, texts_.get()));
+  if (auto* const cpu = dynamic_cast<CpuDevice*>(&device)) return member_->Join(*cpu);
+  auto* const gpu = dynamic_cast<CudaDevice*>(&device);
+  if (gpu == nullptr) {
     return absl::UnimplementedError(
-        absl::StrCat("there are ", ranks(), " ranks, but ", device.description().name,
-                     " has no engine for sums over ranks; use --device cpu"));
+        absl::StrCat("no engine sums over ranks on ", device.description().name));
   }
-  return mpi_->Join(*cpu);
+  ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, member_->Join());
+  return JoinByNccl(*gpu, std::move(texts), std::chrono::seconds(flags_.timeout_seconds));
 }
 
 absl::StatusOr<int> RankGroup::Outcome(absl::StatusOr<int> outcome) {
-  if (outcome.ok() || mpi_ == nullptr) return outcome;
-  mpi_->Abandon();
+  if (outcome.ok() || member_ == nullptr) return outcome;
+  member_->Abandon();
   if (IsOfAnotherRank(outcome.status())) return 1;
   absl::Status error(outcome.status().code(),
                      absl::StrCat("rank ", rank(), ": ", outcome.status().message()));
   outcome.status().ForEachPayload(
       [&](const auto& type, const absl::Cord& payload) { error.SetPayload(type, payload); });
   return error;
+}
+
+namespace {
+
+using RunRank = std::function<absl::StatusOr<int>(RankGroup&)>;
+
+absl::StatusOr<int> RunAs(RankGroup group, const RunRank& run) {
+  if (!group.is_first()) SilenceThread();
+  return group.Outcome(Caught([&] { return run(group); }));
+}
+
+absl::StatusOr<int> RunOnThreads(const RankFlags& flags, const std::vector<std::string>& devices,
+                                 const RunRank& run) {
+  LocalRanks group(static_cast<int>(devices.size()), std::chrono::seconds(flags.timeout_seconds));
+  std::vector<absl::StatusOr<int>> outcomes(devices.size(), 0);
+  std::vector<std::jthread> threads;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      outcomes[rank] =
+          RunAs(RankGroup(devices[rank], flags, group.MembershipOf(static_cast<int>(rank))), run);
+    });
+  }
+  threads.clear();  // waits for them
+  for (const bool is_cause : {true, false}) {
+    for (const absl::StatusOr<int>& outcome : outcomes) {
+      if (!outcome.ok() && absl::IsUnavailable(outcome.status()) != is_cause) return outcome;
+    }
+  }
+  int code = 0;
+  for (const absl::StatusOr<int>& outcome : outcomes) code = std::max(code, *outcome);
+  return code;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunRanks(const RankFlags& flags, const std::string& devices,
+                             const RunRank& run) {
+  const std::vector<std::string> names = absl::StrSplit(devices, ',');
+  const int started = RanksOfMpi().value_or(1);
+  if (names.size() > 1) {
+    if (started == 1) return RunOnThreads(flags, names, run);
+    return BadUsage(absl::StrCat("--device ", devices.substr(0, 64),
+                                 ": mpirun has started a rank for each device; name one, or "
+                                 "cuda:local"));
+  }
+  std::unique_ptr<Membership> member;
+  if (started > 1) {
+    ASSIGN_OR_RETURN(member, MpiRanks::Start(std::chrono::seconds(flags.timeout_seconds)));
+  }
+  return RunAs(RankGroup(devices, flags, std::move(member)), run);
 }
 
 }  // namespace neap::apps

@@ -1,18 +1,23 @@
-// The ranks of data parallelism that a command is one of, if mpirun has started it.
+// The ranks of data parallelism in this process: itself, if mpirun has started it or it is alone,
+// or a thread for each of several devices (--device cuda:0,cuda:1).
 //
-// Only rank 0 writes to the standard output and to files. Each rank reports its own errors, with
-// its number.
+// Only rank 0 prints results and writes files. Each process reports its own errors, with the
+// number of the rank.
 //
-//   ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find(flags));
-//   RETURN_IF_ERROR(ranks.Divide(batch));
-//   ranks.images();  // of this rank
-//   ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
-//   training.communicator = communicator.get();  // null if it is alone
-//   return ranks.Outcome(Train(training));
+//   return RunRanks(flags, "cuda:0,cuda:1", [&](RankGroup& ranks) -> absl::StatusOr<int> {
+//     RETURN_IF_ERROR(ranks.Divide(batch));
+//     ranks.images();  // of this rank
+//     ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(ranks.device()));
+//     ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
+//     training.communicator = communicator.get();  // null if it is alone
+//     return Train(training);
+//   });
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,7 +26,7 @@
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/program/program.h"
-#include "neap/layers/collectives/mpi_ranks.h"
+#include "neap/layers/collectives/membership.h"
 
 namespace neap::apps {
 
@@ -35,13 +40,15 @@ struct RankFlags {
 
 class RankGroup {
  public:
-  // One rank if mpirun has not started the process. Silences the standard output of other ranks
-  // than 0. Errors: those of MpiRanks::Start().
-  static absl::StatusOr<RankGroup> Find(const RankFlags& flags);
+  // `member` is null for one rank alone.
+  RankGroup(std::string device, const RankFlags& flags, std::unique_ptr<Membership> member);
 
-  int rank() const { return mpi_ == nullptr ? 0 : mpi_->rank(); }
-  int ranks() const { return mpi_ == nullptr ? 1 : mpi_->ranks(); }
+  int rank() const { return member_ == nullptr ? 0 : member_->rank(); }
+  int ranks() const { return member_ == nullptr ? 1 : member_->ranks(); }
+  int local_ranks() const { return member_ == nullptr ? 1 : member_->local_ranks(); }
   bool is_first() const { return rank() == 0; }
+  // The name of the rank's device, as OpenDevice() takes it.
+  const std::string& device() const { return device_; }
 
   // Divides the batch by the flags. Even parts differ by one image at most; the first are larger.
   // Errors: BadUsage() for a part without images, or parts that are not those of as many ranks or
@@ -51,8 +58,9 @@ class RankGroup {
   int64_t first_image() const;
   RankShare share() const;
 
-  // Null for one rank. To be called by all ranks. *Ownership*: it borrows the device, and MPI from
-  // this. Errors: UNIMPLEMENTED for a device that has no engine for sums over ranks; those of MPI.
+  // Null for one rank. To be called by all ranks. *Ownership*: it borrows the device, and this.
+  // Errors: INVALID_ARGUMENT if the ranks' devices are not all GPUs or all CPUs; those of MPI and
+  // NCCL.
   absl::StatusOr<std::unique_ptr<Communicator>> Join(Device& device);
 
   // The outcome of the rank. After an error, the other ranks are ended. An error that another rank
@@ -60,9 +68,18 @@ class RankGroup {
   absl::StatusOr<int> Outcome(absl::StatusOr<int> outcome);
 
  private:
-  std::vector<int64_t> split_;     // of the flags
-  std::vector<int64_t> parts_;     // of the batch, by rank
-  std::unique_ptr<MpiRanks> mpi_;  // null: alone
+  std::string device_;
+  RankFlags flags_;
+  std::vector<int64_t> parts_;  // of the batch, by rank
+  std::unique_ptr<Membership> member_;
+  std::unique_ptr<TextExchange> texts_;  // for what is agreed on before the communicator is made
 };
+
+// Calls `run` for each rank of this process. `devices` is "" for the default, a name that
+// OpenDevice() takes, "cuda:local" for the GPU with the rank's number on its machine, or several
+// names, with commas. Errors: BadUsage() for several names in a process that mpirun has started;
+// those of MpiRanks::Start(); the first of `run` that does not follow from another rank's.
+absl::StatusOr<int> RunRanks(const RankFlags& flags, const std::string& devices,
+                             const std::function<absl::StatusOr<int>(RankGroup&)>& run);
 
 }  // namespace neap::apps

@@ -306,13 +306,20 @@ class Training {
 
 namespace {
 
-absl::StatusOr<int> TrainAsRank(const TrainFlags& flags, RankGroup& ranks) {
-  RETURN_IF_ERROR(ranks.Divide(*flags.net.options.batch));
+absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
+  RETURN_IF_ERROR(ranks.Divide(*given.net.options.batch));
+  TrainFlags flags = given;
+  flags.planning.device = ranks.device();
   NetFlags net = flags.net;
   net.options.batch = ranks.images();
   ASSIGN_OR_RETURN(const Graph graph, net.Build());
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                    OpenDevice(flags.planning.device, flags.planning.Choices()));
+  if (ranks.local_ranks() > 1) {  // each has its part of the machine's memory
+    std::optional<int64_t>& host = flags.planning.host_budget_bytes;
+    if (!host.has_value())
+      host = flags.planning.HostBudgetFor(device->description()).bytes / ranks.local_ranks();
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
   WatchForInterrupt();
   return Training(flags, graph, *device, ranks, communicator.get()).Run();
@@ -332,8 +339,8 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(given.Check(flags));
-  ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find(given.ranks));
-  return ranks.Outcome(Caught([&] { return TrainAsRank(given, ranks); }));
+  return RunRanks(given.ranks, given.planning.device,
+                  [&](RankGroup& ranks) { return TrainAsRank(given, ranks); });
 }
 
 }  // namespace neap::apps

@@ -76,7 +76,10 @@ absl::Status CheckPlanFile(const TrainFlags& train, const FlagSet& flags) {
 
 void TrainFlags::AddTo(FlagSet& flags) {
   net.AddTo(flags);
-  planning.AddTo(flags, "cpu or cuda:N (cuda:0 if there is one, else cpu)");
+  planning.AddTo(
+      flags,
+      "cpu or cuda:N (cuda:0 if there is one, else cpu); several, with commas, share the "
+      "batch; cuda:local: a GPU for each rank that mpirun starts on a machine");
   flags.Add("plan", "FILE", "run the plan in this file, written by neap plan --plan-out",
             Text(&plan_file));
   AddBatchFlags(flags, batches);

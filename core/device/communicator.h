@@ -11,7 +11,8 @@
 //   RETURN_IF_ERROR(communicator.AllReduce(bucket));
 //   ASSIGN_OR_RETURN(const Event summed, device.Record(Stream::kCollective));
 //
-// The engines for ranks on CPUs are MPI and threads (layers/collectives).
+// The engines for ranks on CPUs are MPI and threads (layers/collectives); that for ranks on GPUs is
+// NCCL (layers/collectives/nccl_ranks.h).
 // *Threads*: one at a time. *Errors*: UNAVAILABLE, naming the rank if it is known, if another rank
 // has ended or does not answer; those of the engine. After an error neither the communicator nor
 // its device works any more.
@@ -19,8 +20,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,15 +40,12 @@ struct Summand {
   friend bool operator==(const Summand&, const Summand&) = default;
 };
 
-class Communicator {
+// The ranks as those that tell each other texts.
+class TextExchange {
  public:
-  virtual ~Communicator() = default;
+  virtual ~TextExchange() = default;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-
-  // Every value becomes the sum of all ranks' values, each multiplied by its rank's weight, with
-  // the same bits on all ranks. The spans have the same sizes on all ranks.
-  virtual absl::Status AllReduce(absl::Span<const Summand> tensors) = 0;
 
   // How long Exchange() waits for the others: as long as for a sum, or for ranks that read or write
   // files meanwhile.
@@ -54,6 +54,25 @@ class Communicator {
   // The texts of all ranks, by rank.
   virtual absl::StatusOr<std::vector<std::string>> Exchange(
       std::string_view text, Patience patience = Patience::kUsual) = 0;
+};
+
+// Texts are exchanged by what has started the ranks, whatever sums.
+class Communicator : public TextExchange {
+ public:
+  explicit Communicator(std::unique_ptr<TextExchange> texts) : texts_(std::move(texts)) {}
+  int rank() const final { return texts_->rank(); }
+  int ranks() const final { return texts_->ranks(); }
+  absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
+                                                    Patience patience = Patience::kUsual) final {
+    return texts_->Exchange(text, patience);
+  }
+
+  // Every value becomes the sum of all ranks' values, each multiplied by its rank's weight, with
+  // the same bits on all ranks. The spans have the same sizes on all ranks.
+  virtual absl::Status AllReduce(absl::Span<const Summand> tensors) = 0;
+
+ private:
+  std::unique_ptr<TextExchange> texts_;
 };
 
 }  // namespace neap

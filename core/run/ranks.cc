@@ -67,11 +67,10 @@ absl::Status CheckSame(const Terms& terms, const Terms& other, size_t rank) {
 
 }  // namespace
 
-absl::StatusOr<RankShare> ShareOf(int64_t batch, Communicator* communicator) {
-  if (communicator == nullptr || communicator->ranks() == 1) return RankShare{};
-  ASSIGN_OR_RETURN(const std::vector<std::string> batches,
-                   communicator->Exchange(absl::StrCat(batch)));
-  RankShare share = {.rank = communicator->rank(), .ranks = communicator->ranks()};
+absl::StatusOr<RankShare> ShareOf(int64_t batch, TextExchange* group) {
+  if (group == nullptr || group->ranks() == 1) return RankShare{};
+  ASSIGN_OR_RETURN(const std::vector<std::string> batches, group->Exchange(absl::StrCat(batch)));
+  RankShare share = {.rank = group->rank(), .ranks = group->ranks()};
   for (size_t rank = 0; rank < batches.size(); ++rank) {
     int64_t images = 0;
     if (!absl::SimpleAtoi(batches[rank], &images) || images < 1)
@@ -106,12 +105,12 @@ Terms TermsOf(const LoadedCheckpoint& loaded) {
           {"values in the file", absl::StrFormat("%016x", hash)}};
 }
 
-absl::Status Agree(const absl::Status& own, const Terms& terms, Communicator* communicator) {
-  if (communicator == nullptr || communicator->ranks() == 1) return own;
+absl::Status Agree(const absl::Status& own, const Terms& terms, TextExchange* group) {
+  if (group == nullptr || group->ranks() == 1) return own;
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                   communicator->Exchange(Stand(own, terms), Communicator::Patience::kForFiles));
+                   group->Exchange(Stand(own, terms), TextExchange::Patience::kForFiles));
   ASSIGN_OR_RETURN(const std::vector<Json> stands, Parse(texts));
-  const auto this_rank = static_cast<size_t>(communicator->rank());
+  const auto this_rank = static_cast<size_t>(group->rank());
   if (const std::optional<size_t> failed = Failed(stands)) {
     if (*failed == this_rank) return own;
     const Json& stand = stands[*failed];

@@ -1,4 +1,5 @@
-// What the ranks of data parallelism agree on before they train together. Private to the session.
+// What the ranks of data parallelism agree on before they train together. For sessions and engines
+// of sums.
 //
 // A rank that fails alone, because its budget is too small or its graph is another one, would leave
 // the others waiting for it. So all of them say how far they have come, and fail together.
@@ -27,7 +28,7 @@ namespace neap {
 
 // The rank's images follow those of the ranks before it. Errors: INVALID_ARGUMENT for a batch
 // without images.
-absl::StatusOr<RankShare> ShareOf(int64_t batch, Communicator* communicator);
+absl::StatusOr<RankShare> ShareOf(int64_t batch, TextExchange* group);
 
 // What must be the same on all ranks, as names and values.
 using Terms = std::vector<std::pair<std::string, std::string>>;
@@ -39,7 +40,7 @@ Terms TermsOf(const LoadedCheckpoint& loaded);
 // OK only if `own` is on all ranks, with the same terms. Errors: that of the first rank that has
 // one, as "rank 3: ..." on the others, but ABORTED only if no rank has another; INVALID_ARGUMENT
 // naming the first term that differs; INTERNAL if the ranks do not call the same functions.
-absl::Status Agree(const absl::Status& own, const Terms& terms, Communicator* communicator);
+absl::Status Agree(const absl::Status& own, const Terms& terms, TextExchange* group);
 
 // Whether another rank has the error, too, and reports it.
 bool IsOfAnotherRank(const absl::Status& error);

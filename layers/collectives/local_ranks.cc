@@ -87,31 +87,19 @@ struct LocalRanks::Group {
   std::vector<std::string> texts;
 };
 
-class LocalRanks::Rank final : public Communicator {
+class LocalRanks::Texts final : public TextExchange {
  public:
-  Rank(int rank, std::shared_ptr<Group> group, CpuDevice& device)
-      : rank_(rank), group_(std::move(group)), device_(device) {}
-  ~Rank() override {
-    group_->sums.Leave(rank_);
-    group_->exchanges.Leave(rank_);
-    device_.Synchronize().IgnoreError();
-  }
+  Texts(int rank, std::shared_ptr<Group> group) : rank_(rank), group_(std::move(group)) {}
+  ~Texts() override { group_->exchanges.Leave(rank_); }
 
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(group_->texts.size()); }
 
-  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
-    return device_.Call(Stream::kCollective,
-                        [this, bucket = std::vector<Summand>(tensors.begin(), tensors.end())] {
-                          return Sum(bucket);
-                        });
-  }
-
   absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
                                                     Patience patience) override {
-    const std::chrono::milliseconds timeout =
-        patience == Patience::kForFiles ? std::max<std::chrono::milliseconds>(kForFiles, Timeout())
-                                        : Timeout();
+    std::chrono::milliseconds timeout = group_->timeout;
+    if (patience == Patience::kForFiles)
+      timeout = std::max<std::chrono::milliseconds>(kForFiles, timeout);
     group_->texts[static_cast<size_t>(rank_)] = std::string(text);
     RETURN_IF_ERROR(group_->exchanges.Come(rank_, timeout));
     std::vector<std::string> texts = group_->texts;
@@ -120,29 +108,72 @@ class LocalRanks::Rank final : public Communicator {
   }
 
  private:
-  std::chrono::milliseconds Timeout() const { return group_->timeout; }
+  const int rank_;
+  const std::shared_ptr<Group> group_;
+};
 
+class LocalRanks::Rank final : public Communicator {
+ public:
+  Rank(int rank, std::shared_ptr<Group> group, CpuDevice& device)
+      : Communicator(std::make_unique<Texts>(rank, group)),
+        group_(std::move(group)),
+        device_(device) {}
+  ~Rank() override {
+    group_->sums.Leave(rank());
+    device_.Synchronize().IgnoreError();
+  }
+
+  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
+    return device_.Call(Stream::kCollective,
+                        [this, bucket = std::vector<Summand>(tensors.begin(), tensors.end())] {
+                          return Sum(bucket);
+                        });
+  }
+
+ private:
   absl::Status Sum(const std::vector<Summand>& bucket) {
-    std::vector<float>& own = group_->pieces[static_cast<size_t>(rank_)];
+    std::vector<float>& own = group_->pieces[static_cast<size_t>(rank())];
     own.resize(kPieceValues);
     sum_.resize(kPieceValues);
     Packing packing(bucket, kPieceValues);
     while (const int64_t count = packing.Pack(own.data())) {
-      RETURN_IF_ERROR(group_->sums.Come(rank_, Timeout()));
+      RETURN_IF_ERROR(group_->sums.Come(rank(), group_->timeout));
       std::vector<const float*> parts;
       for (const std::vector<float>& piece : group_->pieces) parts.push_back(piece.data());
       SumInOrder(parts, count, sum_.data());
       // Before any rank packs another piece.
-      RETURN_IF_ERROR(group_->sums.Come(rank_, Timeout()));
+      RETURN_IF_ERROR(group_->sums.Come(rank(), group_->timeout));
       packing.Unpack(sum_.data());
     }
     return absl::OkStatus();
   }
 
-  const int rank_;
   const std::shared_ptr<Group> group_;
   CpuDevice& device_;
   std::vector<float> sum_;  // of a piece
+};
+
+class LocalRanks::Member final : public Membership {
+ public:
+  Member(int rank, const std::shared_ptr<Group>& group) : group_(group), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(group_->texts.size()); }
+  int local_rank() const override { return rank_; }
+  int local_ranks() const override { return ranks(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) override {
+    return std::make_unique<Rank>(rank_, group_, device);
+  }
+  absl::StatusOr<std::unique_ptr<TextExchange>> Join() override {
+    return std::make_unique<Texts>(rank_, group_);
+  }
+  void Abandon() override {
+    group_->sums.Leave(rank_);
+    group_->exchanges.Leave(rank_);
+  }
+
+ private:
+  const std::shared_ptr<Group> group_;
+  const int rank_;
 };
 
 LocalRanks::LocalRanks(int ranks, std::chrono::milliseconds timeout)
@@ -151,6 +182,9 @@ LocalRanks::~LocalRanks() = default;
 
 std::unique_ptr<Communicator> LocalRanks::Join(int rank, CpuDevice& device) {
   return std::make_unique<Rank>(rank, group_, device);
+}
+std::unique_ptr<Membership> LocalRanks::MembershipOf(int rank) {
+  return std::make_unique<Member>(rank, group_);
 }
 
 }  // namespace neap

@@ -1,7 +1,8 @@
-// Ranks in one process, on CPU devices: what MPI does between processes, for tests, for
-// ParallelSession (core/run/parallel_session.h), and where there is no MPI.
+// Ranks in one process: what MPI does between processes, for ParallelSession
+// (core/run/parallel_session.h), for commands that train on several devices, and for tests.
 //
-// Each rank has a thread of its own, which calls its communicator.
+// Each rank has a thread of its own, which calls its communicator. Ranks on CPUs are summed here;
+// those on GPUs only exchange texts here (layers/collectives/nccl_ranks.h).
 //
 //   LocalRanks group(2);
 //   std::thread other([&] { Train(*devices[1], *group.Join(1, *devices[1])); });
@@ -16,6 +17,7 @@
 #include <memory>
 
 #include "neap/core/device/communicator.h"
+#include "neap/layers/collectives/membership.h"
 #include "neap/layers/cpu/cpu_device.h"
 
 namespace neap {
@@ -28,9 +30,12 @@ class LocalRanks {
 
   // The communicator of a rank; each has one. Destroying it lets the others fail.
   std::unique_ptr<Communicator> Join(int rank, CpuDevice& device);
+  std::unique_ptr<Membership> MembershipOf(int rank);
 
  private:
   struct Group;
+  class Member;
+  class Texts;
   class Rank;
   std::shared_ptr<Group> group_;
 };

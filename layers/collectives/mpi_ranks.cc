@@ -71,30 +71,17 @@ class Channel {
   int rank_ = 0, ranks_ = 1;
 };
 
-class MpiCommunicator final : public Communicator {
+class MpiTexts final : public TextExchange {
  public:
-  MpiCommunicator(CpuDevice& device, std::chrono::milliseconds timeout)
-      : device_(device), timeout_(timeout) {}
+  explicit MpiTexts(std::chrono::milliseconds timeout) : timeout_(timeout) {}
   // The buffers of a call that has not ended are left to MPI.
-  ~MpiCommunicator() override {
-    device_.Synchronize().IgnoreError();
-    if (!device_.Record(Stream::kCollective).ok() || failed_) new Buffers(std::move(buffers_));
+  ~MpiTexts() override {
+    if (failed_) new Buffers(std::move(buffers_));
   }
+  absl::Status Open() { return channel_.Open(); }
 
-  absl::Status Open() {
-    RETURN_IF_ERROR(sums_.Open());
-    return exchanges_.Open();
-  }
-
-  int rank() const override { return sums_.rank(); }
-  int ranks() const override { return sums_.ranks(); }
-
-  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
-    return device_.Call(Stream::kCollective,
-                        [this, bucket = std::vector<Summand>(tensors.begin(), tensors.end())] {
-                          return Sum(bucket);
-                        });
-  }
+  int rank() const override { return channel_.rank(); }
+  int ranks() const override { return channel_.ranks(); }
 
   absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
                                                     Patience patience) override {
@@ -106,14 +93,14 @@ class MpiCommunicator final : public Communicator {
     use.count = static_cast<int>(text.size());
     use.counts.assign(static_cast<size_t>(ranks()), 0);
     const auto finish = [&](std::string_view call, int begun, MPI_Request& request) {
-      const absl::Status finished = exchanges_.Finish(call, begun, request, timeout);
+      const absl::Status finished = channel_.Finish(call, begun, request, timeout);
       failed_ = failed_ || !finished.ok();
       return finished;
     };
     MPI_Request request = MPI_REQUEST_NULL;
     RETURN_IF_ERROR(finish("MPI_Iallgather",
                            MPI_Iallgather(&use.count, 1, MPI_INT, use.counts.data(), 1, MPI_INT,
-                                          exchanges_.comm(), &request),
+                                          channel_.comm(), &request),
                            request));
     use.begins.clear();
     int total = 0;
@@ -125,7 +112,7 @@ class MpiCommunicator final : public Communicator {
     RETURN_IF_ERROR(finish(
         "MPI_Iallgatherv",
         MPI_Iallgatherv(use.text.data(), use.count, MPI_CHAR, use.all.data(), use.counts.data(),
-                        use.begins.data(), MPI_CHAR, exchanges_.comm(), &request),
+                        use.begins.data(), MPI_CHAR, channel_.comm(), &request),
         request));
     std::vector<std::string> texts;
     for (size_t rank = 0; rank < use.counts.size(); ++rank) {
@@ -136,12 +123,41 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  // Of the calls of both channels.
   struct Buffers {
-    std::vector<float> own, parts, sum;
     std::string text, all;
     int count = 0;
     std::vector<int> counts, begins;
+  };
+
+  const std::chrono::milliseconds timeout_;
+  Channel channel_;
+  Buffers buffers_;
+  bool failed_ = false;
+};
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(CpuDevice& device, std::unique_ptr<TextExchange> texts,
+                  std::chrono::milliseconds timeout)
+      : Communicator(std::move(texts)), device_(device), timeout_(timeout) {}
+  // The buffers of a call that has not ended are left to MPI.
+  ~MpiCommunicator() override {
+    device_.Synchronize().IgnoreError();
+    if (!device_.Record(Stream::kCollective).ok()) new Buffers(std::move(buffers_));
+  }
+
+  absl::Status Open() { return sums_.Open(); }
+
+  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
+    return device_.Call(Stream::kCollective,
+                        [this, bucket = std::vector<Summand>(tensors.begin(), tensors.end())] {
+                          return Sum(bucket);
+                        });
+  }
+
+ private:
+  struct Buffers {
+    std::vector<float> own, parts, sum;
   };
 
   // A piece has as many values for each rank to sum.
@@ -177,9 +193,8 @@ class MpiCommunicator final : public Communicator {
 
   CpuDevice& device_;
   const std::chrono::milliseconds timeout_;
-  Channel sums_, exchanges_;
+  Channel sums_;
   Buffers buffers_;
-  bool failed_ = false;  // an exchange
 };
 
 class Mpi final : public MpiRanks {
@@ -208,6 +223,7 @@ class Mpi final : public MpiRanks {
         "MPI_Comm_split_type",
         MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here)));
     MPI_Comm_rank(here, &local_rank_);
+    MPI_Comm_size(here, &local_ranks_);
     MPI_Comm_free(&here);
     return absl::OkStatus();
   }
@@ -215,17 +231,24 @@ class Mpi final : public MpiRanks {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   int local_rank() const override { return local_rank_; }
+  int local_ranks() const override { return local_ranks_; }
   absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) override {
-    auto communicator = std::make_unique<MpiCommunicator>(device, timeout_);
+    ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, Join());
+    auto communicator = std::make_unique<MpiCommunicator>(device, std::move(texts), timeout_);
     RETURN_IF_ERROR(communicator->Open());
     return communicator;
+  }
+  absl::StatusOr<std::unique_ptr<TextExchange>> Join() override {
+    auto texts = std::make_unique<MpiTexts>(timeout_);
+    RETURN_IF_ERROR(texts->Open());
+    return texts;
   }
   void Abandon() override { abandoned_ = true; }
 
  private:
   const std::chrono::milliseconds timeout_;
   bool started_ = false, abandoned_ = false;
-  int rank_ = 0, ranks_ = 1, local_rank_ = 0;
+  int rank_ = 0, ranks_ = 1, local_rank_ = 0, local_ranks_ = 1;
 };
 
 }  // namespace

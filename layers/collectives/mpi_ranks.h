@@ -1,6 +1,7 @@
 // Ranks in processes that MPI has started: `mpirun -n 4 PROGRAM`.
 //
-// MPI tells each process its rank, and carries the sums of ranks on CPUs.
+// MPI tells each process its rank, and carries the sums of ranks on CPUs. Those of ranks on GPUs
+// are NCCL's (layers/collectives/nccl_ranks.h).
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<MpiRanks> mpi, MpiRanks::Start());
 //   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, mpi->Join(*device));
@@ -22,8 +23,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "neap/core/device/communicator.h"
-#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/collectives/membership.h"
 
 namespace neap {
 
@@ -33,22 +33,12 @@ bool BuiltWithMpi();
 // environment; nullopt without mpirun.
 std::optional<int> RanksOfMpi();
 
-class MpiRanks {
+class MpiRanks : public Membership {
  public:
-  // Once per process. The destructor waits until all ranks have come to theirs.
+  // Once per process. The destructor waits until all ranks have come to theirs, unless Abandon()
+  // was called: when the process then ends with an exit code that is not 0, mpirun ends the others.
   static absl::StatusOr<std::unique_ptr<MpiRanks>> Start(
       std::chrono::milliseconds timeout = std::chrono::seconds(60));
-  virtual ~MpiRanks() = default;
-
-  virtual int rank() const = 0;
-  virtual int ranks() const = 0;
-  // The rank among those on the same machine.
-  virtual int local_rank() const = 0;
-  // All ranks must call it. *Ownership*: the communicator borrows MPI and the device.
-  virtual absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) = 0;
-  // After a failure: the destructor no longer waits. When the process ends with an exit code that
-  // is not 0, mpirun ends the others.
-  virtual void Abandon() = 0;
 };
 
 }  // namespace neap

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,10 +25,10 @@ struct StreamDeleter {
 };
 using OwnedStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, StreamDeleter>;
 
-absl::StatusOr<OwnedStream> NewStream() {
+absl::StatusOr<OwnedStream> NewStream(int priority) {
   cudaStream_t stream = nullptr;
-  RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                             "cudaStreamCreateWithFlags"));
+  RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+                             "cudaStreamCreateWithPriority"));
   return OwnedStream(stream);
 }
 
@@ -70,13 +71,21 @@ class CudaDevice::Impl {
 
   // Makes the device current, unless an earlier call failed for good.
   absl::Status Enter() {
-    if (!failed_.ok()) return failed_;
+    RETURN_IF_ERROR(Failure());
     return Keep(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
   }
   // Stores the first error. Those of a capture end with it.
   absl::Status Keep(absl::Status status) {
-    if (!status.ok() && failed_.ok() && !is_capturing_) failed_ = status;
+    if (!status.ok() && !is_capturing_) Fail(status);
     return status;
+  }
+  absl::Status Failure() const {
+    const std::lock_guard lock(failure_mutex_);
+    return failed_;
+  }
+  void Fail(const absl::Status& error) {
+    const std::lock_guard lock(failure_mutex_);
+    failed_.Update(error);
   }
   absl::StatusOr<std::unique_ptr<Recording>> Capture(absl::FunctionRef<absl::Status()> enqueue) {
     RETURN_IF_ERROR(Enter());
@@ -105,7 +114,8 @@ class CudaDevice::Impl {
 
   int index_;
   std::optional<int> peer_;
-  absl::Status failed_;
+  mutable std::mutex failure_mutex_;
+  absl::Status failed_;  // guarded by failure_mutex_
   bool is_capturing_ = false;
   // Bytes that Allocate() took, rounded up as the driver does. Shared with buffers, which may
   // outlive the device.
@@ -116,8 +126,12 @@ absl::Status CudaDevice::Impl::Open(std::vector<CustomKernel> kernels,
                                     const EngineOptions& engines) {
   RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), absl::StrCat("cudaSetDevice(", index_, ")")));
   ASSIGN_OR_RETURN(description, DescribeCudaDevice(index_));
+  int lowest = 0, highest = 0;  // the lowest is the default
+  RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+                             "cudaDeviceGetStreamPriorityRange"));
   for (OwnedStream& stream : streams_) {
-    ASSIGN_OR_RETURN(stream, NewStream());
+    const bool hurries = &stream == &streams_[static_cast<size_t>(Stream::kCollective)];
+    ASSIGN_OR_RETURN(stream, NewStream(hurries ? highest : lowest));
   }
   ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute), std::move(kernels), engines));
   ASSIGN_OR_RETURN(description.copy_bandwidth, MeasureCopies(MemoryKind::kPinnedHost));
@@ -326,8 +340,9 @@ absl::Status CudaDevice::Replay(const Recording& recording) {
 absl::Status CudaDevice::Await(const Event& event) {
   RETURN_IF_ERROR(impl_->Enter());
   if (event == nullptr) return absl::InvalidArgumentError("Await: no event");
-  return impl_->Keep(CudaStatus(cudaEventSynchronize(static_cast<cudaEvent_t>(event.get())),
-                                "cudaEventSynchronize"));
+  RETURN_IF_ERROR(impl_->Keep(CudaStatus(
+      cudaEventSynchronize(static_cast<cudaEvent_t>(event.get())), "cudaEventSynchronize")));
+  return impl_->Failure();
 }
 
 absl::Status CudaDevice::Synchronize() {
@@ -336,7 +351,19 @@ absl::Status CudaDevice::Synchronize() {
     RETURN_IF_ERROR(impl_->Keep(CudaStatus(
         cudaStreamSynchronize(impl_->stream(static_cast<Stream>(i))), "cudaStreamSynchronize")));
   }
-  return absl::OkStatus();
+  return impl_->Failure();
 }
+
+absl::StatusOr<void*> CudaDevice::Native(Stream stream) {
+  RETURN_IF_ERROR(impl_->Enter());
+  return impl_->stream(stream);
+}
+
+bool CudaDevice::HasHappened(const Event& event) {
+  const bool is_current = impl_->Enter().ok();
+  return is_current && cudaEventQuery(static_cast<cudaEvent_t>(event.get())) == cudaSuccess;
+}
+
+void CudaDevice::Fail(const absl::Status& error) { impl_->Fail(error); }
 
 }  // namespace neap

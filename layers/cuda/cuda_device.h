@@ -16,9 +16,10 @@
 //   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(0, {.peer = 1}));
 //   ASSIGN_OR_RETURN(Buffer lent, device->Allocate(MemoryKind::kPeer, 40 * kGiB));
 //
-// *Streams*: the four streams do not block each other or the legacy default stream. *Threads*: any
-// thread, one at a time. *Ownership*: buffers and events may outlive the device; kernels of its
-// backend may not.
+// *Streams*: the streams do not block each other or the legacy default stream. Work on `collective`
+// goes before other kernels that wait for a place on the GPU, because other ranks wait for it.
+// *Threads*: any thread, one at a time, except where that says more. *Ownership*: buffers and
+// events may outlive the device; kernels of its backend may not.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +79,16 @@ class CudaDevice final : public Device {
   absl::Status Replay(const Recording& recording) override;
   absl::Status Await(const Event& event) override;
   absl::Status Synchronize() override;
+
+  // For engines of sums over ranks (layers/collectives/nccl_ranks.h), from any thread.
+  //
+  // Makes the GPU current on the calling thread, and returns the stream as a cudaStream_t.
+  absl::StatusOr<void*> Native(Stream stream);
+  // Whether the event has happened; false also after an error, which the next call returns.
+  bool HasHappened(const Event& event);
+  // The device has failed: this and later calls return the error, those that wait when the streams
+  // are idle.
+  void Fail(const absl::Status& error);
 
  private:
   class Impl;

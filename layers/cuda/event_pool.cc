@@ -11,14 +11,19 @@ EventPool::~EventPool() {
 
 absl::StatusOr<Event> EventPool::Take() {
   cudaEvent_t event = nullptr;
-  if (free_.empty()) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      event = free_.back();
+      free_.pop_back();
+    }
+  }
+  if (event == nullptr) {
     RETURN_IF_ERROR(
         CudaStatus(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreateWithFlags"));
-  } else {
-    event = free_.back();
-    free_.pop_back();
   }
   return Event(event, [pool = shared_from_this()](void* used) {
+    const std::lock_guard lock(pool->mutex_);
     pool->free_.push_back(static_cast<cudaEvent_t>(used));
   });
 }

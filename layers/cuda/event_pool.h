@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,7 +12,7 @@
 
 namespace neap {
 
-// *Ownership*: events hold the pool, so they may outlive the device. *Threads*: one at a time.
+// *Ownership*: events hold the pool, so they may outlive the device. *Threads*: any.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
   // `flags` are passed to cudaEventCreateWithFlags().
@@ -26,7 +27,8 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
 
  private:
   const unsigned flags_;
-  std::vector<cudaEvent_t> free_;
+  std::mutex mutex_;
+  std::vector<cudaEvent_t> free_;  // guarded by mutex_
 };
 
 }  // namespace neap

@@ -38,6 +38,9 @@ absl::StatusOr<std::unique_ptr<Recording>> CudaDevice::Capture(absl::FunctionRef
 absl::Status CudaDevice::Replay(const Recording&) { return WithoutCuda(); }
 absl::Status CudaDevice::Await(const Event&) { return WithoutCuda(); }
 absl::Status CudaDevice::Synchronize() { return WithoutCuda(); }
+absl::StatusOr<void*> CudaDevice::Native(Stream) { return WithoutCuda(); }
+bool CudaDevice::HasHappened(const Event&) { return false; }
+void CudaDevice::Fail(const absl::Status&) {}
 
 absl::StatusOr<std::vector<DeviceDescription>> ListCudaDevices() {
   return std::vector<DeviceDescription>{};

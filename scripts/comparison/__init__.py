@@ -4,6 +4,7 @@
   processes       programs in processes of their own, under a time limit
   speed           runs the programs of the cases one after the other and keeps what they measured
   table           the measurements as one table
+  scaling         the speed on one GPU and on several
   models          PyTorch's networks, in the setting that both sides share
   pytorch_speed   the speed and memory of PyTorch (in a process of its own)
   floor           the time of a network's convolutions alone (in a process of its own)

@@ -4,8 +4,12 @@ PyTorch runs as someone would run it who wants speed: the batch is on the GPU be
 and stays there, so that no step waits for a copy or converts images; SGD is the fused one. (neap copies a batch from pinned
 memory in every step.) The model is compiled, the loss and the optimizer are not. 16-bit types are autocast, with a GradScaler
 for fp16.
+
+If torchrun has started several processes, each has a GPU of its own and a replica (DistributedDataParallel), and the speed is
+that of all.
 """
 
+import os
 import statistics
 import time
 
@@ -40,6 +44,11 @@ class Clock:
         return [begin.elapsed_time(end) for begin, end in pairs]
 
 
+def ranks():
+    """The number of processes that torchrun has started, or 1."""
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
 def make_batch(request):
     """Images and labels on the device, as the first layer reads them."""
     device, side = request["device"], NETWORKS[request["network"]].image
@@ -55,6 +64,8 @@ def make_step(request):
     model = make_network(request["network"]).to(device, memory_format=memory_format(request["layout"])).train()
     optimizer = sgd(model, 0.01, fused=True)
     scaler = torch.amp.GradScaler(torch.device(device).type, enabled=dtype == "fp16")
+    if ranks() > 1:
+        model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[device], gradient_as_bucket_view=True)
     forward = model if program == EAGER else torch.compile(model, mode=COMPILE_MODES[program])
     images, labels = make_batch(request)
 
@@ -92,7 +103,7 @@ def train(request):
         loss = step()
         clock.mark()
     result["step_ms"] = statistics.median(clock.milliseconds())
-    result["images_per_second"] = 1000 * request["batch"] / result["step_ms"]
+    result["images_per_second"] = 1000 * ranks() * request["batch"] / result["step_ms"]
     result["loss"] = loss.item()
     if on_gpu:
         result["peak_bytes"] = torch.cuda.max_memory_allocated(device)
@@ -101,9 +112,16 @@ def train(request):
 
 
 def measure(request):
+    if ranks() > 1:
+        request = {**request, "device": f"cuda:{os.environ['LOCAL_RANK']}"}
     if torch.device(request["device"]).type == "cuda":
         torch.cuda.set_device(request["device"])
+    if ranks() > 1:
+        torch.distributed.init_process_group("nccl")
     try:
         return {**train(request), **versions(request["device"])}
     except torch.OutOfMemoryError:
         return {"error": "out of memory"}
+    finally:
+        if ranks() > 1:
+            torch.distributed.destroy_process_group()

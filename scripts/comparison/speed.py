@@ -71,27 +71,33 @@ def profile(arguments, case, limit_s):
         raise Failure(f"neap profile: exit code {ended.code}: {ended.stderr.strip()}")
 
 
-def neap_speed(arguments, case, deadline):
+def neap_speed(arguments, case, deadline, gpus=1):
+    """With several GPUs, the case's batch is that of each."""
     if arguments.profile:
         profile(arguments, case, deadline.limit(arguments.measurement_limit))
-    flags = [NETWORKS[case.network].neap, "--data", "synthetic", "--repeat-batch", "--device", arguments.device, "--batch",
-             str(case.batch), "--dtype", case.dtype, "--layout", case.layout, "--steps",
+    device = arguments.device if gpus == 1 else ",".join(f"cuda:{gpu}" for gpu in range(gpus))
+    batch = gpus * case.batch
+    flags = [NETWORKS[case.network].neap, "--data", "synthetic", "--repeat-batch", "--device", device, "--batch",
+             str(batch), "--dtype", case.dtype, "--layout", case.layout, "--steps",
              str(WARM_UP_STEPS + arguments.steps), "--lr", LEARNING_RATE, "--momentum", "0.9", "--weight-decay", "1e-4",
              "--database", arguments.profile or "none", *arguments.neap_arguments]
     end = run_neap(arguments.neap, flags, deadline.limit(arguments.measurement_limit))
     speed = field(end, "images_per_second")
-    record = {"images_per_second": speed, "step_ms": 1000 * case.batch / speed,
+    record = {"images_per_second": speed, "step_ms": 1000 * batch / speed,
               "peak_bytes": int(field(end, "measured_peak_bytes")),
               "predicted_peak_bytes": int(field(end, "predicted_peak_bytes")), "flags": flags, "neap": end}
     if end.get("predicted_images_per_second"):
-        record["predicted_step_ms"] = 1000 * case.batch / end["predicted_images_per_second"]
+        record["predicted_step_ms"] = 1000 * batch / end["predicted_images_per_second"]
     return record
 
 
-def pytorch_measurement(arguments, case, program, deadline, warm_up=WARM_UP_STEPS, steps=None):
+def pytorch_measurement(arguments, case, program, deadline, warm_up=WARM_UP_STEPS, steps=None, gpus=1):
     request = {"network": case.network, "batch": case.batch, "dtype": case.dtype, "layout": case.layout,
                "program": program, "device": arguments.device, "warm_up": warm_up, "steps": steps or arguments.steps}
-    return result_of([sys.executable, str(COMMAND), "--worker", json.dumps(request)],
+    start = [sys.executable]
+    if gpus > 1:
+        start += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(gpus)]
+    return result_of([*start, str(COMMAND), "--worker", json.dumps(request)],
                      deadline.limit(arguments.measurement_limit))
 
 

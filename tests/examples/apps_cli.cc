@@ -65,15 +65,16 @@ void ProgressExample() {
 }
 
 absl::StatusOr<int> RanksExample(
-    const RankFlags& flags, int64_t batch, const std::unique_ptr<Device>& device,
-    TrainingOptions training,
+    const RankFlags& flags, int64_t batch, TrainingOptions training,
     const std::function<absl::StatusOr<int>(const TrainingOptions&)>& Train) {
-  ASSIGN_OR_RETURN(RankGroup ranks, RankGroup::Find(flags));
-  RETURN_IF_ERROR(ranks.Divide(batch));
-  ranks.images();  // of this rank
-  ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
-  training.communicator = communicator.get();  // null if it is alone
-  return ranks.Outcome(Train(training));
+  return RunRanks(flags, "cuda:0,cuda:1", [&](RankGroup& ranks) -> absl::StatusOr<int> {
+    RETURN_IF_ERROR(ranks.Divide(batch));
+    ranks.images();  // of this rank
+    ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(ranks.device()));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
+    training.communicator = communicator.get();  // null if it is alone
+    return Train(training);
+  });
 }
 
 void WaitPolicyExample(char** argv) {

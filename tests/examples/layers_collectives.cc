@@ -1,5 +1,6 @@
 // The examples in the headers of layers/collectives/, which must compile. See
 // scripts/check_examples.py.
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/collectives/local_ranks.h"
 #include "neap/layers/collectives/mpi_ranks.h"
+#include "neap/layers/collectives/nccl_ranks.h"
 #include "neap/layers/collectives/rank_sums.h"
 
 namespace neap::header_examples::collectives {
@@ -22,11 +24,29 @@ void TrainOnThreads(const std::vector<std::unique_ptr<CpuDevice>>& devices,
   other.join();
 }
 
+// layers/collectives/membership.h
+absl::Status BecomeMember(const std::unique_ptr<CpuDevice>& device) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Membership> member, MpiRanks::Start());
+  if (member->ranks() > 1) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, member->Join(*device));
+  }
+  return absl::OkStatus();
+}
+
 // layers/collectives/mpi_ranks.h
 absl::Status FindRank(const std::unique_ptr<CpuDevice>& device) {
   ASSIGN_OR_RETURN(std::unique_ptr<MpiRanks> mpi, MpiRanks::Start());
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, mpi->Join(*device));
   communicator->rank();  // 0 to 3
+  return absl::OkStatus();
+}
+
+// layers/collectives/nccl_ranks.h
+absl::Status SumOnGpu(const std::unique_ptr<Membership>& member) {
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(member->local_rank()));
+  ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, member->Join());
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
+                   JoinByNccl(*device, std::move(texts), std::chrono::seconds(60)));
   return absl::OkStatus();
 }
 

@@ -24,7 +24,8 @@ if sys.argv[1] == "devices":
 elif pathlib.Path(__file__).with_name("broken").exists():
     sys.exit("neap: no kernels")
 else:
-    print(json.dumps({"images_per_second": 100, "measured_peak_bytes": 2**30, "predicted_peak_bytes": 2**30}))
+    speed = 190 if "cuda:0,cuda:1" in sys.argv and "16" in sys.argv else 100
+    print(json.dumps({"images_per_second": speed, "measured_peak_bytes": 2**30, "predicted_peak_bytes": 2**30}))
 """
 
 
@@ -140,6 +141,13 @@ class CommandTest(unittest.TestCase):
         self.assertIn("compiled first in ", output)
         results = [json.loads(line) for line in (self.path / "results").read_text().splitlines()]
         self.assertEqual([result["program"] for result in results], ["neap", "compile"])
+
+    def test_two_gpus_with_twice_the_batch_are_compared_with_one(self):
+        code, output = self.compare("--cases", "resnet50:8:bf16:neap", "--gpus", "2", "--rounds", "2")
+        self.assertEqual(code, 0, output)
+        self.assertIn("| resnet50 | 8 | bf16 | neap | 100 | 2 | 190 | 95.0% |", output)
+        results = [json.loads(line) for line in (self.path / "results").read_text().splitlines()]
+        self.assertEqual([result["gpus"] for result in results], [1, 2, 1, 2])
 
     def test_a_neap_that_fails_ends_with_exit_code_1(self):
         (self.path / "broken").touch()

@@ -1,0 +1,37 @@
+// A rank's membership in a group of ranks, as what has started them gives it: MPI to each process
+// (layers/collectives/mpi_ranks.h), a command to each of its threads (layers/collectives/
+// local_ranks.h).
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<Membership> member, MpiRanks::Start());
+//   if (member->ranks() > 1) {
+//     ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, member->Join(*device));
+//   }
+//
+// *Threads*: one at a time.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/communicator.h"
+#include "neap/layers/cpu/cpu_device.h"
+
+namespace neap {
+
+class Membership {
+ public:
+  virtual ~Membership() = default;
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  // The rank among those on the same machine, and their number.
+  virtual int local_rank() const = 0;
+  virtual int local_ranks() const = 0;
+  // All ranks must call these, in the same order. *Ownership*: a communicator borrows the
+  // membership and its device.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) = 0;
+  virtual absl::StatusOr<std::unique_ptr<TextExchange>> Join() = 0;  // without sums
+  // After a failure: the destructor does not wait for the others, which fail, too.
+  virtual void Abandon() = 0;
+};
+
+}  // namespace neap

@@ -1,0 +1,220 @@
+#include "neap/layers/collectives/nccl_ranks.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/run/ranks.h"
+#include "neap/layers/collectives/local_ranks.h"
+#include "neap/layers/collectives/nccl_library.h"
+
+namespace neap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// NCCL's functions return at once (ncclConfig_t::blocking = 0), so that a rank that does not answer
+// cannot hold up more than the timeout says. Whether they have ended is asked for.
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(CudaDevice& device, std::unique_ptr<TextExchange> texts,
+                   std::chrono::milliseconds timeout)
+      : Communicator(std::move(texts)), device_(device), timeout_(timeout) {}
+
+  ~NcclCommunicator() override {
+    device_.Synchronize().IgnoreError();  // still watched
+    StopWatching();
+    if (comm_ != nullptr) Close();
+  }
+
+  absl::Status Open() {
+    absl::StatusOr<const NcclLibrary*> library = LoadNccl();
+    RETURN_IF_ERROR(Agree(library.status(), {}, this));
+    nccl_ = *library;
+    ASSIGN_OR_RETURN(ncclUniqueId id, AgreeOnId());
+    RETURN_IF_ERROR(device_.Native(Stream::kCollective).status());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const absl::Status joined =
+        Finish("ncclCommInitRankConfig",
+               nccl_->comm_init_rank_config(&comm_, ranks(), id, rank(), &config));
+    if (!joined.ok() && comm_ != nullptr) nccl_->comm_abort(std::exchange(comm_, nullptr));
+    RETURN_IF_ERROR(joined);
+    watch_ = std::thread([this] { Watch(); });
+    return absl::OkStatus();
+  }
+
+  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
+    const std::lock_guard lock(mutex_);
+    RETURN_IF_ERROR(failed_);
+    ASSIGN_OR_RETURN(void* const stream, device_.Native(Stream::kCollective));
+    const absl::Status begun = Begin(tensors, static_cast<cudaStream_t>(stream));
+    if (!begun.ok()) Abort(begun);
+    return begun;
+  }
+
+ private:
+  struct Sum {
+    Event ended;
+    Clock::time_point first_since;  // since when no earlier one runs
+  };
+
+  // The identifier that rank 0 makes.
+  absl::StatusOr<ncclUniqueId> AgreeOnId() {
+    ncclUniqueId id = {};
+    absl::Status made;
+    if (rank() == 0) made = nccl_->Checked("ncclGetUniqueId", nccl_->get_unique_id(&id));
+    RETURN_IF_ERROR(Agree(made, {}, this));
+    ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                     Exchange(std::string(id.internal, sizeof(id.internal))));
+    if (ids[0].size() != sizeof(id.internal))
+      return absl::InternalError("rank 0 has sent no identifier of NCCL's");
+    std::memcpy(id.internal, ids[0].data(), sizeof(id.internal));
+    return id;
+  }
+
+  // Waits until a call that was begun has ended.
+  absl::Status Finish(std::string_view call, ncclResult_t state) {
+    const Clock::time_point end = Clock::now() + timeout_;
+    while (state == ncclInProgress) {
+      if (Clock::now() > end) return NoAnswer();
+      std::this_thread::yield();
+      RETURN_IF_ERROR(
+          nccl_->Checked("ncclCommGetAsyncError", nccl_->comm_get_async_error(comm_, &state)));
+    }
+    return nccl_->Checked(call, state);
+  }
+  absl::Status NoAnswer() const {
+    return absl::UnavailableError(absl::StrCat("another rank does not answer within ",
+                                               static_cast<double>(timeout_.count()) / 1000, " s"));
+  }
+
+  absl::Status Begin(absl::Span<const Summand> tensors, cudaStream_t stream) {
+    std::vector<ncclRedOp_t> operations;  // made before the group, of which they cannot be a part
+    for (const Summand& tensor : tensors) {
+      ASSIGN_OR_RETURN(operations.emplace_back(), OperationFor(tensor.weight));
+    }
+    RETURN_IF_ERROR(nccl_->Checked("ncclGroupStart", nccl_->group_start()));
+    absl::Status added;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const Summand& tensor = tensors[i];
+      if (tensor.count == 0) continue;
+      added.Update(nccl_->Checked(
+          "ncclAllReduce",
+          nccl_->all_reduce(tensor.data, tensor.data, static_cast<size_t>(tensor.count),
+                            ncclFloat32, operations[i], comm_, stream)));
+    }
+    const ncclResult_t ended = nccl_->group_end();
+    RETURN_IF_ERROR(added);
+    RETURN_IF_ERROR(Finish("ncclGroupEnd", ended));
+    ASSIGN_OR_RETURN(Event event, device_.Record(Stream::kCollective));
+    running_.push_back({std::move(event), Clock::now()});
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ncclRedOp_t> OperationFor(float weight) {
+    if (weight == 1) return ncclSum;
+    const auto [known, is_new] = weighted_.try_emplace(weight, ncclSum);
+    if (is_new) {
+      RETURN_IF_ERROR(Finish("ncclRedOpCreatePreMulSum",
+                             nccl_->red_op_create_pre_mul_sum(&known->second, &weight, ncclFloat32,
+                                                              ncclScalarHostImmediate, comm_)));
+    }
+    return known->second;
+  }
+
+  void Watch() {
+    constexpr std::chrono::milliseconds kPeriod(100);
+    std::unique_lock lock(mutex_);
+    while (!stops_.wait_for(lock, kPeriod, [this] { return stopped_ || !failed_.ok(); })) {
+      if (const absl::Status status = Look(); !status.ok()) Abort(status);
+    }
+  }
+
+  absl::Status Look() {
+    ncclResult_t state = ncclSuccess;
+    RETURN_IF_ERROR(
+        nccl_->Checked("ncclCommGetAsyncError", nccl_->comm_get_async_error(comm_, &state)));
+    RETURN_IF_ERROR(nccl_->Checked("NCCL", state));
+    while (!running_.empty() && device_.HasHappened(running_.front().ended)) {
+      running_.pop_front();
+      if (!running_.empty()) running_.front().first_since = Clock::now();
+    }
+    const bool late = !running_.empty() && Clock::now() - running_.front().first_since > timeout_;
+    return late ? NoAnswer() : absl::OkStatus();
+  }
+
+  // Ends NCCL's kernels, which wait for other ranks. Nothing more can be summed.
+  void Abort(const absl::Status& error) {
+    failed_ = error;
+    device_.Fail(error);
+    nccl_->comm_abort(std::exchange(comm_, nullptr));
+  }
+
+  void StopWatching() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    stops_.notify_all();
+    if (watch_.joinable()) watch_.join();
+  }
+
+  void Close() {
+    const bool ended = device_.Native(Stream::kCollective).ok() &&
+                       Finish("ncclCommFinalize", nccl_->comm_finalize(comm_)).ok();
+    (ended ? nccl_->comm_destroy : nccl_->comm_abort)(comm_);
+  }
+
+  CudaDevice& device_;
+  const std::chrono::milliseconds timeout_;
+  const NcclLibrary* nccl_ = nullptr;
+
+  std::mutex mutex_;  // guards all that follows, except while no other thread has begun
+  std::condition_variable stops_;
+  bool stopped_ = false;
+  absl::Status failed_;
+  ncclComm_t comm_ = nullptr;  // null after a failure
+  std::map<float, ncclRedOp_t> weighted_;
+  std::deque<Sum> running_;  // in their order
+  std::thread watch_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> JoinByNccl(CudaDevice& device,
+                                                         std::unique_ptr<TextExchange> texts,
+                                                         std::chrono::milliseconds timeout) {
+  auto communicator = std::make_unique<NcclCommunicator>(device, std::move(texts), timeout);
+  RETURN_IF_ERROR(communicator->Open());
+  return communicator;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> JoinByNccl(
+    absl::Span<CudaDevice* const> devices, std::chrono::milliseconds timeout) {
+  LocalRanks group(static_cast<int>(devices.size()), timeout);
+  std::vector<std::unique_ptr<Communicator>> joined(devices.size());
+  std::vector<absl::Status> ended(devices.size());
+  std::vector<std::thread> threads;
+  const auto join = [&](size_t rank) -> absl::Status {
+    ASSIGN_OR_RETURN(auto texts, group.MembershipOf(static_cast<int>(rank))->Join());
+    ASSIGN_OR_RETURN(joined[rank], JoinByNccl(*devices[rank], std::move(texts), timeout));
+    return absl::OkStatus();
+  };
+  for (size_t rank = 0; rank < devices.size(); ++rank)
+    threads.emplace_back([&, rank] { ended[rank] = join(rank); });
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : ended) RETURN_IF_ERROR(status);
+  return joined;
+}
+
+}  // namespace neap

@@ -1,0 +1,78 @@
+// `neap train --device cpu,cpu`: several devices of one process train one network.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "neap/core/checkpoint/checkpoint.h"
+#include "tests/apps/command.h"
+#include "tests/apps/train/tiny_training.h"
+#include "tests/scratch_directory.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+Args On(const std::string& devices, const Args& more) {
+  return Joined({"train", "lenet", "--data", "synthetic", "--batch", "17", "--steps", "6",
+                 "--log-every", "1", "--device", devices},
+                more);
+}
+
+TEST_CASE("devices of one process train the whole batch, with even and uneven parts") {
+  const std::vector<Json> alone = RunForJson(On("cpu", {}));
+  for (const std::string devices : {"cpu,cpu", "cpu,cpu,cpu"}) {
+    CAPTURE(devices);
+    const bool is_pair = devices == "cpu,cpu";
+    const Args more = is_pair ? Args{"--split", "5,12"} : Args{"--budget", "95%"};
+    const std::vector<Json> together = RunForJson(On(devices, more));
+    REQUIRE(together.size() == alone.size());
+    CHECK(together.front().at("ranks") == (is_pair ? 2 : 3));
+    for (size_t i = 1; i < alone.size(); ++i) {
+      CHECK(together[i].at("loss").get<double>() ==
+            doctest::Approx(alone[i].at("loss").get<double>()).epsilon(1e-4));
+    }
+    CHECK(together.back().at("rank_memory").size() == (is_pair ? 2 : 3));
+    CHECK(together.back().at("peaks_equal") == true);
+  }
+}
+
+TEST_CASE("an interrupt stops all devices at the same step, and training goes on from there") {
+  const ScratchDirectory scratch;
+  const std::string file = scratch.File("state.safetensors");
+  const Args args = {"train", "lenet", "--batch", "16", "--device", "cpu,cpu", "--save", file};
+  Process process = Process::Start(Joined(args, {"--steps", "100000"}));
+  while (process.Running() && process.Output().find("step 1/") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  process.Signal(SIGTERM);
+  const Outcome outcome = process.Wait();
+  INFO(outcome.err);
+  CHECK(outcome.out.find("interrupted after") != std::string::npos);
+  const auto position = ReadTrainingPosition(file);
+  REQUIRE_MESSAGE(position.ok(), position.status().ToString());
+  CHECK((*position)->step > 0);
+  const std::string last = std::to_string((*position)->step + 2);
+  CHECK(RunForJson(Joined(args, {"--steps", last, "--resume", file})).back().at("steps") == 2);
+}
+
+TEST_CASE("a device that cannot go on ends all, and names its rank") {
+  const auto refused = [](const std::string& devices, const Args& more) {
+    const Outcome outcome = RunNeap(On(devices, more));
+    CHECK(outcome.exit_code != 0);
+    CHECK(outcome.out == "");
+    return outcome.err;
+  };
+  CHECK(refused("cpu,cpu", {"--budget", "1KiB"}).find("neap: rank 0: a budget of 1024") == 0);
+  CHECK(refused("cpu,nothing", {}).find("neap: rank 1: unknown device 'nothing'") == 0);
+  CHECK(refused("cpu,cpu", {"--split", "5,5"}).find("--split has 10 images, but --batch 17") !=
+        std::string::npos);
+  CHECK(refused("cpu", {"--split", "5,12"}).find("--split has 2 parts, but there are 1") !=
+        std::string::npos);
+}
+
+}  // namespace
+}  // namespace neap::testing

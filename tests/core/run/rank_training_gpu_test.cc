@@ -1,0 +1,67 @@
+// Ranks on two GPUs of this machine, which NCCL sums.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "neap/layers/collectives/nccl_ranks.h"
+#include "tests/gpu_test.h"
+#include "tests/rank_training.h"
+
+namespace neap::testing {
+namespace {
+
+class GpuRanks {
+ public:
+  GpuRanks() : gpus_(OpenGpusOrSkip(2)) {
+    std::vector<CudaDevice*> devices;
+    for (const std::unique_ptr<CudaDevice>& gpu : gpus_) devices.push_back(gpu.get());
+    if (devices.empty()) return;
+    auto joined = JoinByNccl(devices);
+    REQUIRE_MESSAGE(joined.ok(), joined.status().ToString());
+    communicators_ = *std::move(joined);
+  }
+  bool skipped() const { return gpus_.empty(); }
+  CudaDevice& gpu(size_t rank) const { return *gpus_[rank]; }
+
+  std::vector<Trained> Train(const RankTraining& training,
+                             const std::vector<PlannerOptions>& planning) const {
+    std::vector<Trained> trained(gpus_.size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < gpus_.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        trained[rank] = TrainRank(training, gpu(rank), planning[rank], *communicators_[rank]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return trained;
+  }
+
+ private:
+  std::vector<std::unique_ptr<CudaDevice>> gpus_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+};
+
+TEST_CASE("random networks on two GPUs: the same bits in every budget, and what two CPUs train") {
+  const GpuRanks ranks;
+  if (ranks.skipped()) return;
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    const std::vector<int64_t> split =
+        seed % 3 == 0 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{2, 2};
+    const RankTraining training = RandomRankTraining(seed, split);
+    const PlannerOptions ample = {.policy = "liveness", .strict = true};
+    const std::vector<Trained> expected = ranks.Train(training, {ample, ample});
+    CHECK(expected[0] == expected[1]);
+    const std::vector<Trained> tight = ranks.Train(
+        training,
+        {TightPolicy(training, seed, ranks.gpu(0)), TightPolicy(training, seed + 3, ranks.gpu(1))});
+    CHECK(tight == expected);
+    CHECK(AreClose(TrainOnThreads(training, {ample})[0], expected[0], 2e-3F));
+  }
+}
+
+}  // namespace
+}  // namespace neap::testing

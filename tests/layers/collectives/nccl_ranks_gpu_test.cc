@@ -1,0 +1,103 @@
+// Sums over two GPUs of this machine, by NCCL.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "neap/core/device/device.h"
+#include "neap/layers/collectives/nccl_ranks.h"
+#include "tests/gpu_test.h"
+
+namespace neap::testing {
+namespace {
+
+using Communicators = std::vector<std::unique_ptr<Communicator>>;
+
+Communicators Join(const std::vector<std::unique_ptr<CudaDevice>>& gpus,
+                   std::chrono::milliseconds timeout) {
+  std::vector<CudaDevice*> devices;
+  for (const std::unique_ptr<CudaDevice>& gpu : gpus) devices.push_back(gpu.get());
+  absl::StatusOr<Communicators> joined = JoinByNccl(devices, timeout);
+  REQUIRE_MESSAGE(joined.ok(), joined.status().ToString());
+  return *std::move(joined);
+}
+
+// Values on a GPU, and where the host sees them.
+class Values {
+ public:
+  Values(Device& device, const std::vector<float>& values)
+      : device_(device), count_(std::ssize(values)) {
+    const int64_t bytes = count_ * static_cast<int64_t>(sizeof(float));
+    on_device_ = *device.Allocate(MemoryKind::kDevice, bytes);
+    on_host_ = *device.Allocate(MemoryKind::kPinnedHost, bytes);
+    std::memcpy(on_host_.data(), values.data(), static_cast<size_t>(bytes));
+    Copy(on_device_, on_host_);
+  }
+  Summand summand(float weight) const {
+    return {reinterpret_cast<float*>(on_device_.data()), count_, weight};
+  }
+  std::vector<float> Read() {
+    Copy(on_host_, on_device_);
+    const auto* const first = reinterpret_cast<const float*>(on_host_.data());
+    return {first, first + count_};
+  }
+
+ private:
+  void Copy(const Buffer& to, const Buffer& from) {
+    REQUIRE(device_.Copy(Stream::kCollective, to.data(), from.data(), from.size_bytes()).ok());
+    const absl::Status done = device_.Synchronize();
+    REQUIRE_MESSAGE(done.ok(), done.ToString());
+  }
+
+  Device& device_;
+  int64_t count_;
+  Buffer on_device_, on_host_;
+};
+
+TEST_CASE("GPUs sum buckets of tensors, each with its rank's weight") {
+  const auto gpus = OpenGpusOrSkip(2);
+  if (gpus.empty()) return;
+  const Communicators ranks = Join(gpus, std::chrono::seconds(60));
+  constexpr size_t kLarge = 3'000'001;
+  std::vector<Values> small, large;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const auto value = static_cast<float>(rank + 1);
+    small.emplace_back(*gpus[rank], std::vector<float>(7, value));
+    large.emplace_back(*gpus[rank], std::vector<float>(kLarge, value));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (size_t rank = 0; rank < 2; ++rank) {
+      const float weight = rank == 0 ? 0.25F : 0.75F;
+      const absl::Status begun = ranks[rank]->AllReduce(
+          {small[rank].summand(weight), large[rank].summand(1), {nullptr, 0, 1}});
+      REQUIRE_MESSAGE(begun.ok(), begun.ToString());
+    }
+  }
+  // 0.25 * 1 + 0.75 * 2 on both, which the next rounds leave; 3, 6, 12.
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CHECK(small[rank].Read() == std::vector<float>(7, 1.75F));
+    CHECK(large[rank].Read() == std::vector<float>(kLarge, 12));
+  }
+}
+
+TEST_CASE("a rank that waits in vain for a sum ends with an error, and so does its device") {
+  const auto gpus = OpenGpusOrSkip(2);
+  if (gpus.empty()) return;
+  const Communicators ranks = Join(gpus, std::chrono::seconds(2));
+  Values values(*gpus[0], std::vector<float>(1000, 1));
+  REQUIRE(ranks[0]->AllReduce({values.summand(1)}).ok());
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status waited = gpus[0]->Synchronize();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  CHECK(absl::IsUnavailable(waited));
+  CHECK(waited.message() == "another rank does not answer within 2 s");
+  CHECK(seconds.count() < 10);
+  CHECK(gpus[0]->Record(Stream::kCompute).status() == waited);
+  CHECK(ranks[0]->AllReduce({values.summand(1)}) == waited);
+}
+
+}  // namespace
+}  // namespace neap::testing
