@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
@@ -34,7 +35,7 @@ absl::Status ReadBudgetPercent(const std::string& text, Budget& budget) {
 FlagValue ReadBudget(BudgetUnits units, Budget* budget) {
   const auto read = [units, budget](const std::string& text) {
     if (!text.empty() && text.back() == '%') {
-      if (units == BudgetUnits::kBytesOrPercent) return ReadBudgetPercent(text, *budget);
+      if (units != BudgetUnits::kBytes) return ReadBudgetPercent(text, *budget);
       return BadUsage(absl::StrCat("'", text.substr(0, 64),
                                    "': only bytes are taken here, because a percentage would be "
                                    "another amount for every size"));
@@ -46,6 +47,25 @@ FlagValue ReadBudget(BudgetUnits units, Budget* budget) {
   };
   return {.read = read};
 }
+
+namespace {
+
+// One budget, or one for each rank, the first of which is then also in `budget`.
+FlagValue ReadBudgets(Budget* budget, std::vector<Budget>* of_ranks) {
+  const auto read = [=](const std::string& text) -> absl::Status {
+    of_ranks->clear();
+    const std::vector<std::string> parts = absl::StrSplit(text, ',');
+    for (const std::string& part : parts)
+      RETURN_IF_ERROR(
+          ReadBudget(BudgetUnits::kBytesOrPercent, &of_ranks->emplace_back()).read(part));
+    *budget = of_ranks->front();
+    if (parts.size() == 1) of_ranks->clear();
+    return absl::OkStatus();
+  };
+  return {.read = read};
+}
+
+}  // namespace
 
 std::string HostBudget::ToText() const {
   if (bytes == kUnlimited) return "unlimited";
@@ -88,8 +108,12 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
   for (std::string_view known : PlacementNames()) placements.emplace_back(known);
   flags.Add("budget", "BYTES",
             absl::StrCat("device memory for everything, e.g. 12GiB (2^30) or 12GB (10^9)",
-                         units == BudgetUnits::kBytes ? "" : "; 60% means 60% of the natural peak"),
-            ReadBudget(units, &budget));
+                         units == BudgetUnits::kBytes ? "" : "; 60% means 60% of the natural peak",
+                         units == BudgetUnits::kForEachRank
+                             ? "; several, with commas, are those of the ranks"
+                             : ""),
+            units == BudgetUnits::kForEachRank ? ReadBudgets(&budget, &rank_budgets)
+                                               : ReadBudget(units, &budget));
   flags.Add("host-budget", "BYTES",
             absl::StrCat("pinned host memory for offloaded tensors (", kHostPercent,
                          "% of the host's memory)"),

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/cli/device_flag.h"
@@ -32,7 +33,8 @@ struct Budget {
 };
 // A command that plans a network in several sizes takes only bytes, because each size has a natural
 // peak of its own.
-enum class BudgetUnits { kBytes, kBytesOrPercent };
+// With several ranks, each may have a budget of its own: "12GiB,3GiB".
+enum class BudgetUnits { kBytes, kBytesOrPercent, kForEachRank };
 FlagValue ReadBudget(BudgetUnits units, Budget* budget);
 
 // The memory that a network takes without a budget, without Plan::incoming_batch.
@@ -79,6 +81,8 @@ void AddSubBatches(std::string default_text, std::optional<int64_t>* count, Flag
 
 struct PlanningFlags {
   Budget budget;
+  std::vector<Budget> rank_budgets =
+      {};  // BudgetUnits::kForEachRank only; empty: all have `budget`
   std::optional<int64_t> host_budget_bytes = {};
   std::optional<int64_t> peer_budget_bytes = {};
   std::string policy;  // empty: PolicyName() chooses

@@ -9,13 +9,14 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/plan/batch_split.h"
 #include "neap/core/run/ranks.h"
 #include "neap/layers/collectives/local_ranks.h"
 #include "neap/layers/collectives/mpi_ranks.h"
@@ -29,19 +30,26 @@ void RankFlags::AddTo(FlagSet& flags) {
   constexpr int64_t kMostImages = int64_t{1} << 24;
   constexpr int64_t kMostSeconds = 24 * 60 * 60;
   const auto read = [this](const std::string& text) {
+    split_by_time = text == "auto";
     std::vector<int64_t> parts;
+    if (text == "auto" || text == "even") {
+      split = {};
+      return absl::OkStatus();
+    }
     for (const auto part : absl::StrSplit(text, ',')) {
       const std::optional<int64_t> images = ReadWhole(std::string(part));
       if (!images.has_value() || *images < 1 || *images > kMostImages)
-        return BadUsage("the images of each rank are needed, as in 300,212");
+        return BadUsage("even, auto or the images of each rank are needed, as in 300,212");
       parts.push_back(*images);
     }
     split = std::move(parts);
     return absl::OkStatus();
   };
-  flags.Add("split", "N,N...",
-            "images of the batch for each device, or each rank that mpirun has started",
-            {.read = read, .default_text = "even"});
+  flags.Add(
+      "split", "RULE",
+      "even; auto, which makes all ranks finish together; or the images of the batch for each "
+      "rank",
+      {.read = read, .default_text = "even"});
   flags.Add("collective-timeout", "S", "seconds after which a rank gives up waiting for others",
             Integer(1, kMostSeconds, &timeout_seconds));
 }
@@ -69,6 +77,39 @@ absl::Status RankGroup::Divide(int64_t whole_batch) {
   return BadUsage(absl::StrCat("--split has ", sum, " images, but --batch ", whole_batch));
 }
 
+absl::Status RankGroup::DivideByTime(int64_t whole_batch,
+                                     const std::function<absl::StatusOr<double>()>& predict) {
+  if (ranks() == 1) return absl::OkStatus();
+  ASSIGN_OR_RETURN(TextExchange* const texts, Texts());
+  BatchSplit search(whole_batch, ranks());
+  while (std::optional<std::vector<int64_t>> split = search.Next()) {
+    parts_ = *std::move(split);
+    const absl::StatusOr<double> own = predict();
+    RETURN_IF_ERROR(Agree(own.status(), {}, texts));
+    ASSIGN_OR_RETURN(const std::vector<std::string> all, texts->Exchange(absl::StrCat(*own)));
+    std::vector<double> seconds(all.size());
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      if (!absl::SimpleAtod(all[rank], &seconds[rank]))
+        return absl::InternalError(absl::StrCat("rank ", rank, " has no prediction"));
+    }
+    search.Add(seconds);
+  }
+  if (!search.best().has_value()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no split of --batch ", whole_batch, " was found that fits on ", ranks(),
+                     " ranks; a smaller batch or larger budgets may help"));
+  }
+  parts_ = *search.best();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TextExchange*> RankGroup::Texts() {
+  if (texts_ == nullptr) {
+    ASSIGN_OR_RETURN(texts_, member_->Join());
+  }
+  return texts_.get();
+}
+
 int64_t RankGroup::first_image() const {
   return std::accumulate(parts_.begin(), parts_.begin() + rank(), int64_t{0});
 }
@@ -83,17 +124,17 @@ RankShare RankGroup::share() const {
 
 absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::Join(Device& device) {
   if (ranks() == 1) return nullptr;
-  ASSIGN_OR_RETURN(texts_, member_->Join());
+  ASSIGN_OR_RETURN(TextExchange* const texts, Texts());
   const Terms kind = {{"kind of device", device.description().kind}};
-  RETURN_IF_ERROR(Agree(absl::OkStatus(), kind, texts_.get()));
+  RETURN_IF_ERROR(Agree(absl::OkStatus(), kind, texts));
   if (auto* const cpu = dynamic_cast<CpuDevice*>(&device)) return member_->Join(*cpu);
   auto* const gpu = dynamic_cast<CudaDevice*>(&device);
   if (gpu == nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("no engine sums over ranks on ", device.description().name));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, member_->Join());
-  return JoinByNccl(*gpu, std::move(texts), std::chrono::seconds(flags_.timeout_seconds));
+  ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> own, member_->Join());
+  return JoinByNccl(*gpu, std::move(own), std::chrono::seconds(flags_.timeout_seconds));
 }
 
 absl::StatusOr<int> RankGroup::Outcome(absl::StatusOr<int> outcome) {

@@ -32,6 +32,7 @@ namespace neap::apps {
 
 struct RankFlags {
   std::vector<int64_t> split = {};  // the images of each rank; empty: even parts
+  bool split_by_time = false;       // parts that make all ranks finish together
   int64_t timeout_seconds = 60;
 
   // The flags refer to this object, which must not move.
@@ -54,6 +55,13 @@ class RankGroup {
   // Errors: BadUsage() for a part without images, or parts that are not those of as many ranks or
   // not the whole batch.
   absl::Status Divide(int64_t whole_batch);
+  // Divides it so that all ranks finish together (core/plan/batch_split.h). To be called by all
+  // ranks. `predict` returns how many seconds this rank is predicted to take for images(), or
+  // infinity if they do not fit. Errors: RESOURCE_EXHAUSTED if no split that was tried fits; those
+  // of `predict` on any rank.
+  absl::Status DivideByTime(int64_t whole_batch,
+                            const std::function<absl::StatusOr<double>()>& predict);
+  const std::vector<int64_t>& parts() const { return parts_; }  // of the batch, by rank
   int64_t images() const { return parts_[static_cast<size_t>(rank())]; }
   int64_t first_image() const;
   RankShare share() const;
@@ -68,9 +76,11 @@ class RankGroup {
   absl::StatusOr<int> Outcome(absl::StatusOr<int> outcome);
 
  private:
+  absl::StatusOr<TextExchange*> Texts();
+
   std::string device_;
   RankFlags flags_;
-  std::vector<int64_t> parts_;  // of the batch, by rank
+  std::vector<int64_t> parts_;
   std::unique_ptr<Membership> member_;
   std::unique_ptr<TextExchange> texts_;  // for what is agreed on before the communicator is made
 };

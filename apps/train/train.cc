@@ -18,6 +18,7 @@
 #include "apps/train/fit_report.h"
 #include "apps/train/timeline_report.h"
 #include "apps/train/train_flags.h"
+#include "apps/train/train_planning.h"
 #include "apps/train/train_report.h"
 #include "apps/train/training_loop.h"
 #include "neap/core/base/status_macros.h"
@@ -27,17 +28,11 @@
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/plan/trace.h"
-#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
-#include "neap/core/run/file_planner.h"
 #include "neap/core/run/session.h"
-#include "neap/memory/planner.h"
 
 namespace neap::apps {
 namespace {
-
-// Plans evaluation if training runs a plan from a file: of all policies it needs the least memory.
-constexpr char kEvaluationPolicy[] = "auto";
 
 LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
                                const NetInput& input, const Session& session) {
@@ -123,7 +118,8 @@ class Training {
       : flags_(flags), graph_(graph), device_(device), ranks_(ranks), communicator_(communicator) {}
 
   absl::StatusOr<int> Run() {
-    ASSIGN_OR_RETURN(const Program program, ProgramFor(nullptr));
+    const TrainPlanning plans(flags_, graph_, device_, ranks_.share());
+    ASSIGN_OR_RETURN(const Program program, plans.ProgramFor(nullptr));
     input_ = InputOf(program);
     if (flags_.batches.batch_file.empty()) {
       ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_.batches.data, input_, Split::kTrain));
@@ -135,13 +131,13 @@ class Training {
         flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), *flags_.net.options.batch);
 
     TrainSetup setup;
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, MakePlanner(setup));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, plans.MakePlanner(setup));
     TrainingOptions training = flags_.Options(last_step_);
     training.communicator = communicator_;
     ASSIGN_OR_RETURN(Session session, Session::Create(graph_, device_, planner, training));
     RETURN_IF_ERROR(LoadState(flags_.files, session));
     const TrainSchedule schedule = {.batch = *flags_.net.options.batch,
-                                    .ranks = ranks_.ranks(),
+                                    .split = ranks_.parts(),
                                     .last_step = last_step_,
                                     .images = EpochImages(),
                                     .rate = flags_.Rate(last_step_)};
@@ -157,48 +153,6 @@ class Training {
   }
 
  private:
-  // The program for a plan that is read from a file, or for one to be made.
-  absl::StatusOr<Program> ProgramFor(const Planner* planner) const {
-    const auto lower = [&](const ProgramChoice& choice) {
-      ProgramOptions options = PlanningFlags::Lowering(choice);
-      options.sgd = flags_.sgd;
-      options.share = ranks_.share();
-      return Lower(graph_, options, device_.description());
-    };
-    if (planner == nullptr) return lower(flags_.planning.AskedProgram());
-    ASSIGN_OR_RETURN(const ChosenProgram chosen,
-                     planner->Choose(lower, {}, device_.description(), device_.backend()));
-    return lower(chosen.choice);
-  }
-
-  // Also fills in what `setup` reports about planning.
-  absl::StatusOr<std::shared_ptr<const Planner>> MakePlanner(TrainSetup& setup) const {
-    const DeviceDescription& device = device_.description();
-    ASSIGN_OR_RETURN(const KernelOptions kernels,
-                     flags_.planning.kernels.Options(device, device_.backend()));
-    setup.planning = flags_.planning.Options(device, kernels);
-    setup.plan_file = flags_.plan_file;
-    std::shared_ptr<const Planner> planner;
-    if (!setup.plan_file.empty()) {
-      setup.planning.policy = kEvaluationPolicy;
-      ASSIGN_OR_RETURN(
-          planner, PlannerFromFile(setup.plan_file, PlannerFor(setup.planning),
-                                   {.host_budget_bytes = setup.planning.host_budget_bytes,
-                                    .peer_budget_bytes =
-                                        flags_.planning.peer_budget_bytes.value_or(kUnlimited)}));
-      setup.planning.budget_bytes = planner->budget_bytes();
-    }
-    ASSIGN_OR_RETURN(const Program program, ProgramFor(planner.get()));
-    ASSIGN_OR_RETURN(setup.peaks,
-                     FindNaturalPeaks(program, setup.planning, device, device_.backend()));
-    if (planner == nullptr) {
-      setup.planning.budget_bytes = flags_.planning.BudgetBytes(setup.peaks);
-      setup.host_budget = flags_.planning.HostBudgetFor(device);
-      planner = PlannerFor(setup.planning);
-    }
-    return planner;
-  }
-
   int64_t EpochImages() const {
     return dataset_ == nullptr || flags_.batches.repeat ? 0 : dataset_->size();
   }
@@ -222,7 +176,7 @@ class Training {
                                         }));
     summary.predicted = PredictedStepOf(session);
     summary.memory = session.memory();
-    ASSIGN_OR_RETURN(summary.memory_of_ranks, MemoryOfRanks(summary.memory));
+    RETURN_IF_ERROR(ExchangeRanks(summary));
     summary.recording = session.recording();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
@@ -235,18 +189,23 @@ class Training {
     return summary.end.interrupted ? InterruptedExitCode() : 0;
   }
 
-  absl::StatusOr<std::vector<MemoryUse>> MemoryOfRanks(const MemoryUse& own) const {
-    std::vector<MemoryUse> all;
-    if (communicator_ == nullptr) return all;
-    const Json sent = {own.predicted_peak_bytes, own.measured_peak_bytes, own.arena_bytes};
+  // What all ranks say of themselves; the slowest prediction is that of the iteration.
+  absl::Status ExchangeRanks(TrainSummary& summary) const {
+    if (communicator_ == nullptr) return absl::OkStatus();
+    std::optional<double>& seconds = summary.predicted.seconds;
+    const MemoryUse& memory = summary.memory;
+    const Json sent = {ranks_.images(), memory.predicted_peak_bytes, memory.measured_peak_bytes,
+                       memory.arena_bytes, seconds.value_or(0)};
     ASSIGN_OR_RETURN(const std::vector<std::string> texts, communicator_->Exchange(sent.dump()));
     for (const std::string& text : texts) {
       const Json received = Json::parse(text);
-      all.push_back({.predicted_peak_bytes = received.at(0),
-                     .measured_peak_bytes = received.at(1),
-                     .arena_bytes = received.at(2)});
+      summary.ranks.push_back({.images = received.at(0),
+                               .memory = {.predicted_peak_bytes = received.at(1),
+                                          .measured_peak_bytes = received.at(2),
+                                          .arena_bytes = received.at(3)}});
+      if (seconds.has_value()) seconds = std::max(*seconds, received.at(4).get<double>());
     }
-    return all;
+    return absl::OkStatus();
   }
 
   // Returns the files that hold the state and the weights at the end; Train() has saved the state.
@@ -307,19 +266,21 @@ class Training {
 namespace {
 
 absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
-  RETURN_IF_ERROR(ranks.Divide(*given.net.options.batch));
-  TrainFlags flags = given;
-  flags.planning.device = ranks.device();
+  const int64_t whole_batch = *given.net.options.batch;
+  RETURN_IF_ERROR(ranks.Divide(whole_batch));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                   OpenDevice(ranks.device(), given.planning.Choices()));
+  ASSIGN_OR_RETURN(const TrainFlags flags, given.For(ranks, device->description()));
   NetFlags net = flags.net;
+  if (flags.ranks.split_by_time) {
+    RETURN_IF_ERROR(ranks.DivideByTime(whole_batch, [&]() -> absl::StatusOr<double> {
+      net.options.batch = ranks.images();
+      ASSIGN_OR_RETURN(const Graph part, net.Build());
+      return TrainPlanning(flags, part, *device, ranks.share()).PredictSeconds();
+    }));
+  }
   net.options.batch = ranks.images();
   ASSIGN_OR_RETURN(const Graph graph, net.Build());
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                   OpenDevice(flags.planning.device, flags.planning.Choices()));
-  if (ranks.local_ranks() > 1) {  // each has its part of the machine's memory
-    std::optional<int64_t>& host = flags.planning.host_budget_bytes;
-    if (!host.has_value())
-      host = flags.planning.HostBudgetFor(device->description()).bytes / ranks.local_ranks();
-  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
   WatchForInterrupt();
   return Training(flags, graph, *device, ranks, communicator.get()).Run();

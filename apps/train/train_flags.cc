@@ -79,7 +79,8 @@ void TrainFlags::AddTo(FlagSet& flags) {
   planning.AddTo(
       flags,
       "cpu or cuda:N (cuda:0 if there is one, else cpu); several, with commas, share the "
-      "batch; cuda:local: a GPU for each rank that mpirun starts on a machine");
+      "batch; cuda:local: a GPU for each rank that mpirun starts on a machine",
+      BudgetUnits::kForEachRank);
   flags.Add("plan", "FILE", "run the plan in this file, written by neap plan --plan-out",
             Text(&plan_file));
   AddBatchFlags(flags, batches);
@@ -117,6 +118,8 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
     return BadUsage("--weights-dtype needs --weights-out FILE");
   if (rate.period_steps.has_value() && rate.schedule == "constant")
     return BadUsage("--lr-period needs --lr-schedule step or cosine");
+  if (ranks.split_by_time && !plan_file.empty())
+    return BadUsage("--split auto and --plan exclude each other: the plan is of one batch");
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
   return CheckOutputs({{"--save", files.save},
@@ -127,6 +130,24 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
                        {"--weights-in", files.weights_in},
                        {.flag = "--resume", .path = files.resume, .overwritten_by = "--save"},
                        DatabaseFile(planning.kernels.database)});
+}
+
+absl::StatusOr<TrainFlags> TrainFlags::For(const RankGroup& ranks,
+                                           const DeviceDescription& device) const {
+  TrainFlags own = *this;
+  own.planning.device = ranks.device();
+  const std::vector<Budget>& budgets = planning.rank_budgets;
+  if (!budgets.empty()) {
+    if (std::ssize(budgets) != ranks.ranks()) {
+      return BadUsage(absl::StrCat("--budget has ", budgets.size(), " values, but there are ",
+                                   ranks.ranks(), " ranks"));
+    }
+    own.planning.budget = budgets[static_cast<size_t>(ranks.rank())];
+  }
+  std::optional<int64_t>& host = own.planning.host_budget_bytes;
+  if (ranks.local_ranks() > 1 && !host.has_value())
+    host = planning.HostBudgetFor(device).bytes / ranks.local_ranks();
+  return own;
 }
 
 int64_t TrainFlags::LastStep(int64_t images, int64_t batch) const {

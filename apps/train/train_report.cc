@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "apps/cli/output.h"
 #include "apps/cli/progress.h"
 #include "neap/core/base/units.h"
@@ -41,14 +42,15 @@ bool Agrees(const MemoryUse& memory) {
 std::optional<bool> PeaksAgree(const TrainSummary& summary) {
   if (summary.end.steps == 0) return std::nullopt;
   return Agrees(summary.memory) &&
-         std::all_of(summary.memory_of_ranks.begin(), summary.memory_of_ranks.end(), Agrees);
+         std::all_of(summary.ranks.begin(), summary.ranks.end(),
+                     [](const RankSummary& rank) { return Agrees(rank.memory); });
 }
 
 // The peaks of the ranks, one per line.
 std::string RanksText(const TrainSummary& summary) {
   std::string text;
-  for (size_t rank = 0; rank < summary.memory_of_ranks.size(); ++rank) {
-    const MemoryUse& memory = summary.memory_of_ranks[rank];
+  for (size_t rank = 0; rank < summary.ranks.size(); ++rank) {
+    const MemoryUse& memory = summary.ranks[rank].memory;
     absl::StrAppendFormat(&text, "  measured peak    %14d bytes  on rank %d %s\n",
                           memory.measured_peak_bytes, rank,
                           Agrees(memory) ? "(as predicted)" : "(NOT AS PREDICTED)");
@@ -58,10 +60,11 @@ std::string RanksText(const TrainSummary& summary) {
 
 Json RanksJson(const TrainSummary& summary) {
   Json ranks = Json::array();
-  for (const MemoryUse& memory : summary.memory_of_ranks) {
-    ranks.push_back({{"predicted_peak_bytes", memory.predicted_peak_bytes},
-                     {"measured_peak_bytes", memory.measured_peak_bytes},
-                     {"arena_bytes", memory.arena_bytes}});
+  for (const RankSummary& rank : summary.ranks) {
+    ranks.push_back({{"images", rank.images},
+                     {"predicted_peak_bytes", rank.memory.predicted_peak_bytes},
+                     {"measured_peak_bytes", rank.memory.measured_peak_bytes},
+                     {"arena_bytes", rank.memory.arena_bytes}});
   }
   return ranks;
 }
@@ -127,7 +130,8 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
   PrintJson({{"event", "begin"},
              {"net", plan.net},
              {"batch", batch_},
-             {"ranks", schedule_.ranks},
+             {"ranks", schedule_.split.size()},
+             {"split", schedule_.split},
              {"policy", plan.policy},
              {"device", plan.device},
              {"plan_file", setup.plan_file.empty() ? Json() : Json(setup.plan_file)},
@@ -141,9 +145,10 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
 }
 
 void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
-  const std::string parts = schedule_.ranks == 1 ? ""
-                                                 : absl::StrFormat(" on %d ranks, %d on this one",
-                                                                   schedule_.ranks, plan.batch);
+  const std::string parts = schedule_.split.size() == 1
+                                ? ""
+                                : absl::StrCat(" on ", schedule_.split.size(),
+                                               " ranks: ", absl::StrJoin(schedule_.split, ", "));
   std::string text = absl::StrFormat("%s, batch %d%s, policy %s, on %s\n", plan.net, batch_, parts,
                                      plan.policy, plan.device);
   const auto line = [&text](const char* label, int64_t bytes, const std::string& note) {
@@ -264,7 +269,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
       {"measured_peak_bytes", summary.memory.measured_peak_bytes},
       {"arena_bytes", summary.memory.arena_bytes}};
   if (const std::optional<bool> agree = PeaksAgree(summary)) json["peaks_equal"] = *agree;
-  if (!summary.memory_of_ranks.empty()) json["rank_memory"] = RanksJson(summary);
+  if (!summary.ranks.empty()) json["rank_memory"] = RanksJson(summary);
   if (summary.device.has_value()) {
     json["library_bytes"] = summary.device->library_bytes;
     json["used_bytes"] = summary.device->used_bytes;

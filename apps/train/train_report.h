@@ -28,7 +28,8 @@ struct DeviceMemory {
   int64_t unaccounted_bytes = 0;
 };
 
-// The plan's prediction of an iteration's time, including the batch's copy to the device.
+// The plan's prediction of an iteration's time, including the batch's copy to the device. Of
+// several ranks, that of the slowest.
 struct PredictedStep {
   std::optional<double> seconds = {};  // unknown if the plan's file has no prediction
   int64_t runs = 0;                    // of kernels
@@ -46,12 +47,18 @@ struct TrainSetup {
   std::optional<Fit> fit = std::nullopt;
 };
 
+// One of several ranks.
+struct RankSummary {
+  int64_t images = 0;  // of each batch
+  MemoryUse memory = {};
+};
+
 struct TrainSummary {
   TrainingEnd end = {};
   PredictedStep predicted = {};
   MemoryUse memory = {};
-  std::vector<MemoryUse> memory_of_ranks = {};  // by rank, of several ranks
-  absl::Status recording = {};                  // Session::recording()
+  std::vector<RankSummary> ranks = {};  // by rank; empty for one rank
+  absl::Status recording = {};          // Session::recording()
   std::optional<Accuracy> accuracy = std::nullopt;
   std::optional<DeviceMemory> device = std::nullopt;  // CUDA only
   std::optional<TimelineComparison> timed = std::nullopt;
@@ -60,8 +67,8 @@ struct TrainSummary {
 
 // The extent of the training, to which each step's progress refers.
 struct TrainSchedule {
-  int64_t batch = 0;  // of all ranks together
-  int ranks = 1;
+  int64_t batch = 0;                // of all ranks together
+  std::vector<int64_t> split = {};  // of the batch, by rank
   int64_t last_step = 0;
   int64_t images = 0;  // per epoch; 0: a repeated batch, without epochs
   LearningRate rate = {};

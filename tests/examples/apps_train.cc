@@ -5,9 +5,11 @@
 
 #include "absl/status/status.h"
 #include "apps/cli/flags.h"
+#include "apps/cli/ranks.h"
 #include "apps/inference/inference.h"
 #include "apps/peak/peak_search.h"
 #include "apps/train/fit_report.h"
+#include "apps/train/train_planning.h"
 #include "apps/train/trial_run.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/session.h"
@@ -42,6 +44,14 @@ absl::Status TrialRunExample(const Graph& graph, const std::unique_ptr<Device>& 
                              const PlannerOptions& options) {
   ASSIGN_OR_RETURN(const TrialRun run, RunTrial(graph, *device, options, /*steps=*/20));
   run.images_per_second;
+  return absl::OkStatus();
+}
+
+absl::Status PlanningExample(const TrainFlags& flags, const Graph& graph,
+                             const std::unique_ptr<Device>& device, const RankGroup& ranks) {
+  const TrainPlanning plans(flags, graph, *device, ranks.share());
+  ASSIGN_OR_RETURN(const Program program, plans.ProgramFor(nullptr));
+  ASSIGN_OR_RETURN(const double seconds, plans.PredictSeconds());  // infinity: does not fit
   return absl::OkStatus();
 }
 

@@ -41,6 +41,26 @@ TEST_CASE("devices of one process train the whole batch, with even and uneven pa
   }
 }
 
+TEST_CASE("a split by time gives a rank with less memory fewer images") {
+  const Args args = {"train",    "resnet20",    "--batch",    "32",       "--device",
+                     "cpu,cpu",  "--steps",     "1",          "--policy", "liveness",
+                     "--budget", "64MiB,20MiB", "--database", "none"};
+  CHECK(RunNeap(args).err.find("neap: rank 1: a budget of 20971520 bytes") == 0);
+  const std::vector<Json> lines = RunForJson(Joined(args, {"--split", "auto"}));
+  const auto split = lines.front().at("split").get<std::vector<int64_t>>();
+  REQUIRE(split.size() == 2);
+  CHECK(split[0] + split[1] == 32);
+  CHECK(split[1] >= 9);
+  CHECK(split[1] < 16);
+  const Json& ranks = lines.back().at("rank_memory");
+  CHECK(ranks[0].at("images") == split[0]);
+  CHECK(ranks[1].at("measured_peak_bytes").get<int64_t>() <= 20 << 20);
+  CheckRefused(Joined(args, {"--split", "auto", "--budget", "1MiB"}), 1,
+               {"no split of --batch 32"});
+  CheckRefused(Joined(args, {"--budget", "1GiB,1GiB,1GiB"}), 2, {"3 values", "2 ranks"});
+  CheckRefused(Joined(args, {"--split", "uneven"}), 2, {"even, auto or the images"});
+}
+
 TEST_CASE("an interrupt stops all devices at the same step, and training goes on from there") {
   const ScratchDirectory scratch;
   const std::string file = scratch.File("state.safetensors");

@@ -1,0 +1,83 @@
+#include "apps/train/train_planning.h"
+
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/program/passes.h"
+#include "neap/core/run/file_planner.h"
+#include "neap/memory/planner.h"
+
+namespace neap::apps {
+namespace {
+
+// Plans evaluation if training runs a plan from a file: of all policies it needs the least memory.
+constexpr char kEvaluationPolicy[] = "auto";
+
+}  // namespace
+
+absl::StatusOr<Program> TrainPlanning::LowerWith(const ProgramChoice& choice) const {
+  ProgramOptions options = PlanningFlags::Lowering(choice);
+  options.sgd = flags_.sgd;
+  options.share = share_;
+  return Lower(graph_, options, device_.description());
+}
+
+absl::StatusOr<Program> TrainPlanning::ProgramFor(const Planner* planner) const {
+  if (planner == nullptr) return LowerWith(flags_.planning.AskedProgram());
+  ASSIGN_OR_RETURN(
+      const ChosenProgram chosen,
+      planner->Choose([this](const ProgramChoice& choice) { return LowerWith(choice); }, {},
+                      device_.description(), device_.backend()));
+  return LowerWith(chosen.choice);
+}
+
+absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::MakePlanner(TrainSetup& setup) const {
+  const DeviceDescription& device = device_.description();
+  ASSIGN_OR_RETURN(const KernelOptions kernels,
+                   flags_.planning.kernels.Options(device, device_.backend()));
+  setup.planning = flags_.planning.Options(device, kernels);
+  setup.plan_file = flags_.plan_file;
+  std::shared_ptr<const Planner> planner;
+  if (!setup.plan_file.empty()) {
+    setup.planning.policy = kEvaluationPolicy;
+    ASSIGN_OR_RETURN(planner,
+                     PlannerFromFile(setup.plan_file, PlannerFor(setup.planning),
+                                     {.host_budget_bytes = setup.planning.host_budget_bytes,
+                                      .peer_budget_bytes =
+                                          flags_.planning.peer_budget_bytes.value_or(kUnlimited)}));
+    setup.planning.budget_bytes = planner->budget_bytes();
+  }
+  ASSIGN_OR_RETURN(const Program program, ProgramFor(planner.get()));
+  ASSIGN_OR_RETURN(setup.peaks,
+                   FindNaturalPeaks(program, setup.planning, device, device_.backend()));
+  if (planner == nullptr) {
+    setup.planning.budget_bytes = flags_.planning.BudgetBytes(setup.peaks);
+    setup.host_budget = flags_.planning.HostBudgetFor(device);
+    planner = PlannerFor(setup.planning);
+  }
+  return planner;
+}
+
+absl::StatusOr<double> TrainPlanning::PredictSeconds() const {
+  TrainSetup setup;
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, MakePlanner(setup));
+  const PlanRequest request = {.budget_bytes = setup.planning.budget_bytes,
+                               .strict = setup.planning.strict};
+  const auto plan = [&]() -> absl::StatusOr<PlanResult> {
+    ASSIGN_OR_RETURN(
+        ChosenProgram chosen,
+        planner->Choose([this](const ProgramChoice& choice) { return LowerWith(choice); }, request,
+                        device_.description(), device_.backend()));
+    if (chosen.plan.has_value()) return *std::move(chosen.plan);
+    ASSIGN_OR_RETURN(const Program program, LowerWith(chosen.choice));
+    return planner->Plan(program, request, device_.description(), device_.backend());
+  };
+  const absl::StatusOr<PlanResult> planned = plan();
+  if (absl::IsResourceExhausted(planned.status())) return std::numeric_limits<double>::infinity();
+  RETURN_IF_ERROR(planned.status());
+  return (PredictedMs(planned->plan).value_or(0) + planned->stats.batch_copy_ms) * 1e-3;
+}
+
+}  // namespace neap::apps
