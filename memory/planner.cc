@@ -287,6 +287,16 @@ class OptionsPlanner final : public Planner {
   const PlannerOptions options_;
 };
 
+// The device with the measured costs of sums over the program's ranks, unless it is described with
+// others.
+DeviceDescription AmongRanks(const DeviceDescription& device, const Program& program,
+                             const PlannerOptions& options) {
+  const int ranks = program.options.share.ranks;
+  const bool has_costs = device.collective_bandwidth > 0 || device.collective_latency_seconds > 0;
+  if (ranks == 1 || has_costs || options.kernels.timings == nullptr) return device;
+  return WithMeasuredSums(device, options.kernels.timings->Sums(ranks));
+}
+
 }  // namespace
 
 std::vector<std::string_view> PlacementNames() { return {kPlacements.begin(), kPlacements.end()}; }
@@ -298,7 +308,8 @@ std::shared_ptr<const Planner> PlannerFor(PlannerOptions options) {
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog) {
   const PlannerOptions chosen = WithPolicy(options, options.budget_bytes != kUnlimited);
-  return Planning(program, chosen, device).Make(catalog);
+  const DeviceDescription among_ranks = AmongRanks(device, program, options);
+  return Planning(program, chosen, among_ranks).Make(catalog);
 }
 
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,

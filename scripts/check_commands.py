@@ -31,6 +31,7 @@ SUBSTITUTIONS = [
     ("plan resnet50 --batch 128 --device h200 --curve", None, "--batch 2 --image 32", "seconds instead of half a minute"),
     ("plan", None, "--database none", "predictions do not depend on what other lines measured"),
     ("train", None, "--batch 2 --device cpu", "seconds, without a GPU"),
+    ("--measure-collectives cuda:0,cuda:1", "--measure-collectives cpu,cpu", "", "two ranks, without GPUs"),
     ("--device cuda:0,cuda:1", None, "--image 32 --device cpu,cpu", "two ranks, without GPUs"),
     ("eval", None, "--device cpu", "needs no GPU"),
     ("predict", None, "--device cpu", "needs no GPU"),

@@ -134,6 +134,9 @@ scaled() {
   compare "$log" --cases "$cases" --gpus "$gpus" --rounds 2 --limit "${LIMIT:-540}" ${PROFILE:+--profile "$database"} "$@"
 }
 gpus() {
+  local all
+  all="$(seq -s, -f 'cuda:%g' 0 $(($(nvidia-smi -L | wc -l) - 1)))"
+  shown "$out/gpus_sums" neap devices --measure-collectives "$all" --database "$database" || failed+=("sums over GPUs")
   scaled gpus_bf16 resnet50:256:bf16:neap+eager+compile,vgg16:64:bf16:neap+eager+compile
   scaled gpus_tf32 resnet50:256:tf32:neap+eager+compile,vgg16:64:tf32:neap+eager+compile
   scaled gpus_third resnet50:256:bf16:neap -- --budget 3.66GiB

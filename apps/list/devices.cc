@@ -13,6 +13,7 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/list/copy_speed.h"
+#include "apps/list/sum_speed.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
@@ -158,17 +159,25 @@ absl::Status MeasureCopies(Listed& device) {
 absl::StatusOr<int> RunDevices(const std::vector<std::string>& args) {
   bool json = false;
   bool measure = false;
-  FlagSet flags("neap devices [--measure-copies] [--json]",
+  std::string ranks, database;
+  FlagSet flags("neap devices [flags]",
                 "Lists the devices to train on, and those known by description, to plan for.");
   flags.Add("measure-copies",
             "time copies to and from pinned host memory and peers, and what they slow down",
             &measure);
+  flags.Add(
+      "measure-collectives", "DEVICES",
+      "time sums over ranks on these devices, as for --device of neap train, and keep that in "
+      "the profile database for plans; nothing is listed",
+      Text(&ranks));
+  flags.Add("database", "FILE", "the profile database (~/.cache/neap/profile.db)", Text(&database));
   flags.Add("json", "print one JSON object", &json);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {
     Print(flags.HelpText());
     return 0;
   }
+  if (!ranks.empty()) return MeasureCollectives(ranks, database, json);
   ASSIGN_OR_RETURN(std::vector<Listed> devices, ListDevices());
   Json all = Json::array();
   for (Listed& device : devices) {

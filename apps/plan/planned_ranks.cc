@@ -14,10 +14,11 @@ void PlannedRanks::AddTo(FlagSet& flags) {
   flags.Add("ranks", "N", "plan for one of N ranks, which share the batch and sum their gradients",
             Integer(1, kMostRanks, &count));
   flags.Add("link", "BYTES",
-            "what a rank sends, and receives, per second, e.g. 50GB; without it sums take no time "
-            "but their hops",
+            "what a rank sends, and receives, per second, e.g. 50GB; without it sums take the time "
+            "that neap devices --measure-collectives has measured, or none",
             ReadBytes(&link_bytes_per_second));
-  flags.Add("hop", "US", "microseconds from one rank to the next", Real(0, kMostUs, &hop_us));
+  flags.Add("hop", "US", "with --link, microseconds from one rank to the next",
+            Real(0, kMostUs, &hop_us));
 }
 
 absl::Status PlannedRanks::Check(int64_t batch) const {
@@ -31,10 +32,10 @@ RankShare PlannedRanks::ShareOf(int64_t batch) const {
 }
 
 DeviceDescription PlannedRanks::Describe(DeviceDescription device) const {
-  return WithCollectives(
-      std::move(device), static_cast<int>(count),
-      {.bytes_per_second = static_cast<double>(link_bytes_per_second.value_or(0)),
-       .hop_seconds = 1e-6 * static_cast<double>(hop_us)});
+  if (!link_bytes_per_second.has_value()) return device;
+  return WithCollectives(std::move(device), static_cast<int>(count),
+                         {.bytes_per_second = static_cast<double>(*link_bytes_per_second),
+                          .hop_seconds = 1e-6 * static_cast<double>(hop_us)});
 }
 
 }  // namespace neap::apps

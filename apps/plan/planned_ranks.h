@@ -24,7 +24,8 @@ struct PlannedRanks {
   // Of rank 0, which has the largest part of the batch.
   int64_t ImagesOf(int64_t batch) const { return (batch + count - 1) / count; }
   RankShare ShareOf(int64_t batch) const;
-  // The description with the costs of sums (core/plan/collective_cost.h).
+  // The description with the costs of sums (core/plan/collective_cost.h) over the link, if one was
+  // given.
   DeviceDescription Describe(DeviceDescription device) const;
 };
 

@@ -1,5 +1,5 @@
-// What sums over many ranks cost, from the link of one rank: for devices and numbers of ranks that
-// were not measured.
+// What sums over ranks cost: as measured (`neap devices --measure-collectives`), or, for devices
+// and numbers of ranks that were not, from the link of one rank.
 //
 // Each rank sends and receives the tensors of a bucket almost twice, whatever the number of ranks,
 // in a ring or in two trees that share the work; a tree needs two hops for each doubling of the
@@ -11,7 +11,11 @@
 //   const RankLink link = {.bytes_per_second = 50e9, .hop_seconds = 5e-6};
 //   description = WithCollectives(description, 64, link);
 //   description.collective_latency_seconds;  // 6e-05
+//   description = WithMeasuredSums(description, {{4096, 2e-5}, {67108864, 3e-4}});
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 #include "neap/core/device/device.h"
 
@@ -25,5 +29,15 @@ struct RankLink {
 
 // The description with the costs of sums over `ranks`, which is at least 1.
 DeviceDescription WithCollectives(DeviceDescription device, int ranks, const RankLink& link);
+
+// A sum over ranks of so many bytes of tensors.
+struct TimedSum {
+  int64_t bytes = 0;
+  double seconds = 0;
+};
+
+// The description with the costs that measured sums have: the smallest is mostly latency, the
+// largest mostly bandwidth. Unchanged if there are none.
+DeviceDescription WithMeasuredSums(DeviceDescription device, const std::vector<TimedSum>& sums);
 
 }  // namespace neap

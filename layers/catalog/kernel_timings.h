@@ -1,5 +1,5 @@
-// Kernel times of a device, measured (layers/profile/profiled_timings.h) or made up by a test.
-// *Threads*: any number at a time.
+// Times of kernels and of sums over ranks of a device, measured (layers/profile/profiled_timings.h)
+// or made up by a test. *Threads*: any number at a time.
 //
 //   std::vector<TimedEngine> engines = timings.Of(signature);
 //   FastestDivision(engines, BatchOf(signature), /*granularity=*/1, 64 * kMiB);
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "neap/core/plan/collective_cost.h"
 #include "neap/core/step/engine_use.h"
 #include "neap/core/step/step_signature.h"
 
@@ -43,6 +44,8 @@ class KernelTimings {
   virtual std::vector<TimedEngine> Of(const StepSignature& signature) const = 0;
   // Engines that failed to build or run on the whole batch, which plans should avoid.
   virtual std::vector<std::string> FailedOn(const StepSignature& /*signature*/) const { return {}; }
+  // Sums over so many ranks; empty if none was measured.
+  virtual std::vector<TimedSum> Sums(int /*ranks*/) const { return {}; }
 };
 
 }  // namespace neap

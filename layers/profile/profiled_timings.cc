@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/step/signature_text.h"
 
 namespace neap {
 
-const ProfiledTimings::Known* ProfiledTimings::Find(const StepSignature& signature) const {
-  const std::string operation = SignatureText(signature);
+std::string SumOperation(int ranks) { return absl::StrCat("all_reduce over ", ranks, " ranks"); }
+
+const ProfiledTimings::Known* ProfiledTimings::Find(const std::string& operation) const {
   const std::lock_guard lock(mutex_);
   if (const auto known = known_.find(operation); known != known_.end()) return &known->second;
   const size_t notices = database_.notices().size();
@@ -35,7 +37,7 @@ const ProfiledTimings::Known* ProfiledTimings::Find(const StepSignature& signatu
 }
 
 std::vector<TimedEngine> ProfiledTimings::Of(const StepSignature& signature) const {
-  const Known* const known = Find(signature);
+  const Known* const known = Find(SignatureText(signature));
   if (known == nullptr) return {};
   std::vector<TimedEngine> engines = known->engines;
   const int64_t batch = BatchOf(signature);
@@ -45,12 +47,20 @@ std::vector<TimedEngine> ProfiledTimings::Of(const StepSignature& signature) con
 
 std::vector<std::string> ProfiledTimings::FailedOn(const StepSignature& signature) const {
   std::vector<std::string> failed;
-  const Known* const known = Find(signature);
+  const Known* const known = Find(SignatureText(signature));
   if (known == nullptr) return failed;
   for (const EngineUse& use : known->failed) {
     if (use.batch == BatchOf(signature)) failed.push_back(use.engine);
   }
   return failed;
+}
+
+std::vector<TimedSum> ProfiledTimings::Sums(int ranks) const {
+  std::vector<TimedSum> sums;
+  const Known* const known = Find(SumOperation(ranks));
+  if (known == nullptr) return sums;
+  for (const TimedEngine& engine : known->engines) sums.push_back({engine.batch, engine.seconds});
+  return sums;
 }
 
 }  // namespace neap

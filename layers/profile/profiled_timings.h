@@ -21,6 +21,9 @@
 
 namespace neap {
 
+// The operation of sums over ranks. Their `batch` is the number of bytes.
+std::string SumOperation(int ranks);
+
 class ProfiledTimings final : public KernelTimings {
  public:
   // `on_error` is called at most once, and must not call this object.
@@ -30,6 +33,7 @@ class ProfiledTimings final : public KernelTimings {
 
   std::vector<TimedEngine> Of(const StepSignature& signature) const override;
   std::vector<std::string> FailedOn(const StepSignature& signature) const override;
+  std::vector<TimedSum> Sums(int ranks) const override;
 
  private:
   struct Known {
@@ -37,7 +41,7 @@ class ProfiledTimings final : public KernelTimings {
     std::vector<EngineUse> failed;
   };
   // Null if the rows cannot be read.
-  const Known* Find(const StepSignature& signature) const;
+  const Known* Find(const std::string& operation) const;
 
   mutable std::mutex mutex_;                               // guards all members
   mutable ProfileDatabase database_;                       // reading may set a damaged file aside

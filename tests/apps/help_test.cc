@@ -34,12 +34,15 @@ subcommands:
 neap SUBCOMMAND --help lists its flags; neap --version prints the version.
 )";
 
-constexpr char kDevicesHelp[] = R"(usage: neap devices [--measure-copies] [--json]
+constexpr char kDevicesHelp[] = R"(usage: neap devices [flags]
 
 Lists the devices to train on, and those known by description, to plan for.
 
 flags:
   --measure-copies          time copies to and from pinned host memory and peers, and what they slow down
+  --measure-collectives DEVICES
+                            time sums over ranks on these devices, as for --device of neap train, and keep that in the profile database for plans; nothing is listed
+  --database FILE           the profile database (~/.cache/neap/profile.db)
   --json                    print one JSON object
   --help                    print this help
 )";
