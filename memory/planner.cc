@@ -17,6 +17,7 @@
 #include "neap/memory/plan_search.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/program_choice.h"
+#include "neap/memory/sum_costs.h"
 #include "neap/memory/transfer/pool_choice.h"
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/waits.h"
@@ -286,16 +287,6 @@ class OptionsPlanner final : public Planner {
 
   const PlannerOptions options_;
 };
-
-// The device with the measured costs of sums over the program's ranks, unless it is described with
-// others.
-DeviceDescription AmongRanks(const DeviceDescription& device, const Program& program,
-                             const PlannerOptions& options) {
-  const int ranks = program.options.share.ranks;
-  const bool has_costs = device.collective_bandwidth > 0 || device.collective_latency_seconds > 0;
-  if (ranks == 1 || has_costs || options.kernels.timings == nullptr) return device;
-  return WithMeasuredSums(device, options.kernels.timings->Sums(ranks));
-}
 
 }  // namespace
 

@@ -15,6 +15,10 @@
 // leave their bytes to activations. With a few hundred megabytes of them, and computation to hide
 // their copies, that is worth it in budgets of one or two gigabytes. Bits do not depend on it.
 //
+// Ranks of data parallelism sum gradients in buckets. Their size is chosen by the time of the
+// program without a budget, because it matters little to memory; all ranks take that of rank 0
+// (core/run/lower_session.h).
+//
 //   const auto lower = [&](const ProgramChoice& choice) {
 //     return Lower(graph,
 //                  {.offload_params = choice.offload_params, .sub_batches = choice.sub_batches},
@@ -62,8 +66,10 @@ absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
 // MayChooseOffloading(), the host budget has room for them, and the plan is faster so by a
 // hundredth. Parameters on the host are tried with one sub-batch, and with as many as are chosen. A
 // network that couples the images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not
-// split. Without a plan that fits, the choice is that of the plan that needs the fewest bytes.
-// Errors: those of `lower` and MakePlan(), other than too small a budget.
+// split. Where the time of sums is known, the size of buckets is the fastest of kBucketChoices
+// unless PlannerOptions::bucket_bytes is set. Without a plan that fits, the choice is that of the
+// plan that needs the fewest bytes. Errors: those of `lower` and MakePlan(), other than too small a
+// budget.
 absl::StatusOr<ChosenProgram> ChooseProgram(LowerWith lower, const PlannerOptions& options,
                                             const DeviceDescription& device,
                                             EngineCatalog& catalog);

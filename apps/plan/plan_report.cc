@@ -51,7 +51,7 @@ Sums SumsOf(const PlanResult& result) {
 std::string RanksText(const PlanReport& report) {
   const Sums sums = SumsOf(report.result);
   std::string text = absl::StrFormat(
-      "  ranks                %d, with a batch of %d together; %d sums of %s\n", report.share.ranks,
+      "  ranks                %d, with a batch of %d together; %d sums, %s\n", report.share.ranks,
       report.share.all_images, sums.count, FormatBytes(sums.bytes));
   if (sums.ms == 0) return text;
   absl::StrAppendFormat(&text, "  sums over ranks      %.3f ms, %.1f%% beneath computation\n",

@@ -77,6 +77,10 @@ struct PlanRequest {
   friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 
+// The sizes of buckets from which planners choose, the usual one first. Small ones can be summed
+// earlier, large ones wait for fewer latencies.
+inline constexpr int64_t kBucketChoices[] = {kBucketBytes, kMiB, 5 * kMiB, 10 * kMiB, 100 * kMiB};
+
 // What a planner decides of the program that it is to plan: options of the same names in
 // ProgramOptions.
 struct ProgramChoice {

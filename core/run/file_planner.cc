@@ -39,13 +39,21 @@ class FilePlanner final : public Planner {
   absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& /*request*/,
                                        const DeviceDescription& /*device*/,
                                        EngineCatalog& /*catalog*/) const override {
-    const ChosenProgram offloaded = {{.sub_batches = plan_.sub_batches, .offload_params = true}};
-    const ChosenProgram resident = {{.sub_batches = plan_.sub_batches}};
-    if (plan_.host_resident_bytes > 0) return offloaded;
-    const absl::StatusOr<Program> program = lower(resident.choice);
-    if (!program.ok() || MatchesProgram(plan_, *program).ok()) return resident;
-    const absl::StatusOr<Program> other = lower(offloaded.choice);
-    return other.ok() && MatchesProgram(plan_, *other).ok() ? offloaded : resident;
+    ProgramChoice choice = {.sub_batches = plan_.sub_batches};
+    for (const bool offloads : {false, true}) {
+      if (!offloads && plan_.host_resident_bytes > 0) continue;
+      choice.offload_params = offloads;
+      for (const int64_t bytes : kBucketChoices) {
+        choice.bucket_bytes = bytes;
+        const absl::StatusOr<Program> program = lower(choice);
+        if (program.ok() && MatchesProgram(plan_, *program).ok()) return ChosenProgram{choice};
+        const bool has_sums = program.ok() && program->options.share.ranks > 1;
+        if (!has_sums) break;
+      }
+    }
+    // Plan() says what does not match.
+    return ChosenProgram{
+        {.sub_batches = plan_.sub_batches, .offload_params = plan_.host_resident_bytes > 0}};
   }
 
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,

@@ -126,6 +126,14 @@ absl::Status Agree(const absl::Status& own, const Terms& terms, TextExchange* gr
   return absl::OkStatus();
 }
 
+absl::StatusOr<int64_t> OfFirstRank(int64_t own, TextExchange* group) {
+  if (group == nullptr || group->ranks() == 1) return own;
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, group->Exchange(absl::StrCat(own)));
+  int64_t first = 0;
+  if (absl::SimpleAtoi(texts[0], &first)) return first;
+  return absl::InternalError("rank 0 does not call the same functions as this one");
+}
+
 bool IsOfAnotherRank(const absl::Status& error) {
   return error.GetPayload(kOfAnotherRank).has_value();
 }

@@ -42,6 +42,9 @@ Terms TermsOf(const LoadedCheckpoint& loaded);
 // naming the first term that differs; INTERNAL if the ranks do not call the same functions.
 absl::Status Agree(const absl::Status& own, const Terms& terms, TextExchange* group);
 
+// The number of rank 0. Errors: INTERNAL if the ranks do not call the same functions.
+absl::StatusOr<int64_t> OfFirstRank(int64_t own, TextExchange* group);
+
 // Whether another rank has the error, too, and reports it.
 bool IsOfAnotherRank(const absl::Status& error);
 

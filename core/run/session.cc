@@ -13,6 +13,7 @@
 #include "neap/core/run/budget_change.h"
 #include "neap/core/run/evaluation.h"
 #include "neap/core/run/initialize.h"
+#include "neap/core/run/lower_session.h"
 #include "neap/core/run/ranks.h"
 #include "neap/core/run/session_memory.h"
 #include "neap/core/run/session_planner.h"
@@ -61,7 +62,11 @@ class Session::Impl {
       return absl::InvalidArgumentError(
           "a session cannot be both for inference only and for training only");
     }
-    RETURN_IF_ERROR(LowerGraph(graph));
+    ASSIGN_OR_RETURN(
+        LoweredSession lowered,
+        LowerSession(graph, options_, share_, device_.description(), budget_bytes_, planner_));
+    memory_.training().program = std::move(lowered.training);
+    memory_.inference().program = std::move(lowered.inference);
     whole_ = program();
     for (int i = 0; i < kMaxInFlight; ++i) {
       ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));
@@ -304,35 +309,6 @@ class Session::Impl {
                      "Load() a checkpoint: ",
                      status.message()));
     return status;
-  }
-
-  // An inference-only session has one program, without an optimizer, in both roles.
-  absl::Status LowerGraph(const Graph& graph) {
-    const auto lower = [&](Mode mode, const ProgramChoice& choice) {
-      return Lower(graph,
-                   {.mode = mode,
-                    .sgd = options_.sgd,
-                    .trainable = !options_.inference_only,
-                    .offload_params = choice.offload_params,
-                    .sub_batches = choice.sub_batches,
-                    .share = mode == Mode::kTraining ? share_ : RankShare{},
-                    .bucket_bytes = choice.bucket_bytes,
-                    .buckets_in_flight = choice.buckets_in_flight},
-                   device_.description());
-    };
-    const Mode mode = options_.inference_only ? Mode::kInference : Mode::kTraining;
-    const auto lower_with = [&](const ProgramChoice& choice) { return lower(mode, choice); };
-    ASSIGN_OR_RETURN(ChosenProgram chosen, planner_.Choose(lower_with, budget_bytes_));
-    const ProgramChoice choice = chosen.choice;
-    ASSIGN_OR_RETURN(memory_.training().program, lower(mode, choice));
-    if (chosen.plan.has_value()) {
-      RETURN_IF_ERROR(
-          planner_.Keep(memory_.training().program, budget_bytes_, *std::move(chosen.plan)));
-    }
-    memory_.inference().program = memory_.training().program;
-    if (options_.inference_only) return absl::OkStatus();
-    ASSIGN_OR_RETURN(memory_.inference().program, lower(Mode::kInference, choice));
-    return absl::OkStatus();
   }
 
   absl::Status PreparePart(const Graph& graph, Setup& next) {

@@ -15,6 +15,7 @@
 #include "neap/core/run/evaluation.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/file_planner.h"
+#include "neap/core/run/lower_session.h"
 #include "neap/core/run/parallel_session.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/ranks.h"
@@ -165,6 +166,15 @@ absl::Status SwitchPlans(Device& device, SessionPlanner& planner, const SessionP
   RETURN_IF_ERROR(memory.Reserve());
   Setup next = {program, other_plans};
   RETURN_IF_ERROR(memory.Switch(next, /*keep_arena=*/false));
+  return absl::OkStatus();
+}
+
+// core/run/lower_session.h
+absl::Status LowerExample(const Graph& graph, const TrainingOptions& options,
+                          const RankShare& share, const DeviceDescription& device,
+                          int64_t budget_bytes, SessionPlanner& planner) {
+  ASSIGN_OR_RETURN(LoweredSession lowered,
+                   LowerSession(graph, options, share, device, budget_bytes, planner));
   return absl::OkStatus();
 }
 

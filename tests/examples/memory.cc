@@ -24,6 +24,7 @@
 #include "neap/memory/planner_options.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/program_choice.h"
+#include "neap/memory/sum_costs.h"
 #include "neap/memory/time_bound.h"
 #include "neap/memory/transfer/byte_history.h"
 #include "neap/memory/transfer/pools.h"
@@ -156,6 +157,12 @@ void ResidencyExample(const Program& program, const ComputeSequence& runs,
   const Liveness liveness = FindLiveness(program, runs, /*in_place=*/true);
   Residency residency = DecideResidency(program, liveness, workspaces, rules);
   residency.usage[8].bytes;
+}
+
+void SumCostsExample(DeviceDescription device, const Program& program,
+                     const PlannerOptions& options) {
+  device = AmongRanks(device, program, options);
+  HasCostsOfSums(device);  // whether bandwidth or latency are known
 }
 
 void TensorCacheExample(size_t count, int next_use, const Usage& used, const Usage& missing,

@@ -78,6 +78,13 @@ TEST_CASE("ranks in fp16 skip the same steps and keep the same scale") {
   CHECK(AreSame(trained[0], trained[1]));
 }
 
+TEST_CASE("all ranks sum in buckets of the size that rank 0 has chosen") {
+  const RankTraining training = RandomRankTraining(4, {2, 2});
+  const PlannerOptions small = {.policy = "liveness", .bucket_bytes = 200};
+  const PlannerOptions large = {.policy = "liveness", .bucket_bytes = 20000};
+  CHECK(TrainOnThreads(training, {small, large}) == TrainOnThreads(training, {small, small}));
+}
+
 TEST_CASE("all ranks change to another graph, or none") {
   const auto train = [](int rank, LocalRanks& group, bool with_block) {
     const std::unique_ptr<CpuDevice> device = OpenCpu();

@@ -1,0 +1,42 @@
+#include "neap/core/run/lower_session.h"
+
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/program/passes.h"
+#include "neap/core/run/ranks.h"
+
+namespace neap {
+
+absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOptions& options,
+                                            const RankShare& share, const DeviceDescription& device,
+                                            int64_t budget_bytes, SessionPlanner& planner) {
+  const auto lower = [&](Mode mode, const ProgramChoice& choice) {
+    return Lower(graph,
+                 {.mode = mode,
+                  .sgd = options.sgd,
+                  .trainable = !options.inference_only,
+                  .offload_params = choice.offload_params,
+                  .sub_batches = choice.sub_batches,
+                  .share = mode == Mode::kTraining ? share : RankShare{},
+                  .bucket_bytes = choice.bucket_bytes,
+                  .buckets_in_flight = choice.buckets_in_flight},
+                 device);
+  };
+  const Mode mode = options.inference_only ? Mode::kInference : Mode::kTraining;
+  const auto lower_with = [&](const ProgramChoice& choice) { return lower(mode, choice); };
+  absl::StatusOr<ChosenProgram> chosen = planner.Choose(lower_with, budget_bytes);
+  RETURN_IF_ERROR(Agree(chosen.status(), {}, options.communicator));
+  ProgramChoice choice = chosen->choice;
+  ASSIGN_OR_RETURN(choice.bucket_bytes, OfFirstRank(choice.bucket_bytes, options.communicator));
+  LoweredSession lowered;
+  ASSIGN_OR_RETURN(lowered.training, lower(mode, choice));
+  if (chosen->plan.has_value() && choice == chosen->choice)
+    RETURN_IF_ERROR(planner.Keep(lowered.training, budget_bytes, *std::move(chosen->plan)));
+  lowered.inference = lowered.training;
+  if (options.inference_only) return lowered;
+  ASSIGN_OR_RETURN(lowered.inference, lower(Mode::kInference, choice));
+  return lowered;
+}
+
+}  // namespace neap

@@ -1,0 +1,32 @@
+// The programs of a session. Private to the session.
+//
+// The planner chooses options of the programs. What must be the same on all ranks, the size of
+// buckets, is that of rank 0.
+//
+//   ASSIGN_OR_RETURN(LoweredSession lowered,
+//                    LowerSession(graph, options, share, device, budget_bytes, planner));
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/program/program.h"
+#include "neap/core/run/session.h"
+#include "neap/core/run/session_planner.h"
+
+namespace neap {
+
+// A session for inference only has one program, without an optimizer, in both roles.
+struct LoweredSession {
+  Program training, inference;
+};
+
+// To be called by all ranks. The plan that was made to choose is kept by the planner. Errors: those
+// of Lower(), the planner and Agree().
+absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOptions& options,
+                                            const RankShare& share, const DeviceDescription& device,
+                                            int64_t budget_bytes, SessionPlanner& planner);
+
+}  // namespace neap
