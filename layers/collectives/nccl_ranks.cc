@@ -1,20 +1,20 @@
 #include "neap/layers/collectives/nccl_ranks.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/ranks.h"
 #include "neap/layers/collectives/local_ranks.h"
+#include "neap/layers/collectives/nccl_comm.h"
 #include "neap/layers/collectives/nccl_library.h"
 
 namespace neap {
@@ -22,8 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// NCCL's functions return at once (ncclConfig_t::blocking = 0), so that a rank that does not answer
-// cannot hold up more than the timeout says. Whether they have ended is asked for.
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(CudaDevice& device, std::unique_ptr<TextExchange> texts,
@@ -33,22 +31,17 @@ class NcclCommunicator final : public Communicator {
   ~NcclCommunicator() override {
     device_.Synchronize().IgnoreError();  // still watched
     StopWatching();
-    if (comm_ != nullptr) Close();
+    device_.Native(Stream::kCollective).status().IgnoreError();  // for the end of `comm_`
   }
 
   absl::Status Open() {
     absl::StatusOr<const NcclLibrary*> library = LoadNccl();
     RETURN_IF_ERROR(Agree(library.status(), {}, this));
     nccl_ = *library;
-    ASSIGN_OR_RETURN(ncclUniqueId id, AgreeOnId());
+    ASSIGN_OR_RETURN(const ncclUniqueId id, AgreeOnId());
     RETURN_IF_ERROR(device_.Native(Stream::kCollective).status());
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    const absl::Status joined =
-        Finish("ncclCommInitRankConfig",
-               nccl_->comm_init_rank_config(&comm_, ranks(), id, rank(), &config));
-    if (!joined.ok() && comm_ != nullptr) nccl_->comm_abort(std::exchange(comm_, nullptr));
-    RETURN_IF_ERROR(joined);
+    comm_.emplace(*nccl_, timeout_);
+    RETURN_IF_ERROR(comm_->Open(id, rank(), ranks()));
     watch_ = std::thread([this] { Watch(); });
     return absl::OkStatus();
   }
@@ -82,22 +75,6 @@ class NcclCommunicator final : public Communicator {
     return id;
   }
 
-  // Waits until a call that was begun has ended.
-  absl::Status Finish(std::string_view call, ncclResult_t state) {
-    const Clock::time_point end = Clock::now() + timeout_;
-    while (state == ncclInProgress) {
-      if (Clock::now() > end) return NoAnswer();
-      std::this_thread::yield();
-      RETURN_IF_ERROR(
-          nccl_->Checked("ncclCommGetAsyncError", nccl_->comm_get_async_error(comm_, &state)));
-    }
-    return nccl_->Checked(call, state);
-  }
-  absl::Status NoAnswer() const {
-    return absl::UnavailableError(absl::StrCat("another rank does not answer within ",
-                                               static_cast<double>(timeout_.count()) / 1000, " s"));
-  }
-
   absl::Status Begin(absl::Span<const Summand> tensors, cudaStream_t stream) {
     std::vector<ncclRedOp_t> operations;  // made before the group, of which they cannot be a part
     for (const Summand& tensor : tensors) {
@@ -111,11 +88,11 @@ class NcclCommunicator final : public Communicator {
       added.Update(nccl_->Checked(
           "ncclAllReduce",
           nccl_->all_reduce(tensor.data, tensor.data, static_cast<size_t>(tensor.count),
-                            ncclFloat32, operations[i], comm_, stream)));
+                            ncclFloat32, operations[i], comm_->get(), stream)));
     }
     const ncclResult_t ended = nccl_->group_end();
     RETURN_IF_ERROR(added);
-    RETURN_IF_ERROR(Finish("ncclGroupEnd", ended));
+    RETURN_IF_ERROR(comm_->Finish("ncclGroupEnd", ended));
     ASSIGN_OR_RETURN(Event event, device_.Record(Stream::kCollective));
     running_.push_back({std::move(event), Clock::now()});
     return absl::OkStatus();
@@ -125,9 +102,10 @@ class NcclCommunicator final : public Communicator {
     if (weight == 1) return ncclSum;
     const auto [known, is_new] = weighted_.try_emplace(weight, ncclSum);
     if (is_new) {
-      RETURN_IF_ERROR(Finish("ncclRedOpCreatePreMulSum",
-                             nccl_->red_op_create_pre_mul_sum(&known->second, &weight, ncclFloat32,
-                                                              ncclScalarHostImmediate, comm_)));
+      RETURN_IF_ERROR(
+          comm_->Finish("ncclRedOpCreatePreMulSum",
+                        nccl_->red_op_create_pre_mul_sum(&known->second, &weight, ncclFloat32,
+                                                         ncclScalarHostImmediate, comm_->get())));
     }
     return known->second;
   }
@@ -141,23 +119,19 @@ class NcclCommunicator final : public Communicator {
   }
 
   absl::Status Look() {
-    ncclResult_t state = ncclSuccess;
-    RETURN_IF_ERROR(
-        nccl_->Checked("ncclCommGetAsyncError", nccl_->comm_get_async_error(comm_, &state)));
-    RETURN_IF_ERROR(nccl_->Checked("NCCL", state));
+    RETURN_IF_ERROR(comm_->Health());
     while (!running_.empty() && device_.HasHappened(running_.front().ended)) {
       running_.pop_front();
       if (!running_.empty()) running_.front().first_since = Clock::now();
     }
     const bool late = !running_.empty() && Clock::now() - running_.front().first_since > timeout_;
-    return late ? NoAnswer() : absl::OkStatus();
+    return late ? comm_->NoAnswer() : absl::OkStatus();
   }
 
-  // Ends NCCL's kernels, which wait for other ranks. Nothing more can be summed.
   void Abort(const absl::Status& error) {
     failed_ = error;
     device_.Fail(error);
-    nccl_->comm_abort(std::exchange(comm_, nullptr));
+    comm_->Abort();
   }
 
   void StopWatching() {
@@ -169,12 +143,6 @@ class NcclCommunicator final : public Communicator {
     if (watch_.joinable()) watch_.join();
   }
 
-  void Close() {
-    const bool ended = device_.Native(Stream::kCollective).ok() &&
-                       Finish("ncclCommFinalize", nccl_->comm_finalize(comm_)).ok();
-    (ended ? nccl_->comm_destroy : nccl_->comm_abort)(comm_);
-  }
-
   CudaDevice& device_;
   const std::chrono::milliseconds timeout_;
   const NcclLibrary* nccl_ = nullptr;
@@ -183,7 +151,7 @@ class NcclCommunicator final : public Communicator {
   std::condition_variable stops_;
   bool stopped_ = false;
   absl::Status failed_;
-  ncclComm_t comm_ = nullptr;  // null after a failure
+  std::optional<NcclComm> comm_;
   std::map<float, ncclRedOp_t> weighted_;
   std::deque<Sum> running_;  // in their order
   std::thread watch_;
