@@ -316,6 +316,7 @@ class Session::Impl {
                     .offload_params = choice.offload_params,
                     .sub_batches = choice.sub_batches,
                     .share = mode == Mode::kTraining ? share_ : RankShare{},
+                    .sync_batch_norm = options_.sync_batch_norm,
                     .bucket_bytes = choice.bucket_bytes,
                     .buckets_in_flight = choice.buckets_in_flight},
                    device_.description());
