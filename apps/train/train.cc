@@ -163,6 +163,7 @@ class Training {
       ProgramOptions options = PlanningFlags::Lowering(choice);
       options.sgd = flags_.sgd;
       options.share = ranks_.share();
+      options.sync_batch_norm = flags_.sync_batch_norm;
       return Lower(graph_, options, device_.description());
     };
     if (planner == nullptr) return lower(flags_.planning.AskedProgram());
