@@ -14,6 +14,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "neap/core/step/layer.h"
 
@@ -27,6 +28,8 @@ struct BatchNorm {
   std::string Parameters() const;
   std::optional<Layer> FusedWith(const Layer& reader,
                                  int input) const;  // layers/fused_batch_norm.h
+  std::optional<std::pair<Layer, Layer>> OverRanks(int rank,
+                                                   int ranks) const;  // layers/sync_batch_norm.h
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 

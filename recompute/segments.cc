@@ -12,14 +12,17 @@ struct Readers {
   std::vector<std::optional<StepId>> producer;  // by TensorId: forward steps only
   std::vector<std::vector<StepId>> forward;     // by TensorId
   std::vector<bool> in_backward;                // by TensorId: some backward step reads it
+  std::vector<bool> changed;  // by TensorId: some step adds to it, such as a sum over ranks
 };
 
 Readers FindReaders(const Program& program) {
   const size_t count = program.tensors.size();
   Readers readers = {std::vector<std::optional<StepId>>(count),
-                     std::vector<std::vector<StepId>>(count), std::vector<bool>(count, false)};
+                     std::vector<std::vector<StepId>>(count), std::vector<bool>(count, false),
+                     std::vector<bool>(count, false)};
   for (const Step& step : program.steps) {
     const bool forward = step.phase == Phase::kForward;
+    for (const Use& use : step.accumulates) readers.changed[use.tensor.index()] = true;
     for (const Use& use : step.reads) {
       if (forward) {
         readers.forward[use.tensor.index()].push_back(step.id);
@@ -33,14 +36,16 @@ Readers FindReaders(const Program& program) {
   return readers;
 }
 
-// The loss runs only once: it reads labels, and writes metrics that persist.
-bool CanRunAgain(const Program& program, const Step& step) {
+// The loss runs only once: it reads labels, and writes metrics that persist. So does a step to
+// whose result another one adds, because a rerun would undo that.
+bool CanRunAgain(const Program& program, const Readers& readers, const Step& step) {
   const auto role = [&](const Use& use) { return program.tensor(use.tensor).role; };
   return step.phase == Phase::kForward &&
          std::none_of(step.reads.begin(), step.reads.end(),
                       [&](const Use& use) { return role(use) == Role::kLabel; }) &&
-         std::none_of(step.writes.begin(), step.writes.end(),
-                      [&](const Use& use) { return IsPersistent(role(use)); });
+         std::none_of(step.writes.begin(), step.writes.end(), [&](const Use& use) {
+           return IsPersistent(role(use)) || readers.changed[use.tensor.index()];
+         });
 }
 
 const LayerTraits& TraitsOf(const Program& program, const Step& step) {
@@ -69,7 +74,7 @@ std::optional<StepId> Successor(const Program& program, const Readers& readers, 
     return use.operand.slot == Slot::kInput && use.operand.index > 0 &&
            !IsGiven(program.tensor(use.tensor).role);
   });
-  if (!CanRunAgain(program, step) || TraitsOf(program, step).checkpoint || !of_one_input ||
+  if (!CanRunAgain(program, readers, step) || TraitsOf(program, step).checkpoint || !of_one_input ||
       WrittenBytes(program, step) > program.tensor(kept).spec.size_bytes()) {
     return std::nullopt;
   }
@@ -137,8 +142,9 @@ Segments CheckpointSegments(const Program& program) {
   std::vector<bool> again(program.steps.size(), false);
   for (const Step& step : program.steps) {
     const std::optional<TensorId> output = OutputOf(step);
-    again[step.id.index()] = CanRunAgain(program, step) && !TraitsOf(program, step).checkpoint &&
-                             output.has_value() && !segments.checkpoints[output->index()];
+    again[step.id.index()] = CanRunAgain(program, readers, step) &&
+                             !TraitsOf(program, step).checkpoint && output.has_value() &&
+                             !segments.checkpoints[output->index()];
     if (again[step.id.index()]) SetDropped(step, true, segments);
   }
   UnionFind groups(program.steps.size());
@@ -168,7 +174,7 @@ Segments EvenSegments(const Program& program) {
   const auto group_of = [&](StepId step) { return step.index() / std::max<size_t>(1, length); };
   std::vector<bool> again(program.steps.size(), false);
   for (const Step& step : program.steps) {
-    again[step.id.index()] = CanRunAgain(program, step);
+    again[step.id.index()] = CanRunAgain(program, readers, step);
     if (again[step.id.index()]) SetDropped(step, true, segments);
   }
   // A tensor that crosses a cut is kept, and so is all that its step writes.
@@ -192,7 +198,7 @@ Segments NothingDropped(const Program& program) {
                        .in_backward = readers.in_backward,
                        .producer = readers.producer};
   std::vector<bool> again;
-  for (const Step& step : program.steps) again.push_back(CanRunAgain(program, step));
+  for (const Step& step : program.steps) again.push_back(CanRunAgain(program, readers, step));
   Collect(
       program, again, [](StepId step) { return step.index(); }, segments);
   return segments;

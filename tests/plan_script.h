@@ -41,6 +41,8 @@ extern const char* const kResidentPlan;  // the weight w is on the host between 
 // The gradients g and h are summed over the ranks beside the second backward step; f's update needs
 // both sums.
 extern const char* const kSumPlan;
+// The ranks sum s, which f reads in forward. It is offloaded and back for backward; f runs again.
+extern const char* const kForwardSumPlan;
 
 // TimelineCosts::compute_seconds with the same time for each step, and for each recomputation.
 std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation);

@@ -311,4 +311,50 @@ const char* const kSumPlan = R"(
   free g
 )";
 
+const char* const kForwardSumPlan = R"(
+  batch 1 budget 5 arena 5 peak 5 activations 4096 host 1 host_pool 1
+  tensor x input 1024
+  tensor s activation 1024
+  tensor y activation 1024
+  tensor z activation 1024
+  tensor m saved 1024
+  step a forward reads x writes s
+  step a all_reduce accumulates s
+  step f forward reads x s writes y m rerun x m
+  step h forward reads y writes z
+  step h backward_data reads y z
+  step f backward_data reads s m x
+
+  alloc x 0
+  alloc s 1
+  own: run a forward
+  wait collective own
+  sum: sum a
+  alloc y 2
+  alloc m 3
+  wait compute sum
+  run f forward
+  wait d2h sum
+  out: offload s 0
+  alloc z 4
+  made: run h forward
+  free y
+  wait compute out
+  free s
+  alloc y 1
+  rerun f
+  run h backward_data
+  free z
+  free y
+  alloc s 2
+  wait h2d made
+  wait h2d out
+  in: prefetch s
+  wait compute in
+  run f backward_data
+  free s
+  free m
+  free x
+)";
+
 }  // namespace neap

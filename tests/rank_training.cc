@@ -160,6 +160,7 @@ TrainingOptions RankTraining::options(Communicator* communicator) const {
   options.seed = kSeed;
   options.training_only = true;
   options.communicator = communicator;
+  options.sync_batch_norm = sync_batch_norm;
   return options;
 }
 
@@ -200,6 +201,7 @@ PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& devic
   const Program program = *Lower(training.net(training.split[0]),
                                  {.sgd = training.options(nullptr).sgd,
                                   .share = share,
+                                  .sync_batch_norm = training.sync_batch_norm,
                                   .bucket_bytes = training.bucket_bytes,
                                   .buckets_in_flight = in_flight},
                                  device.description());
@@ -258,9 +260,9 @@ Trained Reference(const RankTraining& training) {
   return InOrder(std::move(losses), reference.state());
 }
 
-bool AreClose(const Trained& a, const Trained& b, float tolerance) {
+bool AreClose(const Trained& a, const Trained& b, float tolerance, float least_scale) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const Values& x, const Values& y) {
-    float largest = 0;
+    float largest = least_scale;
     for (const float value : y) largest = std::max(largest, std::abs(value));
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
                       [&](float p, float q) { return std::abs(p - q) <= tolerance * largest; });

@@ -34,6 +34,7 @@ struct RankTraining {
   int64_t image_values = 0;
   int32_t classes = 4;
   int64_t bucket_bytes = kBucketBytes;
+  bool sync_batch_norm = false;
 
   int64_t all_images() const;
   TrainingOptions options(Communicator* communicator) const;
@@ -60,7 +61,8 @@ Trained TrainAlone(const RankTraining& training);
 // the mean of means has the bits of the mean over all images.
 Trained Reference(const RankTraining& training);
 
-// Whether corresponding values differ by at most this, relative to the largest of their tensor.
-bool AreClose(const Trained& a, const Trained& b, float tolerance);
+// Whether corresponding values differ by at most this, relative to the largest of their tensor, or
+// to `least_scale` if that is larger.
+bool AreClose(const Trained& a, const Trained& b, float tolerance, float least_scale = 0);
 
 }  // namespace neap::testing

@@ -106,6 +106,7 @@ absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
   ProgramOptions options = PlanningFlags::Lowering(choice);
   options.accounting = flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
   options.share = flags.ranks.ShareOf(*flags.net.options.batch);
+  options.sync_batch_norm = flags.ranks.sync_batch_norm;
   return Lower(graph, options, device);
 }
 

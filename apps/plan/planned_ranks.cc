@@ -19,6 +19,9 @@ void PlannedRanks::AddTo(FlagSet& flags) {
             ReadBytes(&link_bytes_per_second));
   flags.Add("hop", "US", "with --link, microseconds from one rank to the next",
             Real(0, kMostUs, &hop_us));
+  flags.Add("sync-batch-norm",
+            "with --ranks, batch norms use the statistics of the images of all ranks",
+            &sync_batch_norm);
 }
 
 absl::Status PlannedRanks::Check(int64_t batch) const {

@@ -15,6 +15,7 @@ struct PlannedRanks {
   int64_t count = 1;
   std::optional<int64_t> link_bytes_per_second = {};
   float hop_us = 5;
+  bool sync_batch_norm = false;
 
   // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);

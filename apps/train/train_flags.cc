@@ -99,6 +99,9 @@ void TrainFlags::AddTo(FlagSet& flags) {
             "enqueue every kernel of every step, instead of replaying a recorded step",
             &no_cuda_graph);
   ranks.AddTo(flags);
+  flags.Add("sync-batch-norm",
+            "with several ranks, batch norms use the statistics of the images of all ranks",
+            &sync_batch_norm);
   flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);
 }
 
@@ -182,7 +185,8 @@ TrainingOptions TrainFlags::Options(int64_t last_step) const {
           .learning_rate = Rate(last_step),
           .seed = static_cast<uint64_t>(seed),
           .records_iterations = !no_cuda_graph,
-          .training_only = !evaluate};
+          .training_only = !evaluate,
+          .sync_batch_norm = sync_batch_norm};
 }
 
 }  // namespace neap::apps

@@ -48,6 +48,7 @@ struct TrainFlags {
   RateFlags rate;
   FileFlags files;
   RankFlags ranks;
+  bool sync_batch_norm = false;
   Sgd sgd;
   std::optional<int64_t> steps = {};
   std::optional<int64_t> epochs = {};

@@ -21,6 +21,7 @@ absl::StatusOr<Program> TrainPlanning::LowerWith(const ProgramChoice& choice) co
   ProgramOptions options = PlanningFlags::Lowering(choice);
   options.sgd = flags_.sgd;
   options.share = share_;
+  options.sync_batch_norm = flags_.sync_batch_norm;
   return Lower(graph_, options, device_.description());
 }
 

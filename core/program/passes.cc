@@ -7,6 +7,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/program/fuse.h"
+#include "neap/core/program/span_ranks.h"
 
 namespace neap {
 namespace {
@@ -14,6 +15,11 @@ namespace {
 absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions& options,
                                         const DeviceDescription& device) {
   ASSIGN_OR_RETURN(ResolvedGraph resolved, Resolve(graph, options.mode));
+  const bool spans = options.sync_batch_norm && options.mode == Mode::kTraining &&
+                     options.share.ranks > 1 && options.accounting == Accounting::kExact;
+  if (spans) {
+    ASSIGN_OR_RETURN(resolved, SpanRanks(std::move(resolved), options.share));
+  }
   // The papers' layers are not fused.
   const bool fuses = graph.options().fusion && options.accounting == Accounting::kExact;
   if (!fuses) return resolved;

@@ -1,18 +1,18 @@
 // Lowering a graph to the program that is planned and run.
 //
-//   Graph -> Resolve() -> Fuse() -> BuildProgram() -> Program
+//   Graph -> Resolve() -> SpanRanks() -> Fuse() -> BuildProgram() -> Program
 //
-// BuildProgram() says what an iteration does, layer by layer. Passes before it rewrite the network
-// for a device; so far there is one, which fuses layers (core/program/fuse.h). The device also
-// decides whether one step updates the parameters of several layers
-// (ProgramOptions::update_group_bytes): on a GPU, unless plans keep them on the host. All code that
-// plans, profiles or trains a network must see the same rewritten program, or a profile would
-// measure kernels that no plan runs. Sessions, commands and examples therefore call Lower(), with
-// their device, instead of BuildProgram() or BuildPart(); scripts/check_floors.py checks that. The
-// one exception is `neap bench conv`: it compares the convolutions that the network is written
-// with, the same for every device, even for one of which only a profile database exists.
-// Sub-batches (core/program/sub_batches.h) are made of the rewritten network, so they have the same
-// layers.
+// BuildProgram() says what an iteration does, layer by layer. Passes before it rewrite the network:
+// one for the ranks, which lets batch norms span them (core/program/span_ranks.h), and one for the
+// device, which fuses layers (core/program/fuse.h). The device also decides whether one step
+// updates the parameters of several layers (ProgramOptions::update_group_bytes): on a GPU, unless
+// plans keep them on the host. All code that plans, profiles or trains a network must see the same
+// rewritten program, or a profile would measure kernels that no plan runs. Sessions, commands and
+// examples therefore call Lower(), with their device, instead of BuildProgram() or BuildPart();
+// scripts/check_floors.py checks that. The one exception is `neap bench conv`: it compares the
+// convolutions that the network is written with, the same for every device, even for one of which
+// only a profile database exists. Sub-batches (core/program/sub_batches.h) are made of the
+// rewritten network, so they have the same layers.
 //
 //   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
 #pragma once
@@ -25,8 +25,9 @@
 namespace neap {
 
 // The program of the network after all passes. ProgramOptions::update_group_bytes is set for the
-// device, whatever `options` say. Layers are fused unless GraphOptions::fusion is false or the
-// accounting is that of the paper. Errors: those of Resolve() and BuildProgram().
+// device, whatever `options` say. Layers span the ranks if ProgramOptions::sync_batch_norm is set,
+// and are fused unless GraphOptions::fusion is false or the accounting is that of the paper.
+// Errors: those of Resolve() and BuildProgram().
 absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
                               const DeviceDescription& device);
 

@@ -45,6 +45,11 @@ bool KernelOverwrites(const Step& step, const Use& accumulated) {
          std::find(native.begin(), native.end(), slot) == native.end();
 }
 
+bool IsInForward(const Step& step) {
+  if (!IsCollective(step.phase)) return step.phase == Phase::kForward;
+  return step.accumulates.front().operand.slot == Slot::kOutput;
+}
+
 std::string_view Program::StepType(const Step& step) const {
   return TypeOf(layers[step.layer.index()].layer, step.phase);
 }

@@ -80,6 +80,8 @@ struct Step {
   std::vector<std::pair<TensorId, TensorId>> in_place = {};  // {written, read} that may share bytes
   std::vector<Slot> accumulates_natively = {};               // StepSpec::accumulates_natively
   bool depends_on_part = false;                              // StepSpec::depends_on_part
+  std::vector<Operand> summed = {};                          // StepSpec::summed
+  bool states_of_all_ranks = false;                          // StepSpec::states_of_all_ranks
   double flops = 0;
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -93,6 +95,9 @@ std::vector<Use> WritesOf(const Step& step, bool rerun);
 // Whether the kernel overwrites an operand of `accumulates`, a gradient that it cannot accumulate
 // into. It then writes to scratch space, which is added to the sum (Phase::kAddGradients).
 bool KernelOverwrites(const Step& step, const Use& accumulated);
+
+// Whether it is a step of forward: of a layer, or the sum over the ranks of what one writes.
+bool IsInForward(const Step& step);
 
 inline constexpr int64_t kScratchAlignment = 256;
 
@@ -146,6 +151,9 @@ struct ProgramOptions {
   int64_t update_group_bytes = 0;
   // Several ranks need exact accounting. Losses and gradients are then means over all ranks.
   RankShare share = {};
+  // With several ranks, batch norms in training have the statistics of the images of all of them
+  // (core/program/span_ranks.h). Lower() sees to it; BuildProgram() takes the layers as they are.
+  bool sync_batch_norm = false;
   // With several ranks: a bucket of tensors to sum is complete when it has as many bytes, and
   // updates wait until so many later buckets have begun; 0: until the end of backward.
   int64_t bucket_bytes = kBucketBytes;

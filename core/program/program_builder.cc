@@ -232,6 +232,8 @@ class ProgramBuilder {
                  .phase = spec.phase};
     step.accumulates_natively = spec.accumulates_natively;
     step.depends_on_part = spec.depends_on_part;
+    step.summed = spec.summed;
+    step.states_of_all_ranks = spec.states_of_all_ranks;
     step.flops = spec.flops;
     for (Operand operand : spec.reads) step.reads.push_back({TensorOf(layer, operand), operand});
     if (spec.sums_output_grads && Tensors(layer.id).other_grad.has_value()) {

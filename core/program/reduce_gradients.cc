@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/stable_hash.h"
+#include "neap/core/program/layer_tensors.h"
 
 namespace neap {
 namespace {
@@ -36,7 +37,9 @@ class Reducer {
     size_t begun = 0;
     for (size_t i = 0; i < own_.size(); ++i) {
       const LayerId layer = own_[i].layer;
+      std::optional<Step> sum = SumBehind(own_[i]);
       steps.push_back(std::move(own_[i]));
+      if (sum.has_value()) steps.push_back(*std::move(sum));
       for (; begun < buckets_.size() && buckets_[begun].complete_at == i; ++begun) {
         steps.push_back(SumOf(buckets_[begun], layer));
         AddReady(begun + 1, steps);
@@ -72,7 +75,8 @@ class Reducer {
       for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {
         for (const Use& use : *uses) {
           const bool is_own = uses != &step.reads || IsChanged(use.tensor, complete_at);
-          if (IsSummed(use.tensor) && is_own) complete_at[use.tensor.index()] = i;
+          const bool is_of_all = step.states_of_all_ranks && use.operand.slot == Slot::kState;
+          if (IsSummed(use.tensor) && is_own && !is_of_all) complete_at[use.tensor.index()] = i;
         }
       }
     }
@@ -101,6 +105,17 @@ class Reducer {
     bucket.tensors.push_back(tensor);
     bucket.bytes += program_.tensor(tensor).spec.size_bytes();
     bucket_of_[tensor.index()] = buckets_.size() - 1;
+  }
+
+  // The sum of what the next step reads, without which forward or backward cannot go on.
+  static std::optional<Step> SumBehind(const Step& step) {
+    if (step.summed.empty()) return std::nullopt;
+    Step sum = {.id = {}, .layer = step.layer, .phase = Phase::kAllReduce};
+    for (Operand operand : step.summed) {
+      sum.accumulates.push_back({*Find(step.writes, operand), operand});
+      sum.accumulates_natively.push_back(operand.slot);
+    }
+    return sum;
   }
 
   Step SumOf(const Bucket& bucket, LayerId layer) const {

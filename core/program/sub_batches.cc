@@ -52,15 +52,16 @@ class Splitter {
  private:
   absl::Status Split(ResolvedLayer& layer) const {
     const int64_t batch = graph_.options.batch;
+    const bool is_given = layer.spec.steps.empty();  // the images or the labels
+    if (!is_given && !layer.spec.traits.independent_images)
+      return Refused(layer, "it couples the images of a batch");
     const std::optional<TensorSpec> output = WithImages(layer.spec.output, batch, batch / count_);
     if (!output.has_value())
       return Refused(layer, absl::StrCat("its output is not ", batch, " images"));
-    if (layer.spec.steps.empty()) {  // the images or the labels
+    if (is_given) {
       layer.spec.output = *output;
       return absl::OkStatus();
     }
-    if (!layer.spec.traits.independent_images)
-      return Refused(layer, "it couples the images of a batch");
     if (const std::optional<std::string> state = StateWrittenAnew(layer.spec))
       return Refused(layer, absl::StrCat("it writes its state ", *state, " and cannot add to it"));
     return Respecify(*output, layer);

@@ -19,6 +19,7 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
                   .offload_params = choice.offload_params,
                   .sub_batches = choice.sub_batches,
                   .share = mode == Mode::kTraining ? share : RankShare{},
+                  .sync_batch_norm = options.sync_batch_norm,
                   .bucket_bytes = choice.bucket_bytes,
                   .buckets_in_flight = choice.buckets_in_flight},
                  device);

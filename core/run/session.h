@@ -98,6 +98,9 @@ struct TrainingOptions {
   // of a step, devices and communicators have to be replaced. Null: the session trains alone.
   // *Ownership*: borrowed; it must outlive the session.
   Communicator* communicator = nullptr;
+  // With several ranks, batch norms use the statistics of the images of all ranks instead of each
+  // rank's own (core/program/span_ranks.h). The same on all ranks.
+  bool sync_batch_norm = false;
 };
 
 class Session {

@@ -73,6 +73,14 @@ class Layer {
     return model_->HandsOver(reader);
   }
 
+  // Two layers that compute of the images of all ranks of data parallelism what this one computes
+  // of those of one, if the definition has such a method. The first reads the inputs of this layer,
+  // and the ranks sum what it writes. The second reads the inputs and, as the last one, that sum,
+  // and has the parameters and states of this layer. (core/program/span_ranks.h)
+  std::optional<std::pair<Layer, Layer>> OverRanks(int rank, int ranks) const {
+    return model_->OverRanks(rank, ranks);
+  }
+
   // The definition if it is a `Definition`, otherwise null.
   template <typename Definition>
   const Definition* As() const {
@@ -94,6 +102,7 @@ class Layer {
     virtual std::string Parameters() const = 0;
     virtual std::optional<Layer> FusedWith(const Layer& reader, int input) const = 0;
     virtual std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const = 0;
+    virtual std::optional<std::pair<Layer, Layer>> OverRanks(int rank, int ranks) const = 0;
     // `same_type` has the same definition_type().
     virtual bool Equals(const Concept& same_type) const = 0;
   };
@@ -122,6 +131,13 @@ class Layer {
     std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const override {
       if constexpr (requires { definition.HandsOver(reader); }) {
         return definition.HandsOver(reader);
+      } else {
+        return std::nullopt;
+      }
+    }
+    std::optional<std::pair<Layer, Layer>> OverRanks(int rank, int ranks) const override {
+      if constexpr (requires { definition.OverRanks(rank, ranks); }) {
+        return definition.OverRanks(rank, ranks);
       } else {
         return std::nullopt;
       }

@@ -29,9 +29,9 @@ enum class Mode : uint8_t { kTraining, kInference };
 // The phases after kBackwardParams are not steps of a layer. kUpdate is the optimizer's update of
 // the parameters of a layer or several (core/step/sgd.h). kCheckGradients looks for gradients that
 // are not finite, and kUpdateScale ends an iteration with a scaled loss (core/step/loss_scale.h).
-// kAllReduce sums tensors over the ranks of data parallelism (core/program/reduce_gradients.h); it
-// has no kernel. kAddGradients is the sum of two gradients, which runs as part of the step that
-// computes one of them.
+// kAllReduce, which has no kernel, sums tensors over the ranks of data parallelism
+// (core/program/reduce_gradients.h and span_ranks.h). kAddGradients is the sum of two gradients,
+// which runs as part of the step that computes one of them.
 enum class Phase : uint8_t {
   kForward,
   kBackwardActivation,
@@ -166,6 +166,12 @@ struct StepSpec {
   // The kernel depends on StepSignature::part: it draws random numbers by an image's place in
   // the batch, or computes a mean over the batch.
   bool depends_on_part = false;
+  // Those of `writes` that the ranks of data parallelism sum before another step reads them
+  // (Phase::kAllReduce): the output of a forward step, or an input's gradient of a backward step.
+  std::vector<Operand> summed = {};
+  // The states that the step computes follow from such sums, so they are equal on all ranks.
+  // Otherwise each rank has its own, and the ranks average them.
+  bool states_of_all_ranks = false;
   double flops = 0;  // a multiply-add counts as two
 };
 

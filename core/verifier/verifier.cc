@@ -12,6 +12,7 @@
 #include "neap/core/verifier/places.h"
 #include "neap/core/verifier/pools.h"
 #include "neap/core/verifier/site.h"
+#include "neap/core/verifier/sums.h"
 #include "neap/core/verifier/values.h"
 
 namespace neap {
@@ -31,7 +32,8 @@ class Checker {
         values_(plan, site),
         order_(plan, site),
         given_(plan, site),
-        pools_(plan, site) {}
+        pools_(plan, site),
+        sums_(plan, site) {}
 
   absl::Status Check() {
     RETURN_IF_ERROR(pools_.CheckResidents());
@@ -94,6 +96,7 @@ class Checker {
     order_.Begin(Stream::kCollective);
     RETURN_IF_ERROR(Accumulate(step));
     values_.Run(step);
+    sums_.Take(step);
     return absl::OkStatus();
   }
 
@@ -141,7 +144,7 @@ class Checker {
     if (plan_.steps[step.index()].phase != Phase::kForward) {
       return site_.Fault(PlanFault::kRecompute, "only forward steps can be run again");
     }
-    if (step < next_step_) return absl::OkStatus();
+    if (step < next_step_) return sums_.CheckRerun(plan_.steps[step.index()]);
     return site_.Fault(PlanFault::kRecompute, "the step has not run yet");
   }
 
@@ -180,6 +183,7 @@ class Checker {
     for (TensorId tensor : step.reads) {
       RETURN_IF_ERROR(places_.CheckHeld(tensor));
       RETURN_IF_ERROR(values_.CheckCurrent(tensor));
+      RETURN_IF_ERROR(sums_.CheckRead(tensor));
       RETURN_IF_ERROR(order_.Read(places_.region(tensor)));
     }
     RETURN_IF_ERROR(Accumulate(step));
@@ -306,6 +310,7 @@ class Checker {
   Order order_;
   Given given_;
   Pools pools_;
+  Sums sums_;
   StepId next_step_;         // the first step that has not run
   size_t next_compute_ = 0;  // the action up to which NextRun() has searched
 };

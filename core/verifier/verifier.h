@@ -57,8 +57,9 @@ enum class PlanFault : uint8_t {
   kLeak,          // a tensor is still allocated at the end
   kEndState,      // a persistent tensor ends elsewhere or with another value
   kTotals,        // stated peaks differ from those of the actions
-  kCollective,    // a step of all ranks that is computed, or another that is not
-  kProgram,       // the plan of another program
+  kCollective,  // a step of all ranks that is computed, or another that is not; an activation that
+                // is read before its sum, or rebuilt without it
+  kProgram,     // the plan of another program
 };
 // The name of a fault in the messages, such as "stale-read".
 std::string_view Name(PlanFault fault);

@@ -101,7 +101,7 @@ void TrainingForward(const LoopArgs& args) {
     if (!args.signature.rerun) {
       double* const variance = args.Workspace<double>();
       Statistics(args, norm, variance);
-      UpdateRunning(args, norm, variance);
+      UpdateRunning(args, norm, variance, static_cast<double>(norm.part.rows.count()));
     }
     return NormalisationOf(args, norm);
   };

@@ -80,43 +80,68 @@ inline float InverseDeviation(double variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
-// Writes the saved mean and invstd, and the variance to `variance`. Two passes, because subtracting
-// the mean first avoids cancellation.
+// Writes the mean of x per channel, and the sum of squared deviations from it. Two passes, because
+// subtracting the mean first avoids cancellation.
+inline void Moments(const ChannelPart& part, const float* x, double* mean, double* squares) {
+  const double count = static_cast<double>(part.rows.count());
+  SumPerChannel(part, mean, [=](int64_t i, int64_t, int64_t) { return static_cast<double>(x[i]); });
+  for (int64_t c = 0; c < part.rows.channels; ++c) mean[c] /= count;
+  SumPerChannel(part, squares, [=](int64_t i, int64_t c, int64_t) {
+    const double centred = static_cast<double>(x[i]) - mean[c];
+    return centred * centred;
+  });
+}
+
+// Writes the saved mean and invstd, and the variance to `variance`.
 inline void Statistics(const LoopArgs& args, const Norm& norm, double* variance) {
   const ChannelRows& rows = norm.part.rows;
-  const float* const x = args.Get<float>(operands::X(norm.input));
   float* const mean = norm.Get(args, operands::Saved(norm.first));
   float* const invstd = norm.Get(args, operands::Saved(norm.first + 1));
   const double count = static_cast<double>(rows.count());
   double* const exact_mean = variance + rows.channels;
-  SumPerChannel(norm.part, exact_mean,
-                [=](int64_t i, int64_t, int64_t) { return static_cast<double>(x[i]); });
+  Moments(norm.part, args.Get<float>(operands::X(norm.input)), exact_mean, variance);
   for (int64_t c = 0; c < rows.channels; ++c) {
-    exact_mean[c] /= count;
     mean[c] = static_cast<float>(exact_mean[c]);
-  }
-  SumPerChannel(norm.part, variance, [=](int64_t i, int64_t c, int64_t) {
-    const double centred = static_cast<double>(x[i]) - exact_mean[c];
-    return centred * centred;
-  });
-  for (int64_t c = 0; c < rows.channels; ++c) {
     variance[c] /= count;
     invstd[c] = InverseDeviation(variance[c], norm.layer.epsilon);
   }
 }
 
-inline void UpdateRunning(const LoopArgs& args, const Norm& norm, const double* variance) {
+// `count` is the number of values per channel.
+inline void UpdateRunning(const LoopArgs& args, const Norm& norm, const double* variance,
+                          double count) {
   const ChannelRows& rows = norm.part.rows;
   const float momentum = norm.layer.momentum;
   const float* const mean = norm.Get(args, operands::Saved(norm.first));
   float* const running_mean = norm.Get(args, operands::State(norm.first));
   float* const running_var = norm.Get(args, operands::State(norm.first + 1));
-  const double count = static_cast<double>(rows.count());
   const double unbiased = count / std::max(count - 1, 1.0);
   for (int64_t c = 0; c < rows.channels; ++c) {
     const float batch_var = static_cast<float>(variance[c] * unbiased);
     running_mean[c] = (1 - momentum) * running_mean[c] + momentum * mean[c];
     running_var[c] = (1 - momentum) * running_var[c] + momentum * batch_var;
+  }
+}
+
+// Per channel, the sums of dz(i, c, whole), the gradient that reaches a batch norm, and of
+// dz * xhat, which are written to dbeta and dgamma.
+template <typename Gradient>
+void SumGradients(const LoopArgs& args, const Norm& norm, Gradient dz, double* sum_dz,
+                  double* sum_dz_xhat) {
+  const float* const x = args.Get<float>(operands::X(norm.input));
+  const float* const mean = norm.Get(args, operands::Saved(norm.first));
+  const float* const invstd = norm.Get(args, operands::Saved(norm.first + 1));
+  SumPerChannel(norm.part, sum_dz, [=](int64_t i, int64_t c, int64_t whole) {
+    return static_cast<double>(dz(i, c, whole));
+  });
+  SumPerChannel(norm.part, sum_dz_xhat, [=](int64_t i, int64_t c, int64_t whole) {
+    return static_cast<double>(dz(i, c, whole) * ((x[i] - mean[c]) * invstd[c]));
+  });
+  float* const dgamma = norm.Get(args, operands::ParamGrad(norm.first));
+  float* const dbeta = norm.Get(args, operands::ParamGrad(norm.first + 1));
+  for (int64_t c = 0; c < norm.part.rows.channels; ++c) {
+    dgamma[c] = static_cast<float>(sum_dz_xhat[c]);
+    dbeta[c] = static_cast<float>(sum_dz[c]);
   }
 }
 
@@ -132,21 +157,12 @@ void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx
   const float* const invstd = norm.Get(args, operands::Saved(norm.first + 1));
   double* const sum_dz = args.Workspace<double>();
   double* const sum_dz_xhat = sum_dz + rows.channels;
-  SumPerChannel(norm.part, sum_dz, [=](int64_t i, int64_t c, int64_t whole) {
-    return static_cast<double>(dz(i, c, whole));
-  });
-  SumPerChannel(norm.part, sum_dz_xhat, [=](int64_t i, int64_t c, int64_t whole) {
-    return static_cast<double>(dz(i, c, whole) * ((x[i] - mean[c]) * invstd[c]));
-  });
+  SumGradients(args, norm, dz, sum_dz, sum_dz_xhat);
 
-  float* const dgamma = norm.Get(args, operands::ParamGrad(norm.first));
-  float* const dbeta = norm.Get(args, operands::ParamGrad(norm.first + 1));
   float* const mean_dz = reinterpret_cast<float*>(sum_dz_xhat + rows.channels);
   float* const mean_dz_xhat = mean_dz + rows.channels;
   const double count = static_cast<double>(rows.count());
   for (int64_t c = 0; c < rows.channels; ++c) {
-    dgamma[c] = static_cast<float>(sum_dz_xhat[c]);
-    dbeta[c] = static_cast<float>(sum_dz[c]);
     mean_dz[c] = static_cast<float>(sum_dz[c] / count);
     mean_dz_xhat[c] = static_cast<float>(sum_dz_xhat[c] / count);
   }

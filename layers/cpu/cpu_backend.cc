@@ -24,6 +24,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/sync_batch_norm.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap {
@@ -57,6 +58,10 @@ std::vector<KernelRow> Rows() {
       {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
+      {kLayer<BatchNormStatistics>, Phase::kForward, cpu::BatchNormStatisticsForward},
+      {kLayer<BatchNormStatistics>, Phase::kBackwardData, cpu::BatchNormStatisticsBackward},
+      {kLayer<BatchNormApply>, Phase::kForward, cpu::BatchNormApplyForward},
+      {kLayer<BatchNormApply>, Phase::kBackwardData, cpu::BatchNormApplyBackward},
       {kLayer<Add>, Phase::kForward, cpu::AddForward},
       {kLayer<Add>, Phase::kBackwardData, cpu::AddBackward},
       {kLayer<Concat>, Phase::kForward, cpu::ConcatForward},

@@ -51,7 +51,7 @@ Normalisation Summarised(const LoopArgs& args, const Norm& norm) {
   if (!args.signature.rerun) {
     double* const variance = args.Workspace<double>();
     Statistics(args, norm, variance);
-    UpdateRunning(args, norm, variance);
+    UpdateRunning(args, norm, variance, static_cast<double>(norm.part.rows.count()));
   }
   return NormalisationOf(args, norm);
 }

@@ -28,6 +28,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/sync_batch_norm.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap {
@@ -53,6 +54,8 @@ constexpr TableEntry kTable[] = {
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},
     {kLayer<FusedBatchNorm>, BatchNormCandidates},
+    {kLayer<BatchNormStatistics>, BatchNormStatisticsCandidates},
+    {kLayer<BatchNormApply>, BatchNormApplyCandidates},
     {kLayer<JoinedBatchNorms>, JoinedBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<Relu>, ReluCandidates},

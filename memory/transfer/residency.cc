@@ -159,7 +159,7 @@ class StayWriter {
   }
   bool IsInForward(int position) const {
     const Run& run = liveness_.runs[static_cast<size_t>(position)];
-    return !run.recompute && program_.steps[run.step.index()].phase == Phase::kForward;
+    return !run.recompute && neap::IsInForward(program_.steps[run.step.index()]);
   }
 
   // Ends the stay at `position`. The value is copied to the host unless the host has it.

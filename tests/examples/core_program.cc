@@ -11,6 +11,7 @@
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
 #include "neap/core/program/reduce_gradients.h"
+#include "neap/core/program/span_ranks.h"
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/program/update_groups.h"
 
@@ -20,6 +21,13 @@ namespace neap::header_examples::program {
 absl::Status FuseLayers(const Graph& net) {
   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
   graph = Fuse(std::move(graph), Mode::kTraining);
+  return absl::OkStatus();
+}
+
+// core/program/span_ranks.h
+absl::Status SpanAllRanks(const Graph& net) {
+  ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
+  ASSIGN_OR_RETURN(graph, SpanRanks(std::move(graph), {.rank = 0, .ranks = 4}));
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/sync_batch_norm.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::testing {
@@ -54,6 +55,7 @@ class CaseList {
   void Pools();
   void Elementwise();
   void Norms();
+  void SyncNorms();
   void Dense();
   void Losses();
   void Joins();
@@ -132,6 +134,19 @@ class CaseList {
       Add("batch_norm, add" + end, norm, {shape, shape});
       norm.addend_norm = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
       Add("batch_norm, add batch_norm" + end, norm, {shape, shape});
+    }
+  }
+  // Batch norm over ranks, as one of them runs it.
+  void AddSyncNorms(int ranks, const Shape& shape) {
+    Add(absl::StrCat("batch_norm_statistics, one of ", ranks),
+        BatchNormStatistics{.rank = ranks / 2, .ranks = ranks}, {shape});
+    const TensorSpec statistics = {.shape = {ranks, RowLength(shape.c())}};
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      const TensorSpec x = {.shape = shape, .layout = layout};
+      cases_.push_back(
+          {.name = absl::StrCat("batch_norm_apply, one of ", ranks, " on ", x.ToString()),
+           .layer = BatchNormApply{.norm = {.epsilon = 1e-3F, .momentum = 0.3F}},
+           .inputs = {x, statistics}});
     }
   }
   // Of parts with these channels.
@@ -335,6 +350,16 @@ void CaseList::Norms() {
   }
 }
 
+void CaseList::SyncNorms() {
+  AddSyncNorms(2, {1, 3, 1, 1});
+  AddSyncNorms(1, {8, 4, 1, 1});
+  AddSyncNorms(3, {4, 33, 7, 5});
+  AddSyncNorms(2, {8, 72, 12, 12});  // several blocks, whatever the type
+  AddSyncNorms(3, {2, 4100, 2, 2});  // more channels than there are tickets
+  for (int i = 0; i < kRandomCasesPerLayer; ++i)
+    AddSyncNorms(static_cast<int>(dice_.Between(1, 4)), RandomShape());
+}
+
 void CaseList::Dense() {
   const auto add_dense = [&](int64_t outputs, bool bias, const Shape& shape) {
     Add(absl::StrCat("fully_connected to ", outputs, bias ? " bias" : ""),
@@ -383,7 +408,8 @@ void CaseList::Joins() {
 
 LayerCase WithDType(LayerCase layer_case, DType dtype) {
   for (TensorSpec& input : layer_case.inputs) {
-    if (input.dtype != DType::kInt32) input.dtype = dtype;
+    const bool is_images = input.shape.rank() == 4 && input.dtype != DType::kInt32;
+    if (is_images) input.dtype = dtype;
   }
   absl::StrAppend(&layer_case.name, " in ", std::string(Name(dtype)));
   return layer_case;
@@ -401,6 +427,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Joins();
   list.FoldedConvolutions();
   list.JoinedNorms();
+  list.SyncNorms();
   return list.Take();
 }
 

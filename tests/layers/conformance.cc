@@ -10,6 +10,7 @@
 #include "neap/core/input/batch.h"
 #include "neap/core/step/specify.h"
 #include "tests/layers/reference.h"
+#include "tests/layers/reference_sync_batch_norm.h"
 
 namespace neap::testing {
 namespace {
@@ -256,7 +257,7 @@ Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t
       values[X(k)] = random.Labels(input, layer_case.inputs[0].shape.c());
       continue;
     }
-    values[X(k)] = random.Vector(input, -2, 2);
+    values[X(k)] = AsInput(layer_case.layer, X(k), input, random.Vector(input, -2, 2));
     values[Dx(k)] = random.Vector(input, -1, 1);
   }
   for (int i : {0, 1}) values[Dy(i)] = random.Vector(spec.output, -1, 1);

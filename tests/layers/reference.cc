@@ -17,6 +17,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_folded_convolution.h"
+#include "tests/layers/reference_sync_batch_norm.h"
 #include "tests/layers/reference_window.h"
 
 namespace neap::testing {
@@ -316,6 +317,8 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"batch_norm", ReferenceBatchNorm},
                               {"fused_batch_norm", ReferenceBatchNorm},
                               {"joined_batch_norms", ReferenceJoinedBatchNorms},
+                              {"batch_norm_statistics", ReferenceBatchNormStatistics},
+                              {"batch_norm_apply", ReferenceBatchNormApply},
                               {"dropout", DropoutStep},
                               {"softmax_cross_entropy", SoftmaxStep},
                               {"add", AddStep},

@@ -12,33 +12,6 @@
 namespace neap::kernels {
 namespace {
 
-// Sums x - x0 and its square.
-template <typename T>
-struct MomentsOp {
-  using Total = Moments;
-  const T* x;
-  template <int kVec>
-  using Registers = Packed<T, kVec>;
-  template <bool kLast, int kVec>
-  __device__ Vec<kVec> Prepare(size_t, size_t first) const {
-    const Vec<kVec> v = Unpack(Read<kVec>(x, first));
-    if constexpr (kLast) {
-      return v;
-    } else {
-      return Broadcast<kVec>(v.v[0]);
-    }
-  }
-  template <int kVec>
-  __device__ Packed<T, kVec> Load(size_t i) const {
-    return Read<kVec>(x, i);
-  }
-  template <int kVec>
-  __device__ void Accumulate(const Vec<kVec>& x0, const Packed<T, kVec>& in, size_t,
-                             Accumulators<2, kVec>& sums) const {
-    AddDeviations(x0, Unpack(in), sums);
-  }
-};
-
 template <Addend kAddend, typename T>
 struct ApplyOp {
   Applied<kAddend, T> applied;
@@ -108,7 +81,7 @@ cudaError_t BatchNormStatistics(const ChannelShape& s, ConstArray x, float epsil
                                  .momentum = momentum,
                                  .state = state};
   const auto run = [&]<typename T>() {
-    return Reduce<T>(s, Aligned16(x), MomentsOp<T>{As<T>(x)}, final, memory, stream);
+    return Reduce<T>(s, Aligned16(x), TensorMomentsOp<T>{As<T>(x)}, final, memory, stream);
   };
   return WithElement(run, x);
 }

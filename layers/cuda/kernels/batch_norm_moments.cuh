@@ -5,8 +5,10 @@
 // are merged by Chan's formula. An outlier can be the x0 of only one thread's few elements.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -77,6 +79,33 @@ __device__ __forceinline__ void AddDeviations(const Vec<kVec>& x0, const Vec<kVe
     sums.v[1].v[k] += d * d;
   }
 }
+
+// Sums x - x0 and its square, where x is one tensor.
+template <typename T>
+struct TensorMomentsOp {
+  using Total = Moments;
+  const T* x;
+  template <int kVec>
+  using Registers = Packed<T, kVec>;
+  template <bool kLast, int kVec>
+  __device__ Vec<kVec> Prepare(size_t, size_t first) const {
+    const Vec<kVec> v = Unpack(Read<kVec>(x, first));
+    if constexpr (kLast) {
+      return v;
+    } else {
+      return Broadcast<kVec>(v.v[0]);
+    }
+  }
+  template <int kVec>
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(x, i);
+  }
+  template <int kVec>
+  __device__ void Accumulate(const Vec<kVec>& x0, const Packed<T, kVec>& in, size_t,
+                             Accumulators<2, kVec>& sums) const {
+    AddDeviations(x0, Unpack(in), sums);
+  }
+};
 
 struct StatisticsFinal {
   double count;

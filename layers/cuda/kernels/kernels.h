@@ -170,6 +170,35 @@ cudaError_t BatchNormBackwardSlice(const ChannelShape& shape, const BatchNormOpe
                                    const BatchNormSums& sums, Array dx, bool adds,
                                    const ReductionMemory& memory, cudaStream_t stream);
 
+// sync_batch_norm.cu. The statistics of all ranks, and their gradients
+// (layers/sync_batch_norm.h).
+struct BatchNormRow {
+  float* count = nullptr;  // and what follows it, up to the means
+  float* mean = nullptr;
+  float* squares = nullptr;
+};
+struct BatchNormRows {
+  BatchNormRow first;  // of rank 0
+  int64_t length = 0;  // elements from one row to the next
+  int ranks = 1;
+};
+// Writes the row of the rank, and 0 to the others.
+cudaError_t BatchNormRankStatistics(const ChannelShape& shape, ConstArray x, int rank,
+                                    const BatchNormRows& rows, const ReductionMemory& memory,
+                                    cudaStream_t stream);
+// Writes the mean and invstd of all rows, and updates the running statistics.
+cudaError_t BatchNormCombine(const BatchNormRows& rows, int64_t channels, float epsilon,
+                             float momentum, const BatchNormState& state, cudaStream_t stream);
+// dx = gamma * invstd * dy, which may be dy; and what that contributes to the rows' gradients.
+cudaError_t BatchNormDirectBackward(const ChannelShape& shape, const BatchNormOperands& in,
+                                    ConstArray dy, const BatchNormRows& rows,
+                                    const BatchNormRows& gradients, const BatchNormSums& sums,
+                                    Array dx, const ReductionMemory& memory, cudaStream_t stream);
+// dx = (or, if `adds`, +=) the gradient by the rank's row.
+cudaError_t BatchNormStatisticsBackward(const ChannelShape& shape, ConstArray x,
+                                        const BatchNormRow& row, const BatchNormRow& gradient,
+                                        Array dx, bool adds, cudaStream_t stream);
+
 // batch_norm_average.cu. What BatchNormApply() would store is averaged over each image and channel
 // instead: y is {outer, channels}. The mask is that of what is averaged. Backward is as above, but
 // dy is the gradient of the averages, and no result may be dy.

@@ -182,6 +182,16 @@ TEST_CASE("--trace-out writes one span per step and the arena's level") {
   CHECK(plan.at("batch_copy_ms") > 0);
 }
 
+TEST_CASE("batch norms over all ranks are planned with two sums for each") {
+  const Args plan = {"plan", "resnet-cifar", "--depth", "8",        "--batch",
+                     "16",   "--ranks",      "4",       "--device", "h200"};
+  const auto sums = [](const Args& command) {
+    return RunForJson(command).at(0).at("data_parallel").at("sums").get<int64_t>();
+  };
+  constexpr int64_t kBatchNorms = 9;
+  CHECK(sums(Joined(plan, {"--sync-batch-norm"})) == sums(plan) + 2 * kBatchNorms);
+}
+
 TEST_CASE("--per-step has a line for every step, in text and in JSON") {
   const Outcome text = RunNeap({"plan", "lenet", "--device", "cpu", "--per-step"});
   CHECK(text.out.find("workspace  engine") != std::string::npos);

@@ -110,6 +110,30 @@ TEST_CASE("ranks train the whole batch: even and uneven parts, with and without 
   }
 }
 
+TEST_CASE("ranks that synchronise batch norms train what one rank does") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const Args args = {"train",
+                     "resnet-cifar",
+                     "--depth",
+                     "8",
+                     "--device",
+                     "cpu",
+                     "--batch",
+                     "7",
+                     "--steps",
+                     "4",
+                     "--log-every",
+                     "1",
+                     "--sync-batch-norm"};
+  const std::vector<Json> alone = RunForJson(args);
+  const std::vector<Json> together = RunRanks(2, args);
+  REQUIRE(together.size() == alone.size());
+  for (size_t i = 1; i < alone.size(); ++i) {
+    CHECK(together[i].at("loss").get<double>() ==
+          doctest::Approx(alone[i].at("loss").get<double>()).epsilon(1e-4));
+  }
+}
+
 TEST_CASE("each rank evaluates a part of the test images") {
   if (!HasMpi()) return SkipCase("there is no MPI");
   const Args args =

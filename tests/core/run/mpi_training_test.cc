@@ -40,6 +40,11 @@ TEST_CASE("ranks in processes train bit for bit what one process computes") {
   long_training.steps = 20;
   CHECK(AreSame(TrainRank(long_training, *device, {.policy = "keep-all"}, **communicator),
                 Reference(long_training)));
+  // With the statistics of all ranks in batch norms.
+  long_training.sync_batch_norm = true;
+  CHECK(AreSame(
+      TrainRank(long_training, *device, TightPolicy(long_training, 3 * rank), **communicator),
+      TrainOnThreads(long_training, {{.policy = "keep-all"}})[rank]));
   // Each rank checks one network of as many as there are ranks, for all ranks.
   for (uint32_t seed = 0; seed < RandomSeeds(200); seed += static_cast<uint32_t>(split.size())) {
     std::vector<std::vector<std::string>> trained;  // by network, by rank

@@ -19,6 +19,7 @@ TEST_CASE("valid plans are accepted") {
   CHECK(Verdict(kPoolsPlan) == "");
   CHECK(Verdict(kResidentPlan) == "");
   CHECK(Verdict(kSumPlan) == "");
+  CHECK(Verdict(kForwardSumPlan) == "");
   CHECK(Verify(Plan{.batch = 1}).ok());
 }
 
@@ -247,6 +248,21 @@ TEST_CASE("ranks sum what is complete, and nothing uses a gradient before its su
   CHECK(Verdict(Edited(kSumPlan, "  wait compute two ", "  wait compute one ")) ==
         "plan fault [race]: action 17 (compute step 5 'f update'): it reads bytes before action 15 "
         "(collective step 4 'f all_reduce') is known to have finished: stream compute has to wait");
+}
+
+TEST_CASE("what the ranks sum in forward is neither read before its sum nor rebuilt without it") {
+  CHECK(Fault(kForwardSumPlan, "  wait compute sum\n", "") == "race");
+  CHECK(Fault(kForwardSumPlan, "  wait collective own\n", "") == "race");
+  CHECK(Fault(kForwardSumPlan, "  wait d2h sum\n", "") == "race");
+  CHECK(
+      Verdict(Edited(kForwardSumPlan, "  rerun f\n", "  rerun f\n  alloc s 2\n  rerun a\n")) ==
+      "plan fault [collective]: action 19 (recompute step 0 'a forward'): it would write tensor 1 "
+      "'s' without its sum over the ranks");
+  CHECK(Verdict(Edited(Edited(kForwardSumPlan, "  step a all_reduce",
+                              "  step e forward reads s\n  step a all_reduce"),
+                       "  wait collective own\n", "  run e forward\n  wait collective own\n")) ==
+        "plan fault [collective]: action 3 (compute step 1 'e forward'): it reads tensor 1 's' "
+        "before its sum");
 }
 
 TEST_CASE("a workspace must not use bytes that a transfer still touches") {

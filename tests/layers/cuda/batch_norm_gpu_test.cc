@@ -9,6 +9,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/folded_convolution.h"
+#include "neap/layers/sync_batch_norm.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/cuda/device_arena.h"
@@ -62,6 +63,32 @@ TEST_CASE("batch norm computes the variance accurately if the first number is an
       CHECK(got.at(Saved(0))[c] == doctest::Approx(want.at(Saved(0))[c]).epsilon(1e-5));
       CHECK(got.at(Saved(1))[c] == doctest::Approx(want.at(Saved(1))[c]).epsilon(1e-5));
     }
+  }
+}
+
+TEST_CASE("a rank's statistics are accurate far from zero, and NaN where a value is") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  constexpr int64_t kChannels = 4;
+  const BatchNormStatistics layer = {.rank = 1, .ranks = 2};
+  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    auto [signature, values] =
+        ForwardOf(layer, {{{8, kChannels, 16, 16}, DType::kFp32, layout}}, 3);
+    for (double& value : values[X()]) value = static_cast<float>(1000 + 0.01 * value);
+    const Values want = RunStep(*MakeCpuBackend(), HostAccess(), signature, values).value();
+    Values got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
+    const auto squares = [&](const Values& of) {
+      const auto row = RowOf(of.at(Y()).data(), layer.rank, kChannels);
+      return std::vector<double>(row.squares, row.squares + kChannels);
+    };
+    const std::string difference = Difference(squares(got), squares(want), 1e-3, 0);
+    CHECK_MESSAGE(difference.empty(), difference);
+    values[X()][5] = std::nan("");
+    got = RunStep(gpu->backend(), arena.Access(), signature, values).value();
+    const auto row = RowOf(got.at(Y()).data(), layer.rank, kChannels);
+    CHECK((std::isnan(row.mean[0]) && std::isnan(row.squares[0])));
+    CHECK(!(std::isnan(row.mean[1]) || std::isnan(row.squares[1])));
   }
 }
 

@@ -1,0 +1,69 @@
+#include "neap/core/program/span_ranks.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap {
+namespace {
+
+class Splitter {
+ public:
+  Splitter(ResolvedGraph graph, const RankShare& share) : graph_(std::move(graph)), share_(share) {}
+
+  absl::StatusOr<ResolvedGraph> Run() {
+    result_.options = graph_.options;
+    std::vector<LayerId> position;  // in the result
+    for (ResolvedLayer& layer : graph_.layers) {
+      for (LayerId& input : layer.inputs) input = position[input.index()];
+      const auto parts = layer.layer.OverRanks(share_.rank, share_.ranks);
+      if (parts.has_value()) RETURN_IF_ERROR(Split(parts->first, parts->second, layer));
+      position.push_back(Append(std::move(layer)));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // Appends the first part, and makes `layer` the second.
+  absl::Status Split(const Layer& first, const Layer& second, ResolvedLayer& layer) {
+    ResolvedLayer statistics = {.id = {},
+                                .name = absl::StrCat(layer.name, ".statistics"),
+                                .layer = first,
+                                .inputs = layer.inputs,
+                                .role = LayerRole::kInner,
+                                .spec = {}};
+    RETURN_IF_ERROR(Respecify(statistics));
+    layer.layer = second;
+    layer.inputs.push_back(Append(std::move(statistics)));
+    return Respecify(layer);
+  }
+
+  absl::Status Respecify(ResolvedLayer& layer) const {
+    LayerContext context = {.inputs = {}, .scales_loss = ScalesLoss(graph_.options)};
+    for (LayerId input : layer.inputs)
+      context.inputs.push_back(result_.layers[input.index()].spec.output);
+    ASSIGN_OR_RETURN(layer.spec, layer.layer.Specify(context));
+    return absl::OkStatus();
+  }
+
+  LayerId Append(ResolvedLayer layer) {
+    layer.id = LayerId(result_.layers.size());
+    result_.layers.push_back(std::move(layer));
+    return result_.layers.back().id;
+  }
+
+  ResolvedGraph graph_;
+  const RankShare share_;
+  ResolvedGraph result_;
+};
+
+}  // namespace
+
+absl::StatusOr<ResolvedGraph> SpanRanks(ResolvedGraph graph, const RankShare& share) {
+  return Splitter(std::move(graph), share).Run();
+}
+
+}  // namespace neap
