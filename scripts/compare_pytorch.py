@@ -34,7 +34,7 @@ import json
 import os
 import sys
 
-from comparison import cases, scaling, speed, table
+from comparison import cases, processes, scaling, speed, table
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic cuBLAS; read when CUDA starts
 
@@ -63,6 +63,7 @@ def arguments_parser():
     parser.add_argument("--networks", help="of the step check (fp32: resnet18,alexnet; else resnet50,densenet121,vgg16,alexnet)")
     parser.add_argument("--batch", type=int, default=32, help="of the step check (default: %(default)s)")
     parser.add_argument("--loss-scale", type=float, default=1024, help="PyTorch's, of the step check in fp16 (%(default)g)")
+    parser.add_argument("--ranks", type=int, default=1, help=argparse.SUPPRESS)  # of a worker
     parser.add_argument("--worker", help=argparse.SUPPRESS)  # one measurement of PyTorch, in a process of its own
     parser.add_argument("neap_arguments", nargs="*", help="more arguments for neap train, after --")
     return parser
@@ -95,6 +96,8 @@ def compare_speeds(arguments):
 def main():
     parser = arguments_parser()
     arguments = parser.parse_args()
+    if arguments.worker and arguments.ranks > 1:
+        sys.exit(processes.run_as_ranks([sys.executable, __file__, "--worker", arguments.worker], arguments.ranks))
     if arguments.worker:
         work(json.loads(arguments.worker))
         return

@@ -18,8 +18,9 @@
 #   nets         VGG-16, ResNet-152, DenseNet-121 and Inception v4 at batch 128 in bf16; in fp16 neap alone
 #   small        ResNet-50 at batch 8, 16 and 32: small-tf32, then small-bf16, which are also parts of their own
 #   options      ResNet-50 at batch 256: bf16 with other synthetic images in every step, and fp16 also by engines that add in fp16
-#   gpus         ResNet-50 (256 images for each GPU) and VGG-16 (64) in bf16 and tf32, on one GPU and on all of this machine, beside
-#                PyTorch's DistributedDataParallel; ResNet-50 in bf16 also in 1/3 of its memory; not among "all parts"
+#   gpus         ResNet-50 (256 images for each GPU) and VGG-16 (64) on one GPU and on all of this machine, beside PyTorch's
+#                DistributedDataParallel: gpus-bf16, gpus-tf32, then gpus-third, ResNet-50 in bf16 in 1/3 of its memory, which
+#                are also parts of their own; gpus-compile: torch.compile. Not among "all parts"
 #   steps        one training step against PyTorch in float64: steps-bf16, steps-fp16, steps-fp32, also parts of their own
 # The comparisons of a part end after ${LIMIT:-540} s (small: twice); what was not measured by then has "-" in the table.
 set -euo pipefail
@@ -125,21 +126,19 @@ options() {
   shown "$out/options_half" neap train "${fp16[@]}" "${train[@]}" --repeat-batch --half-accumulation || failed+=("options half")
 }
 
-# scaled LOG CASES ARGUMENT...: on one GPU and on all, in two rounds.
+# scaled LOG CASES ARGUMENT...: on one GPU and on all, in ${ROUNDS:-2} rounds. Arguments are neap's. Plans know how long sums
+# over the GPUs take.
 scaled() {
   local log="$1" cases="$2" gpus
   shift 2
   gpus="$(nvidia-smi -L | wc -l)"
   [ "$gpus" -ge 2 ] || { echo "gpu_bench: one GPU cannot be compared with several" >&2; exit 2; }
-  compare "$log" --cases "$cases" --gpus "$gpus" --rounds 2 --limit "${LIMIT:-540}" ${PROFILE:+--profile "$database"} "$@"
-}
-gpus() {
-  local all
-  all="$(seq -s, -f 'cuda:%g' 0 $(($(nvidia-smi -L | wc -l) - 1)))"
-  shown "$out/gpus_sums" neap devices --measure-collectives "$all" --database "$database" || failed+=("sums over GPUs")
-  scaled gpus_bf16 resnet50:256:bf16:neap+eager+compile,vgg16:64:bf16:neap+eager+compile
-  scaled gpus_tf32 resnet50:256:tf32:neap+eager+compile,vgg16:64:tf32:neap+eager+compile
-  scaled gpus_third resnet50:256:bf16:neap -- --budget 3.66GiB
+  if [ ! -e "$out/gpus_sums.log" ]; then
+    shown "$out/gpus_sums" neap devices --measure-collectives "$(seq -s, -f 'cuda:%g' 0 $((gpus - 1)))" \
+      --database "$database" || failed+=("sums over GPUs")
+  fi
+  compare "$log" --cases "$cases" --gpus "$gpus" --rounds "${ROUNDS:-2}" --limit "${LIMIT:-540}" \
+    ${PROFILE:+--profile "$database"} -- --database "$database" "$@"
 }
 
 part() {
@@ -153,7 +152,11 @@ part() {
     fractions-*) fractions_of "${1#fractions-}" ;;
     sub-batches) sub_batches ;;
     options) options ;;
-    gpus) gpus ;;
+    gpus) for name in gpus-bf16 gpus-tf32 gpus-third; do part "$name"; done ;;
+    gpus-bf16) scaled gpus_bf16 resnet50:256:bf16:neap+eager,vgg16:64:bf16:neap+eager ;;
+    gpus-tf32) scaled gpus_tf32 resnet50:256:tf32:neap+eager,vgg16:64:tf32:neap+eager ;;
+    gpus-third) scaled gpus_third resnet50:256:bf16:neap --budget 3.66GiB ;;
+    gpus-compile) scaled gpus_compile resnet50:256:bf16:compile,vgg16:64:bf16:compile ;;
     headline | nets | small-tf32 | small-bf16) speeds "compare_$1" "$1" ;;
     small) for name in small-tf32 small-bf16; do part "$name"; done ;;
     steps) for name in bf16 fp16 fp32; do steps "$name"; done ;;

@@ -10,8 +10,8 @@ if [ ! -x "$programs/neap" ]; then
   "$root/scripts/bundle.sh" release "$programs"
 fi
 
-# The folders of cuDNN, cuBLAS, NVRTC and NCCL: in build/deps, in the Python packages nvidia-*-cu13 (usually newer than those of an
-# image), or in the system.
+# The folders of cuDNN, cuBLAS, NVRTC and NCCL: in build/deps, in the Python packages nvidia-*-cu13 (usually newer than those of
+# an image), or in the system.
 gpu_libraries() {
   local packages known
   if [ -e "$deps/cuda/lib/libcudnn.so.9" ]; then echo "$deps/cuda/lib"; return; fi

@@ -136,6 +136,35 @@ for tests in "$programs"/*_tests; do
   end_after_stop
 done
 
+# killed ROUND: of two ranks that torchrun has started, one is killed. The other ends soon, the checkpoint is whole, and training
+# goes on from it.
+killed() {
+  local file="$out/killed_$1.safetensors" torchrun ranks begun step status=0
+  local training=("$programs/neap" train resnet20 --data synthetic --batch 64 --log-every 1000)
+  rm -f "$file"
+  python3 -m torch.distributed.run --standalone --nproc-per-node 2 --no-python "${training[@]}" --device cuda:local \
+    --steps 1000000 --save "$file" --save-every 50 --collective-timeout 20 &
+  torchrun=$!
+  until [ -e "$file" ] || ! kill -0 "$torchrun" 2>/dev/null; do sleep 0.2; done
+  sleep "0.$1"
+  read -ra ranks <<<"$(pgrep -P "$torchrun" | tr '\n' ' ')"
+  kill -9 "${ranks[$(($1 % ${#ranks[@]}))]}"
+  begun="$SECONDS"
+  wait "$torchrun" || status=$?
+  [ "$status" -ne 0 ] || { echo "torchrun has not failed"; return 1; }
+  [ $((SECONDS - begun)) -lt 60 ] || { echo "the other rank ended after $((SECONDS - begun)) s"; return 1; }
+  step="$(head -c 100000 "$file" | grep -aoE '"neap.step": *"[0-9]+"' | grep -oE '[0-9]+')"
+  "${training[@]}" --device cuda:0,cuda:1 --resume "$file" --steps $((step + 2))
+}
+if [ "$(nvidia-smi -L | wc -l)" -ge 2 ] && python3 -c 'import torch.distributed.run' 2>/dev/null; then
+  for round in 1 2 3; do
+    check "killed_rank_$round" killed "$round"
+    end_after_stop
+  done
+else
+  echo "gpu_test: killed_rank: left out, there are no two GPUs or no torchrun"
+fi
+
 for kind in 'fp32 nchw' 'tf32 nhwc' 'bf16 nhwc'; do
   read -r dtype layout <<<"$kind"
   check "resnet50_$dtype" "$programs/neap" train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 50 \

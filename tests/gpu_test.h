@@ -38,7 +38,8 @@ inline std::unique_ptr<CudaDevice> OpenGpuOrSkip(CudaDeviceOptions options = {})
 inline std::vector<std::unique_ptr<CudaDevice>> OpenGpusOrSkip(size_t count) {
   std::vector<std::unique_ptr<CudaDevice>> gpus;
   const absl::StatusOr<std::vector<DeviceDescription>> present = ListCudaDevices();
-  if (!present.ok() || present->size() < count) {
+  REQUIRE_MESSAGE(present.ok(), present.status().ToString());
+  if (present->size() < count) {
     SkipCase("fewer than " + std::to_string(count) + " GPUs");
     return gpus;
   }

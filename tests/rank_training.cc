@@ -189,16 +189,16 @@ RankTraining RandomRankTraining(uint32_t seed, std::vector<int64_t> split) {
 }
 
 PlannerOptions TightPolicy(const RankTraining& training, size_t n) {
-  return TightPolicy(training, n, *OpenCpu());
+  return TightPolicy(training, n, *OpenCpu(), 0);
 }
 
-PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& device) {
-  const RankShare share = {.rank = 0,
+PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& device, size_t rank) {
+  const RankShare share = {.rank = static_cast<int>(rank),
                            .ranks = static_cast<int>(training.split.size()),
                            .first_image = 0,
                            .all_images = training.all_images()};
   const int in_flight = static_cast<int>(n % 3);
-  const Program program = *Lower(training.net(training.split[0]),
+  const Program program = *Lower(training.net(training.split[rank]),
                                  {.sgd = training.options(nullptr).sgd,
                                   .share = share,
                                   .sync_batch_norm = training.sync_batch_norm,

@@ -44,10 +44,10 @@ struct RankTraining {
 
 // A random network without dropout, by a split, with few or many buckets of gradients.
 RankTraining RandomRankTraining(uint32_t seed, std::vector<int64_t> split);
-// A little more than the smallest budget of the first rank, by the n-th policy of all, in a circle,
-// which waits for some buckets more or less.
+// A little more than the smallest budget of the rank (the first), by the n-th policy of all, in a
+// circle, which waits for some buckets more or less.
 PlannerOptions TightPolicy(const RankTraining& training, size_t n);
-PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& device);
+PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& device, size_t rank);
 
 // The losses and persistent tensors after a rank's training.
 Trained TrainRank(const RankTraining& training, Device& device, const PlannerOptions& planning,

@@ -21,6 +21,7 @@
 #include "neap/layers/collectives/local_ranks.h"
 #include "neap/layers/collectives/mpi_ranks.h"
 #include "neap/layers/collectives/nccl_ranks.h"
+#include "neap/layers/collectives/torchrun_ranks.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/cuda_device.h"
 
@@ -77,15 +78,15 @@ absl::Status RankGroup::Divide(int64_t whole_batch) {
   return BadUsage(absl::StrCat("--split has ", sum, " images, but --batch ", whole_batch));
 }
 
-absl::Status RankGroup::DivideByTime(int64_t whole_batch,
+absl::Status RankGroup::DivideByTime(int64_t whole_batch, Device& device,
                                      const std::function<absl::StatusOr<double>()>& predict) {
   if (ranks() == 1) return absl::OkStatus();
-  ASSIGN_OR_RETURN(TextExchange* const texts, Texts());
+  ASSIGN_OR_RETURN(const std::unique_ptr<TextExchange> texts, member_->Texts(device));
   BatchSplit search(whole_batch, ranks());
   while (std::optional<std::vector<int64_t>> split = search.Next()) {
     parts_ = *std::move(split);
     const absl::StatusOr<double> own = predict();
-    RETURN_IF_ERROR(Agree(own.status(), {}, texts));
+    RETURN_IF_ERROR(Agree(own.status(), {}, texts.get()));
     ASSIGN_OR_RETURN(const std::vector<std::string> all, texts->Exchange(absl::StrCat(*own)));
     std::vector<double> seconds(all.size());
     for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -103,13 +104,6 @@ absl::Status RankGroup::DivideByTime(int64_t whole_batch,
   return absl::OkStatus();
 }
 
-absl::StatusOr<TextExchange*> RankGroup::Texts() {
-  if (texts_ == nullptr) {
-    ASSIGN_OR_RETURN(texts_, member_->Join());
-  }
-  return texts_.get();
-}
-
 int64_t RankGroup::first_image() const {
   return std::accumulate(parts_.begin(), parts_.begin() + rank(), int64_t{0});
 }
@@ -124,17 +118,16 @@ RankShare RankGroup::share() const {
 
 absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::Join(Device& device) {
   if (ranks() == 1) return nullptr;
-  ASSIGN_OR_RETURN(TextExchange* const texts, Texts());
+  ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, member_->Texts(device));
   const Terms kind = {{"kind of device", device.description().kind}};
-  RETURN_IF_ERROR(Agree(absl::OkStatus(), kind, texts));
+  RETURN_IF_ERROR(Agree(absl::OkStatus(), kind, texts.get()));
   if (auto* const cpu = dynamic_cast<CpuDevice*>(&device)) return member_->Join(*cpu);
   auto* const gpu = dynamic_cast<CudaDevice*>(&device);
   if (gpu == nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("no engine sums over ranks on ", device.description().name));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> own, member_->Join());
-  return JoinByNccl(*gpu, std::move(own), std::chrono::seconds(flags_.timeout_seconds));
+  return JoinByNccl(*gpu, std::move(texts), std::chrono::seconds(flags_.timeout_seconds));
 }
 
 absl::StatusOr<int> RankGroup::Outcome(absl::StatusOr<int> outcome) {
@@ -151,6 +144,15 @@ absl::StatusOr<int> RankGroup::Outcome(absl::StatusOr<int> outcome) {
 namespace {
 
 using RunRank = std::function<absl::StatusOr<int>(RankGroup&)>;
+
+absl::Status CheckNames(const std::vector<std::string>& names) {
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (name->empty()) return BadUsage("--device has an empty name between its commas");
+    if (*name != "cpu" && std::count(names.begin(), name, *name) > 0)
+      return BadUsage(absl::StrCat("--device names ", name->substr(0, 64), " twice"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<int> RunAs(RankGroup group, const RunRank& run) {
   if (!group.is_first()) SilenceThread();
@@ -184,16 +186,21 @@ absl::StatusOr<int> RunOnThreads(const RankFlags& flags, const std::vector<std::
 absl::StatusOr<int> RunRanks(const RankFlags& flags, const std::string& devices,
                              const RunRank& run) {
   const std::vector<std::string> names = absl::StrSplit(devices, ',');
-  const int started = RanksOfMpi().value_or(1);
+  const std::chrono::seconds timeout(flags.timeout_seconds);
+  const bool by_mpi = RanksOfMpi().value_or(1) > 1;
+  const bool by_torchrun = !by_mpi && RanksOfTorchrun().value_or(1) > 1;
   if (names.size() > 1) {
-    if (started == 1) return RunOnThreads(flags, names, run);
-    return BadUsage(absl::StrCat("--device ", devices.substr(0, 64),
-                                 ": mpirun has started a rank for each device; name one, or "
-                                 "cuda:local"));
+    RETURN_IF_ERROR(CheckNames(names));
+    if (!by_mpi && !by_torchrun) return RunOnThreads(flags, names, run);
+    return BadUsage(absl::StrCat("--device ", devices.substr(0, 64), ": ",
+                                 by_mpi ? "mpirun" : "torchrun",
+                                 " has started a rank for each device; name one, or cuda:local"));
   }
   std::unique_ptr<Membership> member;
-  if (started > 1) {
-    ASSIGN_OR_RETURN(member, MpiRanks::Start(std::chrono::seconds(flags.timeout_seconds)));
+  if (by_mpi) {
+    ASSIGN_OR_RETURN(member, MpiRanks::Start(timeout));
+  } else if (by_torchrun) {
+    ASSIGN_OR_RETURN(member, StartTorchrunRank(timeout));
   }
   return RunAs(RankGroup(devices, flags, std::move(member)), run);
 }

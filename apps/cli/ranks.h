@@ -1,5 +1,5 @@
-// The ranks of data parallelism in this process: itself, if mpirun has started it or it is alone,
-// or a thread for each of several devices (--device cuda:0,cuda:1).
+// The ranks of data parallelism in this process: itself, if mpirun or torchrun has started it or it
+// is alone, or a thread for each of several devices (--device cuda:0,cuda:1).
 //
 // Only rank 0 prints results and writes files. Each process reports its own errors, with the
 // number of the rank.
@@ -59,7 +59,7 @@ class RankGroup {
   // ranks. `predict` returns how many seconds this rank is predicted to take for images(), or
   // infinity if they do not fit. Errors: RESOURCE_EXHAUSTED if no split that was tried fits; those
   // of `predict` on any rank.
-  absl::Status DivideByTime(int64_t whole_batch,
+  absl::Status DivideByTime(int64_t whole_batch, Device& device,
                             const std::function<absl::StatusOr<double>()>& predict);
   const std::vector<int64_t>& parts() const { return parts_; }  // of the batch, by rank
   int64_t images() const { return parts_[static_cast<size_t>(rank())]; }
@@ -76,19 +76,16 @@ class RankGroup {
   absl::StatusOr<int> Outcome(absl::StatusOr<int> outcome);
 
  private:
-  absl::StatusOr<TextExchange*> Texts();
-
   std::string device_;
   RankFlags flags_;
   std::vector<int64_t> parts_;
   std::unique_ptr<Membership> member_;
-  std::unique_ptr<TextExchange> texts_;  // for what is agreed on before the communicator is made
 };
 
 // Calls `run` for each rank of this process. `devices` is "" for the default, a name that
 // OpenDevice() takes, "cuda:local" for the GPU with the rank's number on its machine, or several
-// names, with commas. Errors: BadUsage() for several names in a process that mpirun has started;
-// those of MpiRanks::Start(); the first of `run` that does not follow from another rank's.
+// names, with commas. Errors: BadUsage() for several names in a process that mpirun or torchrun has
+// started; those of starting a rank; the first of `run` that does not follow from another rank's.
 absl::StatusOr<int> RunRanks(const RankFlags& flags, const std::string& devices,
                              const std::function<absl::StatusOr<int>(RankGroup&)>& run);
 

@@ -32,10 +32,12 @@ absl::Status Clear(Device& device, const Buffer& memory) {
   return device.Synchronize();
 }
 
-// The time of a sum, without that in which the ranks wait for each other to begin.
+// The time of a sum behind a large one, during which the host enqueues it and the ranks come
+// together.
 absl::StatusOr<double> TimeSum(Device& device, Communicator& communicator,
+                               const std::vector<Summand>& large,
                                const std::vector<Summand>& bucket) {
-  RETURN_IF_ERROR(communicator.AllReduce(bucket));
+  RETURN_IF_ERROR(communicator.AllReduce(large));
   ASSIGN_OR_RETURN(const Event begin, device.RecordTime(Stream::kCollective));
   RETURN_IF_ERROR(communicator.AllReduce(bucket));
   ASSIGN_OR_RETURN(const Event end, device.RecordTime(Stream::kCollective));
@@ -82,17 +84,19 @@ Json SumsJson(Device& device, int ranks, const std::vector<TimedSum>& sums) {
 }  // namespace
 
 absl::StatusOr<std::vector<TimedSum>> MeasureSums(Device& device, Communicator& communicator) {
-  ASSIGN_OR_RETURN(const Buffer memory,
-                   device.Allocate(MemoryKind::kDevice,
-                                   *std::max_element(std::begin(kSizes), std::end(kSizes))));
+  const int64_t largest = *std::max_element(std::begin(kSizes), std::end(kSizes));
+  ASSIGN_OR_RETURN(const Buffer memory, device.Allocate(MemoryKind::kDevice, largest));
   RETURN_IF_ERROR(Clear(device, memory));
+  const auto bucket_of = [&](int64_t bytes) {
+    return std::vector<Summand>{{.data = reinterpret_cast<float*>(memory.data()),
+                                 .count = bytes / static_cast<int64_t>(sizeof(float))}};
+  };
   std::vector<TimedSum> sums;
   for (const int64_t bytes : kSizes) {
-    const std::vector<Summand> bucket = {{.data = reinterpret_cast<float*>(memory.data()),
-                                          .count = bytes / static_cast<int64_t>(sizeof(float))}};
     std::vector<double> seconds;
     for (int i = 0; i <= kSamples; ++i) {
-      ASSIGN_OR_RETURN(seconds.emplace_back(), TimeSum(device, communicator, bucket));
+      ASSIGN_OR_RETURN(seconds.emplace_back(),
+                       TimeSum(device, communicator, bucket_of(largest), bucket_of(bytes)));
     }
     seconds.erase(seconds.begin());
     std::nth_element(seconds.begin(), seconds.begin() + kSamples / 2, seconds.end());

@@ -15,7 +15,7 @@
 
 namespace neap::apps {
 
-// Sums of 4 KiB to 64 MiB. To be called by all ranks; takes a second and 64 MiB of the device's
+// Sums of 4 KiB to 64 MiB. To be called by all ranks; takes some seconds and 64 MiB of the device's
 // memory. Errors: those of the device and the communicator.
 absl::StatusOr<std::vector<TimedSum>> MeasureSums(Device& device, Communicator& communicator);
 

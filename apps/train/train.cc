@@ -261,10 +261,6 @@ class Training {
   int64_t last_step_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
   const int64_t whole_batch = *given.net.options.batch;
   RETURN_IF_ERROR(ranks.Divide(whole_batch));
@@ -273,7 +269,7 @@ absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
   ASSIGN_OR_RETURN(const TrainFlags flags, given.For(ranks, device->description()));
   NetFlags net = flags.net;
   if (flags.ranks.split_by_time) {
-    RETURN_IF_ERROR(ranks.DivideByTime(whole_batch, [&]() -> absl::StatusOr<double> {
+    RETURN_IF_ERROR(ranks.DivideByTime(whole_batch, *device, [&]() -> absl::StatusOr<double> {
       net.options.batch = ranks.images();
       ASSIGN_OR_RETURN(const Graph part, net.Build());
       return TrainPlanning(flags, part, *device, ranks.share()).PredictSeconds();

@@ -79,7 +79,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
   planning.AddTo(
       flags,
       "cpu or cuda:N (cuda:0 if there is one, else cpu); several, with commas, share the "
-      "batch; cuda:local: a GPU for each rank that mpirun starts on a machine",
+      "batch; cuda:local: a GPU for each rank that mpirun or torchrun starts on a machine",
       BudgetUnits::kForEachRank);
   flags.Add("plan", "FILE", "run the plan in this file, written by neap plan --plan-out",
             Text(&plan_file));
@@ -148,8 +148,9 @@ absl::StatusOr<TrainFlags> TrainFlags::For(const RankGroup& ranks,
     own.planning.budget = budgets[static_cast<size_t>(ranks.rank())];
   }
   std::optional<int64_t>& host = own.planning.host_budget_bytes;
-  if (ranks.local_ranks() > 1 && !host.has_value())
-    host = planning.HostBudgetFor(device).bytes / ranks.local_ranks();
+  const int64_t whole_host = planning.HostBudgetFor(device).bytes;
+  if (ranks.local_ranks() > 1 && !host.has_value() && whole_host != kUnlimited)
+    host = whole_host / ranks.local_ranks();
   return own;
 }
 

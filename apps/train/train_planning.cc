@@ -62,23 +62,27 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::MakePlanner(TrainS
 }
 
 absl::StatusOr<double> TrainPlanning::PredictSeconds() const {
+  const absl::StatusOr<double> seconds = PredictSecondsIfItFits();
+  // Kernels have no indices for so many images, if it is unimplemented.
+  const bool fits =
+      !absl::IsResourceExhausted(seconds.status()) && !absl::IsUnimplemented(seconds.status());
+  return fits ? seconds : std::numeric_limits<double>::infinity();
+}
+
+absl::StatusOr<double> TrainPlanning::PredictSecondsIfItFits() const {
   TrainSetup setup;
   ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, MakePlanner(setup));
   const PlanRequest request = {.budget_bytes = setup.planning.budget_bytes,
                                .strict = setup.planning.strict};
-  const auto plan = [&]() -> absl::StatusOr<PlanResult> {
-    ASSIGN_OR_RETURN(
-        ChosenProgram chosen,
-        planner->Choose([this](const ProgramChoice& choice) { return LowerWith(choice); }, request,
-                        device_.description(), device_.backend()));
-    if (chosen.plan.has_value()) return *std::move(chosen.plan);
+  const auto lower = [this](const ProgramChoice& choice) { return LowerWith(choice); };
+  ASSIGN_OR_RETURN(ChosenProgram chosen,
+                   planner->Choose(lower, request, device_.description(), device_.backend()));
+  if (!chosen.plan.has_value()) {
     ASSIGN_OR_RETURN(const Program program, LowerWith(chosen.choice));
-    return planner->Plan(program, request, device_.description(), device_.backend());
-  };
-  const absl::StatusOr<PlanResult> planned = plan();
-  if (absl::IsResourceExhausted(planned.status())) return std::numeric_limits<double>::infinity();
-  RETURN_IF_ERROR(planned.status());
-  return (PredictedMs(planned->plan).value_or(0) + planned->stats.batch_copy_ms) * 1e-3;
+    ASSIGN_OR_RETURN(chosen.plan,
+                     planner->Plan(program, request, device_.description(), device_.backend()));
+  }
+  return (PredictedMs(chosen.plan->plan).value_or(0) + chosen.plan->stats.batch_copy_ms) * 1e-3;
 }
 
 }  // namespace neap::apps

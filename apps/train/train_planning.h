@@ -31,6 +31,7 @@ class TrainPlanning {
   absl::StatusOr<double> PredictSeconds() const;
 
  private:
+  absl::StatusOr<double> PredictSecondsIfItFits() const;
   absl::StatusOr<Program> LowerWith(const ProgramChoice& choice) const;
 
   const TrainFlags& flags_;

@@ -54,7 +54,8 @@ class TrainingLoop {
         warm_step_(session.step() + StepTimes::kWarmupSteps) {}
 
   absl::StatusOr<TrainingEnd> Run() {
-    RETURN_IF_ERROR(Poll());
+    // Other ranks may still be planning.
+    RETURN_IF_ERROR(Poll(Communicator::Patience::kForFiles));
     while (session_.step() < options_.last_step && !stops_) {
       const int64_t save = NextSave();
       const bool is_timed = session_.step() == options_.timed_step;
@@ -69,12 +70,12 @@ class TrainingLoop {
 
  private:
   // Looks whether this rank or another is interrupted. All ranks call it between the same steps.
-  absl::Status Poll() {
+  absl::Status Poll(Communicator::Patience patience = Communicator::Patience::kUsual) {
     if (stops_) return absl::OkStatus();
     stops_ = Interrupted();
     if (options_.communicator == nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::vector<std::string> ranks,
-                     options_.communicator->Exchange(stops_ ? "stop" : ""));
+                     options_.communicator->Exchange(stops_ ? "stop" : "", patience));
     stops_ = std::count(ranks.begin(), ranks.end(), "stop") > 0;
     return absl::OkStatus();
   }

@@ -1,9 +1,10 @@
 // A communicator: one rank's end of a group of ranks that train one network together, each on a
 // device of its own, in one process or in several.
 //
-// All ranks call the same functions in the same order. AllReduce() only enqueues: the sum is taken
-// on the stream `collective` of the rank's device, after what that stream has waited for, when all
-// ranks have reached it. Everything else blocks until all ranks have called it.
+// All ranks call the same functions in the same order, each on a thread of its own. AllReduce()
+// enqueues: the sum is taken on the stream `collective` of the rank's device, after what that
+// stream has waited for, when all ranks have reached it. (The first one may block until all ranks
+// have called it.) Everything else blocks until then.
 //
 //   std::vector<Summand> bucket = {{.data = conv1_grad, .count = 432},
 //                                  {.data = bn1_grad, .count = 32}};
@@ -64,7 +65,9 @@ class Communicator : public TextExchange {
   int ranks() const final { return texts_->ranks(); }
   absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
                                                     Patience patience = Patience::kUsual) final {
-    return texts_->Exchange(text, patience);
+    absl::StatusOr<std::vector<std::string>> texts = texts_->Exchange(text, patience);
+    if (!texts.ok()) ExchangeFailed(texts.status());
+    return texts;
   }
 
   // Every value becomes the sum of all ranks' values, each multiplied by its rank's weight, with
@@ -72,6 +75,9 @@ class Communicator : public TextExchange {
   virtual absl::Status AllReduce(absl::Span<const Summand> tensors) = 0;
 
  private:
+  // The group has ended, so sums that wait for others wait in vain.
+  virtual void ExchangeFailed(const absl::Status& /*error*/) {}
+
   std::unique_ptr<TextExchange> texts_;
 };
 

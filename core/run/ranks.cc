@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 
 std::string Stand(const absl::Status& own, const Terms& terms) {
   const Json json = {{"code", static_cast<int>(own.code())},
+                     {"of_another", IsOfAnotherRank(own)},
                      {"message", std::string(own.message())},
                      {"terms", terms}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -36,23 +37,25 @@ absl::StatusOr<std::vector<Json>> Parse(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     stands.push_back(Json::parse(text, nullptr, /*allow_exceptions=*/false));
     const Json& stand = stands.back();
-    if (stand.is_object() && stand.contains("code") && stand.contains("terms")) continue;
+    if (stand.is_object() && stand.contains("code") && stand.contains("terms") &&
+        stand.contains("of_another"))
+      continue;
     return absl::InternalError(
         absl::StrCat("rank ", stands.size() - 1, " does not call the same functions as this one"));
   }
   return stands;
 }
 
-// The first rank with an error, one that is not ABORTED if there is any.
+// The first rank with an error, one of its own that is not ABORTED if there is any.
 std::optional<size_t> Failed(const std::vector<Json>& stands) {
-  std::optional<size_t> aborted;
+  std::optional<size_t> other;
   for (size_t rank = 0; rank < stands.size(); ++rank) {
     const auto code = static_cast<absl::StatusCode>(stands[rank].at("code").get<int>());
     if (code == absl::StatusCode::kOk) continue;
-    if (code != absl::StatusCode::kAborted) return rank;
-    if (!aborted.has_value()) aborted = rank;
+    if (code != absl::StatusCode::kAborted && !stands[rank].at("of_another")) return rank;
+    if (!other.has_value()) other = rank;
   }
-  return aborted;
+  return other;
 }
 
 absl::Status CheckSame(const Terms& terms, const Terms& other, size_t rank) {

@@ -90,7 +90,6 @@ struct LocalRanks::Group {
 class LocalRanks::Texts final : public TextExchange {
  public:
   Texts(int rank, std::shared_ptr<Group> group) : rank_(rank), group_(std::move(group)) {}
-  ~Texts() override { group_->exchanges.Leave(rank_); }
 
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(group_->texts.size()); }
@@ -120,6 +119,7 @@ class LocalRanks::Rank final : public Communicator {
         device_(device) {}
   ~Rank() override {
     group_->sums.Leave(rank());
+    group_->exchanges.Leave(rank());
     device_.Synchronize().IgnoreError();
   }
 
@@ -163,8 +163,8 @@ class LocalRanks::Member final : public Membership {
   absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) override {
     return std::make_unique<Rank>(rank_, group_, device);
   }
-  absl::StatusOr<std::unique_ptr<TextExchange>> Join() override {
-    return std::make_unique<Texts>(rank_, group_);
+  absl::StatusOr<std::unique_ptr<TextExchange>> Texts(Device& /*device*/) override {
+    return std::make_unique<LocalRanks::Texts>(rank_, group_);
   }
   void Abandon() override {
     group_->sums.Leave(rank_);

@@ -1,6 +1,6 @@
-// A rank's membership in a group of ranks, as what has started them gives it: MPI to each process
-// (layers/collectives/mpi_ranks.h), a command to each of its threads (layers/collectives/
-// local_ranks.h).
+// A rank's membership in a group of ranks, as what has started them gives it: MPI or torchrun to
+// each process (layers/collectives/mpi_ranks.h, torchrun_ranks.h), a command to each of its threads
+// (layers/collectives/local_ranks.h).
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<Membership> member, MpiRanks::Start());
 //   if (member->ranks() > 1) {
@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/device/communicator.h"
+#include "neap/core/device/device.h"
 #include "neap/layers/cpu/cpu_device.h"
 
 namespace neap {
@@ -26,10 +27,11 @@ class Membership {
   // The rank among those on the same machine, and their number.
   virtual int local_rank() const = 0;
   virtual int local_ranks() const = 0;
-  // All ranks must call these, in the same order. *Ownership*: a communicator borrows the
+  // All ranks must call these, in the same order. *Ownership*: what is returned borrows the
   // membership and its device.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) = 0;
-  virtual absl::StatusOr<std::unique_ptr<TextExchange>> Join() = 0;  // without sums
+  // Texts alone, for ranks on any devices.
+  virtual absl::StatusOr<std::unique_ptr<TextExchange>> Texts(Device& device) = 0;
   // After a failure: the destructor does not wait for the others, which fail, too.
   virtual void Abandon() = 0;
 };

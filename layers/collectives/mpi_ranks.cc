@@ -233,12 +233,12 @@ class Mpi final : public MpiRanks {
   int local_rank() const override { return local_rank_; }
   int local_ranks() const override { return local_ranks_; }
   absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) override {
-    ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, Join());
+    ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, Texts(device));
     auto communicator = std::make_unique<MpiCommunicator>(device, std::move(texts), timeout_);
     RETURN_IF_ERROR(communicator->Open());
     return communicator;
   }
-  absl::StatusOr<std::unique_ptr<TextExchange>> Join() override {
+  absl::StatusOr<std::unique_ptr<TextExchange>> Texts(Device& /*device*/) override {
     auto texts = std::make_unique<MpiTexts>(timeout_);
     RETURN_IF_ERROR(texts->Open());
     return texts;

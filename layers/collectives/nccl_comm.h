@@ -1,7 +1,8 @@
 // A communicator of NCCL's, whose functions do not block.
 //
-// NCCL's functions return at once (ncclConfig_t::blocking = 0), so that a rank that does not answer
-// cannot hold up more than the timeout says. Whether they have ended is asked for.
+// NCCL's functions begin what they do and return (ncclConfig_t::blocking = 0), so that a rank that
+// does not answer cannot hold up more than the timeout says. Whether they have ended is asked for.
+// Only those that end a communicator block, until its kernels have ended.
 //
 //   NcclComm comm(*nccl, std::chrono::seconds(60));
 //   RETURN_IF_ERROR(comm.Open(id, rank, ranks));  // by all ranks
@@ -39,7 +40,8 @@ class NcclComm {
   absl::Status NoAnswer() const;
   // Ends NCCL's kernels, which may wait for other ranks. Nothing can be called after that.
   void Abort();
-  // Ends it when all that was begun has ended.
+  // Ends it when all that was begun has ended. Ranks of one process share some of NCCL's memory,
+  // which the last one returns.
   void Close();
 
  private:

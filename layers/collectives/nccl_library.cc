@@ -34,6 +34,7 @@ absl::StatusOr<NcclLibrary> Load() {
   find("ncclGroupStart", loaded.group_start);
   find("ncclGroupEnd", loaded.group_end);
   find("ncclAllReduce", loaded.all_reduce);
+  find("ncclAllGather", loaded.all_gather);
   if (missing.empty()) return loaded;
   return absl::NotFoundError(
       absl::StrCat("libnccl.so.2 is older than NCCL 2.14, it has no ", missing));

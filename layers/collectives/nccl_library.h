@@ -29,6 +29,7 @@ struct NcclLibrary {
   decltype(&ncclGroupStart) group_start;
   decltype(&ncclGroupEnd) group_end;
   decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclAllGather) all_gather;
 
   // OK also if the call goes on (ncclInProgress). Errors: UNAVAILABLE if another rank or the
   // network has failed, otherwise INTERNAL, with the call.

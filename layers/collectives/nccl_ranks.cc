@@ -56,9 +56,15 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
+  // Sums that wait for a rank that has ended would wait until the timeout.
+  void ExchangeFailed(const absl::Status& error) override {
+    const std::lock_guard lock(mutex_);
+    if (failed_.ok() && comm_.has_value()) Abort(error);
+  }
+
   struct Sum {
-    Event ended;
-    Clock::time_point first_since;  // since when no earlier one runs
+    Event reached, ended;  // the stream has come to it, and has left it
+    std::optional<Clock::time_point> waits_since;
   };
 
   // The identifier that rank 0 makes.
@@ -80,6 +86,7 @@ class NcclCommunicator final : public Communicator {
     for (const Summand& tensor : tensors) {
       ASSIGN_OR_RETURN(operations.emplace_back(), OperationFor(tensor.weight));
     }
+    ASSIGN_OR_RETURN(Event reached, device_.Record(Stream::kCollective));
     RETURN_IF_ERROR(nccl_->Checked("ncclGroupStart", nccl_->group_start()));
     absl::Status added;
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -94,7 +101,7 @@ class NcclCommunicator final : public Communicator {
     RETURN_IF_ERROR(added);
     RETURN_IF_ERROR(comm_->Finish("ncclGroupEnd", ended));
     ASSIGN_OR_RETURN(Event event, device_.Record(Stream::kCollective));
-    running_.push_back({std::move(event), Clock::now()});
+    running_.push_back({std::move(reached), std::move(event), std::nullopt});
     return absl::OkStatus();
   }
 
@@ -119,12 +126,14 @@ class NcclCommunicator final : public Communicator {
   }
 
   absl::Status Look() {
+    RETURN_IF_ERROR(device_.Native(Stream::kCollective).status());
     RETURN_IF_ERROR(comm_->Health());
-    while (!running_.empty() && device_.HasHappened(running_.front().ended)) {
-      running_.pop_front();
-      if (!running_.empty()) running_.front().first_since = Clock::now();
-    }
-    const bool late = !running_.empty() && Clock::now() - running_.front().first_since > timeout_;
+    while (!running_.empty() && device_.HasHappened(running_.front().ended)) running_.pop_front();
+    if (running_.empty()) return absl::OkStatus();
+    Sum& first = running_.front();
+    if (!first.waits_since.has_value() && device_.HasHappened(first.reached))
+      first.waits_since = Clock::now();
+    const bool late = first.waits_since.has_value() && Clock::now() - *first.waits_since > timeout_;
     return late ? comm_->NoAnswer() : absl::OkStatus();
   }
 
@@ -174,7 +183,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> JoinByNccl(
   std::vector<absl::Status> ended(devices.size());
   std::vector<std::thread> threads;
   const auto join = [&](size_t rank) -> absl::Status {
-    ASSIGN_OR_RETURN(auto texts, group.MembershipOf(static_cast<int>(rank))->Join());
+    ASSIGN_OR_RETURN(auto texts, group.MembershipOf(static_cast<int>(rank))->Texts(*devices[rank]));
     ASSIGN_OR_RETURN(joined[rank], JoinByNccl(*devices[rank], std::move(texts), timeout));
     return absl::OkStatus();
   };

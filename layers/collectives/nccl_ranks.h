@@ -1,16 +1,17 @@
 // Sums over ranks on GPUs, by NCCL.
 //
 // NCCL only sums. Which ranks there are, and how they find each other, says what has started them:
-// threads of one process (layers/collectives/local_ranks.h) or MPI (layers/collectives/
-// mpi_ranks.h), which also carry the texts of Exchange().
+// threads of one process, MPI or torchrun (layers/collectives/membership.h), which also carry the
+// texts of Exchange().
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(member->local_rank()));
-//   ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, member->Join());
+//   ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, member->Texts(*device));
 //   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
 //                    JoinByNccl(*device, std::move(texts), std::chrono::seconds(60)));
 //
 // The tensors of a bucket are one group of NCCL's, without a copy into a buffer. The order in which
-// NCCL adds depends on the number of ranks and on how their GPUs are connected, not on the run. A
+// NCCL adds depends on the number of ranks, the bucket and how the GPUs are connected, not on the
+// run. The first sum connects the GPUs, and blocks until all ranks have called it. A
 // thread watches: when another rank fails, or no sum ends within the timeout, it ends what NCCL has
 // on the GPU and lets the device fail. NCCL allocates memory beside the arena, most of it with the
 // first sum; it is counted with the libraries' (CudaDevice::LibraryBytes()).

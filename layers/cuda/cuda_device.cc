@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -116,7 +117,7 @@ class CudaDevice::Impl {
   std::optional<int> peer_;
   mutable std::mutex failure_mutex_;
   absl::Status failed_;  // guarded by failure_mutex_
-  bool is_capturing_ = false;
+  std::atomic<bool> is_capturing_ = false;
   // Bytes that Allocate() took, rounded up as the driver does. Shared with buffers, which may
   // outlive the device.
   std::shared_ptr<int64_t> allocated_ = std::make_shared<int64_t>(0);

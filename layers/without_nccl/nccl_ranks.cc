@@ -1,6 +1,8 @@
 // For builds without CUDA or without NCCL's header.
 #include "neap/layers/collectives/nccl_ranks.h"
 
+#include "neap/layers/collectives/torchrun_ranks.h"
+
 namespace neap {
 namespace {
 
@@ -19,6 +21,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinByNccl(CudaDevice& /*device*/,
 }
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> JoinByNccl(
     absl::Span<CudaDevice* const> /*devices*/, std::chrono::milliseconds /*timeout*/) {
+  return WithoutNccl();
+}
+absl::StatusOr<std::unique_ptr<Membership>> StartTorchrunRank(
+    std::chrono::milliseconds /*timeout*/) {
   return WithoutNccl();
 }
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -66,6 +67,21 @@ def run_limited(command, limit_s=None, environment=None):
                 with contextlib.suppress(ProcessLookupError):  # nothing of it is left
                     os.killpg(process.pid, signal.SIGKILL)
         return Ended(process.returncode, content(stdout), content(stderr))
+
+
+def run_as_ranks(command, ranks):
+    """Runs a command as so many ranks, with the variables that torchrun would set, in this process group: torchrun starts
+    sessions of their own, which a time limit would leave behind. Returns the first exit code that is not 0."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    started = []
+    for rank in range(ranks):
+        variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks,
+                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+        started.append(subprocess.Popen(command, env=environment))  # pylint: disable=consider-using-with
+    codes = [process.wait() for process in started]
+    return next((code for code in codes if code != 0), 0)
 
 
 def last_json(text):

@@ -5,7 +5,7 @@ and stays there, so that no step waits for a copy or converts images; SGD is the
 memory in every step.) The model is compiled, the loss and the optimizer are not. 16-bit types are autocast, with a GradScaler
 for fp16.
 
-If torchrun has started several processes, each has a GPU of its own and a replica (DistributedDataParallel), and the speed is
+If several processes were started, with the variables of torchrun, each has a GPU of its own and a replica (DistributedDataParallel), and the speed is
 that of all.
 """
 
@@ -45,7 +45,7 @@ class Clock:
 
 
 def ranks():
-    """The number of processes that torchrun has started, or 1."""
+    """The number of processes that were started, or 1."""
     return int(os.environ.get("WORLD_SIZE", 1))
 
 

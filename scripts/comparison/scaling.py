@@ -1,7 +1,7 @@
 """How the speed grows with the number of GPUs: each program on one GPU and on several, as a share of linear.
 
-neap trains on all GPUs in one process (--device cuda:0,cuda:1), PyTorch with DistributedDataParallel in a process for each GPU,
-which torchrun starts. The batch of a case is that of each GPU.
+neap trains on all GPUs in one process (--device cuda:0,cuda:1), PyTorch with DistributedDataParallel in a process for each GPU.
+The batch of a case is that of each GPU.
 """
 
 import statistics
@@ -26,7 +26,8 @@ def scaling_table(rows):
     for case, program, one, several, gpus in rows:
         numbers = [f"{value:,.0f}" if value else "-" for value in (one, several)]
         share = f"{100 * several / (gpus * one):.1f}%" if one and several else "-"
-        lines.append(f"| {case.network} | {case.batch} | {case.dtype} | {program} | {numbers[0]} | {gpus} | {numbers[1]} | {share} |")
+        columns = [case.network, case.batch, case.dtype, program, numbers[0], gpus, numbers[1], share]
+        lines.append(f"| {' | '.join(map(str, columns))} |")
     return "\n".join(lines)
 
 

@@ -94,10 +94,7 @@ def neap_speed(arguments, case, deadline, gpus=1):
 def pytorch_measurement(arguments, case, program, deadline, warm_up=WARM_UP_STEPS, steps=None, gpus=1):
     request = {"network": case.network, "batch": case.batch, "dtype": case.dtype, "layout": case.layout,
                "program": program, "device": arguments.device, "warm_up": warm_up, "steps": steps or arguments.steps}
-    start = [sys.executable]
-    if gpus > 1:
-        start += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(gpus)]
-    return result_of([*start, str(COMMAND), "--worker", json.dumps(request)],
+    return result_of([sys.executable, str(COMMAND), "--ranks", str(gpus), "--worker", json.dumps(request)],
                      deadline.limit(arguments.measurement_limit))
 
 

@@ -12,6 +12,7 @@
 #include "neap/layers/collectives/mpi_ranks.h"
 #include "neap/layers/collectives/nccl_ranks.h"
 #include "neap/layers/collectives/rank_sums.h"
+#include "neap/layers/collectives/torchrun_ranks.h"
 
 namespace neap::header_examples::collectives {
 
@@ -44,9 +45,18 @@ absl::Status FindRank(const std::unique_ptr<CpuDevice>& device) {
 // layers/collectives/nccl_ranks.h
 absl::Status SumOnGpu(const std::unique_ptr<Membership>& member) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(member->local_rank()));
-  ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, member->Join());
+  ASSIGN_OR_RETURN(std::unique_ptr<TextExchange> texts, member->Texts(*device));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                    JoinByNccl(*device, std::move(texts), std::chrono::seconds(60)));
+  return absl::OkStatus();
+}
+
+// layers/collectives/torchrun_ranks.h
+absl::Status FindTorchrun() {
+  if (RanksOfTorchrun().value_or(1) > 1) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Membership> member,
+                     StartTorchrunRank(std::chrono::seconds(60)));
+  }
   return absl::OkStatus();
 }
 

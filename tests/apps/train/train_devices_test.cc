@@ -79,6 +79,28 @@ TEST_CASE("an interrupt stops all devices at the same step, and training goes on
   CHECK(RunForJson(Joined(args, {"--steps", last, "--resume", file})).back().at("steps") == 2);
 }
 
+TEST_CASE("ranks that torchrun has started are refused on CPUs") {
+  const Args environment = {"RANK=0",
+                            "WORLD_SIZE=2",
+                            "LOCAL_RANK=0",
+                            "LOCAL_WORLD_SIZE=2",
+                            "MASTER_ADDR=localhost",
+                            "MASTER_PORT=29500",
+                            CommandPath()};
+  const auto refused = [&](const std::string& devices) {
+    const Outcome outcome =
+        Process::StartCommand("/usr/bin/env", Joined(environment, On(devices, {}))).Wait();
+    CHECK(outcome.exit_code != 0);
+    return outcome.err;
+  };
+  const std::string on_cpu = refused("cpu");
+  // Without NCCL they cannot even be ranks.
+  CHECK((on_cpu.find("train on GPUs") != std::string::npos ||
+         on_cpu.find("NCCL") != std::string::npos));
+  CHECK(refused("cpu,cpu").find("torchrun has started a rank for each device") !=
+        std::string::npos);
+}
+
 TEST_CASE("a device that cannot go on ends all, and names its rank") {
   const auto refused = [](const std::string& devices, const Args& more) {
     const Outcome outcome = RunNeap(On(devices, more));
@@ -90,6 +112,8 @@ TEST_CASE("a device that cannot go on ends all, and names its rank") {
   CHECK(refused("cpu,nothing", {}).find("neap: rank 1: unknown device 'nothing'") == 0);
   CHECK(refused("cpu,cpu", {"--split", "5,5"}).find("--split has 10 images, but --batch 17") !=
         std::string::npos);
+  CHECK(refused("cpu,", {}).find("an empty name") != std::string::npos);
+  CHECK(refused("cuda:0,cuda:0", {}).find("names cuda:0 twice") != std::string::npos);
   CHECK(refused("cpu", {"--split", "5,12"}).find("--split has 2 parts, but there are 1") !=
         std::string::npos);
 }

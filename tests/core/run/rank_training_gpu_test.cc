@@ -55,9 +55,9 @@ TEST_CASE("random networks on two GPUs: the same bits in every budget, and what 
     const PlannerOptions ample = {.policy = "liveness", .strict = true};
     const std::vector<Trained> expected = ranks.Train(training, {ample, ample});
     CHECK(expected[0] == expected[1]);
-    const std::vector<Trained> tight = ranks.Train(
-        training,
-        {TightPolicy(training, seed, ranks.gpu(0)), TightPolicy(training, seed + 3, ranks.gpu(1))});
+    const std::vector<Trained> tight =
+        ranks.Train(training, {TightPolicy(training, seed, ranks.gpu(0), 0),
+                               TightPolicy(training, seed + 3, ranks.gpu(1), 1)});
     CHECK(tight == expected);
     CHECK(AreClose(TrainOnThreads(training, {ample})[0], expected[0], 2e-3F));
   }

@@ -111,28 +111,35 @@ TEST_CASE("all ranks change to another graph, or none") {
 }
 
 TEST_CASE("ranks that differ fail together, with the rank and the difference") {
-  const auto create = [](int rank, LocalRanks& group, uint64_t seed, int64_t budget) {
+  const auto create = [](int rank, LocalRanks& group, uint64_t seed,
+                         const PlannerOptions& planning) {
     const std::unique_ptr<CpuDevice> device = OpenCpu();
     const auto communicator = group.Join(rank, *device);
     TrainingOptions options = {.seed = seed};
     options.communicator = communicator.get();
-    return CreateSession(SmallNet(), *device, {.budget_bytes = budget}, options).status();
+    return CreateSession(SmallNet(), *device, planning, options).status();
   };
-  const auto both = [&](uint64_t seed, int64_t budget) {
+  const auto both = [&](uint64_t seed, const PlannerOptions& planning) {
     LocalRanks group(2);
     absl::Status other;
-    std::thread thread([&] { other = create(1, group, seed, budget); });
-    const absl::Status own = create(0, group, 1, kUnlimited);
+    std::thread thread([&] { other = create(1, group, seed, planning); });
+    const absl::Status own = create(0, group, 1, {});
+    CHECK(!IsOfAnotherRank(other));
+    CHECK(IsOfAnotherRank(own) == (!own.ok() && own != other));
     thread.join();
     return std::pair(std::string(own.message()), std::string(other.message()));
   };
-  CHECK(both(1, kUnlimited) == std::pair<std::string, std::string>());
-  const auto [own, other] = both(2, kUnlimited);
+  CHECK(both(1, {}) == std::pair<std::string, std::string>());
+  const auto [own, other] = both(2, {});
   CHECK(own == "rank 1 and rank 0 differ in their seed: 2 and 1");
   CHECK(other == own);
-  const auto [of_first, of_second] = both(1, 1000);
+  const auto [of_first, of_second] = both(1, {.budget_bytes = 1000});
   CHECK(of_second.find("a budget of 1000 bytes") == 0);
   CHECK(of_first == "rank 1: " + of_second);
+  // One that fails before its program is chosen.
+  const auto [first, second] = both(1, {.budget_bytes = 1000, .policy = "nonsense"});
+  CHECK(second.find("nonsense") != std::string::npos);
+  CHECK(first == "rank 1: " + second);
 }
 
 TEST_CASE("a rank that leaves is named to the others") {
