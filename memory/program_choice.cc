@@ -169,6 +169,7 @@ absl::StatusOr<Policy> PolicyOf(const PlannerOptions& options) {
 absl::StatusOr<int64_t> ChooseBuckets(LowerWith lower, const PlannerOptions& options,
                                       const DeviceDescription& device, EngineCatalog& catalog) {
   if (options.bucket_bytes.has_value()) return *options.bucket_bytes;
+  if (!HasCostsOfSums(device) && options.kernels.timings == nullptr) return kBucketBytes;
   ProgramChoice choice = {.sub_batches = options.sub_batches.value_or(1),
                           .buckets_in_flight = options.buckets_in_flight};
   ASSIGN_OR_RETURN(const Program usual, lower(choice));

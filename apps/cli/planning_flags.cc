@@ -35,7 +35,7 @@ absl::Status ReadBudgetPercent(const std::string& text, Budget& budget) {
 FlagValue ReadBudget(BudgetUnits units, Budget* budget) {
   const auto read = [units, budget](const std::string& text) {
     if (!text.empty() && text.back() == '%') {
-      if (units != BudgetUnits::kBytes) return ReadBudgetPercent(text, *budget);
+      if (units == BudgetUnits::kBytesOrPercent) return ReadBudgetPercent(text, *budget);
       return BadUsage(absl::StrCat("'", text.substr(0, 64),
                                    "': only bytes are taken here, because a percentage would be "
                                    "another amount for every size"));

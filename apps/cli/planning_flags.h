@@ -32,9 +32,9 @@ struct Budget {
   std::optional<double> percent = {};
 };
 // A command that plans a network in several sizes takes only bytes, because each size has a natural
-// peak of its own.
-// With several ranks, each may have a budget of its own: "12GiB,3GiB".
+// peak of its own. With several ranks, each may have a budget of its own: "12GiB,3GiB".
 enum class BudgetUnits { kBytes, kBytesOrPercent, kForEachRank };
+// Of a single budget, in bytes or percent.
 FlagValue ReadBudget(BudgetUnits units, Budget* budget);
 
 // The memory that a network takes without a budget, without Plan::incoming_batch.
@@ -81,8 +81,8 @@ void AddSubBatches(std::string default_text, std::optional<int64_t>* count, Flag
 
 struct PlanningFlags {
   Budget budget;
-  std::vector<Budget> rank_budgets =
-      {};  // BudgetUnits::kForEachRank only; empty: all have `budget`
+  // BudgetUnits::kForEachRank only; empty: all ranks have `budget`.
+  std::vector<Budget> rank_budgets = {};
   std::optional<int64_t> host_budget_bytes = {};
   std::optional<int64_t> peer_budget_bytes = {};
   std::string policy;  // empty: PolicyName() chooses

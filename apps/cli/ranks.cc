@@ -62,9 +62,7 @@ RankGroup::RankGroup(std::string device, const RankFlags& flags, std::unique_ptr
 }
 
 absl::Status RankGroup::Divide(int64_t whole_batch) {
-  parts_ = flags_.split;
-  for (int64_t rank = 0; flags_.split.empty() && rank < ranks(); ++rank)
-    parts_.push_back(whole_batch / ranks() + (rank < whole_batch % ranks() ? 1 : 0));
+  parts_ = flags_.split.empty() ? EvenParts(whole_batch, ranks()) : flags_.split;
   if (parts_.back() == 0) {
     return BadUsage(
         absl::StrCat("--batch ", whole_batch, " has too few images for ", ranks(), " ranks"));

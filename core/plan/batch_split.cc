@@ -15,6 +15,13 @@ constexpr double kLeastGain = 0.002;
 
 }  // namespace
 
+std::vector<int64_t> EvenParts(int64_t batch, int64_t ranks) {
+  std::vector<int64_t> parts;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    parts.push_back(batch / ranks + (rank < batch % ranks ? 1 : 0));
+  return parts;
+}
+
 BatchSplit::BatchSplit(int64_t batch, int ranks)
     : batch_(batch),
       unit_(std::max<int64_t>(1, batch / kUnits)),
@@ -22,15 +29,8 @@ BatchSplit::BatchSplit(int64_t batch, int ranks)
 
 std::optional<std::vector<int64_t>> BatchSplit::Next() {
   if (tried_.size() == kMostSplits) return std::nullopt;
-  std::optional<std::vector<int64_t>> next;
-  if (tried_.empty()) {
-    const auto ranks = std::ssize(times_);
-    next.emplace();
-    for (int64_t rank = 0; rank < ranks; ++rank)
-      next->push_back(batch_ / ranks + (rank < batch_ % ranks ? 1 : 0));
-  } else {
-    next = Expected();
-  }
+  std::optional<std::vector<int64_t>> next =
+      tried_.empty() ? EvenParts(batch_, std::ssize(times_)) : Expected();
   if (!next.has_value() || std::find(tried_.begin(), tried_.end(), *next) != tried_.end())
     return std::nullopt;
   tried_.push_back(*next);

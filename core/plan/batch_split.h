@@ -19,6 +19,9 @@
 
 namespace neap {
 
+// Parts of a batch that differ by one image at most; the first are larger.
+std::vector<int64_t> EvenParts(int64_t batch, int64_t ranks);
+
 class BatchSplit {
  public:
   // Parts are multiples of batch / 64, apart from remainders, and at least an image each. The batch

@@ -96,9 +96,7 @@ class LocalRanks::Texts final : public TextExchange {
 
   absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
                                                     Patience patience) override {
-    std::chrono::milliseconds timeout = group_->timeout;
-    if (patience == Patience::kForFiles)
-      timeout = std::max<std::chrono::milliseconds>(kForFiles, timeout);
+    const std::chrono::milliseconds timeout = TimeoutFor(patience, group_->timeout);
     group_->texts[static_cast<size_t>(rank_)] = std::string(text);
     RETURN_IF_ERROR(group_->exchanges.Come(rank_, timeout));
     std::vector<std::string> texts = group_->texts;

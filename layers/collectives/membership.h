@@ -10,6 +10,8 @@
 // *Threads*: one at a time.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -18,6 +20,13 @@
 #include "neap/layers/cpu/cpu_device.h"
 
 namespace neap {
+
+// How long Exchange() waits, if it usually waits as long as `usual`.
+inline std::chrono::milliseconds TimeoutFor(TextExchange::Patience patience,
+                                            std::chrono::milliseconds usual) {
+  if (patience == TextExchange::Patience::kUsual) return usual;
+  return std::max<std::chrono::milliseconds>(TextExchange::kForFiles, usual);
+}
 
 class Membership {
  public:

@@ -85,9 +85,7 @@ class MpiTexts final : public TextExchange {
 
   absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
                                                     Patience patience) override {
-    const std::chrono::milliseconds timeout =
-        patience == Patience::kForFiles ? std::max<std::chrono::milliseconds>(kForFiles, timeout_)
-                                        : timeout_;
+    const std::chrono::milliseconds timeout = TimeoutFor(patience, timeout_);
     Buffers& use = buffers_;
     use.text = std::string(text);
     use.count = static_cast<int>(text.size());

@@ -36,7 +36,7 @@ struct NcclLibrary {
   absl::Status Checked(std::string_view call, ncclResult_t result) const;
 };
 
-// *Threads*: any. Errors: NOT_FOUND if there is no NCCL, or one without these functions.
+// *Threads*: any. Errors: NOT_FOUND if NCCL is not installed, or lacks one of these functions.
 absl::StatusOr<const NcclLibrary*> LoadNccl();
 
 }  // namespace neap

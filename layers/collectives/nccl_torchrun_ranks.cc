@@ -60,10 +60,7 @@ class NcclTexts final : public TextExchange {
 
   absl::StatusOr<std::vector<std::string>> Exchange(std::string_view text,
                                                     Patience patience) override {
-    std::chrono::milliseconds timeout = timeout_;
-    if (patience == Patience::kForFiles)
-      timeout = std::max<std::chrono::milliseconds>(kForFiles, timeout_);
-    absl::StatusOr<std::vector<std::string>> texts = Gather(text, timeout);
+    absl::StatusOr<std::vector<std::string>> texts = Gather(text, TimeoutFor(patience, timeout_));
     if (!texts.ok()) {
       device_.Fail(texts.status());
       comm_.Abort();
@@ -173,8 +170,8 @@ class TorchrunRank final : public Membership {
   absl::StatusOr<std::unique_ptr<TextExchange>> Texts(Device& device) override {
     auto* const gpu = dynamic_cast<CudaDevice*>(&device);
     if (gpu == nullptr) return OnlyOnGpus();
-    // With this variable, the identifier is the address of rank 0, which all ranks know. Without
-    // it, those of other communicators are new ones.
+    // While this variable is set, NCCL's identifier is the address of rank 0, which all ranks
+    // know. Other communicators get identifiers of their own.
     const bool is_given = std::getenv("NCCL_COMM_ID") != nullptr;
     if (!is_given) setenv("NCCL_COMM_ID", address_.c_str(), 1);
     ncclUniqueId id = {};

@@ -5,8 +5,8 @@ and stays there, so that no step waits for a copy or converts images; SGD is the
 memory in every step.) The model is compiled, the loss and the optimizer are not. 16-bit types are autocast, with a GradScaler
 for fp16.
 
-If several processes were started, with the variables of torchrun, each has a GPU of its own and a replica (DistributedDataParallel), and the speed is
-that of all.
+If several processes were started, with the variables of torchrun, each has a GPU of its own and a replica
+(DistributedDataParallel), and the speed is that of all.
 """
 
 import os

@@ -1,5 +1,5 @@
-// Batch norm over ranks: the statistics of one rank, those of all, and the gradients of both. What
-// is normalised once they are known, batch_norm.cu does.
+// Batch norm over ranks: kernels for the statistics of one rank and of all ranks, and for the
+// gradients of both. batch_norm.cu has the normalisation that follows.
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_gradient.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_moments.cuh"
