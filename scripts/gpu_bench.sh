@@ -131,7 +131,7 @@ options() {
 scaled() {
   local log="$1" cases="$2" gpus
   shift 2
-  gpus="$(nvidia-smi -L | wc -l)"
+  gpus="$(gpu_count)"
   [ "$gpus" -ge 2 ] || { echo "gpu_bench: one GPU cannot be compared with several" >&2; exit 2; }
   if [ ! -e "$out/gpus_sums.log" ]; then
     shown "$out/gpus_sums" neap devices --measure-collectives "$(seq -s, -f 'cuda:%g' 0 $((gpus - 1)))" \

@@ -57,6 +57,9 @@ logged() {
 # shown LOG COMMAND...: the same, and shows the output at the end.
 shown() { logged "$@" && cat "$1.log"; }
 
+# gpu_count: how many GPUs programs see, which CUDA_VISIBLE_DEVICES may limit.
+gpu_count() { neap devices | grep -c '^cuda:'; }
+
 # gpu_line: prints this machine's GPU and its driver.
 gpu_line() {
   nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader || true

@@ -156,7 +156,7 @@ killed() {
   step="$(head -c 100000 "$file" | grep -aoE '"neap.step": *"[0-9]+"' | grep -oE '[0-9]+')"
   "${training[@]}" --device cuda:0,cuda:1 --resume "$file" --steps $((step + 2))
 }
-if [ "$(nvidia-smi -L | wc -l)" -ge 2 ] && python3 -c 'import torch.distributed.run' 2>/dev/null; then
+if [ "$(gpu_count)" -ge 2 ] && python3 -c 'import torch.distributed.run' 2>/dev/null; then
   for round in 1 2 3; do
     check "killed_rank_$round" killed "$round"
     end_after_stop
