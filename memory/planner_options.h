@@ -31,8 +31,8 @@ struct PlannerOptions {
   // ProgramOptions::offload_params of a session's programs. If absent, it is chosen
   // (memory/program_choice.h). A plan follows the program's.
   std::optional<bool> offload_params = {};
-  // ProgramOptions of a rank's programs. If `bucket_bytes` is absent, it is chosen
-  // (memory/program_choice.h).
+  // ProgramOptions of a rank's programs. If `bucket_bytes` is absent, it and
+  // ProgramOptions::last_bucket_bytes are chosen (memory/program_choice.h).
   std::optional<int64_t> bucket_bytes = {};
   int buckets_in_flight = 0;
   EvictionRule eviction = EvictionRule::kLru;  // for policies that evict

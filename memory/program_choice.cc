@@ -165,28 +165,28 @@ absl::StatusOr<Policy> PolicyOf(const PlannerOptions& options) {
   return FindPolicy(options.policy.empty() ? DefaultPolicy(has_budget) : options.policy);
 }
 
-// The size of buckets with which an iteration without a budget takes the least time.
-absl::StatusOr<int64_t> ChooseBuckets(LowerWith lower, const PlannerOptions& options,
-                                      const DeviceDescription& device, EngineCatalog& catalog) {
-  if (options.bucket_bytes.has_value()) return *options.bucket_bytes;
-  if (!HasCostsOfSums(device) && options.kernels.timings == nullptr) return kBucketBytes;
+// The buckets with which an iteration without a budget takes the least time.
+absl::StatusOr<BucketSizes> ChooseBuckets(LowerWith lower, const PlannerOptions& options,
+                                          const DeviceDescription& device, EngineCatalog& catalog) {
+  if (options.bucket_bytes.has_value()) return BucketSizes{.bucket_bytes = *options.bucket_bytes};
+  if (!HasCostsOfSums(device) && options.kernels.timings == nullptr) return BucketSizes{};
   ProgramChoice choice = {.sub_batches = options.sub_batches.value_or(1),
                           .buckets_in_flight = options.buckets_in_flight};
   ASSIGN_OR_RETURN(const Program usual, lower(choice));
   const bool is_long = usual.steps.size() > kMostStepsOfChoice;
-  if (is_long || !HasCostsOfSums(AmongRanks(device, usual, options))) return kBucketBytes;
+  if (is_long || !HasCostsOfSums(AmongRanks(device, usual, options))) return BucketSizes{};
   PlannerOptions unlimited = options;
   unlimited.budget_bytes = kUnlimited;
   unlimited.policy = "liveness";
   std::optional<double> least_ms;
-  int64_t fastest = kBucketBytes;
-  for (const int64_t bytes : kBucketChoices) {
-    choice.bucket_bytes = bytes;
+  BucketSizes fastest;
+  for (const BucketSizes& buckets : kBucketChoices) {
+    choice.buckets = buckets;
     ASSIGN_OR_RETURN(const Program program, lower(choice));
     ASSIGN_OR_RETURN(const PlanResult result, MakePlan(program, unlimited, device, catalog));
     if (least_ms.has_value() && result.plan.predicted_ms >= *least_ms) continue;
     least_ms = result.plan.predicted_ms;
-    fastest = bytes;
+    fastest = buckets;
   }
   return fastest;
 }
@@ -224,9 +224,9 @@ absl::StatusOr<ChosenProgram> ChooseProgram(LowerWith lower, const PlannerOption
                                             EngineCatalog& catalog) {
   ASSIGN_OR_RETURN(const bool may_split, MayChooseSubBatches(options, device));
   ASSIGN_OR_RETURN(const bool may_offload, MayChooseOffloading(options, device));
-  ASSIGN_OR_RETURN(const int64_t bucket_bytes, ChooseBuckets(lower, options, device, catalog));
+  ASSIGN_OR_RETURN(const BucketSizes buckets, ChooseBuckets(lower, options, device, catalog));
   const auto with_buckets = [&](ProgramChoice choice) {
-    choice.bucket_bytes = bucket_bytes;
+    choice.buckets = buckets;
     choice.buckets_in_flight = options.buckets_in_flight;
     return choice;
   };

@@ -66,7 +66,7 @@ absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
 // MayChooseOffloading(), the host budget has room for them, and the plan is faster so by a
 // hundredth. Parameters on the host are tried with one sub-batch, and with as many as are chosen. A
 // network that couples the images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not
-// split. Where the time of sums is known, the size of buckets is the fastest of kBucketChoices
+// split. Where the time of sums is known, the sizes of buckets are the fastest of kBucketChoices
 // unless PlannerOptions::bucket_bytes is set. Without a plan that fits, the choice is that of the
 // plan that needs the fewest bytes. Errors: those of `lower` and MakePlan(), other than too small a
 // budget.

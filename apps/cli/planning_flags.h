@@ -81,8 +81,9 @@ void AddSubBatches(std::string default_text, std::optional<int64_t>* count, Flag
 
 struct PlanningFlags {
   Budget budget;
-  // BudgetUnits::kForEachRank only; empty: all ranks have `budget`.
+  // BudgetUnits::kForEachRank only; empty: all ranks have `budget`, and `peer`.
   std::vector<Budget> rank_budgets = {};
+  std::vector<std::string> rank_peers = {};
   std::optional<int64_t> host_budget_bytes = {};
   std::optional<int64_t> peer_budget_bytes = {};
   std::string policy;  // empty: PolicyName() chooses
@@ -92,8 +93,9 @@ struct PlanningFlags {
   bool no_in_place = false;
   bool offload_params = false;
   bool strict = false;
-  std::string device;  // empty: choose
-  std::string peer;    // empty if there is none
+  std::string device;    // empty: choose
+  std::string peer;      // empty if there is none
+  int host_sharers = 1;  // the ranks that share the default host budget evenly
   KernelFlags kernels;
 
   void AddTo(FlagSet& flags, const std::string& device_help,
@@ -108,7 +110,8 @@ struct PlanningFlags {
   static ProgramOptions Lowering(const ProgramChoice& choice) {
     return {.offload_params = choice.offload_params,
             .sub_batches = choice.sub_batches,
-            .bucket_bytes = choice.bucket_bytes,
+            .bucket_bytes = choice.buckets.bucket_bytes,
+            .last_bucket_bytes = choice.buckets.last_bucket_bytes,
             .buckets_in_flight = choice.buckets_in_flight};
   }
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;

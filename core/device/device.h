@@ -57,6 +57,11 @@ struct DeviceDescription {
   // in addition. 0 for a single rank.
   double collective_bandwidth = 0;
   double collective_latency_seconds = 0;
+  // A sum over ranks keeps some multiprocessors for itself. Relative slowdown of a long kernel
+  // meanwhile; and the time of a kernel that occupies the device about once, so that what finds no
+  // multiprocessor takes as long again.
+  double slowdown_by_sums = 0;
+  double doubled_by_sums_seconds = 0;
   // The types in which networks are rewritten so that batch norms become a part of 1x1 convolutions
   // (FusionOptions::folding): those in which its kernels are expected to gain from it.
   std::vector<DType> folding_types;

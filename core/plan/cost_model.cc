@@ -54,7 +54,9 @@ TimelineCosts TransferCosts(const DeviceDescription& device) {
           .device_bytes_per_second = device.memory_bandwidth,
           .slowdown_by_copies = device.slowdown_by_copies,
           .collective_bytes_per_second = device.collective_bandwidth,
-          .collective_latency_seconds = device.collective_latency_seconds};
+          .collective_latency_seconds = device.collective_latency_seconds,
+          .slowdown_by_sums = device.slowdown_by_sums,
+          .doubled_by_sums_seconds = device.doubled_by_sums_seconds};
 }
 
 }  // namespace neap

@@ -77,16 +77,31 @@ struct PlanRequest {
   friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 
-// The sizes of buckets from which planners choose, the usual one first. Small ones can be summed
-// earlier, large ones wait for fewer latencies.
-inline constexpr int64_t kBucketChoices[] = {kBucketBytes, kMiB, 5 * kMiB, 10 * kMiB, 100 * kMiB};
+// The sizes of buckets from which planners choose, the usual one first: options of the same names
+// in ProgramOptions. Small ones can be summed earlier, large ones wait for fewer latencies, and
+// those that end with a small one run beneath the last steps of backward, which are long ones.
+struct BucketSizes {
+  int64_t bucket_bytes = kBucketBytes;
+  int64_t last_bucket_bytes = 0;
+  friend bool operator==(const BucketSizes&, const BucketSizes&) = default;
+};
+inline constexpr BucketSizes kBucketChoices[] = {
+    {},
+    {kMiB},
+    {5 * kMiB},
+    {10 * kMiB},
+    {100 * kMiB},
+    {kUnlimited, kMiB},
+    {kUnlimited, 5 * kMiB},
+    {kUnlimited, 25 * kMiB},
+};
 
 // What a planner decides of the program that it is to plan: options of the same names in
 // ProgramOptions.
 struct ProgramChoice {
   int64_t sub_batches = 1;
   bool offload_params = false;
-  int64_t bucket_bytes = kBucketBytes;  // the same on all ranks
+  BucketSizes buckets = {};  // the same on all ranks
   int buckets_in_flight = 0;
   friend bool operator==(const ProgramChoice&, const ProgramChoice&) = default;
 };

@@ -100,14 +100,13 @@ class PredictedSeconds {
   size_t computed_ = 0;        // compute actions so far
 };
 
-// When transfers run. Spans of time must be asked for in the order of their beginnings, and the
-// transfers of a stream added in order.
-class CopySpans {
+// When transfers or collectives run. Spans of time must be asked for in the order of their
+// beginnings, and the actions of a stream added in order.
+class BusySpans {
  public:
   void Add(Stream stream, const ActionTime& time) { Of(stream).times.push_back(time); }
 
-  // How long transfers run within a span of time; time in which one runs in each direction counts
-  // twice.
+  // How long they run within a span of time; time in which two streams do counts twice.
   double Within(double begin_us, double end_us) {
     double within_us = 0;
     for (OfStream& stream : streams_) {
@@ -138,6 +137,13 @@ struct Edge {
   Stream stream = Stream::kCompute;
 };
 
+// How much slower a step is while a collective runs.
+double SlowdownBySums(double step_seconds, const TimelineCosts& costs) {
+  if (step_seconds == 0) return 0;
+  const double rounds = costs.doubled_by_sums_seconds / step_seconds;
+  return std::min(costs.slowdown_by_sums + rounds * rounds, 1.0);
+}
+
 // Actions of a stream do not overlap, so an edge of an idle stream is a beginning.
 std::vector<Edge> EdgesInOrder(const Plan& plan, const Timeline& timeline) {
   std::vector<Edge> edges;
@@ -157,17 +163,18 @@ std::vector<Edge> EdgesInOrder(const Plan& plan, const Timeline& timeline) {
 
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
   PredictedSeconds predicted(plan, costs);
-  CopySpans copies;
+  BusySpans copies, sums;
   const auto time_of = [&](size_t index, double clock_us) {
     const Stream stream = *StreamOf(plan.actions[index]);
     const double seconds = predicted.Next(plan.actions[index]);
     ActionTime time = {.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
-    if (costs.slowdown_by_copies == 0) return time;
-    if (stream == Stream::kCollective) return time;
     if (stream == Stream::kCompute) {
-      time.end_us += costs.slowdown_by_copies * copies.Within(time.begin_us, time.end_us);
+      const double by_copies = costs.slowdown_by_copies * copies.Within(time.begin_us, time.end_us);
+      const double by_sums =
+          SlowdownBySums(seconds, costs) * sums.Within(time.begin_us, time.end_us);
+      time.end_us += by_copies + by_sums;
     } else {
-      copies.Add(stream, time);
+      (stream == Stream::kCollective ? sums : copies).Add(stream, time);
     }
     return time;
   };

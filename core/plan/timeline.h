@@ -40,6 +40,10 @@ struct TimelineCosts {
   double slowdown_by_copies = 0;
   double collective_bytes_per_second = 0;  // summed over the ranks; 0 stands for infinite
   double collective_latency_seconds = 0;   // of each, in addition to the time of its bytes
+  // Relative slowdown of a long step while a collective runs that is issued before it, and the time
+  // of a step that it slows down by another 1; more for shorter ones, up to 1 in all.
+  double slowdown_by_sums = 0;
+  double doubled_by_sums_seconds = 0;
 };
 
 struct ActionTime {

@@ -154,9 +154,11 @@ struct ProgramOptions {
   // With several ranks, batch norms in training have the statistics of the images of all of them
   // (core/program/span_ranks.h). Lower() sees to it; BuildProgram() takes the layers as they are.
   bool sync_batch_norm = false;
-  // With several ranks: a bucket of tensors to sum is complete when it has as many bytes, and
-  // updates wait until so many later buckets have begun; 0: until the end of backward.
+  // With several ranks: a bucket of tensors to sum is complete when it has as many bytes, or when
+  // so few are left for the last one; updates wait until so many later buckets have begun; 0: until
+  // the end of backward.
   int64_t bucket_bytes = kBucketBytes;
+  int64_t last_bucket_bytes = 0;
   int buckets_in_flight = 0;
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };

@@ -87,19 +87,28 @@ class Reducer {
     }
     std::sort(order.begin(), order.end());
     bucket_of_.resize(program_.tensors.size());
-    for (const auto& [at, tensor] : order) Add(tensor, at);
+    int64_t left = 0;  // bytes that no bucket has
+    for (const auto& [at, tensor] : order) left += program_.tensor(tensor).spec.size_bytes();
+    for (const auto& [at, tensor] : order) {
+      Add(tensor, at, left);
+      left -= program_.tensor(tensor).spec.size_bytes();
+    }
   }
 
   static bool IsChanged(TensorId tensor, const std::vector<std::optional<size_t>>& changed_at) {
     return changed_at[tensor.index()].has_value();
   }
 
-  void Add(TensorId tensor, size_t complete_at) {
+  void Add(TensorId tensor, size_t complete_at, int64_t left) {
+    const bool is_last = left <= program_.options.last_bucket_bytes;
+    const bool is_full =
+        !buckets_.empty() &&
+        (buckets_.back().bytes >= program_.options.bucket_bytes || (is_last && !last_begun_));
     // What is complete at the same time as the rest of a bucket does not delay it.
-    const bool begins =
-        buckets_.empty() || (buckets_.back().bytes >= program_.options.bucket_bytes &&
-                             buckets_.back().complete_at != complete_at);
-    if (begins) buckets_.emplace_back();
+    if (buckets_.empty() || (is_full && buckets_.back().complete_at != complete_at)) {
+      buckets_.emplace_back();
+      last_begun_ = is_last;
+    }
     Bucket& bucket = buckets_.back();
     bucket.complete_at = complete_at;
     bucket.tensors.push_back(tensor);
@@ -159,6 +168,7 @@ class Reducer {
   std::vector<Step> own_;        // what a rank computes of its images
   std::deque<Step> using_sums_;  // that are not in the result yet
   std::vector<Bucket> buckets_;
+  bool last_begun_ = false;
   std::vector<std::optional<size_t>> bucket_of_;  // by TensorId
 };
 

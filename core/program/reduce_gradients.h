@@ -15,12 +15,14 @@
 //   compute     fc' conv3' conv2' | fc, conv3 update | conv1'    | conv2, conv1 update
 //   collective     [fc, conv3 ->  ]                  [conv2 ->   ] [conv1 ->]
 //
+// Nothing hides the last bucket, so it should be small (ProgramOptions::last_bucket_bytes).
+//
 // Layers that span the ranks (core/program/span_ranks.h) cannot wait for a bucket: the tensors of
 // Step::summed are summed right behind their step, by a step of their own.
 //
-// The order and the content of the buckets follow from the network's layers and
-// ProgramOptions::bucket_bytes alone, so that ranks with other budgets or other parts of the batch
-// have the same. How long updates wait may differ.
+// The order and the content of the buckets follow from the network's layers and these two sizes
+// alone, so that ranks with other budgets or other parts of the batch have the same. How long
+// updates wait may differ.
 //
 //   ReduceGradients(program);      // of one rank, as BuildProgram() has made it
 //   program.steps[i].phase;        // Phase::kAllReduce, of the layer whose gradient came last

@@ -43,8 +43,8 @@ class FilePlanner final : public Planner {
     for (const bool offloads : {false, true}) {
       if (!offloads && plan_.host_resident_bytes > 0) continue;
       choice.offload_params = offloads;
-      for (const int64_t bytes : kBucketChoices) {
-        choice.bucket_bytes = bytes;
+      for (const BucketSizes& buckets : kBucketChoices) {
+        choice.buckets = buckets;
         const absl::StatusOr<Program> program = lower(choice);
         if (program.ok() && MatchesProgram(plan_, *program).ok()) return ChosenProgram{choice};
         const bool has_sums = program.ok() && program->options.share.ranks > 1;

@@ -20,7 +20,8 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
                   .sub_batches = choice.sub_batches,
                   .share = mode == Mode::kTraining ? share : RankShare{},
                   .sync_batch_norm = options.sync_batch_norm,
-                  .bucket_bytes = choice.bucket_bytes,
+                  .bucket_bytes = choice.buckets.bucket_bytes,
+                  .last_bucket_bytes = choice.buckets.last_bucket_bytes,
                   .buckets_in_flight = choice.buckets_in_flight},
                  device);
   };
@@ -29,7 +30,9 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
   absl::StatusOr<ChosenProgram> chosen = planner.Choose(lower_with, budget_bytes);
   RETURN_IF_ERROR(Agree(chosen.status(), {}, options.communicator));
   ProgramChoice choice = chosen->choice;
-  ASSIGN_OR_RETURN(choice.bucket_bytes, OfFirstRank(choice.bucket_bytes, options.communicator));
+  for (int64_t* size : {&choice.buckets.bucket_bytes, &choice.buckets.last_bucket_bytes}) {
+    ASSIGN_OR_RETURN(*size, OfFirstRank(*size, options.communicator));
+  }
   LoweredSession lowered;
   ASSIGN_OR_RETURN(lowered.training, lower(mode, choice));
   if (chosen->plan.has_value() && choice == chosen->choice)

@@ -24,19 +24,23 @@ class TwoRanks {
  public:
   explicit TwoRanks(const DeviceDescription& device) : device_(device) {}
 
-  int64_t Choose(const PlannerOptions& options = {}) {
-    const auto lower = [this](const ProgramChoice& choice) { return Lowered(choice.bucket_bytes); };
-    return ChooseProgram(lower, options, device_, catalog_).value().choice.bucket_bytes;
+  BucketSizes Choose(const PlannerOptions& options = {}) {
+    const auto lower = [this](const ProgramChoice& choice) { return Lowered(choice.buckets); };
+    return ChooseProgram(lower, options, device_, catalog_).value().choice.buckets;
   }
-  double PredictedMs(int64_t bucket_bytes) {
-    const Program program = Lowered(bucket_bytes).value();
+  double PredictedMs(const BucketSizes& buckets) {
+    const Program program = Lowered(buckets).value();
     return MakePlan(program, {.policy = "liveness"}, device_, catalog_).value().plan.predicted_ms;
   }
 
  private:
-  absl::StatusOr<Program> Lowered(int64_t bucket_bytes) const {
+  absl::StatusOr<Program> Lowered(const BucketSizes& buckets) const {
     const RankShare share = {.rank = 0, .ranks = 2, .first_image = 0, .all_images = 64};
-    return Lower(graph_, {.share = share, .bucket_bytes = bucket_bytes}, device_);
+    return Lower(graph_,
+                 {.share = share,
+                  .bucket_bytes = buckets.bucket_bytes,
+                  .last_bucket_bytes = buckets.last_bucket_bytes},
+                 device_);
   }
 
   DeviceDescription device_;
@@ -64,18 +68,23 @@ TEST_CASE("buckets have the size with which an iteration is predicted to take th
     CAPTURE(device.collective_bandwidth);
     CAPTURE(device.collective_latency_seconds);
     TwoRanks ranks(device);
-    const int64_t chosen = ranks.Choose();
+    const BucketSizes chosen = ranks.Choose();
     CHECK(std::count(std::begin(kBucketChoices), std::end(kBucketChoices), chosen) == 1);
     const double least_ms = ranks.PredictedMs(chosen);
-    for (const int64_t bytes : kBucketChoices) CHECK(least_ms <= ranks.PredictedMs(bytes));
+    for (const BucketSizes& sizes : kBucketChoices) CHECK(least_ms <= ranks.PredictedMs(sizes));
   }
   // A slow link wants to begin early, many latencies cost more.
-  CHECK(TwoRanks(Linked(1e9, 1e-6)).Choose() < TwoRanks(Linked(20e9, 2e-3)).Choose());
+  CHECK(TwoRanks(Linked(1e9, 1e-6)).Choose().bucket_bytes <
+        TwoRanks(Linked(20e9, 2e-3)).Choose().bucket_bytes);
+}
+
+TEST_CASE("a fast link sums beneath the long steps at the end of backward") {
+  CHECK(TwoRanks(Linked(400e9, 1e-5)).Choose().last_bucket_bytes > 0);
 }
 
 TEST_CASE("the size is that of the options, or the usual one where nothing is known of sums") {
-  CHECK(TwoRanks(Linked(1e9, 1e-6)).Choose({.bucket_bytes = 12345}) == 12345);
-  CHECK(TwoRanks(H200()).Choose() == kBucketBytes);
+  CHECK(TwoRanks(Linked(1e9, 1e-6)).Choose({.bucket_bytes = 12345}) == BucketSizes{12345});
+  CHECK(TwoRanks(H200()).Choose() == BucketSizes{});
 }
 
 TEST_CASE("measured sums count where the device is not described with others") {

@@ -246,6 +246,44 @@ TEST_CASE("a step takes longer by twice as much while copies run in both directi
   CHECK(timeline.busy_us[0] == doctest::Approx(1e6 + 1e6 + 2e6));
 }
 
+//   compute    |first|short~~~~|long ~  |
+//   collective       |  sum of g    |
+TEST_CASE("a sum over ranks slows steps down, short ones more") {
+  const Plan plan = PlanFromScript(R"(
+    batch 1 budget 3 arena 12 peak 12 activations 8192
+    tensor g param_grad 4096
+    tensor a activation 4096
+    tensor b activation 4096
+    step first backward_params writes g
+    step first all_reduce accumulates g
+    step short forward writes a
+    step long forward writes b
+    alloc g 0
+    made: run first backward_params
+    wait collective made
+    summed: sum first
+    alloc a 4
+    run short forward
+    alloc b 8
+    run long forward
+    wait compute summed
+    free a
+    free b
+    free g
+  )");
+  TimelineCosts costs = Seconds(plan);
+  costs.compute_seconds = {1, 1, 4};
+  costs.collective_latency_seconds = 3;
+  costs.slowdown_by_sums = 0.25;
+  costs.doubled_by_sums_seconds = 0.5;
+  costs.collective_bytes_per_second = 0;
+  // `short` takes 1 s, all of it beneath the sum: 0.25 + 0.5^2 longer. `long` then has 1.5 s of it.
+  const Timeline timeline = PredictTimeline(plan, costs);
+  CHECK(timeline.busy_us[0] == doctest::Approx(1e6 * (1 + 1.5 + 4 + 1.5 * (0.25 + 0.125 * 0.125))));
+  costs.doubled_by_sums_seconds = 5;
+  CHECK(PredictTimeline(plan, costs).busy_us[0] == doctest::Approx(1e6 * (1 + 2 + 4 + 1)));
+}
+
 // Measured: f1 0-1, f2 2-3 (late for no known reason), f3 5-6, f3' 6-8, f2' 10-11; a out 1-4, in
 // 7-9.
 //

@@ -85,6 +85,23 @@ TEST_CASE("gradients, statistics and metrics are summed in buckets as soon as th
   CHECK(Sums(Ranked(Net(), {.mode = Mode::kInference})).empty());
 }
 
+TEST_CASE("the last bucket has what is complete last, as far as it fits") {
+  const auto sums = [](int64_t last_bytes) {
+    Names names =
+        Sums(Ranked(Net(), {.bucket_bytes = kUnlimited, .last_bucket_bytes = last_bytes}));
+    names.resize(names.size() - 3);  // without updates
+    return names;
+  };
+  CHECK(sums(431).size() == 1);
+  for (const int64_t bytes : {432, 449}) {
+    CHECK(sums(bytes) ==
+          Names{"bn all_reduce bn.running_mean bn.running_var loss.metrics fc.weight.grad "
+                "fc.bias.grad bn.weight.grad bn.bias.grad",
+                kThird});
+  }
+  CHECK(sums(kUnlimited).size() == 1);
+}
+
 TEST_CASE("updates wait for as many later buckets as they are told to, or for the end") {
   CHECK(Sums(Ranked(Net(), {.bucket_bytes = 20, .buckets_in_flight = 1})) ==
         Names{kStatistics, kFirst, kSecond, "fc update", kThird, "bn update", "conv update"});

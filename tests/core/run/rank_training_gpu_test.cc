@@ -8,6 +8,7 @@
 
 #include "neap/layers/collectives/nccl_ranks.h"
 #include "tests/gpu_test.h"
+#include "tests/random_graph.h"
 #include "tests/rank_training.h"
 
 namespace neap::testing {
@@ -44,7 +45,7 @@ class GpuRanks {
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
-TEST_CASE("random networks on two GPUs: the same bits in every budget, and what two CPUs train") {
+TEST_CASE("random networks on two GPUs have the same bits in every budget") {
   const GpuRanks ranks;
   if (ranks.skipped()) return;
   for (uint32_t seed = 0; seed < 12; ++seed) {
@@ -59,7 +60,23 @@ TEST_CASE("random networks on two GPUs: the same bits in every budget, and what 
         ranks.Train(training, {TightPolicy(training, seed, ranks.gpu(0), 0),
                                TightPolicy(training, seed + 3, ranks.gpu(1), 1)});
     CHECK(tight == expected);
-    CHECK(AreClose(TrainOnThreads(training, {ample})[0], expected[0], 2e-3F));
+  }
+}
+
+// Batch norms of a few values would turn rounding errors into other signs.
+TEST_CASE("random networks without batch norm train on two GPUs what they train on two CPUs") {
+  constexpr float kLeastScale = 0.01F;
+  const GpuRanks ranks;
+  if (ranks.skipped()) return;
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    RankTraining training = RandomRankTraining(seed, {1, 3});
+    training.net = [seed](int64_t batch) {
+      return RandomGraph(seed, {.batch = batch, .batch_norm = false, .dropout = seed % 2 == 0});
+    };
+    const PlannerOptions ample = {.policy = "liveness", .strict = true};
+    const Trained on_cpus = TrainOnThreads(training, {ample})[0];
+    CHECK(AreClose(ranks.Train(training, {ample, ample})[0], on_cpus, 2e-3F, kLeastScale));
   }
 }
 
