@@ -1,6 +1,8 @@
 #include "apps/cli/planning_flags.h"
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,19 +52,28 @@ FlagValue ReadBudget(BudgetUnits units, Budget* budget) {
 
 namespace {
 
-// One budget, or one for each rank, the first of which is then also in `budget`.
-FlagValue ReadBudgets(Budget* budget, std::vector<Budget>* of_ranks) {
+// One value, or one for each rank, the first of which is then also in `value`.
+template <typename T>
+FlagValue ForEachRank(const std::function<absl::Status(const std::string&, T*)>& read_one, T* value,
+                      std::vector<T>* of_ranks) {
   const auto read = [=](const std::string& text) -> absl::Status {
     of_ranks->clear();
-    const std::vector<std::string> parts = absl::StrSplit(text, ',');
-    for (const std::string& part : parts)
-      RETURN_IF_ERROR(
-          ReadBudget(BudgetUnits::kBytesOrPercent, &of_ranks->emplace_back()).read(part));
-    *budget = of_ranks->front();
-    if (parts.size() == 1) of_ranks->clear();
+    for (const auto part : absl::StrSplit(text, ','))
+      RETURN_IF_ERROR(read_one(std::string(part), &of_ranks->emplace_back()));
+    *value = of_ranks->front();
+    if (of_ranks->size() == 1) of_ranks->clear();
     return absl::OkStatus();
   };
   return {.read = read};
+}
+
+absl::Status ReadOneBudget(const std::string& text, Budget* budget) {
+  return ReadBudget(BudgetUnits::kBytesOrPercent, budget).read(text);
+}
+
+absl::Status ReadPeer(const std::string& text, std::string* peer) {
+  *peer = text == "none" ? "" : text;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -102,6 +113,7 @@ void AddSubBatches(std::string default_text, std::optional<int64_t>* count, Flag
 }
 
 void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, BudgetUnits units) {
+  const bool for_ranks = units == BudgetUnits::kForEachRank;
   std::vector<std::string> policies;
   for (const Policy& known : Policies()) policies.emplace_back(known.name);
   std::vector<std::string> placements;
@@ -109,11 +121,9 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
   flags.Add("budget", "BYTES",
             absl::StrCat("device memory for everything, e.g. 12GiB (2^30) or 12GB (10^9)",
                          units == BudgetUnits::kBytes ? "" : "; 60% means 60% of the natural peak",
-                         units == BudgetUnits::kForEachRank
-                             ? "; several, with commas, are those of the ranks"
-                             : ""),
-            units == BudgetUnits::kForEachRank ? ReadBudgets(&budget, &rank_budgets)
-                                               : ReadBudget(units, &budget));
+                         for_ranks ? "; several, with commas, are those of the ranks" : ""),
+            for_ranks ? ForEachRank<Budget>(ReadOneBudget, &budget, &rank_budgets)
+                      : ReadBudget(units, &budget));
   flags.Add("host-budget", "BYTES",
             absl::StrCat("pinned host memory for offloaded tensors (", kHostPercent,
                          "% of the host's memory)"),
@@ -144,8 +154,11 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
       &offload_params);
   flags.Add("strict", "compute the same bits under every budget; always on for the CPU", &strict);
   flags.Add("device", "DEVICE", device_help, Text(&device));
-  flags.Add("peer", "DEVICE",
-            "cuda:N, the GPU of --peer-budget (neap devices lists possible peers)", Text(&peer));
+  flags.Add(
+      "peer", "DEVICE",
+      absl::StrCat("cuda:N, the GPU of --peer-budget (neap devices lists possible peers)",
+                   for_ranks ? "; several, with commas, are those of the ranks, or none" : ""),
+      for_ranks ? ForEachRank<std::string>(ReadPeer, &peer, &rank_peers) : Text(&peer));
   kernels.AddTo(flags);
 }
 
@@ -165,7 +178,9 @@ PlannerOptions PlanningFlags::Options(const DeviceDescription& description,
 
 HostBudget PlanningFlags::HostBudgetFor(const DeviceDescription& device) const {
   if (host_budget_bytes.has_value()) return {.bytes = *host_budget_bytes};
-  return DefaultHostBudget(device);
+  const HostBudget budget = DefaultHostBudget(device);
+  if (host_sharers == 1 || budget.bytes == kUnlimited) return budget;
+  return {.bytes = budget.bytes / host_sharers};
 }
 
 std::string PlanningFlags::PolicyName() const {

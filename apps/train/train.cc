@@ -93,14 +93,16 @@ class MemoryAccount {
     if (steps_++ < 2) library_bytes_ = device_.LibraryBytes();
   }
   // Empty on devices that do not report it, and if no step was taken.
-  absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory) const {
+  absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory,
+                                                    int64_t lent_bytes) const {
     ASSIGN_OR_RETURN(const std::optional<int64_t> library_bytes, library_bytes_);
     if (!library_bytes.has_value()) return std::nullopt;
     ASSIGN_OR_RETURN(const int64_t used, device_.UsedBytes());
     const int64_t arena = RoundUp(memory.arena_bytes, device_.description().page_bytes);
     return DeviceMemory{.library_bytes = *library_bytes,
+                        .lent_bytes = lent_bytes,
                         .used_bytes = used,
-                        .unaccounted_bytes = used - arena - *library_bytes};
+                        .unaccounted_bytes = used - arena - lent_bytes - *library_bytes};
   }
 
  private:
@@ -178,7 +180,7 @@ class Training {
     summary.memory = session.memory();
     RETURN_IF_ERROR(ExchangeRanks(summary));
     summary.recording = session.recording();
-    ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
+    ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory, LentBytes(summary)));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
     if (!summary.end.is_idle() && ranks_.is_first()) {
       ASSIGN_OR_RETURN(summary.saved, SaveWeights(session));
@@ -194,18 +196,32 @@ class Training {
     if (communicator_ == nullptr) return absl::OkStatus();
     std::optional<double>& seconds = summary.predicted.seconds;
     const MemoryUse& memory = summary.memory;
-    const Json sent = {ranks_.images(), memory.predicted_peak_bytes, memory.measured_peak_bytes,
-                       memory.arena_bytes, seconds.value_or(0)};
+    const Json sent = {ranks_.images(),    memory.predicted_peak_bytes, memory.measured_peak_bytes,
+                       memory.arena_bytes, seconds.value_or(0),         flags_.planning.peer,
+                       memory.peer_bytes};
     ASSIGN_OR_RETURN(const std::vector<std::string> texts, communicator_->Exchange(sent.dump()));
     for (const std::string& text : texts) {
       const Json received = Json::parse(text);
       summary.ranks.push_back({.images = received.at(0),
+                               .peer = received.at(5),
                                .memory = {.predicted_peak_bytes = received.at(1),
                                           .measured_peak_bytes = received.at(2),
-                                          .arena_bytes = received.at(3)}});
+                                          .arena_bytes = received.at(3),
+                                          .peer_bytes = received.at(6)}});
       if (seconds.has_value()) seconds = std::max(*seconds, received.at(4).get<double>());
     }
     return absl::OkStatus();
+  }
+
+  // What this rank's GPU lends to the other ranks of its machine.
+  int64_t LentBytes(const TrainSummary& summary) const {
+    if (ranks_.local_ranks() != ranks_.ranks()) return 0;
+    int64_t bytes = 0;
+    for (const RankSummary& rank : summary.ranks) {
+      if (rank.peer == ranks_.device())
+        bytes += RoundUp(rank.memory.peer_bytes, device_.description().page_bytes);
+    }
+    return bytes;
   }
 
   // Returns the files that hold the state and the weights at the end; Train() has saved the state.
@@ -264,9 +280,9 @@ class Training {
 absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
   const int64_t whole_batch = *given.net.options.batch;
   RETURN_IF_ERROR(ranks.Divide(whole_batch));
+  ASSIGN_OR_RETURN(const TrainFlags flags, given.For(ranks));
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                   OpenDevice(ranks.device(), given.planning.Choices()));
-  ASSIGN_OR_RETURN(const TrainFlags flags, given.For(ranks, device->description()));
+                   OpenDevice(ranks.device(), flags.planning.Choices()));
   NetFlags net = flags.net;
   if (flags.ranks.split_by_time) {
     RETURN_IF_ERROR(ranks.DivideByTime(whole_batch, *device, [&]() -> absl::StatusOr<double> {

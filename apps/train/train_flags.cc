@@ -123,6 +123,8 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
     return BadUsage("--lr-period needs --lr-schedule step or cosine");
   if (ranks.split_by_time && !plan_file.empty())
     return BadUsage("--split auto and --plan exclude each other: the plan is of one batch");
+  if (planning.peer_budget_bytes.has_value() && !flags.Given("peer"))
+    return BadUsage("--peer-budget needs --peer");
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
   return CheckOutputs({{"--save", files.save},
@@ -135,22 +137,22 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
                        DatabaseFile(planning.kernels.database)});
 }
 
-absl::StatusOr<TrainFlags> TrainFlags::For(const RankGroup& ranks,
-                                           const DeviceDescription& device) const {
+absl::StatusOr<TrainFlags> TrainFlags::For(const RankGroup& ranks) const {
   TrainFlags own = *this;
   own.planning.device = ranks.device();
-  const std::vector<Budget>& budgets = planning.rank_budgets;
-  if (!budgets.empty()) {
-    if (std::ssize(budgets) != ranks.ranks()) {
-      return BadUsage(absl::StrCat("--budget has ", budgets.size(), " values, but there are ",
+  own.planning.host_sharers = ranks.local_ranks();
+  const auto take = [&](const char* flag, const auto& of_ranks, auto& value) -> absl::Status {
+    if (of_ranks.empty()) return absl::OkStatus();
+    if (std::ssize(of_ranks) != ranks.ranks()) {
+      return BadUsage(absl::StrCat(flag, " has ", of_ranks.size(), " values, but there are ",
                                    ranks.ranks(), " ranks"));
     }
-    own.planning.budget = budgets[static_cast<size_t>(ranks.rank())];
-  }
-  std::optional<int64_t>& host = own.planning.host_budget_bytes;
-  const int64_t whole_host = planning.HostBudgetFor(device).bytes;
-  if (ranks.local_ranks() > 1 && !host.has_value() && whole_host != kUnlimited)
-    host = whole_host / ranks.local_ranks();
+    value = of_ranks[static_cast<size_t>(ranks.rank())];
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(take("--budget", planning.rank_budgets, own.planning.budget));
+  RETURN_IF_ERROR(take("--peer", planning.rank_peers, own.planning.peer));
+  if (own.planning.peer.empty()) own.planning.peer_budget_bytes.reset();
   return own;
 }
 

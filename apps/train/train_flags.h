@@ -63,9 +63,9 @@ struct TrainFlags {
   // Call it after `flags` are parsed. Errors: BadUsage() for flags that contradict each other;
   // those of CheckOutputs() for files that cannot be written.
   absl::Status Check(const FlagSet& flags) const;
-  // Those of one rank: its device, its budget, and its part of the host's memory. Errors:
-  // BadUsage() if there are not as many budgets as ranks.
-  absl::StatusOr<TrainFlags> For(const RankGroup& ranks, const DeviceDescription& device) const;
+  // Those of one rank: its device, its budget, its peer, and its part of the host's memory. Errors:
+  // BadUsage() if there are not as many budgets or peers as ranks.
+  absl::StatusOr<TrainFlags> For(const RankGroup& ranks) const;
 
   // The total number of steps: --steps, or --epochs of a dataset of `images`; 100 without either.
   int64_t LastStep(int64_t images, int64_t batch) const;

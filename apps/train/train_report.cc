@@ -64,7 +64,8 @@ Json RanksJson(const TrainSummary& summary) {
     ranks.push_back({{"images", rank.images},
                      {"predicted_peak_bytes", rank.memory.predicted_peak_bytes},
                      {"measured_peak_bytes", rank.memory.measured_peak_bytes},
-                     {"arena_bytes", rank.memory.arena_bytes}});
+                     {"arena_bytes", rank.memory.arena_bytes},
+                     {"peer_bytes", rank.memory.peer_bytes}});
   }
   return ranks;
 }
@@ -101,11 +102,12 @@ std::string MemoryText(const TrainSummary& summary) {
   absl::StrAppend(&text, summary.end.steps > 0 ? RanksText(summary) : "");
   absl::StrAppendFormat(&text, "  arena            %14d bytes\n", memory.arena_bytes);
   if (!summary.device.has_value()) return text;
-  absl::StrAppendFormat(&text,
-                        "  libraries' own   %14d bytes\n  used, driver     %14d bytes\n"
-                        "  unaccounted      %14d bytes\n",
-                        summary.device->library_bytes, summary.device->used_bytes,
-                        summary.device->unaccounted_bytes);
+  absl::StrAppendFormat(&text, "  libraries' own   %14d bytes\n", summary.device->library_bytes);
+  if (summary.device->lent_bytes > 0) {
+    absl::StrAppendFormat(&text, "  lent to ranks    %14d bytes\n", summary.device->lent_bytes);
+  }
+  absl::StrAppendFormat(&text, "  used, driver     %14d bytes\n  unaccounted      %14d bytes\n",
+                        summary.device->used_bytes, summary.device->unaccounted_bytes);
   return text;
 }
 
@@ -272,6 +274,7 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
   if (!summary.ranks.empty()) json["rank_memory"] = RanksJson(summary);
   if (summary.device.has_value()) {
     json["library_bytes"] = summary.device->library_bytes;
+    json["lent_bytes"] = summary.device->lent_bytes;
     json["used_bytes"] = summary.device->used_bytes;
     json["unaccounted_bytes"] = summary.device->unaccounted_bytes;
   }

@@ -23,8 +23,9 @@ namespace neap::apps {
 // The memory of this process after training, as the GPU's driver counts it.
 struct DeviceMemory {
   int64_t library_bytes = 0;  // context, cuDNN and cuBLAS, after the first step
+  int64_t lent_bytes = 0;     // to other ranks, whose peer it is
   int64_t used_bytes = 0;     // in total
-  // Neither the libraries' nor the arena's, which is rounded up to the driver's pages.
+  // Neither the libraries' nor lent nor the arena's, which is rounded up to the driver's pages.
   int64_t unaccounted_bytes = 0;
 };
 
@@ -49,7 +50,8 @@ struct TrainSetup {
 
 // One of several ranks.
 struct RankSummary {
-  int64_t images = 0;  // of each batch
+  int64_t images = 0;     // of each batch
+  std::string peer = {};  // the GPU that lends it memory; empty if there is none
   MemoryUse memory = {};
 };
 

@@ -46,7 +46,8 @@ MemoryUse SessionMemory::Use() const {
   const std::optional<Executor>& executor = training_.executor;
   return {.predicted_peak_bytes = training_.planned.plan.peak_bytes,
           .measured_peak_bytes = executor.has_value() ? executor->measured_peak_bytes() : 0,
-          .arena_bytes = arena_bytes()};
+          .arena_bytes = arena_bytes(),
+          .peer_bytes = training_.planned.plan.peer_pool_bytes};
 }
 
 absl::Status SessionMemory::Check() const {

@@ -38,6 +38,7 @@ struct MemoryUse {
   int64_t predicted_peak_bytes = 0;  // of the training plan
   int64_t measured_peak_bytes = 0;   // highest arena byte that steps of this plan have used so far
   int64_t arena_bytes = 0;           // reserved from the device
+  int64_t peer_bytes = 0;            // reserved from its peer, for this plan
 };
 
 }  // namespace neap

@@ -58,6 +58,8 @@ TEST_CASE("a split by time gives a rank with less memory fewer images") {
   CheckRefused(Joined(args, {"--split", "auto", "--budget", "1MiB"}), 1,
                {"no split of --batch 32"});
   CheckRefused(Joined(args, {"--budget", "1GiB,1GiB,1GiB"}), 2, {"3 values", "2 ranks"});
+  CheckRefused(Joined(args, {"--peer", "cuda:1,cuda:0,none"}), 2, {"--peer", "3 values"});
+  CheckRefused(Joined(args, {"--peer-budget", "1MiB"}), 2, {"--peer-budget needs --peer"});
   CheckRefused(Joined(args, {"--split", "uneven"}), 2, {"even, auto or the images"});
 }
 
