@@ -15,6 +15,8 @@
 //   compute     fc' conv3' conv2' | fc, conv3 update | conv1'    | conv2, conv1 update
 //   collective     [fc, conv3 ->  ]                  [conv2 ->   ] [conv1 ->]
 //
+// If the optimizer is sharded (core/program/shards.h), a rank gets the sum of its slices only.
+//
 // Layers that span the ranks (core/program/span_ranks.h) cannot wait for a bucket: the tensors of
 // Step::summed are summed right behind their step, by a step of their own.
 //
@@ -34,7 +36,8 @@
 
 namespace neap {
 
-// Adds the steps if there are several ranks, and renumbers all. Private to BuildProgram().
+// Adds the steps if there are several ranks, with those of GatherParameters(), and renumbers all.
+// Private to BuildProgram().
 void ReduceGradients(Program& program);
 
 // What a rank's tensor is multiplied by before the sum of a step of kAllReduce: 1, or for a running
@@ -50,7 +53,7 @@ uint64_t HashOfCollectives(const Program& program);
 absl::Status CheckSums(const Program& program);
 
 // Errors: INVALID_ARGUMENT for a rank that is not one of `ranks`, or for images outside the batch
-// of all ranks.
-absl::Status CheckShare(const RankShare& share, int64_t batch);
+// of all ranks; those of CheckShard() (core/program/shards.h).
+absl::Status CheckRanks(const ProgramOptions& options, const GraphOptions& net);
 
 }  // namespace neap
