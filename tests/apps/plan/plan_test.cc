@@ -193,7 +193,7 @@ TEST_CASE("batch norms over all ranks are planned with two sums for each") {
 }
 
 TEST_CASE("--shard-optimizer plans what one of several ranks keeps of the optimizer") {
-  const Args plan = {"plan", "resnet-cifar", "--depth", "8", "--device", "h100", "--batch", "8"};
+  const Args plan = {"plan", "resnet-cifar", "--depth", "8", "--device", "h200", "--batch", "8"};
   const auto peak = [&](const Args& more) {
     return RunForJson(Joined(plan, more)).at(0).at("peak_bytes").get<int64_t>();
   };
