@@ -106,8 +106,14 @@ class Script {
     tensors_[name] = id;
     plan_.tensors.push_back({id, name, role, Shape{bytes / 4}, DType::kFp32, bytes});
     if (std::string word; words_ >> word) {
-      if (word != "on_host") Fail("unknown property '" + word + "' of a tensor");
-      plan_.tensors.back().host_offset = Blocks();
+      if (word == "on_host") {
+        plan_.tensors.back().host_offset = Blocks();
+      } else if (word == "own") {
+        const int64_t first = Number();
+        plan_.tensors.back().own = Slice{.first = first, .count = Number()};
+      } else {
+        Fail("unknown property '" + word + "' of a tensor");
+      }
     }
   }
 
@@ -126,8 +132,10 @@ class Script {
         list = &step.accumulates;
       else if (word == "rerun")
         list = &step.rerun_reads;
-      else if (word == "in_place")
+      else if (word == "in_place" || word == "slices")
         list = nullptr;
+      else if (word.find(':') != std::string::npos)
+        step.slices.push_back(ToSlice(word));
       else if (list != nullptr)
         list->push_back(ToTensor(word));
       else
@@ -137,6 +145,13 @@ class Script {
     plan_.steps.push_back(std::move(step));
   }
 
+  std::pair<TensorId, Slice> ToSlice(const std::string& word) {
+    const size_t first = word.find(':') + 1, count = word.rfind(':') + 1;
+    return {ToTensor(word.substr(0, first - 1)),
+            {.first = ToNumber(word.substr(first, count - 1 - first)),
+             .count = ToNumber(word.substr(count))}};
+  }
+
   Action ReadAction(const std::string& op) {
     if (op == "free") return FreeAction{Tensor()};
     if (op == "offload") return ReadOffload();
@@ -144,6 +159,8 @@ class Script {
     if (op == "alloc") return ReadAlloc();
     if (op == "wait") return ReadWait();
     if (op == "sum") return CollectiveAction{Step(Word() + " all_reduce")};
+    if (op == "scatter") return CollectiveAction{Step(Word() + " reduce_scatter")};
+    if (op == "gather") return CollectiveAction{Step(Word() + " all_gather")};
     if (op == "rerun") return ReadCompute(Step(Word() + " forward"), true);
     if (op != "run") Fail("unknown action '" + op + "'");
     const std::string layer = Word();

@@ -5,12 +5,15 @@
 //   batch 4 incoming 5 2          # bytes for the incoming batch: 2 blocks at block 5
 //   tensor y activation 1500      # name, role, bytes (a multiple of 4)
 //   tensor w param 1024 on_host 0 # on the host between iterations, at block 0 of the pool
+//   tensor v param 1024 own 0 128 # the rank updates 128 elements from 0 on
 //   step conv forward reads x w writes y accumulates m rerun x s in_place y/x
+//   step conv update reads g accumulates v slices g:0:128 v:0:128
 //
 //   alloc y 4                     # at block 4; as many blocks as it needs, or: alloc y 4 3
 //   first: run conv forward workspace 6 2 engines a:3 b:1   # "first" names it for a wait
 //   rerun conv
 //   sum conv                      # the collective "conv all_reduce"
+//   scatter conv                  # "conv reduce_scatter"; also: gather conv, for "conv all_gather"
 //   wait d2h first
 //   offload y 2                   # to block 2 of the host's pool, or: offload y peer 3
 #pragma once
@@ -43,6 +46,8 @@ extern const char* const kResidentPlan;  // the weight w is on the host between 
 extern const char* const kSumPlan;
 // The ranks sum s, which f reads in forward. It is offloaded and back for backward; f runs again.
 extern const char* const kForwardSumPlan;
+// The rank updates the first half of v, which is gathered; the gradient g is summed in halves.
+extern const char* const kShardPlan;
 
 // TimelineCosts::compute_seconds with the same time for each step, and for each recomputation.
 std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation);

@@ -311,6 +311,37 @@ const char* const kSumPlan = R"(
   free g
 )";
 
+const char* const kShardPlan = R"(
+  batch 1 budget 5 arena 5 peak 5 activations 1024 host 0
+  tensor v param 1024 own 0 128
+  tensor m optimizer 512
+  tensor x input 1024
+  tensor y activation 1024
+  tensor g param_grad 1024 own 0 128
+  step f all_gather accumulates v
+  step f forward reads x v writes y
+  step f backward_params reads x y writes g
+  step f reduce_scatter accumulates g
+  step f update reads g accumulates v m slices g:0:128 v:0:128
+
+  alloc v 0
+  alloc m 1
+  alloc x 2
+  whole: gather f
+  alloc y 3
+  wait compute whole
+  run f forward
+  alloc g 4
+  done: run f backward_params
+  free x
+  free y
+  wait collective done
+  summed: scatter f
+  wait compute summed
+  run f update
+  free g
+)";
+
 const char* const kForwardSumPlan = R"(
   batch 1 budget 5 arena 5 peak 5 activations 4096 host 1 host_pool 1
   tensor x input 1024

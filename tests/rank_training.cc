@@ -13,6 +13,7 @@
 #include "neap/core/base/philox.h"
 #include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/program/shards.h"
 #include "neap/layers/collectives/local_ranks.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/memory/create_session.h"
@@ -37,9 +38,10 @@ Session Open(const Graph& graph, Device& device, const PlannerOptions& planning,
   return *std::move(session);
 }
 
-State StateOf(Session& session) {
+// The persistent tensors of the network, of which a rank's plan may lack some.
+State StateOf(Session& session, const Program& alone) {
   State state;
-  for (const PlanTensor& tensor : session.plan().tensors) {
+  for (const Tensor& tensor : alone.tensors) {
     if (IsPersistent(tensor.role)) state[tensor.name] = *session.Values(tensor.name);
   }
   return state;
@@ -56,7 +58,7 @@ class ReferenceStep {
     TrainingOptions options = {.sgd = {.momentum = kMomentum}, .learning_rate = {.base = 0}};
     options.seed = kSeed;
     session_ = std::make_unique<Session>(Open(graph, *device_, {.policy = "keep-all"}, options));
-    state_ = StateOf(*session_);
+    state_ = StateOf(*session_, program_);
   }
 
   // Returns the mean loss.
@@ -69,7 +71,7 @@ class ReferenceStep {
       const absl::StatusOr<float> loss = session_->TrainStep(training_.PartOf(step, first, images));
       REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
       losses.push_back(*loss);
-      of_ranks.push_back(StateOf(*session_));
+      of_ranks.push_back(StateOf(*session_, program_));
       first += images;
     }
     for (auto& [name, values] : state_) {
@@ -145,7 +147,8 @@ Trained Run(const RankTraining& training, Session& session, int64_t first, int64
     REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
     losses.push_back(*loss);
   }
-  return InOrder(std::move(losses), StateOf(session));
+  const Program alone = *BuildProgram(training.net(images), {.sgd = {.momentum = kMomentum}});
+  return InOrder(std::move(losses), StateOf(session, alone));
 }
 
 }  // namespace
@@ -161,6 +164,7 @@ TrainingOptions RankTraining::options(Communicator* communicator) const {
   options.training_only = true;
   options.communicator = communicator;
   options.sync_batch_norm = sync_batch_norm;
+  options.shard_optimizer = shard_optimizer;
   return options;
 }
 
@@ -202,6 +206,7 @@ PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& devic
                                  {.sgd = training.options(nullptr).sgd,
                                   .share = share,
                                   .sync_batch_norm = training.sync_batch_norm,
+                                  .shard = ShardOf(share, training.shard_optimizer),
                                   .bucket_bytes = training.bucket_bytes,
                                   .buckets_in_flight = in_flight},
                                  device.description());

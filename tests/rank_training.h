@@ -35,6 +35,7 @@ struct RankTraining {
   int32_t classes = 4;
   int64_t bucket_bytes = kBucketBytes;
   bool sync_batch_norm = false;
+  bool shard_optimizer = false;
 
   int64_t all_images() const;
   TrainingOptions options(Communicator* communicator) const;

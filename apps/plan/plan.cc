@@ -25,6 +25,7 @@
 #include "neap/core/plan/trace.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/shards.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/memory/engines/engine_table.h"
 #include "neap/memory/planner.h"
@@ -107,6 +108,7 @@ absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
   options.accounting = flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
   options.share = flags.ranks.ShareOf(*flags.net.options.batch);
   options.sync_batch_norm = flags.ranks.sync_batch_norm;
+  options.shard = ShardOf(options.share, flags.ranks.shard_optimizer);
   return Lower(graph, options, device);
 }
 

@@ -27,10 +27,12 @@ double TimeGapPercent(const PlanReport& report) {
                   0.0);
 }
 
-// The sums over ranks of an iteration, as predicted.
+// The sums over ranks of an iteration, as predicted, and what gathers parameters.
 struct Sums {
   int64_t count = 0;
   int64_t bytes = 0;
+  int64_t gathers = 0;
+  int64_t gathered_bytes = 0;
   double ms = 0;
   double hidden_ms = 0;  // beneath computation
 };
@@ -39,8 +41,9 @@ Sums SumsOf(const PlanResult& result) {
   for (const Action& action : result.plan.actions) {
     const auto* const collective = std::get_if<CollectiveAction>(&action);
     if (collective == nullptr) continue;
-    ++sums.count;
-    sums.bytes += CollectiveBytes(result.plan, *collective);
+    const bool gathers = result.plan.steps[collective->step.index()].phase == Phase::kAllGather;
+    ++(gathers ? sums.gathers : sums.count);
+    (gathers ? sums.gathered_bytes : sums.bytes) += CollectiveBytes(result.plan, *collective);
   }
   const Overlap overlap = FindOverlap(result.plan, PredictTimeline(result.plan, result.costs));
   sums.ms = overlap.collective_us / 1e3;
@@ -53,6 +56,11 @@ std::string RanksText(const PlanReport& report) {
   std::string text = absl::StrFormat(
       "  ranks                %d, with a batch of %d together; %d sums, %s\n", report.share.ranks,
       report.share.all_images, sums.count, FormatBytes(sums.bytes));
+  if (sums.gathers > 0) {
+    absl::StrAppendFormat(&text,
+                          "  gathers              %d, %s, because the optimizer is sharded\n",
+                          sums.gathers, FormatBytes(sums.gathered_bytes));
+  }
   if (sums.ms == 0) return text;
   absl::StrAppendFormat(&text, "  sums over ranks      %.3f ms, %.1f%% beneath computation\n",
                         sums.ms, 100 * sums.hidden_ms / sums.ms);
@@ -63,6 +71,7 @@ Json RanksJson(const PlanReport& report) {
   const Sums sums = SumsOf(report.result);
   return {{"ranks", report.share.ranks}, {"batch", report.share.all_images},
           {"sums", sums.count},          {"sum_bytes", sums.bytes},
+          {"gathers", sums.gathers},     {"gathered_bytes", sums.gathered_bytes},
           {"sum_ms", sums.ms},           {"hidden_sum_ms", sums.hidden_ms}};
 }
 

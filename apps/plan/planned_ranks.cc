@@ -22,6 +22,9 @@ void PlannedRanks::AddTo(FlagSet& flags) {
   flags.Add("sync-batch-norm",
             "with --ranks, batch norms use the statistics of the images of all ranks",
             &sync_batch_norm);
+  flags.Add("shard-optimizer",
+            "with --ranks, each keeps momentum and fp32 masters of a part of the parameters only",
+            &shard_optimizer);
 }
 
 absl::Status PlannedRanks::Check(int64_t batch) const {

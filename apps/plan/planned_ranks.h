@@ -16,6 +16,7 @@ struct PlannedRanks {
   std::optional<int64_t> link_bytes_per_second = {};
   float hop_us = 5;
   bool sync_batch_norm = false;
+  bool shard_optimizer = false;
 
   // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);

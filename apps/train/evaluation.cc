@@ -67,6 +67,7 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
 
 absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
                                                  int64_t batch, Communicator* communicator) {
+  RETURN_IF_ERROR(session.Gather());
   const int64_t rank = communicator == nullptr ? 0 : communicator->rank();
   const int64_t ranks = communicator == nullptr ? 1 : communicator->ranks();
   absl::StatusOr<std::optional<Accuracy>> accuracy = EvaluatePart(

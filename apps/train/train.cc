@@ -182,7 +182,7 @@ class Training {
     summary.recording = session.recording();
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory, LentBytes(summary)));
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
-    if (!summary.end.is_idle() && ranks_.is_first()) {
+    if (!summary.end.is_idle() && (ranks_.is_first() || session.is_sharded())) {
       ASSIGN_OR_RETURN(summary.saved, SaveWeights(session));
     }
     const absl::Status evaluated = EvaluateInto(summary, session);

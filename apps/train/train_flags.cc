@@ -102,6 +102,10 @@ void TrainFlags::AddTo(FlagSet& flags) {
   flags.Add("sync-batch-norm",
             "with several ranks, batch norms use the statistics of the images of all ranks",
             &sync_batch_norm);
+  flags.Add("shard-optimizer",
+            "with several ranks, each keeps momentum and fp32 masters of a part of the parameters "
+            "only; not for fp16 or --offload-params on",
+            &shard_optimizer);
   flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);
 }
 
@@ -189,7 +193,8 @@ TrainingOptions TrainFlags::Options(int64_t last_step) const {
           .seed = static_cast<uint64_t>(seed),
           .records_iterations = !no_cuda_graph,
           .training_only = !evaluate,
-          .sync_batch_norm = sync_batch_norm};
+          .sync_batch_norm = sync_batch_norm,
+          .shard_optimizer = shard_optimizer};
 }
 
 }  // namespace neap::apps

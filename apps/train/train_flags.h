@@ -49,6 +49,7 @@ struct TrainFlags {
   FileFlags files;
   RankFlags ranks;
   bool sync_batch_norm = false;
+  bool shard_optimizer = false;
   Sgd sgd;
   std::optional<int64_t> steps = {};
   std::optional<int64_t> epochs = {};

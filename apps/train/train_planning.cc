@@ -6,6 +6,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/program/shards.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/memory/planner.h"
 
@@ -22,6 +23,7 @@ absl::StatusOr<Program> TrainPlanning::LowerWith(const ProgramChoice& choice) co
   options.sgd = flags_.sgd;
   options.share = share_;
   options.sync_batch_norm = flags_.sync_batch_norm;
+  options.shard = ShardOf(share_, flags_.shard_optimizer);
   return Lower(graph_, options, device_.description());
 }
 

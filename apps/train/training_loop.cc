@@ -142,7 +142,7 @@ class TrainingLoop {
   absl::Status Save() {
     if (options_.save.empty()) return absl::OkStatus();
     Communicator* const communicator = options_.communicator;
-    if (communicator == nullptr || communicator->rank() == 0)
+    if (communicator == nullptr || communicator->rank() == 0 || session_.is_sharded())
       RETURN_IF_ERROR(session_.Save(options_.save));
     if (communicator != nullptr) {  // the others must not take rank 0 for dead meanwhile
       RETURN_IF_ERROR(communicator->Exchange("saved", Communicator::Patience::kForFiles).status());

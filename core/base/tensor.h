@@ -63,6 +63,15 @@ constexpr bool CountsAsActivation(Role role) {
   return role == Role::kActivation || role == Role::kSaved || role == Role::kGradient;
 }
 
+// Some of a tensor's elements, in the order in which they lie in memory.
+struct Slice {
+  int64_t first = 0;
+  int64_t count = 0;
+
+  int64_t end() const { return first + count; }
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
 // Up to four extents. Images are {N, C, H, W}; fully connected outputs {N, C, 1, 1}; vectors {C}.
 class Shape {
  public:

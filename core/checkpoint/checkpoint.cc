@@ -24,11 +24,6 @@ constexpr const char* kRunningMean = ".running_mean";
 constexpr const char* kBatchesTracked = ".num_batches_tracked";
 constexpr const char* kLossScaleName = "loss_scale";
 
-bool IsSaved(const Tensor& tensor, CheckpointContents contents) {
-  if (!IsPersistent(tensor.role) || !tensor.in_checkpoint) return false;
-  return contents == CheckpointContents::kEverything || tensor.role != Role::kOptimizer;
-}
-
 const Shape& FileShape(const Tensor& tensor) {
   return tensor.saved_shape.rank() > 0 ? tensor.saved_shape : tensor.spec.shape;
 }
@@ -187,6 +182,11 @@ void AppendCopies(const Program& program, LoadedCheckpoint& loaded) {
 }
 
 }  // namespace
+
+bool IsSaved(const Tensor& tensor, CheckpointContents contents) {
+  if (!IsPersistent(tensor.role) || !tensor.in_checkpoint) return false;
+  return contents == CheckpointContents::kEverything || tensor.role != Role::kOptimizer;
+}
 
 LossScale LossScaleFrom(const std::vector<float>& values) {
   return {.scale = values[0], .good_steps = values[1], .overflow = values[2], .skipped = values[3]};

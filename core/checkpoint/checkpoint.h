@@ -41,6 +41,8 @@ struct TrainingPosition {
 
 enum class CheckpointContents : uint8_t { kEverything, kWeights };
 
+bool IsSaved(const Tensor& tensor, CheckpointContents contents);
+
 // `read` returns a persistent tensor's values in N, C, H, W order. `weights` is the type of
 // parameters in a file of weights; running statistics stay F32. Errors: INVALID_ARGUMENT unless it
 // is fp32, fp16 or bf16, or, naming the tensor, for a finite value that would become infinite in

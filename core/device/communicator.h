@@ -1,10 +1,10 @@
 // A communicator: one rank's end of a group of ranks that train one network together, each on a
 // device of its own, in one process or in several.
 //
-// All ranks call the same functions in the same order, each on a thread of its own. AllReduce()
-// enqueues: the sum is taken on the stream `collective` of the rank's device, after what that
-// stream has waited for, when all ranks have reached it. (The first one may block until all ranks
-// have called it.) Everything else blocks until then.
+// All ranks call the same functions in the same order, each on a thread of its own. AllReduce(),
+// ReduceScatter() and AllGather() enqueue: the sum is taken on the stream `collective` of the
+// rank's device, after what that stream has waited for, when all ranks have reached it. (The first
+// one may block until all ranks have called it.) Everything else blocks until then.
 //
 //   std::vector<Summand> bucket = {{.data = conv1_grad, .count = 432},
 //                                  {.data = bn1_grad, .count = 32}};
@@ -20,6 +20,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -39,6 +40,13 @@ struct Summand {
   int64_t count = 0;
   float weight = 1;  // of this rank
   friend bool operator==(const Summand&, const Summand&) = default;
+};
+
+// A tensor in the device's memory of which each rank owns a part. The parts follow each other.
+struct ShardedTensor {
+  std::byte* data = nullptr;
+  std::vector<int64_t> bytes = {};  // of each rank's part, by rank
+  friend bool operator==(const ShardedTensor&, const ShardedTensor&) = default;
 };
 
 // The ranks as those that tell each other texts.
@@ -73,6 +81,12 @@ class Communicator : public TextExchange {
   // Every value becomes the sum of all ranks' values, each multiplied by its rank's weight, with
   // the same bits on all ranks. The spans have the same sizes on all ranks.
   virtual absl::Status AllReduce(absl::Span<const Summand> tensors) = 0;
+  // A rank's own parts, which hold fp32 values, become the sums of all ranks' values, with the bits
+  // of AllReduce() on CPUs; its other parts are unspecified then. The parts have the same sizes on
+  // all ranks, here and in AllGather().
+  virtual absl::Status ReduceScatter(absl::Span<const ShardedTensor> tensors) = 0;
+  // All parts become those of their owners.
+  virtual absl::Status AllGather(absl::Span<const ShardedTensor> tensors) = 0;
 
  private:
   // The group has ended, so sums that wait for others wait in vain.

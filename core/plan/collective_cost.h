@@ -8,6 +8,8 @@
 //
 //   seconds = 2 ceil(log2 n) * hop + 2 (n - 1) / n * bytes / bytes per second of the link
 //
+// A reduce-scatter or an all-gather, of which an all-reduce is made, costs half as much.
+//
 //   const RankLink link = {.bytes_per_second = 50e9, .hop_seconds = 5e-6};
 //   description = WithCollectives(description, 64, link);
 //   description.collective_latency_seconds;  // 6e-05
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "neap/core/device/device.h"
+#include "neap/core/step/layer_spec.h"
 
 namespace neap {
 
@@ -29,6 +32,9 @@ struct RankLink {
 
 // The description with the costs of sums over `ranks`, which is at least 1.
 DeviceDescription WithCollectives(DeviceDescription device, int ranks, const RankLink& link);
+
+// The part of the cost of a sum over ranks that a collective of this phase has.
+constexpr double PartOfSum(Phase phase) { return phase == Phase::kAllReduce ? 1 : 0.5; }
 
 // A sum over ranks of so many bytes of tensors.
 struct TimedSum {

@@ -1,6 +1,8 @@
 #include "neap/core/plan/describe_program.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "neap/core/base/units.h"
 
@@ -12,6 +14,16 @@ std::vector<TensorId> Ids(const std::vector<Use>& uses) {
   ids.reserve(uses.size());
   for (const Use& use : uses) ids.push_back(use.tensor);
   return ids;
+}
+
+std::vector<std::pair<TensorId, Slice>> Slices(const Step& step) {
+  std::vector<std::pair<TensorId, Slice>> slices;
+  for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {
+    for (const Use& use : *uses) {
+      if (use.slice.has_value()) slices.emplace_back(use.tensor, *use.slice);
+    }
+  }
+  return slices;
 }
 
 }  // namespace
@@ -28,6 +40,9 @@ Plan DescribeProgram(const Program& program, const std::vector<bool>& on_host,
   for (const Tensor& tensor : program.tensors) {
     plan.tensors.push_back({tensor.id, tensor.name, tensor.role, tensor.spec.shape,
                             tensor.spec.dtype, tensor.spec.size_bytes()});
+    // Inference finds the parameters gathered.
+    if (!tensor.shards.empty() && program.options.mode == Mode::kTraining)
+      plan.tensors.back().own = program.OwnShard(tensor);
     if (on_host.empty() || !on_host[tensor.id.index()]) continue;
     plan.tensors.back().host_offset = plan.host_resident_bytes;
     plan.host_resident_bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
@@ -36,7 +51,7 @@ Plan DescribeProgram(const Program& program, const std::vector<bool>& on_host,
     plan.steps.push_back({step.id, program.layers[step.layer.index()].name,
                           std::string(program.StepType(step)), step.phase, Ids(step.reads),
                           Ids(step.writes), Ids(step.accumulates), Ids(step.rerun_reads),
-                          step.in_place});
+                          step.in_place, Slices(step)});
   }
   return plan;
 }

@@ -57,6 +57,9 @@ struct PlanTensor {
   // the host's pool.
   std::optional<int64_t> host_offset = std::nullopt;
   bool on_host() const { return host_offset.has_value(); }
+  // Of a parameter and its gradient, if each rank updates only a slice of its own: that of this
+  // rank. It may be empty.
+  std::optional<Slice> own = std::nullopt;
   friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
 };
 
@@ -67,6 +70,8 @@ struct PlanStep {
   Phase phase = Phase::kForward;
   std::vector<TensorId> reads, writes, accumulates, rerun_reads;
   std::vector<std::pair<TensorId, TensorId>> in_place;  // {written, read} that may share a region
+  std::vector<std::pair<TensorId, Slice>> slices =
+      {};  // of which the step uses only these elements
   friend bool operator==(const PlanStep&, const PlanStep&) = default;
 };
 

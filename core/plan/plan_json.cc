@@ -23,21 +23,25 @@ Json ToJson(const PlanTensor& tensor) {
   Json out = {{"id", tensor.id.value}, {"name", tensor.name},         {"role", Name(tensor.role)},
               {"shape", shape},        {"dtype", Name(tensor.dtype)}, {"bytes", tensor.bytes}};
   if (tensor.on_host()) out["host_offset"] = *tensor.host_offset;
+  if (tensor.own.has_value()) out["own"] = {tensor.own->first, tensor.own->count};
   return out;
 }
 
 Json ToJson(const PlanStep& step) {
   Json in_place = Json::array();
   for (const auto& [written, read] : step.in_place) in_place.push_back({written.value, read.value});
-  return {{"id", step.id.value},
-          {"layer", step.layer},
-          {"type", step.type},
-          {"phase", Name(step.phase)},
-          {"reads", Ids(step.reads)},
-          {"writes", Ids(step.writes)},
-          {"accumulates", Ids(step.accumulates)},
-          {"rerun_reads", Ids(step.rerun_reads)},
-          {"in_place", in_place}};
+  Json out = {{"id", step.id.value},
+              {"layer", step.layer},
+              {"type", step.type},
+              {"phase", Name(step.phase)},
+              {"reads", Ids(step.reads)},
+              {"writes", Ids(step.writes)},
+              {"accumulates", Ids(step.accumulates)},
+              {"rerun_reads", Ids(step.rerun_reads)},
+              {"in_place", in_place}};
+  for (const auto& [tensor, slice] : step.slices)
+    out["slices"].push_back({tensor.value, slice.first, slice.count});
+  return out;
 }
 
 Json ToJson(const AllocAction& action) {

@@ -1,7 +1,6 @@
 // Reads the plan file: Plan::FromJson.
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/plan/json_fields.h"
 #include "neap/core/plan/plan.h"
 
 namespace neap {
@@ -20,232 +20,90 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The largest number in a plan, and the largest sum of its sizes.
-constexpr int64_t kMostBytes = int64_t{1} << 60;
-
-// Reads the fields of one JSON object and keeps the first fault, so callers need not check each
-// field.
-class Reader {
- public:
-  Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) Fail("is not an object");
-  }
-
-  int64_t Integer(const char* key) {
-    const Json* value = Find(key);
-    if (value == nullptr || !IsInteger(*value)) {
-      return Fail(absl::StrCat(key, " is not an integer from -2^60 to 2^60")), 0;
-    }
-    return value->get<int64_t>();
-  }
-  // nullopt if the object has no such field.
-  std::optional<int64_t> OptionalInteger(const char* key) {
-    if (!object_.is_object() || !object_.contains(key)) return std::nullopt;
-    return Integer(key);
-  }
-  int32_t Index(const char* key) { return ToIndex(Integer(key), key); }
-  double Number(const char* key) {
-    const Json* value = Find(key);
-    if (value == nullptr || !value->is_number())
-      return Fail(absl::StrCat(key, " is not a number")), 0.0;
-    return value->get<double>();
-  }
-  bool Boolean(const char* key) {
-    const Json* value = Find(key);
-    if (value == nullptr || !value->is_boolean())
-      return Fail(absl::StrCat(key, " is not a boolean")), false;
-    return value->get<bool>();
-  }
-  std::string Text(const char* key) {
-    const Json* value = Find(key);
-    if (value == nullptr || !value->is_string())
-      return Fail(absl::StrCat(key, " is not a string")), "";
-    return value->get<std::string>();
-  }
-  template <typename Enum>
-  Enum Named(const char* key, absl::StatusOr<Enum> (*parse)(std::string_view)) {
-    const absl::StatusOr<Enum> value = parse(Text(key));
-    if (!value.ok()) return Fail(std::string(value.status().message())), Enum{};
-    return *value;
-  }
-  const Json& Array(const char* key) {
-    static const Json empty = Json::array();
-    const Json* value = Find(key);
-    if (value == nullptr || !value->is_array())
-      return Fail(absl::StrCat(key, " is not an array")), empty;
-    return *value;
-  }
-  // The value, or null if it is null or faulty.
-  const Json& NullOr(const char* key, bool (Json::*is_right)() const noexcept, const Json& null) {
-    const Json* value = Find(key);
-    if (value != nullptr && (value->is_null() || (value->*is_right)())) return *value;
-    Fail(absl::StrCat(key, " is missing or of the wrong type"));
-    return null;
-  }
-  std::vector<int64_t> Integers(const char* key) {
-    std::vector<int64_t> out;
-    for (const Json& item : Array(key)) {
-      if (!IsInteger(item)) Fail(absl::StrCat(key, " holds something other than integers"));
-      out.push_back(IsInteger(item) ? item.get<int64_t>() : 0);
-    }
-    return out;
-  }
-  std::vector<TensorId> Ids(const char* key) {
-    std::vector<TensorId> out;
-    for (int64_t value : Integers(key)) out.emplace_back(ToIndex(value, key));
-    return out;
-  }
-  std::vector<std::pair<TensorId, TensorId>> Pairs(const char* key) {
-    std::vector<std::pair<TensorId, TensorId>> out;
-    for (const Json& pair : Array(key)) {
-      if (!pair.is_array() || pair.size() != 2 || !IsInteger(pair[0]) || !IsInteger(pair[1])) {
-        return Fail(absl::StrCat(key, " holds something other than pairs of integers")), out;
-      }
-      out.emplace_back(ToIndex(pair[0].get<int64_t>(), key), ToIndex(pair[1].get<int64_t>(), key));
-    }
-    return out;
-  }
-  // Whether the object has the field, the value of which must then be `value`.
-  bool Has(const char* key, const Json& value) {
-    const Json* found = Find(key);
-    if (found != nullptr && *found != value) Fail(absl::StrCat(key, " is not ", value.dump()));
-    return found != nullptr;
-  }
-  // A field that is left out if it is empty.
-  std::string TextUnlessEmpty(const char* key) {
-    if (!object_.is_object() || !object_.contains(key)) return "";
-    std::string text = Text(key);
-    if (text.empty()) Fail(absl::StrCat(key, " is empty; an empty field must be left out"));
-    return text;
-  }
-  // A field that is left out if it has this value.
-  int64_t IntegerUnless(int64_t left_out, const char* key) {
-    const std::optional<int64_t> value = OptionalInteger(key);
-    if (value == left_out)
-      Fail(absl::StrCat(key, " is ", left_out, "; a field of ", left_out, " must be left out"));
-    return value.value_or(left_out);
-  }
-  // Each key must be requested at most once.
-  const Json* Find(const char* key) {
-    if (!object_.is_object()) return nullptr;
-    const auto found = object_.find(key);
-    if (found == object_.end()) return nullptr;
-    ++found_;
-    return &*found;
-  }
-
-  void Fail(std::string_view what) {
-    if (status_.ok())
-      status_ = absl::InvalidArgumentError(absl::StrFormat("plan: %s: %s", where_, what));
-  }
-  const absl::Status& status() const { return status_; }
-  // To be called after all fields have been read: a field that was not requested is a fault.
-  absl::Status Finish() {
-    if (object_.is_object() && found_ < object_.size()) Fail("has unknown fields");
-    return status_;
-  }
-
- private:
-  static bool IsInteger(const Json& value) {
-    if (!value.is_number_integer()) return false;
-    if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{kMostBytes};
-    return value.get<int64_t>() >= -kMostBytes && value.get<int64_t>() <= kMostBytes;
-  }
-  int32_t ToIndex(int64_t value, const char* key) {
-    if (value >= 0 && value <= std::numeric_limits<int32_t>::max())
-      return static_cast<int32_t>(value);
-    Fail(absl::StrCat(key, ": ", value, " is not an id"));
-    return 0;
-  }
-
-  const Json& object_;
-  std::string where_;
-  size_t found_ = 0;
-  absl::Status status_;
-};
-
 absl::StatusOr<Region> ReadRegion(const Json& json, const std::string& where) {
-  Reader reader(json, where);
-  const Region region = {reader.Integer("offset"), reader.Integer("bytes")};
-  RETURN_IF_ERROR(reader.Finish());
+  JsonFields fields(json, where);
+  const Region region = {fields.Integer("offset"), fields.Integer("bytes")};
+  RETURN_IF_ERROR(fields.Finish());
   return region;
 }
 
 absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where) {
-  Reader reader(json, where);
-  const std::vector<int64_t> dims = reader.Integers("shape");
-  PlanTensor tensor = {.id = TensorId(reader.Index("id")),
-                       .name = reader.Text("name"),
-                       .role = reader.Named("role", ParseRole),
+  JsonFields fields(json, where);
+  const std::vector<int64_t> dims = fields.Integers("shape");
+  PlanTensor tensor = {.id = TensorId(fields.Index("id")),
+                       .name = fields.Text("name"),
+                       .role = fields.Named("role", ParseRole),
                        .shape = Shape({dims.begin(), dims.end()}),
-                       .dtype = reader.Named("dtype", ParseDType),
-                       .bytes = reader.Integer("bytes"),
-                       .host_offset = reader.OptionalInteger("host_offset")};
-  RETURN_IF_ERROR(reader.Finish());
+                       .dtype = fields.Named("dtype", ParseDType),
+                       .bytes = fields.Integer("bytes"),
+                       .host_offset = fields.OptionalInteger("host_offset"),
+                       .own = fields.OptionalSlice("own")};
+  RETURN_IF_ERROR(fields.Finish());
   return tensor;
 }
 
 absl::StatusOr<PlanStep> ReadStep(const Json& json, const std::string& where) {
-  Reader reader(json, where);
-  PlanStep step = {.id = StepId(reader.Index("id")),
-                   .layer = reader.Text("layer"),
-                   .type = reader.Text("type"),
-                   .phase = reader.Named("phase", ParsePhase),
-                   .reads = reader.Ids("reads"),
-                   .writes = reader.Ids("writes"),
-                   .accumulates = reader.Ids("accumulates"),
-                   .rerun_reads = reader.Ids("rerun_reads"),
-                   .in_place = reader.Pairs("in_place")};
-  RETURN_IF_ERROR(reader.Finish());
+  JsonFields fields(json, where);
+  PlanStep step = {.id = StepId(fields.Index("id")),
+                   .layer = fields.Text("layer"),
+                   .type = fields.Text("type"),
+                   .phase = fields.Named("phase", ParsePhase),
+                   .reads = fields.Ids("reads"),
+                   .writes = fields.Ids("writes"),
+                   .accumulates = fields.Ids("accumulates"),
+                   .rerun_reads = fields.Ids("rerun_reads"),
+                   .in_place = fields.Pairs("in_place"),
+                   .slices = fields.SlicesUnlessEmpty("slices")};
+  RETURN_IF_ERROR(fields.Finish());
   return step;
 }
 
-absl::StatusOr<ComputeAction> ReadCompute(Reader& reader, const std::string& where) {
-  ComputeAction action = {.step = StepId(reader.Index("step")),
-                          .recompute = reader.Boolean("recompute")};
+absl::StatusOr<ComputeAction> ReadCompute(JsonFields& fields, const std::string& where) {
+  ComputeAction action = {.step = StepId(fields.Index("step")),
+                          .recompute = fields.Boolean("recompute")};
   static const Json none = nullptr;
-  const Json& engines = reader.NullOr("engines", &Json::is_array, none);
+  const Json& engines = fields.NullOr("engines", &Json::is_array, none);
   if (engines.is_array() && engines.empty())
-    reader.Fail("engines is empty; a step without a choice of engines has null");
+    fields.Fail("engines is empty; a step without a choice of engines has null");
   for (const Json& json : engines.is_array() ? engines : Json::array()) {
-    Reader engine(json, absl::StrCat(where, ".engines"));
+    JsonFields engine(json, absl::StrCat(where, ".engines"));
     action.engines.push_back(
         {engine.Text("engine"), engine.Integer("batch"), engine.Has("adds", true)});
     RETURN_IF_ERROR(engine.Finish());
   }
-  const Json& workspace = reader.NullOr("workspace", &Json::is_object, none);
+  const Json& workspace = fields.NullOr("workspace", &Json::is_object, none);
   if (workspace.is_object()) {
     ASSIGN_OR_RETURN(action.workspace, ReadRegion(workspace, absl::StrCat(where, ".workspace")));
   }
-  RETURN_IF_ERROR(reader.Finish());
+  RETURN_IF_ERROR(fields.Finish());
   return action;
 }
 
 absl::StatusOr<Action> ReadAction(const Json& json, const std::string& where) {
-  Reader reader(json, where);
-  const std::string op = reader.Text("op");
-  if (op == "compute") return ReadCompute(reader, where);
+  JsonFields fields(json, where);
+  const std::string op = fields.Text("op");
+  if (op == "compute") return ReadCompute(fields, where);
   Action action;
   if (op == "wait") {
-    action = WaitAction{reader.Named("stream", ParseStream), reader.Integer("on")};
+    action = WaitAction{fields.Named("stream", ParseStream), fields.Integer("on")};
   } else if (op == "collective") {
-    action = CollectiveAction{StepId(reader.Index("step"))};
+    action = CollectiveAction{StepId(fields.Index("step"))};
   } else {
-    const TensorId tensor(reader.Index("tensor"));
+    const TensorId tensor(fields.Index("tensor"));
     if (op == "alloc") {
-      action = AllocAction{tensor, {reader.Integer("offset"), reader.Integer("bytes")}};
+      action = AllocAction{tensor, {fields.Integer("offset"), fields.Integer("bytes")}};
     } else if (op == "free") {
       action = FreeAction{tensor};
     } else if (op == "offload") {
-      action = OffloadAction{tensor, reader.Has("pool", "peer") ? Pool::kPeer : Pool::kHost,
-                             reader.Integer("offset")};
+      action = OffloadAction{tensor, fields.Has("pool", "peer") ? Pool::kPeer : Pool::kHost,
+                             fields.Integer("offset")};
     } else if (op == "prefetch") {
       action = PrefetchAction{tensor};
     } else {
-      reader.Fail(absl::StrCat("unknown op '", op, "'"));
+      fields.Fail(absl::StrCat("unknown op '", op, "'"));
     }
   }
-  RETURN_IF_ERROR(reader.Finish());
+  RETURN_IF_ERROR(fields.Finish());
   return action;
 }
 
@@ -268,6 +126,7 @@ class IdCheck {
         Check(written, "steps", i);
         Check(read, "steps", i);
       }
+      for (const auto& [tensor, slice] : step.slices) Check(tensor, "steps", i);
     }
     for (size_t i = 0; i < plan_.actions.size(); ++i) {
       std::visit([&](const auto& action) { CheckAction(action, i); }, plan_.actions[i]);
@@ -320,9 +179,9 @@ absl::Status CheckSums(const Plan& plan) {
 }
 
 // Errors: the format is another one, or is missing.
-absl::Status CheckFormat(Reader& reader) {
-  const int64_t format = reader.Integer("neap_plan");
-  RETURN_IF_ERROR(reader.status());
+absl::Status CheckFormat(JsonFields& fields) {
+  const int64_t format = fields.Integer("neap_plan");
+  RETURN_IF_ERROR(fields.status());
   if (format == kPlanFormat) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("plan: this file is plan format ", format,
                                                  "; this version reads format ", kPlanFormat,
@@ -330,10 +189,10 @@ absl::Status CheckFormat(Reader& reader) {
 }
 
 template <typename T>
-absl::Status ReadAll(Reader& reader, const char* key,
+absl::Status ReadAll(JsonFields& fields, const char* key,
                      absl::StatusOr<T> (*read)(const Json&, const std::string&),
                      std::vector<T>& out) {
-  for (const Json& json : reader.Array(key)) {
+  for (const Json& json : fields.Array(key)) {
     ASSIGN_OR_RETURN(T item, read(json, absl::StrCat(key, "[", out.size(), "]")));
     out.push_back(std::move(item));
   }
@@ -368,34 +227,34 @@ absl::StatusOr<Json> Parse(std::string_view text) {
 
 absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
   ASSIGN_OR_RETURN(const Json json, Parse(text));
-  Reader reader(json, "the plan");
-  RETURN_IF_ERROR(CheckFormat(reader));
-  Plan plan = {.net = reader.Text("net"),
-               .batch = reader.Integer("batch"),
-               .sub_batches = reader.IntegerUnless(1, "sub_batches"),
-               .dtype = reader.Named("dtype", ParseDType),
-               .layout = reader.Named("layout", ParseLayout),
-               .policy = reader.Text("policy"),
-               .device = reader.Text("device"),
-               .device_kind = reader.TextUnlessEmpty("device_kind"),
-               .budget_bytes = reader.Integer("budget_bytes"),
-               .arena_bytes = reader.Integer("arena_bytes"),
-               .peak_bytes = reader.Integer("peak_bytes"),
-               .peak_activation_bytes = reader.Integer("peak_activation_bytes"),
-               .host_peak_bytes = reader.Integer("host_peak_bytes"),
-               .peer_peak_bytes = reader.IntegerUnless(0, "peer_peak_bytes"),
-               .host_pool_bytes = reader.Integer("host_pool_bytes"),
-               .peer_pool_bytes = reader.IntegerUnless(0, "peer_pool_bytes"),
-               .host_resident_bytes = reader.IntegerUnless(0, "host_resident_bytes"),
-               .predicted_ms = reader.Number("predicted_ms")};
-  RETURN_IF_ERROR(reader.status());
-  if (const Json* incoming = reader.Find("incoming_batch")) {
+  JsonFields fields(json, "the plan");
+  RETURN_IF_ERROR(CheckFormat(fields));
+  Plan plan = {.net = fields.Text("net"),
+               .batch = fields.Integer("batch"),
+               .sub_batches = fields.IntegerUnless(1, "sub_batches"),
+               .dtype = fields.Named("dtype", ParseDType),
+               .layout = fields.Named("layout", ParseLayout),
+               .policy = fields.Text("policy"),
+               .device = fields.Text("device"),
+               .device_kind = fields.TextUnlessEmpty("device_kind"),
+               .budget_bytes = fields.Integer("budget_bytes"),
+               .arena_bytes = fields.Integer("arena_bytes"),
+               .peak_bytes = fields.Integer("peak_bytes"),
+               .peak_activation_bytes = fields.Integer("peak_activation_bytes"),
+               .host_peak_bytes = fields.Integer("host_peak_bytes"),
+               .peer_peak_bytes = fields.IntegerUnless(0, "peer_peak_bytes"),
+               .host_pool_bytes = fields.Integer("host_pool_bytes"),
+               .peer_pool_bytes = fields.IntegerUnless(0, "peer_pool_bytes"),
+               .host_resident_bytes = fields.IntegerUnless(0, "host_resident_bytes"),
+               .predicted_ms = fields.Number("predicted_ms")};
+  RETURN_IF_ERROR(fields.status());
+  if (const Json* incoming = fields.Find("incoming_batch")) {
     ASSIGN_OR_RETURN(plan.incoming_batch, ReadRegion(*incoming, "incoming_batch"));
   }
-  RETURN_IF_ERROR(ReadAll(reader, "tensors", ReadTensor, plan.tensors));
-  RETURN_IF_ERROR(ReadAll(reader, "steps", ReadStep, plan.steps));
-  RETURN_IF_ERROR(ReadAll(reader, "actions", ReadAction, plan.actions));
-  RETURN_IF_ERROR(reader.Finish());
+  RETURN_IF_ERROR(ReadAll(fields, "tensors", ReadTensor, plan.tensors));
+  RETURN_IF_ERROR(ReadAll(fields, "steps", ReadStep, plan.steps));
+  RETURN_IF_ERROR(ReadAll(fields, "actions", ReadAction, plan.actions));
+  RETURN_IF_ERROR(fields.Finish());
   RETURN_IF_ERROR(IdCheck(plan).Run());
   RETURN_IF_ERROR(CheckSums(plan));
   return plan;

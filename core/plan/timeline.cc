@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "neap/core/plan/collective_cost.h"
+
 namespace neap {
 namespace {
 
@@ -81,7 +83,8 @@ class PredictedSeconds {
     if (const auto* prefetch = std::get_if<PrefetchAction>(&action))
       return Transfer(prefetch->tensor, costs_.h2d_bytes_per_second);
     if (const auto* collective = std::get_if<CollectiveAction>(&action)) {
-      return Seconds(static_cast<double>(CollectiveBytes(plan_, *collective)),
+      return PartOfSum(plan_.steps[collective->step.index()].phase) *
+             Seconds(static_cast<double>(CollectiveBytes(plan_, *collective)),
                      costs_.collective_bytes_per_second, costs_.collective_latency_seconds);
     }
     return costs_.compute_seconds[computed_++];

@@ -3,30 +3,40 @@
 namespace neap {
 namespace {
 
-void ReadGradients(const std::vector<UpdatedLayer>& layers, Step& step) {
+// Calls visit(layer, i, index) for the parameters of which this rank updates any element: the i-th
+// of a layer, and their number in the step.
+template <typename Visit>
+void ForEachUpdated(const std::vector<UpdatedLayer>& layers, const Visit& visit) {
   int index = 0;
   for (const UpdatedLayer& layer : layers) {
-    for (TensorId gradient : *layer.gradients)
-      step.reads.push_back({gradient, {Slot::kParamGrad, index++}});
+    const auto& owned = layer.persistent->owned;
+    for (size_t i = 0; i < layer.gradients->size(); ++i) {
+      if (!owned[i].has_value() || owned[i]->count > 0) visit(layer, i, index++);
+    }
   }
+}
+
+void ReadGradients(const std::vector<UpdatedLayer>& layers, Step& step) {
+  ForEachUpdated(layers, [&](const UpdatedLayer& layer, size_t i, int index) {
+    step.reads.push_back(
+        {(*layer.gradients)[i], {Slot::kParamGrad, index}, layer.persistent->owned[i]});
+  });
 }
 
 void Accumulate(std::optional<TensorId> tensor, Slot slot, int index, Step& step) {
   if (tensor.has_value()) step.accumulates.push_back({*tensor, {slot, index}});
 }
 
+// A slice is accumulated, since the rest of the parameter keeps its value.
 void UpdateParameters(const std::vector<UpdatedLayer>& layers, Step& step) {
-  int index = 0;
-  for (const UpdatedLayer& layer : layers) {
+  ForEachUpdated(layers, [&](const UpdatedLayer& layer, size_t i, int index) {
     const LayerPersistent& own = *layer.persistent;
-    for (size_t i = 0; i < layer.gradients->size(); ++i, ++index) {
-      const bool has_master = own.masters[i].has_value();
-      const Use param = {own.params[i], {Slot::kParam, index}};
-      (has_master ? step.writes : step.accumulates).push_back(param);
-      Accumulate(own.masters[i], Slot::kMaster, index, step);
-      Accumulate(own.momenta[i], Slot::kOptimizer, index, step);
-    }
-  }
+    const bool overwrites = own.masters[i].has_value() && !own.owned[i].has_value();
+    const Use param = {own.params[i], {Slot::kParam, index}, own.owned[i]};
+    (overwrites ? step.writes : step.accumulates).push_back(param);
+    Accumulate(own.masters[i], Slot::kMaster, index, step);
+    Accumulate(own.momenta[i], Slot::kOptimizer, index, step);
+  });
 }
 
 void KeepOrRestoreStates(const std::vector<UpdatedLayer>& layers, Step& step) {

@@ -3,7 +3,9 @@
 // builder.
 //
 // The operands of several layers are numbered through: param[2] is the first of the second layer if
-// the first one has two. The step has the id and the layer that the caller gives it.
+// the first one has two. The step has the id and the layer that the caller gives it. If the
+// optimizer is sharded (core/program/shards.h), it updates the rank's slices, and has no operands
+// for parameters of which the rank has none.
 //
 //   OptimizerSteps steps = {.iteration = iteration, .loss_scale = program.loss_scale};
 //   Step update = steps.Update({{&fc_persistent, &fc_grads}, {&bn_persistent, &bn_grads}});

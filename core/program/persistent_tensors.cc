@@ -60,35 +60,52 @@ TensorId PersistentTensors::Add(Tensor tensor) {
   return tensor.id;
 }
 
+std::vector<Slice> PersistentTensors::ShardsOf(const std::string& param, int64_t elements) {
+  const bool sharded = program_.options.shard.ranks > 1 && program_.options.trainable;
+  if (!sharded) return {};
+  const auto adopted = adopted_.find(param);
+  return adopted != adopted_.end() ? program_.tensor(adopted->second).shards
+                                   : division_.Next(elements);
+}
+
 void PersistentTensors::MakeParam(const ResolvedLayer& layer, const ParamSpec& param,
                                   LayerPersistent& made) {
   const bool trainable = program_.options.trainable;
   const bool has_master = trainable && Is16Bit(param.tensor.dtype);
   const std::string name = ParamName(layer, param);
-  const TensorSpec full = InFullPrecision(param.tensor);
-  const TensorId stored = Add({.name = name,
-                               .role = has_master ? Role::kMaster : Role::kParam,
-                               .spec = has_master ? full : param.tensor,
-                               .init = param.init,
-                               .saved_shape = param.saved_shape});
+  Tensor tensor = {.name = name, .role = Role::kParam, .spec = param.tensor};
+  if (has_master) absl::StrAppend(&tensor.name, ".", std::string(Name(param.tensor.dtype)));
+  tensor.shards = ShardsOf(tensor.name, tensor.spec.elements());
+  std::optional<Slice> held;
+  if (!tensor.shards.empty()) held = program_.OwnShard(tensor);
+  made.owned.push_back(held);
+
+  // What the optimizer keeps: the whole, or as much of it as the rank updates.
+  const bool keeps_any = !held.has_value() || held->count > 0;
+  Tensor kept = {.name = name,
+                 .role = Role::kMaster,
+                 .spec = InFullPrecision(param.tensor),
+                 .init = param.init,
+                 .saved_shape = param.saved_shape,
+                 .held = held};
+  if (held.has_value()) kept.spec = {.shape = Shape({held->count}), .dtype = kept.spec.dtype};
+  made.masters.push_back(std::nullopt);
   if (has_master) {
-    made.masters.push_back(stored);
-    made.params.push_back(
-        Add({.name = absl::StrCat(name, ".", std::string(Name(param.tensor.dtype))),
-             .role = Role::kParam,
-             .spec = param.tensor,
-             .in_checkpoint = false,
-             .copy_of = stored}));
+    tensor.in_checkpoint = false;
+    if (keeps_any) made.masters.back() = Add(kept);
+    if (!held.has_value()) tensor.copy_of = made.masters.back();
   } else {
-    made.masters.push_back(std::nullopt);
-    made.params.push_back(stored);
+    tensor.init = param.init;
+    tensor.saved_shape = param.saved_shape;
   }
+  made.params.push_back(Add(tensor));
+
   made.momenta.push_back(std::nullopt);
-  if (!trainable || program_.options.sgd.momentum == 0) return;
-  made.momenta.back() = Add({.name = absl::StrCat(name, ".momentum"),
-                             .role = Role::kOptimizer,
-                             .spec = full,
-                             .saved_shape = param.saved_shape});
+  if (!trainable || program_.options.sgd.momentum == 0 || !keeps_any) return;
+  kept.name += ".momentum";
+  kept.role = Role::kOptimizer;
+  kept.init = Init();
+  made.momenta.back() = Add(kept);
 }
 
 void PersistentTensors::MakeState(const ResolvedLayer& layer, const StateSpec& state,

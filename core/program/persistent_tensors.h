@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/shards.h"
 
 namespace neap {
 
@@ -27,11 +28,14 @@ struct LayerPersistent {
   std::vector<TensorId> params, states;
   // Of each parameter, if it has one; of each state that an update keeps or restores.
   std::vector<std::optional<TensorId>> masters, momenta, backups;
+  // Of each parameter, the elements that this rank updates; nullopt: all.
+  std::vector<std::optional<Slice>> owned;
 };
 
 class PersistentTensors {
  public:
-  explicit PersistentTensors(Program& program) : program_(program) {}
+  explicit PersistentTensors(Program& program)
+      : program_(program), division_(program.options.shard.ranks) {}
 
   // Adds the persistent tensors of `whole`; those of the layers must then be among them.
   void Adopt(const Program& whole);
@@ -46,8 +50,11 @@ class PersistentTensors {
   void MakeParam(const ResolvedLayer& layer, const ParamSpec& param, LayerPersistent& made);
   void MakeState(const ResolvedLayer& layer, const StateSpec& state, LayerPersistent& made);
   bool scales_loss() const;
+  // By rank; none if the optimizer is not sharded.
+  std::vector<Slice> ShardsOf(const std::string& param, int64_t elements);
 
   Program& program_;
+  ShardDivision division_;
   absl::flat_hash_map<std::string, TensorId> adopted_;
   std::optional<std::string> unknown_;
 };

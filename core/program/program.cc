@@ -10,7 +10,7 @@ namespace {
 
 void AddOperand(const Program& program, const Use& use, Access access, StepSignature& signature) {
   if (use.operand.slot == Slot::kAddend) return;
-  signature.operands.push_back({use.operand, program.tensor(use.tensor).spec, access});
+  signature.operands.push_back({use.operand, program.SpecOf(use), access});
 }
 
 // The images that a layer's steps compute, of the batch of all ranks.
@@ -46,8 +46,15 @@ bool KernelOverwrites(const Step& step, const Use& accumulated) {
 }
 
 bool IsInForward(const Step& step) {
-  if (!IsCollective(step.phase)) return step.phase == Phase::kForward;
+  if (step.phase != Phase::kAllReduce)
+    return step.phase == Phase::kForward || step.phase == Phase::kAllGather;
   return step.accumulates.front().operand.slot == Slot::kOutput;
+}
+
+TensorSpec Program::SpecOf(const Use& use) const {
+  const TensorSpec& whole = tensor(use.tensor).spec;
+  if (!use.slice.has_value()) return whole;
+  return {.shape = {use.slice->count}, .dtype = whole.dtype};
 }
 
 std::string_view Program::StepType(const Step& step) const {

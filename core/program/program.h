@@ -60,12 +60,18 @@ struct Tensor {
   // The persistent tensor whose values, rounded to its own type, this one has at the beginning and
   // at the end of an iteration: the master of a 16-bit parameter, the state of a backup.
   std::optional<TensorId> copy_of = std::nullopt;
+  // If the optimizer is sharded over the ranks (core/program/shards.h): of a parameter and its
+  // gradient, the elements that each rank updates, by rank; of a master or a momentum, the elements
+  // of the parameter's that it holds, as a vector.
+  std::vector<Slice> shards = {};
+  std::optional<Slice> held = std::nullopt;
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
 struct Use {
   TensorId tensor;
   Operand operand;
+  std::optional<Slice> slice = std::nullopt;  // the elements that are used; nullopt: all
   friend bool operator==(const Use&, const Use&) = default;
 };
 
@@ -96,7 +102,8 @@ std::vector<Use> WritesOf(const Step& step, bool rerun);
 // into. It then writes to scratch space, which is added to the sum (Phase::kAddGradients).
 bool KernelOverwrites(const Step& step, const Use& accumulated);
 
-// Whether it is a step of forward: of a layer, or the sum over the ranks of what one writes.
+// Whether it is a step of forward: of a layer, the sum over the ranks of what one writes, or what
+// gathers the parameters that some read.
 bool IsInForward(const Step& step);
 
 inline constexpr int64_t kScratchAlignment = 256;
@@ -121,6 +128,13 @@ struct RankShare {
   int64_t first_image = 0;
   int64_t all_images = 0;
   friend bool operator==(const RankShare&, const RankShare&) = default;
+};
+
+// Which part of the optimizer's tensors a program has: that of one of several ranks, or all.
+struct OptimizerShard {
+  int rank = 0;
+  int ranks = 1;
+  friend bool operator==(const OptimizerShard&, const OptimizerShard&) = default;
 };
 
 enum class Accounting : uint8_t {
@@ -154,6 +168,9 @@ struct ProgramOptions {
   // With several ranks, batch norms in training have the statistics of the images of all of them
   // (core/program/span_ranks.h). Lower() sees to it; BuildProgram() takes the layers as they are.
   bool sync_batch_norm = false;
+  // With several ranks, those of `share` in training: masters and momenta are sharded over them
+  // (core/program/shards.h). Not with a scaled loss, nor with offload_params.
+  OptimizerShard shard = {};
   // With several ranks: a bucket of tensors to sum is complete when it has as many bytes, or when
   // so few are left for the last one; updates wait until so many later buckets have begun; 0: until
   // the end of backward.
@@ -181,6 +198,12 @@ struct Program {
   const Tensor& Original(const Tensor& copy) const {
     return copy.copy_of.has_value() ? tensor(*copy.copy_of) : copy;
   }
+  // What the step uses of the tensor: all, or the slice as a vector.
+  TensorSpec SpecOf(const Use& use) const;
+  // The slice of a parameter, or of its gradient, that this rank updates.
+  const Slice& OwnShard(const Tensor& tensor) const {
+    return tensor.shards[static_cast<size_t>(options.shard.rank)];
+  }
   std::string StepName(const Step& step) const;  // "conv1 backward_data", "conv1[2/4] forward"
   // TypeOf() its layer and phase.
   std::string_view StepType(const Step& step) const;
@@ -197,7 +220,7 @@ struct Program {
 };
 
 // Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckSgd(),
-// CheckShare(), CheckSums() and InSubBatches(); INVALID_ARGUMENT for training that is not
+// CheckRanks(), CheckSums() and InSubBatches(); INVALID_ARGUMENT for training that is not
 // trainable, for sub-batches or ranks in the paper's accounting, or for a layer that reads what
 // LayerSpec::passes_linear_grad forbids.
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);

@@ -31,11 +31,9 @@ class ProgramBuilder {
   ProgramBuilder(ResolvedGraph graph, const ProgramOptions& options)
       : graph_(std::move(graph)),
         sub_batch_({.count = options.sub_batches}),
+        program_({.net = graph_.options, .options = options}),
         tensors_(graph_.layers.size() * static_cast<size_t>(options.sub_batches)),
-        persistent_(program_) {
-    program_.net = graph_.options;
-    program_.options = options;
-  }
+        persistent_(program_) {}
 
   // For a part of the network of `whole`.
   void Adopt(const Program& whole) { persistent_.Adopt(whole); }
@@ -145,6 +143,7 @@ class ProgramBuilder {
       const ParamSpec& param = layer.spec.params[i];
       tensors.param_grads.push_back(NewTensor(absl::StrCat(ParamName(layer, param), ".grad"),
                                               Role::kParamGrad, InFullPrecision(param.tensor)));
+      program_.tensors.back().shards = program_.tensor(tensors.persistent.params[i]).shards;
     }
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase == Phase::kBackwardActivation) {
@@ -318,6 +317,7 @@ class ProgramBuilder {
     return updated;
   }
   void Add(Step step, LayerId layer) {
+    if (step.writes.empty() && step.accumulates.empty()) return;  // of other ranks' slices
     step.id = StepId(program_.steps.size());
     step.layer = LayerId(program_.layers.size() - graph_.layers.size() + layer.index());
     program_.steps.push_back(std::move(step));
@@ -397,7 +397,7 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
   if (is_paper && options.share.ranks != 1)
     return absl::InvalidArgumentError("the paper's accounting knows no ranks");
   if (is_paper) return BuildPaperProgram(graph, options);
-  RETURN_IF_ERROR(CheckShare(options.share, graph.options.batch));
+  RETURN_IF_ERROR(CheckRanks(options, graph.options));
   ASSIGN_OR_RETURN(graph, InSubBatches(std::move(graph), options.mode, options.sub_batches));
   Program program = ProgramBuilder(std::move(graph), options).Build();
   ReduceGradients(program);

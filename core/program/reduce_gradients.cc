@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/stable_hash.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/core/program/layer_tensors.h"
+#include "neap/core/program/shards.h"
 
 namespace neap {
 namespace {
@@ -41,7 +43,7 @@ class Reducer {
       steps.push_back(std::move(own_[i]));
       if (sum.has_value()) steps.push_back(*std::move(sum));
       for (; begun < buckets_.size() && buckets_[begun].complete_at == i; ++begun) {
-        steps.push_back(SumOf(buckets_[begun], layer));
+        AddSums(buckets_[begun], layer, steps);
         AddReady(begun + 1, steps);
       }
     }
@@ -127,19 +129,28 @@ class Reducer {
     return sum;
   }
 
-  Step SumOf(const Bucket& bucket, LayerId layer) const {
-    Step step = {.id = {},
-                 .layer = layer,
-                 .phase = Phase::kAllReduce,
-                 .accumulates_natively = {Slot::kParamGrad, Slot::kState}};
+  // One step, or two if ranks update slices of parameters: each gets the sum of its slices of the
+  // gradients, but all of the states.
+  void AddSums(const Bucket& bucket, LayerId layer, std::vector<Step>& steps) const {
+    Step scatter = {.id = {},
+                    .layer = layer,
+                    .phase = Phase::kReduceScatter,
+                    .accumulates_natively = {Slot::kParamGrad}};
+    Step sum = {.id = {},
+                .layer = layer,
+                .phase = Phase::kAllReduce,
+                .accumulates_natively = {Slot::kParamGrad, Slot::kState}};
     int gradients = 0, states = 0;
     for (TensorId id : bucket.tensors) {
-      const bool is_state = program_.tensor(id).role == Role::kState;
+      const Tensor& tensor = program_.tensor(id);
+      const bool is_state = tensor.role == Role::kState;
       const Operand operand =
           is_state ? Operand{Slot::kState, states++} : Operand{Slot::kParamGrad, gradients++};
-      step.accumulates.push_back({id, operand});
+      (tensor.shards.empty() ? sum : scatter).accumulates.push_back({id, operand});
     }
-    return step;
+    for (Step* step : {&scatter, &sum}) {
+      if (!step->accumulates.empty()) steps.push_back(std::move(*step));
+    }
   }
 
   // Adds the steps, in their order, for which the sums that they use have been taken when `begun`
@@ -177,6 +188,7 @@ class Reducer {
 void ReduceGradients(Program& program) {
   if (program.options.share.ranks > 1 && program.options.mode == Mode::kTraining)
     Reducer(program).Run();
+  GatherParameters(program);
 }
 
 double WeightInSum(const Program& program, const Use& summed) {
@@ -193,7 +205,10 @@ uint64_t HashOfCollectives(const Program& program) {
     absl::StrAppend(&text, std::string(Name(step.phase)), "\n");
     for (const Use& use : step.accumulates) {
       const Tensor& tensor = program.tensor(use.tensor);
-      absl::StrAppend(&text, tensor.name, " ", tensor.spec.ToString(), "\n");
+      absl::StrAppend(&text, tensor.name, " ", tensor.spec.ToString());
+      for (const Slice& slice : tensor.shards)
+        absl::StrAppend(&text, " ", slice.first, "+", slice.count);
+      absl::StrAppend(&text, "\n");
     }
   }
   return StableHash(text);
@@ -214,7 +229,7 @@ absl::Status CheckSums(const Program& program) {
                        ": the loss takes the mean over its own images, not "
                        "over those of all ranks (StepSpec::depends_on_part)"));
     }
-    if (!IsCollective(step.phase)) continue;
+    if (!IsCollective(step.phase) || step.phase == Phase::kAllGather) continue;
     for (const Use& use : step.accumulates) {
       const Tensor& tensor = program.tensor(use.tensor);
       if (tensor.spec.dtype == DType::kFp32) continue;
@@ -225,15 +240,17 @@ absl::Status CheckSums(const Program& program) {
   return absl::OkStatus();
 }
 
-absl::Status CheckShare(const RankShare& share, int64_t batch) {
+absl::Status CheckRanks(const ProgramOptions& options, const GraphOptions& net) {
+  RETURN_IF_ERROR(CheckShard(options, net));
+  const RankShare& share = options.share;
   if (share.ranks == 1) return absl::OkStatus();
   const bool is_rank = share.ranks > 1 && share.rank >= 0 && share.rank < share.ranks;
   const bool is_part =
-      share.first_image >= 0 && batch >= 0 && share.first_image <= share.all_images - batch;
+      share.first_image >= 0 && net.batch >= 0 && share.first_image <= share.all_images - net.batch;
   if (is_rank && is_part) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "rank %d of %d cannot train images %d to %d of a batch of %d", share.rank, share.ranks,
-      share.first_image, share.first_image + batch - 1, share.all_images));
+      share.first_image, share.first_image + net.batch - 1, share.all_images));
 }
 
 }  // namespace neap

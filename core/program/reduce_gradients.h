@@ -17,6 +17,8 @@
 //
 // Nothing hides the last bucket, so it should be small (ProgramOptions::last_bucket_bytes).
 //
+// If the optimizer is sharded (core/program/shards.h), a rank gets the sum of its slices only.
+//
 // Layers that span the ranks (core/program/span_ranks.h) cannot wait for a bucket: the tensors of
 // Step::summed are summed right behind their step, by a step of their own.
 //
@@ -36,7 +38,8 @@
 
 namespace neap {
 
-// Adds the steps if there are several ranks, and renumbers all. Private to BuildProgram().
+// Adds the steps if there are several ranks, with those of GatherParameters(), and renumbers all.
+// Private to BuildProgram().
 void ReduceGradients(Program& program);
 
 // What a rank's tensor is multiplied by before the sum of a step of kAllReduce: 1, or for a running
@@ -52,7 +55,7 @@ uint64_t HashOfCollectives(const Program& program);
 absl::Status CheckSums(const Program& program);
 
 // Errors: INVALID_ARGUMENT for a rank that is not one of `ranks`, or for images outside the batch
-// of all ranks.
-absl::Status CheckShare(const RankShare& share, int64_t batch);
+// of all ranks; those of CheckShard() (core/program/shards.h).
+absl::Status CheckRanks(const ProgramOptions& options, const GraphOptions& net);
 
 }  // namespace neap

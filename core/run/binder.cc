@@ -21,7 +21,7 @@ class Binder {
  public:
   using Launch = BoundPlan::Launch;
   using Transfer = BoundPlan::Transfer;
-  using Sum = BoundPlan::Sum;
+  using Collective = BoundPlan::Collective;
   using RecordEvent = BoundPlan::RecordEvent;
   using WaitEvent = BoundPlan::WaitEvent;
 
@@ -161,17 +161,28 @@ class Binder {
     return absl::OkStatus();
   }
 
-  absl::Status BindAction(const CollectiveAction& collective) {
-    const Step& step = program_.steps[collective.step.index()];
-    Sum sum = {.action = action_};
+  absl::Status BindAction(const CollectiveAction& action) {
+    const Step& step = program_.steps[action.step.index()];
+    Collective collective = {.action = action_, .phase = step.phase};
     for (const Use& use : step.accumulates) {
-      sum.tensors.push_back({.data = reinterpret_cast<float*>(Place(use.tensor)),
-                             .count = program_.tensor(use.tensor).spec.elements(),
-                             .weight = static_cast<float>(WeightInSum(program_, use))});
-      sum.end = std::max(sum.end, End(use.tensor));
+      if (step.phase == Phase::kAllReduce) {
+        collective.tensors.push_back({.data = reinterpret_cast<float*>(Place(use.tensor)),
+                                      .count = program_.tensor(use.tensor).spec.elements(),
+                                      .weight = static_cast<float>(WeightInSum(program_, use))});
+      } else {
+        collective.sharded.push_back(Sharded(use.tensor));
+      }
+      collective.end = std::max(collective.end, End(use.tensor));
     }
-    bound_.operations.emplace_back(std::move(sum));
+    bound_.operations.emplace_back(std::move(collective));
     return absl::OkStatus();
+  }
+  ShardedTensor Sharded(TensorId id) const {
+    const Tensor& tensor = program_.tensor(id);
+    ShardedTensor sharded = {.data = Place(id)};
+    for (const Slice& slice : tensor.shards)
+      sharded.bytes.push_back(slice.count * SizeOf(tensor.spec.dtype));
+    return sharded;
   }
 
   absl::Status BindAction(const ComputeAction& compute) {
@@ -186,7 +197,7 @@ class Binder {
       launch.end = compute.workspace->end();
     }
     for (const OperandSpec& operand : signature.operands) {
-      launch.end = std::max(launch.end, End(TensorOf(step, operand.operand)));
+      launch.end = std::max(launch.end, End(UseOf(step, operand.operand).tensor));
     }
     ASSIGN_OR_RETURN(launch.kernel, KernelFor(program_.StepName(step), signature, compute.engines,
                                               launch.workspace_bytes));
@@ -253,7 +264,7 @@ class Binder {
     const auto scratch = ScratchGradients(step, compute);
     std::vector<void*> addresses;
     for (const OperandSpec& operand : signature.operands) {
-      void* address = Place(TensorOf(step, operand.operand));
+      void* address = Place(UseOf(step, operand.operand));
       for (const auto& [use, place] : scratch) {
         if (use.operand == operand.operand) address = place;
       }
@@ -262,11 +273,11 @@ class Binder {
     return addresses;
   }
 
-  static TensorId TensorOf(const Step& step, Operand operand) {
+  static Use UseOf(const Step& step, Operand operand) {
     for (const std::vector<Use>* uses :
          {&step.reads, &step.writes, &step.accumulates, &step.rerun_reads}) {
       for (const Use& use : *uses) {
-        if (use.operand == operand) return use.tensor;
+        if (use.operand == operand) return use;
       }
     }
     return {};
@@ -279,7 +290,7 @@ class Binder {
     }
     for (const Use& addend : step.reads) {
       if (addend.operand.slot != Slot::kAddend) continue;
-      const TensorId sum = TensorOf(step, {Slot::kInputGrad, addend.operand.index});
+      const TensorId sum = UseOf(step, {Slot::kInputGrad, addend.operand.index}).tensor;
       RETURN_IF_ERROR(BindAddition(sum, Place(addend.tensor)));
     }
     return absl::OkStatus();
@@ -299,6 +310,10 @@ class Binder {
   int64_t End(TensorId tensor) const { return regions_[tensor.index()].end(); }
   std::byte* Place(TensorId tensor) const {
     return memory_.arena + regions_[tensor.index()].offset;
+  }
+  std::byte* Place(const Use& use) const {
+    const int64_t first = use.slice.has_value() ? use.slice->first : 0;
+    return Place(use.tensor) + first * SizeOf(program_.tensor(use.tensor).spec.dtype);
   }
 
   const Program& program_;

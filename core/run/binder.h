@@ -54,10 +54,12 @@ struct BoundPlan {
     int64_t bytes = 0;
     int64_t end = 0;  // highest byte of the arena that it touches
   };
-  struct Sum {          // over all ranks
+  struct Collective {   // of all ranks
     size_t action = 0;  // index
-    std::vector<Summand> tensors;
-    int64_t end = 0;  // highest byte of the arena that it touches
+    Phase phase = Phase::kAllReduce;
+    std::vector<Summand> tensors = {};        // of kAllReduce
+    std::vector<ShardedTensor> sharded = {};  // of kReduceScatter and kAllGather
+    int64_t end = 0;                          // highest byte of the arena that it touches
   };
   struct RecordEvent {
     Stream stream = Stream::kCompute;
@@ -67,7 +69,7 @@ struct BoundPlan {
     Stream stream = Stream::kCompute;
     size_t event = 0;
   };
-  using Operation = std::variant<Launch, Transfer, Sum, RecordEvent, WaitEvent>;
+  using Operation = std::variant<Launch, Transfer, Collective, RecordEvent, WaitEvent>;
 
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<Operation> operations;

@@ -126,9 +126,9 @@ absl::Status Executor::DoTimed(const BoundPlan::Operation& operation, std::vecto
   } else if (const auto* transfer = std::get_if<BoundPlan::Transfer>(&operation)) {
     stream = transfer->stream;
     span.action = transfer->action;
-  } else if (const auto* sum = std::get_if<BoundPlan::Sum>(&operation)) {
+  } else if (const auto* collective = std::get_if<BoundPlan::Collective>(&operation)) {
     stream = Stream::kCollective;
-    span.action = sum->action;
+    span.action = collective->action;
   } else {
     return run();
   }
@@ -163,9 +163,31 @@ absl::Status Executor::Do(const BoundPlan::Transfer& transfer) {
                                               transfer.source, transfer.bytes));
 }
 
-absl::Status Executor::Do(const BoundPlan::Sum& sum) {
-  measured_peak_bytes_ = std::max(measured_peak_bytes_, sum.end);
-  return Named(sum.action, communicator_->AllReduce(sum.tensors));
+absl::Status Executor::Do(const BoundPlan::Collective& collective) {
+  measured_peak_bytes_ = std::max(measured_peak_bytes_, collective.end);
+  switch (collective.phase) {
+    case Phase::kReduceScatter:
+      return Named(collective.action, communicator_->ReduceScatter(collective.sharded));
+    case Phase::kAllGather:
+      return Named(collective.action, communicator_->AllGather(collective.sharded));
+    default:
+      return Named(collective.action, communicator_->AllReduce(collective.tensors));
+  }
+}
+
+absl::Status Executor::GatherParameters() {
+  RETURN_IF_ERROR(Join(Stream::kCollective, Stream::kCompute));
+  for (const BoundPlan::Operation& operation : bound_.operations) {
+    const auto* const collective = std::get_if<BoundPlan::Collective>(&operation);
+    if (collective != nullptr && collective->phase == Phase::kAllGather)
+      RETURN_IF_ERROR(Do(*collective));
+  }
+  return Join(Stream::kCompute, Stream::kCollective);
+}
+
+absl::Status Executor::Join(Stream later, Stream earlier) {
+  ASSIGN_OR_RETURN(const Event reached, device_->Record(earlier));
+  return device_->Wait(later, reached);
 }
 
 absl::Status Executor::Named(size_t action, const absl::Status& status) const {

@@ -89,6 +89,10 @@ class Executor {
   // gradients.
   absl::StatusOr<std::vector<ActionTime>> RunTimed();
 
+  // Enqueues the gathering of the parameters with which an iteration of a sharded optimizer begins
+  // (core/program/shards.h). To be called by all ranks, between two iterations.
+  absl::Status GatherParameters();
+
   // The address, in the arena or in `host_residents`, of a given tensor (persistent, input, label)
   // when an iteration begins, or of Program::predictions when an inference iteration has ended;
   // null if the plan has no place for it.
@@ -123,9 +127,11 @@ class Executor {
   absl::Status Enqueue(size_t begin, size_t end);
   absl::Status Do(const BoundPlan::Launch& launch);
   absl::Status Do(const BoundPlan::Transfer& transfer);
-  absl::Status Do(const BoundPlan::Sum& sum);
+  absl::Status Do(const BoundPlan::Collective& collective);
   absl::Status Do(const BoundPlan::RecordEvent& record);
   absl::Status Do(const BoundPlan::WaitEvent& wait);
+  // `later` continues when `earlier` has finished all its work.
+  absl::Status Join(Stream later, Stream earlier);
   // The status, with the action's name if it is an error.
   absl::Status Named(size_t action, const absl::Status& status) const;
   absl::Status DoTimed(const BoundPlan::Operation& operation, std::vector<Span>& spans);

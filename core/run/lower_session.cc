@@ -4,6 +4,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/program/shards.h"
 #include "neap/core/run/ranks.h"
 
 namespace neap {
@@ -11,22 +12,27 @@ namespace neap {
 absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOptions& options,
                                             const RankShare& share, const DeviceDescription& device,
                                             int64_t budget_bytes, SessionPlanner& planner) {
-  const auto lower = [&](Mode mode, const ProgramChoice& choice) {
+  const OptimizerShard shard = ShardOf(share, options.shard_optimizer && !options.inference_only);
+  const auto lower = [&](Mode mode, const ProgramChoice& choice, const RankShare& of_batch,
+                         const OptimizerShard& of_optimizer) {
     return Lower(graph,
                  {.mode = mode,
                   .sgd = options.sgd,
                   .trainable = !options.inference_only,
                   .offload_params = choice.offload_params,
                   .sub_batches = choice.sub_batches,
-                  .share = mode == Mode::kTraining ? share : RankShare{},
+                  .share = of_batch,
                   .sync_batch_norm = options.sync_batch_norm,
+                  .shard = of_optimizer,
                   .bucket_bytes = choice.buckets.bucket_bytes,
                   .last_bucket_bytes = choice.buckets.last_bucket_bytes,
                   .buckets_in_flight = choice.buckets_in_flight},
                  device);
   };
   const Mode mode = options.inference_only ? Mode::kInference : Mode::kTraining;
-  const auto lower_with = [&](const ProgramChoice& choice) { return lower(mode, choice); };
+  const auto lower_with = [&](const ProgramChoice& choice) {
+    return lower(mode, choice, options.inference_only ? RankShare{} : share, shard);
+  };
   absl::StatusOr<ChosenProgram> chosen = planner.Choose(lower_with, budget_bytes);
   RETURN_IF_ERROR(Agree(chosen.status(), {}, options.communicator));
   ProgramChoice choice = chosen->choice;
@@ -34,12 +40,14 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
     ASSIGN_OR_RETURN(*size, OfFirstRank(*size, options.communicator));
   }
   LoweredSession lowered;
-  ASSIGN_OR_RETURN(lowered.training, lower(mode, choice));
+  ASSIGN_OR_RETURN(lowered.training, lower_with(choice));
   if (chosen->plan.has_value() && choice == chosen->choice)
     RETURN_IF_ERROR(planner.Keep(lowered.training, budget_bytes, *std::move(chosen->plan)));
   lowered.inference = lowered.training;
   if (options.inference_only) return lowered;
-  ASSIGN_OR_RETURN(lowered.inference, lower(Mode::kInference, choice));
+  ASSIGN_OR_RETURN(lowered.inference, lower(Mode::kInference, choice, {}, shard));
+  if (shard.ranks == 1) return lowered;
+  ASSIGN_OR_RETURN(lowered.alone, lower(Mode::kTraining, choice, {}, {}));
   return lowered;
 }
 

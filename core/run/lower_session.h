@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
@@ -21,6 +22,9 @@ namespace neap {
 // A session for inference only has one program, without an optimizer, in both roles.
 struct LoweredSession {
   Program training, inference;
+  // If the optimizer is sharded: the training program of a rank alone, for its persistent tensors,
+  // which are whole.
+  std::optional<Program> alone;
 };
 
 // To be called by all ranks. The plan that was made to choose is kept by the planner. Errors: those

@@ -151,6 +151,7 @@ class ParallelSession::Impl {
       first += counts.back();
     }
     RETURN_IF_ERROR(OnAll([&](size_t i) -> absl::Status {
+      RETURN_IF_ERROR(sessions_[i]->Gather());
       if (counts[i] == 0) return absl::OkStatus();
       ASSIGN_OR_RETURN(results[i], sessions_[i]->Evaluate(PartOf(whole, firsts[i], counts[i])));
       return absl::OkStatus();
@@ -166,7 +167,18 @@ class ParallelSession::Impl {
   }
 
   absl::Status Save(const std::string& path) {
-    return OnAll([&](size_t i) { return i == 0 ? sessions_[0]->Save(path) : absl::OkStatus(); });
+    return OnAll([&](size_t i) {
+      const bool takes_part = i == 0 || sessions_[i]->is_sharded();
+      return takes_part ? sessions_[i]->Save(path) : absl::OkStatus();
+    });
+  }
+  absl::StatusOr<std::vector<float>> Values(std::string_view tensor) {
+    std::vector<std::vector<float>> values(ranks());
+    RETURN_IF_ERROR(OnAll([&](size_t i) -> absl::Status {
+      ASSIGN_OR_RETURN(values[i], sessions_[i]->Values(tensor));
+      return absl::OkStatus();
+    }));
+    return std::move(values[0]);
   }
   absl::Status Load(const std::string& path) {
     return OnAll([&](size_t i) { return sessions_[i]->Load(path); });
@@ -233,6 +245,9 @@ absl::StatusOr<StepResult> ParallelSession::Evaluate(const Batch& batch) {
   return impl_->Evaluate(batch);
 }
 absl::Status ParallelSession::Save(const std::string& path) { return impl_->Save(path); }
+absl::StatusOr<std::vector<float>> ParallelSession::Values(std::string_view tensor) {
+  return impl_->Values(tensor);
+}
 absl::Status ParallelSession::Load(const std::string& path) { return impl_->Load(path); }
 
 }  // namespace neap

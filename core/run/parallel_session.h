@@ -25,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -71,8 +72,10 @@ class ParallelSession {
   // The batch may have fewer images; then some ranks may have none.
   absl::StatusOr<StepResult> Evaluate(const Batch& batch);
 
-  absl::Status Save(const std::string& path);  // by rank 0: all ranks have the same state
+  absl::Status Save(const std::string& path);  // by rank 0
   absl::Status Load(const std::string& path);  // on all ranks
+  // As in Session, of rank 0.
+  absl::StatusOr<std::vector<float>> Values(std::string_view tensor);
 
  private:
   class Impl;

@@ -5,20 +5,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/budget_change.h"
 #include "neap/core/run/evaluation.h"
-#include "neap/core/run/initialize.h"
 #include "neap/core/run/lower_session.h"
+#include "neap/core/run/persistent_values.h"
 #include "neap/core/run/ranks.h"
 #include "neap/core/run/session_memory.h"
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
-#include "neap/core/run/tensor_values.h"
 #include "neap/core/step/loss_scale.h"
 
 namespace neap {
@@ -46,6 +44,7 @@ class Session::Impl {
         planner_(std::move(planner), device),
         memory_(device, planner_, !options.training_only, options.records_iterations,
                 options.inference_only ? nullptr : options.communicator),
+        values_(device, memory_.training(), options.communicator),
         change_(planner_) {}
   ~Impl() { device_.Synchronize().IgnoreError(); }  // kernels may still be using the arena
 
@@ -53,7 +52,9 @@ class Session::Impl {
     ASSIGN_OR_RETURN(share_, ShareOf(graph.options().batch, options_.communicator));
     const absl::Status prepared = Prepare(graph);
     RETURN_IF_ERROR(Agree(prepared, Terms(whole_), options_.communicator));
-    return Initialise();
+    const absl::Status divided = CheckShards(whole_, options_.communicator);
+    RETURN_IF_ERROR(Agree(divided, {}, options_.communicator));
+    return values_.Initialise(options_.seed);
   }
 
   absl::Status Prepare(const Graph& graph) {
@@ -68,22 +69,12 @@ class Session::Impl {
     memory_.training().program = std::move(lowered.training);
     memory_.inference().program = std::move(lowered.inference);
     whole_ = program();
+    values_.Adopt(lowered.alone.has_value() ? *lowered.alone : whole_);
     for (int i = 0; i < kMaxInFlight; ++i) {
       ASSIGN_OR_RETURN(Staging staging, Staging::Create(whole_, device_));
       staging_.push_back(std::move(staging));
     }
     return PlanAndReserve();
-  }
-
-  absl::Status Initialise() {
-    for (const Tensor& tensor : whole_.tensors) {
-      if (!IsPersistent(tensor.role)) continue;
-      std::vector<TensorImage> images(1);
-      ASSIGN_OR_RETURN(images[0],
-                       Image(tensor, InitialValues(whole_.Original(tensor), options_.seed)));
-      RETURN_IF_ERROR(Write(images));
-    }
-    return absl::OkStatus();
   }
 
   const PlanResult& planned() const { return memory_.training().planned; }
@@ -143,9 +134,7 @@ class Session::Impl {
           "the session was created for inference only and has no optimizer; SaveWeights() writes "
           "the parameters");
     }
-    return SaveCheckpoint(
-        path, program(), contents, {.step = step_, .seed = options_.seed},
-        [this](const Tensor& tensor) { return Read(tensor); }, weights);
+    return values_.Save(path, contents, {.step = step_, .seed = options_.seed}, weights);
   }
 
   absl::Status Load(const std::string& path) {
@@ -157,20 +146,14 @@ class Session::Impl {
   absl::Status Load(const std::string& path, neap::Terms& what) {
     RETURN_IF_ERROR(CheckIdle());
     RETURN_IF_ERROR(memory_.Check());
-    ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, program()));
-    std::vector<TensorImage> images;  // of all tensors, before any is overwritten
-    for (const Tensor& tensor : program().tensors) {
-      if (tensor.role != Role::kOptimizer) continue;
-      ASSIGN_OR_RETURN(images.emplace_back(), Image(tensor, InitialValues(tensor, 0)));
-    }
-    for (const auto& [id, values] : loaded.tensors) {
-      ASSIGN_OR_RETURN(images.emplace_back(), Image(program().tensor(id), values));
-    }
+    ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, values_.stored()));
+    // Of all tensors, before any is overwritten.
+    ASSIGN_OR_RETURN(const std::vector<TensorImage> images, values_.Images(loaded));
     RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
-    RETURN_IF_ERROR(Damages("Load()", Write(images)));
+    RETURN_IF_ERROR(Damages("Load()", values_.Write(images)));
     damage_ = absl::OkStatus();
     if (options_.communicator != nullptr) what = TermsOf(loaded);
-    loss_scale_ = LossScaleOf(loaded, program());
+    loss_scale_ = LossScaleOf(loaded, values_.stored());
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
     if (loaded.position.has_value()) options_.seed = loaded.position->seed;
     return absl::OkStatus();
@@ -178,10 +161,13 @@ class Session::Impl {
 
   absl::StatusOr<std::vector<float>> Values(std::string_view name) {
     RETURN_IF_ERROR(CheckReady());
-    for (const Tensor& tensor : program().tensors) {
-      if (tensor.name == name && IsPersistent(tensor.role)) return Read(tensor);
-    }
-    return absl::NotFoundError(absl::StrFormat("the network has no persistent tensor '%s'", name));
+    return values_.Read(name);
+  }
+
+  bool is_sharded() const { return values_.is_sharded(); }
+  absl::Status Gather() {
+    RETURN_IF_ERROR(CheckReady());
+    return values_.Gather();
   }
 
   absl::Status SetBudget(int64_t budget_bytes) {
@@ -213,6 +199,7 @@ class Session::Impl {
       Setup next;
       const absl::Status prepared = PreparePart(graph, next);
       RETURN_IF_ERROR(Agree(prepared, Terms(next.training), options_.communicator));
+      RETURN_IF_ERROR(values_.Gather());  // those that the next graph leaves out, too
       const bool fits = next.plans.training.plan.arena_bytes <= memory_.arena_bytes();
       agreed = Agree(memory_.Switch(next, fits), {}, options_.communicator);
     } while (absl::IsAborted(agreed));
@@ -235,6 +222,7 @@ class Session::Impl {
                                       .seed = options_.seed};
     Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
     RETURN_IF_ERROR(Settle(staging.Send(batch, scalars, program(), executor())));
+    values_.StepBegun();
     RETURN_IF_ERROR(Damages("step", iterate(staging)));
     ++step_;
     ++in_flight_;
@@ -296,6 +284,7 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     TakeBudgetIfReady();
     RETURN_IF_ERROR(CheckReady());
+    RETURN_IF_ERROR(values_.CheckGathered());
     if (!options_.training_only) return absl::OkStatus();
     return absl::FailedPreconditionError("the session was created for training only");
   }
@@ -335,16 +324,6 @@ class Session::Impl {
     }
   }
 
-  absl::StatusOr<std::vector<float>> Read(const Tensor& tensor) {
-    return ReadValues(tensor, executor(), device_);
-  }
-  absl::StatusOr<TensorImage> Image(const Tensor& tensor, const std::vector<float>& values) {
-    return MakeImage(tensor, values, device_);
-  }
-  absl::Status Write(const std::vector<TensorImage>& images) {
-    return WriteImages(images, executor(), device_);
-  }
-
   Device& device_;
   TrainingOptions options_;
   int64_t budget_bytes_;
@@ -352,6 +331,7 @@ class Session::Impl {
   RankShare share_;
   Program whole_;  // the training program of the graph given to Create()
   SessionMemory memory_;
+  PersistentValues values_;
   BudgetChange change_;           // of SetBudgetAsync()
   absl::Status budget_outcome_;   // of the last change that is no longer pending
   std::vector<Staging> staging_;  // one for each step that may be in flight
@@ -406,6 +386,8 @@ absl::Status Session::Save(const std::string& path) {
 absl::Status Session::SaveWeights(const std::string& path, DType dtype) {
   return impl_->Save(path, CheckpointContents::kWeights, dtype);
 }
+bool Session::is_sharded() const { return impl_->is_sharded(); }
+absl::Status Session::Gather() { return impl_->Gather(); }
 absl::Status Session::Load(const std::string& path) { return impl_->Load(path); }
 absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {
   return impl_->Values(tensor);

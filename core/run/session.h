@@ -101,6 +101,10 @@ struct TrainingOptions {
   // With several ranks, batch norms use the statistics of the images of all ranks instead of each
   // rank's own (core/program/span_ranks.h). The same on all ranks.
   bool sync_batch_norm = false;
+  // With several ranks, each keeps the optimizer's tensors of a part of the parameters only
+  // (core/program/shards.h). The same on all ranks, which then call Gather(), Save(), SaveWeights()
+  // and Values() together, too. Not in fp16, nor with parameters on the host.
+  bool shard_optimizer = false;
 };
 
 class Session {
@@ -152,8 +156,16 @@ class Session {
   // FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images);
 
+  // Whether the optimizer is sharded: by TrainingOptions::shard_optimizer, over several ranks.
+  bool is_sharded() const;
+  // If it is: brings the parameters that other ranks have updated up to date, as Evaluate() and
+  // Predict() require (FAILED_PRECONDITION otherwise). Errors: FAILED_PRECONDITION while a step is
+  // in flight; those of the communicator.
+  absl::Status Gather();
+
   // Writes parameters, running statistics, optimizer and step as a safetensors file
-  // (core/checkpoint/checkpoint.h), atomically. Errors: FAILED_PRECONDITION for a session for
+  // (core/checkpoint/checkpoint.h), atomically; if the optimizer is sharded, rank 0 does, and the
+  // others send it what they have. Errors: FAILED_PRECONDITION for a session for
   // inference only, which has no optimizer.
   absl::Status Save(const std::string& path);
   // Writes parameters and running statistics only, which PyTorch loads with strict=True. `dtype` is

@@ -7,9 +7,10 @@
 namespace neap {
 namespace {
 
-constexpr std::array<std::string_view, 9> kPhaseNames = {
-    "forward", "backward_activation", "backward_data", "backward_params", "check_gradients",
-    "update",  "update_scale",        "all_reduce",    "add_gradients"};
+constexpr std::array<std::string_view, 11> kPhaseNames = {
+    "forward",      "backward_activation", "backward_data", "backward_params", "check_gradients",
+    "update",       "update_scale",        "all_reduce",    "reduce_scatter",  "all_gather",
+    "add_gradients"};
 constexpr std::array<std::string_view, 15> kSlotNames = {
     "input",     "output", "input_grad", "output_grad", "linear_grad",
     "addend",    "param",  "param_grad", "saved",       "state",
@@ -23,10 +24,10 @@ absl::StatusOr<Phase> ParsePhase(std::string_view text) {
   for (size_t i = 0; i < static_cast<size_t>(Phase::kAddGradients); ++i) {
     if (kPhaseNames[i] == text) return static_cast<Phase>(i);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown phase \"", std::string(text),
-                   "\", expected forward, backward_activation, backward_data, backward_params, "
-                   "check_gradients, update, update_scale or all_reduce"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown phase \"", std::string(text),
+      "\", expected forward, backward_activation, backward_data, backward_params, "
+      "check_gradients, update, update_scale, all_reduce, reduce_scatter or all_gather"));
 }
 
 std::string ToString(Operand operand) {

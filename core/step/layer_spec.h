@@ -30,8 +30,10 @@ enum class Mode : uint8_t { kTraining, kInference };
 // the parameters of a layer or several (core/step/sgd.h). kCheckGradients looks for gradients that
 // are not finite, and kUpdateScale ends an iteration with a scaled loss (core/step/loss_scale.h).
 // kAllReduce, which has no kernel, sums tensors over the ranks of data parallelism
-// (core/program/reduce_gradients.h and span_ranks.h). kAddGradients is the sum of two gradients,
-// which runs as part of the step that computes one of them.
+// (core/program/reduce_gradients.h and span_ranks.h). If the optimizer is sharded over the ranks
+// (core/program/shards.h), kReduceScatter sums gradients, of which each rank gets its own slice,
+// and kAllGather gives all ranks the slices of parameters that each has updated. kAddGradients is
+// the sum of two gradients, which runs as part of the step that computes one of them.
 enum class Phase : uint8_t {
   kForward,
   kBackwardActivation,
@@ -41,11 +43,15 @@ enum class Phase : uint8_t {
   kUpdate,
   kUpdateScale,
   kAllReduce,
+  kReduceScatter,
+  kAllGather,
   kAddGradients,
 };
 constexpr bool IsOfLayer(Phase phase) { return phase <= Phase::kBackwardParams; }
 // Whether the ranks of data parallelism take the step together, on stream `collective`.
-constexpr bool IsCollective(Phase phase) { return phase == Phase::kAllReduce; }
+constexpr bool IsCollective(Phase phase) {
+  return phase >= Phase::kAllReduce && phase <= Phase::kAllGather;
+}
 // Whether a step of a layer with these traits can be run in parts of the mini-batch.
 constexpr bool MayDivide(const LayerTraits& traits, Phase phase) {
   return traits.divisible && IsOfLayer(phase) && phase != Phase::kBackwardActivation;

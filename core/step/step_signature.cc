@@ -144,6 +144,8 @@ std::string_view TypeOf(const Layer& layer, Phase phase) {
     case Phase::kUpdateScale:
       return "loss_scale";
     case Phase::kAllReduce:
+    case Phase::kReduceScatter:
+    case Phase::kAllGather:
       return "collective";
     case Phase::kAddGradients:
       return "add";

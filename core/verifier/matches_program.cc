@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,8 +19,25 @@ bool Same(const std::vector<TensorId>& ids, const std::vector<Use>& uses) {
                     [](TensorId id, const Use& use) { return id == use.tensor; });
 }
 
-bool Same(const PlanTensor& planned, const Tensor& tensor) {
-  return planned.id == tensor.id && planned.name == tensor.name && planned.role == tensor.role &&
+std::optional<Slice> Own(const Program& program, const Tensor& tensor) {
+  if (tensor.shards.empty() || program.options.mode == Mode::kInference) return std::nullopt;
+  return program.OwnShard(tensor);
+}
+
+// Those of the uses, in their order, that are of slices.
+bool SameSlices(const PlanStep& planned, const Step& step) {
+  std::vector<std::pair<TensorId, Slice>> slices;
+  for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {
+    for (const Use& use : *uses) {
+      if (use.slice.has_value()) slices.emplace_back(use.tensor, *use.slice);
+    }
+  }
+  return planned.slices == slices;
+}
+
+bool Same(const PlanTensor& planned, const Program& program, const Tensor& tensor) {
+  return planned.own == Own(program, tensor) && planned.id == tensor.id &&
+         planned.name == tensor.name && planned.role == tensor.role &&
          planned.shape == tensor.spec.shape && planned.dtype == tensor.spec.dtype &&
          planned.bytes == tensor.spec.size_bytes();
 }
@@ -29,7 +47,8 @@ bool Same(const PlanStep& planned, const Program& program, const Step& step) {
          planned.type == program.StepType(step) && planned.phase == step.phase &&
          Same(planned.reads, step.reads) && Same(planned.writes, step.writes) &&
          Same(planned.accumulates, step.accumulates) &&
-         Same(planned.rerun_reads, step.rerun_reads) && planned.in_place == step.in_place;
+         Same(planned.rerun_reads, step.rerun_reads) && planned.in_place == step.in_place &&
+         SameSlices(planned, step);
 }
 
 std::string Describe(Role role, const Shape& shape, DType dtype) {
@@ -41,6 +60,12 @@ std::string Difference(const PlanTensor& planned, const Tensor& tensor) {
   if (planned.name != tensor.name) {
     return absl::StrFormat("its tensor %d, '%s', is not the program's, '%s'", tensor.id.value,
                            planned.name, tensor.name);
+  }
+  const bool is_sharded = planned.own.has_value() || !tensor.shards.empty();
+  if (is_sharded && planned.role == tensor.role && planned.shape == tensor.spec.shape &&
+      planned.dtype == tensor.spec.dtype) {
+    return absl::StrFormat("its tensor %d, '%s', is of another rank of a sharded optimizer",
+                           tensor.id.value, planned.name);
   }
   return absl::StrFormat("its tensor %d, '%s', is %s, but the program's is %s", tensor.id.value,
                          planned.name, Describe(planned.role, planned.shape, planned.dtype),
@@ -107,8 +132,9 @@ absl::Status MatchesProgram(const Plan& plan, const Program& program) {
   const verifier::Site site(plan);
   RETURN_IF_ERROR(CheckNet(plan, program, site));
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
-    if (Same(plan.tensors[i], program.tensors[i])) continue;
-    return site.Fault(PlanFault::kProgram, Difference(plan.tensors[i], program.tensors[i]));
+    const Tensor& tensor = program.tensors[i];
+    if (Same(plan.tensors[i], program, tensor)) continue;
+    return site.Fault(PlanFault::kProgram, Difference(plan.tensors[i], tensor));
   }
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = program.steps[i];

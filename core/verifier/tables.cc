@@ -55,6 +55,20 @@ std::optional<int64_t> SizeBytes(const PlanTensor& tensor) {
   return bytes;
 }
 
+bool IsIn(const Slice& slice, const PlanTensor& tensor) {
+  return slice.first >= 0 && slice.count >= 0 &&
+         slice.first <= tensor.shape.elements() - slice.count;
+}
+
+absl::Status CheckOwn(const PlanTensor& tensor, const Site& site) {
+  if (!tensor.own.has_value()) return absl::OkStatus();
+  const bool may_own = tensor.role == Role::kParam || tensor.role == Role::kParamGrad;
+  if (may_own && IsIn(*tensor.own, tensor)) return absl::OkStatus();
+  return site.Fault(PlanFault::kTensor,
+                    absl::StrCat(site.Describe(tensor.id), " has a slice of ", tensor.own->count,
+                                 " elements from ", tensor.own->first, " on"));
+}
+
 absl::Status CheckTensors(const Plan& plan, const Site& site) {
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const PlanTensor& tensor = plan.tensors[i];
@@ -66,6 +80,7 @@ absl::Status CheckTensors(const Plan& plan, const Site& site) {
       return site.Fault(PlanFault::kTensor, absl::StrCat(site.Describe(tensor.id),
                                                          " is on the host, but not persistent"));
     }
+    RETURN_IF_ERROR(CheckOwn(tensor, site));
     const std::optional<int64_t> bytes = SizeBytes(tensor);
     if (bytes.has_value() && *bytes == tensor.bytes) continue;
     return site.Fault(
@@ -107,6 +122,14 @@ absl::Status CheckStep(const Plan& plan, const Site& site, const PlanStep& step)
   if (IsCollective(step.phase) &&
       !(step.reads.empty() && step.writes.empty() && step.rerun_reads.empty())) {
     return fault("is one of all ranks, but does not only add to tensors");
+  }
+  Ids sliced;
+  for (const auto& [tensor, slice] : step.slices) {
+    const bool is_used =
+        Has(step.reads, tensor) || Has(step.writes, tensor) || Has(step.accumulates, tensor);
+    if (!is_used || Has(sliced, tensor) || !IsIn(slice, plan.tensors[tensor.index()]))
+      return fault("uses a slice that no tensor of it has, or two of one");
+    sliced.push_back(tensor);
   }
   if (!step.rerun_reads.empty() && step.phase != Phase::kForward) {
     return fault("is not a forward step, but lists what a recomputation of it reads");

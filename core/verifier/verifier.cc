@@ -11,6 +11,7 @@
 #include "neap/core/verifier/order.h"
 #include "neap/core/verifier/places.h"
 #include "neap/core/verifier/pools.h"
+#include "neap/core/verifier/shards.h"
 #include "neap/core/verifier/site.h"
 #include "neap/core/verifier/sums.h"
 #include "neap/core/verifier/values.h"
@@ -33,7 +34,8 @@ class Checker {
         order_(plan, site),
         given_(plan, site),
         pools_(plan, site),
-        sums_(plan, site) {}
+        sums_(plan, site),
+        shards_(plan, site) {}
 
   absl::Status Check() {
     RETURN_IF_ERROR(pools_.CheckResidents());
@@ -97,7 +99,7 @@ class Checker {
     RETURN_IF_ERROR(Accumulate(step));
     values_.Run(step);
     sums_.Take(step);
-    return absl::OkStatus();
+    return shards_.Take(step);
   }
 
   absl::Status Apply(const OffloadAction& offload) {
@@ -180,6 +182,7 @@ class Checker {
   }
 
   absl::Status Run(const PlanStep& step) {
+    RETURN_IF_ERROR(shards_.Run(step));
     for (TensorId tensor : step.reads) {
       RETURN_IF_ERROR(places_.CheckHeld(tensor));
       RETURN_IF_ERROR(values_.CheckCurrent(tensor));
@@ -205,6 +208,7 @@ class Checker {
   }
 
   absl::Status Rerun(const PlanStep& step) {
+    RETURN_IF_ERROR(shards_.Rerun(step));
     const std::vector<TensorId>& reads = RerunReads(step);
     for (size_t i = 0; i < reads.size(); ++i) {
       RETURN_IF_ERROR(places_.CheckHeld(reads[i]));
@@ -311,6 +315,7 @@ class Checker {
   Given given_;
   Pools pools_;
   Sums sums_;
+  Shards shards_;
   StepId next_step_;         // the first step that has not run
   size_t next_compute_ = 0;  // the action up to which NextRun() has searched
 };

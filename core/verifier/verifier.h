@@ -59,6 +59,8 @@ enum class PlanFault : uint8_t {
   kTotals,        // stated peaks differ from those of the actions
   kCollective,  // a step of all ranks that is computed, or another that is not; an activation that
                 // is read before its sum, or rebuilt without it
+  kShard,       // a parameter that is read before its slices are gathered, or a gradient before its
+                // sum; a slice that is another rank's
   kProgram,     // the plan of another program
 };
 // The name of a fault in the messages, such as "stale-read".

@@ -128,19 +128,75 @@ class LocalRanks::Rank final : public Communicator {
                         });
   }
 
+  absl::Status ReduceScatter(absl::Span<const ShardedTensor> tensors) override {
+    return device_.Call(Stream::kCollective,
+                        [this, bucket = std::vector<ShardedTensor>(
+                                   tensors.begin(), tensors.end())] { return Sum(bucket); });
+  }
+  absl::Status AllGather(absl::Span<const ShardedTensor> tensors) override {
+    return device_.Call(Stream::kCollective,
+                        [this, bucket = std::vector<ShardedTensor>(
+                                   tensors.begin(), tensors.end())] { return Gather(bucket); });
+  }
+
  private:
-  absl::Status Sum(const std::vector<Summand>& bucket) {
+  // What the rank shows the others.
+  std::vector<float>& Piece() {
     std::vector<float>& own = group_->pieces[static_cast<size_t>(rank())];
     own.resize(kPieceValues);
+    return own;
+  }
+  absl::Status Meet() { return group_->sums.Come(rank(), group_->timeout); }
+
+  absl::Status Sum(const std::vector<ShardedTensor>& bucket) {
+    std::vector<float>& own = Piece();
+    sum_.resize(kPieceValues);
+    ShardPieces pieces(bucket, kPieceValues * int64_t{sizeof(float)});
+    while (pieces.Next()) {
+      std::vector<size_t> begin = {0};  // by owner, in values
+      for (const int bytes : pieces.bytes())
+        begin.push_back(begin.back() + static_cast<size_t>(bytes) / sizeof(float));
+      for (int owner = 0; owner < ranks(); ++owner) {
+        float* const part = own.data() + begin[static_cast<size_t>(owner)];
+        pieces.Pack(owner, reinterpret_cast<std::byte*>(part));
+      }
+      RETURN_IF_ERROR(Meet());
+      const size_t first = begin[static_cast<size_t>(rank())];
+      const size_t count = begin[static_cast<size_t>(rank()) + 1] - first;
+      std::vector<const float*> parts;
+      for (const std::vector<float>& piece : group_->pieces) parts.push_back(piece.data() + first);
+      SumInOrder(parts, static_cast<int64_t>(count), sum_.data());
+      RETURN_IF_ERROR(Meet());  // before any rank packs another piece
+      pieces.Unpack(rank(), reinterpret_cast<const std::byte*>(sum_.data()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Gather(const std::vector<ShardedTensor>& bucket) {
+    std::vector<float>& own = Piece();
+    ShardPieces pieces(bucket, kPieceValues * int64_t{sizeof(float)});
+    while (pieces.Next()) {
+      pieces.Pack(rank(), reinterpret_cast<std::byte*>(own.data()));
+      RETURN_IF_ERROR(Meet());
+      for (int owner = 0; owner < ranks(); ++owner) {
+        const float* const part = group_->pieces[static_cast<size_t>(owner)].data();
+        if (owner != rank()) pieces.Unpack(owner, reinterpret_cast<const std::byte*>(part));
+      }
+      RETURN_IF_ERROR(Meet());  // before any rank packs another piece
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sum(const std::vector<Summand>& bucket) {
+    std::vector<float>& own = Piece();
     sum_.resize(kPieceValues);
     Packing packing(bucket, kPieceValues);
     while (const int64_t count = packing.Pack(own.data())) {
-      RETURN_IF_ERROR(group_->sums.Come(rank(), group_->timeout));
+      RETURN_IF_ERROR(Meet());
       std::vector<const float*> parts;
       for (const std::vector<float>& piece : group_->pieces) parts.push_back(piece.data());
       SumInOrder(parts, count, sum_.data());
-      // Before any rank packs another piece.
-      RETURN_IF_ERROR(group_->sums.Come(rank(), group_->timeout));
+      RETURN_IF_ERROR(Meet());  // before any rank packs another piece
       packing.Unpack(sum_.data());
     }
     return absl::OkStatus();

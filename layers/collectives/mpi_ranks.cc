@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -153,10 +156,87 @@ class MpiCommunicator final : public Communicator {
                         });
   }
 
+  absl::Status ReduceScatter(absl::Span<const ShardedTensor> tensors) override {
+    return device_.Call(Stream::kCollective,
+                        [this, bucket = std::vector<ShardedTensor>(
+                                   tensors.begin(), tensors.end())] { return Sum(bucket); });
+  }
+  absl::Status AllGather(absl::Span<const ShardedTensor> tensors) override {
+    return device_.Call(Stream::kCollective,
+                        [this, bucket = std::vector<ShardedTensor>(
+                                   tensors.begin(), tensors.end())] { return Gather(bucket); });
+  }
+
  private:
   struct Buffers {
     std::vector<float> own, parts, sum;
+    std::vector<int> sent, sent_begins, received, received_begins;  // bytes, by rank
   };
+
+  static std::vector<int> Begins(const std::vector<int>& bytes) {
+    std::vector<int> begins;
+    std::exclusive_scan(bytes.begin(), bytes.end(), std::back_inserter(begins), 0);
+    return begins;
+  }
+  static std::byte* Bytes(std::vector<float>& values) {
+    return reinterpret_cast<std::byte*>(values.data());
+  }
+
+  // Each rank sends each owner what it has of the owner's shards.
+  absl::Status Sum(const std::vector<ShardedTensor>& bucket) {
+    Buffers& use = buffers_;
+    use.own.resize(kPieceValues);
+    use.sum.resize(kPieceValues);
+    ShardPieces pieces(bucket, kPieceValues * int64_t{sizeof(float)});
+    while (pieces.Next()) {
+      use.sent = pieces.bytes();
+      use.sent_begins = Begins(use.sent);
+      for (int owner = 0; owner < ranks(); ++owner)
+        pieces.Pack(owner, Bytes(use.own) + use.sent_begins[static_cast<size_t>(owner)]);
+      const int own_bytes = use.sent[static_cast<size_t>(rank())];
+      const int64_t count = own_bytes / int64_t{sizeof(float)};
+      use.received.assign(static_cast<size_t>(ranks()), own_bytes);
+      use.received_begins = Begins(use.received);
+      use.parts.resize(static_cast<size_t>(count * ranks()));
+      MPI_Request request = MPI_REQUEST_NULL;
+      RETURN_IF_ERROR(
+          sums_.Finish("MPI_Ialltoallv",
+                       MPI_Ialltoallv(use.own.data(), use.sent.data(), use.sent_begins.data(),
+                                      MPI_BYTE, use.parts.data(), use.received.data(),
+                                      use.received_begins.data(), MPI_BYTE, sums_.comm(), &request),
+                       request, timeout_));
+      std::vector<const float*> part_of_rank;
+      for (int rank = 0; rank < ranks(); ++rank)
+        part_of_rank.push_back(use.parts.data() + rank * count);
+      SumInOrder(part_of_rank, count, use.sum.data());
+      pieces.Unpack(rank(), Bytes(use.sum));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Gather(const std::vector<ShardedTensor>& bucket) {
+    Buffers& use = buffers_;
+    use.own.resize(kPieceValues);
+    use.parts.resize(kPieceValues);
+    ShardPieces pieces(bucket, kPieceValues * int64_t{sizeof(float)});
+    while (pieces.Next()) {
+      use.received = pieces.bytes();
+      use.received_begins = Begins(use.received);
+      pieces.Pack(rank(), Bytes(use.own));
+      MPI_Request request = MPI_REQUEST_NULL;
+      RETURN_IF_ERROR(sums_.Finish(
+          "MPI_Iallgatherv",
+          MPI_Iallgatherv(use.own.data(), use.received[static_cast<size_t>(rank())], MPI_BYTE,
+                          use.parts.data(), use.received.data(), use.received_begins.data(),
+                          MPI_BYTE, sums_.comm(), &request),
+          request, timeout_));
+      for (int owner = 0; owner < ranks(); ++owner) {
+        if (owner != rank())
+          pieces.Unpack(owner, Bytes(use.parts) + use.received_begins[static_cast<size_t>(owner)]);
+      }
+    }
+    return absl::OkStatus();
+  }
 
   // A piece has as many values for each rank to sum.
   absl::Status Sum(const std::vector<Summand>& bucket) {

@@ -35,6 +35,9 @@ absl::StatusOr<NcclLibrary> Load() {
   find("ncclGroupEnd", loaded.group_end);
   find("ncclAllReduce", loaded.all_reduce);
   find("ncclAllGather", loaded.all_gather);
+  find("ncclReduceScatter", loaded.reduce_scatter);
+  find("ncclReduce", loaded.reduce);
+  find("ncclBroadcast", loaded.broadcast);
   if (missing.empty()) return loaded;
   return absl::NotFoundError(
       absl::StrCat("libnccl.so.2 is older than NCCL 2.14, it has no ", missing));

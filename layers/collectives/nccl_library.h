@@ -30,6 +30,9 @@ struct NcclLibrary {
   decltype(&ncclGroupEnd) group_end;
   decltype(&ncclAllReduce) all_reduce;
   decltype(&ncclAllGather) all_gather;
+  decltype(&ncclReduceScatter) reduce_scatter;
+  decltype(&ncclReduce) reduce;
+  decltype(&ncclBroadcast) broadcast;
 
   // OK also if the call goes on (ncclInProgress). Errors: UNAVAILABLE if another rank or the
   // network has failed, otherwise INTERNAL, with the call.

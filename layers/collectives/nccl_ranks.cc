@@ -1,8 +1,12 @@
 #include "neap/layers/collectives/nccl_ranks.h"
 
+#include <algorithm>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -47,12 +51,23 @@ class NcclCommunicator final : public Communicator {
   }
 
   absl::Status AllReduce(absl::Span<const Summand> tensors) override {
-    const std::lock_guard lock(mutex_);
-    RETURN_IF_ERROR(failed_);
-    ASSIGN_OR_RETURN(void* const stream, device_.Native(Stream::kCollective));
-    const absl::Status begun = Begin(tensors, static_cast<cudaStream_t>(stream));
-    if (!begun.ok()) Abort(begun);
-    return begun;
+    return Guarded([&](cudaStream_t stream) -> absl::Status {
+      std::vector<ncclRedOp_t> operations;  // made before the group, of which they cannot be a part
+      for (const Summand& tensor : tensors) {
+        ASSIGN_OR_RETURN(operations.emplace_back(), OperationFor(tensor.weight));
+      }
+      return Begin([&] { return AddSums(tensors, operations, stream); });
+    });
+  }
+  absl::Status ReduceScatter(absl::Span<const ShardedTensor> tensors) override {
+    return Guarded([&](cudaStream_t stream) {
+      return Begin([&] { return AddParts(tensors, Scatters(stream)); });
+    });
+  }
+  absl::Status AllGather(absl::Span<const ShardedTensor> tensors) override {
+    return Guarded([&](cudaStream_t stream) {
+      return Begin([&] { return AddParts(tensors, Gathers(stream)); });
+    });
   }
 
  private:
@@ -81,13 +96,33 @@ class NcclCommunicator final : public Communicator {
     return id;
   }
 
-  absl::Status Begin(absl::Span<const Summand> tensors, cudaStream_t stream) {
-    std::vector<ncclRedOp_t> operations;  // made before the group, of which they cannot be a part
-    for (const Summand& tensor : tensors) {
-      ASSIGN_OR_RETURN(operations.emplace_back(), OperationFor(tensor.weight));
-    }
+  // After an error the communicator has ended.
+  template <typename Begin>
+  absl::Status Guarded(const Begin& begin) {
+    const std::lock_guard lock(mutex_);
+    RETURN_IF_ERROR(failed_);
+    ASSIGN_OR_RETURN(void* const stream, device_.Native(Stream::kCollective));
+    const absl::Status begun = begin(static_cast<cudaStream_t>(stream));
+    if (!begun.ok()) Abort(begun);
+    return begun;
+  }
+
+  // Begins what `add` adds to a group of NCCL's, and watches it.
+  template <typename Add>
+  absl::Status Begin(const Add& add) {
     ASSIGN_OR_RETURN(Event reached, device_.Record(Stream::kCollective));
     RETURN_IF_ERROR(nccl_->Checked("ncclGroupStart", nccl_->group_start()));
+    const absl::Status added = add();
+    const ncclResult_t ended = nccl_->group_end();
+    RETURN_IF_ERROR(added);
+    RETURN_IF_ERROR(comm_->Finish("ncclGroupEnd", ended));
+    ASSIGN_OR_RETURN(Event event, device_.Record(Stream::kCollective));
+    running_.push_back({std::move(reached), std::move(event), std::nullopt});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddSums(absl::Span<const Summand> tensors,
+                       const std::vector<ncclRedOp_t>& operations, cudaStream_t stream) {
     absl::Status added;
     for (size_t i = 0; i < tensors.size(); ++i) {
       const Summand& tensor = tensors[i];
@@ -97,12 +132,67 @@ class NcclCommunicator final : public Communicator {
           nccl_->all_reduce(tensor.data, tensor.data, static_cast<size_t>(tensor.count),
                             ncclFloat32, operations[i], comm_->get(), stream)));
     }
-    const ncclResult_t ended = nccl_->group_end();
-    RETURN_IF_ERROR(added);
-    RETURN_IF_ERROR(comm_->Finish("ncclGroupEnd", ended));
-    ASSIGN_OR_RETURN(Event event, device_.Record(Stream::kCollective));
-    running_.push_back({std::move(reached), std::move(event), std::nullopt});
-    return absl::OkStatus();
+    return added;
+  }
+
+  // Calls for as many bytes of each rank, one after another, and for bytes of one rank. In place.
+  struct PartCalls {
+    std::function<absl::Status(std::byte* data, int64_t bytes_each)> of_all;
+    std::function<absl::Status(std::byte* data, int64_t bytes, int owner)> of_one;
+  };
+
+  // Even parts go at once, so that all links are used in both directions.
+  static absl::Status AddParts(absl::Span<const ShardedTensor> tensors, const PartCalls& calls) {
+    absl::Status added;
+    for (const ShardedTensor& tensor : tensors) {
+      const int64_t each = EvenBytes(tensor);
+      if (each > 0) added.Update(calls.of_all(tensor.data, each));
+      std::byte* data = tensor.data;
+      for (size_t owner = 0; owner < tensor.bytes.size(); ++owner) {
+        const int64_t rest = tensor.bytes[owner] - each;
+        if (rest > 0) added.Update(calls.of_one(data + each, rest, static_cast<int>(owner)));
+        data += tensor.bytes[owner];
+      }
+    }
+    return added;
+  }
+
+  // The bytes of all parts but the last one, which may be larger; 0 if they are not the same.
+  static int64_t EvenBytes(const ShardedTensor& tensor) {
+    const int64_t each = tensor.bytes.front();
+    const bool even = std::all_of(tensor.bytes.begin(), tensor.bytes.end() - 1,
+                                  [&](int64_t bytes) { return bytes == each; });
+    return even && tensor.bytes.back() >= each ? each : 0;
+  }
+
+  PartCalls Scatters(cudaStream_t stream) const {
+    const auto of_all = [this, stream](std::byte* data, int64_t bytes_each) {
+      const auto count = static_cast<size_t>(bytes_each) / sizeof(float);
+      std::byte* const own = data + rank() * bytes_each;
+      return nccl_->Checked(
+          "ncclReduceScatter",
+          nccl_->reduce_scatter(data, own, count, ncclFloat32, ncclSum, comm_->get(), stream));
+    };
+    const auto of_one = [this, stream](std::byte* data, int64_t bytes, int owner) {
+      const auto count = static_cast<size_t>(bytes) / sizeof(float);
+      return nccl_->Checked("ncclReduce", nccl_->reduce(data, data, count, ncclFloat32, ncclSum,
+                                                        owner, comm_->get(), stream));
+    };
+    return {.of_all = of_all, .of_one = of_one};
+  }
+
+  PartCalls Gathers(cudaStream_t stream) const {
+    const auto of_all = [this, stream](std::byte* data, int64_t bytes_each) {
+      return nccl_->Checked("ncclAllGather", nccl_->all_gather(data + rank() * bytes_each, data,
+                                                               static_cast<size_t>(bytes_each),
+                                                               ncclInt8, comm_->get(), stream));
+    };
+    const auto of_one = [this, stream](std::byte* data, int64_t bytes, int owner) {
+      return nccl_->Checked(
+          "ncclBroadcast", nccl_->broadcast(data, data, static_cast<size_t>(bytes), ncclInt8, owner,
+                                            comm_->get(), stream));
+    };
+    return {.of_all = of_all, .of_one = of_one};
   }
 
   absl::StatusOr<ncclRedOp_t> OperationFor(float weight) {

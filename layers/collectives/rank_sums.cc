@@ -35,6 +35,49 @@ void Packing::Unpack(const float* piece) {
   });
 }
 
+ShardPieces::ShardPieces(absl::Span<const ShardedTensor> tensors, int64_t piece_bytes)
+    : piece_bytes_(piece_bytes), bytes_(tensors.front().bytes.size()) {
+  for (const ShardedTensor& tensor : tensors) {
+    std::byte* data = tensor.data;
+    for (size_t owner = 0; owner < tensor.bytes.size(); ++owner) {
+      const int64_t bytes = tensor.bytes[owner];
+      if (bytes > 0) left_.push_back({data, bytes, static_cast<int>(owner)});
+      data += bytes;
+    }
+  }
+  std::reverse(left_.begin(), left_.end());
+}
+
+bool ShardPieces::Next() {
+  piece_.clear();
+  bytes_.assign(bytes_.size(), 0);
+  for (int64_t room = piece_bytes_; room > 0 && !left_.empty();) {
+    Shard& next = left_.back();
+    const int64_t bytes = std::min(room, next.bytes);
+    piece_.push_back({next.data, bytes, next.owner});
+    bytes_[static_cast<size_t>(next.owner)] += static_cast<int>(bytes);
+    room -= bytes;
+    next.data += bytes;
+    next.bytes -= bytes;
+    if (next.bytes == 0) left_.pop_back();
+  }
+  return !piece_.empty();
+}
+
+void ShardPieces::Pack(int owner, std::byte* part) const {
+  for (const Shard& shard : piece_) {
+    if (shard.owner == owner) part = std::copy_n(shard.data, shard.bytes, part);
+  }
+}
+
+void ShardPieces::Unpack(int owner, const std::byte* part) const {
+  for (const Shard& shard : piece_) {
+    if (shard.owner != owner) continue;
+    std::copy_n(part, shard.bytes, shard.data);
+    part += shard.bytes;
+  }
+}
+
 void SumInOrder(absl::Span<const float* const> parts, int64_t count, float* sum) {
   std::copy(parts[0], parts[0] + count, sum);
   for (const float* const part : parts.subspan(1)) {

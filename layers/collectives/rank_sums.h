@@ -1,4 +1,4 @@
-// Sums of the ranks' tensors in the order of the ranks, for ranks on CPUs.
+// Sums of the ranks' tensors in the order of the ranks, and exchanges of shards, for ranks on CPUs.
 //
 // Tensors of a bucket are packed, one after another, into pieces of a fixed size, so that the
 // memory beside the plan is small however large the network is:
@@ -10,9 +10,22 @@
 //   while (packing.Pack(piece.data()) > 0) {  // each value multiplied by the rank's weight
 //     packing.Unpack(piece.data());           // after `piece` was summed over all ranks
 //   }
+//
+// Sharded tensors go in pieces, too, of which each rank's parts lie together:
+//
+//   tensors   | a0   | a1   | b0 | b1 |  c0  | c1 | d1 ...      part of the rank 0 or 1
+//   pieces    | a0 b0 | a1 b1 | c0   | c1 d1 | ...
+//
+//   ShardPieces pieces(tensors, kPieceValues * sizeof(float));
+//   while (pieces.Next()) {
+//     pieces.Pack(rank, own.data());  // the bytes of the piece that the rank owns, for the others
+//     for (int owner = 0; owner < ranks; ++owner) pieces.Unpack(owner, parts[owner]);
+//   }
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "neap/core/device/communicator.h"
@@ -45,6 +58,31 @@ class Packing {
   absl::Span<const Summand> tensors_;
   const int64_t piece_values_;
   Position begin_, end_;  // of the piece that was packed last
+};
+
+class ShardPieces {
+ public:
+  // There is at least one tensor.
+  ShardPieces(absl::Span<const ShardedTensor> tensors, int64_t piece_bytes);
+
+  // Goes on to the next piece; false if there is none.
+  bool Next();
+  // The bytes of the piece that each rank owns, by rank.
+  const std::vector<int>& bytes() const { return bytes_; }
+  void Pack(int owner, std::byte* part) const;
+  void Unpack(int owner, const std::byte* part) const;
+
+ private:
+  struct Shard {
+    std::byte* data = nullptr;
+    int64_t bytes = 0;
+    int owner = 0;
+  };
+
+  const int64_t piece_bytes_;
+  std::vector<Shard> left_;   // of later pieces, the next one last
+  std::vector<Shard> piece_;  // in order
+  std::vector<int> bytes_;
 };
 
 // sum[i] = parts[0][i] + parts[1][i] + ..., in this order. There is at least one part.

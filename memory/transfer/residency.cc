@@ -198,6 +198,7 @@ Residency DecideResidency(const Program& program, const Liveness& liveness,
 
 std::vector<bool> OffloadableParams(const Program& program) {
   std::vector<bool> offloaded_params(program.tensors.size(), false);
+  if (program.options.shard.ranks > 1) return offloaded_params;
   for (const Tensor& tensor : program.tensors) {
     offloaded_params[tensor.id.index()] =
         (tensor.role == Role::kParam || tensor.role == Role::kMaster ||

@@ -11,6 +11,7 @@
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
 #include "neap/core/program/reduce_gradients.h"
+#include "neap/core/program/shards.h"
 #include "neap/core/program/span_ranks.h"
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/program/update_groups.h"
@@ -43,6 +44,14 @@ void SumGradients(Program& program, size_t i) {
   ReduceGradients(program);      // of one rank, as BuildProgram() has made it
   program.steps[i].phase;        // Phase::kAllReduce, of the layer whose gradient came last
   program.steps[i].accumulates;  // the tensors of the bucket
+}
+
+// core/program/shards.h
+void DivideParameters() {
+  ShardDivision division(/*ranks=*/2);
+  division.Next(600);  // {0, 288}, {288, 312}
+  division.Next(100);  // {0, 100}, {0, 0}
+  division.Next(64);   // {0, 0}, {0, 64}
 }
 
 // core/program/passes.h

@@ -17,6 +17,7 @@
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/lower_session.h"
 #include "neap/core/run/parallel_session.h"
+#include "neap/core/run/persistent_values.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/ranks.h"
 #include "neap/core/run/runtime.h"
@@ -166,6 +167,18 @@ absl::Status SwitchPlans(Device& device, SessionPlanner& planner, const SessionP
   RETURN_IF_ERROR(memory.Reserve());
   Setup next = {program, other_plans};
   RETURN_IF_ERROR(memory.Switch(next, /*keep_arena=*/false));
+  return absl::OkStatus();
+}
+
+// core/run/persistent_values.h
+absl::Status ReadWeight(Device& device, SessionMemory& memory, Communicator* communicator,
+                        const Program& alone, uint64_t seed) {
+  PersistentValues values(device, memory.training(), communicator);
+  values.Adopt(alone);  // the program that a rank alone would have
+  RETURN_IF_ERROR(values.Initialise(seed));
+  values.StepBegun();
+  RETURN_IF_ERROR(values.Gather());  // all ranks; then evaluation may read the parameters
+  ASSIGN_OR_RETURN(std::vector<float> weight, values.Read("conv1.weight"));  // all ranks
   return absl::OkStatus();
 }
 

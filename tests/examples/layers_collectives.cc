@@ -68,4 +68,13 @@ void SumPieces(const std::vector<Summand>& bucket, std::vector<float>& piece) {
   }
 }
 
+void ExchangePieces(const std::vector<ShardedTensor>& tensors, int rank, int ranks,
+                    std::vector<std::byte>& own, const std::vector<const std::byte*>& parts) {
+  ShardPieces pieces(tensors, kPieceValues * sizeof(float));
+  while (pieces.Next()) {
+    pieces.Pack(rank, own.data());  // the bytes of the piece that the rank owns, for the others
+    for (int owner = 0; owner < ranks; ++owner) pieces.Unpack(owner, parts[owner]);
+  }
+}
+
 }  // namespace neap::header_examples::collectives

@@ -192,6 +192,20 @@ TEST_CASE("batch norms over all ranks are planned with two sums for each") {
   CHECK(sums(Joined(plan, {"--sync-batch-norm"})) == sums(plan) + 2 * kBatchNorms);
 }
 
+TEST_CASE("--shard-optimizer plans what one of several ranks keeps of the optimizer") {
+  const Args plan = {"plan", "resnet-cifar", "--depth", "8", "--device", "h200", "--batch", "8"};
+  const auto peak = [&](const Args& more) {
+    return RunForJson(Joined(plan, more)).at(0).at("peak_bytes").get<int64_t>();
+  };
+  const int64_t whole = peak({"--ranks", "4"});
+  CHECK(peak({"--ranks", "4", "--shard-optimizer"}) < whole);
+  CHECK(peak({"--ranks", "1", "--shard-optimizer"}) == peak({}));
+  const Outcome refused =
+      RunNeap(Joined(plan, {"--ranks", "2", "--shard-optimizer", "--dtype", "fp16"}));
+  CHECK(refused.exit_code != 0);
+  CHECK(refused.err.find("cannot check the gradients of fp16") != std::string::npos);
+}
+
 TEST_CASE("--per-step has a line for every step, in text and in JSON") {
   const Outcome text = RunNeap({"plan", "lenet", "--device", "cpu", "--per-step"});
   CHECK(text.out.find("workspace  engine") != std::string::npos);

@@ -134,6 +134,39 @@ TEST_CASE("ranks that synchronise batch norms train what one rank does") {
   }
 }
 
+TEST_CASE("a sharded optimizer trains, saves and evaluates the same in less memory") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const ScratchDirectory scratch;
+  const Args args = Joined(kTiny, {"--data", "idx:" + Digits(), "--classes", "10", "--eval"});
+  const auto files = [&](const std::string& name) {
+    return Args{"--steps",       "30",
+                "--save",        scratch.File(name),
+                "--weights-out", scratch.File(name + ".weights")};
+  };
+  const auto without = RunRanks(2, Joined(args, files("without")));
+  const auto sharded = RunRanks(2, Joined(Joined(args, files("sharded")), {"--shard-optimizer"}));
+  const auto read = [&](const std::string& name) {
+    std::ifstream file(scratch.File(name), std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  };
+  CHECK(!read("without").empty());
+  CHECK(read("sharded") == read("without"));
+  CHECK(read("sharded.weights") == read("without.weights"));
+  CHECK(sharded.back().at("evaluation") == without.back().at("evaluation"));
+  CHECK(sharded.back().at("peaks_equal") == true);
+  for (const size_t rank : {0U, 1U}) {
+    const auto peak = [rank](const Json& end) {
+      return end.at("rank_memory").at(rank).at("measured_peak_bytes").get<int64_t>();
+    };
+    CHECK(peak(sharded.back()) < peak(without.back()));
+  }
+  // Threads of one process, which go on where processes have stopped.
+  Args threads = Joined(args, {"--resume", scratch.File("sharded"), "--epochs", "1"});
+  *std::find(threads.begin(), threads.end(), "cpu") = "cpu,cpu";
+  const auto resumed = RunForJson(Joined(threads, {"--shard-optimizer"}));
+  CHECK(resumed.back().at("evaluation") == RunForJson(threads).back().at("evaluation"));
+}
+
 TEST_CASE("each rank evaluates a part of the test images") {
   if (!HasMpi()) return SkipCase("there is no MPI");
   const Args args =

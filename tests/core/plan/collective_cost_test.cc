@@ -42,5 +42,18 @@ TEST_CASE("a timeline has sums beside computation, and an update waits for them"
   CHECK(overlap.hidden_collective_us == doctest::Approx(1e6));
 }
 
+TEST_CASE("a reduce-scatter and an all-gather cost half a sum each") {
+  const Plan plan = PlanFromScript(kShardPlan);
+  TimelineCosts costs = TransferCosts({});
+  costs.compute_seconds = SecondsEach(plan, 1, 0);  // forward, backward, update
+  costs.collective_latency_seconds = 0.5;
+  costs.collective_bytes_per_second = 1024;  // of v and of g, 1024 bytes each
+  // compute              |f|b|     |update|
+  // collective  |0.75    |   |0.75 |
+  const Timeline timeline = PredictTimeline(plan, costs);
+  CHECK(timeline.busy_us[static_cast<size_t>(Stream::kCollective)] == doctest::Approx(1.5e6));
+  CHECK(timeline.total_us == doctest::Approx(4.5e6));
+}
+
 }  // namespace
 }  // namespace neap

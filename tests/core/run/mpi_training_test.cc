@@ -33,6 +33,7 @@ TEST_CASE("ranks in processes train bit for bit what one process computes") {
   REQUIRE((*mpi)->ranks() == RanksOfMpi());
   REQUIRE((*mpi)->ranks() > 1);
   CheckLargeBucket(*device, **communicator);
+  CheckLargeShards(*device, **communicator);
   const std::vector<int64_t> split(static_cast<size_t>((*mpi)->ranks()), 2);
   const auto rank = static_cast<size_t>((*mpi)->rank());
 
@@ -45,6 +46,17 @@ TEST_CASE("ranks in processes train bit for bit what one process computes") {
   CHECK(AreSame(
       TrainRank(long_training, *device, TightPolicy(long_training, 3 * rank), **communicator),
       TrainOnThreads(long_training, {{.policy = "keep-all"}})[rank]));
+  // With masters and momenta of a slice of each parameter.
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    RankTraining sharded = long_training;
+    sharded.net = [dtype](int64_t batch) {
+      return RandomGraph(5, {.batch = batch, .max_channels = 24, .dropout = false, .dtype = dtype});
+    };
+    const Trained expected = TrainOnThreads(sharded, {{.policy = "keep-all"}})[rank];
+    sharded.shard_optimizer = true;
+    const PlannerOptions planning = TightPolicy(sharded, 3 * rank, *device, rank);
+    CHECK(AreSame(TrainRank(sharded, *device, planning, **communicator), expected));
+  }
   // Each rank checks one network of as many as there are ranks, for all ranks.
   for (uint32_t seed = 0; seed < RandomSeeds(200); seed += static_cast<uint32_t>(split.size())) {
     std::vector<std::vector<std::string>> trained;  // by network, by rank

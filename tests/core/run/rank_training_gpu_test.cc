@@ -80,5 +80,26 @@ TEST_CASE("random networks without batch norm train on two GPUs what they train 
   }
 }
 
+TEST_CASE("a sharded optimizer on two GPUs trains the same bits in every budget") {
+  const GpuRanks ranks;
+  if (ranks.skipped()) return;
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    RankTraining training = RandomRankTraining(seed, {3, 1});
+    training.net = [seed](int64_t batch) {
+      RandomGraphOptions options = {.batch = batch, .max_channels = 24};
+      if (seed % 2 == 1) options.dtype = DType::kBf16;
+      if (seed % 4 > 1) options.layout = Layout::kNhwc;
+      return RandomGraph(seed, options);
+    };
+    const PlannerOptions ample = {.policy = "liveness", .strict = true};
+    const std::vector<Trained> expected = ranks.Train(training, {ample, ample});
+    training.shard_optimizer = true;
+    CHECK(ranks.Train(training, {ample, ample}) == expected);
+    CHECK(ranks.Train(training, {TightPolicy(training, seed, ranks.gpu(0), 0),
+                                 TightPolicy(training, seed + 3, ranks.gpu(1), 1)}) == expected);
+  }
+}
+
 }  // namespace
 }  // namespace neap::testing

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -31,7 +32,7 @@ inline std::string Fault(std::string_view script, std::string_view from, std::st
   return FaultOf(Verify(PlanFromScript(Edited(script, from, to))));
 }
 // The fault found after the plan, which is valid, is changed.
-inline std::string FaultAfter(Plan plan, void (*change)(Plan&)) {
+inline std::string FaultAfter(Plan plan, const std::function<void(Plan&)>& change) {
   REQUIRE(Verify(plan).ok());
   change(plan);
   return FaultOf(Verify(plan));

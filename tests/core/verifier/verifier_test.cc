@@ -265,6 +265,77 @@ TEST_CASE("what the ranks sum in forward is neither read before its sum nor rebu
         "before its sum");
 }
 
+TEST_CASE("a rank reads what is gathered, and updates its own slice with its sum") {
+  CHECK(Verdict(kShardPlan) == "");
+  CHECK(Fault(kShardPlan, "  wait compute whole\n", "") == "race");
+  CHECK(Fault(kShardPlan, "  wait collective done\n", "") == "race");
+  CHECK(Fault(kShardPlan, "  wait compute summed\n", "") == "race");
+  const auto after = [](const auto& edit) { return FaultAfter(PlanFromScript(kShardPlan), edit); };
+  const auto slice = [&](size_t i, Slice slice) {
+    return after([&](Plan& plan) { plan.steps[4].slices[i].second = slice; });
+  };
+  // More of the gradient, or of the parameter, than the rank's slice; another rank's.
+  CHECK(slice(0, {0, 129}) == "shard");
+  CHECK(slice(1, {0, 129}) == "shard");
+  CHECK(slice(1, {128, 128}) == "shard");
+  CHECK(slice(0, {0, 64}) == "");
+  CHECK(slice(0, {192, 65}) == "bad-step");
+  CHECK(slice(0, {-1, 2}) == "bad-step");
+  CHECK(after([](Plan& plan) { plan.steps[4].slices.pop_back(); }) == "shard");
+  CHECK(after([](Plan& plan) { plan.steps[4].slices.erase(plan.steps[4].slices.begin()); }) ==
+        "shard");
+  CHECK(after([](Plan& plan) { plan.steps[4].slices.push_back(plan.steps[4].slices[0]); }) ==
+        "bad-step");
+  CHECK(after([](Plan& plan) { plan.tensors[0].own = Slice{129, 128}; }) == "bad-tensor");
+  CHECK(after([](Plan& plan) { plan.tensors[3].own = Slice{0, 1}; }) == "bad-tensor");
+  // Parameters that are summed, gradients as a whole, and what no rank has a slice of.
+  CHECK(after([](Plan& plan) { plan.steps[3].phase = Phase::kAllReduce; }) == "shard");
+  CHECK(after([](Plan& plan) { plan.tensors[4].own.reset(); }) == "shard");
+}
+
+TEST_CASE("a parameter is not read before it is gathered, nor a gradient before its sum") {
+  const char* const early = R"(
+    batch 1 budget 4 arena 4 peak 4 activations 1024 host 0
+    tensor v param 1024 own 0 128
+    tensor x input 1024
+    tensor y activation 1024
+    tensor g param_grad 1024 own 0 128
+    step f forward reads x v writes y
+    step f backward_params reads x y writes g
+    step f update reads g accumulates v slices g:0:128 v:0:128
+    step f all_gather accumulates v
+    step f reduce_scatter accumulates g
+    alloc v 0
+    alloc x 1
+    alloc y 2
+    run f forward
+    alloc g 3
+    run f backward_params
+    free x
+    free y
+    updated: run f update
+    wait collective updated
+    gather f
+    scatter f
+    free g
+  )";
+  CHECK(Verdict(early) ==
+        "plan fault [shard]: action 3 (compute step 0 'f forward'): it reads tensor 0 'v' before "
+        "the other ranks' slices are gathered");
+  CHECK(Verdict(Edited(early, "reads x v writes", "reads x writes")) ==
+        "plan fault [shard]: action 8 (compute step 2 'f update'): it reads tensor 3 'g' before "
+        "its sum");
+  // Behind the update, the other slices are old again.
+  const std::string again = Edited(kShardPlan, "  step f update",
+                                   "  step h forward reads v\n"
+                                   "  step f update");
+  CHECK(Verdict(Edited(again, "  run f update\n", "  run h forward\n  run f update\n")) == "");
+  const std::string behind = Edited(kShardPlan, "v:0:128\n", "v:0:128\n  step h forward reads v\n");
+  CHECK(Verdict(Edited(behind, "  run f update\n", "  run f update\n  run h forward\n")) ==
+        "plan fault [shard]: action 15 (compute step 5 'h forward'): it reads tensor 0 'v' before "
+        "the other ranks' slices are gathered");
+}
+
 TEST_CASE("a workspace must not use bytes that a transfer still touches") {
   const char* const script = R"(
     batch 1 budget 3 arena 3 peak 2 activations 0 host 1 host_pool 1

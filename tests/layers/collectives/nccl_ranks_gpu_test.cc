@@ -1,12 +1,15 @@
 // Sums over two GPUs of this machine, by NCCL.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "neap/core/device/device.h"
@@ -40,6 +43,11 @@ class Values {
   }
   Summand summand(float weight) const {
     return {reinterpret_cast<float*>(on_device_.data()), count_, weight};
+  }
+  // The first part has as many values.
+  ShardedTensor sharded(int64_t first) const {
+    constexpr int64_t kBytes = sizeof(float);
+    return {on_device_.data(), {first * kBytes, (count_ - first) * kBytes}};
   }
   std::vector<float> Read() {
     Copy(on_host_, on_device_);
@@ -91,6 +99,39 @@ TEST_CASE("GPUs sum buckets of tensors, each with its rank's weight") {
   for (size_t rank = 0; rank < 2; ++rank) {
     CHECK(small[rank].Read() == std::vector<float>(7, 1.75F));
     CHECK(large[rank].Read() == std::vector<float>(kLarge, 12));
+  }
+}
+
+TEST_CASE("GPUs exchange even and uneven parts of tensors, and those of one rank") {
+  const auto gpus = OpenGpusOrSkip(2);
+  if (gpus.empty()) return;
+  const Communicators ranks = Join(gpus, std::chrono::seconds(60));
+  constexpr size_t kEven = 1'000'000, kRest = 5;
+  const std::vector<std::pair<size_t, size_t>> parts = {
+      {kEven, kEven}, {kEven, kEven + kRest}, {7, 0}, {0, 9}, {kEven, kRest}};
+  std::vector<std::vector<Values>> values(2);
+  std::vector<std::vector<ShardedTensor>> tensors(2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    for (const auto& [first, second] : parts) {
+      values[rank].emplace_back(*gpus[rank],
+                                std::vector<float>(first + second, static_cast<float>(rank + 1)));
+      tensors[rank].push_back(values[rank].back().sharded(static_cast<int64_t>(first)));
+    }
+  }
+  OnAll([&](size_t rank) { return ranks[rank]->ReduceScatter(tensors[rank]); });
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto first = static_cast<std::ptrdiff_t>(parts[i].first);
+    const std::vector<float> of_first = values[0][i].Read(), of_second = values[1][i].Read();
+    CHECK(std::count(of_first.begin(), of_first.begin() + first, 3.0F) == first);
+    CHECK(std::count(of_second.begin() + first, of_second.end(), 3.0F) ==
+          static_cast<std::ptrdiff_t>(parts[i].second));
+  }
+  OnAll([&](size_t rank) { return ranks[rank]->AllGather(tensors[rank]); });
+  for (size_t rank = 0; rank < 2; ++rank) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const size_t count = parts[i].first + parts[i].second;
+      CHECK(values[rank][i].Read() == std::vector<float>(count, 3));
+    }
   }
 }
 

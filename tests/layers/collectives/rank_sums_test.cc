@@ -35,6 +35,29 @@ TEST_CASE("tensors are packed into pieces, weighted, and unpacked to where they 
   CHECK(c == std::vector<float>{80});
 }
 
+TEST_CASE("parts of ranks are packed by owner, piece after piece") {
+  std::vector<char> a = {1, 2, 3, 4, 5}, b = {6, 7};
+  const std::vector<ShardedTensor> tensors = {
+      {.data = reinterpret_cast<std::byte*>(a.data()), .bytes = {1, 4}},
+      {.data = reinterpret_cast<std::byte*>(b.data()), .bytes = {2, 0}}};
+  ShardPieces pieces(tensors, /*piece_bytes=*/3);
+  std::vector<std::vector<std::vector<char>>> found;
+  while (pieces.Next()) {
+    found.emplace_back();
+    for (int owner = 0; owner < 2; ++owner) {
+      std::vector<char> part(static_cast<size_t>(pieces.bytes()[static_cast<size_t>(owner)]));
+      pieces.Pack(owner, reinterpret_cast<std::byte*>(part.data()));
+      found.back().push_back(part);
+      for (char& value : part) value = static_cast<char>(value + 10);
+      pieces.Unpack(owner, reinterpret_cast<const std::byte*>(part.data()));
+    }
+  }
+  CHECK(found ==
+        std::vector<std::vector<std::vector<char>>>{{{1}, {2, 3}}, {{6}, {4, 5}}, {{7}, {}}});
+  CHECK(a == std::vector<char>{11, 12, 13, 14, 15});
+  CHECK(b == std::vector<char>{16, 17});
+}
+
 TEST_CASE("parts are added in their order") {
   const std::vector<float> first = {1e8F, 1}, second = {1, 2}, third = {-1e8F, 3};
   std::vector<float> sum(2);
@@ -49,7 +72,9 @@ TEST_CASE("threads sum tensors of several pieces") {
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&group, rank] {
       const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
-      testing::CheckLargeBucket(*device, *group.Join(rank, *device));
+      const auto communicator = group.Join(rank, *device);
+      testing::CheckLargeBucket(*device, *communicator);
+      testing::CheckLargeShards(*device, *communicator);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -65,7 +65,7 @@ TEST_CASE("a plan on one stream has no waits") {
 
 TEST_CASE("the waits of hand-written plans are found again, none more") {
   for (const char* script : {kTransferPlan, kPersistentTransferPlan, kPoolsPlan, kResidentPlan,
-                             kSumPlan, kForwardSumPlan}) {
+                             kSumPlan, kForwardSumPlan, kShardPlan}) {
     const Plan plan = PlanFromScript(script);
     Plan found = WithoutWaits(plan);
     found.actions = WithWaits(found);

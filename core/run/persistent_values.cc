@@ -1,0 +1,159 @@
+#include "neap/core/run/persistent_values.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/layout.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/run/initialize.h"
+#include "neap/core/run/ranks.h"
+
+namespace neap {
+namespace {
+
+// The values in the order in which they lie in memory.
+std::vector<float> InMemoryOrder(const std::vector<float>& nchw, const TensorSpec& spec) {
+  std::vector<float> values(nchw.size());
+  FromNchw(nchw, spec, reinterpret_cast<std::byte*>(values.data()));
+  return values;
+}
+
+}  // namespace
+
+void PersistentValues::Adopt(const Program& alone) {
+  stored_ = {.net = alone.net, .options = alone.options, .loss_scale = alone.loss_scale};
+  for (const Tensor& tensor : alone.tensors) {
+    if (IsPersistent(tensor.role)) stored_.tensors.push_back(tensor);
+  }
+  const Program& program = training_.program;
+  is_sharded_ = program.options.shard.ranks > 1;
+  for (const Tensor& tensor : program.tensors) {
+    if (IsPersistent(tensor.role)) own_.emplace(tensor.name, tensor.id);
+  }
+}
+
+absl::Status PersistentValues::Initialise(uint64_t seed) {
+  for (const Tensor& tensor : stored_.tensors) {
+    const Tensor* const own = Own(tensor);
+    if (own == nullptr) continue;
+    std::vector<TensorImage> images(1);
+    ASSIGN_OR_RETURN(images[0], Image(*own, tensor, InitialValues(stored_.Original(tensor), seed)));
+    RETURN_IF_ERROR(Write(images));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<TensorImage>> PersistentValues::Images(
+    const LoadedCheckpoint& loaded) const {
+  std::vector<TensorImage> images;
+  for (const Tensor& tensor : stored_.tensors) {
+    const Tensor* const own = tensor.role == Role::kOptimizer ? Own(tensor) : nullptr;
+    if (own == nullptr) continue;
+    ASSIGN_OR_RETURN(images.emplace_back(), Image(*own, tensor, InitialValues(tensor, 0)));
+  }
+  for (const auto& [id, values] : loaded.tensors) {
+    const Tensor& tensor = stored_.tensor(id);
+    const Tensor* const own = Own(tensor);
+    if (own == nullptr) continue;
+    ASSIGN_OR_RETURN(images.emplace_back(), Image(*own, tensor, values));
+  }
+  return images;
+}
+
+absl::Status PersistentValues::Write(const std::vector<TensorImage>& images) {
+  RETURN_IF_ERROR(WriteImages(images, *training_.executor, device_));
+  is_stale_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status PersistentValues::Gather() {
+  if (!is_stale_) return absl::OkStatus();
+  RETURN_IF_ERROR(training_.executor->GatherParameters());
+  RETURN_IF_ERROR(device_.Synchronize());
+  is_stale_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status PersistentValues::CheckGathered() const {
+  if (!is_stale_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the other ranks' slices of the parameters are those of an earlier step; all ranks have to "
+      "call Gather() first");
+}
+
+absl::StatusOr<std::vector<float>> PersistentValues::Read(std::string_view name) {
+  RETURN_IF_ERROR(Gather());
+  for (const Tensor& tensor : stored_.tensors) {
+    if (tensor.name == name && IsPersistent(tensor.role)) return Read(tensor);
+  }
+  return absl::NotFoundError(absl::StrFormat("the network has no persistent tensor '%s'", name));
+}
+
+absl::Status PersistentValues::Save(const std::string& path, CheckpointContents contents,
+                                    const TrainingPosition& position, DType weights) {
+  RETURN_IF_ERROR(Gather());
+  has_failed_ = false;
+  const bool writes = !is_sharded_ || group_->rank() == 0;
+  const auto read = [this](const Tensor& tensor) { return Read(tensor); };
+  const absl::Status saved =
+      writes ? SaveCheckpoint(path, stored_, contents, position, read, weights) : ReadAll(contents);
+  if (!is_sharded_ || has_failed_) return saved;
+  return Agree(saved, {}, group_);
+}
+
+absl::Status PersistentValues::ReadAll(CheckpointContents contents) {
+  for (const Tensor& tensor : stored_.tensors) {
+    const Tensor* const own = Own(tensor);
+    const bool is_whole = own != nullptr && !own->held.has_value();
+    if (!IsSaved(tensor, contents) || is_whole) continue;
+    RETURN_IF_ERROR(Read(tensor).status());
+  }
+  return absl::OkStatus();
+}
+
+const Tensor* PersistentValues::Own(const Tensor& stored) const {
+  const auto own = own_.find(stored.name);
+  return own == own_.end() ? nullptr : &training_.program.tensor(own->second);
+}
+
+absl::StatusOr<TensorImage> PersistentValues::Image(const Tensor& own, const Tensor& stored,
+                                                    const std::vector<float>& values) const {
+  if (!own.held.has_value()) return MakeImage(own, values, device_);
+  const std::vector<float> whole = InMemoryOrder(values, stored.spec);
+  const auto first = whole.begin() + own.held->first;
+  return MakeImage(own, std::vector<float>(first, first + own.held->count), device_);
+}
+
+absl::StatusOr<std::vector<float>> PersistentValues::Read(const Tensor& stored) {
+  const Tensor* const own = Own(stored);
+  const bool is_whole = own != nullptr && !own->held.has_value();
+  if (is_whole) return ReadValues(*own, *training_.executor, device_);
+  absl::StatusOr<std::vector<float>> values = ReadSharded(stored, own);
+  has_failed_ = !values.ok();
+  return values;
+}
+
+// Slices follow each other in the order of the ranks.
+absl::StatusOr<std::vector<float>> PersistentValues::ReadSharded(const Tensor& stored,
+                                                                 const Tensor* own) {
+  absl::StatusOr<std::vector<float>> held = std::vector<float>();
+  if (own != nullptr) held = ReadValues(*own, *training_.executor, device_);
+  RETURN_IF_ERROR(Agree(held.status(), {}, group_));
+  const std::string_view sent(reinterpret_cast<const char*>(held->data()),
+                              held->size() * sizeof(float));
+  ASSIGN_OR_RETURN(const std::vector<std::string> slices,
+                   group_->Exchange(sent, Communicator::Patience::kForFiles));
+  std::string whole;
+  for (const std::string& slice : slices) whole += slice;
+  if (std::ssize(whole) != stored.spec.size_bytes()) {
+    return absl::InternalError(
+        absl::StrCat("the ranks have ", whole.size(), " bytes of ", stored.name));
+  }
+  std::vector<float> values(static_cast<size_t>(stored.spec.elements()));
+  ToNchw(reinterpret_cast<const std::byte*>(whole.data()), stored.spec, absl::MakeSpan(values));
+  return values;
+}
+
+}  // namespace neap

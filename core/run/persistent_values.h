@@ -1,0 +1,82 @@
+// The values of a session's persistent tensors as checkpoints have them: whole, though a rank of a
+// sharded optimizer (core/program/shards.h) keeps only slices of masters and momenta, and between
+// two steps has the current values of only its own slices of parameters. Private to the session.
+//
+//   PersistentValues values(device, memory.training(), communicator);
+//   values.Adopt(alone);  // the program that a rank alone would have
+//   RETURN_IF_ERROR(values.Initialise(seed));
+//   values.StepBegun();
+//   RETURN_IF_ERROR(values.Gather());  // all ranks; then evaluation may read the parameters
+//   ASSIGN_OR_RETURN(std::vector<float> weight, values.Read("conv1.weight"));  // all ranks
+//
+// Nothing may be in flight. *Ownership*: borrows all that it is made from. *Errors*: those of the
+// device and the communicator; an error of one rank in a call of all ranks is one of all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/device/communicator.h"
+#include "neap/core/device/device.h"
+#include "neap/core/program/program.h"
+#include "neap/core/run/runtime.h"
+#include "neap/core/run/tensor_values.h"
+
+namespace neap {
+
+class PersistentValues {
+ public:
+  PersistentValues(Device& device, Runtime& training, Communicator* group)
+      : device_(device), training_(training), group_(group) {}
+
+  // `alone` has all persistent tensors of the session whole, by the same names.
+  void Adopt(const Program& alone);
+  // The program with those tensors only.
+  const Program& stored() const { return stored_; }
+  // Whether the session has slices of them; what says so below is then to be called by all ranks.
+  bool is_sharded() const { return is_sharded_; }
+
+  absl::Status Initialise(uint64_t seed);
+  // What is to be written for a checkpoint of `stored`.
+  absl::StatusOr<std::vector<TensorImage>> Images(const LoadedCheckpoint& loaded) const;
+  absl::Status Write(const std::vector<TensorImage>& images);
+
+  void StepBegun() { is_stale_ = is_sharded_; }
+  // Brings the parameters up to date. By all ranks.
+  absl::Status Gather();
+  // FAILED_PRECONDITION if that is needed.
+  absl::Status CheckGathered() const;
+
+  // In N, C, H, W order. By all ranks. Errors: NOT_FOUND.
+  absl::StatusOr<std::vector<float>> Read(std::string_view name);
+  // By all ranks, of which rank 0 writes the file. Errors: those of SaveCheckpoint().
+  absl::Status Save(const std::string& path, CheckpointContents contents,
+                    const TrainingPosition& position, DType weights);
+
+ private:
+  // Of the session's own program; null if the rank has nothing of it.
+  const Tensor* Own(const Tensor& stored) const;
+  absl::StatusOr<TensorImage> Image(const Tensor& own, const Tensor& stored,
+                                    const std::vector<float>& values) const;
+  absl::StatusOr<std::vector<float>> Read(const Tensor& stored);
+  absl::StatusOr<std::vector<float>> ReadSharded(const Tensor& stored, const Tensor* own);
+  // What a rank that does not write does while rank 0 saves.
+  absl::Status ReadAll(CheckpointContents contents);
+
+  Device& device_;
+  Runtime& training_;
+  Communicator* const group_;  // null: alone
+  Program stored_;
+  absl::flat_hash_map<std::string, TensorId> own_;  // by name
+  bool is_sharded_ = false;
+  bool is_stale_ = false;    // parameters, outside the rank's slices
+  bool has_failed_ = false;  // a call of all ranks, on all of them
+};
+
+}  // namespace neap
