@@ -156,6 +156,30 @@ killed() {
   step="$(head -c 100000 "$file" | grep -aoE '"neap.step": *"[0-9]+"' | grep -oE '[0-9]+')"
   "${training[@]}" --device cuda:0,cuda:1 --resume "$file" --steps $((step + 2))
 }
+# rank_bits FLAG...: with --strict, two ranks have the same weights under every policy and budget, if each lends the other
+# memory, and if the optimizer is sharded; every rank's peak is the predicted one.
+rank_bits() {
+  local folder plans plan
+  folder="$(mktemp -d "$out/ranks.XXXXXX")"
+  local training=("$programs/neap" train resnet20 --batch 64 --data synthetic --device cuda:0,cuda:1 --steps 20 --strict "$@")
+  "${training[@]}" --policy keep-all --weights-out "$folder/reference.safetensors" || return
+  for plans in liveness 'auto --budget 40%,25%' 'superneurons --budget 25%' chen 'vdnn-all --peer cuda:1,cuda:0 --peer-budget 20MiB' \
+    'liveness --shard-optimizer' 'auto --budget 30% --shard-optimizer'; do
+    read -ra plan <<<"$plans"
+    "${training[@]}" --policy "${plan[@]}" --weights-out "$folder/weights.safetensors" >"$folder/log" || return
+    cat "$folder/log"
+    ! grep -q -e 'NOT EQUAL' -e 'NOT AS PREDICTED' "$folder/log" || { echo "policy ${plan[*]}: other peaks"; return 1; }
+    cmp "$folder/reference.safetensors" "$folder/weights.safetensors" || { echo "policy ${plan[*]}: other bits"; return 1; }
+  done
+  rm -r "$folder"
+}
+if [ "$(gpu_count)" -ge 2 ]; then
+  check rank_bits rank_bits
+  check rank_bits_bf16 rank_bits --dtype bf16 --layout nhwc
+  end_after_stop
+else
+  echo "gpu_test: rank_bits: left out, there are no two GPUs"
+fi
 if [ "$(gpu_count)" -ge 2 ] && python3 -c 'import torch.distributed.run' 2>/dev/null; then
   for round in 1 2 3; do
     check "killed_rank_$round" killed "$round"
