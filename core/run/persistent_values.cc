@@ -1,10 +1,11 @@
 #include "neap/core/run/persistent_values.h"
 
-#include <cstring>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/initialize.h"
