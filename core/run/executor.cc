@@ -78,8 +78,8 @@ absl::StatusOr<std::vector<Executor::RecordedKernels>> Executor::Record() {
   };
   for (auto begin = operations.begin(), end = begin; begin != operations.end(); begin = end) {
     end = std::find_if_not(begin, operations.end(), is_launch);
-    if (begin == end) {
-      ++end;
+    if (end - begin < kFewestRecorded) {
+      end = std::max(end, begin + 1);
       continue;
     }
     RecordedKernels kernels = {.begin = static_cast<size_t>(begin - operations.begin()),
