@@ -38,11 +38,14 @@ absl::Status Shards::Rerun(const PlanStep& step) const {
 }
 
 absl::Status Shards::Take(const PlanStep& collective) {
+  const Role sliced = collective.phase == Phase::kAllGather ? Role::kParam : Role::kParamGrad;
   for (TensorId tensor : collective.accumulates) {
     const bool is_sharded = plan_.tensors[tensor.index()].own.has_value();
     if (is_sharded == (collective.phase == Phase::kAllReduce))
       return Fault(tensor, "exchanges",
                    is_sharded ? "as a whole" : "which no rank owns a slice of");
+    if (is_sharded && plan_.tensors[tensor.index()].role != sliced)
+      return Fault(tensor, "exchanges", "with the other collective");
     if (collective.phase == Phase::kReduceScatter && exchanged_[tensor.index()])
       return Fault(tensor, "sums", "again");
     if (is_sharded) exchanged_[tensor.index()] = true;

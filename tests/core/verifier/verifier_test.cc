@@ -290,6 +290,8 @@ TEST_CASE("a rank reads what is gathered, and updates its own slice with its sum
   CHECK(after([](Plan& plan) { plan.tensors[3].own = Slice{0, 1}; }) == "bad-tensor");
   // Parameters that are summed, gradients as a whole, and what no rank has a slice of.
   CHECK(after([](Plan& plan) { plan.steps[3].phase = Phase::kAllReduce; }) == "shard");
+  CHECK(after([](Plan& plan) { plan.steps[3].phase = Phase::kAllGather; }) == "shard");
+  CHECK(after([](Plan& plan) { plan.steps[0].phase = Phase::kReduceScatter; }) == "shard");
   CHECK(after([](Plan& plan) { plan.tensors[4].own.reset(); }) == "shard");
 }
 
