@@ -181,6 +181,8 @@ absl::StatusOr<BucketSizes> ChooseBuckets(LowerWith lower, const PlannerOptions&
   std::optional<double> least_ms;
   BucketSizes fastest;
   for (const BucketSizes& buckets : kBucketChoices) {
+    // Updates would wait for the last of two buckets, and gradients with them.
+    if (options.buckets_in_flight > 0 && buckets.bucket_bytes == kUnlimited) continue;
     choice.buckets = buckets;
     ASSIGN_OR_RETURN(const Program program, lower(choice));
     ASSIGN_OR_RETURN(const PlanResult result, MakePlan(program, unlimited, device, catalog));

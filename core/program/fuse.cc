@@ -93,13 +93,17 @@ class Fusion {
     return producer.role == LayerRole::kInner && readers_[producer.id.index()] == 1;
   }
 
-  // Sets the layer's spec. False if it does not suit its inputs: a sum of three tensors, for
-  // example, for which there is no fused layer.
-  bool Respecify(ResolvedLayer& layer) const {
+  LayerContext ContextOf(const ResolvedLayer& layer) const {
     LayerContext context = {.inputs = {}, .mode = mode_};
     for (LayerId input : layer.inputs)
       context.inputs.push_back(graph_.layers[input.index()].spec.output);
-    absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
+    return context;
+  }
+
+  // Sets the layer's spec. False if it does not suit its inputs: a sum of three tensors, for
+  // example, for which there is no fused layer.
+  bool Respecify(ResolvedLayer& layer) const {
+    absl::StatusOr<LayerSpec> spec = layer.layer.Specify(ContextOf(layer));
     if (!spec.ok()) return false;
     layer.spec = *std::move(spec);
     return true;
@@ -141,8 +145,20 @@ class Fusion {
       fused.inputs.push_back(input);
     }
     if (!Respecify(fused) || fused.spec.output != reader.spec.output) return std::nullopt;
-    if (!fused.spec.traits.gains_by_fusion || PassesIntoSum(fused)) return std::nullopt;
+    if (!Gains(fused) || PassesIntoSum(fused)) return std::nullopt;
     return fused;
+  }
+
+  bool Gains(const ResolvedLayer& fused) const {
+    if (options_.batch == 0) return fused.spec.traits.gains_by_fusion;
+    LayerContext context = ContextOf(fused);
+    for (TensorSpec& input : context.inputs) {
+      auto dims = input.shape.dims();
+      dims[0] = options_.batch;
+      input.shape = Shape(std::move(dims));
+    }
+    const absl::StatusOr<LayerSpec> spec = fused.layer.Specify(context);
+    return spec.ok() && spec->traits.gains_by_fusion;
   }
 
   // Whether the input whose gradient the layer passes on is read by a later layer, too. Backward of

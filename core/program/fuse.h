@@ -36,6 +36,8 @@
 //   graph = Fuse(std::move(graph), Mode::kTraining);
 #pragma once
 
+#include <cstdint>
+
 #include "neap/core/graph/graph.h"
 
 namespace neap {
@@ -46,6 +48,8 @@ struct FusionOptions {
   bool convolutions = false;
   // Whether layers are made whose LayerTraits say fuses_first. Only where kernels gain from it.
   bool folding = false;
+  // The batch with which a layer must gain (LayerTraits::gains_by_fusion); 0: that of the graph.
+  int64_t batch = 0;
 };
 
 // Fuses each layer into the layer that alone reads its output, as long as there is a layer for

@@ -25,8 +25,11 @@ absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions
   if (!fuses) return resolved;
   const std::vector<DType>& folding = device.folding_types;
   const bool folds = std::count(folding.begin(), folding.end(), graph.options().dtype) > 0;
+  const bool is_given = options.fusion_batch != 0;
   return Fuse(std::move(resolved), options.mode,
-              {.convolutions = device.kind == "cuda", .folding = folds});
+              {.convolutions = device.kind == "cuda",
+               .folding = folds,
+               .batch = is_given ? options.fusion_batch : FusionBatch(options.share)});
 }
 
 // Some 10 updates instead of 107 for ResNet-50. With more bytes there are hardly fewer, and the
@@ -42,6 +45,10 @@ ProgramOptions OptionsFor(const DeviceDescription& device, ProgramOptions option
 }
 
 }  // namespace
+
+int64_t FusionBatch(const RankShare& share) {
+  return share.ranks == 1 ? 0 : std::max<int64_t>(share.all_images / share.ranks, 1);
+}
 
 absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
                               const DeviceDescription& device) {

@@ -24,6 +24,10 @@
 
 namespace neap {
 
+// ProgramOptions::fusion_batch of a rank: an even part of the batch, so that all ranks have the
+// same layers, and so the same order of sums, however the batch is divided. 0 for one rank.
+int64_t FusionBatch(const RankShare& share);
+
 // The program of the network after all passes. ProgramOptions::update_group_bytes is set for the
 // device, whatever `options` say. Layers span the ranks if ProgramOptions::sync_batch_norm is set,
 // and are fused unless GraphOptions::fusion is false or the accounting is that of the paper.

@@ -165,6 +165,9 @@ struct ProgramOptions {
   int64_t update_group_bytes = 0;
   // Several ranks need exact accounting. Losses and gradients are then means over all ranks.
   RankShare share = {};
+  // FusionOptions::batch. Lower() chooses it for the program of a rank. Programs that share its
+  // persistent tensors need the same.
+  int64_t fusion_batch = 0;
   // With several ranks, batch norms in training have the statistics of the images of all of them
   // (core/program/span_ranks.h). Lower() sees to it; BuildProgram() takes the layers as they are.
   bool sync_batch_norm = false;

@@ -14,6 +14,7 @@
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
 #include "neap/core/program/reduce_gradients.h"
+#include "neap/core/program/shards.h"
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/program/update_groups.h"
 #include "neap/core/step/specify.h"
@@ -401,6 +402,7 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
   ASSIGN_OR_RETURN(graph, InSubBatches(std::move(graph), options.mode, options.sub_batches));
   Program program = ProgramBuilder(std::move(graph), options).Build();
   ReduceGradients(program);
+  GatherParameters(program);
   RETURN_IF_ERROR(CheckSums(program));
   return program;
 }
@@ -419,6 +421,7 @@ absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
   }
   RETURN_IF_ERROR(CheckSameBatch(part, whole));
   ReduceGradients(part);
+  GatherParameters(part);
   RETURN_IF_ERROR(CheckSums(part));
   return part;
 }

@@ -188,7 +188,6 @@ class Reducer {
 void ReduceGradients(Program& program) {
   if (program.options.share.ranks > 1 && program.options.mode == Mode::kTraining)
     Reducer(program).Run();
-  GatherParameters(program);
 }
 
 double WeightInSum(const Program& program, const Use& summed) {
@@ -232,7 +231,8 @@ absl::Status CheckSums(const Program& program) {
     if (!IsCollective(step.phase) || step.phase == Phase::kAllGather) continue;
     for (const Use& use : step.accumulates) {
       const Tensor& tensor = program.tensor(use.tensor);
-      if (tensor.spec.dtype == DType::kFp32) continue;
+      const DType dtype = tensor.spec.dtype;
+      if (dtype == DType::kFp32 || dtype == DType::kTf32) continue;  // which is stored as fp32
       return absl::InvalidArgumentError(absl::StrCat(tensor.name, ": ranks sum fp32, not ",
                                                      std::string(Name(tensor.spec.dtype))));
     }

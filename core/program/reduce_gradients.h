@@ -38,8 +38,7 @@
 
 namespace neap {
 
-// Adds the steps if there are several ranks, with those of GatherParameters(), and renumbers all.
-// Private to BuildProgram().
+// Adds the steps if there are several ranks, and renumbers all. Private to BuildProgram().
 void ReduceGradients(Program& program);
 
 // What a rank's tensor is multiplied by before the sum of a step of kAllReduce: 1, or for a running

@@ -22,6 +22,7 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
                   .offload_params = choice.offload_params,
                   .sub_batches = choice.sub_batches,
                   .share = of_batch,
+                  .fusion_batch = FusionBatch(share),
                   .sync_batch_norm = options.sync_batch_norm,
                   .shard = of_optimizer,
                   .bucket_bytes = choice.buckets.bucket_bytes,

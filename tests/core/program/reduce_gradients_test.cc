@@ -201,6 +201,33 @@ TEST_CASE("no step of a layer touches a tensor once it has been summed") {
   CHECK(sums > 100);
 }
 
+// Of the part of the batch that a rank has, the first layers gain from being one or not.
+TEST_CASE("ranks with unequal parts of the batch have the same layers, tensors and sums") {
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  const auto lower = [&](int64_t images, const ProgramOptions& options) {
+    Graph net({.batch = images, .dtype = DType::kBf16, .layout = Layout::kNhwc});
+    std::string x = net.Input({8, 16, 16});
+    x = net.Add("conv", Convolution{.out_channels = 16, .bias = false}, {x});
+    x = net.Add("bn", BatchNorm{}, {x});
+    net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+    return Lower(net, options, h200).value();
+  };
+  const RankShare first = {.rank = 0, .ranks = 2, .first_image = 0, .all_images = 4};
+  const RankShare second = {.rank = 1, .ranks = 2, .first_image = 1, .all_images = 4};
+  const Program few = lower(1, {.share = first}), many = lower(3, {.share = second});
+  CHECK(few.layers.size() == many.layers.size());
+  CHECK(lower(1, {}).layers.size() > lower(3, {}).layers.size());
+  CHECK(HashOfCollectives(few) == HashOfCollectives(many));
+  const Program inference =
+      lower(1, {.mode = Mode::kInference, .fusion_batch = FusionBatch(first)});
+  for (size_t i = 0; i < few.tensors.size() && IsPersistent(few.tensors[i].role); ++i)
+    CHECK(few.tensors[i] == inference.tensors[i]);
+}
+
+TEST_CASE("ranks sum gradients in tf32 as in fp32") {
+  CHECK(BuildProgram(Net(DType::kTf32), {.share = kSecondOfThree}).ok());
+}
+
 struct OwnLoss {
   static constexpr std::string_view kType = "own_loss";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const {
