@@ -1,10 +1,12 @@
 #include "neap/core/run/persistent_values.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
@@ -69,7 +71,12 @@ absl::Status PersistentValues::Write(const std::vector<TensorImage>& images) {
   return absl::OkStatus();
 }
 
-absl::Status PersistentValues::Gather() {
+absl::Status PersistentValues::Gather(const absl::Status& ready) {
+  if (!is_sharded_) return ready;
+  RETURN_IF_ERROR(Agree(ready, {}, group_));
+  // A file that one rank could not load has made those of the others current.
+  ASSIGN_OR_RETURN(const std::vector<std::string> stale, group_->Exchange(is_stale_ ? "s" : ""));
+  is_stale_ = std::count(stale.begin(), stale.end(), "s") > 0;
   if (!is_stale_) return absl::OkStatus();
   RETURN_IF_ERROR(training_.executor->GatherParameters());
   RETURN_IF_ERROR(device_.Synchronize());
@@ -85,7 +92,6 @@ absl::Status PersistentValues::CheckGathered() const {
 }
 
 absl::StatusOr<std::vector<float>> PersistentValues::Read(std::string_view name) {
-  RETURN_IF_ERROR(Gather());
   for (const Tensor& tensor : stored_.tensors) {
     if (tensor.name == name && IsPersistent(tensor.role)) return Read(tensor);
   }
@@ -94,7 +100,6 @@ absl::StatusOr<std::vector<float>> PersistentValues::Read(std::string_view name)
 
 absl::Status PersistentValues::Save(const std::string& path, CheckpointContents contents,
                                     const TrainingPosition& position, DType weights) {
-  RETURN_IF_ERROR(Gather());
   has_failed_ = false;
   const bool writes = !is_sharded_ || group_->rank() == 0;
   const auto read = [this](const Tensor& tensor) { return Read(tensor); };
@@ -136,6 +141,25 @@ absl::StatusOr<std::vector<float>> PersistentValues::Read(const Tensor& stored) 
   return values;
 }
 
+// In rounds, because the ranks may need memory for what they exchange.
+absl::StatusOr<std::string> PersistentValues::Concatenated(std::string_view sent) {
+  constexpr size_t kRoundBytes = 1 << 20;
+  std::vector<std::string> of_ranks(static_cast<size_t>(group_->ranks()));
+  bool is_last = false;
+  while (!is_last) {
+    ASSIGN_OR_RETURN(
+        const std::vector<std::string> round,
+        group_->Exchange(sent.substr(0, kRoundBytes), Communicator::Patience::kForFiles));
+    sent.remove_prefix(std::min(sent.size(), kRoundBytes));
+    is_last = true;
+    for (size_t rank = 0; rank < round.size(); ++rank) {
+      of_ranks[rank] += round[rank];
+      is_last = is_last && round[rank].size() < kRoundBytes;
+    }
+  }
+  return absl::StrJoin(of_ranks, "");
+}
+
 // Slices follow each other in the order of the ranks.
 absl::StatusOr<std::vector<float>> PersistentValues::ReadSharded(const Tensor& stored,
                                                                  const Tensor* own) {
@@ -144,10 +168,7 @@ absl::StatusOr<std::vector<float>> PersistentValues::ReadSharded(const Tensor& s
   RETURN_IF_ERROR(Agree(held.status(), {}, group_));
   const std::string_view sent(reinterpret_cast<const char*>(held->data()),
                               held->size() * sizeof(float));
-  ASSIGN_OR_RETURN(const std::vector<std::string> slices,
-                   group_->Exchange(sent, Communicator::Patience::kForFiles));
-  std::string whole;
-  for (const std::string& slice : slices) whole += slice;
+  ASSIGN_OR_RETURN(const std::string whole, Concatenated(sent));
   if (std::ssize(whole) != stored.spec.size_bytes()) {
     return absl::InternalError(
         absl::StrCat("the ranks have ", whole.size(), " bytes of ", stored.name));

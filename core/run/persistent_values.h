@@ -6,7 +6,7 @@
 //   values.Adopt(alone);  // the program that a rank alone would have
 //   RETURN_IF_ERROR(values.Initialise(seed));
 //   values.StepBegun();
-//   RETURN_IF_ERROR(values.Gather());  // all ranks; then evaluation may read the parameters
+//   RETURN_IF_ERROR(values.Gather(ready));  // all ranks; then evaluation may read them
 //   ASSIGN_OR_RETURN(std::vector<float> weight, values.Read("conv1.weight"));  // all ranks
 //
 // Nothing may be in flight. *Ownership*: borrows all that it is made from. *Errors*: those of the
@@ -48,8 +48,9 @@ class PersistentValues {
   absl::Status Write(const std::vector<TensorImage>& images);
 
   void StepBegun() { is_stale_ = is_sharded_; }
-  // Brings the parameters up to date. By all ranks.
-  absl::Status Gather();
+  // Brings the parameters up to date, if no rank has an error in `ready`. By all ranks, and before
+  // Read() and Save(), which expect that it has succeeded.
+  absl::Status Gather(const absl::Status& ready);
   // FAILED_PRECONDITION if that is needed.
   absl::Status CheckGathered() const;
 
@@ -66,6 +67,8 @@ class PersistentValues {
                                     const std::vector<float>& values) const;
   absl::StatusOr<std::vector<float>> Read(const Tensor& stored);
   absl::StatusOr<std::vector<float>> ReadSharded(const Tensor& stored, const Tensor* own);
+  // What the ranks have sent, one after the other.
+  absl::StatusOr<std::string> Concatenated(std::string_view sent);
   // What a rank that does not write does while rank 0 saves.
   absl::Status ReadAll(CheckpointContents contents);
 

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
 #include "absl/strings/cord.h"
@@ -69,12 +68,6 @@ absl::Status CheckSame(const Terms& terms, const Terms& other, size_t rank) {
   return absl::OkStatus();
 }
 
-absl::Status NotDivided(const Tensor& tensor, int64_t element) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(tensor.name, ": the slices that the ranks update overlap or leave a gap at ",
-                   "element ", element));
-}
-
 }  // namespace
 
 absl::StatusOr<RankShare> ShareOf(int64_t batch, TextExchange* group) {
@@ -133,32 +126,6 @@ absl::Status Agree(const absl::Status& own, const Terms& terms, TextExchange* gr
   for (size_t rank = 1; rank < stands.size(); ++rank) {
     const absl::Status same = CheckSame(of_first, stands[rank].at("terms").get<Terms>(), rank);
     if (!same.ok()) return this_rank == 0 ? same : OfAnotherRank(same);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckShards(const Program& program, TextExchange* group) {
-  if (program.options.shard.ranks == 1) return absl::OkStatus();
-  std::string own;
-  for (const Tensor& tensor : program.tensors) {
-    if (tensor.shards.empty()) continue;
-    const Slice& slice = program.OwnShard(tensor);
-    absl::StrAppend(&own, slice.first, " ", slice.count, " ");
-  }
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, group->Exchange(own));
-  std::vector<std::istringstream> slices(texts.begin(), texts.end());
-  for (const Tensor& tensor : program.tensors) {
-    if (tensor.shards.empty()) continue;
-    int64_t end = 0;
-    for (std::istringstream& of_rank : slices) {
-      Slice slice;
-      if (!(of_rank >> slice.first >> slice.count))
-        return absl::InternalError("the ranks have other parameters than this one");
-      if (slice.count == 0) continue;
-      if (slice.first != end) return NotDivided(tensor, end);
-      end = slice.end();
-    }
-    if (end != tensor.spec.elements()) return NotDivided(tensor, end);
   }
   return absl::OkStatus();
 }

@@ -42,11 +42,6 @@ Terms TermsOf(const LoadedCheckpoint& loaded);
 // naming the first term that differs; INTERNAL if the ranks do not call the same functions.
 absl::Status Agree(const absl::Status& own, const Terms& terms, TextExchange* group);
 
-// Whether the slices of parameters that the ranks update (core/program/shards.h) follow each other
-// without a gap or an overlap. Errors, the same on all ranks: INVALID_ARGUMENT naming the
-// parameter; INTERNAL if the ranks do not call the same functions.
-absl::Status CheckShards(const Program& program, TextExchange* group);
-
 // The number of rank 0. Errors: INTERNAL if the ranks do not call the same functions.
 absl::StatusOr<int64_t> OfFirstRank(int64_t own, TextExchange* group);
 

@@ -52,8 +52,6 @@ class Session::Impl {
     ASSIGN_OR_RETURN(share_, ShareOf(graph.options().batch, options_.communicator));
     const absl::Status prepared = Prepare(graph);
     RETURN_IF_ERROR(Agree(prepared, Terms(whole_), options_.communicator));
-    const absl::Status divided = CheckShards(whole_, options_.communicator);
-    RETURN_IF_ERROR(Agree(divided, {}, options_.communicator));
     return values_.Initialise(options_.seed);
   }
 
@@ -128,12 +126,7 @@ class Session::Impl {
 
   absl::Status Save(const std::string& path, CheckpointContents contents,
                     DType weights = DType::kFp32) {
-    RETURN_IF_ERROR(CheckReady());
-    if (options_.inference_only && contents == CheckpointContents::kEverything) {
-      return absl::FailedPreconditionError(
-          "the session was created for inference only and has no optimizer; SaveWeights() writes "
-          "the parameters");
-    }
+    RETURN_IF_ERROR(values_.Gather(ReadyToSave(contents)));
     return values_.Save(path, contents, {.step = step_, .seed = options_.seed}, weights);
   }
 
@@ -160,15 +153,12 @@ class Session::Impl {
   }
 
   absl::StatusOr<std::vector<float>> Values(std::string_view name) {
-    RETURN_IF_ERROR(CheckReady());
+    RETURN_IF_ERROR(values_.Gather(CheckReady()));
     return values_.Read(name);
   }
 
   bool is_sharded() const { return values_.is_sharded(); }
-  absl::Status Gather() {
-    RETURN_IF_ERROR(CheckReady());
-    return values_.Gather();
-  }
+  absl::Status Gather() { return values_.Gather(CheckReady()); }
 
   absl::Status SetBudget(int64_t budget_bytes) {
     RETURN_IF_ERROR(CheckIdle());
@@ -199,7 +189,8 @@ class Session::Impl {
       Setup next;
       const absl::Status prepared = PreparePart(graph, next);
       RETURN_IF_ERROR(Agree(prepared, Terms(next.training), options_.communicator));
-      RETURN_IF_ERROR(values_.Gather());  // those that the next graph leaves out, too
+      // Those that the next graph leaves out, too.
+      RETURN_IF_ERROR(values_.Gather(absl::OkStatus()));
       const bool fits = next.plans.training.plan.arena_bytes <= memory_.arena_bytes();
       agreed = Agree(memory_.Switch(next, fits), {}, options_.communicator);
     } while (absl::IsAborted(agreed));
@@ -279,6 +270,14 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     RETURN_IF_ERROR(memory_.Check());
     return damage_;
+  }
+  absl::Status ReadyToSave(CheckpointContents contents) const {
+    RETURN_IF_ERROR(CheckReady());
+    if (!options_.inference_only || contents != CheckpointContents::kEverything)
+      return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "the session was created for inference only and has no optimizer; SaveWeights() writes "
+        "the parameters");
   }
   absl::Status PrepareToEvaluate() {
     RETURN_IF_ERROR(CheckIdle());

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace neap {
+namespace {
+
+constexpr int64_t kValueBytes = sizeof(float);
+
+}  // namespace
 
 template <typename Visit>
 Packing::Position Packing::Walk(Position begin, const Visit& visit) const {
@@ -36,30 +41,34 @@ void Packing::Unpack(const float* piece) {
 }
 
 ShardPieces::ShardPieces(absl::Span<const ShardedTensor> tensors, int64_t piece_bytes)
-    : piece_bytes_(piece_bytes), bytes_(tensors.front().bytes.size()) {
+    : part_bytes_(piece_bytes / std::ssize(tensors.front().bytes) / kValueBytes * kValueBytes),
+      left_(tensors.front().bytes.size()),
+      bytes_(left_.size()) {
   for (const ShardedTensor& tensor : tensors) {
     std::byte* data = tensor.data;
     for (size_t owner = 0; owner < tensor.bytes.size(); ++owner) {
       const int64_t bytes = tensor.bytes[owner];
-      if (bytes > 0) left_.push_back({data, bytes, static_cast<int>(owner)});
+      if (bytes > 0) left_[owner].push_back({data, bytes, static_cast<int>(owner)});
       data += bytes;
     }
   }
-  std::reverse(left_.begin(), left_.end());
+  for (std::vector<Shard>& of_owner : left_) std::reverse(of_owner.begin(), of_owner.end());
 }
 
 bool ShardPieces::Next() {
   piece_.clear();
   bytes_.assign(bytes_.size(), 0);
-  for (int64_t room = piece_bytes_; room > 0 && !left_.empty();) {
-    Shard& next = left_.back();
-    const int64_t bytes = std::min(room, next.bytes);
-    piece_.push_back({next.data, bytes, next.owner});
-    bytes_[static_cast<size_t>(next.owner)] += static_cast<int>(bytes);
-    room -= bytes;
-    next.data += bytes;
-    next.bytes -= bytes;
-    if (next.bytes == 0) left_.pop_back();
+  for (std::vector<Shard>& of_owner : left_) {
+    for (int64_t room = part_bytes_; room > 0 && !of_owner.empty();) {
+      Shard& next = of_owner.back();
+      const int64_t bytes = std::min(room, next.bytes);
+      piece_.push_back({next.data, bytes, next.owner});
+      bytes_[static_cast<size_t>(next.owner)] += static_cast<int>(bytes);
+      room -= bytes;
+      next.data += bytes;
+      next.bytes -= bytes;
+      if (next.bytes == 0) of_owner.pop_back();
+    }
   }
   return !piece_.empty();
 }

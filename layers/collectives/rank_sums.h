@@ -11,10 +11,11 @@
 //     packing.Unpack(piece.data());           // after `piece` was summed over all ranks
 //   }
 //
-// Sharded tensors go in pieces, too, of which each rank's parts lie together:
+// Sharded tensors go in pieces, too, of which each rank's parts lie together. They have the same
+// size, until a rank has nothing left, so that all ranks have the same work:
 //
 //   tensors   | a0   | a1   | b0 | b1 |  c0  | c1 | d1 ...      part of the rank 0 or 1
-//   pieces    | a0 b0 | a1 b1 | c0   | c1 d1 | ...
+//   pieces    | a0   | a1   |   | b0 c0 | b1 c1 |   ...
 //
 //   ShardPieces pieces(tensors, kPieceValues * sizeof(float));
 //   while (pieces.Next()) {
@@ -62,7 +63,7 @@ class Packing {
 
 class ShardPieces {
  public:
-  // There is at least one tensor.
+  // There is at least one tensor. Pieces have at most `piece_bytes`, which is 4 or more for a rank.
   ShardPieces(absl::Span<const ShardedTensor> tensors, int64_t piece_bytes);
 
   // Goes on to the next piece; false if there is none.
@@ -79,9 +80,9 @@ class ShardPieces {
     int owner = 0;
   };
 
-  const int64_t piece_bytes_;
-  std::vector<Shard> left_;   // of later pieces, the next one last
-  std::vector<Shard> piece_;  // in order
+  const int64_t part_bytes_;              // of a piece, for each rank
+  std::vector<std::vector<Shard>> left_;  // by owner, of later pieces, the next one last
+  std::vector<Shard> piece_;              // in order
   std::vector<int> bytes_;
 };
 

@@ -172,12 +172,12 @@ absl::Status SwitchPlans(Device& device, SessionPlanner& planner, const SessionP
 
 // core/run/persistent_values.h
 absl::Status ReadWeight(Device& device, SessionMemory& memory, Communicator* communicator,
-                        const Program& alone, uint64_t seed) {
+                        const Program& alone, uint64_t seed, const absl::Status& ready) {
   PersistentValues values(device, memory.training(), communicator);
   values.Adopt(alone);  // the program that a rank alone would have
   RETURN_IF_ERROR(values.Initialise(seed));
   values.StepBegun();
-  RETURN_IF_ERROR(values.Gather());  // all ranks; then evaluation may read the parameters
+  RETURN_IF_ERROR(values.Gather(ready));  // all ranks; then evaluation may read them
   ASSIGN_OR_RETURN(std::vector<float> weight, values.Read("conv1.weight"));  // all ranks
   return absl::OkStatus();
 }

@@ -310,9 +310,9 @@ TEST_CASE("a graph without some layers keeps their parameters of the last step o
   CHECK(AreSame(train(true), train(false)));
 }
 
-TEST_CASE("the flag has to be the same on all ranks, and so have the slices") {
+TEST_CASE("the flag has to be the same on all ranks") {
   LocalRanks group(2);
-  std::vector<absl::Status> created(2), checked(2);
+  std::vector<absl::Status> created(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
@@ -321,28 +321,13 @@ TEST_CASE("the flag has to be the same on all ranks, and so have the slices") {
       TrainingOptions options;
       options.communicator = communicator.get();
       options.shard_optimizer = rank == 1;
-      const auto i = static_cast<size_t>(rank);
-      created[i] = CreateSession(SmallNet(), *device, {}, options).status();
-
-      ProgramOptions of_rank = {
-          .share = {.rank = rank, .ranks = 2, .first_image = 8 * rank, .all_images = 16}};
-      of_rank.shard = {.rank = rank, .ranks = 2};
-      Program program = *BuildProgram(SmallNet(), of_rank);
-      checked[i] = CheckShards(program, communicator.get());
-      REQUIRE(checked[i].ok());
-      for (Tensor& tensor : program.tensors) {
-        if (tensor.name == "conv2.weight" && rank == 1) ++tensor.shards[1].first;
-      }
-      checked[i] = CheckShards(program, communicator.get());
+      created[static_cast<size_t>(rank)] = CreateSession(SmallNet(), *device, {}, options).status();
     });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(created[0].message() ==
         "rank 1 and rank 0 differ in their sharding of the optimizer: on and off");
   CHECK(created[1].message() == created[0].message());
-  CHECK(checked[0].message().find("conv2.weight: the slices that the ranks update overlap or "
-                                  "leave a gap at element ") == 0);
-  CHECK(checked[1] == checked[0]);
 }
 
 TEST_CASE("one rank has nothing to shard") {

@@ -36,11 +36,11 @@ TEST_CASE("tensors are packed into pieces, weighted, and unpacked to where they 
 }
 
 TEST_CASE("parts of ranks are packed by owner, piece after piece") {
-  std::vector<char> a = {1, 2, 3, 4, 5}, b = {6, 7};
+  std::vector<char> a = {1, 2, 3, 4, 5}, b = {6, 7, 8, 9, 10, 11, 12, 13};
   const std::vector<ShardedTensor> tensors = {
       {.data = reinterpret_cast<std::byte*>(a.data()), .bytes = {1, 4}},
-      {.data = reinterpret_cast<std::byte*>(b.data()), .bytes = {2, 0}}};
-  ShardPieces pieces(tensors, /*piece_bytes=*/3);
+      {.data = reinterpret_cast<std::byte*>(b.data()), .bytes = {6, 2}}};
+  ShardPieces pieces(tensors, /*piece_bytes=*/11);
   std::vector<std::vector<std::vector<char>>> found;
   while (pieces.Next()) {
     found.emplace_back();
@@ -52,10 +52,10 @@ TEST_CASE("parts of ranks are packed by owner, piece after piece") {
       pieces.Unpack(owner, reinterpret_cast<const std::byte*>(part.data()));
     }
   }
-  CHECK(found ==
-        std::vector<std::vector<std::vector<char>>>{{{1}, {2, 3}}, {{6}, {4, 5}}, {{7}, {}}});
+  CHECK(found == std::vector<std::vector<std::vector<char>>>{{{1, 6, 7, 8}, {2, 3, 4, 5}},
+                                                             {{9, 10, 11}, {12, 13}}});
   CHECK(a == std::vector<char>{11, 12, 13, 14, 15});
-  CHECK(b == std::vector<char>{16, 17});
+  CHECK(b == std::vector<char>{16, 17, 18, 19, 20, 21, 22, 23});
 }
 
 TEST_CASE("parts are added in their order") {
