@@ -17,7 +17,7 @@ constexpr int kHopper = 9;  // the compute capability's major number
 constexpr double kNominalCopyBandwidth = 25e9;
 // Those of an H200 (core/device/device_description.cc).
 constexpr double kNominalSlowdownByCopies = 0.02;
-constexpr double kNominalSlowdownBySums = 0.1;
+constexpr double kNominalSlowdownBySums = 0.25;
 constexpr double kNominalDoubledBySumsSeconds = 90e-6;
 
 // Per multiprocessor and clock, dense, tf32.
