@@ -72,6 +72,7 @@ absl::Status ReadOneBudget(const std::string& text, Budget* budget) {
 }
 
 absl::Status ReadPeer(const std::string& text, std::string* peer) {
+  if (text.empty()) return BadUsage("it names a GPU for each rank, or none");
   *peer = text == "none" ? "" : text;
   return absl::OkStatus();
 }

@@ -92,17 +92,16 @@ class MemoryAccount {
   void AfterStep() {
     if (steps_++ < 2) library_bytes_ = device_.LibraryBytes();
   }
-  // Empty on devices that do not report it, and if no step was taken.
-  absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory,
-                                                    int64_t lent_bytes) const {
+  // Before other ranks end and free what the device lends them. Empty on devices that do not report
+  // it, and if no step was taken.
+  absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory) const {
     ASSIGN_OR_RETURN(const std::optional<int64_t> library_bytes, library_bytes_);
     if (!library_bytes.has_value()) return std::nullopt;
     ASSIGN_OR_RETURN(const int64_t used, device_.UsedBytes());
     const int64_t arena = RoundUp(memory.arena_bytes, device_.description().page_bytes);
     return DeviceMemory{.library_bytes = *library_bytes,
-                        .lent_bytes = lent_bytes,
                         .used_bytes = used,
-                        .unaccounted_bytes = used - arena - lent_bytes - *library_bytes};
+                        .unaccounted_bytes = used - arena - *library_bytes};
   }
 
  private:
@@ -178,9 +177,10 @@ class Training {
                                         }));
     summary.predicted = PredictedStepOf(session);
     summary.memory = session.memory();
+    ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     RETURN_IF_ERROR(ExchangeRanks(summary));
     summary.recording = session.recording();
-    ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory, LentBytes(summary)));
+    if (summary.device.has_value()) CountLent(summary.ranks, *summary.device);
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
     if (!summary.end.is_idle() && (ranks_.is_first() || session.is_sharded())) {
       ASSIGN_OR_RETURN(summary.saved, SaveWeights(session));
@@ -213,15 +213,15 @@ class Training {
     return absl::OkStatus();
   }
 
-  // What this rank's GPU lends to the other ranks of its machine.
-  int64_t LentBytes(const TrainSummary& summary) const {
-    if (ranks_.local_ranks() != ranks_.ranks()) return 0;
-    int64_t bytes = 0;
-    for (const RankSummary& rank : summary.ranks) {
+  // What this rank's GPU lends to other ranks, which has been counted as the libraries'. Only if
+  // all ranks are on one machine, where the names of GPUs are unique.
+  void CountLent(const std::vector<RankSummary>& ranks, DeviceMemory& memory) const {
+    if (ranks_.local_ranks() != ranks_.ranks()) return;
+    for (const RankSummary& rank : ranks) {
       if (rank.peer == ranks_.device())
-        bytes += RoundUp(rank.memory.peer_bytes, device_.description().page_bytes);
+        memory.lent_bytes += RoundUp(rank.memory.peer_bytes, device_.description().page_bytes);
     }
-    return bytes;
+    memory.library_bytes -= memory.lent_bytes;
   }
 
   // Returns the files that hold the state and the weights at the end; Train() has saved the state.

@@ -104,7 +104,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
             &sync_batch_norm);
   flags.Add("shard-optimizer",
             "with several ranks, each keeps momentum and fp32 masters of a part of the parameters "
-            "only; not for fp16 or --offload-params on",
+            "only; not with fp16 or --offload-params",
             &shard_optimizer);
   flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);
 }
@@ -125,6 +125,8 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
     return BadUsage("--weights-dtype needs --weights-out FILE");
   if (rate.period_steps.has_value() && rate.schedule == "constant")
     return BadUsage("--lr-period needs --lr-schedule step or cosine");
+  if (shard_optimizer && !plan_file.empty())
+    return BadUsage("--shard-optimizer and --plan exclude each other: the plan is of one rank");
   if (ranks.split_by_time && !plan_file.empty())
     return BadUsage("--split auto and --plan exclude each other: the plan is of one batch");
   if (planning.peer_budget_bytes.has_value() && !flags.Given("peer"))
