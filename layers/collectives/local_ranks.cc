@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/collectives/cpu_communicator.h"
 #include "neap/layers/collectives/rank_sums.h"
 
 namespace neap {
@@ -109,34 +110,14 @@ class LocalRanks::Texts final : public TextExchange {
   const std::shared_ptr<Group> group_;
 };
 
-class LocalRanks::Rank final : public Communicator {
+class LocalRanks::Rank final : public CpuCommunicator {
  public:
   Rank(int rank, std::shared_ptr<Group> group, CpuDevice& device)
-      : Communicator(std::make_unique<Texts>(rank, group)),
-        group_(std::move(group)),
-        device_(device) {}
+      : CpuCommunicator(device, std::make_unique<Texts>(rank, group)), group_(std::move(group)) {}
   ~Rank() override {
     group_->sums.Leave(rank());
     group_->exchanges.Leave(rank());
-    device_.Synchronize().IgnoreError();
-  }
-
-  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
-    return device_.Call(Stream::kCollective,
-                        [this, bucket = std::vector<Summand>(tensors.begin(), tensors.end())] {
-                          return Sum(bucket);
-                        });
-  }
-
-  absl::Status ReduceScatter(absl::Span<const ShardedTensor> tensors) override {
-    return device_.Call(Stream::kCollective,
-                        [this, bucket = std::vector<ShardedTensor>(
-                                   tensors.begin(), tensors.end())] { return Sum(bucket); });
-  }
-  absl::Status AllGather(absl::Span<const ShardedTensor> tensors) override {
-    return device_.Call(Stream::kCollective,
-                        [this, bucket = std::vector<ShardedTensor>(
-                                   tensors.begin(), tensors.end())] { return Gather(bucket); });
+    device().Synchronize().IgnoreError();
   }
 
  private:
@@ -148,7 +129,7 @@ class LocalRanks::Rank final : public Communicator {
   }
   absl::Status Meet() { return group_->sums.Come(rank(), group_->timeout); }
 
-  absl::Status Sum(const std::vector<ShardedTensor>& bucket) {
+  absl::Status SumParts(const std::vector<ShardedTensor>& bucket) override {
     std::vector<float>& own = Piece();
     sum_.resize(kPieceValues);
     ShardPieces pieces(bucket, kPieceValues * int64_t{sizeof(float)});
@@ -172,7 +153,7 @@ class LocalRanks::Rank final : public Communicator {
     return absl::OkStatus();
   }
 
-  absl::Status Gather(const std::vector<ShardedTensor>& bucket) {
+  absl::Status Gather(const std::vector<ShardedTensor>& bucket) override {
     std::vector<float>& own = Piece();
     ShardPieces pieces(bucket, kPieceValues * int64_t{sizeof(float)});
     while (pieces.Next()) {
@@ -187,7 +168,7 @@ class LocalRanks::Rank final : public Communicator {
     return absl::OkStatus();
   }
 
-  absl::Status Sum(const std::vector<Summand>& bucket) {
+  absl::Status Sum(const std::vector<Summand>& bucket) override {
     std::vector<float>& own = Piece();
     sum_.resize(kPieceValues);
     Packing packing(bucket, kPieceValues);
@@ -203,7 +184,6 @@ class LocalRanks::Rank final : public Communicator {
   }
 
   const std::shared_ptr<Group> group_;
-  CpuDevice& device_;
   std::vector<float> sum_;  // of a piece
 };
 

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/collectives/cpu_communicator.h"
 #include "neap/layers/collectives/rank_sums.h"
 
 namespace neap {
@@ -136,36 +137,18 @@ class MpiTexts final : public TextExchange {
   bool failed_ = false;
 };
 
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator final : public CpuCommunicator {
  public:
   MpiCommunicator(CpuDevice& device, std::unique_ptr<TextExchange> texts,
                   std::chrono::milliseconds timeout)
-      : Communicator(std::move(texts)), device_(device), timeout_(timeout) {}
+      : CpuCommunicator(device, std::move(texts)), timeout_(timeout) {}
   // The buffers of a call that has not ended are left to MPI.
   ~MpiCommunicator() override {
-    device_.Synchronize().IgnoreError();
-    if (!device_.Record(Stream::kCollective).ok()) new Buffers(std::move(buffers_));
+    device().Synchronize().IgnoreError();
+    if (!device().Record(Stream::kCollective).ok()) new Buffers(std::move(buffers_));
   }
 
   absl::Status Open() { return sums_.Open(); }
-
-  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
-    return device_.Call(Stream::kCollective,
-                        [this, bucket = std::vector<Summand>(tensors.begin(), tensors.end())] {
-                          return Sum(bucket);
-                        });
-  }
-
-  absl::Status ReduceScatter(absl::Span<const ShardedTensor> tensors) override {
-    return device_.Call(Stream::kCollective,
-                        [this, bucket = std::vector<ShardedTensor>(
-                                   tensors.begin(), tensors.end())] { return Sum(bucket); });
-  }
-  absl::Status AllGather(absl::Span<const ShardedTensor> tensors) override {
-    return device_.Call(Stream::kCollective,
-                        [this, bucket = std::vector<ShardedTensor>(
-                                   tensors.begin(), tensors.end())] { return Gather(bucket); });
-  }
 
  private:
   struct Buffers {
@@ -183,7 +166,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   // Each rank sends each owner what it has of the owner's shards.
-  absl::Status Sum(const std::vector<ShardedTensor>& bucket) {
+  absl::Status SumParts(const std::vector<ShardedTensor>& bucket) override {
     Buffers& use = buffers_;
     use.own.resize(kPieceValues);
     use.sum.resize(kPieceValues);
@@ -214,7 +197,7 @@ class MpiCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  absl::Status Gather(const std::vector<ShardedTensor>& bucket) {
+  absl::Status Gather(const std::vector<ShardedTensor>& bucket) override {
     Buffers& use = buffers_;
     use.own.resize(kPieceValues);
     use.parts.resize(kPieceValues);
@@ -239,7 +222,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   // A piece has as many values for each rank to sum.
-  absl::Status Sum(const std::vector<Summand>& bucket) {
+  absl::Status Sum(const std::vector<Summand>& bucket) override {
     const int64_t share = (kPieceValues + ranks() - 1) / ranks();
     const auto size = static_cast<size_t>(share * ranks());
     Buffers& use = buffers_;
@@ -269,7 +252,6 @@ class MpiCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  CpuDevice& device_;
   const std::chrono::milliseconds timeout_;
   Channel sums_;
   Buffers buffers_;
