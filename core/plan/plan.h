@@ -70,8 +70,8 @@ struct PlanStep {
   Phase phase = Phase::kForward;
   std::vector<TensorId> reads, writes, accumulates, rerun_reads;
   std::vector<std::pair<TensorId, TensorId>> in_place;  // {written, read} that may share a region
-  std::vector<std::pair<TensorId, Slice>> slices =
-      {};  // of which the step uses only these elements
+  // Tensors of which the step uses only these elements.
+  std::vector<std::pair<TensorId, Slice>> slices = {};
   friend bool operator==(const PlanStep&, const PlanStep&) = default;
 };
 

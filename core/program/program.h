@@ -171,8 +171,8 @@ struct ProgramOptions {
   // With several ranks, batch norms in training have the statistics of the images of all of them
   // (core/program/span_ranks.h). Lower() sees to it; BuildProgram() takes the layers as they are.
   bool sync_batch_norm = false;
-  // With several ranks, those of `share` in training: masters and momenta are sharded over them
-  // (core/program/shards.h). Not with a scaled loss, nor with offload_params.
+  // The ranks over which masters and momenta are sharded (core/program/shards.h). In training,
+  // these are the ranks of `share`. A scaled loss and offload_params exclude it.
   OptimizerShard shard = {};
   // With several ranks: a bucket of tensors to sum is complete when it has as many bytes, or when
   // so few are left for the last one; updates wait until so many later buckets have begun; 0: until

@@ -156,7 +156,7 @@ class Session {
   // FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images);
 
-  // Whether the optimizer is sharded: by TrainingOptions::shard_optimizer, over several ranks.
+  // Whether TrainingOptions::shard_optimizer is set and there are several ranks.
   bool is_sharded() const;
   // If it is: brings the parameters that other ranks have updated up to date, as Evaluate() and
   // Predict() require (FAILED_PRECONDITION otherwise). Errors: FAILED_PRECONDITION while a step is
