@@ -4,6 +4,7 @@
 #   --build-tests   also the dependencies of tests and benchmarks
 #   --tests         the same, and a browser for the test of neap plan --report
 #   --lint          also clang-format, clang-tidy and Python, which .ci/run uses
+#   --sanitizers    also Clang, which compiles the presets with sanitizers, and its symbolizer
 #   --pypi-cuda     always install CUDA from PyPI, in build/deps/cuda; builds then use it
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -14,6 +15,7 @@ packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev
           libopenmpi-dev openmpi-bin)
 test_packages=(doctest-dev libbenchmark-dev python3)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
+sanitizer_packages=(clang-14 libclang-rt-14-dev llvm-14)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0
 cuda_wheels=(nvidia-cuda-{nvcc,runtime,cccl,crt,nvrtc}"==13.0.*" "nvidia-nvvm==13.0.*" "nvidia-cublas==13.0.*"
              nvidia-cudnn-cu13==9.19.0.56 "nvidia-nccl-cu13==2.28.*")
@@ -127,6 +129,7 @@ for option in "$@"; do
     --build-tests) packages+=("${test_packages[@]}") ;;
     --tests) packages+=("${test_packages[@]}"); want_browser ;;
     --lint) packages+=("${lint_packages[@]}") ;;
+    --sanitizers) packages+=("${sanitizer_packages[@]}") ;;
     *) fail "unknown option $option" ;;
   esac
 done

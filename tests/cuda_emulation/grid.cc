@@ -73,7 +73,8 @@ struct Grid {
   const void* argument = nullptr;
   Block* block = nullptr;  // whose shared variables are in place
   Thread* thread = nullptr;
-  std::vector<Thread*> ready;  // of the running warp
+  std::vector<Thread*> ready;  // of the running warp, in the order in which they run
+  size_t next = 0;             // of these
 };
 Grid grid;
 Place scheduler = {};
@@ -118,6 +119,22 @@ bool Same(std::source_location a, std::source_location b) {
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
+// Where the next ready thread continues, which then is the current one. After the last one, and if
+// the next one needs a new fiber, the scheduler.
+void** NextPlace() {
+  if (grid.next == grid.ready.size()) return scheduler;
+  Thread& thread = *grid.ready[grid.next];
+  if (thread.fiber == nullptr) {
+    if (idle.empty()) return scheduler;
+    thread.fiber = idle.back();
+    idle.pop_back();
+  }
+  ++grid.next;
+  grid.thread = &thread;
+  threadIdx = thread.index;
+  return thread.fiber->place;
+}
+
 // Runs one thread after the other, for ever.
 void RunThreads() {
   Fiber& own = *beginning;
@@ -127,7 +144,7 @@ void RunThreads() {
     grid.body(grid.argument);
     thread.state = State::kEnded;
     idle.push_back(&own);
-    Switch(own.place, scheduler);
+    Switch(own.place, NextPlace());
   }
 }
 
@@ -151,16 +168,14 @@ size_t NumberOf(const Thread& thread) {
   return static_cast<size_t>(&thread - grid.block->threads.data());
 }
 
-// Runs the thread until it waits or ends.
-void Resume(Thread& thread) {
-  if (thread.fiber == nullptr) {
+// Runs the ready threads until each waits or has ended.
+void RunReady() {
+  Shuffle(grid.ready);
+  grid.next = 0;
+  while (grid.next < grid.ready.size()) {
     if (idle.empty()) idle.push_back(Begin());
-    thread.fiber = idle.back();
-    idle.pop_back();
+    Switch(scheduler, NextPlace());
   }
-  grid.thread = &thread;
-  threadIdx = thread.index;
-  Switch(scheduler, thread.fiber->place);
 }
 
 // Lets the current thread wait.
@@ -169,7 +184,7 @@ void Wait(State state, unsigned mask, std::source_location at) {
   thread.state = state;
   thread.mask = mask;
   thread.at = at;
-  Switch(thread.fiber->place, scheduler);
+  Switch(thread.fiber->place, NextPlace());
 }
 
 // Whether all lanes of the thread's mask that have not ended wait with it.
@@ -207,8 +222,7 @@ void RunWarp(Block& block, unsigned warp) {
   for (size_t i = first; i < end; ++i) ready.push_back(&block.threads[i]);
   std::erase_if(ready, [](const Thread* thread) { return thread->state != State::kReady; });
   while (!ready.empty()) {
-    Shuffle(ready);
-    for (Thread* thread : ready) Resume(*thread);
+    RunReady();
     ready.clear();
     ReleaseLanes(block, first, end, ready);
   }

@@ -15,9 +15,14 @@ namespace {
 using namespace operands;
 using Vector = std::vector<double>;
 
-size_t At(const Shape& s, int64_t n, int64_t c, int64_t h, int64_t w) {
-  return static_cast<size_t>(((n * s.c() + c) * s.h() + h) * s.w() + w);
-}
+// A shape as numbers, which the loops below read far more often than a Shape is fast for.
+struct Extents {
+  explicit Extents(const Shape& s) : n(s.n()), c(s.c()), h(s.h()), w(s.w()) {}
+  size_t At(int64_t image, int64_t channel, int64_t row, int64_t column) const {
+    return static_cast<size_t>(((image * c + channel) * h + row) * w + column);
+  }
+  int64_t n, c, h, w;
+};
 
 // One pair of an output element and an input element in its window.
 struct Tap {
@@ -27,23 +32,26 @@ struct Tap {
 
 // Calls f(tap) for every tap inside the image.
 template <typename F>
-void ForEachTap(const Convolution& layer, const Shape& x, const Shape& y, const Shape& weight,
-                F f) {
-  const int64_t out_per_group = y.c() / layer.groups;
-  for (int64_t i = 0; i < y.elements(); ++i) {
-    const int64_t ow = i % y.w();
-    const int64_t oh = i / y.w() % y.h();
-    const int64_t k = i / (y.w() * y.h()) % y.c();
-    const int64_t n = i / (y.w() * y.h() * y.c());
-    for (int64_t j = 0; j < weight.c() * weight.h() * weight.w(); ++j) {
-      const int64_t s = j % weight.w();
-      const int64_t r = j / weight.w() % weight.h();
-      const int64_t c = j / (weight.w() * weight.h());
-      const int64_t h = oh * layer.stride.h - layer.padding.h + r * layer.dilation.h;
-      const int64_t w = ow * layer.stride.w - layer.padding.w + s * layer.dilation.w;
-      if (h < 0 || h >= x.h() || w < 0 || w >= x.w()) continue;
-      const int64_t c_in = k / out_per_group * weight.c() + c;
-      f(Tap{n, k, r, s, static_cast<size_t>(i), At(x, n, c_in, h, w), At(weight, k, c, r, s)});
+void ForEachTap(const Convolution& layer, const Shape& x_shape, const Shape& y_shape,
+                const Shape& weight_shape, F f) {
+  const Extents x(x_shape), y(y_shape), weight(weight_shape);
+  const int64_t out_per_group = y.c / layer.groups;
+  for (int64_t i = 0; i < y.n * y.c * y.h * y.w; ++i) {
+    const int64_t ow = i % y.w;
+    const int64_t oh = i / y.w % y.h;
+    const int64_t k = i / (y.w * y.h) % y.c;
+    const int64_t n = i / (y.w * y.h * y.c);
+    for (int64_t c = 0; c < weight.c; ++c) {
+      const int64_t c_in = k / out_per_group * weight.c + c;
+      for (int64_t r = 0; r < weight.h; ++r) {
+        const int64_t h = oh * layer.stride.h - layer.padding.h + r * layer.dilation.h;
+        if (h < 0 || h >= x.h) continue;
+        for (int64_t s = 0; s < weight.w; ++s) {
+          const int64_t w = ow * layer.stride.w - layer.padding.w + s * layer.dilation.w;
+          if (w < 0 || w >= x.w) continue;
+          f(Tap{n, k, r, s, static_cast<size_t>(i), x.At(n, c_in, h, w), weight.At(k, c, r, s)});
+        }
+      }
     }
   }
 }

@@ -41,7 +41,7 @@ void CheckRefusedUnder(const std::string& limit, std::vector<std::string> args,
 }
 
 TEST_CASE("a network that is too large for the machine's memory ends with one line") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef NEAP_SANITIZED
   return SkipCase("a sanitizer needs more addresses than the limit leaves");
 #endif
   CheckRefusedUnder("ulimit -d 300000", {"plan", "resnet-cifar", "--depth", "20000"},
