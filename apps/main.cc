@@ -9,6 +9,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/wait_policy.h"
+#include "neap/core/base/version.h"
 
 namespace neap::apps {
 namespace {
@@ -54,7 +55,7 @@ absl::StatusOr<int> Dispatch(const std::vector<std::string>& args) {
     return 0;
   }
   if (args[0] == "--version") {
-    absl::PrintF("neap %s (commit %s)\n", NEAP_VERSION, NEAP_COMMIT);
+    absl::PrintF("neap %s (commit %s)\n", std::string(kVersion), NEAP_COMMIT);
     return 0;
   }
   std::vector<std::string> names;

@@ -7,6 +7,7 @@ set(NEAP_INSTALLED_HEADERS
   core/base/status_macros.h
   core/base/tensor.h
   core/base/units.h
+  core/base/version.h
   core/device/communicator.h
   core/device/device.h
   core/device/device_description.h

@@ -2,14 +2,20 @@
 include(CMakePackageConfigHelpers)
 include(installed_headers)
 
+# Component `neap` is the command and the shared library, `libneap-dev` what programs are built with.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libneap-dev)
 install(TARGETS neap EXPORT neap_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS neap_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET neap_shared)
+  install(TARGETS neap_shared EXPORT neap_targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT neap NAMELINK_COMPONENT libneap-dev)
+endif()
+install(TARGETS neap_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT neap)
 foreach(header ${NEAP_INSTALLED_HEADERS})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap/${folder})
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/core/neap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap)  # <neap/neap.h>
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT neap)
 
 # A program that links a static library must also link the library's dependencies.
 set(neap_cuda_link "")
@@ -25,3 +31,21 @@ install(EXPORT neap_targets NAMESPACE neap:: FILE neapTargets.cmake DESTINATION 
 install(FILES ${PROJECT_BINARY_DIR}/neapConfig.cmake ${PROJECT_BINARY_DIR}/neapConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/third_party/FindGLPK.cmake
         DESTINATION ${neap_config_folder})
+
+# neap.pc, for programs that are built without CMake. What libneap.a needs is in Libs.private, or in Libs where there is no
+# shared library.
+set(neap_private_libs -ldnnl -lsqlite3 -lglpk -lz -pthread -ldl)
+foreach(library ${MPI_CXX_LIBRARIES} ${neap_cuda_link})
+  if(NOT TARGET ${library} AND NOT library MATCHES "^[$]")
+    list(APPEND neap_private_libs ${library})
+  endif()
+endforeach()
+list(JOIN neap_private_libs " " neap_private_libs)
+if(TARGET neap_shared)
+  set(neap_libs "")
+else()
+  set(neap_libs " ${neap_private_libs}")
+endif()
+file(RELATIVE_PATH neap_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/neap.pc.in ${PROJECT_BINARY_DIR}/neap.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/neap.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

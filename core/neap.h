@@ -4,6 +4,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/base/version.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/loader.h"

@@ -13,7 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev ocl-icd-opencl-dev
           libglpk-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev ca-certificates
           libopenmpi-dev openmpi-bin)
-test_packages=(doctest-dev libbenchmark-dev python3)
+test_packages=(doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 sanitizer_packages=(clang-14 libclang-rt-14-dev llvm-14)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0

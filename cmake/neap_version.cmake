@@ -1,0 +1,11 @@
+# NEAP_VERSION: the version that core/base/version.h states, "0.1.0".
+set(NEAP_VERSION_FILE ${CMAKE_CURRENT_LIST_DIR}/../core/base/version.h)
+file(STRINGS ${NEAP_VERSION_FILE} NEAP_VERSION REGEX "^#define NEAP_VERSION \"")
+string(REGEX REPLACE "^.*\"(.*)\"" "\\1" NEAP_VERSION "${NEAP_VERSION}")
+file(STRINGS ${NEAP_VERSION_FILE} number REGEX "^#define NEAP_VERSION_NUMBER ")
+string(REGEX REPLACE "^.*NUMBER ([0-9]+).*" "\\1" number "${number}")
+string(REGEX REPLACE "^(.*)[.](.*)[.](.*)$" "10000 * \\1 + 100 * \\2 + \\3" formula "${NEAP_VERSION}")
+math(EXPR expected "${formula}")
+if(NOT number EQUAL expected)
+  message(FATAL_ERROR "core/base/version.h: version ${NEAP_VERSION} has number ${number}, not ${expected}")
+endif()

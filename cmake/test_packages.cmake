@@ -1,0 +1,20 @@
+# Makes the Debian packages of the build tree BUILD, unpacks both into one folder as dpkg would, and runs the command from
+# there.
+set(work ${BUILD}/packages)
+file(REMOVE_RECURSE ${work})
+get_filename_component(folder ${CMAKE_COMMAND} DIRECTORY)
+execute_process(COMMAND ${folder}/cpack -G DEB -B ${work} -D CPACK_DEBIAN_COMPRESSION_TYPE=none
+                WORKING_DIRECTORY ${BUILD} COMMAND_ERROR_IS_FATAL ANY)
+foreach(package neap libneap-dev)
+  file(GLOB deb ${work}/${package}_*.deb)
+  execute_process(COMMAND dpkg-deb --info ${deb} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND dpkg-deb --extract ${deb} ${work}/root COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+execute_process(COMMAND ${work}/root/usr/bin/neap --version COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${work}/root/usr/bin/neap plan lenet COMMAND_ERROR_IS_FATAL ANY)
+foreach(file include/neap/neap.h include/neap/core/base/version.h share/doc/neap/CHANGELOG.md)
+  if(NOT EXISTS ${work}/root/usr/${file})
+    message(FATAL_ERROR "the packages lack ${file}")
+  endif()
+endforeach()
+file(REMOVE_RECURSE ${work})
