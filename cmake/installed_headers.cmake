@@ -64,6 +64,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/fully_connected.h
   layers/join.h
   layers/lrn.h
+  layers/multiply.h
   layers/pooling.h
   layers/profile/kernel_timer.h
   layers/profile/profile_database.h
