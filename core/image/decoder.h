@@ -10,7 +10,7 @@
 //   DecodedPart decoded;
 //   RETURN_IF_ERROR(decoder->Decode({.right = size.width, .bottom = size.height},
 //                                   /*least=*/{224, 224}, decoded));
-//   decoded.pixels[0];  // the red of the first pixel
+//   const uint8_t red = decoded.pixels[0];  // of the first pixel
 //
 // All images become red, green and blue of 8 bits: grey is repeated, CMYK is converted as Pillow
 // does (inverted, as Adobe's programs write it), palettes are looked up, 16 bits are rounded to 8,

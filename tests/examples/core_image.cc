@@ -17,7 +17,7 @@ absl::Status DecodeFile(absl::Span<const uint8_t> bytes) {
   DecodedPart decoded;
   RETURN_IF_ERROR(decoder->Decode({.right = size.width, .bottom = size.height},
                                   /*least=*/{224, 224}, decoded));
-  decoded.pixels[0];  // the red of the first pixel
+  const uint8_t red = decoded.pixels[0];  // of the first pixel
   return absl::OkStatus();
 }
 
