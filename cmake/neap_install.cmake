@@ -35,6 +35,9 @@ install(FILES ${PROJECT_BINARY_DIR}/neapConfig.cmake ${PROJECT_BINARY_DIR}/neapC
 # neap.pc, for programs that are built without CMake. What libneap.a needs is in Libs.private, or in Libs where there is no
 # shared library.
 set(neap_private_libs -ldnnl -lsqlite3 -lglpk -lz -pthread -ldl)
+if(NEAP_HAS_IMAGES)
+  list(APPEND neap_private_libs -ljpeg -lpng)
+endif()
 foreach(library ${MPI_CXX_LIBRARIES} ${neap_cuda_link})
   if(NOT TARGET ${library} AND NOT library MATCHES "^[$]")
     list(APPEND neap_private_libs ${library})

@@ -10,9 +10,10 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 # ocl-icd-opencl-dev: the CMake files of libdnnl-dev ask for OpenCL but the package does not depend on it.
+# libjpeg-dev is libjpeg-turbo: libjpeg62-turbo-dev on Debian, libjpeg-turbo8-dev on Ubuntu.
 packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev ocl-icd-opencl-dev
           libglpk-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev ca-certificates
-          libopenmpi-dev openmpi-bin)
+          libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev)
 test_packages=(doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 sanitizer_packages=(clang-14 libclang-rt-14-dev llvm-14)

@@ -137,6 +137,23 @@ if(NOT MPI_CXX_FOUND)
   message(STATUS "MPI: off, not found (Debian packages libopenmpi-dev and openmpi-bin)")
 endif()
 
+# Without libjpeg-turbo (another libjpeg does not decode parts of images) and libpng, imagefolder: is an error.
+find_package(JPEG QUIET)
+find_package(PNG 1.6 QUIET)
+set(NEAP_HAS_IMAGES OFF)
+if(JPEG_FOUND AND PNG_FOUND)
+  include(CheckCXXSymbolExists)
+  set(CMAKE_REQUIRED_INCLUDES ${JPEG_INCLUDE_DIRS})
+  check_cxx_symbol_exists(LIBJPEG_TURBO_VERSION "cstdio;jpeglib.h" NEAP_JPEG_IS_TURBO)
+  unset(CMAKE_REQUIRED_INCLUDES)
+  if(NEAP_JPEG_IS_TURBO)
+    set(NEAP_HAS_IMAGES ON)
+  endif()
+endif()
+if(NOT NEAP_HAS_IMAGES)
+  message(STATUS "Folders of images: off, libjpeg-turbo or libpng not found (Debian packages libjpeg-dev and libpng-dev)")
+endif()
+
 if(neap_absent)
   list(JOIN neap_absent ", " neap_absent)
   message(FATAL_ERROR "Not found, with the Debian packages that have it: ${neap_absent}. Install them, name the folder "

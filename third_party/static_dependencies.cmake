@@ -32,6 +32,17 @@ if(shared MATCHES "\\.so$")
   set_target_properties(ZLIB::ZLIB PROPERTIES IMPORTED_LOCATION ${archive})
 endif()
 
+# libjpeg-dev and libpng-dev have both kinds of library.
+if(NEAP_HAS_IMAGES)
+  foreach(target JPEG::JPEG PNG::PNG)
+    get_target_property(shared ${target} IMPORTED_LOCATION)
+    if(shared MATCHES "\\.so$")
+      string(REGEX REPLACE "\\.so$" ".a" archive ${shared})
+      set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${archive})
+    endif()
+  endforeach()
+endif()
+
 # GLPK's archive and those of its dependencies. libltdl, with which it would load database drivers, is a shared library and
 # is copied beside the command, as oneDNN is below.
 if(GLPK_FOUND)

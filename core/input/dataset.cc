@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/input/cifar.h"
 #include "neap/core/input/idx.h"
+#include "neap/core/input/image_folder.h"
 #include "neap/core/input/synthetic.h"
 
 namespace neap {
@@ -26,6 +27,11 @@ int64_t SyntheticSize(const DatasetOptions& options) {
 
 std::string ToString(const ImageShape& shape) {
   return absl::StrCat(shape.c, "x", shape.h, "x", shape.w);
+}
+
+absl::Status Dataset::ReadView(int64_t /*index*/, const RandomView& /*view*/, float* /*pixels*/,
+                               int32_t* /*labels*/) const {
+  return absl::UnimplementedError("this dataset has no random crops");
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
@@ -54,8 +60,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
   if (!directory.empty() && format == "cifar100") {
     return AsDataset(CifarDataset::Open(directory, CifarKind::k100, options.split, options.shape));
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "no dataset '%s'; there are idx:DIR, cifar10:DIR, cifar100:DIR and synthetic", spec));
+  if (!directory.empty() && format == "imagefolder") {
+    return AsDataset(
+        ImageFolder::Open(directory, {.shape = options.shape, .on_bad_file = options.on_bad_file}));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("no dataset '%s'; there are imagefolder:DIR, idx:DIR, cifar10:DIR, "
+                      "cifar100:DIR and synthetic",
+                      spec));
 }
 
 }  // namespace neap

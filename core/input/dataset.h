@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ struct ImageShape {
 };
 std::string ToString(const ImageShape& shape);  // "3x32x32"
 
+struct RandomView;  // core/image/random_view.h
+
 // *Threads*: safe from several at once.
 class Dataset {
  public:
@@ -46,6 +49,13 @@ class Dataset {
   // Image `index` in [0, size): shape().elements() floats, C x H x W, and its labels().
   // Errors: DATA_LOSS naming file and byte; INVALID_ARGUMENT for an index outside.
   virtual absl::Status Read(int64_t index, float* pixels, int32_t* labels) const = 0;
+
+  // Whether images are decoded from files of their own, which takes milliseconds for each, so that
+  // every image is worth a thread; and whether there is a ReadView().
+  virtual bool decodes() const { return false; }
+  // Like Read(), but a random crop of the image, as training wants it. Errors: also UNIMPLEMENTED.
+  virtual absl::Status ReadView(int64_t index, const RandomView& view, float* pixels,
+                                int32_t* labels) const;
 };
 
 enum class Split : uint8_t { kTrain, kTest };
@@ -53,6 +63,10 @@ enum class Split : uint8_t { kTrain, kTest };
 struct DatasetOptions {
   Split split = Split::kTrain;
   std::optional<ImageShape> shape = {};  // images are resized to it; nullopt: they keep their shape
+  // "imagefolder" only. If it is set, a file that cannot be read or decoded is no error: it is
+  // called with the error, from any thread and for each time that the file is read, and the next
+  // image of the dataset takes the place of the file's.
+  std::function<void(const absl::Status&)> on_bad_file = {};
   // The remaining options apply to "synthetic" only.
   bool label_pixels = false;  // one label for each pixel instead of each image
   int64_t classes = 10;
@@ -64,9 +78,12 @@ struct DatasetOptions {
 //   idx:DIR       MNIST's format: {train,t10k or test}-{images-idx3,labels-idx1}-ubyte, any size
 //   cifar10:DIR   data_batch_{1..5}.bin, test_batch.bin
 //   cifar100:DIR  {train,test}.bin, the 100 fine classes
+//   imagefolder:DIR  a folder of JPEG and PNG files for each class (core/input/image_folder.h),
+//                 3x224x224 unless `shape` is given; it has no splits
 //   synthetic     generated from a seed (core/input/synthetic.h), 3x32x32 unless `shape` is given
 // Errors: INVALID_ARGUMENT for another spec or shape, or for `label_pixels` if the dataset has no
-// such labels; NOT_FOUND naming a missing file; DATA_LOSS naming file and byte.
+// such labels; NOT_FOUND naming a missing file; DATA_LOSS naming file and byte; UNIMPLEMENTED for
+// imagefolder in a build without the libraries that decode images, naming their packages.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
                                                      const DatasetOptions& options);
 

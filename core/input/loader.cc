@@ -1,6 +1,7 @@
 #include "neap/core/input/loader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <limits>
 #include <new>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/image/random_view.h"
 #include "neap/core/input/augment.h"
 #include "neap/core/input/permutation.h"
 
@@ -40,6 +42,14 @@ absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t
   if (options.shift < 0 || options.shift >= std::min(shape.h, shape.w)) {
     return absl::InvalidArgumentError(
         absl::StrCat("loader: shift ", options.shift, " for images of ", ToString(shape)));
+  }
+  if (options.crop && (!dataset.decodes() || options.shift > 0 || options.flip)) {
+    return absl::InvalidArgumentError(
+        "loader: random crops are for images that are decoded, and exclude shift and flip");
+  }
+  if (options.threads < 0 || options.color_jitter < 0 || options.color_jitter > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loader: threads ", options.threads, ", color_jitter ", options.color_jitter));
   }
   if (dataset.labels() > 1 && (options.shift > 0 || options.flip)) {
     return absl::InvalidArgumentError("loader: images with labelled pixels cannot be moved");
@@ -74,24 +84,32 @@ absl::Status WithMemory(const Dataset& dataset, const Read& read) {
   }
 }
 
+// How many threads are worth it for a batch.
+size_t ThreadsFor(const Dataset& dataset, const Batch& batch, int64_t threads) {
+  if (threads > 0) return static_cast<size_t>(threads);
+  return dataset.decodes() ? kMostThreads
+                           : std::min(batch.images.size() / kElementsPerThread, kMostThreads);
+}
+
 // Calls read(i) for each image of a batch, large batches on several threads. The error is that of
 // the first image that has one.
 template <typename Read>
-absl::Status ReadAll(const Dataset& dataset, const Batch& batch, const Read& read) {
-  const size_t threads = std::min(batch.images.size() / kElementsPerThread, kMostThreads);
+absl::Status ReadAll(const Dataset& dataset, const Batch& batch, int64_t threads,
+                     const Read& read) {
   std::mutex mutex;
-  size_t failed = batch.images.size();  // the image of the error
+  std::atomic<size_t> failed = static_cast<size_t>(batch.size);  // the image of the error
   absl::Status error;
-  InParallel(static_cast<size_t>(batch.size), threads, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      absl::Status status = WithMemory(dataset, [&] { return read(static_cast<int64_t>(i)); });
-      if (status.ok()) continue;
-      const std::lock_guard lock(mutex);
-      if (i < failed) error = std::move(status);
-      failed = std::min(failed, i);
-      return;
-    }
-  });
+  const auto read_one = [&](size_t i) {
+    if (i > failed) return;
+    absl::Status status = WithMemory(dataset, [&] { return read(static_cast<int64_t>(i)); });
+    if (status.ok()) return;
+    const std::lock_guard lock(mutex);
+    if (i > failed) return;
+    error = std::move(status);
+    failed = i;
+  };
+  EachInParallel(static_cast<size_t>(batch.size), ThreadsFor(dataset, batch, threads),
+                 [&] { return read_one; });
   return error;
 }
 
@@ -101,6 +119,11 @@ absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int
   if (options.shuffle) {
     const uint64_t epoch = static_cast<uint64_t>(position / dataset.size());
     index = Permutation(dataset.size(), options.seed, epoch)(index);
+  }
+  if (options.crop) {
+    return dataset.ReadView(
+        index, {.seed = options.seed, .position = position, .color_jitter = options.color_jitter},
+        pixels, labels);
   }
   if (options.shift == 0 && !options.flip) return dataset.Read(index, pixels, labels);
   const ImageShape shape = dataset.shape();
@@ -115,7 +138,7 @@ absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int
 absl::StatusOr<Batch> ReadStep(const Dataset& dataset, const LoaderOptions& options, int64_t step,
                                Batch used) {
   ASSIGN_OR_RETURN(Batch batch, Resized(std::move(used), dataset, options.batch));
-  RETURN_IF_ERROR(ReadAll(dataset, batch, [&](int64_t i) {
+  RETURN_IF_ERROR(ReadAll(dataset, batch, options.threads, [&](int64_t i) {
     return ReadImage(dataset, options, step * WholeBatch(options) + options.first_image + i,
                      batch.images.data() + i * dataset.shape().elements(),
                      batch.labels.data() + i * dataset.labels());
@@ -131,14 +154,15 @@ absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& o
   return ReadStep(dataset, options, step, {});
 }
 
-absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count) {
+absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count,
+                                int64_t threads) {
   if (first < 0 || count < 1 || first >= dataset.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("no ", count, " images from ", first, " among ", dataset.size()));
   }
   const int64_t size = std::min(count, dataset.size() - first);
   ASSIGN_OR_RETURN(Batch batch, Resized({}, dataset, size));
-  RETURN_IF_ERROR(ReadAll(dataset, batch, [&](int64_t i) {
+  RETURN_IF_ERROR(ReadAll(dataset, batch, threads, [&](int64_t i) {
     return dataset.Read(first + i, batch.images.data() + i * dataset.shape().elements(),
                         batch.labels.data() + i * dataset.labels());
   }));

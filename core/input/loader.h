@@ -42,6 +42,13 @@ struct LoaderOptions {
   bool shuffle = true;
   int64_t shift = 0;  // the most pixels by which an image is shifted along each axis, filled with 0
   bool flip = false;  // mirror each image left to right with probability 1/2
+  // Of datasets that decode images (Dataset::decodes()), instead: random crops, mirrored or not,
+  // whose brightness, contrast and saturation change by up to the jitter
+  // (core/image/random_view.h).
+  bool crop = false;
+  float color_jitter = 0;
+  int64_t threads =
+      0;  // that read a batch, at most; 0: as many as are worth it. Any has the same bits.
 };
 
 // The batch of one step. Errors: those of Dataset::Read;
@@ -50,8 +57,10 @@ absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& o
                                   int64_t step);
 
 // Images [first, first + count) without augmentation, fewer at the end of the dataset; for
-// evaluation. Errors: those of Dataset::Read; INVALID_ARGUMENT for a range outside of the dataset.
-absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count);
+// evaluation. `threads` is that of LoaderOptions. Errors: those of Dataset::Read; INVALID_ARGUMENT
+// for a range outside of the dataset.
+absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count,
+                                int64_t threads = 0);
 
 class Loader {
  public:

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/input/dataset.h"
+#include "neap/core/input/image_folder.h"
 #include "neap/core/input/loader.h"
 #include "neap/core/input/permutation.h"
 #include "neap/core/run/session.h"
@@ -20,6 +21,14 @@ absl::Status ReadImage() {
   std::vector<float> pixels(digits->shape().elements());
   int32_t label = 0;
   RETURN_IF_ERROR(digits->Read(0, pixels.data(), &label));
+  return absl::OkStatus();
+}
+
+// core/input/image_folder.h
+absl::Status OpenPhotos() {
+  ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> photos, ImageFolder::Open("imagenet/train", {}));
+  photos->classes();  // 1000
+  photos->path(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
   return absl::OkStatus();
 }
 

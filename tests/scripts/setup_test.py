@@ -9,7 +9,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ["awk", "basename", "bash", "cat", "dirname", "grep", "head", "mkdir", "nproc", "sed", "sort"]
 LIBRARIES = ["libabsl-dev", "libboost-dev", "libdnnl-dev", "ocl-icd-opencl-dev", "libglpk-dev", "nlohmann-json3-dev",
-             "libsqlite3-dev", "zlib1g-dev", "ca-certificates", "libopenmpi-dev", "openmpi-bin"]
+             "libsqlite3-dev", "zlib1g-dev", "ca-certificates", "libopenmpi-dev", "openmpi-bin", "libjpeg-dev", "libpng-dev"]
 PROGRAMS = ["g++", "cmake", "make", "ninja", "ccache"]
 ONLY_TESTS = ["doctest-dev", "libbenchmark-dev", "python3"]
 
@@ -53,7 +53,7 @@ class SetupTest(unittest.TestCase):
         code, text = self.run_setup(packages=["libboost-dev", "ca-certificates", "nlohmann-json3-dev"],
                                     programs=["g++", "cmake", "make", "ccache"])
         self.assertEqual(code, 1)
-        missing = "ninja-build libabsl-dev libdnnl-dev ocl-icd-opencl-dev libglpk-dev libsqlite3-dev zlib1g-dev libopenmpi-dev openmpi-bin"
+        missing = "ninja-build libabsl-dev libdnnl-dev ocl-icd-opencl-dev libglpk-dev libsqlite3-dev zlib1g-dev libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev"
         self.assertIn(f"setup: missing: {missing}\n", text)
         self.assertIn(f"apt-get install {missing}\n", text)
         self.assertIn("-DNEAP_FETCH=ON", text)

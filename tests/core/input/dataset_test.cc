@@ -265,7 +265,8 @@ TEST_CASE("an unknown dataset is refused with a list of the known ones") {
     const absl::Status status = OpenDataset(spec, {}).status();
     CHECK(absl::IsInvalidArgument(status));
     CHECK(std::string(status.message()) ==
-          "no dataset '" + spec + "'; there are idx:DIR, cifar10:DIR, cifar100:DIR and synthetic");
+          "no dataset '" + spec +
+              "'; there are imagefolder:DIR, idx:DIR, cifar10:DIR, cifar100:DIR and synthetic");
   }
 }
 

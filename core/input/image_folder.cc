@@ -1,0 +1,266 @@
+#include "neap/core/input/image_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/file.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/image/random_view.h"
+
+namespace neap {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr ImageShape kImageNetShape = {.c = 3, .h = 224, .w = 224};
+constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F};
+constexpr std::array<float, 3> kDeviation = {0.229F, 0.224F, 0.225F};
+constexpr std::array<float, 3> kLuma = {0.299F, 0.587F, 0.114F};
+
+// In evaluation, what is cropped is this part of what the image is resized to, along both axes.
+constexpr double kCentralPart = 224.0 / 256;
+
+constexpr std::array<const char*, 3> kRead = {".jpg", ".jpeg", ".png"};
+constexpr std::array<const char*, 6> kNotRead = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
+
+template <size_t size>
+bool EndsWithOneOf(const std::string& name, const std::array<const char*, size>& suffixes) {
+  return std::any_of(suffixes.begin(), suffixes.end(),
+                     [&](const char* suffix) { return absl::EndsWithIgnoreCase(name, suffix); });
+}
+
+absl::Status SystemError(const std::string& path, const std::error_code& error) {
+  const auto code =
+      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory
+          ? absl::StatusCode::kNotFound
+          : absl::StatusCode::kUnknown;
+  return absl::Status(code, absl::StrCat(path, ": ", error.message()));
+}
+
+// What is needed of an image, and where each pixel of the result is in it.
+struct Crop {
+  PixelBox part;
+  Axis rows;
+  Axis columns;
+};
+
+Crop RandomCrop(const RandomView& view, const ImageSize& image, const ImageShape& shape) {
+  const PixelBox box = DrawCrop(view, image);
+  const auto axis = [](int64_t begin, int64_t end, int64_t outputs) {
+    return Axis{.begin = static_cast<double>(begin),
+                .extent = static_cast<double>(end - begin),
+                .outputs = outputs,
+                .clip_begin = begin,
+                .clip_end = end};
+  };
+  Crop crop = {.part = box,
+               .rows = axis(box.top, box.bottom, shape.h),
+               .columns = axis(box.left, box.right, shape.w)};
+  crop.columns.mirrored = DrawMirror(view);
+  return crop;
+}
+
+// One axis of a central crop: `extent` pixels of the image become `resized`, of which `outputs` in
+// the middle are taken.
+Axis CentralAxis(int64_t extent, int64_t resized, int64_t outputs) {
+  const double step = static_cast<double>(extent) / static_cast<double>(resized);
+  const double skipped = std::nearbyint(static_cast<double>(resized - outputs) / 2);
+  return {.begin = skipped * step,
+          .extent = static_cast<double>(outputs) * step,
+          .outputs = outputs,
+          .clip_end = extent};
+}
+
+// The image is resized so that it just covers the result and a margin around it.
+Crop CentralCrop(const ImageSize& image, const ImageShape& shape) {
+  const int64_t least_width = std::llround(static_cast<double>(shape.w) / kCentralPart);
+  const int64_t least_height = std::llround(static_cast<double>(shape.h) / kCentralPart);
+  ImageSize resized = {least_width, least_height};
+  if (image.width * least_height > least_width * image.height) {
+    resized.width = image.width * least_height / image.height;
+  } else {
+    resized.height = image.height * least_width / image.width;
+  }
+  const Axis rows = CentralAxis(image.height, resized.height, shape.h);
+  const Axis columns = CentralAxis(image.width, resized.width, shape.w);
+  const Taps needed_rows(rows);
+  const Taps needed_columns(columns);
+  return {.part = {needed_columns.begin(), needed_rows.begin(), needed_columns.end(),
+                   needed_rows.end()},
+          .rows = rows,
+          .columns = columns};
+}
+
+// The axis in an image that is decoded with fewer pixels.
+Axis Reduced(Axis axis, int64_t reduction) {
+  axis.begin /= static_cast<double>(reduction);
+  axis.extent /= static_cast<double>(reduction);
+  axis.clip_begin /= reduction;
+  axis.clip_end = (axis.clip_end + reduction - 1) / reduction;
+  return axis;
+}
+
+ByteScale Normalisation() {
+  ByteScale scale = {};
+  for (size_t c = 0; c < 3; ++c) {
+    scale.factor[c] = 1 / (255 * kDeviation[c]);
+    scale.shift[c] = kMean[c] / kDeviation[c];
+  }
+  return scale;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ImageClassesOf(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->is_directory(error)) names.push_back(entry->path().filename());
+    if (error == std::errc::no_such_file_or_directory) error.clear();  // a link to nothing
+    if (error) break;
+  }
+  if (error) return SystemError(directory, error);
+  if (names.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(directory, ": there is no folder for a class of images"));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(const std::string& directory,
+                                                               const ImageFolderOptions& options) {
+  RETURN_IF_ERROR(CheckImageLibraries());
+  const ImageShape shape = options.shape.value_or(kImageNetShape);
+  if ((shape.c != 1 && shape.c != 3) || shape.h < 1 || shape.w < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, ": cannot make images of ", ToString(shape), " from photographs"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> classes, ImageClassesOf(directory));
+  std::unique_ptr<ImageFolder> folder(new ImageFolder(directory, shape, options));
+  for (const std::string& name : classes) RETURN_IF_ERROR(folder->AddClass(name));
+  return folder;
+}
+
+absl::Status ImageFolder::AddClass(const std::string& name) {
+  const fs::path root = fs::path(directory_) / name;
+  std::vector<std::pair<std::string, std::string>> files;  // by folder, then by name
+  std::error_code error;
+  fs::recursive_directory_iterator entry(root, fs::directory_options::follow_directory_symlink,
+                                         error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const std::string file = entry->path().filename();
+    if (entry->is_directory(error)) continue;
+    if (EndsWithOneOf(file, kRead)) {
+      files.emplace_back(entry->path().parent_path().lexically_relative(directory_), file);
+    } else if (EndsWithOneOf(file, kNotRead)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          entry->path().string(), ": images of this format are not read; JPEG and PNG are"));
+    }
+  }
+  if (error) return SystemError(root.string(), error);
+  if (files.empty())
+    return absl::NotFoundError(absl::StrCat(root.string(), ": the class has no images"));
+  std::sort(files.begin(), files.end());
+  for (const auto& [folder, file] : files) names_.push_back(absl::StrCat(folder, "/", file));
+  class_names_.push_back(name);
+  class_ends_.push_back(size());
+  return absl::OkStatus();
+}
+
+std::string ImageFolder::path(int64_t index) const {
+  return absl::StrCat(directory_, "/", names_[static_cast<size_t>(index)]);
+}
+
+absl::Status ImageFolder::Read(int64_t index, float* pixels, int32_t* label) const {
+  return ReadGood(index, nullptr, pixels, label);
+}
+
+absl::Status ImageFolder::ReadView(int64_t index, const RandomView& view, float* pixels,
+                                   int32_t* label) const {
+  return ReadGood(index, &view, pixels, label);
+}
+
+absl::Status ImageFolder::ReadGood(int64_t index, const RandomView* view, float* pixels,
+                                   int32_t* label) const {
+  if (index < 0 || index >= size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory_, ": no image ", index, " among ", size()));
+  }
+  absl::Status status;
+  for (int64_t tried = 0; tried < size(); ++tried) {
+    const int64_t at = (index + tried) % size();
+    status = ReadFile(at, view, pixels);
+    if (status.ok()) {
+      const auto end = std::upper_bound(class_ends_.begin(), class_ends_.end(), at);
+      *label = static_cast<int32_t>(end - class_ends_.begin());
+      return status;
+    }
+    if (on_bad_file_ == nullptr || absl::IsResourceExhausted(status)) return status;
+    on_bad_file_(status);
+  }
+  return absl::Status(status.code(), absl::StrCat("no image of ", directory_,
+                                                  " can be read; the last: ", status.message()));
+}
+
+absl::Status ImageFolder::ReadFile(int64_t index, const RandomView* view, float* pixels) const {
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path(index)));
+  if (file.size_bytes() > kMostFileBytes) {
+    return absl::DataLossError(absl::StrCat(file.path(), ": the file has ", file.size_bytes(),
+                                            " bytes; at most ", kMostFileBytes, " are read"));
+  }
+  std::vector<uint8_t> bytes(static_cast<size_t>(file.size_bytes()));
+  RETURN_IF_ERROR(file.ReadAt(0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+  absl::StatusOr<std::unique_ptr<ImageDecoder>> decoder = OpenImage(bytes);
+  const absl::Status status =
+      decoder.ok() ? Decode(**decoder, view, pixels) : std::move(decoder).status();
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(file.path(), ": ", status.message()));
+}
+
+absl::Status ImageFolder::Decode(ImageDecoder& decoder, const RandomView* view,
+                                 float* pixels) const {
+  const Crop crop = view == nullptr ? CentralCrop(decoder.size(), shape_)
+                                    : RandomCrop(*view, decoder.size(), shape_);
+  DecodedPart decoded;
+  RETURN_IF_ERROR(decoder.Decode(crop.part, {shape_.w, shape_.h}, decoded));
+  Convert(decoded, Taps(Reduced(crop.rows, decoded.reduction)),
+          Taps(Reduced(crop.columns, decoded.reduction)), view, pixels);
+  return absl::OkStatus();
+}
+
+void ImageFolder::Convert(const DecodedPart& decoded, const Taps& rows, const Taps& columns,
+                          const RandomView* view, float* pixels) const {
+  const ByteScale normal = Normalisation();
+  const bool recolors = view != nullptr && view->color_jitter > 0;
+  const int64_t plane = shape_.h * shape_.w;
+  std::vector<float> colors;  // of an image that becomes grey
+  if (shape_.c == 1) colors.resize(static_cast<size_t>(3 * plane));
+  float* const planes = shape_.c == 1 ? colors.data() : pixels;
+  if (recolors) {
+    constexpr float kUnit = 1.0F / 255;
+    Resample(decoded, rows, columns, {{kUnit, kUnit, kUnit}, {0, 0, 0}}, planes);
+    ChangeColors(DrawColors(*view), plane, planes);
+    for (int64_t i = 0; i < 3 * plane; ++i) {
+      const auto c = static_cast<size_t>(i / plane);
+      planes[i] = planes[i] * 255 * normal.factor[c] - normal.shift[c];
+    }
+  } else {
+    Resample(decoded, rows, columns, normal, planes);
+  }
+  if (shape_.c == 3) return;
+  for (int64_t i = 0; i < plane; ++i) {
+    pixels[i] =
+        kLuma[0] * planes[i] + kLuma[1] * planes[plane + i] + kLuma[2] * planes[2 * plane + i];
+  }
+}
+
+}  // namespace neap

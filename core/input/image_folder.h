@@ -1,0 +1,89 @@
+// Images in files of their own, in a folder for each class: torchvision's ImageFolder.
+//
+//   DIR/n01440764/n01440764_10026.JPEG   class 0
+//   DIR/n01440764/more/1.png             class 0
+//   DIR/n01443537/n01443537_2.JPEG       class 1
+//
+// Classes are numbered in the order of their folders' names, and images are in the order of their
+// classes, then of their folders, then of their names, byte by byte. Files are taken by their
+// names: .jpg, .jpeg and .png, in any case, whatever their contents. Other files are ignored,
+// except those that torchvision would read as images: they are an error, because training without
+// them would be another one. Links are followed.
+//
+// Read() gives what torchvision's evaluation of ImageNet does: the shorter side is resized to 256
+// where 224 are wanted, and the middle is cropped. ReadView() gives what its training does: a
+// random crop of 8% to 100%, resized, mirrored or not (core/image/random_view.h). Both resize with
+// antialiasing and normalise by ImageNet's mean and deviation. Pixels are computed in floats, while
+// torchvision rounds to 8 bits after each step, so that values differ by about 1/255.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> photos, ImageFolder::Open("imagenet/train", {}));
+//   photos->classes();  // 1000
+//   photos->path(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
+//
+// Only the part of a file that a crop needs is decoded, so damage elsewhere is not noticed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/image/decoder.h"
+#include "neap/core/image/resample.h"
+#include "neap/core/input/dataset.h"
+
+namespace neap {
+
+struct ImageFolderOptions {
+  std::optional<ImageShape> shape = {};  // 3x224x224; of one channel: grey, as ITU-R 601 weights it
+  std::function<void(const absl::Status&)> on_bad_file = {};  // as in DatasetOptions
+};
+
+// *Threads*: safe from several at once.
+class ImageFolder final : public Dataset {
+ public:
+  // Errors: NOT_FOUND for a folder that does not exist, has no folders, or has one without images;
+  // INVALID_ARGUMENT for a shape that has neither one nor three channels, and for a file whose name
+  // is that of an image of another format, naming it; UNIMPLEMENTED in a build without the
+  // libraries.
+  static absl::StatusOr<std::unique_ptr<ImageFolder>> Open(const std::string& directory,
+                                                           const ImageFolderOptions& options);
+  int64_t size() const override { return static_cast<int64_t>(names_.size()); }
+  int64_t classes() const override { return static_cast<int64_t>(class_names_.size()); }
+  ImageShape shape() const override { return shape_; }
+  bool decodes() const override { return true; }
+  // Errors: those of dataset.h, naming the file.
+  absl::Status Read(int64_t index, float* pixels, int32_t* label) const override;
+  absl::Status ReadView(int64_t index, const RandomView& view, float* pixels,
+                        int32_t* label) const override;
+
+  const std::vector<std::string>& class_names() const { return class_names_; }
+  std::string path(int64_t index) const;
+
+ private:
+  ImageFolder(std::string directory, ImageShape shape, const ImageFolderOptions& options)
+      : directory_(std::move(directory)), shape_(shape), on_bad_file_(options.on_bad_file) {}
+  absl::Status AddClass(const std::string& name);
+  // `view` is null for evaluation.
+  absl::Status ReadGood(int64_t index, const RandomView* view, float* pixels, int32_t* label) const;
+  absl::Status ReadFile(int64_t index, const RandomView* view, float* pixels) const;
+  absl::Status Decode(ImageDecoder& decoder, const RandomView* view, float* pixels) const;
+  void Convert(const DecodedPart& decoded, const Taps& rows, const Taps& columns,
+               const RandomView* view, float* pixels) const;
+
+  std::string directory_;
+  ImageShape shape_;
+  std::function<void(const absl::Status&)> on_bad_file_;
+  std::vector<std::string> class_names_;
+  std::vector<int64_t> class_ends_;  // images of classes 0 .. i
+  std::vector<std::string> names_;   // of files, within the folder
+};
+
+// The classes of the folder, without a look at its images. Errors: NOT_FOUND.
+absl::StatusOr<std::vector<std::string>> ImageClassesOf(const std::string& directory);
+
+}  // namespace neap

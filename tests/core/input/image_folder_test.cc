@@ -1,0 +1,278 @@
+#include "neap/core/input/image_folder.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "neap/core/image/random_view.h"
+#include "neap/core/input/loader.h"
+#include "tests/image_files.h"
+#include "tests/scratch_directory.h"
+
+namespace neap {
+namespace {
+
+using testing::Gradient;
+using testing::JpegBytes;
+using testing::Photo;
+using testing::PngBytes;
+using testing::Solid;
+using testing::TestImage;
+
+constexpr float kMean[] = {0.485F, 0.456F, 0.406F};
+constexpr float kDeviation[] = {0.229F, 0.224F, 0.225F};
+
+void Write(const ScratchDirectory& root, const std::string& name, const std::string& bytes) {
+  const std::filesystem::path path = root.File(name);
+  std::filesystem::create_directories(path.parent_path());
+  WriteText(path, bytes);
+}
+
+std::unique_ptr<ImageFolder> MustOpen(const ScratchDirectory& root,
+                                      const ImageFolderOptions& options = {}) {
+  absl::StatusOr<std::unique_ptr<ImageFolder>> folder = ImageFolder::Open(root.path(), options);
+  REQUIRE_MESSAGE(folder.ok(), folder.status().ToString());
+  return *std::move(folder);
+}
+
+struct Sample {
+  std::vector<float> pixels;
+  int32_t label = -1;
+};
+
+Sample MustRead(const ImageFolder& folder, int64_t index) {
+  Sample sample = {.pixels = std::vector<float>(static_cast<size_t>(folder.shape().elements()))};
+  REQUIRE(folder.Read(index, sample.pixels.data(), &sample.label).ok());
+  return sample;
+}
+
+// As a number from 0 to 255.
+float Denormalised(const Sample& sample, size_t i) {
+  const size_t c = i / (sample.pixels.size() / 3);
+  return 255 * (sample.pixels[i] * kDeviation[c] + kMean[c]);
+}
+
+// A folder of `images` photographs in two classes, of different sizes and formats.
+void WritePhotos(const ScratchDirectory& root, int images) {
+  for (int i = 0; i < images; ++i) {
+    const TestImage photo = Photo(50 + 7 * i, 64 - i, static_cast<uint32_t>(i));
+    const std::string name = (i % 2 == 0 ? "cat/" : "dog/") + std::to_string(10 + i);
+    Write(root, name + (i % 3 == 0 ? ".png" : ".jpg"),
+          i % 3 == 0 ? PngBytes(photo) : JpegBytes(photo));
+  }
+}
+
+Batch MustBatch(const Dataset& dataset, const LoaderOptions& options, int64_t step) {
+  absl::StatusOr<Batch> batch = BatchOfStep(dataset, options, step);
+  REQUIRE_MESSAGE(batch.ok(), batch.status().ToString());
+  return *std::move(batch);
+}
+
+TEST_CASE("classes and images are in torchvision's order, and other files are left out") {
+  const ScratchDirectory root;
+  const std::string image = PngBytes(Solid(4, 4, 1, 2, 3));
+  for (const char* name : {"dog/b.JPEG", "dog/a.png", "dog/deep/0.jpg", "dog/Z.PNG",
+                           "dog/notes.txt", "Cat/1.jpg", "ant/x.jpeg", "labels.csv"})
+    Write(root, name, image);
+  const auto folder = MustOpen(root, {.shape = {{3, 2, 2}}});
+  CHECK(folder->class_names() == std::vector<std::string>{"Cat", "ant", "dog"});
+  CHECK(folder->classes() == 3);
+  std::vector<std::string> paths;
+  for (int64_t i = 0; i < folder->size(); ++i)
+    paths.push_back(folder->path(i).substr(root.path().size() + 1));
+  CHECK(paths == std::vector<std::string>{"Cat/1.jpg", "ant/x.jpeg", "dog/Z.PNG", "dog/a.png",
+                                          "dog/b.JPEG", "dog/deep/0.jpg"});
+  for (int64_t i = 0; i < 6; ++i)
+    CHECK(MustRead(*folder, i).label == static_cast<int32_t>(std::min<int64_t>(i, 2)));
+}
+
+TEST_CASE("folders that are not there, are empty or have other images are errors that name them") {
+  const ScratchDirectory root;
+  const auto message = [&](const std::string& directory, const ImageFolderOptions& options = {}) {
+    const auto status = ImageFolder::Open(root.File(directory), options).status();
+    CHECK(!status.ok());
+    return std::string(status.message());
+  };
+  CHECK(message("absent") == root.File("absent") + ": No such file or directory");
+  Write(root, "flat/image.png", "");
+  CHECK(message("flat") == root.File("flat") + ": there is no folder for a class of images");
+  Write(root, "hollow/cat/readme.txt", "");
+  CHECK(message("hollow") == root.File("hollow/cat") + ": the class has no images");
+  Write(root, "other/cat/1.webp", "");
+  CHECK(message("other") ==
+        root.File("other/cat/1.webp") + ": images of this format are not read; JPEG and PNG are");
+  CHECK(message("flat", {.shape = {{2, 8, 8}}}).find("2x8x8") != std::string::npos);
+}
+
+TEST_CASE("evaluation resizes the shorter side and crops the middle, normalised as for ImageNet") {
+  const ScratchDirectory root;
+  const TestImage wide = Gradient(100, 64);
+  Write(root, "a/1.png", PngBytes(wide));
+  // 56 of 64 rows, in their own size; columns 22 to 78.
+  const auto folder = MustOpen(root, {.shape = {{3, 56, 56}}});
+  const Sample sample = MustRead(*folder, 0);
+  float most = 0;
+  for (size_t i = 0; i < sample.pixels.size(); ++i) {
+    const auto x = static_cast<int>(i % 56);
+    const auto y = static_cast<int>(i / 56 % 56);
+    const auto value = static_cast<float>(wide.At(22 + x, 4 + y)[i / 56 / 56]);
+    most = std::max(most, std::abs(Denormalised(sample, i) - value));
+  }
+  CHECK(most < 0.01F);
+
+  // Half of the size: means of gradients are gradients.
+  const auto half = MustOpen(root, {.shape = {{3, 28, 28}}});
+  const Sample reduced = MustRead(*half, 0);
+  for (size_t x = 0; x < 28; ++x) {
+    const double across = 255.0 / 99 * (22 + 2 * static_cast<double>(x) + 0.5);
+    CHECK(static_cast<double>(Denormalised(reduced, x)) == doctest::Approx(across).epsilon(0.01));
+  }
+}
+
+TEST_CASE("one channel is grey, as ITU-R 601 weights it") {
+  const ScratchDirectory root;
+  Write(root, "a/1.png", PngBytes(Solid(20, 30, 255, 128, 0)));
+  const Sample grey = MustRead(*MustOpen(root, {.shape = {{1, 8, 8}}}), 0);
+  const Sample color = MustRead(*MustOpen(root, {.shape = {{3, 8, 8}}}), 0);
+  const float expected =
+      0.299F * color.pixels[0] + 0.587F * color.pixels[64] + 0.114F * color.pixels[128];
+  for (const float value : grey.pixels) CHECK(value == doctest::Approx(expected));
+}
+
+TEST_CASE("large JPEG files are decoded with fewer pixels, which hardly changes the result") {
+  const ScratchDirectory jpeg;
+  const ScratchDirectory png;
+  const TestImage photo = Photo(900, 700, 3);
+  Write(jpeg, "a/1.jpg", JpegBytes(photo, {.quality = 98}));
+  Write(png, "a/1.png", PngBytes(photo));
+  const ImageFolderOptions options = {.shape = {{3, 64, 48}}};
+  const Sample a = MustRead(*MustOpen(jpeg, options), 0);
+  const Sample b = MustRead(*MustOpen(png, options), 0);
+  double sum = 0;
+  for (size_t i = 0; i < a.pixels.size(); ++i)
+    sum += std::abs(static_cast<double>(Denormalised(a, i) - Denormalised(b, i)));
+  CHECK(sum / static_cast<double>(a.pixels.size()) < 2.5);
+}
+
+TEST_CASE("training reads the crop that was drawn, and mirrors it") {
+  const ScratchDirectory root;
+  Write(root, "a/1.png", PngBytes(Gradient(256, 256)));
+  const auto folder = MustOpen(root, {.shape = {{3, 16, 16}}});
+  Sample sample = MustRead(*folder, 0);
+  std::set<bool> mirrored;
+  for (int64_t position = 0; position < 12; ++position) {
+    const RandomView view = {.seed = 5, .position = position};
+    REQUIRE(folder->ReadView(0, view, sample.pixels.data(), &sample.label).ok());
+    const PixelBox crop = DrawCrop(view, {256, 256});
+    const bool mirror = DrawMirror(view);
+    mirrored.insert(mirror);
+    const double step = static_cast<double>(crop.width()) / 16;
+    for (size_t x = 1; x < 15; ++x) {
+      const double at = static_cast<double>(mirror ? 15 - x : x) + 0.5;
+      const double red = static_cast<double>(crop.left) + at * step - 0.5;
+      CHECK(static_cast<double>(Denormalised(sample, x)) == doctest::Approx(red).epsilon(0.02));
+    }
+  }
+  CHECK(mirrored.size() == 2);
+}
+
+TEST_CASE("batches have the same bits for 1 and 4 threads, and for one rank and two") {
+  const ScratchDirectory root;
+  WritePhotos(root, 10);
+  const auto folder = MustOpen(root, {.shape = {{3, 32, 32}}});
+  const LoaderOptions options = {.batch = 8, .seed = 3, .crop = true, .color_jitter = 0.4F};
+  LoaderOptions one = options;
+  one.threads = 1;
+  LoaderOptions four = options;
+  four.threads = 4;
+  std::set<std::vector<float>> different;
+  for (int64_t step = 0; step < 5; ++step) {
+    const Batch batch = MustBatch(*folder, one, step);
+    const Batch same = MustBatch(*folder, four, step);
+    CHECK(batch.images == same.images);
+    CHECK(batch.labels == same.labels);
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      LoaderOptions part = options;
+      part.batch = 4;
+      part.whole_batch = 8;
+      part.first_image = 4 * rank;
+      CHECK(MustBatch(*folder, part, step).images == PartOf(batch, 4 * rank, 4).images);
+    }
+    different.insert(batch.images);
+  }
+  CHECK(different.size() == 5);  // crops differ from epoch to epoch
+  CHECK(ReadBatch(*folder, 0, 10, 1)->images == ReadBatch(*folder, 0, 10, 4)->images);
+}
+
+TEST_CASE(
+    "a file that cannot be decoded is an error that names it, or the next one takes its place") {
+  const ScratchDirectory root;
+  WritePhotos(root, 6);
+  Write(root, "cat/11.jpg", "this is no image");
+  Write(root, "dog/99.jpg", JpegBytes(Photo(64, 64, 1)).substr(0, 700));  // the last of all
+  const ImageFolderOptions strict = {.shape = {{3, 16, 16}}};
+  const auto folder = MustOpen(root, strict);
+  std::vector<float> pixels(768);
+  int32_t label = 0;
+  const absl::Status status = folder->Read(1, pixels.data(), &label);
+  CHECK(absl::IsDataLoss(status));
+  CHECK(status.message() == root.File("cat/11.jpg") + ": the file is neither JPEG nor PNG");
+  CHECK(folder->Read(7, pixels.data(), &label).message() ==
+        root.File("dog/99.jpg") + ": Premature end of JPEG file");
+  CHECK(BatchOfStep(*folder, {.batch = 8, .crop = true}, 0).status().code() ==
+        absl::StatusCode::kDataLoss);
+
+  std::mutex mutex;
+  std::set<std::string> bad;
+  ImageFolderOptions lenient = strict;
+  lenient.on_bad_file = [&](const absl::Status& error) {
+    const std::lock_guard lock(mutex);
+    bad.insert(std::string(error.message()));
+  };
+  const auto good = MustOpen(root, lenient);
+  CHECK(MustRead(*good, 1).pixels == MustRead(*good, 2).pixels);
+  const Sample last = MustRead(*good, 7);
+  CHECK(last.pixels == MustRead(*good, 0).pixels);
+  CHECK(last.label == 0);
+  CHECK(bad.size() == 2);
+  const LoaderOptions options = {.batch = 8, .crop = true, .threads = 4};
+  CHECK(MustBatch(*good, options, 0).images == MustBatch(*good, options, 0).images);
+}
+
+TEST_CASE("where no file can be decoded, skipping them ends in an error") {
+  const ScratchDirectory root;
+  Write(root, "a/1.png", "1");
+  Write(root, "a/2.png", "2");
+  int bad = 0;
+  const auto folder = MustOpen(root, {.on_bad_file = [&](const absl::Status&) { ++bad; }});
+  std::vector<float> pixels(static_cast<size_t>(folder->shape().elements()));
+  int32_t label = 0;
+  CHECK(folder->Read(1, pixels.data(), &label).message() ==
+        "no image of " + root.path() + " can be read; the last: " + root.File("a/1.png") +
+            ": the file is neither JPEG nor PNG");
+  CHECK(bad == 2);
+}
+
+TEST_CASE("OpenDataset() opens folders of images, which alone have random crops") {
+  const ScratchDirectory root;
+  WritePhotos(root, 4);
+  const auto dataset = OpenDataset("imagefolder:" + root.path(), {});
+  REQUIRE(dataset.ok());
+  CHECK((*dataset)->shape() == ImageShape{3, 224, 224});
+  CHECK((*dataset)->classes() == 2);
+  CHECK((*dataset)->decodes());
+  const auto synthetic = OpenDataset("synthetic", {});
+  REQUIRE(synthetic.ok());
+  const absl::Status status = BatchOfStep(**synthetic, {.crop = true}, 0).status();
+  CHECK(status.message() ==
+        "loader: random crops are for images that are decoded, and exclude shift and flip");
+}
+
+}  // namespace
+}  // namespace neap
