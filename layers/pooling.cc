@@ -79,8 +79,10 @@ absl::StatusOr<LayerSpec> AveragePool::Specify(const LayerContext& context) cons
 absl::StatusOr<LayerSpec> GlobalAveragePool::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
-  return AverageSpec(WithShape(x, {x.shape.n(), x.shape.c(), 1, 1}),
-                     static_cast<double>(x.elements()), context.mode);
+  LayerSpec spec = AverageSpec(WithShape(x, {x.shape.n(), x.shape.c(), 1, 1}),
+                               static_cast<double>(x.elements()), context.mode);
+  if (context.mode == Mode::kTraining) spec.steps[1].accumulates_natively = {Slot::kInputGrad};
+  return spec;
 }
 
 }  // namespace neap

@@ -15,6 +15,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 
@@ -75,6 +76,7 @@ class Generator {
   }
 
   Value Block(const Value& x, int nesting) {
+    if (options_.mobile && Chance(2)) return Inverted(x);
     if (nesting < options_.max_nesting && Chance(2))
       return Chance(2) ? Sum(x, nesting) : Join(x, nesting);
     switch (Between(0, 9)) {
@@ -112,6 +114,49 @@ class Generator {
     }
     if (x.channels % 2 == 0 && channels % 2 == 0 && Chance(3)) layer.groups = 2;
     return {net_.Add(Named("conv"), layer, {x.name}), channels, x.size};
+  }
+
+  Value Activated(const Value& x) {
+    switch (Between(0, 4)) {
+      case 0:
+        return Same("leaky_relu", LeakyRelu{0.1F}, x);
+      case 1:
+        return Same("clip", Clip{-0.4F, 0.6F}, x);
+      case 2:
+        return Same("hard_sigmoid", HardSigmoid{}, x);
+      case 3:
+        return Same("hard_swish", HardSwish{}, x);
+      default:
+        return Same("silu", Silu{}, x);
+    }
+  }
+
+  // An inverted residual block, with or without each of its parts.
+  Value Inverted(const Value& x) {
+    Value y = Chance(3) ? x : Activated(Normalised(Conv(x, Between(1, options_.max_channels))));
+    const int64_t padding = Between(0, 2);
+    const Convolution depthwise = {.out_channels = y.channels,
+                                   .kernel = 2 * padding + 1,
+                                   .padding = padding,
+                                   .groups = y.channels,
+                                   .bias = false};
+    y = Activated(Normalised(Same("depthwise", depthwise, y)));
+    if (Chance(2)) y = Weighted(y);
+    y = Normalised(Conv(y, x.channels));
+    if (Chance(3)) return y;
+    return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};
+  }
+
+  // x times a gate that is computed from it, one for each channel or each element.
+  Value Weighted(const Value& x) {
+    Value y = x;
+    if (Chance(2)) {
+      y = {net_.Add(Named("squeeze"), GlobalAveragePool{}, {x.name}), x.channels, 1};
+      y = Activated(Conv(y, Between(1, x.channels)));
+    }
+    y = Conv(y, x.channels);
+    y = Chance(2) ? Same("gate", Sigmoid{}, y) : Same("gate", HardSigmoid{}, y);
+    return {net_.Add(Named("multiply"), Multiply{}, {x.name, y.name}), x.channels, x.size};
   }
 
   // Halves height and width.

@@ -18,8 +18,11 @@ void Backward(const LoopArgs& args) {
   const ImageMeans means(spec);
   const float* const dy = args.Get<float>(Dy());
   float* const dx = args.Get<float>(Dx());
-  ForEachElement(ChannelRowsOf(spec),
-                 [=](int64_t i, int64_t c) { dx[i] = means.Gradient(dy, i, c); });
+  const bool adds = args.signature.Accumulates(Dx());
+  means.ForEach([=](int64_t i, int64_t, int64_t mean) {
+    const float gradient = means.Gradient(dy[mean]);
+    dx[i] = adds ? dx[i] + gradient : gradient;
+  });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "neap/layers/multiply.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/channel_rows.h"
@@ -10,8 +11,7 @@ namespace {
 
 using namespace operands;
 
-// The images of a, of b and of their product as rows. With a factor per channel, a row has one
-// factor in NCHW, and the factors of an image's rows are the same in NHWC.
+// a as rows, and whether b has one factor for each image and channel.
 struct Factors {
   ChannelRows rows;
   bool per_channel;
@@ -27,18 +27,19 @@ void Forward(const LoopArgs& args) {
   const float* const a = args.Get<float>(X(0));
   const float* const b = args.Get<float>(X(1));
   float* const y = args.Get<float>(Y());
-  const int64_t image = rows.channels * rows.pixels;
   if (!per_channel) {
-    for (int64_t i = 0; i < rows.images * image; ++i) y[i] = a[i] * b[i];
+    for (int64_t i = 0; i < args.Elements(Y()); ++i) y[i] = a[i] * b[i];
   } else if (rows.channels_last) {
     for (int64_t r = 0; r < rows.count(); ++r) {
       const int64_t begin = r * rows.channels;
       const float* const factors = b + r / rows.pixels * rows.channels;
+#pragma GCC ivdep
       for (int64_t c = 0; c < rows.channels; ++c) y[begin + c] = a[begin + c] * factors[c];
     }
   } else {
     for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
       const float factor = b[r];
+#pragma GCC ivdep
       for (int64_t i = r * rows.pixels; i < (r + 1) * rows.pixels; ++i) y[i] = a[i] * factor;
     }
   }
@@ -53,44 +54,75 @@ struct Gradient {
   bool adds;
 };
 
-void BackwardElementwise(const LoopArgs& args) {
-  const float* const a = args.Get<float>(X(0));
-  const float* const b = args.Get<float>(X(1));
-  const float* const dy = args.Get<float>(Dy());
-  const Gradient da(args, Dx(0)), db(args, Dx(1));
-  const int64_t elements = args.signature.Spec(Dy()).elements();
+struct BackwardOperands {
+  explicit BackwardOperands(const LoopArgs& args)
+      : a(args.Get<float>(X(0))),
+        b(args.Get<float>(X(1))),
+        dy(args.Get<float>(Dy())),
+        da(args, Dx(0)),
+        db(args, Dx(1)) {}
+  const float* a;
+  const float* b;
+  const float* dy;
+  Gradient da, db;  // da may lie over a or dy
+};
+
+void BackwardElementwise(const BackwardOperands& of, int64_t elements) {
   for (int64_t i = 0; i < elements; ++i) {
-    const float factor = a[i], gradient = dy[i];  // da may lie over either of them
-    da.Put(i, gradient * b[i]);
-    db.Put(i, gradient * factor);
+    const float factor = of.a[i], gradient = of.dy[i];
+    of.da.Put(i, gradient * of.b[i]);
+    of.db.Put(i, gradient * factor);
   }
 }
 
-// Of one factor per channel. `sums` has room for the channels of an image.
-void BackwardPerChannel(const LoopArgs& args, const ChannelRows& rows, float* sums) {
-  const float* const a = args.Get<float>(X(0));
-  const float* const b = args.Get<float>(X(1));
-  const float* const dy = args.Get<float>(Dy());
-  const Gradient da(args, Dx(0)), db(args, Dx(1));
-  const int64_t image = rows.channels * rows.pixels;
+// The sum of the products, in a fixed order that vectors have.
+float DotProduct(const float* a, const float* b, int64_t count) {
+  constexpr int64_t kLanes = 16;
+  float sums[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  float sum = 0;
+  for (; i < count; ++i) sum += a[i] * b[i];
+  return std::accumulate(sums, sums + kLanes, sum);
+}
+
+// Of one factor per channel, in NCHW.
+void BackwardPlanes(const BackwardOperands& of, const ChannelRows& rows) {
+  for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
+    const int64_t begin = r * rows.pixels, end = begin + rows.pixels;
+    const float factor = of.b[r];
+    of.db.Put(r, DotProduct(of.a + begin, of.dy + begin, rows.pixels));
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) of.da.Put(i, of.dy[i] * factor);
+  }
+}
+
+// The same in NHWC. `sums` has room for the channels of an image.
+void BackwardPixels(const BackwardOperands& of, const ChannelRows& rows, float* sums) {
   for (int64_t n = 0; n < rows.images; ++n) {
-    const float* const factors = b + n * rows.channels;
+    const float* const factors = of.b + n * rows.channels;
     std::fill_n(sums, rows.channels, 0.0F);
-    const ChannelRows one = {1, rows.channels, rows.pixels, rows.channels_last};
-    ForEachElement(one, [=](int64_t offset, int64_t c) {
-      const int64_t i = n * image + offset;
-      const float gradient = dy[i];
-      sums[c] += gradient * a[i];
-      da.Put(i, gradient * factors[c]);
-    });
-    for (int64_t c = 0; c < rows.channels; ++c) db.Put(n * rows.channels + c, sums[c]);
+    for (int64_t p = 0; p < rows.pixels; ++p) {
+      const int64_t begin = (n * rows.pixels + p) * rows.channels;
+#pragma GCC ivdep
+      for (int64_t c = 0; c < rows.channels; ++c) {
+        const float gradient = of.dy[begin + c];
+        sums[c] += gradient * of.a[begin + c];
+        of.da.Put(begin + c, gradient * factors[c]);
+      }
+    }
+    for (int64_t c = 0; c < rows.channels; ++c) of.db.Put(n * rows.channels + c, sums[c]);
   }
 }
 
 void Backward(const LoopArgs& args) {
   const auto [rows, per_channel] = FactorsOf(args.signature);
-  if (!per_channel) return BackwardElementwise(args);
-  BackwardPerChannel(args, rows, args.Workspace<float>());
+  const BackwardOperands of(args);
+  if (!per_channel) return BackwardElementwise(of, args.Elements(Dy()));
+  if (!rows.channels_last) return BackwardPlanes(of, rows);
+  BackwardPixels(of, rows, args.Workspace<float>());
 }
 
 }  // namespace
@@ -100,8 +132,9 @@ absl::StatusOr<Candidates> MultiplyForward(const StepSignature& signature) {
 }
 
 absl::StatusOr<Candidates> MultiplyBackward(const StepSignature& signature) {
-  const int64_t channels = signature.Spec(X(0)).shape.c();
-  return OwnLoop(signature, Backward, channels * static_cast<int64_t>(sizeof(float)));
+  const auto [rows, per_channel] = FactorsOf(signature);
+  const int64_t sums = per_channel && rows.channels_last ? rows.channels : 0;
+  return OwnLoop(signature, Backward, sums * static_cast<int64_t>(sizeof(float)));
 }
 
 }  // namespace neap::cpu

@@ -40,7 +40,8 @@ cudaError_t GlobalAveragePoolLaunch(const LaunchArgs& a) {
   const bool forward = a.signature.phase == Phase::kForward;
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(forward ? X() : Dx()));
   if (forward) return kernels::GlobalAveragePool(shape, a.Array(X()), a.Array(Y()), a.stream);
-  return kernels::GlobalAveragePoolBackward(shape, a.Array(Dy()), a.Array(Dx()), a.stream);
+  return kernels::GlobalAveragePoolBackward(shape, a.Array(Dy()), a.Array(Dx()),
+                                            a.signature.Accumulates(Dx()), a.stream);
 }
 
 }  // namespace

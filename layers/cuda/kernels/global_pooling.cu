@@ -46,7 +46,7 @@ template <int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
     GlobalAverageBackward(const T* __restrict__ dy, T* __restrict__ dx, Index n,
                           Divider<Index> block, Divider<Index> channels, bool channels_last,
-                          float scale) {
+                          float scale, bool adds) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
   Index within = 0, c = 0;
@@ -58,6 +58,11 @@ __global__ void __launch_bounds__(kThreads)
   Vec<kVec> v = Unpack(Read<kVec>(dy, from));
 #pragma unroll
   for (float& f : v.v) f *= scale;
+  if (adds) {
+    const Vec<kVec> old = Unpack(Read<kVec>(dx, i));
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) v.v[k] += old.v[k];
+  }
   Write<kVec>(dx, i, v);
 }
 
@@ -79,14 +84,15 @@ cudaError_t AverageRows(const ChannelShape& s, const T* x, T* y, cudaStream_t st
 }
 
 template <int kVec, typename T>
-cudaError_t AverageBackward(const ChannelShape& s, const T* dy, T* dx, cudaStream_t stream) {
+cudaError_t AverageBackward(const ChannelShape& s, const T* dy, T* dx, bool adds,
+                            cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.inner / kVec;
   const int64_t block = s.channels_last ? s.inner * s.channels / kVec : s.inner;
   const float scale = 1.0F / static_cast<float>(s.inner);
   const auto launch = [&]<typename Index>() {
     GlobalAverageBackward<kVec><<<BlocksOf(n), kThreads, 0, stream>>>(
         dy, dx, static_cast<Index>(n), Divider<Index>(block), Divider<Index>(s.channels / kVec),
-        s.channels_last, scale);
+        s.channels_last, scale, adds);
   };
   Fits32(n) ? launch.template operator()<uint32_t>() : launch.template operator()<uint64_t>();
   return cudaGetLastError();
@@ -106,12 +112,12 @@ cudaError_t GlobalAveragePool(const ChannelShape& s, ConstArray x, Array y, cuda
   return WithElement(run, x, y);
 }
 
-cudaError_t GlobalAveragePoolBackward(const ChannelShape& s, ConstArray dy, Array dx,
+cudaError_t GlobalAveragePoolBackward(const ChannelShape& s, ConstArray dy, Array dx, bool adds,
                                       cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     const bool wide = s.channels_last && s.channels % kWide<T> == 0 && AllAligned16(dy, dx);
-    return wide ? AverageBackward<kWide<T>>(s, As<T>(dy), As<T>(dx), stream)
-                : AverageBackward<1>(s, As<T>(dy), As<T>(dx), stream);
+    return wide ? AverageBackward<kWide<T>>(s, As<T>(dy), As<T>(dx), adds, stream)
+                : AverageBackward<1>(s, As<T>(dy), As<T>(dx), adds, stream);
   };
   return WithElement(run, dy, dx);
 }

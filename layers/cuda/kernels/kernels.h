@@ -296,7 +296,8 @@ cudaError_t AveragePoolBackward(const PoolShape& shape, ConstArray dy, Array dx,
 // global_pooling.cu
 cudaError_t GlobalAveragePool(const ChannelShape& shape, ConstArray x, Array y,
                               cudaStream_t stream);
-cudaError_t GlobalAveragePoolBackward(const ChannelShape& shape, ConstArray dy, Array dx,
+// Adds to dx if `adds`.
+cudaError_t GlobalAveragePoolBackward(const ChannelShape& shape, ConstArray dy, Array dx, bool adds,
                                       cudaStream_t stream);
 
 // lrn.cu

@@ -63,8 +63,9 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
     const DType dtype = kTypes[seed / 5 % 3];
     testing::RandomGraphOptions of = {.dtype = dtype,
                                       .layout = layout,
-                                      .residual = seed / 7 % 3 == 1,
-                                      .dense = seed / 7 % 3 == 2};
+                                      .residual = seed / 7 % 4 == 1,
+                                      .dense = seed / 7 % 4 == 2,
+                                      .mobile = seed / 7 % 4 == 3};
     const Graph graph = testing::RandomGraph(seed, of);
     of.fusion = false;
     const Graph unfused = testing::RandomGraph(seed, of);

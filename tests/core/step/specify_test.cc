@@ -86,6 +86,9 @@ TEST_CASE("convolution declares x and dy for its parameters, dy and weight for i
         "backward_params: input[0] output_grad[0] -> param_grad[0] param_grad[1]\n"
         "backward_data: output_grad[0] param[0] -> input_grad[0]\n");
   CHECK(spec.steps[0].flops == 2.0 * 4 * 8 * 4 * 3 * 3 * 3 * 3);
+  const Convolution depthwise = {.out_channels = 8, .kernel = 3, .padding = 1, .groups = 8};
+  for (const StepSpec& step : Specified(depthwise, {Image({4, 8, 6, 6})}).steps)
+    CHECK(step.flops == 2.0 * 4 * 8 * 6 * 6 * 3 * 3);
 }
 
 TEST_CASE("convolution without bias neither reads nor writes one") {
@@ -156,7 +159,8 @@ TEST_CASE("the other layers declare what their headers say") {
         "forward: input[0] -> output[0] saved[0]\n"
         "backward_data: output_grad[0] saved[0] -> input_grad[0]\n");
   CHECK(StepsText(Specified(GlobalAveragePool{}, {x})) ==
-        "forward: input[0] -> output[0]\nbackward_data: output_grad[0] -> input_grad[0]\n");
+        "forward: input[0] -> output[0]\n"
+        "backward_data: output_grad[0] -> input_grad[0] adds to input_grad\n");
   CHECK(StepsText(Specified(LocalResponseNorm{}, {x})) ==
         "forward: input[0] -> output[0]\n"
         "backward_data: input[0] output_grad[0] -> input_grad[0]"

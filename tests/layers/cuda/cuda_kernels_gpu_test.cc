@@ -12,6 +12,7 @@
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/gpu_test.h"
@@ -261,6 +262,8 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
       {FusedBatchNorm{.adds = true, .averages = true}, {{32, 512, 7, 7}, {32, 512, 7, 7}}},
       {Relu{}, {{16, 64, 56, 56}}},
+      {Silu{}, {{16, 64, 56, 56}}},
+      {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
       {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
       {GlobalAveragePool{}, {{32, 2048, 7, 7}}},
       {FullyConnected{.out_features = 1000}, {{64, 2048, 1, 1}}},
