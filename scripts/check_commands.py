@@ -14,16 +14,21 @@ import pathlib
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 # (what the command contains as whole words, what replaces it, what is appended, why). All rows that match are applied, in
 # this order, to the command as the rows before left it. If a flag is given twice, the last one counts.
 SUBSTITUTIONS = [
     ("build/release/neap", "neap", "", "the command under test is given"),
     ("cifar10:DIR", "cifar10:cifar", "", "a folder with a few images of random pixels"),
+    ("--data imagefolder:imagenet/train", "--data imagefolder:images", "", "a folder with a few images of random pixels"),
+    ("--augment --epochs 90", "--augment", "", "one step"),
+    ("--val imagenet/val", "", "--image 32", "after one step, running statistics are not those of the images; a fiftieth of the work"),
     ("--weights-in torchvision.safetensors", None, "", "written by an earlier command of PREPARATIONS"),
     ("--database h200.db", None, "", "an earlier line of the page makes it, here for the CPU"),
     ("plan resnet50 --batch 64", None, "--batch 2 --image 32 --device cpu", "the plan is trained on the CPU by the next line"),
@@ -154,11 +159,25 @@ class Runner:
         return ended.returncode, (ended.stderr.strip().splitlines() or [""])[-1]
 
 
+def make_images(folder):
+    """Two classes of two PNG files each."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    for name in ["a/1", "a/2", "b/1", "b/2"]:
+        path = folder / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = b"".join(b"\0" + os.urandom(3 * 40) for _ in range(30))
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 30, 8, 2, 0, 0, 0)) +
+                         chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
 def command_faults(runner, commands, text, used):
     """Runs the commands of one page; yields (line number, fault)."""
     with tempfile.TemporaryDirectory(prefix="neap-commands-") as name:
         folder = pathlib.Path(name)
         make_cifar(folder / "cifar")
+        make_images(folder / "images")
         for index, (part, command) in enumerate(PREPARATIONS):
             if part in text:
                 used.add(("PREPARATIONS", index))

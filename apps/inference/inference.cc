@@ -14,7 +14,8 @@ void InferenceFlags::AddTo(FlagSet& flags) {
   net.AddTo(flags);
   flags.Add("weights", "FILE", "the trained weights: a checkpoint, or weights alone (safetensors)",
             Text(&weights));
-  flags.Add("data", "SPEC", "synthetic, idx:DIR, cifar10:DIR or cifar100:DIR", Text(&data));
+  flags.Add("data", "SPEC", "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR or cifar100:DIR",
+            Text(&data));
   flags.Add("split", "NAME", "which part of the data", OneOf({"test", "train"}, &split));
   flags.Add("device", "DEVICE", "cpu or cuda:N (cuda:0 if there is one, else cpu)", Text(&device));
   flags.Add("json", "print JSON", &json);

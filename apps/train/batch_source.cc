@@ -31,12 +31,15 @@ NetInput InputOf(const Program& program) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
-                                                   Split split) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                   OpenDataset(data, {.split = split,
-                                      .shape = input.image,
-                                      .label_pixels = input.labels > 1,
-                                      .classes = input.classes}));
+                                                   Split split, BadFiles* bad_files) {
+  DatasetOptions options = {.split = split,
+                            .shape = input.image,
+                            .label_pixels = input.labels > 1,
+                            .classes = input.classes};
+  if (bad_files != nullptr) {
+    options.on_bad_file = [bad_files](const absl::Status& error) { bad_files->Add(error); };
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenDataset(data, options));
   if (dataset->classes() <= input.classes) return dataset;
   return absl::InvalidArgumentError(
       absl::StrCat(data, " has ", dataset->classes(), " classes but the network's output has ",

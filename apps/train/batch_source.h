@@ -6,12 +6,16 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "apps/train/bad_files.h"
 #include "neap/core/input/batch.h"
 #include "neap/core/input/dataset.h"
 #include "neap/core/input/loader.h"
 #include "neap/core/program/program.h"
 
 namespace neap::apps {
+
+// Of --data.
+inline constexpr char kImageFolderPrefix[] = "imagefolder:";
 
 // The network's input.
 struct NetInput {
@@ -24,9 +28,10 @@ struct NetInput {
 NetInput InputOf(const Program& program);
 
 // Opens a split of the dataset that --data names, in the network's image format. Errors: those of
-// OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset.
+// OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset. With
+// `bad_files`, which must outlive the dataset, it collects the files that cannot be decoded.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
-                                                   Split split);
+                                                   Split split, BadFiles* bad_files = nullptr);
 
 class BatchSource {
  public:

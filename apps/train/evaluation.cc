@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,20 @@ absl::Status LossIsNotFinite(Session& session, const Batch& batch, int64_t first
 
 // Images [begin, end). The loss is the sum over them.
 absl::StatusOr<std::optional<Accuracy>> EvaluatePart(Session& session, const Dataset& dataset,
-                                                     int64_t batch, int64_t begin, int64_t end) {
+                                                     int64_t batch, int64_t begin, int64_t end,
+                                                     int64_t workers) {
   Accuracy accuracy;
+  if (dataset.decodes()) accuracy.correct_top5 = 0;
   for (int64_t first = begin; first < end; first += batch) {
     if (Interrupted()) return std::nullopt;
-    ASSIGN_OR_RETURN(const Batch images, ReadBatch(dataset, first, std::min(batch, end - first)));
+    ASSIGN_OR_RETURN(const Batch images,
+                     ReadBatch(dataset, first, std::min(batch, end - first), workers));
+    if (dataset.decodes()) {
+      ASSIGN_OR_RETURN(const Prediction prediction, session.Predict(images.images));
+      RETURN_IF_ERROR(CheckFinite(prediction, first));
+      AddPrediction(prediction, images.labels, accuracy);
+      continue;
+    }
     ASSIGN_OR_RETURN(const StepResult result, session.Evaluate(images));
     if (!std::isfinite(result.loss)) return LossIsNotFinite(session, images, first);
     accuracy.correct += result.correct;
@@ -47,6 +57,7 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
   if (own.ok() && own->has_value()) {
     sent["correct"] = (*own)->correct;
     sent["loss"] = (*own)->loss;
+    if ((*own)->correct_top5.has_value()) sent["correct_top5"] = *(*own)->correct_top5;
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> parts,
                    communicator.Exchange(sent.dump(), Communicator::Patience::kForFiles));
@@ -59,6 +70,8 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
     if (!part.contains("loss")) return std::nullopt;
     sum.correct += part.at("correct").get<int64_t>();
     sum.loss += part.at("loss").get<double>();
+    if (part.contains("correct_top5"))
+      sum.correct_top5 = sum.correct_top5.value_or(0) + part.at("correct_top5").get<int64_t>();
   }
   return sum;
 }
@@ -66,12 +79,14 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
 }  // namespace
 
 absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
-                                                 int64_t batch, Communicator* communicator) {
+                                                 int64_t batch, Communicator* communicator,
+                                                 int64_t workers) {
   RETURN_IF_ERROR(session.Gather());
   const int64_t rank = communicator == nullptr ? 0 : communicator->rank();
   const int64_t ranks = communicator == nullptr ? 1 : communicator->ranks();
-  absl::StatusOr<std::optional<Accuracy>> accuracy = EvaluatePart(
-      session, dataset, batch, dataset.size() * rank / ranks, dataset.size() * (rank + 1) / ranks);
+  absl::StatusOr<std::optional<Accuracy>> accuracy =
+      EvaluatePart(session, dataset, batch, dataset.size() * rank / ranks,
+                   dataset.size() * (rank + 1) / ranks, workers);
   if (communicator != nullptr) accuracy = SumOfRanks(accuracy, *communicator);
   if (!accuracy.ok() || !accuracy->has_value()) return accuracy;
   (*accuracy)->images = dataset.size();
@@ -91,18 +106,43 @@ absl::Status CheckFinite(const Prediction& prediction, int64_t first) {
                    " is not finite (infinite or NaN); check the weights"));
 }
 
+void AddPrediction(const Prediction& prediction, const std::vector<int32_t>& labels,
+                   Accuracy& accuracy) {
+  constexpr double kLeast = std::numeric_limits<float>::min();
+  const int64_t classes = prediction.shape.c();
+  int64_t top5 = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const float* const first = prediction.probabilities.data() + static_cast<int64_t>(i) * classes;
+    const float* const own = first + labels[i];
+    const int64_t above = std::count_if(first, first + classes, [&](const float& probability) {
+      return probability > *own || (probability == *own && &probability < own);
+    });
+    accuracy.correct += above == 0 ? 1 : 0;
+    top5 += above < 5 ? 1 : 0;
+    accuracy.loss -= std::log(std::max(static_cast<double>(*own), kLeast));
+  }
+  accuracy.correct_top5 = accuracy.correct_top5.value_or(0) + top5;
+}
+
 std::string ToText(const Accuracy& accuracy) {
-  return absl::StrFormat("%.2f%% (%d of %d %s), loss %.6g", 100 * accuracy.fraction(),
-                         accuracy.correct, accuracy.labels,
-                         accuracy.labels > accuracy.images ? "pixels" : "images", accuracy.loss);
+  const std::optional<double> top5 = accuracy.top5_fraction();
+  return absl::StrFormat(
+      "%.2f%% (%d of %d %s), %sloss %.6g", 100 * accuracy.fraction(), accuracy.correct,
+      accuracy.labels, accuracy.labels > accuracy.images ? "pixels" : "images",
+      top5.has_value() ? absl::StrFormat("top-5 %.2f%%, ", 100 * *top5) : "", accuracy.loss);
 }
 
 Json ToJson(const Accuracy& accuracy) {
-  return {{"accuracy", accuracy.fraction()},
-          {"loss", accuracy.loss},
-          {"images", accuracy.images},
-          {"labels", accuracy.labels},
-          {"correct", accuracy.correct}};
+  Json json = {{"accuracy", accuracy.fraction()},
+               {"loss", accuracy.loss},
+               {"images", accuracy.images},
+               {"labels", accuracy.labels},
+               {"correct", accuracy.correct}};
+  if (accuracy.correct_top5.has_value()) {
+    json["top5_accuracy"] = *accuracy.top5_fraction();
+    json["correct_top5"] = *accuracy.correct_top5;
+  }
+  return json;
 }
 
 }  // namespace neap::apps

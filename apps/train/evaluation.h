@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,26 +20,42 @@ struct Accuracy {
   int64_t images = 0;
   int64_t labels = 0;  // one per image or per pixel
   double loss = 0;     // the mean over all labels
+  // Images whose class is among the five most probable ones.
+  std::optional<int64_t> correct_top5 = {};
 
   // From 0 to 1.
   double fraction() const {
     return labels == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labels);
   }
+  // Empty if it was not counted.
+  std::optional<double> top5_fraction() const {
+    if (!correct_top5.has_value() || images == 0) return std::nullopt;
+    return static_cast<double>(*correct_top5) / static_cast<double>(images);
+  }
 };
 
 // Evaluates in batches of `batch` images, the last of which may be smaller. With a communicator,
-// each rank evaluates a part of the dataset, and all return the accuracy over all of it. Empty
-// after Ctrl-C. Errors: those of the dataset and the session; FAILED_PRECONDITION naming the image
-// for which the network's output is not finite; UNAVAILABLE if that is another rank's.
+// each rank evaluates a part of the dataset, and all return the accuracy over all of it. Folders of
+// images (Dataset::decodes()) also have a top-5 accuracy; `workers` threads read them, or, if it is
+// 0, as many as are worth it. Empty after Ctrl-C. Errors: those of the dataset and the session;
+// FAILED_PRECONDITION naming the image for which the network's output is not finite; UNAVAILABLE if
+// that is another rank's.
 absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
                                                  int64_t batch,
-                                                 Communicator* communicator = nullptr);
+                                                 Communicator* communicator = nullptr,
+                                                 int64_t workers = 0);
 
 // Checks a prediction whose first image is number `first` of the dataset. Errors:
 // FAILED_PRECONDITION naming the first image for which a probability is not finite.
 absl::Status CheckFinite(const Prediction& prediction, int64_t first);
 
-// "97.22% (350 of 360 images), loss 0.0956"
+// Adds a prediction for images, of which each has one label, to the sums in `accuracy`: correct,
+// correct_top5 and loss, of which an image adds -log(probability of its class). Of classes with
+// equal probabilities, those with smaller numbers come first.
+void AddPrediction(const Prediction& prediction, const std::vector<int32_t>& labels,
+                   Accuracy& accuracy);
+
+// "97.22% (350 of 360 images), loss 0.0956", "71.20% (356 of 500 images), top-5 91.40%, loss 1.21"
 std::string ToText(const Accuracy& accuracy);
 Json ToJson(const Accuracy& accuracy);
 

@@ -13,9 +13,12 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/cli/ranks.h"
+#include "apps/train/bad_files.h"
 #include "apps/train/batch_source.h"
+#include "apps/train/epoch_end.h"
 #include "apps/train/evaluation.h"
 #include "apps/train/fit_report.h"
+#include "apps/train/scalar_log.h"
 #include "apps/train/timeline_report.h"
 #include "apps/train/train_flags.h"
 #include "apps/train/train_planning.h"
@@ -40,8 +43,12 @@ LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
                            .whole_batch = *flags.net.options.batch,
                            .first_image = ranks.first_image(),
                            .seed = session.seed(),
-                           .first_step = session.step()};
-  if (flags.batches.augment) {
+                           .first_step = session.step(),
+                           .threads = flags.batches.workers};
+  if (flags.batches.decodes()) {
+    options.crop = flags.batches.augment;
+    options.color_jitter = flags.batches.color_jitter;
+  } else if (flags.batches.augment) {
     options.shift = std::max<int64_t>(1, std::min(input.image.h, input.image.w) / 8);
     options.flip = absl::StartsWith(flags.batches.data, "cifar");
   }
@@ -123,11 +130,13 @@ class Training {
     ASSIGN_OR_RETURN(const Program program, plans.ProgramFor(nullptr));
     input_ = InputOf(program);
     if (flags_.batches.batch_file.empty()) {
-      ASSIGN_OR_RETURN(dataset_, OpenSplit(flags_.batches.data, input_, Split::kTrain));
+      ASSIGN_OR_RETURN(dataset_,
+                       OpenSplit(flags_.batches.data, input_, Split::kTrain, bad_files()));
     }
     if (flags_.evaluate) {
       ASSIGN_OR_RETURN(test_, OpenSplit(flags_.batches.data, input_, Split::kTest));
     }
+    ASSIGN_OR_RETURN(const EpochEnd epoch_end, EpochEnd::Open(flags_, input_, bad_files()));
     last_step_ =
         flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), *flags_.net.options.batch);
 
@@ -141,8 +150,14 @@ class Training {
                                     .split = ranks_.parts(),
                                     .last_step = last_step_,
                                     .images = EpochImages(),
+                                    .labels = *flags_.net.options.batch * input_.labels,
                                     .rate = flags_.Rate(last_step_)};
     TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), schedule);
+    std::unique_ptr<ScalarLog> log;
+    if (!flags_.files.log_directory.empty() && ranks_.is_first()) {
+      ASSIGN_OR_RETURN(log, ScalarLog::Create(flags_.files.log_directory));
+      report.LogTo(*log);
+    }
     if (setup.plan_file.empty()) {
       ASSIGN_OR_RETURN(setup.fit, FindFit(program, session.plan(), setup.planning,
                                           device_.description(), device_.backend()));
@@ -150,7 +165,9 @@ class Training {
       setup.fit = FitOfFile(session.plan());
     }
     report.Begin(setup, session.plan());
-    return TrainAndReport(session, report);
+    ASSIGN_OR_RETURN(const int exit_code, TrainAndReport(session, report, epoch_end));
+    if (log != nullptr) RETURN_IF_ERROR(log->status());
+    return exit_code;
   }
 
  private:
@@ -158,16 +175,29 @@ class Training {
     return dataset_ == nullptr || flags_.batches.repeat ? 0 : dataset_->size();
   }
 
-  absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report) const {
+  // Null without --skip-bad.
+  BadFiles* bad_files() { return flags_.batches.skip_bad ? &bad_files_ : nullptr; }
+
+  absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report,
+                                     const EpochEnd& epoch_end) const {
     ASSIGN_OR_RETURN(const std::optional<int64_t> timed_step,
                      flags_.StepToTime(session.step(), last_step_));
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
                      OpenBatches(flags_, ranks_, input_, dataset_.get(), session));
-    const TrainingLoopOptions options = {.last_step = last_step_,
-                                         .save = flags_.files.save,
-                                         .save_every = flags_.files.save_every.value_or(0),
-                                         .timed_step = timed_step,
-                                         .communicator = communicator_};
+    TrainingLoopOptions options = {.last_step = last_step_,
+                                   .save = flags_.files.save,
+                                   .save_every = flags_.files.save_every.value_or(0),
+                                   .timed_step = timed_step,
+                                   .epoch_images = EpochImages(),
+                                   .batch = *flags_.net.options.batch,
+                                   .communicator = communicator_};
+    if (flags_.HasEpochEnds()) {
+      options.on_epoch_end = [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(const EpochResult result, epoch_end.Run(session, communicator_));
+        report.Epoch(result);
+        return absl::OkStatus();
+      };
+    }
     TrainSummary summary;
     MemoryAccount account(device_);
     ASSIGN_OR_RETURN(summary.end, Train(session, *batches, options,
@@ -272,6 +302,7 @@ class Training {
   const RankGroup& ranks_;
   Communicator* const communicator_;  // null: alone
   NetInput input_;                    // of this rank
+  BadFiles bad_files_;                // of the datasets, which come after it
   std::unique_ptr<Dataset> dataset_;  // null: --batch-file
   std::unique_ptr<Dataset> test_;     // null: no evaluation
   int64_t last_step_ = 0;

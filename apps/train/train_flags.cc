@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
+#include "apps/train/batch_source.h"
 #include "apps/train/training_loop.h"
 #include "neap/core/base/status_macros.h"
 
@@ -14,15 +16,33 @@ namespace {
 
 constexpr int64_t kMostSteps = std::numeric_limits<int32_t>::max();
 constexpr int64_t kDefaultSteps = 100;
+constexpr int64_t kMostWorkers = 1024;
 
 void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
-  flags.Add("data", "SPEC", "synthetic, idx:DIR, cifar10:DIR or cifar100:DIR", Text(&batches.data));
+  flags.Add("data", "SPEC", "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR or cifar100:DIR",
+            Text(&batches.data));
   flags.Add("batch-file", "FILE",
             "train on this one batch: raw little-endian fp32 images (NCHW), then int32 labels",
             Text(&batches.batch_file));
   flags.Add("repeat-batch", "train on the first batch repeatedly, for timing", &batches.repeat);
-  flags.Add("augment", "shift images by up to an eighth; also mirror CIFAR images",
+  flags.Add("augment",
+            "shift images by up to an eighth, and mirror CIFAR images; random crops of an "
+            "imagefolder, mirrored or not",
             &batches.augment);
+  flags.Add("color-jitter", "X",
+            "with --augment of an imagefolder, brightness, contrast and saturation change by up to "
+            "this share",
+            Real(0, 1, &batches.color_jitter));
+  flags.Add("workers", "N", "threads that read a batch (0: up to 16, if they are worth it)",
+            Integer(0, kMostWorkers, &batches.workers));
+  flags.Add("val", "DIR",
+            "report top-1 and top-5 accuracy on this folder of images, one folder for each class, "
+            "after every epoch",
+            Text(&batches.validation));
+  flags.Add("skip-bad",
+            "of files of an imagefolder or --val that cannot be decoded, train on the next image, "
+            "and list them after every epoch",
+            &batches.skip_bad);
 }
 
 void AddRateFlags(FlagSet& flags, RateFlags& rate, Sgd& sgd) {
@@ -57,6 +77,24 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
                          " of this run (its last, if there are fewer) and write what each stream "
                          "did as a Chrome trace"),
             Text(&files.trace_out));
+  flags.Add("log-dir", "DIR",
+            "write loss, accuracy, speed, learning rate and arena of every step, and validations, "
+            "as a TensorBoard event file and as scalars.csv",
+            Text(&files.log_directory));
+}
+
+absl::Status CheckImages(const TrainFlags& train, const FlagSet& flags) {
+  const BatchFlags& batches = train.batches;
+  if (flags.Given("color-jitter") && !(batches.augment && batches.decodes()))
+    return BadUsage("--color-jitter needs --augment and --data imagefolder:DIR");
+  if (batches.skip_bad && !batches.decodes() && batches.validation.empty())
+    return BadUsage("--skip-bad needs --data imagefolder:DIR or --val DIR");
+  if (train.evaluate && batches.decodes() && batches.batch_file.empty())
+    return BadUsage("an imagefolder has no test split for --eval; use --val DIR");
+  if (batches.validation.empty()) return absl::OkStatus();
+  if (!batches.batch_file.empty()) return BadUsage("--batch-file has no epochs for --val");
+  if (batches.repeat) return BadUsage("--repeat-batch has no epochs for --val");
+  return absl::OkStatus();
 }
 
 // The plan in the file is run as it is, so that no flag of planning applies to it. --database none
@@ -73,6 +111,10 @@ absl::Status CheckPlanFile(const TrainFlags& train, const FlagSet& flags) {
 }
 
 }  // namespace
+
+bool BatchFlags::decodes() const {
+  return batch_file.empty() && absl::StartsWith(data, kImageFolderPrefix);
+}
 
 void TrainFlags::AddTo(FlagSet& flags) {
   net.AddTo(flags);
@@ -111,6 +153,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
 
 absl::Status TrainFlags::Check(const FlagSet& flags) const {
   RETURN_IF_ERROR(CheckPlanFile(*this, flags));
+  RETURN_IF_ERROR(CheckImages(*this, flags));
   RETURN_IF_ERROR(net.CheckEngines(planning.kernels.engines));
   if (steps.has_value() && epochs.has_value())
     return BadUsage("--steps and --epochs exclude each other");
@@ -194,7 +237,7 @@ TrainingOptions TrainFlags::Options(int64_t last_step) const {
           .learning_rate = Rate(last_step),
           .seed = static_cast<uint64_t>(seed),
           .records_iterations = !no_cuda_graph,
-          .training_only = !evaluate,
+          .training_only = !evaluate && batches.validation.empty(),
           .sync_batch_norm = sync_batch_norm,
           .shard_optimizer = shard_optimizer};
 }

@@ -21,6 +21,12 @@ struct BatchFlags {
   std::string batch_file;  // instead of data
   bool repeat = false;     // the first batch repeatedly
   bool augment = false;
+  float color_jitter = 0;
+  int64_t workers = 0;     // 0: as many as are worth it
+  std::string validation;  // a folder of images
+  bool skip_bad = false;
+
+  bool decodes() const;  // whether data is a folder of images
 };
 
 struct RateFlags {
@@ -38,6 +44,7 @@ struct FileFlags {
   std::string weights_out;
   std::string weights_dtype = "fp32";
   std::string trace_out;
+  std::string log_directory;
 };
 
 struct TrainFlags {
@@ -68,6 +75,8 @@ struct TrainFlags {
   // BadUsage() if there are not as many budgets or peers as ranks.
   absl::StatusOr<TrainFlags> For(const RankGroup& ranks) const;
 
+  // Whether there is something to do after every epoch.
+  bool HasEpochEnds() const { return batches.skip_bad || !batches.validation.empty(); }
   // The total number of steps: --steps, or --epochs of a dataset of `images`; 100 without either.
   int64_t LastStep(int64_t images, int64_t batch) const;
   // The first step after the warm-up that begins at `first_step`, or the last step if there are

@@ -111,6 +111,23 @@ std::string MemoryText(const TrainSummary& summary) {
   return text;
 }
 
+// "epoch 2/90, step 10008: top-1 41.20% (20600 of 50000 images), top-5 67.11%, loss 2.6", and the
+// files that were skipped, one per line.
+std::string EpochText(const EpochResult& result, std::optional<int64_t> epoch,
+                      std::optional<int64_t> last_epoch) {
+  const std::string at =
+      epoch.has_value() ? absl::StrFormat("epoch %d/%d, step %d", *epoch, *last_epoch, result.step)
+                        : absl::StrFormat("step %d", result.step);
+  std::string text;
+  if (result.validation.has_value())
+    absl::StrAppendFormat(&text, "%s: top-1 %s\n", at, ToText(*result.validation));
+  if (result.bad_files.empty()) return text;
+  absl::StrAppendFormat(&text, "%s: skipped %d files that cannot be decoded, %d in all\n", at,
+                        result.bad_files.size(), result.all_bad_files);
+  for (const std::string& error : result.bad_files) absl::StrAppend(&text, "  ", error, "\n");
+  return text;
+}
+
 }  // namespace
 
 TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every,
@@ -227,12 +244,37 @@ void TrainReport::JsonLine(const StepResult& result, double seconds_per_step) co
 void TrainReport::Step(const StepResult& result, const StepTimes& times) {
   constexpr auto kFrame = std::chrono::milliseconds(100);
   const int64_t step = result.step + 1;
+  if (log_ != nullptr) {
+    log_->Step(result, {.epoch = EpochOf(result.step),
+                        .labels = schedule_.labels,
+                        .images_per_second = PerSecond(batch_, times.RecentSeconds()),
+                        .learning_rate = schedule_.rate.At(result.step),
+                        .arena_bytes = arena_bytes_});
+  }
   const auto now = std::chrono::steady_clock::now();
   const bool is_frame = now - drawn_ >= kFrame || step == schedule_.last_step;
   if (!(terminal_ && !json_ ? is_frame : IsDue(step))) return;
   drawn_ = now;
   const double seconds_per_step = times.RecentSeconds();
   json_ ? JsonLine(result, seconds_per_step) : Line(result, seconds_per_step);
+}
+
+void TrainReport::Epoch(const EpochResult& result) {
+  EndLine();
+  const std::optional<int64_t> epoch = EpochOf(result.step - 1);
+  if (log_ != nullptr && result.validation.has_value())
+    log_->Validation(result.step, epoch, *result.validation);
+  if (json_) {
+    PrintJson({{"event", "epoch"},
+               {"epoch", epoch.has_value() ? Json(*epoch) : Json()},
+               {"step", result.step},
+               {"validation", result.validation.has_value() ? ToJson(*result.validation) : Json()},
+               {"bad_files", result.bad_files},
+               {"all_bad_files", result.all_bad_files}});
+  } else {
+    Print(EpochText(result, epoch, EpochOf(schedule_.last_step - 1)));
+  }
+  std::fflush(stdout);
 }
 
 void TrainReport::EndLine() {

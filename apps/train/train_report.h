@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "apps/cli/planning_flags.h"
+#include "apps/train/epoch_end.h"
 #include "apps/train/evaluation.h"
 #include "apps/train/fit_report.h"
+#include "apps/train/scalar_log.h"
 #include "apps/train/timeline_report.h"
 #include "apps/train/training_loop.h"
 #include "neap/core/device/device.h"
@@ -73,6 +75,7 @@ struct TrainSchedule {
   std::vector<int64_t> split = {};  // of the batch, by rank
   int64_t last_step = 0;
   int64_t images = 0;  // per epoch; 0: a repeated batch, without epochs
+  int64_t labels = 0;  // in a batch
   LearningRate rate = {};
 };
 
@@ -80,12 +83,15 @@ class TrainReport {
  public:
   // The plan is that of rank 0.
   TrainReport(const Plan& plan, bool json, int64_t log_every, const TrainSchedule& schedule);
+  // Steps and validations are written there, too, from now on. It must outlive this.
+  void LogTo(ScalarLog& log) { log_ = &log; }
   ~TrainReport() { EndLine(); }  // an error message begins on a new line
   TrainReport(const TrainReport&) = delete;
   TrainReport& operator=(const TrainReport&) = delete;
 
   void Begin(const TrainSetup& setup, const Plan& plan) const;
   void Step(const StepResult& result, const StepTimes& times);
+  void Epoch(const EpochResult& result);
   void End(const TrainSummary& summary);
 
  private:
@@ -106,7 +112,8 @@ class TrainReport {
   const bool terminal_;
   const int64_t log_every_;
   const TrainSchedule schedule_;
-  bool line_open_ = false;  // the cursor is in a progress line
+  ScalarLog* log_ = nullptr;  // null: none
+  bool line_open_ = false;    // the cursor is in a progress line
   std::chrono::steady_clock::time_point drawn_ = {};
 };
 

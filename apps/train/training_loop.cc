@@ -58,9 +58,11 @@ class TrainingLoop {
     RETURN_IF_ERROR(Poll(Communicator::Patience::kForFiles));
     while (session_.step() < options_.last_step && !stops_) {
       const int64_t save = NextSave();
+      const int64_t epoch_end = NextEpochEnd();
       const bool is_timed = session_.step() == options_.timed_step;
-      RETURN_IF_ERROR(is_timed ? TimeStep() : TrainUntil(NextPause(save)));
+      RETURN_IF_ERROR(is_timed ? TimeStep() : TrainUntil(NextPause(std::min(save, epoch_end))));
       if (session_.step() == save) RETURN_IF_ERROR(Save());
+      if (session_.step() == epoch_end && !stops_) RETURN_IF_ERROR(EndEpoch());
       RETURN_IF_ERROR(Poll());
     }
     end_.interrupted = stops_ && session_.step() < options_.last_step;
@@ -87,9 +89,19 @@ class TrainingLoop {
     return std::min(options_.last_step, (session_.step() / every + 1) * every);
   }
 
+  // The next step count at which an epoch or the training ends.
+  int64_t NextEpochEnd() const {
+    if (options_.epoch_images == 0 || options_.on_epoch_end == nullptr) return options_.last_step;
+    const auto batch = static_cast<double>(options_.batch);
+    const auto images = static_cast<double>(options_.epoch_images);
+    const double epochs = std::ceil(static_cast<double>(session_.step() + 1) * batch / images);
+    const double end = std::floor(epochs * images / batch);
+    return std::min(options_.last_step, std::max(static_cast<int64_t>(end), session_.step() + 1));
+  }
+
   // The next step count at which no step may be in flight.
-  int64_t NextPause(int64_t save) const {
-    int64_t pause = save;
+  int64_t NextPause(int64_t stop) const {
+    int64_t pause = stop;
     for (const int64_t step : {warm_step_, options_.timed_step.value_or(warm_step_)})
       if (step > session_.step()) pause = std::min(pause, step);
     return pause;
@@ -136,6 +148,13 @@ class TrainingLoop {
     if (const std::string reason = ReasonToStop(result, stuck_); !reason.empty())
       return absl::FailedPreconditionError(reason);
     ++end_.steps;
+    return absl::OkStatus();
+  }
+
+  absl::Status EndEpoch() {
+    if (options_.on_epoch_end == nullptr) return absl::OkStatus();
+    RETURN_IF_ERROR(options_.on_epoch_end());
+    end_.times.Start();
     return absl::OkStatus();
   }
 

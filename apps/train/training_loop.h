@@ -56,6 +56,12 @@ struct TrainingLoopOptions {
   std::string save;        // the checkpoint's path; empty: do not save
   int64_t save_every = 0;  // steps; 0: only at the end
   std::optional<int64_t> timed_step = {};  // from 0
+  // Called at the end of each epoch and of the training, unless it is interrupted, with no step in
+  // flight. Epoch n ends with the last step whose batch is within its images; that of a later batch
+  // may be in two epochs.
+  std::function<absl::Status()> on_epoch_end = nullptr;
+  int64_t epoch_images = 0;  // 0: no epochs
+  int64_t batch = 0;         // of all ranks together
   // Of one of several ranks: all stop at the same step when one is interrupted. Only rank 0 writes
   // checkpoints.
   Communicator* communicator = nullptr;

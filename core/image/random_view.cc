@@ -56,7 +56,7 @@ float Grey(float red, float green, float blue) {
 }
 
 float Between(float value, float other, float share) {
-  return std::clamp(other + share * (value - other), 0.0F, 1.0F);
+  return std::min(std::max(other + share * (value - other), 0.0F), 1.0F);
 }
 
 float MeanGrey(int64_t pixels, const float* planes) {
@@ -105,11 +105,14 @@ void ChangeColors(const ColorChange& change, int64_t pixels, float* planes) {
   for (const ColorChange::Kind kind : change.order) {
     const float factor = change.factors[kind];
     if (kind == ColorChange::kSaturation) {
+      float* const red = planes;
+      float* const green = planes + pixels;
+      float* const blue = planes + 2 * pixels;
       for (int64_t i = 0; i < pixels; ++i) {
-        float* const pixel = planes + i;
-        const float grey = Grey(pixel[0], pixel[pixels], pixel[2 * pixels]);
-        for (int64_t c = 0; c < 3; ++c)
-          pixel[c * pixels] = Between(pixel[c * pixels], grey, factor);
+        const float grey = Grey(red[i], green[i], blue[i]);
+        red[i] = Between(red[i], grey, factor);
+        green[i] = Between(green[i], grey, factor);
+        blue[i] = Between(blue[i], grey, factor);
       }
       continue;
     }

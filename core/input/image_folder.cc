@@ -249,9 +249,10 @@ void ImageFolder::Convert(const DecodedPart& decoded, const Taps& rows, const Ta
     constexpr float kUnit = 1.0F / 255;
     Resample(decoded, rows, columns, {{kUnit, kUnit, kUnit}, {0, 0, 0}}, planes);
     ChangeColors(DrawColors(*view), plane, planes);
-    for (int64_t i = 0; i < 3 * plane; ++i) {
-      const auto c = static_cast<size_t>(i / plane);
-      planes[i] = planes[i] * 255 * normal.factor[c] - normal.shift[c];
+    for (size_t c = 0; c < 3; ++c) {
+      float* const values = planes + static_cast<int64_t>(c) * plane;
+      const float factor = 255 * normal.factor[c];
+      for (int64_t i = 0; i < plane; ++i) values[i] = values[i] * factor - normal.shift[c];
     }
   } else {
     Resample(decoded, rows, columns, normal, planes);

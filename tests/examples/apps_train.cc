@@ -8,6 +8,7 @@
 #include "apps/cli/ranks.h"
 #include "apps/inference/inference.h"
 #include "apps/peak/peak_search.h"
+#include "apps/train/event_file.h"
 #include "apps/train/fit_report.h"
 #include "apps/train/train_planning.h"
 #include "apps/train/trial_run.h"
@@ -38,6 +39,11 @@ absl::Status FitReportExample(const Program& program, const Session& session,
   ASSIGN_OR_RETURN(const auto fit, FindFit(program, session.plan(), options, device, catalog));
   if (fit.has_value()) Print(ToText(*fit));
   return absl::OkStatus();
+}
+
+void EventFileExample(double now) {
+  EventRecord(now, EventVersion());  // the first record of a file
+  EventRecord(now, EventScalars(/*step=*/100, {{"train/loss", 0.7F}, {"train/accuracy", 0.8F}}));
 }
 
 absl::Status TrialRunExample(const Graph& graph, const std::unique_ptr<Device>& device,

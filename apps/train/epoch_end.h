@@ -1,0 +1,51 @@
+// What neap train does when an epoch has ended: it evaluates the network on the images of --val,
+// and lists the files that --skip-bad has skipped.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/train/bad_files.h"
+#include "apps/train/batch_source.h"
+#include "apps/train/evaluation.h"
+#include "apps/train/train_flags.h"
+#include "neap/core/device/communicator.h"
+#include "neap/core/input/dataset.h"
+#include "neap/core/run/session.h"
+
+namespace neap::apps {
+
+struct EpochResult {
+  int64_t step = 0;                         // steps taken
+  std::optional<Accuracy> validation = {};  // empty without --val, and after Ctrl-C
+  std::vector<std::string> bad_files = {};  // errors of files that are new in this epoch
+  int64_t all_bad_files = 0;                // and in those before
+};
+
+class EpochEnd {
+ public:
+  // Opens the folder of --val, if it is given. `bad_files` must outlive the dataset. Errors: those
+  // of OpenSplit(); INVALID_ARGUMENT naming a class that one of the folders of --data and --val has
+  // and the other has not.
+  static absl::StatusOr<EpochEnd> Open(const TrainFlags& flags, const NetInput& input,
+                                       BadFiles* bad_files);
+
+  // Called by all ranks together, with no step in flight. Errors: those of Evaluate() and the
+  // communicator.
+  absl::StatusOr<EpochResult> Run(Session& session, Communicator* communicator) const;
+
+ private:
+  EpochEnd(int64_t batch, int64_t workers, BadFiles* bad_files)
+      : batch_(batch), workers_(workers), bad_files_(bad_files) {}
+
+  int64_t batch_;
+  int64_t workers_;
+  BadFiles* bad_files_;                  // null: bad files are errors
+  std::unique_ptr<Dataset> validation_;  // null: none
+};
+
+}  // namespace neap::apps

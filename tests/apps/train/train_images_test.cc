@@ -1,0 +1,158 @@
+// neap train on folders of images: --val, --skip-bad, --log-dir.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/apps/command.h"
+#include "tests/apps/train/tiny_training.h"
+#include "tests/image_files.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+// Reddish, greenish and bluish photographs: JPEG files, every fourth a PNG.
+void WriteColors(const std::string& directory, int images_per_class, uint32_t seed) {
+  const std::vector<std::string> classes = {"blue", "green", "red"};
+  for (size_t c = 0; c < classes.size(); ++c) {
+    const std::filesystem::path folder = std::filesystem::path(directory) / classes[c];
+    std::filesystem::create_directories(folder);
+    for (int i = 0; i < images_per_class; ++i) {
+      TestImage photo = Photo(30 + i, 26, seed + static_cast<uint32_t>(i));
+      for (size_t p = 0; p < photo.rgb.size(); ++p) {
+        if (p % 3 != 2 - c) photo.rgb[p] /= 3;
+      }
+      const std::string name = folder / std::to_string(100 + i);
+      WriteText(name + (i % 4 == 0 ? ".png" : ".jpg"),
+                i % 4 == 0 ? PngBytes(photo) : JpegBytes(photo));
+    }
+  }
+}
+
+struct Folders {
+  ScratchDirectory root;
+  std::string train = root.File("train");
+  std::string val = root.File("val");
+
+  Folders() {
+    WriteColors(train, 16, 1);
+    WriteColors(val, 5, 100);
+  }
+};
+
+Args TrainOn(const std::string& directory) {
+  return {"train",    "resnet-cifar", "--depth",   "8",
+          "--image",  "16",           "--classes", "3",
+          "--batch",  "12",           "--lr",      "0.05",
+          "--device", "cpu",          "--data",    "imagefolder:" + directory};
+}
+
+std::vector<Json> EventsOf(const std::vector<Json>& lines, const std::string& event) {
+  std::vector<Json> found;
+  std::copy_if(lines.begin(), lines.end(), std::back_inserter(found),
+               [&](const Json& line) { return line.at("event") == event; });
+  return found;
+}
+
+TEST_CASE("a folder of images trains, and --val reports top-1 and top-5 after every epoch") {
+  const Folders folders;
+  const Args args = Joined(TrainOn(folders.train), {"--epochs", "10", "--augment", "--color-jitter",
+                                                    "0.2", "--val", folders.val});
+  const std::vector<Json> lines = RunForJson(args);
+  const std::vector<Json> epochs = EventsOf(lines, "epoch");
+  REQUIRE(epochs.size() == 10);
+  for (size_t i = 0; i < 10; ++i) {
+    CHECK(epochs[i].at("epoch") == i + 1);
+    CHECK(epochs[i].at("step") == 4 * (i + 1));  // 48 images
+    const Json& validation = epochs[i].at("validation");
+    CHECK(validation.at("images") == 15);
+    CHECK(validation.at("correct_top5") == 15);  // there are three classes
+  }
+  CHECK(epochs.back().at("validation").at("accuracy") > 0.9);
+  CHECK(lines.back().at("peaks_equal") == true);
+
+  Args other = Joined(args, {"--workers", "1"});
+  CHECK(LossesOf(RunForJson(other)) == LossesOf(lines));
+
+  // Epochs that do not end with a batch: after 40 of 48 images, after 90 of 96, and at the end.
+  const Outcome text = RunNeap(
+      Joined(TrainOn(folders.train), {"--batch", "10", "--steps", "10", "--val", folders.val}));
+  CHECK(text.exit_code == 0);
+  for (const char* line :
+       {"epoch 1/2, step 4: top-1 ", "epoch 2/2, step 9: top-1 ", "epoch 2/2, step 10: top-1 "})
+    CHECK(text.out.find(line) != std::string::npos);
+  CHECK(text.out.find("of 15 images), top-5 100.00%, loss ") != std::string::npos);
+}
+
+TEST_CASE("neap eval and predict read folders of images") {
+  const Folders folders;
+  const std::string weights = folders.root.File("run.safetensors");
+  const std::vector<Json> lines = RunForJson(
+      Joined(TrainOn(folders.train), {"--epochs", "2", "--val", folders.val, "--save", weights}));
+  const Args net = {
+      "resnet-cifar", "--depth",   "8",       "--image", "16",
+      "--classes",    "3",         "--batch", "4",       "--device",
+      "cpu",          "--weights", weights,   "--data",  "imagefolder:" + folders.val};
+  const std::vector<Json> evaluated = RunForJson(Joined({"eval"}, net));
+  const Json validation = EventsOf(lines, "epoch").back().at("validation");
+  CHECK(evaluated.back().at("correct") == validation.at("correct"));
+  CHECK(evaluated.back().at("correct_top5") == 15);
+  CHECK(evaluated.back().at("loss").get<double>() ==
+        doctest::Approx(validation.at("loss").get<double>()).epsilon(1e-4));
+  CHECK(RunNeap(Joined({"predict"}, net)).exit_code == 0);
+}
+
+TEST_CASE("a file that cannot be decoded ends training, or is skipped and listed") {
+  const Folders folders;
+  const std::string bad = folders.train + "/green/105.jpg";
+  WriteText(bad, ReadText(bad).substr(0, 500));
+  const Args args = Joined(TrainOn(folders.train), {"--epochs", "2"});
+  CheckRefused(args, 1, {bad, "Premature end of JPEG file"});
+
+  const std::vector<Json> epochs = EventsOf(RunForJson(Joined(args, {"--skip-bad"})), "epoch");
+  REQUIRE(epochs.size() == 2);
+  std::vector<std::string> listed = epochs[0].at("bad_files");
+  for (const std::string error : epochs[1].at("bad_files")) listed.push_back(error);
+  CHECK(listed == std::vector<std::string>{bad + ": Premature end of JPEG file"});
+  CHECK(epochs[1].at("all_bad_files") == 1);
+
+  const Outcome text = RunNeap(Joined(args, {"--skip-bad"}));
+  CHECK(text.exit_code == 0);
+  CHECK(text.out.find("skipped 1 files that cannot be decoded, 1 in all\n  " + bad) !=
+        std::string::npos);
+}
+
+TEST_CASE("two ranks train on the images of one, and evaluate each its part") {
+  const Folders folders;
+  const std::string bad = folders.train + "/red/110.jpg";
+  WriteText(bad, "no image");
+  const Args args = Joined(TrainOn(folders.train),
+                           {"--epochs", "2", "--augment", "--skip-bad", "--val", folders.val});
+  const std::vector<Json> alone = EventsOf(RunForJson(args), "epoch");
+  Args both = args;
+  *(std::find(both.begin(), both.end(), "--device") + 1) = "cpu,cpu";
+  const std::vector<Json> shared = EventsOf(RunForJson(both), "epoch");
+  REQUIRE(shared.size() == 2);
+  CHECK(shared[1].at("validation").at("images") == 15);
+  CHECK(shared[1].at("all_bad_files") == 1);
+  CHECK(alone[1].at("all_bad_files") == 1);
+}
+
+TEST_CASE("flags for images that contradict each other are refused") {
+  const Folders folders;
+  const Args images = TrainOn(folders.train);
+  CheckRefused(Joined(images, {"--eval"}), 2, {"no test split", "--val"});
+  CheckRefused(Joined(images, {"--color-jitter", "0.4"}), 2, {"--augment"});
+  CheckRefused(Joined(images, {"--repeat-batch", "--val", folders.val}), 2, {"--repeat-batch"});
+  CheckRefused(Joined(kTiny, {"--skip-bad"}), 2, {"--skip-bad", "imagefolder:DIR"});
+  CheckRefused(Joined(images, {"--classes", "2"}), 1, {"has 3 classes", "--classes 3"});
+  std::filesystem::rename(folders.val + "/red", folders.val + "/pink");
+  CheckRefused(Joined(images, {"--val", folders.val}), 1, {"--val", "'pink'", folders.val});
+}
+
+}  // namespace
+}  // namespace neap::testing
