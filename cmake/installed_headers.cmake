@@ -7,6 +7,7 @@ set(NEAP_INSTALLED_HEADERS
   core/base/status_macros.h
   core/base/tensor.h
   core/base/units.h
+  core/checkpoint/checkpoint.h
   core/device/communicator.h
   core/device/device.h
   core/device/device_description.h
@@ -87,6 +88,7 @@ set(NEAP_INSTALLED_HEADERS
   nets/fcn.h
   nets/inception_v4.h
   nets/lenet.h
+  nets/onnx/onnx_file.h
   nets/registry.h
   nets/resnet.h
   nets/unet.h

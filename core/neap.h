@@ -52,6 +52,7 @@
 #include "neap/nets/fcn.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/lenet.h"
+#include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/registry.h"
 #include "neap/nets/resnet.h"
 #include "neap/nets/unet.h"

@@ -11,7 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 # ocl-icd-opencl-dev: the CMake files of libdnnl-dev ask for OpenCL but the package does not depend on it.
 packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev ocl-icd-opencl-dev
           libglpk-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev ca-certificates
-          libopenmpi-dev openmpi-bin)
+          libopenmpi-dev openmpi-bin libprotobuf-dev protobuf-compiler)
 test_packages=(doctest-dev libbenchmark-dev python3)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0
@@ -30,6 +30,7 @@ is_there() {
   [[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" != 'install ok installed' ]] || return 0
   case "$1" in
     ninja-build) command -v ninja ;;
+    protobuf-compiler) command -v protoc ;;
     python3-pip) python3 -m pip --version ;;
     lib* | *-dev | ca-certificates) false ;;
     *) command -v "$1" ;;
