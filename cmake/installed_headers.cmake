@@ -65,6 +65,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/fully_connected.h
   layers/join.h
   layers/lrn.h
+  layers/multiply.h
   layers/pooling.h
   layers/profile/kernel_timer.h
   layers/profile/profile_database.h
@@ -85,11 +86,15 @@ set(NEAP_INSTALLED_HEADERS
   memory/transfer/usage.h
   nets/alexnet.h
   nets/densenet.h
+  nets/efficientnet.h
   nets/fcn.h
   nets/inception_v4.h
   nets/lenet.h
+  nets/mobilenet_v2.h
+  nets/mobilenet_v3.h
   nets/onnx/onnx_file.h
   nets/registry.h
+  nets/regnet.h
   nets/resnet.h
   nets/unet.h
   nets/vgg.h

@@ -1,7 +1,11 @@
 #include "neap/layers/activation.h"
 
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
+#include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 
 namespace neap {
@@ -9,8 +13,9 @@ namespace {
 
 using namespace operands;
 
-absl::StatusOr<LayerSpec> SpecifyElementwise(const LayerContext& context,
-                                             double flops_per_element) {
+// `of_gradient` is what backward reads besides dy: Y() or X().
+absl::StatusOr<LayerSpec> SpecifyElementwise(const LayerContext& context, double flops_per_element,
+                                             Operand of_gradient = Y()) {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
   const double flops = flops_per_element * static_cast<double>(x.elements());
@@ -18,7 +23,7 @@ absl::StatusOr<LayerSpec> SpecifyElementwise(const LayerContext& context,
   spec.steps.push_back({.reads = {X()}, .writes = {Y()}, .in_place = {{Y(), X()}}, .flops = flops});
   if (context.mode == Mode::kInference) return spec;
   spec.steps.push_back({.phase = Phase::kBackwardData,
-                        .reads = {Y(), Dy()},
+                        .reads = {of_gradient, Dy()},
                         .writes = {Dx()},
                         .in_place = {{Dx(), Dy()}},
                         .flops = flops});
@@ -33,12 +38,43 @@ absl::StatusOr<LayerSpec> Relu::Specify(const LayerContext& context) const {
   return spec;
 }
 
+std::string LeakyRelu::Parameters() const {
+  return ParameterText({{"negative_slope", negative_slope}});
+}
+
+absl::StatusOr<LayerSpec> LeakyRelu::Specify(const LayerContext& context) const {
+  if (!std::isfinite(negative_slope) || negative_slope < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("negative_slope ", negative_slope, " must be finite and not negative"));
+  }
+  return SpecifyElementwise(context, 1);
+}
+
+std::string Clip::Parameters() const { return ParameterText({{"low", low}, {"high", high}}); }
+
+absl::StatusOr<LayerSpec> Clip::Specify(const LayerContext& context) const {
+  if (low < high) return SpecifyElementwise(context, 2);
+  return absl::InvalidArgumentError(absl::StrCat("low ", low, " must be less than high ", high));
+}
+
 absl::StatusOr<LayerSpec> Sigmoid::Specify(const LayerContext& context) const {
   return SpecifyElementwise(context, 4);
 }
 
 absl::StatusOr<LayerSpec> Tanh::Specify(const LayerContext& context) const {
   return SpecifyElementwise(context, 4);
+}
+
+absl::StatusOr<LayerSpec> HardSigmoid::Specify(const LayerContext& context) const {
+  return SpecifyElementwise(context, 4, X());
+}
+
+absl::StatusOr<LayerSpec> HardSwish::Specify(const LayerContext& context) const {
+  return SpecifyElementwise(context, 5, X());
+}
+
+absl::StatusOr<LayerSpec> Silu::Specify(const LayerContext& context) const {
+  return SpecifyElementwise(context, 5, X());
 }
 
 }  // namespace neap

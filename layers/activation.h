@@ -1,8 +1,22 @@
-// Elementwise non-linearities.
+// Elementwise non-linearities. Values and gradients are PyTorch's, also at the corners.
 //
-//   step           reads  writes   in place
-//   forward        x      y        y over x
-//   backward_data  y, dy  dx       dx over dy
+//   layer              y                          dx
+//   Relu               max(x, 0)                  dy where y > 0, else 0
+//   LeakyRelu          x > 0 ? x : slope * x      dy where y > 0, else slope * dy
+//   Clip               min(max(x, low), high)     dy where low < y < high, else 0
+//   Sigmoid            1 / (1 + exp(-x))          dy * y * (1 - y)
+//   Tanh               tanh(x)                    dy * (1 - y^2)
+//   HardSigmoid        min(max(x + 3, 0), 6) / 6  dy / 6 where -3 < x < 3, else 0
+//   HardSwish          x * HardSigmoid(x)         dy * (x / 3 + 1/2) where -3 < x < 3; 0 below it,
+//                                                 dy above it
+//   Silu (swish)       x * s, s = Sigmoid(x)      dy * s * (1 + x * (1 - s))
+//
+//   step               reads  writes   in place
+//   forward            x      y        y over x
+//   backward_data      y, dy  dx       dx over dy   HardSigmoid, HardSwish and Silu: x, dy
+//
+// Where backward reads y, x need not outlive forward. HardSigmoid's gradient follows from y, too,
+// but near its corners y may be rounded to 0 or 1 where the gradient is not 0. A NaN stays a NaN.
 #pragma once
 
 #include <optional>
@@ -18,6 +32,27 @@ struct Relu {
   friend bool operator==(const Relu&, const Relu&) = default;
 };
 
+// torch.nn.LeakyReLU. INVALID_ARGUMENT for a slope that is negative or not finite: the sign of y
+// must be that of x.
+struct LeakyRelu {
+  static constexpr std::string_view kType = "leaky_relu";
+  float negative_slope = 0.01F;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const LeakyRelu&, const LeakyRelu&) = default;
+};
+
+// torch.nn.Hardtanh; by default torch.nn.ReLU6. In a network of 16-bit types the bounds are rounded
+// to the type, as y is. INVALID_ARGUMENT unless low < high.
+struct Clip {
+  static constexpr std::string_view kType = "clip";
+  float low = 0;
+  float high = 6;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const Clip&, const Clip&) = default;
+};
+
 struct Sigmoid {
   static constexpr std::string_view kType = "sigmoid";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
@@ -28,6 +63,24 @@ struct Tanh {
   static constexpr std::string_view kType = "tanh";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   friend bool operator==(const Tanh&, const Tanh&) = default;
+};
+
+struct HardSigmoid {
+  static constexpr std::string_view kType = "hard_sigmoid";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const HardSigmoid&, const HardSigmoid&) = default;
+};
+
+struct HardSwish {
+  static constexpr std::string_view kType = "hard_swish";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const HardSwish&, const HardSwish&) = default;
+};
+
+struct Silu {
+  static constexpr std::string_view kType = "silu";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Silu&, const Silu&) = default;
 };
 
 }  // namespace neap

@@ -10,9 +10,13 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"
+#include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/lenet.h"
+#include "neap/nets/mobilenet_v2.h"
+#include "neap/nets/mobilenet_v3.h"
+#include "neap/nets/regnet.h"
 #include "neap/nets/resnet.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
@@ -44,6 +48,11 @@ Graph BottleneckResNet(const NetOptions& options) {
   return ResNet(
       WithOverrides(ResNetOptions{.blocks = options.blocks.value_or(Blocks{kBlocks...})}, options));
 }
+template <int64_t kGroups, int64_t kWidthPerGroup>
+Graph WideResNet50(const NetOptions& options) {
+  return ResNet(
+      WithOverrides(ResNetOptions{.groups = kGroups, .width_per_group = kWidthPerGroup}, options));
+}
 Graph ResNetByBlocksOrDepth(const NetOptions& options) {
   if (!options.depth) return BottleneckResNet<3, 4, 6, 3>(options);
   return ResNet(WithOverrides(ResNetOfDepth(*options.depth), options));
@@ -52,6 +61,15 @@ template <int64_t kDepth>
 Graph ResNetForCifar(const NetOptions& options) {
   const int64_t n = (options.depth.value_or(kDepth) - 2) / 6;
   return CifarResNet(WithOverrides(CifarResNetOptions{.n = n}, options));
+}
+
+template <bool kLarge>
+Graph MobileNetV3Of(const NetOptions& options) {
+  return MobileNetV3(WithOverrides(MobileNetV3Options{.large = kLarge}, options));
+}
+template <int kVariant>
+Graph EfficientNetOf(const NetOptions& options) {
+  return EfficientNet(WithOverrides(EfficientNetB(kVariant), options));
 }
 
 template <int64_t... kBlocks>
@@ -133,6 +151,8 @@ constexpr Entry kEntries[] = {
     {ForImageNet("resnet50", "ResNet-50 as in torchvision"), BottleneckResNet<3, 4, 6, 3>},
     {ForImageNet("resnet101", "ResNet-101 as in torchvision"), BottleneckResNet<3, 4, 23, 3>},
     {ForImageNet("resnet152", "ResNet-152 as in torchvision"), BottleneckResNet<3, 8, 36, 3>},
+    {ForImageNet("wide_resnet50_2", "Wide ResNet-50-2 as in torchvision"), WideResNet50<1, 128>},
+    {ForImageNet("resnext50_32x4d", "ResNeXt-50 32x4d as in torchvision"), WideResNet50<32, 4>},
     {ForImageNet("resnet",
                  "bottleneck ResNet with --blocks n1,n2,n3,n4 (3,4,6,3), or with --depth 3n+134: "
                  "SuperNeurons' 6,32,n,6"),
@@ -163,6 +183,23 @@ constexpr Entry kEntries[] = {
        return DenseNetForCifar(o, {.depth = 100, .bottleneck = true, .compression = 0.5});
      },
      Dense(false, {.step = 6, .offset = 4})},
+    {ForImageNet("mobilenet_v2", "MobileNetV2 as in torchvision"),
+     [](const NetOptions& o) { return MobileNetV2(WithOverrides(MobileNetV2Options{}, o)); },
+     kDropout},
+    {ForImageNet("mobilenet_v3_large", "MobileNetV3-Large as in torchvision"), MobileNetV3Of<true>,
+     kDropout},
+    {ForImageNet("mobilenet_v3_small", "MobileNetV3-Small as in torchvision"), MobileNetV3Of<false>,
+     kDropout},
+    {ForImageNet("efficientnet_b0", "EfficientNet-B0 as in torchvision"), EfficientNetOf<0>,
+     kDropout},
+    {ForImageNet("efficientnet_b1", "EfficientNet-B1 as in torchvision", 240), EfficientNetOf<1>,
+     kDropout},
+    {ForImageNet("efficientnet_b2", "EfficientNet-B2 as in torchvision", 288), EfficientNetOf<2>,
+     kDropout},
+    {ForImageNet("efficientnet_b3", "EfficientNet-B3 as in torchvision", 300), EfficientNetOf<3>,
+     kDropout},
+    {ForImageNet("regnet_y_400mf", "RegNetY-400MF as in torchvision"),
+     [](const NetOptions& o) { return RegNetY400MF(WithOverrides(RegNetOptions{}, o)); }},
     {{"fcn8s", "FCN-8s on VGG-16: a label for each pixel", 500, 3, 21},
      [](const NetOptions& o) { return Fcn8s(WithOverrides(Fcn8sOptions{}, o)); },
      kDropout},

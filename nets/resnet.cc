@@ -20,11 +20,13 @@ namespace {
 constexpr int64_t kExpansion = 4;
 
 // The convolution has no bias, because batch norm would subtract it.
-constexpr Convolution Conv(int64_t size, int64_t out_channels, int64_t stride = 1) {
+constexpr Convolution Conv(int64_t size, int64_t out_channels, int64_t stride = 1,
+                           int64_t groups = 1) {
   return {.out_channels = out_channels,
           .kernel = size,
           .stride = stride,
           .padding = size / 2,
+          .groups = groups,
           .bias = false};
 }
 
@@ -42,6 +44,8 @@ class ResidualTrunk {
     int64_t width = 0;
     int64_t stride = 1;  // of the first block
     bool bottleneck = false;
+    int64_t inner_width = 0;  // of a bottleneck's first two convolutions
+    int64_t groups = 1;       // of its second one
   };
   void AddStage(const Stage& stage) {
     for (int64_t i = 0; i < stage.blocks; ++i) {
@@ -58,9 +62,9 @@ class ResidualTrunk {
     }
     std::string y = x_;
     if (stage.bottleneck) {
-      y = AddUnit(prefix, 1, Conv(1, stage.width), y);
+      y = AddUnit(prefix, 1, Conv(1, stage.inner_width), y);
       y = net_.Add(prefix + "relu1", Relu{}, {y});
-      y = AddUnit(prefix, 2, Conv(3, stage.width, stride), y);
+      y = AddUnit(prefix, 2, Conv(3, stage.inner_width, stride, stage.groups), y);
       y = net_.Add(prefix + "relu2", Relu{}, {y});
       y = AddUnit(prefix, 3, Conv(1, out_channels), y);
     } else {
@@ -113,11 +117,22 @@ void Classifier(Graph& net, int64_t classes, std::string x) {
   net.Loss(x, SoftmaxCrossEntropy{});
 }
 
+// The maps of a group in the first stage of a ResNet that is neither wide nor grouped.
+constexpr int64_t kUsualWidth = 64;
+
+std::string NameOf(const ResNetOptions& options) {
+  const int64_t blocks = std::accumulate(options.blocks.begin(), options.blocks.end(), int64_t{0});
+  const int64_t depth = 2 + blocks * (options.bottleneck ? 3 : 2);
+  if (options.groups > 1)
+    return absl::StrCat("resnext", depth, "_", options.groups, "x", options.width_per_group, "d");
+  if (options.width_per_group == kUsualWidth) return absl::StrCat("resnet", depth);
+  return absl::StrCat("wide_resnet", depth, "_", options.width_per_group / kUsualWidth);
+}
+
 }  // namespace
 
 Graph ResNet(const ResNetOptions& options) {
-  const int64_t blocks = std::accumulate(options.blocks.begin(), options.blocks.end(), int64_t{0});
-  Graph net({.name = absl::StrCat("resnet", 2 + blocks * (options.bottleneck ? 3 : 2)),
+  Graph net({.name = NameOf(options),
              .batch = options.batch,
              .dtype = options.dtype,
              .layout = options.layout});
@@ -127,11 +142,14 @@ Graph ResNet(const ResNetOptions& options) {
 
   ResidualTrunk trunk(net, x, options.width);
   for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
+    const int64_t width = options.width << stage;
     trunk.AddStage({.name = absl::StrCat("layer", stage + 1),
                     .blocks = options.blocks[stage],
-                    .width = options.width << stage,
+                    .width = width,
                     .stride = stage == 0 ? 1 : 2,
-                    .bottleneck = options.bottleneck});
+                    .bottleneck = options.bottleneck,
+                    .inner_width = width * options.width_per_group / kUsualWidth * options.groups,
+                    .groups = options.groups});
   }
   Classifier(net, options.classes, trunk.output());
   return net;

@@ -1,5 +1,6 @@
-// Residual networks (He et al., 2015) of any depth: for ImageNet as torchvision has them, and for
-// CIFAR-sized images.
+// Residual networks (He et al., 2015) of any depth: for ImageNet as torchvision has them, also wide
+// ones (Zagoruyko and Komodakis, 2016) and those with grouped convolutions (ResNeXt, Xie et al.,
+// 2017), and for CIFAR-sized images.
 //
 // Shortcuts make them hard to plan: a block's input stays alive over the whole block, and its
 // gradient is a sum of two. Layers are named like torchvision's modules (conv1, layer1.0.bn2,
@@ -8,6 +9,8 @@
 //
 //   Graph resnet50 = nets::ResNet({.batch = 128});
 //   Graph resnet18 = nets::ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false, .batch = 128});
+//   Graph wide = nets::ResNet({.width_per_group = 128, .batch = 64});
+//   Graph resnext50 = nets::ResNet({.groups = 32, .width_per_group = 4, .batch = 64});
 //   Graph deep = nets::ResNet(nets::ResNetOfDepth(1001));
 //   Graph resnet20 = nets::CifarResNet({.n = 3, .batch = 128});
 #pragma once
@@ -28,13 +31,18 @@ struct ResNetOptions {
   int64_t batch = 1;
   int64_t channels = 3;
   int64_t width = 64;  // maps in the stem; every stage after the first doubles them
+  // Of a bottleneck's 3x3 convolution: its groups, and the maps of a group in the first stage where
+  // `width` is 64.
+  int64_t groups = 1;
+  int64_t width_per_group = 64;
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };
 
 // torchvision's resnet18 ... resnet152 ("v1.5": a bottleneck's stride is at its 3x3 convolution).
 // The graph's name is resnetD, where D is 2 + the number of convolutions on the main path between
-// stem and classifier.
+// stem and classifier, wide_resnetD_F with F times the width per group, or resnextD_GxWd with G
+// groups of width W.
 Graph ResNet(const ResNetOptions& options);
 
 // SuperNeurons' rule for deeper networks (section 4): depth = 3 (n1 + n2 + n3 + n4) + 2 with n1 =

@@ -122,7 +122,7 @@ void NetFlags::AddImagesTo(FlagSet& flags) {
   flags.Add("classes", "N", "number of classes", Integer(1, kMost, &options.classes));
   flags.Add("growth-rate", "N", "feature maps that each layer of densenet adds",
             Integer(1, kMost, &options.growth_rate));
-  flags.Add("dropout", "P", "probability of dropout in alexnet, vgg, inception_v4 and fcn8s",
+  flags.Add("dropout", "P", "probability of dropout, for networks with dropout layers",
             Probability(&options.dropout));
 }
 

@@ -1,5 +1,8 @@
 #include "neap/layers/activation.h"
 
+#include "neap/core/base/float16.h"
+#include "neap/layers/cpu/channel_rows.h"
+#include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/onednn.h"
 
 namespace neap::cpu {
@@ -8,75 +11,173 @@ namespace {
 using namespace operands;
 using dnnl::algorithm;
 
-struct Algorithms {
-  algorithm forward;
-  algorithm backward;  // from y, not x
+// What backward reads besides dy.
+Operand OfGradient(const StepSignature& signature) { return signature.Has(Y()) ? Y() : X(); }
+
+// Own loops for the functions that need no exponential, because oneDNN's turn NaN into 0, which
+// hides a diverged network. Gradient(value, dy) gets x or y, as the layer's table says.
+struct ReluFunction {
+  explicit ReluFunction(const StepSignature&) {}
+  float Value(float x) const { return ReluOf(x); }
+  float Gradient(float y, float dy) const { return y <= 0 ? 0 : dy; }
 };
 
-Algorithms AlgorithmsOf(const Layer& layer) {
-  if (layer.As<Sigmoid>() != nullptr) {
-    return {algorithm::eltwise_logistic, algorithm::eltwise_logistic_use_dst_for_bwd};
+struct LeakyReluFunction {
+  explicit LeakyReluFunction(const StepSignature& signature)
+      : slope(signature.layer.As<LeakyRelu>()->negative_slope) {}
+  float Value(float x) const { return x > 0 ? x : x * slope; }
+  float Gradient(float y, float dy) const { return y > 0 ? dy : dy * slope; }
+  float slope;
+};
+
+struct ClipFunction {
+  explicit ClipFunction(const StepSignature& signature) {
+    const Clip& layer = *signature.layer.As<Clip>();
+    RoundAs(signature.Spec(Y()).dtype, [&](auto round) {
+      low = round(layer.low);
+      high = round(layer.high);
+    });
   }
-  return {algorithm::eltwise_tanh, algorithm::eltwise_tanh_use_dst_for_bwd};
-}
+  float Value(float x) const {
+    const float raised = x <= low ? low : x;
+    return raised >= high ? high : raised;
+  }
+  float Gradient(float y, float dy) const {
+    const float below = y >= high ? 0 : dy;
+    return y <= low ? 0 : below;
+  }
+  float low = 0, high = 0;
+};
 
-dnnl::eltwise_forward::primitive_desc ForwardDesc(const Origin& origin, algorithm which,
-                                                  const dnnl::memory::desc& data) {
-  return {{dnnl::prop_kind::forward_training, which, data, 0.0F}, UserScratchpad(), origin.engine};
-}
+struct HardSigmoidFunction {
+  explicit HardSigmoidFunction(const StepSignature&) {}
+  float Value(float x) const {
+    const float raised = x <= -3 ? 0 : (x + 3) * kSixth;
+    return x >= 3 ? 1 : raised;
+  }
+  float Gradient(float x, float dy) const {
+    const float below = x >= 3 ? 0 : dy * kSixth;
+    return x <= -3 ? 0 : below;
+  }
+  static constexpr float kSixth = 1.0F / 6.0F;
+};
 
-// ReLU as own loops, because oneDNN's turns NaN into 0, which hides a diverged network.
-void ReluForward(const LoopArgs& args) {
+struct HardSwishFunction {
+  explicit HardSwishFunction(const StepSignature&) {}
+  float Value(float x) const {
+    const float raised = x <= -3 ? 0 : x * (x + 3) * (1.0F / 6.0F);
+    return x >= 3 ? x : raised;
+  }
+  float Gradient(float x, float dy) const {
+    const float below = x >= 3 ? dy : dy * (x * (1.0F / 3.0F) + 0.5F);
+    return x <= -3 ? 0 : below;
+  }
+};
+
+template <typename Function>
+void ForwardLoop(const LoopArgs& args) {
+  const Function function(args.signature);
   const float* const x = args.Get<float>(X());
   float* const y = args.Get<float>(Y());
-  const int64_t elements = args.signature.Spec(X()).elements();
+  const int64_t elements = args.Elements(X());
 #pragma GCC ivdep
-  for (int64_t i = 0; i < elements; ++i) {
-    const float value = x[i];
-    y[i] = value <= 0 ? 0 : value;
-  }
+  for (int64_t i = 0; i < elements; ++i) y[i] = function.Value(x[i]);
 }
 
-void ReluBackward(const LoopArgs& args) {
-  const float* const y = args.Get<float>(Y());
+template <typename Function>
+void BackwardLoop(const LoopArgs& args) {
+  const Function function(args.signature);
+  const float* const value = args.Get<float>(OfGradient(args.signature));
   const float* const dy = args.Get<float>(Dy());
   float* const dx = args.Get<float>(Dx());
-  const int64_t elements = args.signature.Spec(Y()).elements();
+  const int64_t elements = args.Elements(Dx());
 #pragma GCC ivdep
   for (int64_t i = 0; i < elements; ++i) {
     const float gradient = dy[i];  // loaded unconditionally, to avoid a branch
-    dx[i] = y[i] <= 0 ? 0 : gradient;
+    dx[i] = function.Gradient(value[i], gradient);
   }
+}
+
+template <typename Function>
+Candidates Loops(const StepSignature& signature) {
+  const bool forward = signature.phase == Phase::kForward;
+  return OwnLoop(signature, forward ? ForwardLoop<Function> : BackwardLoop<Function>);
+}
+
+// A function of oneDNN's: its algorithms, and their parameter alpha.
+struct Eltwise {
+  algorithm forward;
+  algorithm backward;
+  float alpha = 0;
+};
+
+dnnl::eltwise_forward::primitive_desc ForwardDesc(const Origin& origin, algorithm which,
+                                                  float alpha, const dnnl::memory::desc& data) {
+  return {{dnnl::prop_kind::forward_training, which, data, alpha}, UserScratchpad(), origin.engine};
+}
+
+Candidates EltwiseForward(const StepSignature& signature, const Eltwise& eltwise) {
+  const Origin origin;
+  const dnnl::memory::desc data = FlatDesc(signature.Spec(X()));
+  return {PrimitiveCandidate(signature, "onednn", origin,
+                             ForwardDesc(origin, eltwise.forward, eltwise.alpha, data),
+                             {{DNNL_ARG_SRC, data, X()}, {DNNL_ARG_DST, data, Y()}})};
+}
+
+Candidates EltwiseBackward(const StepSignature& signature, const Eltwise& eltwise) {
+  const Operand value = OfGradient(signature);
+  const dnnl::memory::desc data = FlatDesc(signature.Spec(value));
+  Origin origin;
+  const auto hint = ForwardDesc(origin, eltwise.backward, eltwise.alpha, data);
+  origin.forward = hint;
+  const dnnl::eltwise_backward::primitive_desc desc({eltwise.backward, data, data, eltwise.alpha},
+                                                    UserScratchpad(), origin.engine, hint);
+  return {PrimitiveCandidate(signature, "onednn", origin, desc,
+                             {{value == Y() ? DNNL_ARG_DST : DNNL_ARG_SRC, data, value},
+                              {DNNL_ARG_DIFF_DST, data, Dy()},
+                              {DNNL_ARG_DIFF_SRC, data, Dx()}})};
+}
+
+absl::StatusOr<Candidates> Eltwises(const StepSignature& signature, const Eltwise& eltwise) {
+  return GuardOnednn(signature, [&] {
+    return signature.phase == Phase::kForward ? EltwiseForward(signature, eltwise)
+                                              : EltwiseBackward(signature, eltwise);
+  });
 }
 
 }  // namespace
 
-absl::StatusOr<Candidates> ActivationForward(const StepSignature& signature) {
-  if (signature.layer.As<Relu>() != nullptr) return OwnLoop(signature, ReluForward);
-  return GuardOnednn(signature, [&]() -> Candidates {
-    const Origin origin;
-    const dnnl::memory::desc data = FlatDesc(signature.Spec(X()));
-    return {PrimitiveCandidate(signature, "onednn", origin,
-                               ForwardDesc(origin, AlgorithmsOf(signature.layer).forward, data),
-                               {{DNNL_ARG_SRC, data, X()}, {DNNL_ARG_DST, data, Y()}})};
-  });
+absl::StatusOr<Candidates> ReluSteps(const StepSignature& signature) {
+  return Loops<ReluFunction>(signature);
 }
 
-absl::StatusOr<Candidates> ActivationBackward(const StepSignature& signature) {
-  if (signature.layer.As<Relu>() != nullptr) return OwnLoop(signature, ReluBackward);
-  return GuardOnednn(signature, [&]() -> Candidates {
-    const dnnl::memory::desc data = FlatDesc(signature.Spec(Y()));
-    const algorithm which = AlgorithmsOf(signature.layer).backward;
-    Origin origin;
-    const auto hint = ForwardDesc(origin, which, data);
-    origin.forward = hint;
-    const dnnl::eltwise_backward::primitive_desc desc({which, data, data, 0.0F}, UserScratchpad(),
-                                                      origin.engine, hint);
-    return {PrimitiveCandidate(signature, "onednn", origin, desc,
-                               {{DNNL_ARG_DST, data, Y()},
-                                {DNNL_ARG_DIFF_DST, data, Dy()},
-                                {DNNL_ARG_DIFF_SRC, data, Dx()}})};
-  });
+absl::StatusOr<Candidates> LeakyReluSteps(const StepSignature& signature) {
+  return Loops<LeakyReluFunction>(signature);
+}
+
+absl::StatusOr<Candidates> ClipSteps(const StepSignature& signature) {
+  return Loops<ClipFunction>(signature);
+}
+
+absl::StatusOr<Candidates> HardSigmoidSteps(const StepSignature& signature) {
+  return Loops<HardSigmoidFunction>(signature);
+}
+
+absl::StatusOr<Candidates> HardSwishSteps(const StepSignature& signature) {
+  return Loops<HardSwishFunction>(signature);
+}
+
+absl::StatusOr<Candidates> SigmoidSteps(const StepSignature& signature) {
+  return Eltwises(signature,
+                  {algorithm::eltwise_logistic, algorithm::eltwise_logistic_use_dst_for_bwd});
+}
+
+absl::StatusOr<Candidates> TanhSteps(const StepSignature& signature) {
+  return Eltwises(signature, {algorithm::eltwise_tanh, algorithm::eltwise_tanh_use_dst_for_bwd});
+}
+
+absl::StatusOr<Candidates> SiluSteps(const StepSignature& signature) {
+  return Eltwises(signature, {algorithm::eltwise_swish, algorithm::eltwise_swish, 1.0F});
 }
 
 }  // namespace neap::cpu

@@ -20,7 +20,7 @@ using Loop = void (*)(const LoopArgs& args);
 // A single candidate "neap" that runs `loop` with a workspace.
 Candidates OwnLoop(const StepSignature& signature, Loop loop, int64_t workspace_bytes = 0);
 
-// The functions of the rows, one per layer and phase.
+// The functions of the rows, one per layer and phase, or, called ...Steps, one per layer.
 absl::StatusOr<Candidates> ConvolutionForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConvolutionBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> ConvolutionBackwardParams(const StepSignature& signature);
@@ -36,8 +36,14 @@ absl::StatusOr<Candidates> GlobalAveragePoolForward(const StepSignature& signatu
 absl::StatusOr<Candidates> GlobalAveragePoolBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> MaxPoolForward(const StepSignature& signature);
 absl::StatusOr<Candidates> MaxPoolBackward(const StepSignature& signature);
-absl::StatusOr<Candidates> ActivationForward(const StepSignature& signature);
-absl::StatusOr<Candidates> ActivationBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> ReluSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> LeakyReluSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> ClipSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> SigmoidSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> TanhSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> HardSigmoidSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> HardSwishSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> SiluSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> LrnForward(const StepSignature& signature);
 absl::StatusOr<Candidates> LrnBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormForward(const StepSignature& signature);
@@ -64,6 +70,8 @@ absl::StatusOr<Candidates> SoftmaxForward(const StepSignature& signature);
 absl::StatusOr<Candidates> SoftmaxBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddForward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> MultiplyForward(const StepSignature& signature);
+absl::StatusOr<Candidates> MultiplyBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropForward(const StepSignature& signature);

@@ -9,7 +9,7 @@
 // the results between them are rounded to the type of the tensors that they replace, so its bits
 // are those of the layers (RoundAs).
 //
-//   KernelRow row = {kLayer<Relu>, Phase::kForward, cpu::ActivationForward};
+//   KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ReluSteps};
 //   row.list = cpu::Converted(row.list);  // now also for fp16 and bf16
 #pragma once
 

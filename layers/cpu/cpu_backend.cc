@@ -2,6 +2,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -22,6 +23,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/sync_batch_norm.h"
@@ -46,12 +48,13 @@ std::vector<KernelRow> Rows() {
       {kLayer<GlobalAveragePool>, Phase::kBackwardData, cpu::GlobalAveragePoolBackward},
       {kLayer<MaxPool>, Phase::kForward, cpu::MaxPoolForward},
       {kLayer<MaxPool>, Phase::kBackwardData, cpu::MaxPoolBackward},
-      {kLayer<Relu>, Phase::kForward, cpu::ActivationForward},
-      {kLayer<Relu>, Phase::kBackwardData, cpu::ActivationBackward},
-      {kLayer<Sigmoid>, Phase::kForward, cpu::ActivationForward},
-      {kLayer<Sigmoid>, Phase::kBackwardData, cpu::ActivationBackward},
-      {kLayer<Tanh>, Phase::kForward, cpu::ActivationForward},
-      {kLayer<Tanh>, Phase::kBackwardData, cpu::ActivationBackward},
+      {kLayer<Relu>, std::nullopt, cpu::ReluSteps},
+      {kLayer<LeakyRelu>, std::nullopt, cpu::LeakyReluSteps},
+      {kLayer<Sigmoid>, std::nullopt, cpu::SigmoidSteps},
+      {kLayer<Tanh>, std::nullopt, cpu::TanhSteps},
+      {kLayer<HardSigmoid>, std::nullopt, cpu::HardSigmoidSteps},
+      {kLayer<HardSwish>, std::nullopt, cpu::HardSwishSteps},
+      {kLayer<Silu>, std::nullopt, cpu::SiluSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
       {kLayer<Dropout>, Phase::kForward, cpu::DropoutForward},
@@ -64,6 +67,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<BatchNormApply>, Phase::kBackwardData, cpu::BatchNormApplyBackward},
       {kLayer<Add>, Phase::kForward, cpu::AddForward},
       {kLayer<Add>, Phase::kBackwardData, cpu::AddBackward},
+      {kLayer<Multiply>, Phase::kForward, cpu::MultiplyForward},
+      {kLayer<Multiply>, Phase::kBackwardData, cpu::MultiplyBackward},
       {kLayer<Concat>, Phase::kForward, cpu::ConcatForward},
       {kLayer<Concat>, Phase::kBackwardData, cpu::ConcatBackward},
       {kLayer<Crop>, Phase::kForward, cpu::CropForward},
@@ -71,9 +76,11 @@ std::vector<KernelRow> Rows() {
   };
 }
 
-// Kernels that do the work of several layers.
-std::vector<KernelRow> FusedRows() {
+// Kernels that need to know the type of the tensors: they do the work of several layers, and round
+// the results between them, or they round a layer's bounds.
+std::vector<KernelRow> RoundingRows() {
   return {
+      {kLayer<Clip>, std::nullopt, cpu::ClipSteps},
       {kLayer<BatchNorm>, Phase::kForward, cpu::BatchNormForward},
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
       {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
@@ -122,7 +129,7 @@ KernelTable Table() {
     }
   };
   add(Rows(), cpu::Converted);
-  add(FusedRows(), cpu::ConvertedAndRounded);
+  add(RoundingRows(), cpu::ConvertedAndRounded);
   add(OnednnRows(), cpu::ConvertedOrBf16);
   return table;
 }

@@ -1,6 +1,7 @@
 // Activations: builds launches from signatures.
 #include "neap/layers/activation.h"
 
+#include "neap/core/base/float16.h"
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {
@@ -13,9 +14,12 @@ cudaError_t UnaryForward(const LaunchArgs& a) {
   return kLaunch(a.Array(X()), a.Array(Y()), a.Elements(Y()), a.stream);
 }
 
+// What backward reads besides dy.
+kernels::Array OfGradient(const LaunchArgs& a) { return a.Array(a.signature.Has(Y()) ? Y() : X()); }
+
 template <auto kLaunch>
 cudaError_t UnaryBackward(const LaunchArgs& a) {
-  return kLaunch(a.Array(Y()), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()), a.stream);
+  return kLaunch(OfGradient(a), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()), a.stream);
 }
 
 template <auto kForward, auto kBackward>
@@ -24,11 +28,45 @@ Candidates Activation(const StepSignature& signature, const SharedRuntime& runti
   return OwnKernel(signature, runtime, forward ? UnaryForward<kForward> : UnaryBackward<kBackward>);
 }
 
+cudaError_t LeakyReluLaunch(const LaunchArgs& a) {
+  const float slope = a.signature.layer.As<LeakyRelu>()->negative_slope;
+  if (a.signature.phase == Phase::kForward)
+    return kernels::LeakyRelu(a.Array(X()), a.Array(Y()), a.Elements(Y()), slope, a.stream);
+  return kernels::LeakyReluBackward(a.Array(Y()), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()),
+                                    slope, a.stream);
+}
+
+// As a tensor of the type has it.
+float Rounded(DType dtype, float value) {
+  if (dtype == DType::kFp16) return static_cast<float>(Fp16(value));
+  return dtype == DType::kBf16 ? static_cast<float>(Bf16(value)) : value;
+}
+
+cudaError_t ClipLaunch(const LaunchArgs& a) {
+  const Clip& layer = *a.signature.layer.As<Clip>();
+  const DType dtype = a.signature.Spec(Y()).dtype;
+  const float low = Rounded(dtype, layer.low), high = Rounded(dtype, layer.high);
+  if (a.signature.phase == Phase::kForward)
+    return kernels::Clip(a.Array(X()), a.Array(Y()), a.Elements(Y()), low, high, a.stream);
+  return kernels::ClipBackward(a.Array(Y()), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()), low,
+                               high, a.stream);
+}
+
 }  // namespace
 
 absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime) {
   return Activation<kernels::Relu, kernels::ReluBackward>(signature, runtime);
+}
+
+absl::StatusOr<Candidates> LeakyReluCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime) {
+  return OwnKernel(signature, runtime, LeakyReluLaunch);
+}
+
+absl::StatusOr<Candidates> ClipCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime) {
+  return OwnKernel(signature, runtime, ClipLaunch);
 }
 
 absl::StatusOr<Candidates> SigmoidCandidates(const StepSignature& signature,
@@ -39,6 +77,21 @@ absl::StatusOr<Candidates> SigmoidCandidates(const StepSignature& signature,
 absl::StatusOr<Candidates> TanhCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime) {
   return Activation<kernels::Tanh, kernels::TanhBackward>(signature, runtime);
+}
+
+absl::StatusOr<Candidates> HardSigmoidCandidates(const StepSignature& signature,
+                                                 const SharedRuntime& runtime) {
+  return Activation<kernels::HardSigmoid, kernels::HardSigmoidBackward>(signature, runtime);
+}
+
+absl::StatusOr<Candidates> HardSwishCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime) {
+  return Activation<kernels::HardSwish, kernels::HardSwishBackward>(signature, runtime);
+}
+
+absl::StatusOr<Candidates> SiluCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime) {
+  return Activation<kernels::Silu, kernels::SiluBackward>(signature, runtime);
 }
 
 }  // namespace neap::cuda

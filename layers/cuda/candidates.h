@@ -129,9 +129,19 @@ absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
+absl::StatusOr<Candidates> LeakyReluCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ClipCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SigmoidCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> TanhCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
+absl::StatusOr<Candidates> HardSigmoidCandidates(const StepSignature& signature,
+                                                 const SharedRuntime& runtime);
+absl::StatusOr<Candidates> HardSwishCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> SiluCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
 absl::StatusOr<Candidates> DropoutCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
@@ -147,6 +157,8 @@ absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
+absl::StatusOr<Candidates> MultiplyCandidates(const StepSignature& signature,
+                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,

@@ -26,6 +26,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/sync_batch_norm.h"
@@ -59,8 +60,13 @@ constexpr TableEntry kTable[] = {
     {kLayer<JoinedBatchNorms>, JoinedBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<Relu>, ReluCandidates},
+    {kLayer<LeakyRelu>, LeakyReluCandidates},
+    {kLayer<Clip>, ClipCandidates},
     {kLayer<Sigmoid>, SigmoidCandidates},
     {kLayer<Tanh>, TanhCandidates},
+    {kLayer<HardSigmoid>, HardSigmoidCandidates},
+    {kLayer<HardSwish>, HardSwishCandidates},
+    {kLayer<Silu>, SiluCandidates},
     {kLayer<Dropout>, DropoutCandidates},
     {kLayer<MaxPool>, MaxPoolCandidates},
     {kLayer<AveragePool>, AveragePoolCandidates},
@@ -68,6 +74,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<LocalResponseNorm>, LrnCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
     {kLayer<Add>, AddCandidates},
+    {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},
     {kLayer<Crop>, CropCandidates},
 };

@@ -1,6 +1,7 @@
 // The examples in the headers of layers/cpu, compiled and not run.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,7 +16,7 @@ namespace neap::examples {
 
 // layers/cpu/converted.h
 KernelRow ConvertedRow() {
-  KernelRow row = {kLayer<Relu>, Phase::kForward, cpu::ActivationForward};
+  KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ReluSteps};
   row.list = cpu::Converted(row.list);  // now also for fp16 and bf16
   return row;
 }

@@ -5,10 +5,15 @@
 #include "neap/core/graph/graph.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"
+#include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
 #include "neap/nets/inception_v4.h"
+#include "neap/nets/inverted_residual.h"
 #include "neap/nets/lenet.h"
+#include "neap/nets/mobilenet_v2.h"
+#include "neap/nets/mobilenet_v3.h"
 #include "neap/nets/registry.h"
+#include "neap/nets/regnet.h"
 #include "neap/nets/resnet.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
@@ -28,14 +33,43 @@ void BuildDenseNets() {
   Graph bc100 = nets::CifarDenseNet({.depth = 100, .bottleneck = true, .compression = 0.5});
 }
 
+// nets/efficientnet.h
+void BuildEfficientNets() {
+  Graph b0 = nets::EfficientNet({.batch = 64});
+  nets::EfficientNetOptions b3 = nets::EfficientNetB(3);
+  b3.batch = 32;
+  Graph net = nets::EfficientNet(b3);
+}
+
 // nets/fcn.h
 void BuildFcn() { Graph net = nets::Fcn8s({.image = 384, .batch = 8}); }
 
 // nets/inception_v4.h
 void BuildInception() { Graph net = nets::InceptionV4({.batch = 32}); }
 
+// nets/inverted_residual.h
+void BuildTrunk(Graph& net) {
+  using namespace nets;
+  MobileTrunk trunk(net, {}, net.Input({3, 224, 224}), 3);
+  trunk.AddUnit("features.0", UnitConvolution(3, 32, 2), Silu{});
+  trunk.AddBlock("features.1.0",
+                 {.kernel = 3, .expanded = 32, .out_channels = 16, .activation = Silu{}});
+}
+
 // nets/lenet.h
 void BuildLeNet() { Graph net = nets::LeNet({.batch = 64}); }
+
+// nets/mobilenet_v2.h
+void BuildMobileNetV2() {
+  Graph net = nets::MobileNetV2({.batch = 96});
+  Graph small = nets::MobileNetV2({.width = 0.25, .image = 96, .classes = 10, .batch = 32});
+}
+
+// nets/mobilenet_v3.h
+void BuildMobileNetV3() {
+  Graph large = nets::MobileNetV3({.batch = 128});
+  Graph small = nets::MobileNetV3({.large = false, .batch = 128});
+}
 
 // nets/registry.h
 absl::Status BuildByName() {
@@ -43,10 +77,15 @@ absl::Status BuildByName() {
   return absl::OkStatus();
 }
 
+// nets/regnet.h
+void BuildRegNet() { Graph net = nets::RegNetY400MF({.batch = 128}); }
+
 // nets/resnet.h
 void BuildResNets() {
   Graph resnet50 = nets::ResNet({.batch = 128});
   Graph resnet18 = nets::ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false, .batch = 128});
+  Graph wide = nets::ResNet({.width_per_group = 128, .batch = 64});
+  Graph resnext50 = nets::ResNet({.groups = 32, .width_per_group = 4, .batch = 64});
   Graph deep = nets::ResNet(nets::ResNetOfDepth(1001));
   Graph resnet20 = nets::CifarResNet({.n = 3, .batch = 128});
 }

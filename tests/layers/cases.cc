@@ -18,6 +18,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/sync_batch_norm.h"
@@ -301,8 +302,13 @@ void CaseList::Pools() {
 void CaseList::Elementwise() {
   const auto add_all = [&](const Shape& shape) {
     Add("relu", Relu{}, {shape});
+    Add("leaky_relu", LeakyRelu{0.2F}, {shape});
+    Add("clip", Clip{-0.7123F, 1.0591F}, {shape});  // bounds without difference quotients' values
     Add("sigmoid", Sigmoid{}, {shape});
     Add("tanh", Tanh{}, {shape});
+    Add("hard_sigmoid", HardSigmoid{}, {shape});
+    Add("hard_swish", HardSwish{}, {shape});
+    Add("silu", Silu{}, {shape});
     const float probability = static_cast<float>(dice_.Between(0, 9)) / 10.0F;
     Add(absl::StrCat("dropout ", probability), Dropout{probability}, {shape});
   };
@@ -391,10 +397,19 @@ void CaseList::Losses() {
 }
 
 void CaseList::Joins() {
+  const auto add_multiply = [&](const Shape& a) {
+    const Shape per_channel = {a.n(), a.c(), 1, 1};
+    Add("multiply per channel", Multiply{}, {a, per_channel});
+    Add("multiply", Multiply{}, {a, a});
+  };
+  add_multiply({1, 1, 1, 1});
+  add_multiply({2, 16, 8, 8});    // vectors, whatever the type
+  add_multiply({2, 40, 24, 24});  // several blocks, whatever the type
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
     const Shape shape = RandomShape();
     const size_t count = static_cast<size_t>(dice_.Between(2, 4));
     Add(absl::StrCat("add of ", count), neap::Add{}, std::vector<Shape>(count, shape));
+    add_multiply(shape);
     std::vector<Shape> parts;
     for (size_t k = 0; k < count; ++k) {
       parts.push_back({shape.n(), dice_.Between(1, 8), shape.h(), shape.w()});

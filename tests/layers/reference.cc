@@ -6,7 +6,6 @@
 
 #include "neap/core/base/philox.h"
 #include "neap/core/input/batch.h"
-#include "neap/layers/activation.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/folded_convolution.h"
@@ -15,6 +14,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_folded_convolution.h"
 #include "tests/layers/reference_sync_batch_norm.h"
@@ -25,28 +25,6 @@ namespace {
 
 using namespace operands;
 using Vector = std::vector<double>;
-
-Vector Elementwise(const Vector& a, const Vector& b, double (*f)(double, double)) {
-  Vector result(a.size());
-  for (size_t i = 0; i < a.size(); ++i) result[i] = f(a[i], b[i]);
-  return result;
-}
-
-Values Activation(const StepSignature& signature, const Values& given) {
-  const std::string_view type = signature.layer.type();
-  if (signature.phase == Phase::kForward) {
-    const Vector& x = given.at(X());
-    const auto f = type == Relu::kType ? [](double v, double) { return v > 0 ? v : 0; }
-                   : type == Sigmoid::kType
-                       ? [](double v, double) { return 1 / (1 + std::exp(-v)); }
-                       : [](double v, double) { return std::tanh(v); };
-    return {{Y(), Elementwise(x, x, f)}};
-  }
-  const auto f = type == Relu::kType      ? [](double y, double dy) { return y > 0 ? dy : 0; }
-                 : type == Sigmoid::kType ? [](double y, double dy) { return dy * y * (1 - y); }
-                                          : [](double y, double dy) { return dy * (1 - y * y); };
-  return {{Dx(), Elementwise(given.at(Y()), given.at(Dy()), f)}};
-}
 
 Values DropoutStep(const StepSignature& signature, const Values& given) {
   const bool forward = signature.phase == Phase::kForward;
@@ -243,6 +221,24 @@ Values AddStep(const StepSignature& signature, const Values& given) {
   return result;
 }
 
+Values MultiplyStep(const StepSignature& signature, const Values& given) {
+  const Vector& a = given.at(X(0));
+  const Vector& b = given.at(X(1));
+  const size_t of_each = a.size() / b.size();  // elements of a, for one of b
+  if (signature.phase == Phase::kForward) {
+    Vector y(a.size());
+    for (size_t i = 0; i < a.size(); ++i) y[i] = a[i] * b[i / of_each];
+    return {{Y(), y}};
+  }
+  const Vector& dy = given.at(Dy());
+  Vector da(a.size()), db(b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    da[i] = dy[i] * b[i / of_each];
+    db[i / of_each] += dy[i] * a[i];
+  }
+  return {{Dx(0), da}, {Dx(1), db}};
+}
+
 Values ConcatStep(const StepSignature& signature, const Values& given) {
   const bool forward = signature.phase == Phase::kForward;
   const Slot slot = forward ? Slot::kInput : Slot::kInputGrad;
@@ -309,9 +305,14 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"max_pool", ReferenceMaxPool},
                               {"average_pool", ReferenceAveragePool},
                               {"global_average_pool", ReferenceAveragePool},
-                              {"relu", Activation},
-                              {"sigmoid", Activation},
-                              {"tanh", Activation},
+                              {"relu", ReferenceActivation},
+                              {"leaky_relu", ReferenceActivation},
+                              {"clip", ReferenceActivation},
+                              {"sigmoid", ReferenceActivation},
+                              {"tanh", ReferenceActivation},
+                              {"hard_sigmoid", ReferenceActivation},
+                              {"hard_swish", ReferenceActivation},
+                              {"silu", ReferenceActivation},
                               {"fused_relu", FusedReluStep},
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
@@ -322,6 +323,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"dropout", DropoutStep},
                               {"softmax_cross_entropy", SoftmaxStep},
                               {"add", AddStep},
+                              {"multiply", MultiplyStep},
                               {"concat", ConcatStep},
                               {"crop", CropStep},
                               {"transposed_convolution", ReferenceTransposedConvolution}};

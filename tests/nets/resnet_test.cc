@@ -27,6 +27,9 @@ TEST_CASE("ResNets are named after their depth") {
   CHECK(ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false}).options().name == "resnet18");
   CHECK(ResNet({.blocks = {3, 8, 36, 3}}).options().name == "resnet152");
   CHECK(CifarResNet({.n = 18}).options().name == "resnet110");
+  CHECK(ResNet({.width_per_group = 128}).options().name == "wide_resnet50_2");
+  CHECK(ResNet({.blocks = {3, 4, 23, 3}, .groups = 32, .width_per_group = 8}).options().name ==
+        "resnext101_32x8d");
 }
 
 // The first block of a stage leaves its projection.
@@ -116,6 +119,18 @@ TEST_CASE("a bottleneck's stride is at its 3x3 convolution") {
   const Resolved net(ResNet({.batch = 8}));
   CHECK(net.shape("layer2.0.conv1") == "8x128x56x56");
   CHECK(net.shape("layer2.0.conv2") == "8x128x28x28");
+}
+
+TEST_CASE("wide ResNets and ResNeXts have torchvision's keys and numbers of parameters") {
+  const Resolved wide(ResNet({.width_per_group = 128}));
+  CHECK(wide.keys() == TorchvisionKeysOfResNet50());
+  CHECK(ParameterCount(wide.graph()) == 68'883'240);
+  CHECK(wide.shape("layer1.0.conv2") == "1x128x56x56");
+  CHECK(wide.shape("layer1.0.conv3") == "1x256x56x56");
+  const Resolved grouped(ResNet({.groups = 32, .width_per_group = 4}));
+  CHECK(grouped.keys() == TorchvisionKeysOfResNet50());
+  CHECK(ParameterCount(grouped.graph()) == 25'028'904);
+  CHECK(grouped.layer("layer4.2.conv2").spec.params[0].tensor.shape == Shape{1024, 32, 3, 3});
 }
 
 TEST_CASE("no convolution before a batch norm has a bias") {

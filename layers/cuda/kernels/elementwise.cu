@@ -1,4 +1,4 @@
-// Activations, sums, conversions and dropout, each as one pass over flat memory.
+// Sums, conversions and dropout, each as one pass over flat memory.
 #include "neap/core/base/philox.h"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -6,80 +6,6 @@
 
 namespace neap::kernels {
 namespace {
-
-struct ReluFunction {
-  __device__ static float Forward(float x) { return ReluOf(x); }
-  __device__ static float Backward(float y, float dy) { return ReluGradient(y, dy); }
-};
-struct SigmoidFunction {
-  __device__ static float Forward(float x) { return 1.0F / (1.0F + expf(-x)); }
-  __device__ static float Backward(float y, float dy) { return dy * (1.0F - y) * y; }
-};
-struct TanhFunction {
-  __device__ static float Forward(float x) { return tanhf(x); }
-  __device__ static float Backward(float y, float dy) { return dy * (1.0F - y * y); }
-};
-
-template <typename Function, typename T>
-struct ForwardOp {
-  const T* x;
-  T* y;
-  template <int kVec>
-  using Registers = Packed<T, kVec>;
-  template <int kVec>
-  __device__ Packed<T, kVec> Load(size_t i) const {
-    return Read<kVec>(x, i);
-  }
-  template <int kVec>
-  __device__ void Store(size_t i, const Packed<T, kVec>& in) const {
-    Vec<kVec> v = Unpack(in);
-#pragma unroll
-    for (float& f : v.v) f = Function::Forward(f);
-    Write<kVec>(y, i, v);
-  }
-};
-
-template <typename V>
-struct Pair {
-  V a, b;
-};
-
-template <typename Function, typename T>
-struct BackwardOp {
-  const T* y;
-  const T* dy;
-  T* dx;
-  template <int kVec>
-  using Registers = Pair<Packed<T, kVec>>;
-  template <int kVec>
-  __device__ Registers<kVec> Load(size_t i) const {
-    return {Read<kVec>(y, i), Read<kVec>(dy, i)};
-  }
-  template <int kVec>
-  __device__ void Store(size_t i, const Registers<kVec>& in) const {
-    const Vec<kVec> of_y = Unpack(in.a);
-    Vec<kVec> v = Unpack(in.b);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) v.v[k] = Function::Backward(of_y.v[k], v.v[k]);
-    Write<kVec>(dx, i, v);
-  }
-};
-
-template <typename Function>
-cudaError_t Forward(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  const auto run = [&]<typename T>() {
-    return Map<T>(ForwardOp<Function, T>{As<T>(x), As<T>(y)}, n, AllAligned16(x, y), stream);
-  };
-  return WithElement(run, x, y);
-}
-template <typename Function>
-cudaError_t Backward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
-  const auto run = [&]<typename T>() {
-    return Map<T>(BackwardOp<Function, T>{As<T>(y), As<T>(dy), As<T>(dx)}, n,
-                  AllAligned16(y, dy, dx), stream);
-  };
-  return WithElement(run, y, dy, dx);
-}
 
 template <int kCount, typename T>
 struct AddOp {
@@ -211,25 +137,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 }  // namespace
-
-cudaError_t Relu(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<ReluFunction>(x, y, n, stream);
-}
-cudaError_t ReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
-  return Backward<ReluFunction>(y, dy, dx, n, stream);
-}
-cudaError_t Sigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<SigmoidFunction>(x, y, n, stream);
-}
-cudaError_t SigmoidBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
-  return Backward<SigmoidFunction>(y, dy, dx, n, stream);
-}
-cudaError_t Tanh(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<TanhFunction>(x, y, n, stream);
-}
-cudaError_t TanhBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
-  return Backward<TanhFunction>(y, dy, dx, n, stream);
-}
 
 cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStream_t stream) {
   switch (count) {

@@ -36,13 +36,45 @@ struct ChannelShape {
 // pooling have only these.
 inline bool Fits32(int64_t n) { return n < (int64_t{1} << 31); }
 
-// elementwise.cu
+// activation.cu
 cudaError_t Relu(ConstArray x, Array y, int64_t n, cudaStream_t stream);
 cudaError_t ReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
+cudaError_t LeakyRelu(ConstArray x, Array y, int64_t n, float slope, cudaStream_t stream);
+cudaError_t LeakyReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, float slope,
+                              cudaStream_t stream);
+// The bounds are numbers of the tensors' type.
+cudaError_t Clip(ConstArray x, Array y, int64_t n, float low, float high, cudaStream_t stream);
+cudaError_t ClipBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, float low, float high,
+                         cudaStream_t stream);
 cudaError_t Sigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream);
 cudaError_t SigmoidBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
 cudaError_t Tanh(ConstArray x, Array y, int64_t n, cudaStream_t stream);
 cudaError_t TanhBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
+cudaError_t HardSigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream);
+cudaError_t HardSigmoidBackward(ConstArray x, ConstArray dy, Array dx, int64_t n,
+                                cudaStream_t stream);
+cudaError_t HardSwish(ConstArray x, Array y, int64_t n, cudaStream_t stream);
+cudaError_t HardSwishBackward(ConstArray x, ConstArray dy, Array dx, int64_t n,
+                              cudaStream_t stream);
+cudaError_t Silu(ConstArray x, Array y, int64_t n, cudaStream_t stream);
+cudaError_t SiluBackward(ConstArray x, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
+
+// multiply.cu. The product y = a * b; y may be a. b has `factors` elements: as many as a, or one
+// for each image and channel. A gradient is added to what it holds if so asked; da may be dy or a.
+// The scratch memory is MultiplyScratchBytes().
+int64_t MultiplyScratchBytes(const ChannelShape& shape, int64_t factors);
+cudaError_t Multiply(const ChannelShape& shape, ConstArray a, ConstArray b, int64_t factors,
+                     Array y, cudaStream_t stream);
+struct ProductGradients {
+  Array da, db;
+  bool adds_da = false;
+  bool adds_db = false;
+};
+cudaError_t MultiplyBackward(const ChannelShape& shape, ConstArray a, ConstArray b, int64_t factors,
+                             ConstArray dy, const ProductGradients& gradients, void* scratch,
+                             cudaStream_t stream);
+
+// elementwise.cu
 // y = sum of inputs[0 .. count-1], left to right; y may be inputs[0].
 inline constexpr int kMostAddends = 8;
 cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStream_t stream);

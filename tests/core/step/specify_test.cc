@@ -16,6 +16,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
@@ -104,6 +105,21 @@ TEST_CASE("relu needs y, not x, and is in place both ways") {
         " input_grad[0] over output_grad[0]\n");
 }
 
+TEST_CASE("an activation's backward reads y where its gradient follows from that, otherwise x") {
+  const std::vector<TensorSpec> x = {Image({2, 3, 4, 4})};
+  for (const Layer& layer : {Layer(LeakyRelu{}), Layer(Clip{}), Layer(Sigmoid{}), Layer(Tanh{})}) {
+    CAPTURE(layer.type());
+    CHECK(StepsText(Specified(layer, x)) == StepsText(Specified(Relu{}, x)));
+  }
+  for (const Layer& layer : {Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
+    CAPTURE(layer.type());
+    CHECK(StepsText(Specified(layer, x)) ==
+          "forward: input[0] -> output[0] output[0] over input[0]\n"
+          "backward_data: input[0] output_grad[0] -> input_grad[0]"
+          " input_grad[0] over output_grad[0]\n");
+  }
+}
+
 TEST_CASE("batch norm reruns from its saved statistics and needs no y") {
   const LayerSpec spec = Specified(BatchNorm{}, {Image({2, 3, 4, 4})});
   CHECK(
@@ -156,6 +172,14 @@ TEST_CASE("the other layers declare what their headers say") {
   CHECK(StepsText(concat) ==
         "forward: input[0] input[1] -> output[0]\n"
         "backward_data: output_grad[0] -> input_grad[0] input_grad[1] adds to input_grad\n");
+  for (const TensorSpec& factors : {x, Image({2, 3, 1, 1})}) {
+    const LayerSpec multiply = Specified(Multiply{}, {x, factors});
+    CHECK(multiply.output == x);
+    CHECK(StepsText(multiply) ==
+          "forward: input[0] input[1] -> output[0] output[0] over input[0]\n"
+          "backward_data: input[0] input[1] output_grad[0] -> input_grad[0] input_grad[1]"
+          " input_grad[0] over output_grad[0] input_grad[0] over input[0] adds to input_grad\n");
+  }
   const TensorSpec labels = {.shape = {2}, .dtype = DType::kInt32};
   const LayerSpec loss = Specified(SoftmaxCrossEntropy{}, {Image({2, 10, 1, 1}), labels});
   CHECK_FALSE(loss.states[0].in_checkpoint);
@@ -183,10 +207,12 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
           LayerTraits{.independent_images = true, .paper_in_place = true});
   for (const Layer& layer :
        {Layer(Sigmoid{}), Layer(Tanh{}), Layer(Dropout{}), Layer(MaxPool{}), Layer(AveragePool{}),
-        Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{})}) {
+        Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{}), Layer(LeakyRelu{}),
+        Layer(Clip{}), Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
     CAPTURE(layer.type());
     CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }
+  CHECK(Specified(Multiply{}, {x[0], x[0]}).traits == LayerTraits{.independent_images = true});
   CHECK(Specified(BatchNorm{}, x).traits == LayerTraits{});
 }
 
@@ -306,6 +332,11 @@ TEST_CASE("options outside their range are refused") {
   CheckRefused(Dropout{-0.5F}, x, "probability -0.5 is outside [0, 1)");
   CheckRefused(LocalResponseNorm{.size = 4}, x, "size 4 must be odd and positive");
   CheckRefused(BatchNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  CheckRefused(LeakyRelu{-0.1F}, x, "negative_slope -0.1 must be finite and not negative");
+  CheckRefused(LeakyRelu{nan}, x, "negative_slope nan must be finite and not negative");
+  CheckRefused(Clip{.low = 6, .high = 6}, x, "low 6 must be less than high 6");
+  CheckRefused(Clip{.low = nan}, x, "low nan must be less than high 6");
 }
 
 TEST_CASE("an optimizer's options outside their range are refused by name") {
@@ -337,6 +368,13 @@ TEST_CASE("wrong inputs are refused") {
                "input 0 is 1x1x1x1 int32 nchw, expected a floating-point tensor");
   CheckRefused(Add{}, {x, Image({2, 6, 5, 4})},
                "cannot add input 1 of shape 2x6x5x4 to input 0 of shape 2x6x5x5");
+  CheckRefused(Multiply{}, {x, Image({2, 6, 5, 1})},
+               "cannot multiply input 0 of shape 2x6x5x5 by input 1 of shape 2x6x5x1: it must be of"
+               " that shape or 2x6x1x1");
+  CheckRefused(Multiply{}, {x, Image({2, 6, 1, 1}, Layout::kNhwc)},
+               "input 1 is 2x6x1x1 fp32 nhwc, input 0 is 2x6x5x5 fp32 nchw: dtype and layout must"
+               " agree");
+  CheckRefused(Multiply{}, {x}, "takes 2 inputs, got 1");
   CheckRefused(Concat{}, {x, Image({2, 6, 5, 4})},
                "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: N, H"
                " and W must agree");

@@ -15,6 +15,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "tests/layers/activation_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/loss_checks.h"
@@ -64,6 +65,11 @@ TEST_CASE("CPU kernels agree with the reference on shapes of a new seed, in ever
   const uint32_t seed = std::random_device{}();
   MESSAGE("seed ", seed);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) CheckAllCases(seed, dtype);
+}
+
+TEST_CASE("activations have PyTorch's values and gradients at their corners on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckActivationCorners(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch norm on a CPU") {

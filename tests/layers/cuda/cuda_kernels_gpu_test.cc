@@ -15,6 +15,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/gpu_test.h"
+#include "tests/layers/activation_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/cuda/device_arena.h"
 #include "tests/layers/divided_cases.h"
@@ -291,6 +292,14 @@ TEST_CASE("1x1 convolutions of many images agree with the CPU's") {
       for (Layout layout : {Layout::kNchw, Layout::kNhwc}) CompareWithCpu(*gpu, c, dtype, layout);
     }
   }
+}
+
+TEST_CASE("activations have PyTorch's values and gradients at their corners on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckActivationCorners(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch norm on a GPU") {

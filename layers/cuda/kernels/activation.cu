@@ -1,0 +1,182 @@
+// Activations (layers/activation.h), each as one pass over flat memory.
+#include "neap/layers/cuda/kernels/device_math.cuh"
+#include "neap/layers/cuda/kernels/kernels.h"
+
+namespace neap::kernels {
+namespace {
+
+// Gradient(value, dy) gets y, or x where backward reads that. Comparisons let a NaN pass.
+struct ReluFunction {
+  __device__ float Value(float x) const { return ReluOf(x); }
+  __device__ float Gradient(float y, float dy) const { return ReluGradient(y, dy); }
+};
+struct LeakyReluFunction {
+  float slope = 0;
+  __device__ float Value(float x) const { return x > 0.0F ? x : x * slope; }
+  __device__ float Gradient(float y, float dy) const { return y > 0.0F ? dy : dy * slope; }
+};
+struct ClipFunction {
+  float low = 0, high = 0;
+  __device__ float Value(float x) const {
+    const float raised = x <= low ? low : x;
+    return raised >= high ? high : raised;
+  }
+  __device__ float Gradient(float y, float dy) const { return y <= low || y >= high ? 0.0F : dy; }
+};
+struct SigmoidFunction {
+  __device__ float Value(float x) const { return 1.0F / (1.0F + expf(-x)); }
+  __device__ float Gradient(float y, float dy) const { return dy * (1.0F - y) * y; }
+};
+struct TanhFunction {
+  __device__ float Value(float x) const { return tanhf(x); }
+  __device__ float Gradient(float y, float dy) const { return dy * (1.0F - y * y); }
+};
+struct HardSigmoidFunction {
+  __device__ float Value(float x) const {
+    if (x <= -3.0F) return 0.0F;
+    return x >= 3.0F ? 1.0F : (x + 3.0F) * (1.0F / 6.0F);
+  }
+  __device__ float Gradient(float x, float dy) const {
+    return x <= -3.0F || x >= 3.0F ? 0.0F : dy * (1.0F / 6.0F);
+  }
+};
+struct HardSwishFunction {
+  __device__ float Value(float x) const {
+    if (x <= -3.0F) return 0.0F;
+    return x >= 3.0F ? x : x * (x + 3.0F) * (1.0F / 6.0F);
+  }
+  __device__ float Gradient(float x, float dy) const {
+    if (x <= -3.0F) return 0.0F;
+    return x >= 3.0F ? dy : dy * (x * (1.0F / 3.0F) + 0.5F);
+  }
+};
+struct SiluFunction {
+  __device__ float Value(float x) const { return x / (1.0F + expf(-x)); }
+  __device__ float Gradient(float x, float dy) const {
+    const float s = 1.0F / (1.0F + expf(-x));
+    return dy * s * (1.0F + x * (1.0F - s));
+  }
+};
+
+template <typename Function, typename T>
+struct ForwardOp {
+  const T* x;
+  T* y;
+  Function function;
+  template <int kVec>
+  using Registers = Packed<T, kVec>;
+  template <int kVec>
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(x, i);
+  }
+  template <int kVec>
+  __device__ void Store(size_t i, const Packed<T, kVec>& in) const {
+    Vec<kVec> v = Unpack(in);
+#pragma unroll
+    for (float& f : v.v) f = function.Value(f);
+    Write<kVec>(y, i, v);
+  }
+};
+
+template <typename V>
+struct Pair {
+  V a, b;
+};
+
+template <typename Function, typename T>
+struct BackwardOp {
+  const T* value;  // y, or x
+  const T* dy;
+  T* dx;
+  Function function;
+  template <int kVec>
+  using Registers = Pair<Packed<T, kVec>>;
+  template <int kVec>
+  __device__ Registers<kVec> Load(size_t i) const {
+    return {Read<kVec>(value, i), Read<kVec>(dy, i)};
+  }
+  template <int kVec>
+  __device__ void Store(size_t i, const Registers<kVec>& in) const {
+    const Vec<kVec> values = Unpack(in.a);
+    Vec<kVec> v = Unpack(in.b);
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) v.v[k] = function.Gradient(values.v[k], v.v[k]);
+    Write<kVec>(dx, i, v);
+  }
+};
+
+template <typename Function>
+cudaError_t Forward(ConstArray x, Array y, int64_t n, cudaStream_t stream,
+                    const Function& function = {}) {
+  const auto run = [&]<typename T>() {
+    return Map<T>(ForwardOp<Function, T>{As<T>(x), As<T>(y), function}, n, AllAligned16(x, y),
+                  stream);
+  };
+  return WithElement(run, x, y);
+}
+template <typename Function>
+cudaError_t Backward(ConstArray value, ConstArray dy, Array dx, int64_t n, cudaStream_t stream,
+                     const Function& function = {}) {
+  const auto run = [&]<typename T>() {
+    return Map<T>(BackwardOp<Function, T>{As<T>(value), As<T>(dy), As<T>(dx), function}, n,
+                  AllAligned16(value, dy, dx), stream);
+  };
+  return WithElement(run, value, dy, dx);
+}
+
+}  // namespace
+
+cudaError_t Relu(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
+  return Forward<ReluFunction>(x, y, n, stream);
+}
+cudaError_t ReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
+  return Backward<ReluFunction>(y, dy, dx, n, stream);
+}
+cudaError_t LeakyRelu(ConstArray x, Array y, int64_t n, float slope, cudaStream_t stream) {
+  return Forward<LeakyReluFunction>(x, y, n, stream, {slope});
+}
+cudaError_t LeakyReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, float slope,
+                              cudaStream_t stream) {
+  return Backward<LeakyReluFunction>(y, dy, dx, n, stream, {slope});
+}
+cudaError_t Clip(ConstArray x, Array y, int64_t n, float low, float high, cudaStream_t stream) {
+  return Forward<ClipFunction>(x, y, n, stream, {low, high});
+}
+cudaError_t ClipBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, float low, float high,
+                         cudaStream_t stream) {
+  return Backward<ClipFunction>(y, dy, dx, n, stream, {low, high});
+}
+cudaError_t Sigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
+  return Forward<SigmoidFunction>(x, y, n, stream);
+}
+cudaError_t SigmoidBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
+  return Backward<SigmoidFunction>(y, dy, dx, n, stream);
+}
+cudaError_t Tanh(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
+  return Forward<TanhFunction>(x, y, n, stream);
+}
+cudaError_t TanhBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
+  return Backward<TanhFunction>(y, dy, dx, n, stream);
+}
+cudaError_t HardSigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
+  return Forward<HardSigmoidFunction>(x, y, n, stream);
+}
+cudaError_t HardSigmoidBackward(ConstArray x, ConstArray dy, Array dx, int64_t n,
+                                cudaStream_t stream) {
+  return Backward<HardSigmoidFunction>(x, dy, dx, n, stream);
+}
+cudaError_t HardSwish(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
+  return Forward<HardSwishFunction>(x, y, n, stream);
+}
+cudaError_t HardSwishBackward(ConstArray x, ConstArray dy, Array dx, int64_t n,
+                              cudaStream_t stream) {
+  return Backward<HardSwishFunction>(x, dy, dx, n, stream);
+}
+cudaError_t Silu(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
+  return Forward<SiluFunction>(x, y, n, stream);
+}
+cudaError_t SiluBackward(ConstArray x, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
+  return Backward<SiluFunction>(x, dy, dx, n, stream);
+}
+
+}  // namespace neap::kernels

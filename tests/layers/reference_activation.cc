@@ -1,0 +1,81 @@
+#include "tests/layers/reference_activation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "neap/layers/activation.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+struct Function {
+  std::function<double(double x)> value;
+  std::function<double(double)> slope;  // of y, or of x where backward reads that
+};
+
+double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
+
+Function ClipFunction(const Clip& layer, DType dtype) {
+  const std::vector<double> bounds =
+      Rounded({.shape = {2}, .dtype = dtype},
+              {static_cast<double>(layer.low), static_cast<double>(layer.high)});
+  return {[=](double x) { return std::min(std::max(x, bounds[0]), bounds[1]); },
+          [=](double y) { return y > bounds[0] && y < bounds[1] ? 1 : 0; }};
+}
+
+Function HardSwishFunction() {
+  const auto slope = [](double x) {
+    if (x <= -3) return 0.0;
+    return x >= 3 ? 1 : x / 3 + 0.5;
+  };
+  return {[](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }, slope};
+}
+
+Function SiluFunction() {
+  const auto slope = [](double x) {
+    const double s = SigmoidOf(x);
+    return s * (1 + x * (1 - s));
+  };
+  return {[](double x) { return x * SigmoidOf(x); }, slope};
+}
+
+Function FunctionOf(const StepSignature& signature) {
+  const Layer& layer = signature.layer;
+  if (const LeakyRelu* const leaky = layer.As<LeakyRelu>()) {
+    const double slope = static_cast<double>(leaky->negative_slope);
+    return {[=](double x) { return x > 0 ? x : slope * x; },
+            [=](double y) { return y > 0 ? 1 : slope; }};
+  }
+  if (const Clip* const clip = layer.As<Clip>())
+    return ClipFunction(*clip, signature.operands[0].tensor.dtype);
+  if (layer.As<HardSigmoid>() != nullptr) {
+    return {[](double x) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; },
+            [](double x) { return x > -3 && x < 3 ? 1.0 / 6 : 0; }};
+  }
+  if (layer.As<HardSwish>() != nullptr) return HardSwishFunction();
+  if (layer.As<Silu>() != nullptr) return SiluFunction();
+  if (layer.As<Sigmoid>() != nullptr) return {SigmoidOf, [](double y) { return y * (1 - y); }};
+  if (layer.As<Tanh>() != nullptr)
+    return {[](double x) { return std::tanh(x); }, [](double y) { return 1 - y * y; }};
+  return {[](double x) { return std::max(x, 0.0); }, [](double y) { return y > 0 ? 1 : 0; }};
+}
+
+}  // namespace
+
+Values ReferenceActivation(const StepSignature& signature, const Values& given) {
+  const Function function = FunctionOf(signature);
+  std::vector<double> result;
+  if (signature.phase == Phase::kForward) {
+    for (double x : given.at(X())) result.push_back(function.value(x));
+    return {{Y(), result}};
+  }
+  const std::vector<double>& values = given.at(signature.Has(Y()) ? Y() : X());
+  const std::vector<double>& dy = given.at(Dy());
+  for (size_t i = 0; i < dy.size(); ++i) result.push_back(dy[i] * function.slope(values[i]));
+  return {{Dx(), result}};
+}
+
+}  // namespace neap::testing

@@ -1,0 +1,11 @@
+// Activations in float64, as layers/activation.h defines them.
+#pragma once
+
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+// Forward or backward_data of any of the layers of layers/activation.h.
+Values ReferenceActivation(const StepSignature& signature, const Values& given);
+
+}  // namespace neap::testing
