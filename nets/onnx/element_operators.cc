@@ -1,5 +1,7 @@
 // Operators on elements, and those where branches meet.
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/multiply.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {
@@ -43,6 +46,14 @@ bool IsPerChannel(const Stored& vector, const ImageValue& x) {
   return true;
 }
 
+// The layer that x * gate(x) is, if there is one: x * sigmoid(x), for example.
+std::optional<Layer> GatedBy(const GraphLayer& gate, const ImageValue& x) {
+  if (gate.inputs.size() != 1 || gate.inputs[0] != x.layer) return std::nullopt;
+  if (gate.layer.As<Sigmoid>() != nullptr) return Silu{};
+  if (gate.layer.As<neap::HardSigmoid>() != nullptr) return HardSwish{};
+  return std::nullopt;
+}
+
 // A layer that joins all inputs. A single one stays as it is.
 absl::Status Join(NodeReader& node, NetworkBuilder& network, Layer layer) {
   ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
@@ -70,10 +81,39 @@ absl::Status AddToLinear(NodeReader& node, NetworkBuilder& network, int image, i
 
 absl::Status Activation(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  const Layer layer = node.op() == "Relu"      ? Layer(Relu{})
-                      : node.op() == "Sigmoid" ? Layer(Sigmoid{})
-                                               : Layer(Tanh{});
+  const Layer layer = node.op() == "Relu"        ? Layer(Relu{})
+                      : node.op() == "Sigmoid"   ? Layer(Sigmoid{})
+                      : node.op() == "HardSwish" ? Layer(HardSwish{})
+                                                 : Layer(Tanh{});
   return network.AddLayer(node.proto(), layer, {std::move(x)});
+}
+
+absl::Status LeakyRelu(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  const float slope = node.Float("alpha", 0.01F);
+  return network.AddLayer(node.proto(), neap::LeakyRelu{.negative_slope = slope}, {std::move(x)});
+}
+
+absl::Status Clip(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  ASSIGN_OR_RETURN(const double low, node.Scalar(1, -kLargest));
+  ASSIGN_OR_RETURN(const double high, node.Scalar(2, kLargest));
+  return network.AddLayer(
+      node.proto(), neap::Clip{.low = static_cast<float>(low), .high = static_cast<float>(high)},
+      {std::move(x)});
+}
+
+absl::Status HardSigmoid(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  const float alpha = node.Float("alpha", 0.2F);
+  const float beta = node.Float("beta", 0.5F);
+  // Exporters write 1/6 with more or fewer digits.
+  if (std::abs(alpha - 1.0F / 6) > 1e-6F || beta != 0.5F) {
+    return absl::UnimplementedError(
+        absl::StrCat("its alpha is ", alpha, " and its beta ", beta, "; 1/6 and 1/2 are needed"));
+  }
+  return network.AddLayer(node.proto(), neap::HardSigmoid{}, {std::move(x)});
 }
 
 absl::Status Dropout(NodeReader& node, NetworkBuilder& network) {
@@ -106,6 +146,20 @@ absl::Status Sum(NodeReader& node, NetworkBuilder& network) {
   if (node.input_count() == 2 && node.IfStored(1)) return AddToLinear(node, network, 0, 1);
   if (node.input_count() == 2 && node.IfStored(0)) return AddToLinear(node, network, 1, 0);
   return Join(node, network, Add{});
+}
+
+absl::Status Mul(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const std::vector<ImageValue> factors, node.AllImages());
+  if (factors.size() != 2) return absl::InvalidArgumentError("it needs two inputs");
+  for (const size_t gate : {size_t{0}, size_t{1}}) {
+    const ImageValue& x = factors[1 - gate];
+    std::optional<Layer> gated = GatedBy(network.LayerOf(factors[gate]), x);
+    if (gated.has_value()) return network.AddLayer(node.proto(), *std::move(gated), {x});
+  }
+  // The smaller one comes second.
+  const bool swapped = factors[0].elements() < factors[1].elements();
+  return network.AddLayer(node.proto(), Multiply{},
+                          {factors[swapped ? 1 : 0], factors[swapped ? 0 : 1]});
 }
 
 absl::Status Concat(NodeReader& node, NetworkBuilder& network) {

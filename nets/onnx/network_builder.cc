@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -89,6 +90,25 @@ absl::Status CheckWeights(const LayerSpec& spec, const std::vector<Weight>& weig
     RETURN_IF_ERROR(CheckWeight(weights, state.name, state.tensor.shape));
   return absl::OkStatus();
 }
+
+// How many values layers have of the file's tensors. A small file may let many layers share a large
+// tensor, of which each gets a copy.
+class SharedSize {
+ public:
+  absl::Status Add(int64_t count, bool is_shared) {
+    constexpr int64_t kMostCopies = 16;
+    constexpr int64_t kAlways = int64_t{1} << 22;
+    copied_ += count;
+    if (!is_shared) stored_ += count;
+    if (copied_ <= kAlways || copied_ / kMostCopies <= stored_) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("its layers share tensors so often that ",
+                                                   stored_, " values would become ", copied_));
+  }
+
+ private:
+  int64_t stored_ = 0;
+  int64_t copied_ = 0;
+};
 
 }  // namespace
 
@@ -259,22 +279,33 @@ std::vector<bool> NetworkBuilder::Needed(const ImageValue& output) const {
   return needed;
 }
 
-absl::Status NetworkBuilder::ReadWeights(const Draft& draft, NamedValues& weights) const {
-  for (const Weight& weight : draft.weights) {
-    ASSIGN_OR_RETURN(std::vector<float> values, reader_.Floats(*weight.stored.tensor));
-    if (weight.stored.is_transposed) {
-      const auto columns = static_cast<size_t>(weight.stored.dims()[0]);
-      const size_t rows = columns == 0 ? 0 : values.size() / columns;
-      std::vector<float> transposed(values.size());
-      for (size_t row = 0; row < rows; ++row) {
-        for (size_t column = 0; column < columns; ++column)
-          transposed[column * rows + row] = values[row * columns + column];
-      }
-      values = std::move(transposed);
-    }
-    weights[absl::StrCat(draft.layer.name, ".", weight.name)] = std::move(values);
+absl::StatusOr<std::vector<float>> NetworkBuilder::ReadValues(const Stored& stored) const {
+  ASSIGN_OR_RETURN(std::vector<float> values, reader_.Floats(*stored.tensor));
+  if (!stored.is_transposed) return values;
+  const auto columns = static_cast<size_t>(stored.dims()[0]);
+  const size_t rows = columns == 0 ? 0 : values.size() / columns;
+  std::vector<float> transposed(values.size());
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column)
+      transposed[column * rows + row] = values[row * columns + column];
   }
-  return absl::OkStatus();
+  return transposed;
+}
+
+absl::StatusOr<NamedValues> NetworkBuilder::ReadWeights(const std::vector<bool>& needed) const {
+  NamedValues weights;
+  absl::flat_hash_set<const onnx_schema::Tensor*> stored;
+  SharedSize size;
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    if (!needed[i]) continue;
+    for (const Weight& weight : drafts_[i].weights) {
+      ASSIGN_OR_RETURN(const int64_t count, ElementsOf(*weight.stored.tensor));
+      RETURN_IF_ERROR(size.Add(count, !stored.insert(weight.stored.tensor).second));
+      ASSIGN_OR_RETURN(weights[absl::StrCat(drafts_[i].layer.name, ".", weight.name)],
+                       ReadValues(weight.stored));
+    }
+  }
+  return weights;
 }
 
 absl::StatusOr<OnnxModel> NetworkBuilder::Finish(std::string name) const {
@@ -284,10 +315,9 @@ absl::StatusOr<OnnxModel> NetworkBuilder::Finish(std::string name) const {
                                      .dtype = options_.dtype,
                                      .layout = options_.layout})};
   const std::vector<bool> needed = Needed(output);
+  ASSIGN_OR_RETURN(model.weights, ReadWeights(needed));
   for (size_t i = 0; i < drafts_.size(); ++i) {
-    if (!needed[i]) continue;
-    model.graph.Add(drafts_[i].layer);
-    RETURN_IF_ERROR(ReadWeights(drafts_[i], model.weights));
+    if (needed[i]) model.graph.Add(drafts_[i].layer);
   }
   const Shape& shape = output.spec.shape;
   const bool labels_pixels = shape.h() * shape.w() > 1;

@@ -111,7 +111,8 @@ class NetworkBuilder {
   absl::StatusOr<Shape> ImageShape(const onnx_schema::ValueInfo& input);
   absl::StatusOr<ImageValue> Output() const;
   std::vector<bool> Needed(const ImageValue& output) const;
-  absl::Status ReadWeights(const Draft& draft, NamedValues& weights) const;
+  absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed) const;
+  absl::StatusOr<std::vector<float>> ReadValues(const Stored& stored) const;
 
   const onnx_schema::Graph& graph_;
   const TensorReader& reader_;

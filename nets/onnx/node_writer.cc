@@ -14,6 +14,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 
@@ -54,6 +55,8 @@ std::string_view PlainOperator(const Layer& layer) {
   if (layer.As<Relu>() != nullptr) return "Relu";
   if (layer.As<Sigmoid>() != nullptr) return "Sigmoid";
   if (layer.As<Tanh>() != nullptr) return "Tanh";
+  if (layer.As<HardSwish>() != nullptr) return "HardSwish";
+  if (layer.As<Multiply>() != nullptr) return "Mul";
   if (layer.As<Add>() != nullptr) return "Sum";
   return "";
 }
@@ -186,6 +189,33 @@ bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
   return false;
 }
 
+bool NodeWriter::WriteActivation(const ResolvedLayer& layer) {
+  if (const auto* const leaky = layer.layer.As<LeakyRelu>()) {
+    SetFloat(AddNode(layer, "LeakyRelu", Axes::kEither), "alpha", leaky->negative_slope);
+    return true;
+  }
+  if (const auto* const clip = layer.layer.As<Clip>()) {
+    Node& node = AddNode(layer, "Clip", Axes::kEither);
+    AddScalar("min", clip->low, node);
+    AddScalar("max", clip->high, node);
+    return true;
+  }
+  if (layer.layer.As<HardSigmoid>() != nullptr) {
+    Node& node = AddNode(layer, "HardSigmoid", Axes::kEither);
+    SetFloat(node, "alpha", 1.0F / 6);
+    SetFloat(node, "beta", 0.5F);
+    return true;
+  }
+  if (layer.layer.As<Silu>() == nullptr) return false;
+  // x * sigmoid(x): ONNX has an operator for it only in later opsets.
+  Node& sigmoid = AddNode(layer, "Sigmoid", Axes::kEither);
+  sigmoid.set_name(absl::StrCat(layer.name, ".sigmoid"));
+  sigmoid.set_output(0, sigmoid.name());
+  Node& product = AddNode(layer, "Mul", Axes::kEither);
+  product.add_input(sigmoid.name());
+  return true;
+}
+
 bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
   if (const std::string_view op = PlainOperator(layer.layer); !op.empty()) {
     AddNode(layer, op, Axes::kEither);
@@ -218,7 +248,8 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
 }
 
 absl::Status NodeWriter::Write(const ResolvedLayer& layer) {
-  if (WritePooling(layer) || WriteElementwise(layer)) return absl::OkStatus();
+  if (WritePooling(layer) || WriteActivation(layer) || WriteElementwise(layer))
+    return absl::OkStatus();
   return WriteLinear(layer);
 }
 

@@ -55,6 +55,7 @@ class NodeWriter {
 
   absl::Status WriteLinear(const ResolvedLayer& layer);
   bool WritePooling(const ResolvedLayer& layer);
+  bool WriteActivation(const ResolvedLayer& layer);
   bool WriteElementwise(const ResolvedLayer& layer);
 
   const ResolvedGraph& network_;

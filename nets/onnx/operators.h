@@ -24,7 +24,7 @@ Operator Conv, ConvTranspose, MaxPool, AveragePool, GlobalAveragePool, Pad;
 // nets/onnx/channel_operators.cc
 Operator Gemm, MatMul, BatchNormalization, Lrn;
 // nets/onnx/element_operators.cc
-Operator Activation, Dropout, Softmax, Sum, Concat;
+Operator Activation, LeakyRelu, Clip, HardSigmoid, Dropout, Softmax, Sum, Mul, Concat;
 // nets/onnx/shape_operators.cc
 Operator Flatten, Reshape, Squeeze, Unsqueeze, ReduceMean, Slice, Same, Shape;
 

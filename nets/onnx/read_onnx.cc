@@ -9,6 +9,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/utf8.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/onnx/operators.h"
 
@@ -89,6 +90,8 @@ absl::StatusOr<OnnxModel> ToModel(const Model& model, const std::string& path,
                                   const OnnxOptions& options) {
   RETURN_IF_ERROR(CheckOpset(model));
   const std::filesystem::path file(path);
+  if (!IsUtf8(file.stem().string()))
+    return absl::InvalidArgumentError("the file's name, which the network gets, is not UTF-8");
   const TensorReader reader(file.parent_path().string());
   NetworkBuilder network(model.graph(), reader, options);
   RETURN_IF_ERROR(network.AddInput());

@@ -161,7 +161,7 @@ TEST_CASE("poolings compute what ONNX says") {
 }
 
 TEST_CASE("operators on elements compute what ONNX says") {
-  for (const char* const op : {"Relu", "Sigmoid", "Tanh", "Identity"})
+  for (const char* const op : {"Relu", "Sigmoid", "Tanh", "Identity", "HardSwish"})
     CheckOneNode({op, {2, 3, 5, 4}, {}, {}, 3 * 5 * 4});
   CheckOneNode({"LRN",
                 {2, 7, 3, 4},
@@ -169,6 +169,39 @@ TEST_CASE("operators on elements compute what ONNX says") {
                 {{"size", int64_t{5}}, {"alpha", 0.3F}, {"beta", 0.6F}, {"bias", 1.5F}},
                 7 * 3 * 4});
   CheckOneNode({"Cast", {2, 3, 5, 4}, {}, {{"to", int64_t{1}}}, 3 * 5 * 4});
+}
+
+TEST_CASE("clips and leaky ReLUs compute what ONNX says") {
+  OnnxBuilder model({1, 2, 4, 4});
+  std::string x = model.Node("LeakyRelu", {"x"}, {{"alpha", 0.2F}});
+  x = model.Node("Clip", {x, model.Scalar("low", -0.1F), model.Scalar("high", 0.4F)});
+  x = model.Node("HardSigmoid", {x}, {{"alpha", 0.16666667F}});
+  model.EndWithClasses(x, 2 * 4 * 4);
+  CheckPredicts(model, {1, 2, 4, 4});
+}
+
+TEST_CASE("a product is one of two layers, or a gate of its own input") {
+  for (const bool swapped : {false, true}) {
+    OnnxBuilder model({1, 3, 4, 5});
+    const auto multiply = [&](const std::string& a, const std::string& b) {
+      return swapped ? model.Node("Mul", {b, a}) : model.Node("Mul", {a, b});
+    };
+    const std::string silu = multiply("x", model.Node("Sigmoid", {"x"}));
+    const std::string swish =
+        multiply(silu, model.Node("HardSigmoid", {silu}, {{"alpha", 1.0F / 6}}));
+    const std::string squeezed = model.Node("GlobalAveragePool", {swish});
+    const std::string excited = multiply(swish, model.Node("Sigmoid", {squeezed}));
+    const std::string whole = multiply(excited, silu);
+    model.EndWithClasses(whole, 3 * 4 * 5);
+    CheckPredicts(model, {1, 3, 4, 5});
+    const ScratchDirectory directory;
+    std::vector<std::string> types;
+    const OnnxModel read = ReadOnnx(model.Write(directory), {.batch = 1}).value();
+    for (const GraphLayer& layer : read.graph.layers()) types.emplace_back(layer.layer.type());
+    CHECK(types == std::vector<std::string>{"images", "silu", "hard_swish", "global_average_pool",
+                                            "sigmoid", "multiply", "multiply", "fully_connected",
+                                            "labels", "softmax_cross_entropy"});
+  }
 }
 
 TEST_CASE("batch norms, joins, dropout, padding and slices compute what ONNX says") {

@@ -117,6 +117,16 @@ TEST_CASE("what a network cannot be is refused with the reason") {
       kUnimplemented, "is a softmax, which neap only has at the end");
 }
 
+TEST_CASE("a small file cannot make many copies of a tensor") {
+  OnnxBuilder model({1, 128});
+  model.Random("w", {128, 128});
+  std::string x = "x";
+  for (int i = 0; i < 300; ++i) x = model.Node("MatMul", {x, "w"});
+  model.Output(x);
+  CheckSays(StatusOf(model), absl::StatusCode::kInvalidArgument,
+            "its layers share tensors so often that 16384 values would become 4210688");
+}
+
 TEST_CASE("files that are missing, empty or no ONNX models are refused") {
   const ScratchDirectory directory;
   CHECK(absl::IsNotFound(ReadOnnx(directory.File("none.onnx"), {}).status()));

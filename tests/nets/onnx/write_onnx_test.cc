@@ -12,9 +12,11 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -79,6 +81,8 @@ TEST_CASE("a network that was written and read again has the same plan and the s
   CheckRoundTrip("resnet20", {.batch = 4, .image = 16});
   CheckRoundTrip("densenet-bc-cifar", {.batch = 2, .image = 16, .depth = 16});
   CheckRoundTrip("unet", {.batch = 1, .image = 16});
+  CheckRoundTrip("mobilenet_v3_small", {.batch = 2, .image = 32, .classes = 10});
+  CheckRoundTrip("efficientnet_b0", {.batch = 2, .image = 32, .classes = 10});
 }
 
 TEST_CASE("trained weights predict the same bits after they were written and read") {
@@ -100,6 +104,28 @@ TEST_CASE("trained weights predict the same bits after they were written and rea
   REQUIRE(session.LoadWeights(read.weights).ok());
   CHECK(session.Predict(batch.images)->probabilities ==
         source.Predict(batch.images)->probabilities);
+}
+
+TEST_CASE("activations with fields keep them") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({2, 4, 4});
+  x = net.Add("leaky", LeakyRelu{.negative_slope = 0.3F}, {x});
+  x = net.Add("clip", Clip{.low = -1, .high = 0.7F}, {x});
+  x = net.Add("gate", HardSigmoid{}, {x});
+  x = net.Add("silu", Silu{}, {x});
+  x = net.Add("crop", Crop{.size = {2, 3}, .offset = {1, 0}}, {x});
+  x = net.Add("up", TransposedConvolution{.out_channels = 3, .kernel = 2}, {x});
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, 3, 4);
+  const ScratchDirectory directory;
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, RandomWeights(net)).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  REQUIRE(read->graph.layers().size() == net.layers().size());
+  for (size_t i = 0; i < net.layers().size(); ++i) {
+    CHECK(read->graph.layers()[i].name == net.layers()[i].name);
+    CHECK(read->graph.layers()[i].layer == net.layers()[i].layer);
+    CHECK(read->graph.layers()[i].inputs == net.layers()[i].inputs);
+  }
 }
 
 TEST_CASE("images follow vectors and vectors images") {
