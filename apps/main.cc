@@ -27,6 +27,7 @@ std::vector<Entry> Entries() {
       {"train", "NET", "train a network under a byte budget", RunTrain},
       {"eval", "NET", "measure the accuracy of trained weights on a dataset", RunEval},
       {"predict", "NET", "print what trained weights predict for each image", RunPredict},
+      {"export", "NET", "write a network with its weights to an ONNX file", RunExport},
       {"peak-batch", "NET...", "find the largest batch that fits a byte budget", RunPeakBatch},
       {"peak-depth", "NET", "find the deepest network that fits a byte budget", RunPeakDepth},
       {"profile", "NET", "measure how long each engine of each step takes", RunProfile},

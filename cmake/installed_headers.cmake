@@ -8,6 +8,7 @@ set(NEAP_INSTALLED_HEADERS
   core/base/tensor.h
   core/base/units.h
   core/base/version.h
+  core/checkpoint/checkpoint.h
   core/device/communicator.h
   core/device/device.h
   core/device/device_description.h
@@ -92,6 +93,7 @@ set(NEAP_INSTALLED_HEADERS
   nets/lenet.h
   nets/mobilenet_v2.h
   nets/mobilenet_v3.h
+  nets/onnx/onnx_file.h
   nets/registry.h
   nets/regnet.h
   nets/resnet.h

@@ -57,6 +57,7 @@
 #include "neap/nets/lenet.h"
 #include "neap/nets/mobilenet_v2.h"
 #include "neap/nets/mobilenet_v3.h"
+#include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/registry.h"
 #include "neap/nets/regnet.h"
 #include "neap/nets/resnet.h"

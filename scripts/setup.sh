@@ -13,7 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 # libjpeg-dev is libjpeg-turbo: libjpeg62-turbo-dev on Debian, libjpeg-turbo8-dev on Ubuntu.
 packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev ocl-icd-opencl-dev
           libglpk-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev ca-certificates
-          libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev)
+          libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev libprotobuf-dev protobuf-compiler)
 test_packages=(doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 sanitizer_packages=(clang-14 libclang-rt-14-dev llvm-14)
@@ -33,6 +33,7 @@ is_there() {
   [[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" != 'install ok installed' ]] || return 0
   case "$1" in
     ninja-build) command -v ninja ;;
+    protobuf-compiler) command -v protoc ;;
     python3-pip) python3 -m pip --version ;;
     lib* | *-dev | ca-certificates) false ;;
     *) command -v "$1" ;;

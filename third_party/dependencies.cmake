@@ -154,6 +154,15 @@ if(NOT NEAP_HAS_IMAGES)
   message(STATUS "Folders of images: off, libjpeg-turbo or libpng not found (Debian packages libjpeg-dev and libpng-dev)")
 endif()
 
+# Without Protocol Buffers, networks cannot be read from and written to ONNX files.
+set(NEAP_HAS_ONNX OFF)
+find_package(Protobuf 3.12 QUIET)
+if(TARGET protobuf::libprotobuf-lite AND TARGET protobuf::protoc)
+  set(NEAP_HAS_ONNX ON)
+else()
+  message(STATUS "ONNX: off, Protocol Buffers not found (Debian packages libprotobuf-dev and protobuf-compiler)")
+endif()
+
 if(neap_absent)
   list(JOIN neap_absent ", " neap_absent)
   message(FATAL_ERROR "Not found, with the Debian packages that have it: ${neap_absent}. Install them, name the folder "

@@ -43,6 +43,15 @@ if(NEAP_HAS_IMAGES)
   endforeach()
 endif()
 
+# libprotobuf-dev has both kinds of library.
+if(NEAP_HAS_ONNX)
+  get_target_property(shared protobuf::libprotobuf-lite IMPORTED_LOCATION)
+  if(shared MATCHES "\\.so$")
+    string(REGEX REPLACE "\\.so$" ".a" archive ${shared})
+    set_target_properties(protobuf::libprotobuf-lite PROPERTIES IMPORTED_LOCATION ${archive})
+  endif()
+endif()
+
 # GLPK's archive and those of its dependencies. libltdl, with which it would load database drivers, is a shared library and
 # is copied beside the command, as oneDNN is below.
 if(GLPK_FOUND)

@@ -1,14 +1,17 @@
 #include "apps/cli/net_flags.h"
 
 #include <array>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/nets/onnx/onnx_file.h"
 
 namespace neap::apps {
 namespace {
@@ -54,6 +57,27 @@ Graph WithoutFusion(const Graph& graph) {
   return unfused;
 }
 
+// Flags of networks by name. A file says all this itself.
+absl::Status CheckOnnxOptions(const nets::NetOptions& options) {
+  for (const auto& [flag, is_given] : {std::pair("--channels", options.channels.has_value()),
+                                       {"--classes", options.classes.has_value()},
+                                       {"--depth", options.depth.has_value()},
+                                       {"--blocks", options.blocks.has_value()},
+                                       {"--growth-rate", options.growth_rate.has_value()},
+                                       {"--dropout", options.dropout.has_value()}}) {
+    if (is_given) return BadUsage(absl::StrCat("a network from an ONNX file takes no ", flag));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<nets::OnnxModel> ReadFile(const std::string& path, const nets::NetOptions& options) {
+  RETURN_IF_ERROR(CheckOnnxOptions(options));
+  return nets::ReadOnnx(path, {.batch = *options.batch,
+                               .image = options.image,
+                               .dtype = options.dtype,
+                               .layout = options.layout});
+}
+
 }  // namespace
 
 void NetFlags::AddTo(FlagSet& flags) {
@@ -89,6 +113,10 @@ void NetFlags::AddShapesTo(FlagSet& flags) {
   AddFormatTo(flags);
   flags.Add("no-fusion", "run every layer as steps of its own, not several in one pass over memory",
             &no_fusion);
+  AddImagesTo(flags);
+}
+
+void NetFlags::AddImagesTo(FlagSet& flags) {
   flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
   flags.Add("classes", "N", "number of classes", Integer(1, kMost, &options.classes));
@@ -117,12 +145,30 @@ std::string NetFlags::Arguments() const {
   return text;
 }
 
-absl::StatusOr<Graph> NetFlags::Build() {
+NamedFile NetFlags::File() const { return {"NET", absl::EndsWith(name, ".onnx") ? name : ""}; }
+
+absl::Status NetFlags::ParseFormat() {
   ASSIGN_OR_RETURN(options.dtype, ParseDType(dtype));
   ASSIGN_OR_RETURN(options.layout, ParseLayout(layout));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Graph> NetFlags::Build() {
+  RETURN_IF_ERROR(ParseFormat());
+  if (!File().path.empty()) {
+    ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options));
+    return no_fusion ? WithoutFusion(model.graph) : std::move(model.graph);
+  }
   absl::StatusOr<Graph> graph = nets::Build(name, options);
   if (!graph.ok()) return AsBadUsage(graph.status());
   return no_fusion ? WithoutFusion(*graph) : graph;
+}
+
+absl::StatusOr<std::optional<NamedValues>> NetFlags::Weights() {
+  if (File().path.empty()) return std::nullopt;
+  RETURN_IF_ERROR(ParseFormat());
+  ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options));
+  return std::move(model.weights);
 }
 
 absl::Status NetFlags::CheckEngines(const EngineOptions& engines) const {

@@ -1,10 +1,13 @@
 // NET and the flags that choose the network's size and format.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "apps/cli/flags.h"
+#include "apps/cli/output.h"
+#include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/graph/graph.h"
 #include "neap/layers/catalog/engine_options.h"
 #include "neap/nets/registry.h"
@@ -12,7 +15,7 @@
 namespace neap::apps {
 
 // What NET is, in --help.
-inline constexpr char kNetHelp[] = "a network (neap nets lists them)";
+inline constexpr char kNetHelp[] = "a network (neap nets lists them), or a file that ends in .onnx";
 
 struct NetFlags {
   std::string name;
@@ -29,12 +32,21 @@ struct NetFlags {
   void AddDepthTo(FlagSet& flags);
   void AddFormatTo(FlagSet& flags);  // element type and layout
   void AddShapesTo(FlagSet& flags);  // the format, fusion and the images
+  void AddImagesTo(FlagSet& flags);  // the images, and what depends on the network
   // The flags that differ from their defaults, except the batch, as typed: " --dtype tf32".
   std::string Arguments() const;
-  // Errors: BadUsage() for an unknown network or an option that it does not take.
+  // Errors: BadUsage() for an unknown network or an option that it does not take; those of
+  // ReadOnnx() (nets/onnx/onnx_file.h).
   absl::StatusOr<Graph> Build();
+  // The weights that come with the network: those of an ONNX file.
+  absl::StatusOr<std::optional<NamedValues>> Weights();
+  // That file, for CheckOutputs(); the path is empty for other networks.
+  NamedFile File() const;
   // Errors: BadUsage() for engines that the element type does not have.
   absl::Status CheckEngines(const EngineOptions& engines) const;
+
+ private:
+  absl::Status ParseFormat();
 };
 
 }  // namespace neap::apps

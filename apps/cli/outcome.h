@@ -25,6 +25,7 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args);
 absl::StatusOr<int> RunTrain(const std::vector<std::string>& args);
 absl::StatusOr<int> RunEval(const std::vector<std::string>& args);
 absl::StatusOr<int> RunPredict(const std::vector<std::string>& args);
+absl::StatusOr<int> RunExport(const std::vector<std::string>& args);
 absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args);
 absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args);
 absl::StatusOr<int> RunProfile(const std::vector<std::string>& args);

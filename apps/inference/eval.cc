@@ -30,7 +30,7 @@ void Report(const InferenceFlags& flags, const Accuracy& accuracy) {
 
 absl::StatusOr<int> RunEval(const std::vector<std::string>& args) {
   InferenceFlags given;
-  FlagSet flags("neap eval NET --weights FILE [flags]",
+  FlagSet flags("neap eval NET [--weights FILE] [flags]",
                 "Runs a trained network on a dataset and prints how many labels it gets right.");
   given.AddTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));

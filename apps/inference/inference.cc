@@ -1,5 +1,6 @@
 #include "apps/inference/inference.h"
 
+#include <optional>
 #include <utility>
 
 #include "apps/cli/device_flag.h"
@@ -12,7 +13,9 @@ namespace neap::apps {
 
 void InferenceFlags::AddTo(FlagSet& flags) {
   net.AddTo(flags);
-  flags.Add("weights", "FILE", "the trained weights: a checkpoint, or weights alone (safetensors)",
+  flags.Add("weights", "FILE",
+            "the trained weights: a checkpoint, or weights alone (safetensors); needed unless NET "
+            "is a file, which has weights",
             Text(&weights));
   flags.Add("data", "SPEC", "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR or cifar100:DIR",
             Text(&data));
@@ -21,8 +24,20 @@ void InferenceFlags::AddTo(FlagSet& flags) {
   flags.Add("json", "print JSON", &json);
 }
 
+namespace {
+
+absl::Status LoadWeights(InferenceFlags& flags, Session& session) {
+  if (!flags.weights.empty()) return session.Load(flags.weights);
+  ASSIGN_OR_RETURN(const std::optional<NamedValues> weights, flags.net.Weights());
+  flags.weights = flags.net.name;
+  return session.LoadWeights(*weights);
+}
+
+}  // namespace
+
 absl::StatusOr<Inference> OpenInference(InferenceFlags& flags) {
-  if (flags.weights.empty()) return BadUsage("--weights FILE is missing");
+  if (flags.weights.empty() && flags.net.File().path.empty())
+    return BadUsage("--weights FILE is missing");
   ASSIGN_OR_RETURN(const Graph graph, flags.net.Build());
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device));
   ASSIGN_OR_RETURN(const Program program,
@@ -31,7 +46,7 @@ absl::StatusOr<Inference> OpenInference(InferenceFlags& flags) {
   const Split split = flags.split == "test" ? Split::kTest : Split::kTrain;
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenSplit(flags.data, input, split));
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, {}, {.inference_only = true}));
-  RETURN_IF_ERROR(session.Load(flags.weights));
+  RETURN_IF_ERROR(LoadWeights(flags, session));
   return Inference{std::move(device), std::move(dataset), input, std::move(session)};
 }
 

@@ -23,7 +23,7 @@ namespace neap::apps {
 
 struct InferenceFlags {
   NetFlags net;
-  std::string weights;
+  std::string weights;  // empty: those that come with the network
   std::string data = "synthetic";
   std::string split = "test";
   std::string device;  // empty: cuda:0 if there is one, else cpu
@@ -41,7 +41,8 @@ struct Inference {
   Session session;
 };
 
-// Errors: BadUsage() without --weights; those of the network, the device, the dataset and the file.
+// Sets `weights` to the file with the weights. Errors: BadUsage() if there is none; those of the
+// network, the device, the dataset and the file.
 absl::StatusOr<Inference> OpenInference(InferenceFlags& flags);
 
 }  // namespace neap::apps

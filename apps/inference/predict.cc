@@ -132,7 +132,7 @@ absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference,
 absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
   PredictFlags given;
   FlagSet flags(
-      "neap predict NET --weights FILE [flags]",
+      "neap predict NET [--weights FILE] [flags]",
       "Runs a trained network on a dataset and prints each image's label and most probable classes "
       "as CSV,\nor with --json as one JSON object per line; for networks that label pixels, the "
       "class of each pixel,\nrow by row.");
@@ -148,7 +148,8 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  RETURN_IF_ERROR(CheckOutputs({{"--out", given.out}}, {{"--weights", given.inference.weights}}));
+  RETURN_IF_ERROR(CheckOutputs({{"--out", given.out}}, {given.inference.net.File(),
+                                                        {"--weights", given.inference.weights}}));
   ASSIGN_OR_RETURN(Inference inference, OpenInference(given.inference));
   const bool labels_pixels = inference.input.labels > 1;
   if (labels_pixels && flags.Given("top")) {

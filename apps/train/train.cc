@@ -75,14 +75,19 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
   return std::make_unique<LoadedBatches>(std::move(loader));
 }
 
-absl::Status LoadState(const FileFlags& files, Session& session) {
+// The state of --resume or --weights-in, or else the weights that come with the network.
+absl::Status LoadState(const TrainFlags& flags, Session& session) {
+  const FileFlags& files = flags.files;
   if (!files.resume.empty()) {
     ASSIGN_OR_RETURN(const auto position, ReadTrainingPosition(files.resume));
     if (position.has_value()) return session.Load(files.resume);
     return absl::InvalidArgumentError(
         absl::StrCat(files.resume, " holds weights but no step to resume from; use --weights-in"));
   }
-  if (files.weights_in.empty()) return absl::OkStatus();
+  if (files.weights_in.empty()) {
+    ASSIGN_OR_RETURN(const std::optional<NamedValues> weights, NetFlags(flags.net).Weights());
+    return weights.has_value() ? session.LoadWeights(*weights) : absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const auto position, ReadTrainingPosition(files.weights_in));
   if (!position.has_value() || position->step == 0) return session.Load(files.weights_in);
   return absl::InvalidArgumentError(absl::StrCat(files.weights_in, " is a checkpoint of step ",
@@ -145,7 +150,7 @@ class Training {
     TrainingOptions training = flags_.Options(last_step_);
     training.communicator = communicator_;
     ASSIGN_OR_RETURN(Session session, Session::Create(graph_, device_, planner, training));
-    RETURN_IF_ERROR(LoadState(flags_.files, session));
+    RETURN_IF_ERROR(LoadState(flags_, session));
     const TrainSchedule schedule = {.batch = *flags_.net.options.batch,
                                     .split = ranks_.parts(),
                                     .last_step = last_step_,

@@ -181,6 +181,24 @@ void AppendCopies(const Program& program, LoadedCheckpoint& loaded) {
   }
 }
 
+// Whether a file of weights has the tensor, whatever the type of the network.
+bool IsWeight(const Tensor& tensor) {
+  return IsSaved(tensor, CheckpointContents::kWeights) && tensor.name != kLossScaleName;
+}
+
+absl::Status CheckNothingElse(const NamedValues& weights, const Program& program) {
+  absl::flat_hash_set<std::string> known;
+  for (const Tensor& tensor : program.tensors) {
+    if (IsWeight(tensor)) known.insert(tensor.name);
+  }
+  for (const auto& [name, values] : weights) {
+    if (known.contains(name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", name, "' does not belong to this network"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsSaved(const Tensor& tensor, CheckpointContents contents) {
@@ -243,6 +261,35 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const P
     }
     ASSIGN_OR_RETURN(std::vector<float> values, ReadTensor(path, tensor, reader, *entry));
     loaded.tensors.emplace_back(tensor.id, std::move(values));
+  }
+  AppendCopies(program, loaded);
+  return loaded;
+}
+
+absl::StatusOr<NamedValues> ReadWeights(const std::string& path, const Program& program) {
+  ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, program));
+  NamedValues weights;
+  for (auto& [id, values] : loaded.tensors) {
+    const Tensor& tensor = program.tensor(id);
+    if (IsWeight(tensor)) weights[tensor.name] = std::move(values);
+  }
+  return weights;
+}
+
+absl::StatusOr<LoadedCheckpoint> CheckpointOf(const NamedValues& weights, const Program& program) {
+  RETURN_IF_ERROR(CheckNothingElse(weights, program));
+  LoadedCheckpoint loaded;
+  for (const Tensor& tensor : program.tensors) {
+    if (!IsWeight(tensor)) continue;
+    const auto values = weights.find(tensor.name);
+    if (values == weights.end())
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' is missing"));
+    if (static_cast<int64_t>(values->second.size()) != tensor.spec.elements()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", tensor.name, "' has ", values->second.size(),
+                       " values, but the network has ", FileShape(tensor).ToString()));
+    }
+    loaded.tensors.emplace_back(tensor.id, values->second);
   }
   AppendCopies(program, loaded);
   return loaded;

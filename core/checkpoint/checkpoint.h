@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,5 +69,19 @@ absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::
 // A file without a position is read as weights. A file with a position must also have the
 // optimizer's tensors, except for a loss scale, which a file of another type does not have.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program);
+
+// Weights in memory: the values of a network's parameters and running statistics, in N, C, H, W
+// order, by the names that they have in a file of weights.
+//
+//   ASSIGN_OR_RETURN(NamedValues weights, ReadWeights("weights.safetensors", program));
+//   weights["fc.bias"].assign(10, 0.0F);
+//   RETURN_IF_ERROR(session.LoadWeights(weights));
+using NamedValues = std::map<std::string, std::vector<float>, std::less<>>;
+
+// The weights in a file of either kind. Errors: those of LoadCheckpoint().
+absl::StatusOr<NamedValues> ReadWeights(const std::string& path, const Program& program);
+// What loading a file with these weights would return. Errors: INVALID_ARGUMENT naming a tensor
+// that is missing, does not belong to the network, or has another number of values.
+absl::StatusOr<LoadedCheckpoint> CheckpointOf(const NamedValues& weights, const Program& program);
 
 }  // namespace neap

@@ -130,16 +130,19 @@ class Session::Impl {
     return values_.Save(path, contents, {.step = step_, .seed = options_.seed}, weights);
   }
 
-  absl::Status Load(const std::string& path) {
+  // `read` returns what to load into the tensors of a program.
+  template <typename Read>
+  absl::Status Load(const Read& read) {
     neap::Terms loaded;
-    const absl::Status own = Load(path, loaded);
+    const absl::Status own = Load(read, loaded);
     return Agree(own, loaded, options_.communicator);
   }
   // Says what was loaded.
-  absl::Status Load(const std::string& path, neap::Terms& what) {
+  template <typename Read>
+  absl::Status Load(const Read& read, neap::Terms& what) {
     RETURN_IF_ERROR(CheckIdle());
     RETURN_IF_ERROR(memory_.Check());
-    ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(path, values_.stored()));
+    ASSIGN_OR_RETURN(LoadedCheckpoint loaded, read(values_.stored()));
     // Of all tensors, before any is overwritten.
     ASSIGN_OR_RETURN(const std::vector<TensorImage> images, values_.Images(loaded));
     RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
@@ -387,7 +390,12 @@ absl::Status Session::SaveWeights(const std::string& path, DType dtype) {
 }
 bool Session::is_sharded() const { return impl_->is_sharded(); }
 absl::Status Session::Gather() { return impl_->Gather(); }
-absl::Status Session::Load(const std::string& path) { return impl_->Load(path); }
+absl::Status Session::Load(const std::string& path) {
+  return impl_->Load([&](const Program& program) { return LoadCheckpoint(path, program); });
+}
+absl::Status Session::LoadWeights(const NamedValues& weights) {
+  return impl_->Load([&](const Program& program) { return CheckpointOf(weights, program); });
+}
 absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {
   return impl_->Values(tensor);
 }

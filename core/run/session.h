@@ -56,6 +56,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
@@ -176,6 +177,9 @@ class Session {
   // one without a loss scale, with that of a new session. Errors: those of LoadCheckpoint()
   // (core/checkpoint/checkpoint.h).
   absl::Status Load(const std::string& path);
+  // Like Load() of a file with these weights. Errors: those of CheckpointOf()
+  // (core/checkpoint/checkpoint.h).
+  absl::Status LoadWeights(const NamedValues& weights);
 
   // The values of a persistent tensor ("conv1.weight", "bn1.running_mean", "conv1.weight.momentum")
   // in N, C, H, W order.

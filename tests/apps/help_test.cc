@@ -24,6 +24,7 @@ subcommands:
   train NET          train a network under a byte budget
   eval NET           measure the accuracy of trained weights on a dataset
   predict NET        print what trained weights predict for each image
+  export NET         write a network with its weights to an ONNX file
   peak-batch NET...  find the largest batch that fits a byte budget
   peak-depth NET     find the deepest network that fits a byte budget
   profile NET        measure how long each engine of each step takes
@@ -34,14 +35,18 @@ subcommands:
 neap SUBCOMMAND --help lists its flags; neap --version prints the version.
 )";
 
-constexpr char kDevicesHelp[] = R"(usage: neap devices [flags]
+constexpr char kDevicesHelp[] =
+    R"(usage: neap devices [flags]
 
 Lists the devices to train on, and those known by description, to plan for.
 
 flags:
-  --measure-copies          time copies to and from pinned host memory and peers, and what they slow down
+  --measure-copies          time copies to and from pinned host memory and peers, )"
+    R"(and what they slow down
   --measure-collectives DEVICES
-                            time sums over ranks on these devices, as for --device of neap train, and keep that in the profile database for plans; nothing is listed
+                            time sums over ranks on these devices, )"
+    R"(as for --device of neap train, and keep that in the profile database for plans; )"
+    R"(nothing is listed
   --database FILE           the profile database (~/.cache/neap/profile.db)
   --json                    print one JSON object
   --help                    print this help

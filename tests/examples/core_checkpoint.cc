@@ -6,7 +6,9 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/checkpoint/safetensors.h"
+#include "neap/core/run/session.h"
 
 namespace neap::header_examples::checkpoint {
 
@@ -24,6 +26,14 @@ absl::Status ReadTensors(const std::string& path, absl::Span<std::byte> bytes) {
   RETURN_IF_ERROR(reader.CheckData());
   ASSIGN_OR_RETURN(SafetensorsEntry weight, reader.Find("fc.weight"));
   RETURN_IF_ERROR(reader.Read(weight, bytes));
+  return absl::OkStatus();
+}
+
+// core/checkpoint/checkpoint.h
+absl::Status ClearBias(const Program& program, Session& session) {
+  ASSIGN_OR_RETURN(NamedValues weights, ReadWeights("weights.safetensors", program));
+  weights["fc.bias"].assign(10, 0.0F);
+  RETURN_IF_ERROR(session.LoadWeights(weights));
   return absl::OkStatus();
 }
 

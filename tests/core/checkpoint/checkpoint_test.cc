@@ -194,5 +194,37 @@ TEST_CASE("a loss scale that training cannot reach is DATA_LOSS, and nothing is 
   }
 }
 
+TEST_CASE("weights in memory load like a file with them; what does not fit names the tensor") {
+  const ScratchDirectory directory;
+  const auto device = OpenCpu();
+  Session source = MakeSession(*device, {}, {.seed = 5});
+  Train(source, 2);
+  REQUIRE(source.SaveWeights(directory.File("w")).ok());
+  for (const DType dtype : {DType::kFp32, DType::kFp16}) {
+    const Program program = BuildProgram(SmallNet(Layout::kNhwc, true, dtype), {}).value();
+    const absl::StatusOr<NamedValues> weights = ReadWeights(directory.File("w"), program);
+    REQUIRE(weights.ok());
+    for (const auto& [name, values] : *weights) CHECK(values == *source.Values(name));
+
+    Session session = MakeSession(*device, {}, {.seed = 9});
+    Train(session, 1);
+    REQUIRE(session.LoadWeights(*weights).ok());
+    CHECK(session.step() == 0);
+    REQUIRE(session.SaveWeights(directory.File("again")).ok());
+    CHECK(ReadText(directory.File("again")).size() == ReadText(directory.File("w")).size());
+    for (const auto& [name, values] : *weights) CHECK(*session.Values(name) == values);
+
+    NamedValues wrong = *weights;
+    wrong.erase("fc.bias");
+    CHECK(Says(session.LoadWeights(wrong), "tensor 'fc.bias' is missing"));
+    wrong["fc.bias"] = {1};
+    CHECK(Says(session.LoadWeights(wrong), "tensor 'fc.bias' has 1 values, but the network has 4"));
+    wrong = *weights;
+    wrong["gone"] = {1};
+    CHECK(Says(session.LoadWeights(wrong), "tensor 'gone' does not belong to this network"));
+    CHECK(*session.Values("fc.bias") == weights->at("fc.bias"));
+  }
+}
+
 }  // namespace
 }  // namespace neap

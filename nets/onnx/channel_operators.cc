@@ -1,0 +1,95 @@
+// Matrix products and normalisations.
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/lrn.h"
+#include "neap/nets/onnx/operators.h"
+
+namespace neap::nets::operators {
+namespace {
+
+// The vectors that a fully connected layer multiplies.
+absl::StatusOr<ImageValue> Vectors(NodeReader& node) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  if (x.is_flat) return x;
+  return absl::UnimplementedError("its input is no vector but an image; a Flatten makes one of it");
+}
+
+// Adds a fully connected layer with the weight {out, in}, and perhaps a bias.
+absl::Status AddLinear(NodeReader& node, NetworkBuilder& network, std::vector<Weight> weights) {
+  ASSIGN_OR_RETURN(ImageValue x, Vectors(node));
+  const std::vector<int64_t> dims = weights[0].stored.dims();
+  if (dims.size() != 2) {
+    return absl::UnimplementedError(
+        absl::StrCat("its weight has ", dims.size(), " axes; 2 are needed"));
+  }
+  const FullyConnected layer = {.out_features = dims[0], .bias = weights.size() > 1};
+  return network.AddLayer(node.proto(), layer, {std::move(x)}, std::move(weights));
+}
+
+// The matrix that the input is multiplied with from the right, as {out, in}.
+absl::StatusOr<Weight> Transposed(NodeReader& node) {
+  ASSIGN_OR_RETURN(Weight weight, node.Tensor(1, "weight"));
+  weight.stored.is_transposed = !weight.stored.is_transposed;
+  return weight;
+}
+
+// PyTorch's momentum for ONNX's, which is 1 less that, rounded: the decimal number that was meant,
+// if ONNX's follows from it.
+float MomentumFrom(float onnx) {
+  constexpr float kDecimals = 1e6F;
+  const float meant = std::round((1 - onnx) * kDecimals) / kDecimals;
+  return 1 - meant == onnx ? meant : 1 - onnx;
+}
+
+}  // namespace
+
+absl::Status Gemm(NodeReader& node, NetworkBuilder& network) {
+  std::vector<Weight> weights(1);
+  ASSIGN_OR_RETURN(weights[0],
+                   node.Int("transB", 0) != 0 ? node.Tensor(1, "weight") : Transposed(node));
+  if (node.Int("transA", 0) != 0) return absl::UnimplementedError("attribute 'transA' is not 0");
+  if (node.Float("alpha", 1) != 1) return absl::UnimplementedError("attribute 'alpha' is not 1");
+  if (node.Float("beta", 1) != 1) return absl::UnimplementedError("attribute 'beta' is not 1");
+  if (node.HasInput(2)) {
+    ASSIGN_OR_RETURN(weights.emplace_back(), node.Tensor(2, "bias"));
+  }
+  return AddLinear(node, network, std::move(weights));
+}
+
+absl::Status MatMul(NodeReader& node, NetworkBuilder& network) {
+  std::vector<Weight> weights(1);
+  ASSIGN_OR_RETURN(weights[0], Transposed(node));
+  return AddLinear(node, network, std::move(weights));
+}
+
+absl::Status BatchNormalization(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  const BatchNorm layer = {.epsilon = node.Float("epsilon", 1e-5F),
+                           .momentum = MomentumFrom(node.Float("momentum", 0.9F))};
+  node.Int("training_mode", 0);  // neap trains it either way
+  std::vector<Weight> weights;
+  int input = 0;
+  for (const char* const name : {"weight", "bias", "running_mean", "running_var"}) {
+    ASSIGN_OR_RETURN(weights.emplace_back(), node.Tensor(++input, name));
+  }
+  if (x.is_flat && x.elements() != x.spec.shape.c())
+    return absl::UnimplementedError("it normalises the elements of an image that is made flat");
+  return network.AddLayer(node.proto(), layer, {std::move(x)}, std::move(weights));
+}
+
+absl::Status Lrn(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  const LocalResponseNorm layer = {.size = node.Int("size", 0),
+                                   .alpha = node.Float("alpha", 1e-4F),
+                                   .beta = node.Float("beta", 0.75F),
+                                   .k = node.Float("bias", 1)};
+  return network.AddLayer(node.proto(), layer, {std::move(x)});
+}
+
+}  // namespace neap::nets::operators

@@ -1,0 +1,128 @@
+// The network that grows while the nodes of an ONNX graph are read in their order.
+//
+// A value of the graph is a constant, or the output of a layer. ONNX's values have any number of
+// axes, layers' outputs four, so a value also says whether its graph takes it as flat, {N, C*H*W}.
+// Some nodes make no layer: their values are the output of another layer together with what is
+// still to be done, which only some readers can do (ImageValue::padding, ImageValue::softmax).
+//
+//   NetworkBuilder network(graph, reader, options);
+//   RETURN_IF_ERROR(network.AddInput());
+//   RETURN_IF_ERROR(network.AddLayer(node, Relu{}, {x}));  // x: the value that the node reads
+//   ASSIGN_OR_RETURN(OnnxModel model, network.Finish("lenet"));
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/step/layer.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "neap/nets/onnx/onnx_tensor.h"
+#include "onnx_schema.pb.h"
+
+namespace neap::nets {
+
+// Zeros around an image that the reader of the value adds: Pad.
+struct Padding {
+  int64_t top = 0, left = 0, bottom = 0, right = 0;
+  friend bool operator==(const Padding&, const Padding&) = default;
+};
+
+// A layer's output.
+struct ImageValue {
+  std::string layer;
+  TensorSpec spec;       // {N, C, H, W}
+  bool is_flat = false;  // {N, C*H*W} in the ONNX graph
+  Padding padding = {};
+  bool softmax = false;  // its softmax, which only the loss can compute
+  int64_t elements() const { return spec.elements() / spec.shape.n(); }  // of an image
+  // The extents in the ONNX graph.
+  std::vector<int64_t> dims() const;
+};
+
+// A tensor of the file.
+struct Stored {
+  const onnx_schema::Tensor* tensor = nullptr;
+  bool is_transposed = false;  // a matrix
+  std::vector<int64_t> dims() const;
+};
+
+// The result of a node that neap does not support, or of one that reads such a result.
+struct Unsupported {};
+
+using Value = std::variant<Unsupported, Constant, Stored, ImageValue>;
+
+// A tensor of the file that is a parameter or a state of a layer.
+struct Weight {
+  std::string name;  // in the layer: "weight"
+  Stored stored;
+  std::string value;  // its name in the graph: "conv1.weight"
+};
+
+class NetworkBuilder {
+ public:
+  // The arguments must outlive it.
+  NetworkBuilder(const onnx_schema::Graph& graph, const TensorReader& reader,
+                 const OnnxOptions& options);
+
+  // Adds the image that the graph reads. Errors: INVALID_ARGUMENT unless there is exactly one,
+  // with known extents.
+  absl::Status AddInput();
+
+  // Null if no node before has it.
+  const Value* Find(const std::string& name) const;
+  void Set(const std::string& name, Value value) { values_[name] = std::move(value); }
+  // Nodes and outputs of the graph that read the value.
+  int64_t ReaderCount(const std::string& name) const;
+
+  // Adds a layer that computes the node's first output, which is flat if its first input is, unless
+  // `is_flat` says otherwise. Errors: INVALID_ARGUMENT for shapes that do not fit.
+  absl::Status AddLayer(const onnx_schema::Node& node, Layer layer,
+                        const std::vector<ImageValue>& inputs, std::vector<Weight> weights = {});
+  absl::Status AddLayer(const onnx_schema::Node& node, Layer layer,
+                        const std::vector<ImageValue>& inputs, std::vector<Weight> weights,
+                        bool is_flat);
+
+  // The layer that computes a value.
+  const GraphLayer& LayerOf(const ImageValue& images) const;
+  // Gives a layer without bias one.
+  void AddBias(const ImageValue& images, Layer with_bias, Weight bias);
+
+  int64_t batch() const { return options_.batch; }
+  // The batch for which the file was written; 0 if it is for any.
+  int64_t file_batch() const { return file_batch_; }
+  absl::StatusOr<Constant> ReadConstant(const Stored& stored) const;
+
+  // The layers that the graph's output needs, with a loss.
+  absl::StatusOr<OnnxModel> Finish(std::string name) const;
+
+ private:
+  struct Draft {
+    GraphLayer layer;
+    LayerSpec spec;
+    std::vector<Weight> weights;
+  };
+  std::string UniqueName(const onnx_schema::Node& node, const std::vector<Weight>& weights);
+  absl::StatusOr<Shape> ImageShape(const onnx_schema::ValueInfo& input);
+  absl::StatusOr<ImageValue> Output() const;
+  std::vector<bool> Needed(const ImageValue& output) const;
+  absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed) const;
+  absl::StatusOr<std::vector<float>> ReadValues(const Stored& stored) const;
+
+  const onnx_schema::Graph& graph_;
+  const TensorReader& reader_;
+  const OnnxOptions& options_;
+  int64_t file_batch_ = 0;
+  std::vector<Draft> drafts_;                              // the input is the first
+  absl::flat_hash_map<std::string, size_t> draft_of_;      // by layer
+  absl::flat_hash_map<std::string, int64_t> name_counts_;  // names of layers that were asked for
+  absl::flat_hash_map<std::string, Value> values_;
+  absl::flat_hash_map<std::string, int64_t> readers_;
+};
+
+}  // namespace neap::nets

@@ -1,0 +1,197 @@
+#include "neap/nets/onnx/node_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap::nets {
+
+using onnx_schema::Attribute;
+using onnx_schema::Node;
+
+std::string Described(const Node& node) {
+  std::string name = node.name();
+  if (name.empty() && node.output_size() > 0) name = node.output(0);
+  const bool is_ours = node.domain().empty() || node.domain() == "ai.onnx";
+  return absl::StrCat("node '", absl::CHexEscape(name.substr(0, 200)), "' (",
+                      is_ours ? "" : absl::StrCat(absl::CHexEscape(node.domain()), "."),
+                      absl::CHexEscape(node.op_type()), ")");
+}
+
+int64_t ToInteger(double value) {
+  constexpr double kLimit = static_cast<double>(int64_t{1} << 62);
+  if (std::isnan(value)) return 0;
+  return static_cast<int64_t>(std::llround(std::clamp(value, -kLimit, kLimit)));
+}
+
+std::vector<int64_t> ToIntegers(const Constant& constant) {
+  std::vector<int64_t> integers;
+  for (const double value : constant.values) integers.push_back(ToInteger(value));
+  return integers;
+}
+
+std::string NodeReader::Input(int i) const {
+  if (!HasInput(i)) return absl::StrCat("its input ", i);
+  return absl::StrCat("its input ", i, " ('", absl::CHexEscape(node_.input(i).substr(0, 200)),
+                      "')");
+}
+
+const Value* NodeReader::InputValue(int i) const {
+  return HasInput(i) ? network_.Find(node_.input(i)) : nullptr;
+}
+
+bool NodeReader::HasSecondReader() const {
+  for (int i = 1; i < node_.output_size(); ++i) {
+    if (network_.ReaderCount(node_.output(i)) > 0) return true;
+  }
+  return false;
+}
+
+bool NodeReader::ReadsConstants() const {
+  for (int i = 0; i < input_count(); ++i) {
+    const Value* const value = InputValue(i);
+    if (!HasInput(i)) continue;
+    if (value == nullptr) return false;
+    if (!std::holds_alternative<nets::Constant>(*value) && !std::holds_alternative<Stored>(*value))
+      return false;
+  }
+  return input_count() > 0;
+}
+
+bool NodeReader::ReadsUnsupported() const {
+  for (int i = 0; i < input_count(); ++i) {
+    const Value* const value = InputValue(i);
+    if (value != nullptr && std::holds_alternative<Unsupported>(*value)) return true;
+  }
+  return false;
+}
+
+const ImageValue* NodeReader::IfImage(int i) const {
+  const Value* const value = InputValue(i);
+  return value == nullptr ? nullptr : std::get_if<ImageValue>(value);
+}
+
+std::optional<Stored> NodeReader::IfStored(int i) const {
+  const Value* const value = InputValue(i);
+  const auto* const stored = value == nullptr ? nullptr : std::get_if<Stored>(value);
+  return stored == nullptr ? std::nullopt : std::optional<Stored>(*stored);
+}
+
+absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
+  const ImageValue* const image = IfImage(i);
+  if (image == nullptr) {
+    if (InputValue(i) == nullptr)
+      return absl::InvalidArgumentError(
+          absl::StrCat(Input(i), " is computed by no node before it"));
+    return absl::UnimplementedError(absl::StrCat(Input(i), " is a constant"));
+  }
+  if (image->softmax) {
+    return absl::UnimplementedError(
+        absl::StrCat(Input(i), " is a softmax, which neap only has at the end of a network"));
+  }
+  return *image;
+}
+
+absl::StatusOr<ImageValue> NodeReader::Image(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, PaddedImage(i));
+  if (image.padding == Padding{}) return image;
+  return absl::UnimplementedError(absl::StrCat(
+      Input(i), " is padded, which neap does in convolutions and average poolings only"));
+}
+
+absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {
+  std::vector<ImageValue> images;
+  for (int i = 0; i < input_count(); ++i) {
+    ASSIGN_OR_RETURN(images.emplace_back(), Image(i));
+    if (images[0].is_flat != images.back().is_flat) {
+      return absl::UnimplementedError(
+          absl::StrCat(Input(i), " has other axes than the first input"));
+    }
+  }
+  if (images.empty()) return absl::InvalidArgumentError("it has no input");
+  return images;
+}
+
+absl::StatusOr<Weight> NodeReader::Tensor(int i, std::string name) const {
+  const std::optional<Stored> stored = IfStored(i);
+  if (stored.has_value()) return Weight{std::move(name), *stored, node_.input(i)};
+  return absl::UnimplementedError(absl::StrCat(Input(i), " is no tensor of the file"));
+}
+
+absl::StatusOr<Constant> NodeReader::Constant(int i) const {
+  const Value* const value = InputValue(i);
+  if (value != nullptr) {
+    if (const auto* const constant = std::get_if<nets::Constant>(value)) return *constant;
+    if (const auto* const stored = std::get_if<Stored>(value))
+      return network_.ReadConstant(*stored);
+  }
+  return absl::UnimplementedError(absl::StrCat(Input(i), " is no constant"));
+}
+
+absl::StatusOr<double> NodeReader::Scalar(int i, double absent) const {
+  if (!HasInput(i)) return absent;
+  ASSIGN_OR_RETURN(const nets::Constant constant, Constant(i));
+  if (constant.values.size() == 1) return constant.values[0];
+  return absl::UnimplementedError(
+      absl::StrCat(Input(i), " has ", constant.values.size(), " values; one is needed"));
+}
+
+bool NodeReader::HasAttribute(std::string_view name) const {
+  return std::any_of(node_.attribute().begin(), node_.attribute().end(),
+                     [&](const Attribute& attribute) { return attribute.name() == name; });
+}
+
+const Attribute* NodeReader::Ask(std::string_view name, Attribute::Type type) {
+  asked_.insert(std::string(name));
+  for (const Attribute& attribute : node_.attribute()) {
+    if (attribute.name() != name) continue;
+    if (attribute.type() == type) return &attribute;
+    wrong_attribute_ = absl::InvalidArgumentError(absl::StrCat(
+        "attribute '", std::string(name), "' has a type that the operator does not ", "have"));
+  }
+  return nullptr;
+}
+
+int64_t NodeReader::Int(std::string_view name, int64_t absent) {
+  const Attribute* const attribute = Ask(name, Attribute::INT);
+  return attribute == nullptr ? absent : attribute->i();
+}
+float NodeReader::Float(std::string_view name, float absent) {
+  const Attribute* const attribute = Ask(name, Attribute::FLOAT);
+  return attribute == nullptr ? absent : attribute->f();
+}
+std::string NodeReader::String(std::string_view name, std::string_view absent) {
+  const Attribute* const attribute = Ask(name, Attribute::STRING);
+  return attribute == nullptr ? std::string(absent) : attribute->s();
+}
+std::vector<int64_t> NodeReader::Ints(std::string_view name, std::vector<int64_t> absent) {
+  const Attribute* const attribute = Ask(name, Attribute::INTS);
+  if (attribute == nullptr) return absent;
+  return {attribute->ints().begin(), attribute->ints().end()};
+}
+const onnx_schema::Tensor* NodeReader::TensorAttribute(std::string_view name) {
+  const Attribute* const attribute = Ask(name, Attribute::TENSOR);
+  return attribute == nullptr ? nullptr : &attribute->t();
+}
+
+absl::Status NodeReader::Unasked() const {
+  for (const Attribute& attribute : node_.attribute()) {
+    if (asked_.contains(attribute.name())) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("attribute '", absl::CHexEscape(attribute.name().substr(0, 200)), "'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int64_t>> NodeReader::IntsOrInput(std::string_view name, int i) {
+  std::vector<int64_t> ints = Ints(name, {});
+  if (!HasInput(i)) return ints;
+  ASSIGN_OR_RETURN(const nets::Constant constant, Constant(i));
+  return ToIntegers(constant);
+}
+
+}  // namespace neap::nets

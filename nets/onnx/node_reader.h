@@ -1,0 +1,95 @@
+// One node of an ONNX graph, as an operator reads it: its inputs and attributes by what they must
+// be, with the errors that name what they are instead.
+//
+// Every attribute that the node has must be asked for, or Unasked() names it: an attribute that
+// nobody has looked at may change the result.
+//
+//   NodeReader node(proto, network);
+//   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
+//   const std::vector<int64_t> strides = node.Ints("strides", {1, 1});
+//   RETURN_IF_ERROR(node.Attributes());  // an attribute of another type
+//
+// *Errors*: UNIMPLEMENTED for what neap does not support, INVALID_ARGUMENT for what no ONNX file
+// may have. *Ownership*: borrows both arguments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/nets/onnx/network_builder.h"
+#include "onnx_schema.pb.h"
+
+namespace neap::nets {
+
+// "node 'conv1' (Conv)"
+std::string Described(const onnx_schema::Node& node);
+
+class NodeReader {
+ public:
+  NodeReader(const onnx_schema::Node& node, const NetworkBuilder& network)
+      : node_(node), network_(network) {}
+
+  const onnx_schema::Node& proto() const { return node_; }
+  std::string_view op() const { return node_.op_type(); }
+  int input_count() const { return node_.input_size(); }
+  bool HasInput(int i) const { return i < node_.input_size() && !node_.input(i).empty(); }
+  // Whether an output after the first is read by a node.
+  bool HasSecondReader() const;
+  // Whether every input is a constant, and there is one.
+  bool ReadsConstants() const;
+  bool ReadsUnsupported() const;
+
+  // A layer's output as it is.
+  absl::StatusOr<ImageValue> Image(int i) const;
+  // The same, or with padding that the operator has to add.
+  absl::StatusOr<ImageValue> PaddedImage(int i) const;
+  // All inputs, at least one, with the same axes.
+  absl::StatusOr<std::vector<ImageValue>> AllImages() const;
+  // Null unless the input is a layer's output.
+  const ImageValue* IfImage(int i) const;
+  // Absent unless the input is a tensor of the file.
+  std::optional<Stored> IfStored(int i) const;
+  // A tensor of the file, for the layer's parameter or state `name`.
+  absl::StatusOr<Weight> Tensor(int i, std::string name) const;
+  absl::StatusOr<neap::nets::Constant> Constant(int i) const;
+  // A constant with one element; `absent` without the input.
+  absl::StatusOr<double> Scalar(int i, double absent) const;
+
+  // `absent` without the attribute, and where it has another type: Attributes() is an error then.
+  int64_t Int(std::string_view name, int64_t absent);
+  float Float(std::string_view name, float absent);
+  std::string String(std::string_view name, std::string_view absent);
+  std::vector<int64_t> Ints(std::string_view name, std::vector<int64_t> absent);
+  const onnx_schema::Tensor* TensorAttribute(std::string_view name);
+  bool HasAttribute(std::string_view name) const;
+  absl::Status Attributes() const { return wrong_attribute_; }
+  // UNIMPLEMENTED for an attribute that was not asked for.
+  absl::Status Unasked() const;
+
+  // A list of integers that is an attribute in some versions of the operator and an input in
+  // others. Empty without both.
+  absl::StatusOr<std::vector<int64_t>> IntsOrInput(std::string_view name, int i);
+
+ private:
+  const Value* InputValue(int i) const;
+  const onnx_schema::Attribute* Ask(std::string_view name, onnx_schema::Attribute::Type type);
+  // "its input 1 ('x')"
+  std::string Input(int i) const;
+
+  const onnx_schema::Node& node_;
+  const NetworkBuilder& network_;
+  absl::flat_hash_set<std::string> asked_;
+  absl::Status wrong_attribute_;
+};
+
+// Nearest integer, at most 2^62 in size.
+int64_t ToInteger(double value);
+std::vector<int64_t> ToIntegers(const Constant& constant);
+
+}  // namespace neap::nets

@@ -1,0 +1,256 @@
+#include "neap/nets/onnx/node_writer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/transposed_convolution.h"
+
+namespace neap::nets {
+namespace {
+
+using onnx_schema::Attribute;
+using onnx_schema::Node;
+using onnx_schema::Tensor;
+
+Attribute& AddAttribute(Node& node, std::string_view name, Attribute::Type type) {
+  Attribute& attribute = *node.add_attribute();
+  attribute.set_name(std::string(name));
+  attribute.set_type(type);
+  return attribute;
+}
+void SetInt(Node& node, std::string_view name, int64_t value) {
+  AddAttribute(node, name, Attribute::INT).set_i(value);
+}
+void SetFloat(Node& node, std::string_view name, float value) {
+  AddAttribute(node, name, Attribute::FLOAT).set_f(value);
+}
+void SetInts(Node& node, std::string_view name, const std::vector<int64_t>& values) {
+  Attribute& attribute = AddAttribute(node, name, Attribute::INTS);
+  for (const int64_t value : values) attribute.add_ints(value);
+}
+void SetPair(Node& node, std::string_view name, Extent2d value) {
+  SetInts(node, name, {value.h, value.w});
+}
+void SetWindow(Node& node, Extent2d kernel, Extent2d stride, Extent2d padding) {
+  SetPair(node, "kernel_shape", kernel);
+  SetPair(node, "strides", stride);
+  SetInts(node, "pads", {padding.h, padding.w, padding.h, padding.w});
+}
+
+// ONNX's name of a layer that has no fields.
+std::string_view PlainOperator(const Layer& layer) {
+  if (layer.As<Relu>() != nullptr) return "Relu";
+  if (layer.As<Sigmoid>() != nullptr) return "Sigmoid";
+  if (layer.As<Tanh>() != nullptr) return "Tanh";
+  if (layer.As<HardSwish>() != nullptr) return "HardSwish";
+  if (layer.As<Multiply>() != nullptr) return "Mul";
+  if (layer.As<Add>() != nullptr) return "Sum";
+  return "";
+}
+
+}  // namespace
+
+std::string NodeWriter::As(bool flat, LayerId id, const std::string& reader) {
+  const ResolvedLayer& layer = network_.layers[id.index()];
+  if (IsFlat(id) == flat) return layer.name;
+  Node& node = *graph_.add_node();
+  node.set_op_type(flat ? "Flatten" : "Reshape");
+  node.set_name(absl::StrCat(reader, flat ? ".flatten" : ".reshape", "_", layer.name));
+  node.add_input(layer.name);
+  node.add_output(node.name());
+  if (!flat) {
+    const Shape& shape = layer.spec.output.shape;
+    AddIntegers("shape", {0, shape.c(), shape.h(), shape.w()}, node);
+  }
+  return node.name();
+}
+
+Node& NodeWriter::AddNode(const ResolvedLayer& layer, std::string_view op, Axes axes) {
+  bool flat = axes != Axes::kImages;
+  if (axes == Axes::kEither) {
+    flat = std::all_of(layer.inputs.begin(), layer.inputs.end(),
+                       [&](LayerId input) { return IsFlat(input); });
+  }
+  std::vector<std::string> inputs;
+  for (const LayerId input : layer.inputs) inputs.push_back(As(flat, input, layer.name));
+  is_flat_[layer.id.index()] = flat;
+  Node& node = *graph_.add_node();
+  node.set_name(layer.name);
+  node.set_op_type(std::string(op));
+  for (std::string& input : inputs) node.add_input(std::move(input));
+  node.add_output(layer.name);
+  return node;
+}
+
+absl::Status NodeWriter::AddFloats(const std::string& name, const Shape& dims, Node& node) {
+  const auto found = weights_.find(name);
+  if (found == weights_.end())
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' is missing"));
+  const std::vector<float>& values = found->second;
+  if (static_cast<int64_t>(values.size()) != dims.elements()) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' has ", values.size(),
+                                                   " values, but the network has ",
+                                                   dims.ToString()));
+  }
+  Tensor& tensor = *graph_.add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(Tensor::FLOAT);
+  for (const int64_t extent : dims.dims()) tensor.add_dims(extent);
+  tensor.set_raw_data(values.data(), values.size() * sizeof(float));
+  node.add_input(name);
+  return absl::OkStatus();
+}
+
+void NodeWriter::AddIntegers(std::string_view what, const std::vector<int64_t>& values,
+                             Node& node) {
+  Tensor& tensor = *graph_.add_initializer();
+  tensor.set_name(absl::StrCat(node.name(), ".", std::string(what)));
+  tensor.set_data_type(Tensor::INT64);
+  tensor.add_dims(static_cast<int64_t>(values.size()));
+  tensor.set_raw_data(values.data(), values.size() * sizeof(int64_t));
+  node.add_input(tensor.name());
+}
+
+void NodeWriter::AddScalar(std::string_view what, float value, Node& node) {
+  Tensor& tensor = *graph_.add_initializer();
+  tensor.set_name(absl::StrCat(node.name(), ".", std::string(what)));
+  tensor.set_data_type(Tensor::FLOAT);
+  tensor.set_raw_data(&value, sizeof(value));
+  node.add_input(tensor.name());
+}
+
+absl::Status NodeWriter::AddWeights(const ResolvedLayer& layer, Node& node) {
+  for (const ParamSpec& param : layer.spec.params) {
+    const bool has_own = param.saved_shape.rank() > 0;
+    RETURN_IF_ERROR(AddFloats(absl::StrCat(layer.name, ".", param.name),
+                              has_own ? param.saved_shape : param.tensor.shape, node));
+  }
+  for (const StateSpec& state : layer.spec.states) {
+    RETURN_IF_ERROR(AddFloats(absl::StrCat(layer.name, ".", state.name), state.tensor.shape, node));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
+  if (const auto* const conv = layer.layer.As<Convolution>()) {
+    Node& node = AddNode(layer, "Conv", Axes::kImages);
+    SetWindow(node, conv->kernel, conv->stride, conv->padding);
+    SetPair(node, "dilations", conv->dilation);
+    SetInt(node, "group", conv->groups);
+    return AddWeights(layer, node);
+  }
+  if (const auto* const transposed = layer.layer.As<TransposedConvolution>()) {
+    Node& node = AddNode(layer, "ConvTranspose", Axes::kImages);
+    SetWindow(node, transposed->kernel, transposed->stride, transposed->padding);
+    return AddWeights(layer, node);
+  }
+  if (layer.layer.As<FullyConnected>() != nullptr) {
+    Node& node = AddNode(layer, "Gemm", Axes::kVectors);
+    SetInt(node, "transB", 1);
+    return AddWeights(layer, node);
+  }
+  if (const auto* const norm = layer.layer.As<BatchNorm>()) {
+    Node& node = AddNode(layer, "BatchNormalization", Axes::kEither);
+    SetFloat(node, "epsilon", norm->epsilon);
+    SetFloat(node, "momentum", 1 - norm->momentum);
+    return AddWeights(layer, node);
+  }
+  return absl::UnimplementedError("no operator");
+}
+
+bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
+  if (const auto* const max = layer.layer.As<MaxPool>()) {
+    SetWindow(AddNode(layer, "MaxPool", Axes::kImages), max->kernel, max->stride, max->padding);
+    return true;
+  }
+  if (const auto* const average = layer.layer.As<AveragePool>()) {
+    Node& node = AddNode(layer, "AveragePool", Axes::kImages);
+    SetWindow(node, average->kernel, average->stride, average->padding);
+    SetInt(node, "count_include_pad", average->count_padding ? 1 : 0);
+    return true;
+  }
+  if (layer.layer.As<GlobalAveragePool>() != nullptr) {
+    AddNode(layer, "GlobalAveragePool", Axes::kImages);
+    return true;
+  }
+  return false;
+}
+
+bool NodeWriter::WriteActivation(const ResolvedLayer& layer) {
+  if (const auto* const leaky = layer.layer.As<LeakyRelu>()) {
+    SetFloat(AddNode(layer, "LeakyRelu", Axes::kEither), "alpha", leaky->negative_slope);
+    return true;
+  }
+  if (const auto* const clip = layer.layer.As<Clip>()) {
+    Node& node = AddNode(layer, "Clip", Axes::kEither);
+    AddScalar("min", clip->low, node);
+    AddScalar("max", clip->high, node);
+    return true;
+  }
+  if (layer.layer.As<HardSigmoid>() != nullptr) {
+    Node& node = AddNode(layer, "HardSigmoid", Axes::kEither);
+    SetFloat(node, "alpha", 1.0F / 6);
+    SetFloat(node, "beta", 0.5F);
+    return true;
+  }
+  if (layer.layer.As<Silu>() == nullptr) return false;
+  // x * sigmoid(x): ONNX has an operator for it only in later opsets.
+  Node& sigmoid = AddNode(layer, "Sigmoid", Axes::kEither);
+  sigmoid.set_name(absl::StrCat(layer.name, ".sigmoid"));
+  sigmoid.set_output(0, sigmoid.name());
+  Node& product = AddNode(layer, "Mul", Axes::kEither);
+  product.add_input(sigmoid.name());
+  return true;
+}
+
+bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
+  if (const std::string_view op = PlainOperator(layer.layer); !op.empty()) {
+    AddNode(layer, op, Axes::kEither);
+    return true;
+  }
+  if (layer.layer.As<Concat>() != nullptr) {
+    SetInt(AddNode(layer, "Concat", Axes::kEither), "axis", 1);
+    return true;
+  }
+  if (const auto* const dropout = layer.layer.As<Dropout>()) {
+    AddScalar("ratio", dropout->probability, AddNode(layer, "Dropout", Axes::kEither));
+    return true;
+  }
+  if (const auto* const lrn = layer.layer.As<LocalResponseNorm>()) {
+    Node& node = AddNode(layer, "LRN", Axes::kImages);
+    SetInt(node, "size", lrn->size);
+    SetFloat(node, "alpha", lrn->alpha);
+    SetFloat(node, "beta", lrn->beta);
+    SetFloat(node, "bias", lrn->k);
+    return true;
+  }
+  if (const auto* const crop = layer.layer.As<Crop>()) {
+    Node& node = AddNode(layer, "Slice", Axes::kImages);
+    AddIntegers("starts", {crop->offset.h, crop->offset.w}, node);
+    AddIntegers("ends", {crop->offset.h + crop->size.h, crop->offset.w + crop->size.w}, node);
+    AddIntegers("axes", {2, 3}, node);
+    return true;
+  }
+  return false;
+}
+
+absl::Status NodeWriter::Write(const ResolvedLayer& layer) {
+  if (WritePooling(layer) || WriteActivation(layer) || WriteElementwise(layer))
+    return absl::OkStatus();
+  return WriteLinear(layer);
+}
+
+}  // namespace neap::nets

@@ -1,0 +1,67 @@
+// Writes the layers of a network as nodes of an ONNX graph, with their weights.
+//
+// A value of the graph has the name of the layer that computes it. Layers have images {N, C, H, W};
+// what a fully connected layer computes is a vector {N, C} in ONNX, and so is what follows it,
+// until a layer needs an image. A Flatten or a Reshape is written where the next operator needs the
+// other.
+//
+//   NodeWriter writer(network, weights, graph);
+//   for (const ResolvedLayer& layer : network.layers) RETURN_IF_ERROR(writer.Write(layer));
+//
+// *Ownership*: borrows all three.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/step/window.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "onnx_schema.pb.h"
+
+namespace neap::nets {
+
+class NodeWriter {
+ public:
+  NodeWriter(const ResolvedGraph& network, const NamedValues& weights, onnx_schema::Graph& graph)
+      : network_(network), weights_(weights), graph_(graph) {
+    is_flat_.resize(network.layers.size(), false);
+  }
+
+  // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
+  // that ONNX has no operator for; INVALID_ARGUMENT for a tensor that `weights` lacks or that has
+  // another number of values.
+  absl::Status Write(const ResolvedLayer& layer);
+  // Whether the layer's output is a vector in the graph.
+  bool IsFlat(LayerId layer) const { return is_flat_[layer.index()]; }
+
+ private:
+  // A node with the layer's name and its inputs as they are needed: as images, as vectors, or, if
+  // all of them are, as vectors.
+  enum class Axes : uint8_t { kImages, kVectors, kEither };
+  onnx_schema::Node& AddNode(const ResolvedLayer& layer, std::string_view op, Axes axes);
+  // The name of the layer's output as a vector or an image, for a node called `reader`.
+  std::string As(bool flat, LayerId layer, const std::string& reader);
+  // Adds the layer's parameters and states to the inputs of its node.
+  absl::Status AddWeights(const ResolvedLayer& layer, onnx_schema::Node& node);
+  absl::Status AddFloats(const std::string& name, const Shape& dims, onnx_schema::Node& node);
+  // A constant input called NAME.WHAT.
+  void AddIntegers(std::string_view what, const std::vector<int64_t>& values,
+                   onnx_schema::Node& node);
+  void AddScalar(std::string_view what, float value, onnx_schema::Node& node);
+
+  absl::Status WriteLinear(const ResolvedLayer& layer);
+  bool WritePooling(const ResolvedLayer& layer);
+  bool WriteActivation(const ResolvedLayer& layer);
+  bool WriteElementwise(const ResolvedLayer& layer);
+
+  const ResolvedGraph& network_;
+  const NamedValues& weights_;
+  onnx_schema::Graph& graph_;
+  std::vector<bool> is_flat_;  // by layer
+};
+
+}  // namespace neap::nets

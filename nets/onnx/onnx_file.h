@@ -1,0 +1,63 @@
+// Networks in ONNX files, read and written.
+//
+// A file has one graph: an image goes in, the scores of the classes come out. Reading it makes a
+// layer of each operator, ends the network with labels and the softmax cross-entropy of the scores
+// (for each pixel, if there are scores for each), and returns the weights by the layers' names.
+// Computations of shapes, with which exporters state a flatten, are carried out while reading.
+// docs/onnx.md lists the operators.
+//
+//   ASSIGN_OR_RETURN(nets::OnnxModel model, nets::ReadOnnx("resnet18.onnx", {.batch = 64}));
+//   ASSIGN_OR_RETURN(Session session, CreateSession(model.graph, *device, {}));
+//   RETURN_IF_ERROR(session.LoadWeights(model.weights));
+//
+// A layer with weights is called after its weight: "layer1.0.conv1" if the file calls that
+// "layer1.0.conv1.weight", as exporters of PyTorch do. Other layers have the names of their nodes.
+//
+// Files come from other programs and may be faulty or hostile: every length, shape and reference is
+// checked before anything is made of it, and weights in other files must be in the same folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/base/tensor.h"
+#include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/graph/graph.h"
+
+namespace neap::nets {
+
+// Whether this build reads and writes ONNX files; otherwise both are UNIMPLEMENTED, with the
+// packages that they need.
+bool BuiltWithOnnx();
+
+struct OnnxOptions {
+  int64_t batch = 32;                 // whatever batch the file states
+  std::optional<int64_t> image = {};  // height and width, instead of those that the file states
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kNchw;
+};
+
+struct OnnxModel {
+  Graph graph;  // called like the file, without folder and ".onnx"
+  NamedValues weights;
+};
+
+// Reads opset 13 and newer. Errors: UNIMPLEMENTED naming every node that neap cannot train, with
+// its operator and what is wrong; INVALID_ARGUMENT for a file that is no ONNX model or whose
+// shapes do not fit, and for a batch, an image or a type out of range; those of core/base/file.h.
+// *Complexity*: memory for the file and its weights, at most 2 GiB without weights in other files.
+absl::StatusOr<OnnxModel> ReadOnnx(const std::string& path, const OnnxOptions& options);
+
+// Writes the network as it predicts, with opset 17: batch norms use their running statistics,
+// dropout is left out, the result is called "logits", and any number of images fits. What
+// ReadOnnx() makes of the file has the same layers, but for dropout, and the same weights.
+// `weights` are those of the graph's fp32 program. Errors: UNIMPLEMENTED naming every layer that
+// ONNX has no operator for; INVALID_ARGUMENT for a tensor that is missing or has another number of
+// values, and for weights above 2 GiB; those of Resolve() and core/base/file.h.
+absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedValues& weights);
+
+}  // namespace neap::nets

@@ -1,0 +1,116 @@
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/arena.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "neap/core/base/file.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/utf8.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "neap/nets/onnx/operators.h"
+
+namespace neap::nets {
+namespace {
+
+using onnx_schema::Model;
+
+constexpr int64_t kOldestOpset = 13;
+constexpr int64_t kMostBytes = (int64_t{1} << 31) - 1;  // of a message in Protocol Buffers
+constexpr size_t kMostNamed = 20;                       // unsupported nodes in an error
+
+absl::Status InFile(const std::string& path, const absl::Status& status) {
+  if (status.ok()) return status;
+  return {status.code(), absl::StrCat(path, ": ", status.message())};
+}
+
+absl::Status Parse(const std::string& path, Model& model) {
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
+  if (file.size_bytes() > kMostBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": has ", file.size_bytes(), " bytes; an ONNX file has less than 2 GiB, and its ",
+        "weights are in another file if they have more"));
+  }
+  std::string bytes(static_cast<size_t>(file.size_bytes()), '\0');
+  RETURN_IF_ERROR(
+      file.ReadAt(0, absl::MakeSpan(reinterpret_cast<std::byte*>(bytes.data()), bytes.size())));
+  if (model.ParseFromString(bytes) && model.has_graph()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": this is no ONNX model"));
+}
+
+absl::Status CheckOpset(const Model& model) {
+  for (const onnx_schema::OperatorSet& set : model.opset_import()) {
+    if (!set.domain().empty() && set.domain() != "ai.onnx") continue;
+    if (set.version() >= kOldestOpset) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("it has opset ", set.version(), "; opset ",
+                                                   kOldestOpset, " or newer is needed"));
+  }
+  return absl::InvalidArgumentError("it does not say which opset it has");
+}
+
+absl::Status CheckOptions(const OnnxOptions& options) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  const int64_t image = options.image.value_or(1);
+  if (options.batch < 1 || options.batch > kMost || image < 1 || image > kMost) {
+    return absl::InvalidArgumentError(absl::StrCat("batch ", options.batch, " and image ", image,
+                                                   " must be between 1 and ", kMost));
+  }
+  if (options.dtype != DType::kUInt8 && options.dtype != DType::kInt32) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a network is trained in a floating-point dtype, not ", std::string(Name(options.dtype))));
+}
+
+// Adds all nodes. Those that are unsupported are collected.
+absl::Status AddNodes(const onnx_schema::Graph& graph, NetworkBuilder& network) {
+  std::vector<std::string> unsupported;
+  for (const onnx_schema::Node& proto : graph.node()) {
+    NodeReader node(proto, network);
+    const absl::Status added = AddNode(node, network);
+    if (absl::IsUnimplemented(added)) {
+      unsupported.push_back(absl::StrCat(Described(proto), ": ", added.message()));
+    } else if (!added.ok()) {
+      return {added.code(), absl::StrCat(Described(proto), ": ", added.message())};
+    }
+  }
+  if (unsupported.empty()) return absl::OkStatus();
+  const size_t count = unsupported.size();
+  if (count > kMostNamed) {
+    unsupported.resize(kMostNamed);
+    unsupported.push_back(absl::StrCat("and ", count - kMostNamed, " more"));
+  }
+  return absl::UnimplementedError(absl::StrCat("neap cannot train ", count, " of its ",
+                                               graph.node_size(),
+                                               " nodes: ", absl::StrJoin(unsupported, "; ")));
+}
+
+absl::StatusOr<OnnxModel> ToModel(const Model& model, const std::string& path,
+                                  const OnnxOptions& options) {
+  RETURN_IF_ERROR(CheckOpset(model));
+  const std::filesystem::path file(path);
+  if (!IsUtf8(file.stem().string()))
+    return absl::InvalidArgumentError("the file's name, which the network gets, is not UTF-8");
+  const TensorReader reader(file.parent_path().string());
+  NetworkBuilder network(model.graph(), reader, options);
+  RETURN_IF_ERROR(network.AddInput());
+  RETURN_IF_ERROR(AddNodes(model.graph(), network));
+  return network.Finish(file.stem().string());
+}
+
+}  // namespace
+
+bool BuiltWithOnnx() { return true; }
+
+absl::StatusOr<OnnxModel> ReadOnnx(const std::string& path, const OnnxOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  google::protobuf::Arena arena;
+  auto* const model = google::protobuf::Arena::CreateMessage<Model>(&arena);
+  RETURN_IF_ERROR(Parse(path, *model));
+  absl::StatusOr<OnnxModel> read = ToModel(*model, path, options);
+  if (!read.ok()) return InFile(path, read.status());
+  return read;
+}
+
+}  // namespace neap::nets

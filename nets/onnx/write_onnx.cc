@@ -1,0 +1,102 @@
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/arena.h"
+#include "neap/core/base/file.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/nets/onnx/node_writer.h"
+#include "neap/nets/onnx/onnx_file.h"
+
+namespace neap::nets {
+namespace {
+
+using onnx_schema::Model;
+
+constexpr int64_t kOpset = 17;
+constexpr int64_t kIrVersion = 8;  // that of ONNX 1.12, which introduced the opset
+constexpr size_t kMostBytes = (size_t{1} << 31) - 1;
+
+// A value of any number of images {?, C, H, W}, or vectors {?, C}.
+void Describe(const ResolvedLayer& layer, bool is_flat, onnx_schema::ValueInfo& info) {
+  info.set_name(layer.name);
+  onnx_schema::TensorType& type = *info.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx_schema::Tensor::FLOAT);
+  const Shape& shape = layer.spec.output.shape;
+  type.mutable_shape()->add_dim()->set_dim_param("N");
+  for (int axis = 1; axis < (is_flat ? 2 : 4); ++axis)
+    type.mutable_shape()->add_dim()->set_dim_value(shape[axis]);
+}
+
+absl::Status CheckNames(const onnx_schema::Graph& graph) {
+  absl::flat_hash_set<std::string> names = {graph.input(0).name()};
+  const auto twice = [](const std::string& name) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("two tensors would be called '", name, "' in ONNX; rename a layer"));
+  };
+  for (const onnx_schema::Tensor& tensor : graph.initializer()) {
+    if (!names.insert(tensor.name()).second) return twice(tensor.name());
+  }
+  for (const onnx_schema::Node& node : graph.node()) {
+    if (!names.insert(node.output(0)).second) return twice(node.output(0));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteGraph(const ResolvedGraph& network, const NamedValues& weights,
+                        onnx_schema::Graph& graph) {
+  graph.set_name(network.options.name);
+  NodeWriter writer(network, weights, graph);
+  std::vector<std::string> unknown;
+  for (const ResolvedLayer& layer : network.layers) {
+    if (layer.role == LayerRole::kImages) Describe(layer, false, *graph.add_input());
+    if (layer.role == LayerRole::kLoss) {
+      const ResolvedLayer& scores = network.layers[layer.inputs[0].index()];
+      Describe(scores, writer.IsFlat(scores.id), *graph.add_output());
+    }
+    if (layer.role != LayerRole::kInner) continue;
+    const absl::Status written = writer.Write(layer);
+    if (absl::IsUnimplemented(written)) {
+      unknown.push_back(absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")"));
+    } else {
+      RETURN_IF_ERROR(written);
+    }
+  }
+  if (unknown.empty()) return CheckNames(graph);
+  return absl::UnimplementedError(
+      absl::StrCat("ONNX has no operator for: ", absl::StrJoin(unknown, ", ")));
+}
+
+absl::Status WriteFile(const std::string& path, const Model& model) {
+  if (model.ByteSizeLong() > kMostBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": would have ", model.ByteSizeLong(),
+                                                   " bytes, but an ONNX file has less than 2 GiB"));
+  }
+  const std::string bytes = model.SerializeAsString();
+  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  RETURN_IF_ERROR(file.WriteAt(
+      0, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())));
+  return file.Commit();
+}
+
+}  // namespace
+
+absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedValues& weights) {
+  ASSIGN_OR_RETURN(const ResolvedGraph network, Resolve(graph, Mode::kInference));
+  google::protobuf::Arena arena;
+  auto* const model = google::protobuf::Arena::CreateMessage<Model>(&arena);
+  model->set_ir_version(kIrVersion);
+  model->set_producer_name("neap");
+  onnx_schema::OperatorSet& opset = *model->add_opset_import();
+  opset.set_domain("");
+  opset.set_version(kOpset);
+  RETURN_IF_ERROR(WriteGraph(network, weights, *model->mutable_graph()));
+  return WriteFile(path, *model);
+}
+
+}  // namespace neap::nets

@@ -1,0 +1,375 @@
+#include "tests/nets/onnx/onnx_reference.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+
+namespace neap::testing {
+namespace {
+
+using onnx_schema::Node;
+using Dims = std::vector<int64_t>;
+using T = ReferenceTensor;
+
+int64_t Count(const Dims& dims) {
+  int64_t count = 1;
+  for (const int64_t extent : dims) count *= extent;
+  return count;
+}
+
+T Zeros(Dims dims) {
+  const auto count = static_cast<size_t>(Count(dims));
+  return {std::move(dims), std::vector<double>(count, 0.0)};
+}
+
+T FromFile(const onnx_schema::Tensor& tensor) {
+  T result = Zeros({tensor.dims().begin(), tensor.dims().end()});
+  for (size_t i = 0; i < result.values.size(); ++i) {
+    if (tensor.data_type() == onnx_schema::Tensor::INT64) {
+      result.values[i] = static_cast<double>(tensor.int64_data(static_cast<int>(i)));
+    } else {
+      float value = 0;
+      std::memcpy(&value, tensor.raw_data().data() + i * sizeof(float), sizeof(float));
+      result.values[i] = value;
+    }
+  }
+  return result;
+}
+
+// One node with the values of its inputs.
+struct Run {
+  const Node& node;
+  std::vector<T> in;
+
+  const onnx_schema::Attribute* Find(const std::string& name) const {
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.name() == name) return &attribute;
+    }
+    return nullptr;
+  }
+  int64_t Int(const std::string& name, int64_t absent) const {
+    return Find(name) == nullptr ? absent : Find(name)->i();
+  }
+  double Float(const std::string& name, double absent) const {
+    return Find(name) == nullptr ? absent : static_cast<double>(Find(name)->f());
+  }
+  Dims Ints(const std::string& name, Dims absent) const {
+    if (Find(name) == nullptr) return absent;
+    return {Find(name)->ints().begin(), Find(name)->ints().end()};
+  }
+  int64_t Axis(int64_t absent, int64_t rank) const {
+    const int64_t axis = Int("axis", absent);
+    return axis < 0 ? axis + rank : axis;
+  }
+};
+
+double& At(T& t, int64_t n, int64_t c, int64_t h, int64_t w) {
+  return t.values[static_cast<size_t>(((n * t.dims[1] + c) * t.dims[2] + h) * t.dims[3] + w)];
+}
+double At(const T& t, int64_t n, int64_t c, int64_t h, int64_t w) {
+  return At(const_cast<T&>(t), n, c, h, w);
+}
+bool Inside(const T& t, int64_t h, int64_t w) {
+  return h >= 0 && h < t.dims[2] && w >= 0 && w < t.dims[3];
+}
+
+// Calls `visit(n, c, h, w)` for every element.
+void Each(const T& t, const std::function<void(int64_t, int64_t, int64_t, int64_t)>& visit) {
+  for (int64_t n = 0; n < t.dims[0]; ++n)
+    for (int64_t c = 0; c < t.dims[1]; ++c)
+      for (int64_t h = 0; h < t.dims[2]; ++h)
+        for (int64_t w = 0; w < t.dims[3]; ++w) visit(n, c, h, w);
+}
+
+int64_t Windows(int64_t size, int64_t kernel, int64_t stride, int64_t pads, int64_t dilation,
+                bool ceil) {
+  const int64_t slack = size + pads - dilation * (kernel - 1) - 1;
+  return (ceil ? (slack + stride - 1) / stride : slack / stride) + 1;
+}
+
+T Conv(const Run& run) {
+  const T& x = run.in[0];
+  const T& weight = run.in[1];
+  const Dims stride = run.Ints("strides", {1, 1});
+  const Dims dilation = run.Ints("dilations", {1, 1});
+  const Dims pads = run.Ints("pads", {0, 0, 0, 0});
+  const int64_t groups = run.Int("group", 1);
+  const int64_t kh = weight.dims[2];
+  const int64_t kw = weight.dims[3];
+  T y = Zeros({x.dims[0], weight.dims[0],
+               Windows(x.dims[2], kh, stride[0], pads[0] + pads[2], dilation[0], false),
+               Windows(x.dims[3], kw, stride[1], pads[1] + pads[3], dilation[1], false)});
+  Each(y, [&](int64_t n, int64_t o, int64_t h, int64_t w) {
+    double sum = run.in.size() > 2 ? run.in[2].values[static_cast<size_t>(o)] : 0;
+    const int64_t first = o / (weight.dims[0] / groups) * weight.dims[1];
+    for (int64_t c = 0; c < weight.dims[1]; ++c)
+      for (int64_t i = 0; i < kh; ++i)
+        for (int64_t j = 0; j < kw; ++j) {
+          const int64_t row = h * stride[0] - pads[0] + i * dilation[0];
+          const int64_t column = w * stride[1] - pads[1] + j * dilation[1];
+          if (Inside(x, row, column))
+            sum += At(x, n, first + c, row, column) * At(weight, o, c, i, j);
+        }
+    At(y, n, o, h, w) = sum;
+  });
+  return y;
+}
+
+T ConvTranspose(const Run& run) {
+  const T& x = run.in[0];
+  const T& weight = run.in[1];
+  const Dims stride = run.Ints("strides", {1, 1});
+  const Dims pads = run.Ints("pads", {0, 0, 0, 0});
+  const int64_t kh = weight.dims[2];
+  const int64_t kw = weight.dims[3];
+  T y = Zeros({x.dims[0], weight.dims[1], (x.dims[2] - 1) * stride[0] + kh - pads[0] - pads[2],
+               (x.dims[3] - 1) * stride[1] + kw - pads[1] - pads[3]});
+  if (run.in.size() > 2) {
+    Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+      At(y, n, c, h, w) = run.in[2].values[static_cast<size_t>(c)];
+    });
+  }
+  Each(x, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    for (int64_t o = 0; o < weight.dims[1]; ++o)
+      for (int64_t i = 0; i < kh; ++i)
+        for (int64_t j = 0; j < kw; ++j) {
+          const int64_t row = h * stride[0] + i - pads[0];
+          const int64_t column = w * stride[1] + j - pads[1];
+          if (Inside(y, row, column))
+            At(y, n, o, row, column) += At(x, n, c, h, w) * At(weight, c, o, i, j);
+        }
+  });
+  return y;
+}
+
+T Pool(const Run& run, bool max) {
+  const T& x = run.in[0];
+  const Dims kernel = run.Ints("kernel_shape", {});
+  const Dims stride = run.Ints("strides", {1, 1});
+  const Dims pads = run.Ints("pads", {0, 0, 0, 0});
+  const bool ceil = run.Int("ceil_mode", 0) != 0;
+  const bool count_padding = run.Int("count_include_pad", 0) != 0;
+  T y = Zeros({x.dims[0], x.dims[1],
+               Windows(x.dims[2], kernel[0], stride[0], pads[0] + pads[2], 1, ceil),
+               Windows(x.dims[3], kernel[1], stride[1], pads[1] + pads[3], 1, ceil)});
+  Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    double largest = -std::numeric_limits<double>::infinity();
+    double sum = 0;
+    double count = 0;
+    for (int64_t i = 0; i < kernel[0]; ++i)
+      for (int64_t j = 0; j < kernel[1]; ++j) {
+        const int64_t row = h * stride[0] - pads[0] + i;
+        const int64_t column = w * stride[1] - pads[1] + j;
+        if (Inside(x, row, column)) {
+          largest = std::max(largest, At(x, n, c, row, column));
+          sum += At(x, n, c, row, column);
+        }
+        if (count_padding || Inside(x, row, column)) count += 1;
+      }
+    At(y, n, c, h, w) = max ? largest : sum / count;
+  });
+  return y;
+}
+
+T Mean(const Run& run, bool flat) {
+  const T& x = run.in[0];
+  T y = Zeros({x.dims[0], x.dims[1], 1, 1});
+  Each(x, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    At(y, n, c, 0, 0) += At(x, n, c, h, w) / static_cast<double>(x.dims[2] * x.dims[3]);
+  });
+  if (flat) y.dims.resize(2);
+  return y;
+}
+
+T Product(const T& x, const T& weight, bool transposed, const std::vector<double>& bias) {
+  const int64_t out = weight.dims[transposed ? 0 : 1];
+  const int64_t in = x.dims[1];
+  T y = Zeros({x.dims[0], out});
+  for (int64_t n = 0; n < x.dims[0]; ++n)
+    for (int64_t o = 0; o < out; ++o) {
+      double sum = bias.empty() ? 0 : bias[static_cast<size_t>(o)];
+      for (int64_t i = 0; i < in; ++i)
+        sum += x.values[static_cast<size_t>(n * in + i)] *
+               weight.values[static_cast<size_t>(transposed ? o * in + i : i * out + o)];
+      y.values[static_cast<size_t>(n * out + o)] = sum;
+    }
+  return y;
+}
+
+// The position of the channel of element i.
+size_t Channel(const T& x, size_t i) {
+  const auto channels = static_cast<size_t>(x.dims[1]);
+  const size_t pixels = x.values.size() / static_cast<size_t>(x.dims[0]) / channels;
+  return i / pixels % channels;
+}
+
+T BatchNormalization(const Run& run) {
+  T y = run.in[0];
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const size_t c = Channel(y, i);
+    const double deviation = std::sqrt(run.in[4].values[c] + run.Float("epsilon", 1e-5));
+    y.values[i] =
+        (y.values[i] - run.in[3].values[c]) / deviation * run.in[1].values[c] + run.in[2].values[c];
+  }
+  return y;
+}
+
+T Lrn(const Run& run) {
+  const T& x = run.in[0];
+  T y = x;
+  const int64_t size = run.Int("size", 0);
+  Each(x, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    double squares = 0;
+    for (int64_t i = std::max<int64_t>(0, c - (size - 1) / 2);
+         i <= std::min(x.dims[1] - 1, c + size / 2); ++i)
+      squares += At(x, n, i, h, w) * At(x, n, i, h, w);
+    const double scale =
+        run.Float("bias", 1) + run.Float("alpha", 1e-4) / static_cast<double>(size) * squares;
+    At(y, n, c, h, w) = At(x, n, c, h, w) / std::pow(scale, run.Float("beta", 0.75));
+  });
+  return y;
+}
+
+T Pad(const Run& run) {
+  const T& x = run.in[0];
+  const std::vector<double>& pads = run.in[1].values;
+  const auto top = static_cast<int64_t>(pads[2]);
+  const auto left = static_cast<int64_t>(pads[3]);
+  T y = Zeros({x.dims[0], x.dims[1], x.dims[2] + top + static_cast<int64_t>(pads[6]),
+               x.dims[3] + left + static_cast<int64_t>(pads[7])});
+  Each(x, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    At(y, n, c, h + top, w + left) = At(x, n, c, h, w);
+  });
+  return y;
+}
+
+T Slice(const Run& run) {
+  const T& x = run.in[0];
+  const auto first = [&](size_t i) { return static_cast<int64_t>(run.in[1].values[i]); };
+  T y = Zeros({x.dims[0], x.dims[1], static_cast<int64_t>(run.in[2].values[0]) - first(0),
+               static_cast<int64_t>(run.in[2].values[1]) - first(1)});
+  Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    At(y, n, c, h, w) = At(x, n, c, h + first(0), w + first(1));
+  });
+  return y;
+}
+
+T Concat(const Run& run) {
+  T y = run.in[0];
+  y.values.clear();
+  y.dims[1] = 0;
+  for (const T& x : run.in) y.dims[1] += x.dims[1];
+  for (int64_t n = 0; n < y.dims[0]; ++n)
+    for (const T& x : run.in) {
+      const auto each = static_cast<int64_t>(x.values.size()) / x.dims[0];
+      y.values.insert(y.values.end(), x.values.begin() + n * each,
+                      x.values.begin() + (n + 1) * each);
+    }
+  return y;
+}
+
+// With one value for each element, channel, or column.
+T Elementwise(const Run& run, const std::function<double(double, double)>& f) {
+  const bool first_is_larger = run.in[0].values.size() >= run.in[1].values.size();
+  const T& x = run.in[first_is_larger ? 0 : 1];
+  const T& other = run.in[first_is_larger ? 1 : 0];
+  T y = x;
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const bool same = other.values.size() == x.values.size();
+    const bool per_image = other.values.size() == static_cast<size_t>(x.dims[0] * x.dims[1]);
+    const size_t at = same        ? i
+                      : per_image ? i / (x.values.size() / other.values.size())
+                                  : Channel(x, i);
+    y.values[i] = f(x.values[i], other.values[at]);
+  }
+  return y;
+}
+
+T Map(const Run& run, const std::function<double(double)>& f) {
+  T y = run.in[0];
+  for (double& value : y.values) value = f(value);
+  return y;
+}
+
+T Flat(const Run& run) {
+  const T& x = run.in[0];
+  return {{x.dims[0], Count(x.dims) / x.dims[0]}, x.values};
+}
+
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+T RunNode(const Run& run) {
+  const std::string& op = run.node.op_type();
+  const auto at_most = [](double low, double high) {
+    return [=](double x) { return std::clamp(x, low, high); };
+  };
+  if (op == "Conv") return Conv(run);
+  if (op == "ConvTranspose") return ConvTranspose(run);
+  if (op == "MaxPool") return Pool(run, true);
+  if (op == "AveragePool") return Pool(run, false);
+  if (op == "GlobalAveragePool") return Mean(run, false);
+  if (op == "ReduceMean") return Mean(run, run.Int("keepdims", 1) == 0);
+  if (op == "Gemm")
+    return Product(run.in[0], run.in[1], run.Int("transB", 0) != 0,
+                   run.in.size() > 2 ? run.in[2].values : std::vector<double>());
+  if (op == "MatMul") return Product(run.in[0], run.in[1], false, {});
+  if (op == "BatchNormalization") return BatchNormalization(run);
+  if (op == "LRN") return Lrn(run);
+  if (op == "Pad") return Pad(run);
+  if (op == "Slice") return Slice(run);
+  if (op == "Concat") return Concat(run);
+  if (op == "Add" || op == "Sum") {
+    Run sum = {run.node, {run.in[0]}};
+    for (size_t i = 1; i < run.in.size(); ++i) {
+      sum.in.resize(1);
+      sum.in.push_back(run.in[i]);
+      sum.in[0] = Elementwise(sum, std::plus<>());
+    }
+    return sum.in[0];
+  }
+  if (op == "Mul") return Elementwise(run, std::multiplies<>());
+  if (op == "Flatten" || op == "Reshape" || op == "Squeeze") return Flat(run);
+  if (op == "Identity" || op == "Dropout" || op == "Cast") return run.in[0];
+  if (op == "Relu") return Map(run, [](double x) { return std::max(x, 0.0); });
+  if (op == "Sigmoid") return Map(run, Sigmoid);
+  if (op == "Tanh") return Map(run, [](double x) { return std::tanh(x); });
+  if (op == "LeakyRelu") {
+    const double slope = run.Float("alpha", 0.01);
+    return Map(run, [=](double x) { return x < 0 ? slope * x : x; });
+  }
+  if (op == "Clip") return Map(run, at_most(run.in[1].values[0], run.in[2].values[0]));
+  if (op == "HardSigmoid") {
+    const double alpha = run.Float("alpha", 0.2);
+    const double beta = run.Float("beta", 0.5);
+    return Map(run, [=](double x) { return std::clamp(alpha * x + beta, 0.0, 1.0); });
+  }
+  if (op == "HardSwish")
+    return Map(run, [](double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); });
+  FAIL("the reference does not know " << op);
+  return {};
+}
+
+}  // namespace
+
+ReferenceTensor RunReference(const onnx_schema::Graph& graph, const ReferenceTensor& x) {
+  std::map<std::string, T> values = {{"x", x}};
+  for (const auto& tensor : graph.initializer()) values[tensor.name()] = FromFile(tensor);
+  for (const Node& node : graph.node()) {
+    Run run = {node, {}};
+    // A shape that nodes compute is not needed: it always makes a vector of each image.
+    const bool is_shape =
+        !values.contains(node.input_size() == 0 ? "" : node.input(0)) || node.op_type() == "Shape";
+    if (is_shape) continue;
+    for (const std::string& input : node.input()) run.in.push_back(values[input]);
+    values[node.output(0)] = RunNode(run);
+  }
+  return values.at(graph.output(0).name());
+}
+
+}  // namespace neap::testing

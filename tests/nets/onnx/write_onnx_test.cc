@@ -1,0 +1,183 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/program/passes.h"
+#include "neap/core/run/session.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/crop.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
+#include "neap/memory/create_session.h"
+#include "neap/memory/planner.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "neap/nets/registry.h"
+#include "tests/scratch_directory.h"
+
+namespace neap::testing {
+namespace {
+
+using nets::NetOptions;
+using nets::OnnxModel;
+
+// A value for each parameter and running statistic, those of variances positive.
+NamedValues RandomWeights(const Graph& graph) {
+  NamedValues weights;
+  uint32_t state = 3;
+  const auto fill = [&](const std::string& name, int64_t count) {
+    std::vector<float>& values = weights[name];
+    for (int64_t i = 0; i < count; ++i) {
+      state = state * 1664525U + 1013904223U;
+      values.push_back(0.05F + static_cast<float>(state >> 8) / static_cast<float>(1 << 28));
+    }
+  };
+  const ResolvedGraph resolved = Resolve(graph, Mode::kInference).value();
+  for (const ResolvedLayer& layer : resolved.layers) {
+    if (layer.role != LayerRole::kInner) continue;
+    for (const ParamSpec& param : layer.spec.params)
+      fill(absl::StrCat(layer.name, ".", param.name), param.tensor.elements());
+    for (const StateSpec& at : layer.spec.states)
+      fill(absl::StrCat(layer.name, ".", at.name), at.tensor.elements());
+  }
+  return weights;
+}
+
+// The plan of a training iteration as JSON.
+std::string PlanOf(const Graph& graph, Device& device) {
+  const Program program = Lower(graph, {}, device.description()).value();
+  return MakePlan(program, {}, device.description(), device.backend())->plan.ToJson();
+}
+
+void CheckRoundTrip(const std::string& name, const NetOptions& options) {
+  CAPTURE(name);
+  const ScratchDirectory directory;
+  const Graph graph = nets::Build(name, options).value();
+  const NamedValues weights = RandomWeights(graph);
+  // A file is called like its network.
+  const std::string path = directory.File(graph.options().name + ".onnx");
+  const absl::Status written = nets::WriteOnnx(path, graph, weights);
+  REQUIRE_MESSAGE(written.ok(), written.ToString());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(path, {.batch = *options.batch});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  CHECK(read->weights == weights);
+  const auto device = CpuDevice::Open().value();
+  CHECK(PlanOf(read->graph, *device) == PlanOf(graph, *device));
+}
+
+TEST_CASE("a network that was written and read again has the same plan and the same weights") {
+  CheckRoundTrip("lenet", {.batch = 4});
+  CheckRoundTrip("alexnet", {.batch = 2, .image = 67, .classes = 10});
+  CheckRoundTrip("alexnet-torchvision", {.batch = 2, .image = 64, .classes = 10});
+  CheckRoundTrip("resnet18", {.batch = 2, .image = 32, .classes = 10});
+  CheckRoundTrip("resnet20", {.batch = 4, .image = 16});
+  CheckRoundTrip("densenet-bc-cifar", {.batch = 2, .image = 16, .depth = 16});
+  CheckRoundTrip("unet", {.batch = 1, .image = 16});
+  CheckRoundTrip("mobilenet_v3_small", {.batch = 2, .image = 32, .classes = 10});
+  CheckRoundTrip("efficientnet_b0", {.batch = 2, .image = 32, .classes = 10});
+}
+
+TEST_CASE("trained weights predict the same bits after they were written and read") {
+  const ScratchDirectory directory;
+  const auto device = CpuDevice::Open().value();
+  const Graph graph = nets::Build("resnet20", {.batch = 4, .image = 16}).value();
+  Session source = CreateSession(graph, *device, {}).value();
+  Batch batch = {.images = std::vector<float>(4 * 3 * 16 * 16), .labels = {1, 2, 3, 4}, .size = 4};
+  for (size_t i = 0; i < batch.images.size(); ++i)
+    batch.images[i] = static_cast<float>(i % 17) / 8 - 1;
+  for (int step = 0; step < 2; ++step) REQUIRE(source.TrainStep(batch).ok());
+  REQUIRE(source.SaveWeights(directory.File("w")).ok());
+  const Program program = Lower(graph, {}, device->description()).value();
+  const NamedValues weights = ReadWeights(directory.File("w"), program).value();
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), graph, weights).ok());
+
+  const OnnxModel read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 4}).value();
+  Session session = CreateSession(read.graph, *device, {}).value();
+  REQUIRE(session.LoadWeights(read.weights).ok());
+  CHECK(session.Predict(batch.images)->probabilities ==
+        source.Predict(batch.images)->probabilities);
+}
+
+TEST_CASE("activations with fields keep them") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({2, 4, 4});
+  x = net.Add("leaky", LeakyRelu{.negative_slope = 0.3F}, {x});
+  x = net.Add("clip", Clip{.low = -1, .high = 0.7F}, {x});
+  x = net.Add("gate", HardSigmoid{}, {x});
+  x = net.Add("silu", Silu{}, {x});
+  x = net.Add("crop", Crop{.size = {2, 3}, .offset = {1, 0}}, {x});
+  x = net.Add("up", TransposedConvolution{.out_channels = 3, .kernel = 2}, {x});
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, 3, 4);
+  const ScratchDirectory directory;
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, RandomWeights(net)).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  REQUIRE(read->graph.layers().size() == net.layers().size());
+  for (size_t i = 0; i < net.layers().size(); ++i) {
+    CHECK(read->graph.layers()[i].name == net.layers()[i].name);
+    CHECK(read->graph.layers()[i].layer == net.layers()[i].layer);
+    CHECK(read->graph.layers()[i].inputs == net.layers()[i].inputs);
+  }
+}
+
+TEST_CASE("images follow vectors and vectors images") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({2, 4, 4});
+  x = net.Add("fc1", FullyConnected{.out_features = 6}, {x});
+  x = net.Add("bn", BatchNorm{}, {x});
+  const std::string y = net.Add("conv", Convolution{.out_channels = 6}, {x});
+  x = net.Add("sum", neap::Add{}, {y, x});
+  x = net.Add("fc2", FullyConnected{.out_features = 3, .bias = false}, {x});
+  net.Loss(x, SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  const NamedValues weights = RandomWeights(net);
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, weights).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  CHECK(read->weights == weights);
+  const auto device = CpuDevice::Open().value();
+  CHECK(PlanOf(read->graph, *device) == PlanOf(net, *device));
+}
+
+struct Unknown : Relu {
+  static constexpr std::string_view kType = "unknown";
+  std::optional<Layer> FusedWith(const Layer&, int) const { return std::nullopt; }
+  friend bool operator==(const Unknown&, const Unknown&) = default;
+};
+
+TEST_CASE("layers without an operator are named, and nothing is written") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({2, 1, 1});
+  x = net.Add("a", Unknown{}, {x});
+  x = net.Add("b", Unknown{}, {x});
+  net.Loss(x, SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  const absl::Status refused = nets::WriteOnnx(directory.File("n.onnx"), net, {});
+  CHECK(absl::IsUnimplemented(refused));
+  CHECK(refused.message() == "ONNX has no operator for: 'a' (unknown), 'b' (unknown)");
+  CHECK_FALSE(std::filesystem::exists(directory.File("n.onnx")));
+}
+
+TEST_CASE("missing weights are named") {
+  const ScratchDirectory directory;
+  const Graph graph = nets::Build("lenet", {.batch = 1}).value();
+  NamedValues weights = RandomWeights(graph);
+  weights.begin()->second.pop_back();
+  const std::string name = weights.begin()->first;
+  const absl::Status wrong = nets::WriteOnnx(directory.File("n.onnx"), graph, weights);
+  CHECK(std::string(wrong.message()).find("tensor '" + name + "' has ") == 0);
+  weights.erase(name);
+  const absl::Status missing = nets::WriteOnnx(directory.File("n.onnx"), graph, weights);
+  CHECK(missing.message() == "tensor '" + name + "' is missing");
+}
+
+}  // namespace
+}  // namespace neap::testing
