@@ -9,6 +9,7 @@
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/with_options.h"
 
 namespace neap::apps {
 namespace {
@@ -118,11 +119,16 @@ std::string NetFlags::Arguments() const {
 }
 
 absl::StatusOr<Graph> NetFlags::Build() {
+  if (graph.has_value()) {
+    GraphOptions resized = graph->options();
+    resized.batch = options.batch.value_or(resized.batch);
+    return WithOptions(*graph, resized);
+  }
   ASSIGN_OR_RETURN(options.dtype, ParseDType(dtype));
   ASSIGN_OR_RETURN(options.layout, ParseLayout(layout));
-  absl::StatusOr<Graph> graph = nets::Build(name, options);
-  if (!graph.ok()) return AsBadUsage(graph.status());
-  return no_fusion ? WithoutFusion(*graph) : graph;
+  absl::StatusOr<Graph> built = nets::Build(name, options);
+  if (!built.ok()) return AsBadUsage(built.status());
+  return no_fusion ? WithoutFusion(*built) : built;
 }
 
 absl::Status NetFlags::CheckEngines(const EngineOptions& engines) const {

@@ -1,6 +1,7 @@
 // NET and the flags that choose the network's size and format.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,8 @@ inline constexpr char kNetHelp[] = "a network (neap nets lists them)";
 
 struct NetFlags {
   std::string name;
+  // A network of the caller's own instead of one by name; of the flags, it takes only the batch.
+  std::optional<Graph> graph = {};
   nets::NetOptions options = {.batch = 32};
   std::string dtype = "fp32";
   std::string layout = "nchw";
