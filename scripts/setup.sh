@@ -3,6 +3,7 @@
 # GPU but no CUDA toolkit, the toolkit comes from PyPI. Options:
 #   --build-tests   also the dependencies of tests and benchmarks
 #   --tests         the same, and a browser for the test of neap plan --report
+#   --python        also what pip needs to build the Python package
 #   --lint          also clang-format, clang-tidy and Python, which .ci/run uses
 #   --pypi-cuda     always install CUDA from PyPI, in build/deps/cuda; builds then use it
 set -euo pipefail
@@ -13,6 +14,7 @@ packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev
           libglpk-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev ca-certificates
           libopenmpi-dev openmpi-bin)
 test_packages=(doctest-dev libbenchmark-dev python3)
+python_packages=(python3 python3-dev python3-pip python3-venv)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0
 cuda_wheels=(nvidia-cuda-{nvcc,runtime,cccl,crt,nvrtc}"==13.0.*" "nvidia-nvvm==13.0.*" "nvidia-cublas==13.0.*"
@@ -31,6 +33,8 @@ is_there() {
   case "$1" in
     ninja-build) command -v ninja ;;
     python3-pip) python3 -m pip --version ;;
+    python3-venv) python3 -c 'import ensurepip, venv' ;;
+    python3-dev) python3 -c 'import sysconfig; open(sysconfig.get_path("include") + "/Python.h")' ;;
     lib* | *-dev | ca-certificates) false ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1
@@ -126,6 +130,7 @@ for option in "$@"; do
     --pypi-cuda) pypi_cuda=yes ;;
     --build-tests) packages+=("${test_packages[@]}") ;;
     --tests) packages+=("${test_packages[@]}"); want_browser ;;
+    --python) packages+=("${python_packages[@]}") ;;
     --lint) packages+=("${lint_packages[@]}") ;;
     *) fail "unknown option $option" ;;
   esac
