@@ -17,6 +17,7 @@ set(NEAP_INSTALLED_HEADERS
   core/input/dataset.h
   core/input/loader.h
   core/neap.h
+  core/plan/budget_refusal.h
   core/plan/collective_cost.h
   core/plan/plan.h
   core/plan/plan_memory.h

@@ -8,6 +8,7 @@
 #include "neap/core/device/device_description.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/loader.h"
+#include "neap/core/plan/budget_refusal.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/plan/planner.h"

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/plan/budget_refusal.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/describe_program.h"
 #include "neap/core/plan/plan_memory.h"
@@ -179,12 +180,13 @@ class Planning {
 
   absl::Status TooSmall(const Candidate& smallest) const {
     const std::string step = program_.StepName(program_.steps[smallest.busiest_step.index()]);
-    return absl::ResourceExhaustedError(absl::StrCat(
+    const std::string message = absl::StrCat(
         "a budget of ", options_.budget_bytes, " bytes (", FormatBytes(options_.budget_bytes),
         ") is too small for ", program_.net.name, " at batch ", program_.net.batch, " with policy ",
         options_.policy, ": step ", smallest.busiest_step.value + 1, " (", step, ") needs ",
         smallest.busiest_bytes, " bytes; the smallest feasible budget is ", smallest.arena_bytes,
-        " bytes (", FormatBytes(smallest.arena_bytes), ")"));
+        " bytes (", FormatBytes(smallest.arena_bytes), ")");
+    return BudgetRefusal(message, smallest.arena_bytes);
   }
 
   // The policy's minimum if it can be planned. With a bounded host budget only a whole plan tells,
@@ -208,9 +210,12 @@ class Planning {
     const std::optional<int64_t> minimum =
         Planning(program_, options, device_).MinimumIfPlanned(catalog);
     if (!minimum.has_value()) return refusal;
-    return absl::ResourceExhaustedError(absl::StrCat(refusal.message(), "; policy ", options.policy,
-                                                     " fits, also in ", *minimum, " bytes (",
-                                                     FormatBytes(*minimum), ")"));
+    const std::string message =
+        absl::StrCat(refusal.message(), "; policy ", options.policy, " fits, also in ", *minimum,
+                     " bytes (", FormatBytes(*minimum), ")");
+    const std::optional<int64_t> smallest = SmallestBudget(refusal);
+    if (smallest.has_value()) return BudgetRefusal(message, *smallest);
+    return absl::ResourceExhaustedError(message);
   }
 
   absl::StatusOr<PlanResult> Finish(const Candidate& candidate, const Policy& policy,

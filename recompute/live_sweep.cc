@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "neap/core/program/inference_results.h"
+
 namespace neap {
 
 LiveSweep::LiveSweep(const Program& program, bool in_place) : program_(program) {
@@ -54,10 +56,8 @@ void LiveSweep::Walk(const ComputeSequence& runs, const std::vector<bool>& moved
     }
   }
   const int end = static_cast<int>(runs.size());
-  if (program_.options.mode == Mode::kInference) {
-    for (TensorId predictions : program_.predictions) {
-      if (open_[predictions.index()] != kNone) lives_[open_[predictions.index()]].end = end;
-    }
+  for (TensorId result : InferenceResults(program_)) {
+    if (open_[result.index()] != kNone) lives_[open_[result.index()]].end = end;
   }
   ProveInPlace();
   AddUp(runs.size());

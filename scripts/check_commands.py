@@ -74,7 +74,7 @@ PREPARATIONS = [
 ]
 
 # What lines of `sh` blocks may begin with, besides neap and files of the tree.
-PROGRAMS = {"cmake", "ctest", "sqlite3"}
+PROGRAMS = {"cmake", "ctest", "pip", "sqlite3"}
 
 # Root may start mpirun, and there may be more ranks than cores.
 OF_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}

@@ -3,6 +3,7 @@
 # GPU but no CUDA toolkit, the toolkit comes from PyPI. Options:
 #   --build-tests   also the dependencies of tests and benchmarks
 #   --tests         the same, and a browser for the test of neap plan --report
+#   --python        also what pip needs to build the Python package
 #   --lint          also clang-format, clang-tidy and Python, which .ci/run uses
 #   --sanitizers    also Clang, which compiles the presets with sanitizers, and its symbolizer
 #   --pypi-cuda     always install CUDA from PyPI, in build/deps/cuda; builds then use it
@@ -15,6 +16,7 @@ packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev
           libglpk-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev ca-certificates
           libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev libprotobuf-dev protobuf-compiler)
 test_packages=(doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev)
+python_packages=(python3 python3-dev python3-pip python3-venv)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 sanitizer_packages=(clang-14 libclang-rt-14-dev llvm-14)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0
@@ -35,6 +37,8 @@ is_there() {
     ninja-build) command -v ninja ;;
     protobuf-compiler) command -v protoc ;;
     python3-pip) python3 -m pip --version ;;
+    python3-venv) python3 -c 'import ensurepip, venv' ;;
+    python3-dev) python3 -c 'import sysconfig; open(sysconfig.get_path("include") + "/Python.h")' ;;
     lib* | *-dev | ca-certificates) false ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1
@@ -130,6 +134,7 @@ for option in "$@"; do
     --pypi-cuda) pypi_cuda=yes ;;
     --build-tests) packages+=("${test_packages[@]}") ;;
     --tests) packages+=("${test_packages[@]}"); want_browser ;;
+    --python) packages+=("${python_packages[@]}") ;;
     --lint) packages+=("${lint_packages[@]}") ;;
     --sanitizers) packages+=("${sanitizer_packages[@]}") ;;
     *) fail "unknown option $option" ;;

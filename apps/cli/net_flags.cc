@@ -11,6 +11,7 @@
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/with_options.h"
 #include "neap/nets/onnx/onnx_file.h"
 
 namespace neap::apps {
@@ -154,14 +155,19 @@ absl::Status NetFlags::ParseFormat() {
 }
 
 absl::StatusOr<Graph> NetFlags::Build() {
+  if (graph.has_value()) {
+    GraphOptions resized = graph->options();
+    resized.batch = options.batch.value_or(resized.batch);
+    return WithOptions(*graph, resized);
+  }
   RETURN_IF_ERROR(ParseFormat());
   if (!File().path.empty()) {
     ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options));
     return no_fusion ? WithoutFusion(model.graph) : std::move(model.graph);
   }
-  absl::StatusOr<Graph> graph = nets::Build(name, options);
-  if (!graph.ok()) return AsBadUsage(graph.status());
-  return no_fusion ? WithoutFusion(*graph) : graph;
+  absl::StatusOr<Graph> built = nets::Build(name, options);
+  if (!built.ok()) return AsBadUsage(built.status());
+  return no_fusion ? WithoutFusion(*built) : built;
 }
 
 absl::StatusOr<std::optional<NamedValues>> NetFlags::Weights() {

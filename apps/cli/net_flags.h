@@ -19,6 +19,8 @@ inline constexpr char kNetHelp[] = "a network (neap nets lists them), or a file 
 
 struct NetFlags {
   std::string name;
+  // A network of the caller's own instead of one by name; of the flags, it takes only the batch.
+  std::optional<Graph> graph = {};
   nets::NetOptions options = {.batch = 32};
   std::string dtype = "fp32";
   std::string layout = "nchw";

@@ -24,10 +24,6 @@ constexpr const char* kRunningMean = ".running_mean";
 constexpr const char* kBatchesTracked = ".num_batches_tracked";
 constexpr const char* kLossScaleName = "loss_scale";
 
-const Shape& FileShape(const Tensor& tensor) {
-  return tensor.saved_shape.rank() > 0 ? tensor.saved_shape : tensor.spec.shape;
-}
-
 std::vector<int64_t> Dims(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
 constexpr std::array<std::pair<std::string_view, DType>, 3> kFileTypes = {
@@ -85,10 +81,10 @@ absl::StatusOr<std::vector<std::byte>> BytesInFile(const Tensor& tensor,
 absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
                         const SafetensorsEntry& entry) {
   const bool is_float = TypeInFile(entry.dtype).has_value();
-  if (is_float && entry.shape == Dims(FileShape(tensor))) return absl::OkStatus();
+  if (is_float && entry.shape == Dims(ShapeInFile(tensor))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": tensor '", tensor.name, "' is ", entry.dtype, " ", absl::StrJoin(entry.shape, "x"),
-      ", but the network has F32 ", FileShape(tensor).ToString()));
+      ", but the network has F32 ", ShapeInFile(tensor).ToString()));
 }
 
 // Checks that the network has every tensor of the file: an unknown name means that the file belongs
@@ -150,7 +146,7 @@ std::vector<SafetensorsEntry> EntriesToSave(const Program& program, CheckpointCo
     if (!IsSaved(tensor, contents)) continue;
     entries.push_back({.name = tensor.name,
                        .dtype = std::string(*NameInFile(FileType(tensor, weights))),
-                       .shape = Dims(FileShape(tensor))});
+                       .shape = Dims(ShapeInFile(tensor))});
     if (!absl::EndsWith(tensor.name, kRunningMean)) continue;
     const std::string layer = tensor.name.substr(0, tensor.name.size() - std::strlen(kRunningMean));
     entries.push_back({.name = absl::StrCat(layer, kBatchesTracked), .dtype = "I64", .shape = {}});
@@ -204,6 +200,10 @@ absl::Status CheckNothingElse(const NamedValues& weights, const Program& program
 bool IsSaved(const Tensor& tensor, CheckpointContents contents) {
   if (!IsPersistent(tensor.role) || !tensor.in_checkpoint) return false;
   return contents == CheckpointContents::kEverything || tensor.role != Role::kOptimizer;
+}
+
+const Shape& ShapeInFile(const Tensor& tensor) {
+  return tensor.saved_shape.rank() > 0 ? tensor.saved_shape : tensor.spec.shape;
 }
 
 LossScale LossScaleFrom(const std::vector<float>& values) {

@@ -44,6 +44,9 @@ enum class CheckpointContents : uint8_t { kEverything, kWeights };
 
 bool IsSaved(const Tensor& tensor, CheckpointContents contents);
 
+// The tensor's shape in a file, which is that in PyTorch.
+const Shape& ShapeInFile(const Tensor& tensor);
+
 // `read` returns a persistent tensor's values in N, C, H, W order. `weights` is the type of
 // parameters in a file of weights; running statistics stay F32. Errors: INVALID_ARGUMENT unless it
 // is fp32, fp16 or bf16, or, naming the tensor, for a finite value that would become infinite in

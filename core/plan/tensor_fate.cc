@@ -115,7 +115,9 @@ class Follower {
   }
   void Do(const PrefetchAction& prefetch) {
     std::vector<Trip>& trips = FateOf(prefetch.tensor).trips;
-    if (trips.back().prefetch) {  // the same copy again
+    if (trips.empty()) {  // of a tensor whose value is on the host between iterations
+      trips.emplace_back();
+    } else if (trips.back().prefetch) {  // the same copy again
       trips.push_back(
           {.offload = trips.back().offload, .after = TrackOf(prefetch.tensor).last_touch});
     }
@@ -166,7 +168,7 @@ std::string StepNameAt(const Plan& plan, size_t action) {
 
 // Explains one copy: `count` trips, from `first` on, share its offload.
 std::string ExplainCopy(const Plan& plan, const Trip& first, int count) {
-  std::string text = "offloaded";
+  std::string text = first.offload ? "offloaded" : "on the host before the iteration";
   if (first.after) absl::StrAppend(&text, " after ", StepNameAt(plan, *first.after));
   if (!first.prefetch) return text + ", not prefetched again";
   absl::StrAppend(&text, ", back ");

@@ -26,7 +26,7 @@ namespace neap {
 
 // An offload and the prefetch that reads its copy. All are action indices.
 struct Trip {
-  size_t offload = 0;
+  std::optional<size_t> offload;   // nullopt: the copy is older than the iteration
   std::optional<size_t> after;     // the last compute action before it that touches the tensor
   std::optional<size_t> prefetch;  // nullopt if the copy is not read
   std::optional<size_t> before;    // the first compute action after it that touches the tensor

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "neap/core/program/inference_results.h"
+
 namespace neap {
 namespace {
 
@@ -96,10 +98,8 @@ std::vector<Lifetime> Lifetimes(const Program& program, const ComputeSequence& r
     if (runs[i].recompute) continue;
     for (const Use& use : step.accumulates) writer.Touch(use.tensor, position, true);
   }
-  if (program.options.mode == Mode::kInference) {
-    for (TensorId predictions : program.predictions)
-      writer.KeepUntil(static_cast<int>(runs.size()), predictions);
-  }
+  for (TensorId result : InferenceResults(program))
+    writer.KeepUntil(static_cast<int>(runs.size()), result);
   return writer.Finish();
 }
 

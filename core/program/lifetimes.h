@@ -40,8 +40,8 @@ std::vector<TensorId> RunWrites(const Program& program, const Run& run);
 struct Lifetime {
   TensorId tensor;
   int begin = 0;  // the run that defines the tensor; 0 if it is given
-  // One past the last run that uses it; of persistent tensors, and of predictions of inference, one
-  // past all runs.
+  // One past the last run that uses it; of persistent tensors, and of the results of inference,
+  // one past all runs.
   int end = 0;
   std::vector<int> uses;     // every run that uses it, ascending
   std::vector<int> changes;  // the runs that write it or accumulate into it

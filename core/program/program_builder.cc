@@ -252,7 +252,12 @@ class ProgramBuilder {
             .push_back({TensorOf(layer, operand), operand});
       }
     }
-    for (const auto& [written, read] : spec.in_place) AddInPlace(written, read, step);
+    // The logits of inference are kept (core/program/inference_results.h).
+    const bool keeps_operands =
+        layer.role == LayerRole::kLoss && program_.options.mode == Mode::kInference;
+    if (!keeps_operands) {
+      for (const auto& [written, read] : spec.in_place) AddInPlace(written, read, step);
+    }
     program_.steps.push_back(std::move(step));
   }
 

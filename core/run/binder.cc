@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/program/inference_results.h"
 #include "neap/core/program/reduce_gradients.h"
 #include "neap/core/step/divided_kernel.h"
 
@@ -27,6 +28,7 @@ class Binder {
 
   Binder(const Program& program, const Plan& plan, Device& device, const PlanMemory& memory)
       : program_(program),
+        results_(InferenceResults(program)),
         plan_(plan),
         device_(device),
         memory_(memory),
@@ -130,8 +132,7 @@ class Binder {
     std::byte*& given = bound_.given[alloc.tensor.index()];
     if (given == nullptr && IsGiven(plan_.tensors[alloc.tensor.index()].role))
       given = memory_.arena + alloc.region.offset;
-    const std::vector<TensorId>& predictions = program_.predictions;
-    if (std::find(predictions.begin(), predictions.end(), alloc.tensor) != predictions.end())
+    if (std::find(results_.begin(), results_.end(), alloc.tensor) != results_.end())
       given = memory_.arena + alloc.region.offset;
     return absl::OkStatus();
   }
@@ -317,6 +318,7 @@ class Binder {
   }
 
   const Program& program_;
+  const std::vector<TensorId> results_;
   const Plan& plan_;
   Device& device_;
   const PlanMemory memory_;

@@ -4,9 +4,26 @@
 #include <vector>
 
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/inference_results.h"
 #include "neap/core/run/tensor_values.h"
 
 namespace neap {
+namespace {
+
+// The first `elements` values of the tensors of all sub-batches.
+absl::StatusOr<std::vector<float>> ReadParts(const std::vector<TensorId>& parts, size_t elements,
+                                             const Runtime& inference, Device& device) {
+  std::vector<float> all;
+  for (TensorId part : parts) {
+    ASSIGN_OR_RETURN(const std::vector<float> values,
+                     ReadValues(inference.program.tensor(part), *inference.executor, device));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  all.resize(elements);
+  return all;
+}
+
+}  // namespace
 
 Batch WithoutLabels(absl::Span<const float> images, const Program& program) {
   const PerImage per_image = ValuesPerImage(program);
@@ -33,17 +50,15 @@ absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, c
 absl::StatusOr<Prediction> ReadPrediction(const Runtime& inference, int64_t values,
                                           Device& device) {
   const Program& program = inference.program;
-  std::vector<float> all;
-  for (TensorId predictions : program.predictions) {
-    ASSIGN_OR_RETURN(const std::vector<float> part,
-                     ReadValues(program.tensor(predictions), *inference.executor, device));
-    all.insert(all.end(), part.begin(), part.end());
-  }
   const Shape& shape = program.tensor(program.predictions.front()).spec.shape;
   Prediction prediction = {
-      .shape = {values / ValuesPerImage(program).values, shape.c(), shape.h(), shape.w()},
-      .probabilities = std::move(all)};
-  prediction.probabilities.resize(static_cast<size_t>(prediction.shape.elements()));
+      .shape = {values / ValuesPerImage(program).values, shape.c(), shape.h(), shape.w()}};
+  const auto elements = static_cast<size_t>(prediction.shape.elements());
+  std::vector<TensorId> logits;
+  for (TensorId predictions : program.predictions) logits.push_back(LogitsOf(program, predictions));
+  ASSIGN_OR_RETURN(prediction.logits, ReadParts(logits, elements, inference, device));
+  ASSIGN_OR_RETURN(prediction.probabilities,
+                   ReadParts(program.predictions, elements, inference, device));
   return prediction;
 }
 

@@ -99,8 +99,8 @@ class Executor {
   absl::Status GatherParameters();
 
   // The address, in the arena or in `host_residents`, of a given tensor (persistent, input, label)
-  // when an iteration begins, or of Program::predictions when an inference iteration has ended;
-  // null if the plan has no place for it.
+  // when an iteration begins, or of InferenceResults() when an inference iteration has ended; null
+  // if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 
   // The highest arena address that Send() and Run() have passed to a kernel or a copy, as bytes

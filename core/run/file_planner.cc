@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/plan/budget_refusal.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/verifier/verifier.h"
 
@@ -67,10 +68,11 @@ class FilePlanner final : public Planner {
     RETURN_IF_ERROR(CheckHeader(program, device));
     RETURN_IF_ERROR(Of(path_, MatchesProgram(plan_, program)));
     if (request.budget_bytes < plan_.arena_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
+      const std::string message = absl::StrCat(
           "a budget of ", request.budget_bytes, " bytes (", FormatBytes(request.budget_bytes),
           ") is too small for the plan in ", path_, ", which takes ", plan_.arena_bytes, " bytes (",
-          FormatBytes(plan_.arena_bytes), ")"));
+          FormatBytes(plan_.arena_bytes), ")");
+      return BudgetRefusal(message, plan_.arena_bytes);
     }
     return ResultFor(program, device);
   }

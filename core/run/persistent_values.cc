@@ -98,6 +98,16 @@ absl::StatusOr<std::vector<float>> PersistentValues::Read(std::string_view name)
   return absl::NotFoundError(absl::StrFormat("the network has no persistent tensor '%s'", name));
 }
 
+absl::StatusOr<std::vector<NamedValues>> PersistentValues::ReadWeights() {
+  std::vector<NamedValues> weights;
+  for (const Tensor& tensor : stored_.tensors) {
+    if (!IsSaved(tensor, CheckpointContents::kWeights)) continue;
+    ASSIGN_OR_RETURN(std::vector<float> values, Read(tensor));
+    weights.push_back({tensor.name, ShapeInFile(tensor), std::move(values)});
+  }
+  return weights;
+}
+
 absl::Status PersistentValues::Save(const std::string& path, CheckpointContents contents,
                                     const TrainingPosition& position, DType weights) {
   has_failed_ = false;

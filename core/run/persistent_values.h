@@ -26,6 +26,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/runtime.h"
+#include "neap/core/run/session_results.h"
 #include "neap/core/run/tensor_values.h"
 
 namespace neap {
@@ -56,6 +57,8 @@ class PersistentValues {
 
   // In N, C, H, W order. By all ranks. Errors: NOT_FOUND.
   absl::StatusOr<std::vector<float>> Read(std::string_view name);
+  // What a file of weights has, by all ranks.
+  absl::StatusOr<std::vector<NamedValues>> ReadWeights();
   // By all ranks, of which rank 0 writes the file. Errors: those of SaveCheckpoint().
   absl::Status Save(const std::string& path, CheckpointContents contents,
                     const TrainingPosition& position, DType weights);

@@ -103,8 +103,9 @@ struct TrainingOptions {
   // rank's own (core/program/span_ranks.h). The same on all ranks.
   bool sync_batch_norm = false;
   // With several ranks, each keeps the optimizer's tensors of a part of the parameters only
-  // (core/program/shards.h). The same on all ranks, which then call Gather(), Save(), SaveWeights()
-  // and Values() together, too. Not in fp16, nor with parameters on the host.
+  // (core/program/shards.h). The same on all ranks, which then call Gather(), Save(),
+  // SaveWeights(), Values() and Weights() together, too. Not in fp16, nor with parameters on the
+  // host.
   bool shard_optimizer = false;
 };
 
@@ -184,6 +185,10 @@ class Session {
   // The values of a persistent tensor ("conv1.weight", "bn1.running_mean", "conv1.weight.momentum")
   // in N, C, H, W order.
   absl::StatusOr<std::vector<float>> Values(std::string_view tensor);
+
+  // Parameters and running statistics: what SaveWeights() writes, in its order, without
+  // num_batches_tracked, which is step().
+  absl::StatusOr<std::vector<NamedValues>> Weights();
 
   // Plans again for another budget, which takes effect at the next step. Parameters and optimizer
   // are kept, and so is the number of sub-batches (core/program/sub_batches.h) that the planner

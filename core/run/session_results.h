@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "neap/core/base/tensor.h"
@@ -22,11 +23,20 @@ struct StepResult {
   int64_t skipped_steps = 0;
 };
 
-// The network's predictions for images: the softmax of its outputs.
+// The network's predictions for images.
 struct Prediction {
   Shape shape;  // {images, classes, 1, 1}, or {images, classes, height, width} if pixels are
                 // labelled
-  std::vector<float> probabilities;  // in N, C, H, W order
+  // Both in N, C, H, W order.
+  std::vector<float> logits;         // what the loss reads
+  std::vector<float> probabilities;  // their softmax over the classes
+};
+
+// The values of a tensor of the network, with its name and shape in PyTorch.
+struct NamedValues {
+  std::string name;  // "conv1.weight"
+  Shape shape;
+  std::vector<float> values;  // in N, C, H, W order
 };
 
 struct TimedStep {

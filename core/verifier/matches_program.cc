@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/inference_results.h"
 #include "neap/core/verifier/site.h"
 #include "neap/core/verifier/verifier.h"
 
@@ -98,22 +99,23 @@ absl::Status CheckNet(const Plan& plan, const Program& program, const verifier::
 
 bool Overlap(const Region& a, const Region& b) { return a.offset < b.end() && b.offset < a.end(); }
 
-// Predictions are read when an iteration has ended, so nothing may take their bytes after the step
-// that computes them.
-absl::Status CheckPredictions(const Plan& plan, TensorId predictions, const verifier::Site& site) {
+// Results are read when an iteration has ended, so nothing may take their bytes after the step that
+// computes them.
+absl::Status CheckResult(const Plan& plan, const Tensor& result, const verifier::Site& site) {
+  const bool is_given = IsGiven(result.role);
   std::optional<Region> place;
   bool computed = false;
   for (const Action& action : plan.actions) {
     if (const auto* const alloc = std::get_if<AllocAction>(&action)) {
-      if (alloc->tensor == predictions) {
+      if (alloc->tensor == result.id) {
         place = alloc->region;
-        computed = false;
+        computed = is_given;
       } else if (place.has_value() && Overlap(*place, alloc->region)) {
         computed = false;
       }
     } else if (const auto* const compute = std::get_if<ComputeAction>(&action)) {
       const std::vector<TensorId> writes = RunWrites(plan, *compute);
-      if (std::find(writes.begin(), writes.end(), predictions) != writes.end()) {
+      if (std::find(writes.begin(), writes.end(), result.id) != writes.end()) {
         computed = true;
       } else if (place.has_value() && compute->workspace.has_value() &&
                  Overlap(*place, *compute->workspace)) {
@@ -123,7 +125,8 @@ absl::Status CheckPredictions(const Plan& plan, TensorId predictions, const veri
   }
   if (computed) return absl::OkStatus();
   return site.Fault(PlanFault::kProgram,
-                    "the predictions are overwritten before the iteration has ended");
+                    absl::StrFormat("the result '%s' is overwritten before the iteration has ended",
+                                    result.name));
 }
 
 }  // namespace
@@ -144,11 +147,8 @@ absl::Status MatchesProgram(const Plan& plan, const Program& program) {
         absl::StrFormat("its step %d, '%s %s', is not the program's, '%s'", i, plan.steps[i].layer,
                         std::string(Name(plan.steps[i].phase)), program.StepName(step)));
   }
-  const bool predicts =
-      program.options.mode == Mode::kInference && program.options.accounting == Accounting::kExact;
-  if (!predicts) return absl::OkStatus();
-  for (TensorId predictions : program.predictions)
-    RETURN_IF_ERROR(CheckPredictions(plan, predictions, site));
+  for (TensorId result : InferenceResults(program))
+    RETURN_IF_ERROR(CheckResult(plan, program.tensor(result), site));
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "neap/core/graph/graph.h"
+#include "neap/core/graph/with_options.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -16,6 +17,13 @@ void StateGraph() {
   x = net.Add("relu1", Relu{}, {x});
   x = net.Add("fc2", FullyConnected{.out_features = 10}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
+}
+
+// core/graph/with_options.h
+void DoubleBatch(const Graph& net) {
+  GraphOptions options = net.options();
+  options.batch = 2 * options.batch;
+  const Graph twice = WithOptions(net, options);
 }
 
 }  // namespace neap::header_examples::graph

@@ -1,4 +1,5 @@
 // The examples in the headers of core/program/, which must compile. See scripts/check_examples.py.
+#include <functional>
 #include <iostream>
 #include <utility>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/fuse.h"
+#include "neap/core/program/inference_results.h"
 #include "neap/core/program/optimizer_steps.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/persistent_tensors.h"
@@ -52,6 +54,12 @@ void DivideParameters() {
   division.Next(600);  // {0, 288}, {288, 312}
   division.Next(100);  // {0, 100}, {0, 0}
   division.Next(64);   // {0, 0}, {0, 64}
+}
+
+// core/program/inference_results.h
+void KeepResults(const Program& program, const std::function<void(TensorId)>& Keep) {
+  for (TensorId tensor : InferenceResults(program)) Keep(tensor);
+  const Tensor& logits = program.tensor(LogitsOf(program, program.predictions.front()));
 }
 
 // core/program/passes.h

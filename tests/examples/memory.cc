@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/plan/budget_refusal.h"
 #include "neap/core/program/liveness.h"
 #include "neap/core/program/passes.h"
 #include "neap/layers/profile/profiled_timings.h"
@@ -50,6 +52,15 @@ absl::Status ChooseExample(const Graph& graph, const std::unique_ptr<Device>& de
 absl::Status CreateSessionExample(const Graph& net, const std::unique_ptr<Device>& device) {
   ASSIGN_OR_RETURN(Session session, CreateSession(net, *device, {.budget_bytes = 12 * kGiB}));
   return absl::OkStatus();
+}
+
+// core/plan/budget_refusal.h
+absl::Status SmallestBudgetExample(const Graph& net, Device& device) {
+  absl::StatusOr<Session> session = CreateSession(net, device, {.budget_bytes = kMiB});
+  if (const std::optional<int64_t> smallest = SmallestBudget(session.status())) {
+    session = CreateSession(net, device, {.budget_bytes = *smallest});
+  }
+  return session.status();
 }
 
 absl::Status PlannerExample(const Program& program, const DeviceDescription& description,

@@ -6,7 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "neap/core/program/passes.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/planner.h"
 #include "tests/plan_script.h"
+#include "tests/small_training.h"
 
 namespace neap {
 namespace {
@@ -28,6 +33,28 @@ struct Followed {
   std::map<std::string, TensorFate> fates;
   std::map<std::string, std::string> text;
 };
+
+TEST_CASE("a parameter that is on the host between iterations comes from there") {
+  const auto device = OpenCpu();
+  Graph net({.name = "wide", .batch = 64});
+  std::string x = net.Add("fc1", FullyConnected{.out_features = 512}, {net.Input({3, 8, 8})});
+  net.Loss(net.Add("fc2", FullyConnected{.out_features = 512}, {x}), SoftmaxCrossEntropy{});
+  const Program program = Lower(net, {.offload_params = true}, device->description()).value();
+  const PlanResult result = MakePlan(program, {.policy = "vdnn-all", .offload_params = true},
+                                     device->description(), device->backend())
+                                .value();
+  const Plan& plan = result.plan;
+  int on_host = 0;
+  for (const TensorFate& fate : TensorFates(plan, PredictTimeline(plan, result.costs))) {
+    const PlanTensor& tensor = plan.tensors[fate.tensor.index()];
+    if (!tensor.on_host()) continue;
+    ++on_host;
+    REQUIRE(!fate.trips.empty());
+    CHECK(!fate.trips.front().offload.has_value());
+    CHECK(Explain(plan, fate).starts_with("on the host before the iteration, back "));
+  }
+  CHECK(on_host > 0);
+}
 
 //   a     |f1|f2|  |  |f2'|      offloaded while f2 runs (2 s, one of them hidden), and prefetched
 //   in copy     |-----| |in|        one second that nothing hides

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "neap/core/checkpoint/safetensors.h"
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/unet.h"
@@ -61,6 +62,44 @@ TEST_CASE("predictions are probabilities that agree with the results of evaluati
   const StepResult evaluated = session.Evaluate(batch).value();
   CHECK(evaluated.correct == want.correct);
   CHECK(evaluated.loss == doctest::Approx(want.loss).epsilon(1e-4));
+}
+
+TEST_CASE("the probabilities of a prediction are the softmax of its logits") {
+  const auto device = OpenCpu();
+  Session session = MakeSession(*device, {});
+  Train(session, 3);
+  const Batch batch = FirstImages(MakeBatch(3), 2);
+  const Prediction prediction = session.Predict(batch.images).value();
+  const auto classes = static_cast<size_t>(prediction.shape.c());
+  REQUIRE(prediction.logits.size() == prediction.probabilities.size());
+  for (size_t first = 0; first < prediction.logits.size(); first += classes) {
+    double sum = 0;
+    for (size_t c = first; c < first + classes; ++c) sum += std::exp(prediction.logits[c]);
+    for (size_t c = first; c < first + classes; ++c)
+      CHECK(prediction.probabilities[c] == doctest::Approx(std::exp(prediction.logits[c]) / sum));
+  }
+}
+
+TEST_CASE("weights are those that a session saves, with the names and shapes of PyTorch") {
+  const auto device = OpenCpu();
+  for (const bool inference_only : {false, true}) {
+    Session session = MakeSession(*device, {}, {.inference_only = inference_only});
+    const ScratchDirectory directory;
+    const std::string path = directory.File("weights.safetensors");
+    REQUIRE(session.SaveWeights(path).ok());
+    const SafetensorsReader reader = SafetensorsReader::Open(path).value();
+    const std::vector<NamedValues> weights = session.Weights().value();
+    for (const NamedValues& tensor : weights) {
+      const SafetensorsEntry entry = reader.Find(tensor.name).value();
+      const absl::InlinedVector<int64_t, 4>& dims = tensor.shape.dims();
+      CHECK(entry.shape == std::vector<int64_t>(dims.begin(), dims.end()));
+      CHECK(SameBits(tensor.values, session.Values(tensor.name).value()));
+    }
+    const auto counts = std::count_if(
+        reader.entries().begin(), reader.entries().end(),
+        [](const SafetensorsEntry& e) { return e.name.ends_with(".num_batches_tracked"); });
+    CHECK(weights.size() + static_cast<size_t>(counts) == reader.entries().size());
+  }
 }
 
 TEST_CASE("fewer images than the batch are evaluated and predicted as they are in a whole batch") {

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "neap/core/program/inference_results.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/memory/planner.h"
@@ -53,31 +54,32 @@ TEST_CASE("the example in docs/plan-format.md needs every one of its waits") {
 }
 
 // An evaluation's predictions are read at the end of an iteration, so they must last until then.
-TEST_CASE("an inference plan that overwrites the predictions is refused") {
+TEST_CASE("an inference plan that overwrites the predictions or their logits is refused") {
   const auto device = OpenCpu();
   const Program program =
       Lower(SmallNet(), {.mode = Mode::kInference}, device->description()).value();
   const Plan plan =
       PlannerFor({})->Plan(program, {}, device->description(), device->backend()).value().plan;
   REQUIRE(MatchesProgram(plan, program).ok());
-  Region predictions;
-  for (const Action& action : plan.actions) {
-    const auto* const alloc = std::get_if<AllocAction>(&action);
-    if (alloc != nullptr && alloc->tensor == program.predictions.front())
-      predictions = alloc->region;
-  }
   const auto refusal = [&](const Action& last) {
     Plan changed = plan;
     changed.actions.push_back(last);
     return std::string(MatchesProgram(changed, program).message());
   };
-  const std::string fault =
-      "plan fault [wrong-program]: the plan: the predictions are overwritten before the iteration "
-      "has ended";
-  CHECK(refusal(AllocAction{TensorId(0), predictions}) == fault);
-  CHECK(refusal(AllocAction{program.predictions.front(), predictions}) == fault);
-  CHECK(refusal(ComputeAction{.step = StepId(0), .workspace = predictions}) == fault);
-  CHECK(refusal(AllocAction{TensorId(0), {predictions.end(), kBlockBytes}}) == "");
+  for (const TensorId result : InferenceResults(program)) {
+    Region place;
+    for (const Action& action : plan.actions) {
+      const auto* const alloc = std::get_if<AllocAction>(&action);
+      if (alloc != nullptr && alloc->tensor == result) place = alloc->region;
+    }
+    const std::string fault = "plan fault [wrong-program]: the plan: the result '" +
+                              program.tensor(result).name +
+                              "' is overwritten before the iteration has ended";
+    CHECK(refusal(AllocAction{TensorId(0), place}) == fault);
+    CHECK(refusal(AllocAction{result, place}) == fault);
+    CHECK(refusal(ComputeAction{.step = StepId(0), .workspace = place}) == fault);
+    CHECK(refusal(AllocAction{TensorId(0), {place.end(), kBlockBytes}}) == "");
+  }
 }
 
 struct TestLayer {

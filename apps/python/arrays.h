@@ -1,0 +1,33 @@
+// NumPy arrays as arguments, and as results that own the values of a vector.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace neap::python {
+
+// An array in C order on the CPU; arguments of other types are made one in apps/python/neap.
+template <typename T>
+using InArray = nanobind::ndarray<const T, nanobind::c_contig, nanobind::device::cpu>;
+template <typename T>
+using OutArray = nanobind::ndarray<nanobind::numpy, T>;
+
+template <typename T>
+OutArray<T> ToNumpy(std::vector<T> values, const std::vector<int64_t>& shape) {
+  auto* const kept = new std::vector<T>(std::move(values));
+  const nanobind::capsule owner(
+      kept, [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
+  const std::vector<size_t> extents(shape.begin(), shape.end());
+  return OutArray<T>(kept->data(), extents.size(), extents.data(), owner);
+}
+
+template <typename T>
+std::vector<int64_t> ShapeOf(const InArray<T>& array) {
+  return {array.shape_ptr(), array.shape_ptr() + array.ndim()};
+}
+
+}  // namespace neap::python

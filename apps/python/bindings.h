@@ -1,0 +1,16 @@
+// The parts of the module neap._neap, one function for each file.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace neap::python {
+
+void BindLayers(nanobind::module_& module);
+void BindGraph(nanobind::module_& module);
+void BindNets(nanobind::module_& module);
+void BindData(nanobind::module_& module);
+void BindPlan(nanobind::module_& module);
+void BindPeak(nanobind::module_& module);
+void BindSession(nanobind::module_& module);
+
+}  // namespace neap::python

@@ -1,0 +1,123 @@
+// open_dataset(), Dataset and the iteration of Loader.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "apps/python/arrays.h"
+#include "apps/python/bindings.h"
+#include "apps/python/errors.h"
+#include "apps/python/released.h"
+#include "neap/core/input/loader.h"
+
+namespace neap::python {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+using Chw = std::array<int64_t, 3>;
+
+std::vector<int64_t> LabelShape(const Dataset& dataset, int64_t images) {
+  if (dataset.labels() == 1) return {images};
+  return {images, dataset.shape().h, dataset.shape().w};
+}
+
+nb::tuple ToArrays(const Dataset& dataset, Batch batch) {
+  const ImageShape shape = dataset.shape();
+  return nb::make_tuple(ToNumpy(std::move(batch.images), {batch.size, shape.c, shape.h, shape.w}),
+                        ToNumpy(std::move(batch.labels), LabelShape(dataset, batch.size)));
+}
+
+std::shared_ptr<Dataset> Open(const std::string& spec, const std::string& split,
+                              std::optional<Chw> shape, bool label_pixels, int64_t classes,
+                              int64_t size, uint64_t seed) {
+  DatasetOptions options = {
+      .label_pixels = label_pixels, .classes = classes, .size = size, .seed = seed};
+  if (split != "train" && split != "test") {
+    Raise(absl::InvalidArgumentError(
+        absl::StrCat("split: '", split.substr(0, 64), "' is neither 'train' nor 'test'")));
+  }
+  options.split = split == "train" ? Split::kTrain : Split::kTest;
+  if (shape.has_value()) options.shape = {(*shape)[0], (*shape)[1], (*shape)[2]};
+  return Checked(Released([&] { return OpenDataset(spec, options); }));
+}
+
+nb::tuple Read(const Dataset& dataset, int64_t first, int64_t count) {
+  return ToArrays(dataset, Checked(Released([&] { return ReadBatch(dataset, first, count); })));
+}
+
+// The endless sequence of batches; Loader in Python divides it into epochs.
+class BatchStream {
+ public:
+  BatchStream(std::shared_ptr<const Dataset> dataset, int64_t batch, bool shuffle, uint64_t seed,
+              int64_t shift, bool flip, int64_t first_step)
+      : dataset_(std::move(dataset)), loader_(Checked(Released([&] {
+          return neap::Loader::Create(*dataset_, {.batch = batch,
+                                                  .seed = seed,
+                                                  .first_step = first_step,
+                                                  .shuffle = shuffle,
+                                                  .shift = shift,
+                                                  .flip = flip});
+        }))) {}
+  ~BatchStream() {
+    Released([&] { loader_.reset(); });
+  }
+  BatchStream(const BatchStream&) = delete;
+  BatchStream& operator=(const BatchStream&) = delete;
+
+  nb::tuple Next() {
+    return ToArrays(*dataset_, Checked(Released([&] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return loader_->Next();
+    })));
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> dataset_;
+  std::mutex mutex_;  // several threads may take batches
+  std::unique_ptr<neap::Loader> loader_;
+};
+
+}  // namespace
+
+void BindData(nb::module_& module) {
+  nb::class_<Dataset>(module, "Dataset", "Labelled images: open_dataset().")
+      .def("__len__", &Dataset::size)
+      .def_prop_ro("classes", &Dataset::classes, "Labels are from 0 to classes - 1.")
+      .def_prop_ro(
+          "shape",
+          [](const Dataset& dataset) {
+            const ImageShape shape = dataset.shape();
+            return nb::make_tuple(shape.c, shape.h, shape.w);
+          },
+          nb::sig("def shape(self) -> tuple[int, int, int]"),
+          "Of an image: channels, height and width.")
+      .def("read", Read, "first"_a, "count"_a,
+           nb::sig("def read(self, first: int, count: int) -> tuple[numpy.ndarray, numpy.ndarray]"),
+           "Images and labels of `count` images from number `first` on, fewer at the end.");
+  module.def("open_dataset", Open, "spec"_a, "split"_a = "train", nb::kw_only(),
+             "shape"_a = nb::none(), "label_pixels"_a = false, "classes"_a = 10, "size"_a = 0,
+             "seed"_a = 1,
+             "Opens 'idx:DIR' (MNIST's format), 'cifar10:DIR', 'cifar100:DIR' or 'synthetic'. "
+             "Images are resized to `shape`\n(channels, height, width). The other arguments are "
+             "for 'synthetic'.");
+  nb::class_<BatchStream>(module, "BatchStream", "The endless batches of a Loader.")
+      .def(nb::init<std::shared_ptr<const Dataset>, int64_t, bool, uint64_t, int64_t, bool,
+                    int64_t>(),
+           "dataset"_a, "batch"_a, "shuffle"_a, "seed"_a, "shift"_a, "flip"_a, "first_step"_a)
+      .def("next", &BatchStream::Next,
+           nb::sig("def next(self) -> tuple[numpy.ndarray, numpy.ndarray]"));
+}
+
+}  // namespace neap::python

@@ -1,0 +1,121 @@
+// Graph, layer by layer.
+#include "neap/core/graph/graph.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "apps/python/bindings.h"
+#include "apps/python/errors.h"
+#include "neap/core/graph/with_options.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/registry.h"
+
+namespace neap::python {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+void Construct(Graph* graph, const std::string& name, int64_t batch, const std::string& dtype,
+               const std::string& layout, bool fusion) {
+  new (graph) Graph({.name = name,
+                     .batch = batch,
+                     .dtype = Checked(ParseDType(dtype)),
+                     .layout = Checked(ParseLayout(layout)),
+                     .fusion = fusion});
+}
+
+std::string AddLayer(Graph& graph, const std::string& name, const Layer& layer,
+                     const nb::args& inputs) {
+  std::vector<std::string> names;
+  for (const nb::handle input : inputs) {
+    if (!nb::isinstance<nb::str>(input)) throw nb::type_error("the inputs of a layer are names");
+    names.push_back(nb::cast<std::string>(input));
+  }
+  return graph.Add(name, layer, std::move(names));
+}
+
+std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
+                    const std::optional<std::pair<int64_t, int64_t>>& pixels) {
+  const Layer layer = loss.value_or(SoftmaxCrossEntropy{});
+  if (!pixels.has_value()) return graph.Loss(predictions, layer);
+  return graph.PixelLoss(predictions, layer, pixels->first, pixels->second);
+}
+
+nb::list LayersOf(const Graph& graph) {
+  nb::list layers;
+  for (const GraphLayer& layer : graph.layers())
+    layers.append(nb::make_tuple(layer.name, layer.layer, layer.inputs));
+  return layers;
+}
+
+std::string ToText(const Graph& graph) {
+  const GraphOptions& options = graph.options();
+  return absl::StrCat("<neap.Graph '", options.name, "' batch=", options.batch, " ",
+                      std::string(Name(options.dtype)), " ", std::string(Name(options.layout)),
+                      ", ", graph.layers().size(), " layers>");
+}
+
+}  // namespace
+
+void BindGraph(nb::module_& module) {
+  nb::class_<Graph>(module, "Graph",
+                    "A network: named layers, and the layers that each of them reads. Nothing is "
+                    "checked before the\nnetwork is planned; errors then name the layer.")
+      .def("__init__", Construct, "name"_a = "network", "batch"_a = 1, nb::kw_only(),
+           "dtype"_a = "fp32", "layout"_a = "nchw", "fusion"_a = true)
+      .def(
+          "input",
+          [](Graph& graph, const std::array<int64_t, 3>& chw) {
+            return graph.Input({chw[0], chw[1], chw[2]});
+          },
+          "shape"_a, "The images: (channels, height, width). Returns the name, 'input'.")
+      .def("add", AddLayer, "name"_a, "layer"_a, "inputs"_a,
+           nb::sig("def add(self, name: str, layer: Layer, *inputs: str) -> str"),
+           "Adds a layer that reads the named ones. Returns its name.")
+      .def("loss", AddLoss, "predictions"_a, "layer"_a = nb::none(), nb::kw_only(),
+           "pixels"_a = nb::none(),
+           "Ends the network with a loss, softmax and cross-entropy by default, with a label for "
+           "each image, or\nwith pixels=(height, width) for each pixel.")
+      .def(
+          "with_options",
+          [](const Graph& graph, std::optional<int64_t> batch, std::optional<std::string> dtype,
+             std::optional<std::string> layout) {
+            GraphOptions options = graph.options();
+            options.batch = batch.value_or(options.batch);
+            if (dtype.has_value()) options.dtype = Checked(ParseDType(*dtype));
+            if (layout.has_value()) options.layout = Checked(ParseLayout(*layout));
+            return WithOptions(graph, options);
+          },
+          nb::kw_only(), "batch"_a = nb::none(), "dtype"_a = nb::none(), "layout"_a = nb::none(),
+          "The same layers with another batch, element type or layout.")
+      .def_prop_ro("name", [](const Graph& graph) { return graph.options().name; })
+      .def_prop_ro("batch", [](const Graph& graph) { return graph.options().batch; })
+      .def_prop_ro("dtype",
+                   [](const Graph& graph) { return std::string(Name(graph.options().dtype)); })
+      .def_prop_ro("layout",
+                   [](const Graph& graph) { return std::string(Name(graph.options().layout)); })
+      .def_prop_ro("layers", LayersOf,
+                   nb::sig("def layers(self) -> list[tuple[str, Layer, list[str]]]"),
+                   "(name, layer, names of the inputs) of each layer, as they were added.")
+      .def(
+          "parameter_count",
+          [](const Graph& graph) {
+            return nets::ParameterCount(Checked(Resolve(graph, Mode::kTraining)));
+          },
+          "The number of learned values.")
+      .def("__repr__", ToText);
+}
+
+}  // namespace neap::python

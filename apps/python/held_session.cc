@@ -1,0 +1,61 @@
+#include "apps/python/held_session.h"
+
+#include "apps/cli/device_flag.h"
+#include "apps/python/errors.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/memory/create_session.h"
+
+namespace neap::python {
+namespace {
+
+// The extents but the batch.
+std::vector<int64_t> OfImage(const Shape& shape) {
+  return {shape.dims().begin() + 1, shape.dims().end()};
+}
+
+absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
+  ASSIGN_OR_RETURN(const ResolvedGraph resolved, Resolve(net, Mode::kInference));
+  BatchShape shape;
+  for (const ResolvedLayer& layer : resolved.layers) {
+    if (layer.role == LayerRole::kImages) shape.image = OfImage(layer.spec.output.shape);
+    if (layer.role == LayerRole::kLabels) shape.labels = OfImage(layer.spec.output.shape);
+  }
+  return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
+                                                        const SessionArguments& arguments) {
+  ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments.planning));
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, apps::OpenDevice(flags.device));
+  ASSIGN_OR_RETURN(const KernelOptions kernels,
+                   flags.kernels.Options(device->description(), device->backend()));
+  PlannerOptions options = flags.Options(device->description(), kernels);
+  options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
+  ASSIGN_OR_RETURN(Session session, CreateSession(net, *device, options, arguments.training));
+  return Open{.device = std::move(device), .session = std::move(session)};
+}
+
+HeldSession::HeldSession(const Graph& net, const SessionArguments& arguments)
+    : shape_(Checked(ShapeOf(net))),
+      batch_(net.options().batch),
+      has_budget_(arguments.planning.budget.has_value()),
+      open_(Checked(Released([&] { return MakeOpen(net, arguments); }))) {}
+
+void HeldSession::Close() {
+  Released([&] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    open_.reset();
+  });
+}
+
+bool HeldSession::is_closed() {
+  return Released([&] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return !open_.has_value();
+  });
+}
+
+}  // namespace neap::python

@@ -1,0 +1,73 @@
+// A session with all that it points to, for Python's threads: neap.Session.
+//
+// *Ownership*: owns the device, which the session borrows. *Threads*: any; one call after another.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "apps/python/planning_arguments.h"
+#include "apps/python/released.h"
+#include "neap/core/device/device.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/run/session.h"
+
+namespace neap::python {
+
+struct SessionArguments {
+  PlanningArguments planning = {};
+  TrainingOptions training = {};
+};
+
+// What a session expects of a batch.
+struct BatchShape {
+  std::vector<int64_t> image;   // {C, H, W}
+  std::vector<int64_t> labels;  // of an image: {}, or {H, W} if pixels are labelled
+};
+
+class HeldSession {
+ public:
+  // Throws apps/python/errors.h.
+  HeldSession(const Graph& net, const SessionArguments& arguments);
+  ~HeldSession() { Close(); }
+  HeldSession(const HeldSession&) = delete;
+  HeldSession& operator=(const HeldSession&) = delete;
+
+  // Calls `use(Session&)`, which returns a status or a StatusOr, without the GIL.
+  template <typename Function>
+  std::invoke_result_t<Function, Session&> Use(Function&& use) {
+    return Released([&]() -> std::invoke_result_t<Function, Session&> {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!open_.has_value()) return absl::FailedPreconditionError("the session is closed");
+      return std::forward<Function>(use)(open_->session);
+    });
+  }
+  void Close();
+  bool is_closed();
+
+  const BatchShape& shape() const { return shape_; }
+  int64_t batch() const { return batch_; }
+  bool has_budget() const { return has_budget_; }
+
+ private:
+  struct Open {
+    std::unique_ptr<Device> device;
+    Session session;
+  };
+  static absl::StatusOr<Open> MakeOpen(const Graph& net, const SessionArguments& arguments);
+
+  BatchShape shape_;
+  int64_t batch_ = 0;
+  bool has_budget_ = false;
+  std::mutex mutex_;
+  std::optional<Open> open_;  // guarded by mutex_
+};
+
+}  // namespace neap::python

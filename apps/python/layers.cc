@@ -1,0 +1,160 @@
+// The layers as functions of their fields, with the names and defaults of the C++ structs.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "apps/python/bindings.h"
+#include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
+
+namespace neap::python {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+// One number for both axes, or (height, width).
+using Extent = std::variant<int64_t, std::pair<int64_t, int64_t>>;
+
+Extent2d ToExtent(const Extent& extent) {
+  if (const auto* const both = std::get_if<int64_t>(&extent)) return *both;
+  const auto& [height, width] = std::get<std::pair<int64_t, int64_t>>(extent);
+  return {height, width};
+}
+
+template <typename Definition>
+void BindWithoutFields(nb::module_& module, const char* name, const char* text) {
+  module.def(
+      name, [] { return Layer(Definition{}); }, text);
+}
+
+void BindConvolutions(nb::module_& module) {
+  module.def(
+      "Convolution",
+      [](int64_t out_channels, const Extent& kernel, const Extent& stride, const Extent& padding,
+         const Extent& dilation, int64_t groups, bool bias) {
+        return Layer(Convolution{.out_channels = out_channels,
+                                 .kernel = ToExtent(kernel),
+                                 .stride = ToExtent(stride),
+                                 .padding = ToExtent(padding),
+                                 .dilation = ToExtent(dilation),
+                                 .groups = groups,
+                                 .bias = bias});
+      },
+      "out_channels"_a, "kernel"_a = 1, "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
+      "groups"_a = 1, "bias"_a = true, "A 2-d convolution, as torch.nn.Conv2d.");
+  module.def(
+      "TransposedConvolution",
+      [](int64_t out_channels, const Extent& kernel, const Extent& stride, const Extent& padding,
+         bool bias, bool bilinear) {
+        return Layer(TransposedConvolution{.out_channels = out_channels,
+                                           .kernel = ToExtent(kernel),
+                                           .stride = ToExtent(stride),
+                                           .padding = ToExtent(padding),
+                                           .bias = bias,
+                                           .bilinear = bilinear});
+      },
+      "out_channels"_a, "kernel"_a = 1, "stride"_a = 1, "padding"_a = 0, "bias"_a = true,
+      "bilinear"_a = false,
+      "As torch.nn.ConvTranspose2d. `bilinear` initialises the weight to bilinear interpolation.");
+  module.def(
+      "FullyConnected",
+      [](int64_t out_features, bool bias) {
+        return Layer(FullyConnected{.out_features = out_features, .bias = bias});
+      },
+      "out_features"_a, "bias"_a = true, "As torch.nn.Linear, on all values of an image.");
+}
+
+void BindNorms(nb::module_& module) {
+  module.def(
+      "BatchNorm",
+      [](float epsilon, float momentum) {
+        return Layer(BatchNorm{.epsilon = epsilon, .momentum = momentum});
+      },
+      "epsilon"_a = BatchNorm{}.epsilon, "momentum"_a = BatchNorm{}.momentum,
+      "As torch.nn.BatchNorm2d.");
+  module.def(
+      "LocalResponseNorm",
+      [](int64_t size, float alpha, float beta, float k) {
+        return Layer(LocalResponseNorm{.size = size, .alpha = alpha, .beta = beta, .k = k});
+      },
+      "size"_a = 5, "alpha"_a = LocalResponseNorm{}.alpha, "beta"_a = LocalResponseNorm{}.beta,
+      "k"_a = LocalResponseNorm{}.k, "As torch.nn.LocalResponseNorm; `size` is odd.");
+  module.def(
+      "Dropout", [](float probability) { return Layer(Dropout{.probability = probability}); },
+      "probability"_a = Dropout{}.probability, "As torch.nn.Dropout.");
+}
+
+void BindPools(nb::module_& module) {
+  module.def(
+      "MaxPool",
+      [](const Extent& kernel, const Extent& stride, const Extent& padding) {
+        return Layer(MaxPool{
+            .kernel = ToExtent(kernel), .stride = ToExtent(stride), .padding = ToExtent(padding)});
+      },
+      "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "As torch.nn.MaxPool2d.");
+  module.def(
+      "AveragePool",
+      [](const Extent& kernel, const Extent& stride, const Extent& padding, bool count_padding) {
+        return Layer(AveragePool{.kernel = ToExtent(kernel),
+                                 .stride = ToExtent(stride),
+                                 .padding = ToExtent(padding),
+                                 .count_padding = count_padding});
+      },
+      "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "count_padding"_a = true,
+      "As torch.nn.AvgPool2d.");
+  module.def(
+      "Crop",
+      [](const Extent& size, const Extent& offset) {
+        return Layer(Crop{.size = ToExtent(size), .offset = ToExtent(offset)});
+      },
+      "size"_a, "offset"_a = 0, "The rectangle of `size` from row and column `offset` on.");
+}
+
+std::string ToText(const Layer& layer) {
+  const std::string parameters = layer.Parameters();
+  return absl::StrCat("<neap.Layer ", std::string(layer.type()), parameters.empty() ? "" : " ",
+                      parameters, ">");
+}
+
+}  // namespace
+
+void BindLayers(nb::module_& module) {
+  nb::class_<Layer>(module, "Layer", "The definition of a layer, for Graph.add().")
+      .def_prop_ro("type", [](const Layer& layer) { return std::string(layer.type()); })
+      .def(
+          "__eq__", [](const Layer& a, const Layer& b) { return a == b; }, nb::is_operator())
+      .def("__hash__", [](const Layer& layer) { return nb::hash(nb::cast(ToText(layer))); })
+      .def("__repr__", ToText);
+  BindConvolutions(module);
+  BindNorms(module);
+  BindPools(module);
+  BindWithoutFields<Relu>(module, "Relu", "As torch.nn.ReLU.");
+  BindWithoutFields<Sigmoid>(module, "Sigmoid", "As torch.nn.Sigmoid.");
+  BindWithoutFields<Tanh>(module, "Tanh", "As torch.nn.Tanh.");
+  BindWithoutFields<GlobalAveragePool>(module, "GlobalAveragePool",
+                                       "As torch.nn.AdaptiveAvgPool2d(1).");
+  BindWithoutFields<Add>(module, "Add", "The sum of two or more tensors of one shape.");
+  BindWithoutFields<Concat>(module, "Concat", "Two or more tensors along the channels.");
+  BindWithoutFields<SoftmaxCrossEntropy>(module, "SoftmaxCrossEntropy",
+                                         "The loss, for Graph.loss().");
+}
+
+}  // namespace neap::python

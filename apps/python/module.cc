@@ -1,0 +1,15 @@
+// The extension module of the Python package (docs/python.md).
+#include <nanobind/nanobind.h>
+
+#include "apps/python/bindings.h"
+
+NB_MODULE(_neap, module) {
+  module.doc() = "The C++ library of neap.";
+  neap::python::BindLayers(module);
+  neap::python::BindGraph(module);
+  neap::python::BindNets(module);
+  neap::python::BindData(module);
+  neap::python::BindPlan(module);
+  neap::python::BindPeak(module);
+  neap::python::BindSession(module);
+}

@@ -1,0 +1,152 @@
+"""Session: a network on a device, training within a budget."""
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy
+
+from neap import _neap
+from neap.data import to_images, to_labels
+
+
+class Accuracy(NamedTuple):
+    """The result of Session.evaluate(). Where pixels are labelled, each of them counts."""
+
+    loss: float  # the mean over all labels
+    accuracy: float  # from 0 to 1
+    correct: int
+    labels: int
+
+
+class Session(_neap.Session):
+    """A network on a device, training inside one arena of at most `budget` bytes.
+
+    `net` is a Graph; `device` is "cpu" or "cuda:N" (cuda:0 if there is one, else cpu); `budget` is a number of bytes or a text
+    such as "12GiB"; `dtype` is "fp32", "tf32", "fp16" or "bf16". `lr` is a number or a LearningRate. The optimizer is that of
+    torch.optim.SGD. Creating a session plans the iteration, verifies the plan, reserves the arena and initialises the
+    parameters from `seed`. Raises BudgetError if the budget is too small.
+
+    Images are arrays of floats (n, channels, height, width), labels arrays of integers (n,), or (n, height, width) for a network
+    that labels pixels. They may be NumPy arrays or anything with __dlpack__ on the CPU.
+
+    Several threads may use one session; their calls run one after another. Ctrl-C during a call takes effect when it returns.
+    """
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def step(self, images: Any, labels: Any) -> float:
+        """Trains with one batch and returns its mean loss."""
+        return self._step(to_images(images), to_labels(labels))
+
+    def begin(self, images: Any, labels: Any) -> None:
+        """The first half of a step: sends the batch and returns. Two steps may be in flight."""
+        self._begin(to_images(images), to_labels(labels))
+
+    def finish(self) -> _neap.StepResult:
+        """The second half: waits for the oldest step in flight."""
+        return self._finish()
+
+    def fit(self, batches: Iterable[tuple[Any, Any]], epochs: int = 1,
+            on_step: Callable[[_neap.StepResult], object] | None = None) -> list[float]:
+        """Trains with all batches, `epochs` times, and returns the mean loss of each epoch.
+
+        While a batch trains, the next one is taken from `batches`. The progress is shown if tqdm is installed. After Ctrl-C or an
+        error of `batches`, the steps that have begun are finished, and the session can go on.
+        """
+        losses = []
+        for epoch in range(epochs):
+            total, count = 0.0, 0
+            with _progress(batches, f"epoch {epoch + 1}/{epochs}") as bar:
+                for result in self._train(batches):
+                    total, count = total + result.loss, count + 1
+                    bar.set_postfix(loss=f"{result.loss:.4f}", refresh=False)
+                    bar.update()
+                    if on_step is not None:
+                        on_step(result)
+            losses.append(total / count if count else float("nan"))
+        return losses
+
+    def _train(self, batches: Iterable[tuple[Any, Any]]) -> Iterator[_neap.StepResult]:
+        in_flight = 0
+        try:
+            for images, labels in batches:
+                self.begin(images, labels)
+                in_flight += 1
+                if in_flight == 2:
+                    in_flight -= 1
+                    yield self._finish()
+            while in_flight:
+                in_flight -= 1
+                yield self._finish()
+        finally:
+            while in_flight:
+                in_flight -= 1
+                self._finish()
+
+    def evaluate(self, batches: Any, labels: Any = None) -> Accuracy:
+        """Evaluates with running statistics and without dropout.
+
+        `batches` is a Dataset, an iterable of (images, labels), or with `labels` an array of images, of any number.
+        """
+        loss, correct, count = 0.0, 0, 0
+        for images, classes in self._pieces(batches, labels):
+            result = self._evaluate(images, classes)
+            loss += result.loss * classes.size
+            correct += result.correct
+            count += classes.size
+        if count == 0:
+            raise ValueError("there is nothing to evaluate")
+        return Accuracy(loss / count, correct / count, correct, count)
+
+    def predict(self, images: Any, probabilities: bool = False) -> numpy.ndarray:
+        """The logits of any number of images, (n, classes), or (n, classes, height, width) for a network that labels pixels.
+
+        With `probabilities`, their softmax over the classes.
+        """
+        images = to_images(images)
+        pieces = [self._predict(images[first:first + self.batch], probabilities)
+                  for first in range(0, max(1, len(images)), self.batch)]
+        return numpy.concatenate(pieces)
+
+    def _pieces(self, batches: Any, labels: Any) -> Iterator[tuple[numpy.ndarray, numpy.ndarray]]:
+        """Images and labels of at most a batch each."""
+        pairs = batches
+        if labels is not None:
+            pairs = [(batches, labels)]
+        elif isinstance(batches, _neap.Dataset):
+            pairs = (batches.read(first, self.batch) for first in range(0, len(batches), self.batch))
+        for images, classes in pairs:
+            images, classes = to_images(images), to_labels(classes)
+            for first in range(0, max(1, len(images)), self.batch):
+                yield images[first:first + self.batch], classes[first:first + self.batch]
+
+
+class _Silent:
+    """Takes the place of a progress bar."""
+
+    def __enter__(self) -> "_Silent":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def set_postfix(self, **values: object) -> None:
+        pass
+
+    def update(self) -> None:
+        pass
+
+
+def _progress(batches: Iterable[Any], text: str) -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return _Silent()
+    total = len(batches) if hasattr(batches, "__len__") else None
+    return tqdm(total=total, desc=text, unit="step")
+
+
+__all__ = ["Accuracy", "Session"]

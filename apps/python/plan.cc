@@ -1,0 +1,172 @@
+// plan(), and Plan with its tables.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "apps/plan/html_report.h"
+#include "apps/python/bindings.h"
+#include "apps/python/errors.h"
+#include "apps/python/planned.h"
+#include "apps/python/released.h"
+#include "apps/python/table.h"
+#include "neap/core/base/file.h"
+#include "neap/core/base/units.h"
+#include "neap/core/plan/plan_memory.h"
+#include "neap/core/plan/tensor_fate.h"
+#include "neap/core/plan/trace.h"
+
+namespace neap::python {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+Planned MakePlanned(const Graph& net, std::optional<Bytes> budget,
+                    std::optional<std::string> device, std::optional<std::string> policy,
+                    std::optional<Bytes> host_budget, std::optional<int64_t> sub_batches,
+                    bool offload_params, bool strict) {
+  const PlanningArguments arguments = {.device = std::move(device),
+                                       .budget = std::move(budget),
+                                       .host_budget = std::move(host_budget),
+                                       .policy = std::move(policy),
+                                       .sub_batches = sub_batches,
+                                       .offload_params = offload_params,
+                                       .strict = strict};
+  return Checked(Released([&] { return PlanFor(net, arguments); }));
+}
+
+// One row for each step that runs, in order; reruns have rows of their own.
+nb::object StepsOf(const Planned& planned) {
+  const neap::Plan& plan = planned.plan;
+  Table table({{"step", "i4"},
+               {"layer", "U"},
+               {"phase", "U"},
+               {"type", "U"},
+               {"recompute", "?"},
+               {"begin_us", "f8"},
+               {"end_us", "f8"},
+               {"live_bytes", "i8"},
+               {"live_activation_bytes", "i8"},
+               {"workspace_bytes", "i8"},
+               {"free_bytes", "i8"},
+               {"host_bytes", "i8"},
+               {"engine", "U"}});
+  const std::vector<StepMemory> memory = MemoryPerStep(plan);
+  size_t row = 0;
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    if (!std::holds_alternative<ComputeAction>(plan.actions[i])) continue;
+    const StepMemory& at = memory[row++];
+    const PlanStep& step = plan.steps[at.step.index()];
+    const ActionTime& time = planned.timeline.actions[i];
+    table.Add(nb::make_tuple(at.step.value, step.layer, std::string(Name(step.phase)), step.type,
+                             at.recompute, time.begin_us, time.end_us, at.live_bytes,
+                             at.live_activation_bytes, at.workspace_bytes, at.free_bytes,
+                             at.host_bytes, at.engine));
+  }
+  return table.ToNumpy();
+}
+
+nb::object TensorsOf(const Planned& planned) {
+  const neap::Plan& plan = planned.plan;
+  Table table({{"name", "U"},
+               {"role", "U"},
+               {"dtype", "U"},
+               {"shape", "U"},
+               {"bytes", "i8"},
+               {"offloads", "i4"},
+               {"reruns", "i4"},
+               {"transfer_us", "f8"},
+               {"stall_us", "f8"},
+               {"recompute_us", "f8"},
+               {"fate", "U"}});
+  for (const TensorFate& fate : TensorFates(plan, planned.timeline)) {
+    const PlanTensor& tensor = plan.tensors[fate.tensor.index()];
+    table.Add(nb::make_tuple(tensor.name, std::string(Name(tensor.role)),
+                             std::string(Name(tensor.dtype)), tensor.shape.ToString(), tensor.bytes,
+                             fate.trips.size(), fate.reruns.size(), fate.transfer_us, fate.stall_us,
+                             fate.recompute_us, Explain(plan, fate)));
+  }
+  return table.ToNumpy();
+}
+
+std::string ReportOf(const Planned& planned) {
+  return apps::HtmlReport(planned.plan, planned.timeline, {.has_budget = planned.has_budget});
+}
+
+// The page of `neap plan --report` in a frame.
+std::string FrameOf(const Planned& planned) {
+  const nb::object escape = nb::module_::import_("html").attr("escape");
+  const auto page = nb::cast<std::string>(escape(ReportOf(planned)));
+  return absl::StrCat("<iframe style=\"width:100%;height:640px;border:0\" srcdoc=\"", page,
+                      "\"></iframe>");
+}
+
+std::string ToText(const Planned& planned) {
+  const neap::Plan& plan = planned.plan;
+  return absl::StrCat("<neap.Plan of ", plan.net, ", batch ", plan.batch, ", policy ", plan.policy,
+                      ": ", FormatBytes(plan.peak_bytes), ", ", plan.predicted_ms, " ms on ",
+                      plan.device, ">");
+}
+
+void BindWriters(nb::class_<Planned>& plan) {
+  plan.def(
+          "summary", [](const Planned& planned) { return planned.plan.Summary(); },
+          "What is kept, moved and recomputed, as text.")
+      .def("report", ReportOf, "The page of `neap plan --report`, as HTML.")
+      .def(
+          "to_json", [](const Planned& planned) { return planned.plan.ToJson(); },
+          "The plan file, which `neap train --plan` runs.")
+      .def(
+          "trace",
+          [](const Planned& planned) { return TimelineTrace(planned.plan, planned.timeline); },
+          "The predicted timeline as a Chrome trace, as JSON.")
+      .def("__repr__", ToText)
+      .def("__str__", [](const Planned& planned) { return planned.plan.Summary(); })
+      .def("_repr_html_", FrameOf);
+}
+
+}  // namespace
+
+void BindPlan(nb::module_& module) {
+  nb::class_<Planned> plan(module, "Plan",
+                           "What happens to every byte during one iteration of training.");
+  plan.def_prop_ro("net", [](const Planned& p) { return p.plan.net; })
+      .def_prop_ro("batch", [](const Planned& p) { return p.plan.batch; })
+      .def_prop_ro("sub_batches", [](const Planned& p) { return p.plan.sub_batches; })
+      .def_prop_ro("dtype", [](const Planned& p) { return std::string(Name(p.plan.dtype)); })
+      .def_prop_ro("policy", [](const Planned& p) { return p.plan.policy; })
+      .def_prop_ro("device", [](const Planned& p) { return p.plan.device; })
+      .def_prop_ro("budget_bytes", [](const Planned& p) { return p.plan.budget_bytes; })
+      .def_prop_ro(
+          "minimum_bytes", [](const Planned& p) { return p.stats.minimum_budget_bytes; },
+          "The smallest budget that is not refused.")
+      .def_prop_ro("arena_bytes", [](const Planned& p) { return p.plan.arena_bytes; })
+      .def_prop_ro(
+          "peak_bytes", [](const Planned& p) { return p.plan.peak_bytes; },
+          "Of device memory, which is what will be measured.")
+      .def_prop_ro(
+          "host_peak_bytes", [](const Planned& p) { return p.plan.host_peak_bytes; },
+          "Of copies in pinned host memory.")
+      .def_prop_ro(
+          "predicted_ms", [](const Planned& p) { return p.plan.predicted_ms; }, "Of an iteration.")
+      .def_prop_ro("steps", StepsOf, nb::sig("def steps(self) -> numpy.ndarray"),
+                   "A structured array with one row for each step that runs.")
+      .def_prop_ro("tensors", TensorsOf, nb::sig("def tensors(self) -> numpy.ndarray"),
+                   "A structured array with one row for each tensor.");
+  BindWriters(plan);
+  module.def("plan", MakePlanned, "net"_a, "budget"_a = nb::none(), "device"_a = nb::none(),
+             nb::kw_only(), "policy"_a = nb::none(), "host_budget"_a = nb::none(),
+             "sub_batches"_a = nb::none(), "offload_params"_a = false, "strict"_a = false,
+             "Plans one iteration of training as `neap plan` does, and verifies the plan. Needs no "
+             "GPU.");
+}
+
+}  // namespace neap::python

@@ -1,0 +1,41 @@
+#include "apps/python/planned.h"
+
+#include <utility>
+
+#include "apps/cli/measured_device.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+#include "neap/core/program/passes.h"
+#include "neap/core/verifier/verifier.h"
+#include "neap/memory/planner.h"
+#include "neap/memory/program_choice.h"
+
+namespace neap::python {
+
+absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& arguments) {
+  ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments));
+  ASSIGN_OR_RETURN(const apps::PlanTarget target,
+                   apps::OpenPlanTargetBy(flags.kernels, flags.device, ""));
+  const DeviceDescription& device = target.description;
+  PlannerOptions options = flags.Options(device, target.kernels);
+  options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
+  const auto lower = [&](const ProgramChoice& choice) {
+    return Lower(net, apps::PlanningFlags::Lowering(choice), device);
+  };
+  RETURN_IF_ERROR(lower(flags.AskedProgram()).status());
+  ASSIGN_OR_RETURN(ChosenProgram chosen, ChooseProgram(lower, options, device, target.engines()));
+  ASSIGN_OR_RETURN(const Program program, lower(chosen.choice));
+  if (!chosen.plan.has_value()) {
+    ASSIGN_OR_RETURN(chosen.plan, MakePlan(program, options, device, target.engines()));
+  }
+  PlanResult& result = *chosen.plan;
+  RETURN_IF_ERROR(Verify(result.plan));
+  RETURN_IF_ERROR(MatchesProgram(result.plan, program));
+  Timeline timeline = PredictTimeline(result.plan, result.costs);
+  return Planned{.plan = std::move(result.plan),
+                 .stats = result.stats,
+                 .timeline = std::move(timeline),
+                 .has_budget = flags.has_budget()};
+}
+
+}  // namespace neap::python

@@ -1,0 +1,39 @@
+#include "apps/python/planning_arguments.h"
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
+
+namespace neap::python {
+namespace {
+
+absl::StatusOr<std::optional<int64_t>> Optional(const char* name,
+                                                const std::optional<Bytes>& bytes) {
+  if (!bytes.has_value()) return std::nullopt;
+  const absl::StatusOr<int64_t> parsed = ToBytes(*bytes);
+  if (parsed.ok()) return *parsed;
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", parsed.status().message()));
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> ToBytes(const Bytes& bytes) {
+  if (const auto* const text = std::get_if<std::string>(&bytes)) return ParseBytes(*text);
+  const int64_t number = std::get<int64_t>(bytes);
+  if (number > 0) return number;
+  return absl::InvalidArgumentError(absl::StrCat(number, " bytes: it must be at least 1"));
+}
+
+absl::StatusOr<apps::PlanningFlags> FlagsOf(const PlanningArguments& arguments) {
+  apps::PlanningFlags flags;
+  ASSIGN_OR_RETURN(flags.budget.bytes, Optional("budget", arguments.budget));
+  ASSIGN_OR_RETURN(flags.host_budget_bytes, Optional("host_budget", arguments.host_budget));
+  flags.device = arguments.device.value_or("");
+  flags.policy = arguments.policy.value_or("");
+  flags.sub_batches = arguments.sub_batches;
+  flags.offload_params = arguments.offload_params;
+  flags.strict = arguments.strict;
+  return flags;
+}
+
+}  // namespace neap::python

@@ -1,0 +1,36 @@
+// The arguments of planning that plan(), Session(), peak_batch() and curve() share. They are those
+// of the command's flags, so that both make the same plans.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "apps/cli/planning_flags.h"
+#include "neap/core/plan/planner.h"
+#include "neap/memory/planner_options.h"
+
+namespace neap::python {
+
+// A number, or a text such as "12GiB".
+using Bytes = std::variant<int64_t, std::string>;
+
+struct PlanningArguments {
+  std::optional<std::string> device = {};
+  std::optional<Bytes> budget = {};
+  std::optional<Bytes> host_budget = {};
+  std::optional<std::string> policy = {};
+  std::optional<int64_t> sub_batches = {};
+  bool offload_params = false;
+  bool strict = false;
+};
+
+// Errors: INVALID_ARGUMENT for anything but a positive number of bytes.
+absl::StatusOr<int64_t> ToBytes(const Bytes& bytes);
+
+// Errors: those of ToBytes(), naming the argument.
+absl::StatusOr<apps::PlanningFlags> FlagsOf(const PlanningArguments& arguments);
+
+}  // namespace neap::python

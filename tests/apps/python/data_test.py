@@ -1,0 +1,65 @@
+"""Datasets and loaders."""
+import numpy
+import pytest
+
+import neap
+from conftest import DIGITS
+
+
+def test_a_dataset_has_images_and_labels(digits):
+    assert digits.shape == (1, 8, 8)
+    assert digits.classes == 10
+    images, labels = digits.read(3, 5)
+    assert images.shape == (5, 1, 8, 8) and images.dtype == numpy.float32
+    assert labels.shape == (5,) and labels.dtype == numpy.int32
+    assert len(neap.open_dataset(DIGITS, "test")) < len(digits)
+    assert neap.open_dataset(DIGITS, shape=(1, 12, 12)).read(0, 1)[0].shape == (1, 1, 12, 12)
+
+
+def test_pixels_can_be_labelled():
+    dataset = neap.open_dataset("synthetic", shape=(3, 16, 24), label_pixels=True, classes=4, size=8)
+    images, labels = dataset.read(0, 8)
+    assert images.shape == (8, 3, 16, 24) and labels.shape == (8, 16, 24)
+
+
+def test_an_epoch_has_every_image_once(digits):
+    loader = neap.Loader(digits, batch=len(digits) // 4)
+    assert len(loader) == 4
+    images = numpy.concatenate([x for x, _ in loader])
+    distinct = {image.tobytes() for image in images}
+    unshuffled = digits.read(0, len(digits))[0]
+    assert len(distinct) >= len({image.tobytes() for image in unshuffled}) - len(digits) % 4
+
+
+def test_batches_depend_on_the_arguments_alone(digits):
+    def take(count, **options):
+        loader = iter(neap.Loader(digits, batch=8, **options))
+        return [next(loader)[0] for _ in range(count)]
+
+    first = take(6, seed=5, shift=1)
+    assert numpy.array_equal(first, take(6, seed=5, shift=1))
+    assert numpy.array_equal(first[4:], take(2, seed=5, shift=1, first_step=4))
+    assert not numpy.array_equal(first, take(6, seed=6, shift=1))
+    assert numpy.array_equal(take(1, shuffle=False)[0], digits.read(0, 8)[0])
+
+
+def test_a_loader_keeps_its_dataset():
+    loader = neap.Loader(neap.open_dataset("synthetic", size=20, shape=(1, 4, 4)), batch=10)
+    assert sum(len(labels) for _, labels in loader) == 20
+
+
+@pytest.mark.parametrize("spec, arguments, text", [
+    ("idx:nowhere", {}, "nowhere"),
+    ("numbers", {}, "numbers"),
+    ("synthetic", {"split": "validation"}, "validation"),
+])
+def test_datasets_that_do_not_exist(spec, arguments, text):
+    with pytest.raises(neap.Error, match=text):
+        neap.open_dataset(spec, **arguments)
+
+
+def test_ranges_outside_are_refused(digits):
+    with pytest.raises(neap.Error):
+        digits.read(len(digits), 1)
+    with pytest.raises(neap.Error):
+        neap.Loader(digits, batch=0)

@@ -1,0 +1,104 @@
+"""Plans and tables, which need no device."""
+import json
+import subprocess
+
+import numpy
+import pytest
+
+import neap
+from conftest import COMMAND
+
+
+def command_plan(*arguments):
+    run = subprocess.run([COMMAND, "plan", *arguments, "--json", "--database", "none"], capture_output=True, text=True,
+                         check=True)
+    return json.loads(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def tight():
+    return neap.plan(neap.nets.resnet_cifar(depth=8, batch=64), budget="14MiB", device="h200")
+
+
+def test_a_plan_is_that_of_the_command(tight):
+    wanted = command_plan("resnet-cifar", "--depth", "8", "--batch", "64", "--budget", "14MiB", "--device", "h200")
+    assert tight.peak_bytes == wanted["peak_bytes"]
+    assert tight.predicted_ms == pytest.approx(wanted["predicted_ms"])
+    assert tight.minimum_bytes == wanted["minimum_budget_bytes"]
+    assert tight.budget_bytes == 14 << 20
+    assert (tight.net, tight.batch, tight.policy) == ("resnet8", 64, "auto")
+
+
+def test_steps_and_tensors_are_structured_arrays(tight):
+    steps, tensors = tight.steps, tight.tensors
+    assert steps.dtype["layer"].kind == "U" and steps.dtype["live_bytes"] == numpy.int64
+    assert steps["live_bytes"].max() + 0 <= tight.peak_bytes <= tight.budget_bytes
+    assert (steps["live_bytes"] + steps["free_bytes"] == tight.budget_bytes).all()
+    assert (steps["end_us"] >= steps["begin_us"]).all()
+    assert steps["end_us"].max() <= 1000 * tight.predicted_ms + 1e-6
+    forward = steps[(steps["phase"] == "forward") & ~steps["recompute"]]
+    assert "fc" in set(forward["layer"])
+    weight = tensors[tensors["name"] == "fc.weight"][0]
+    assert weight["role"] == "param" and weight["bytes"] == 4 * 10 * 64
+    moved = (tensors["offloads"] > 0) | (tensors["reruns"] > 0)
+    assert moved.any()  # 14 MiB are too few to keep all tensors
+    assert all(tensors["fate"][moved] != "")
+
+
+def test_a_plan_is_shown_as_text_and_in_a_notebook(tight):
+    assert "resnet8" in repr(tight)
+    assert str(tight) == tight.summary() != ""
+    frame = tight._repr_html_()
+    assert frame.startswith("<iframe") and frame.count('"') == 4
+    assert tight.report().lower().startswith("<!doctype html>")
+    assert json.loads(tight.to_json())["peak_bytes"] == tight.peak_bytes
+    assert json.loads(tight.trace())
+
+
+def test_a_budget_error_has_the_smallest_budget():
+    net = neap.nets.resnet_cifar(depth=8, batch=64)
+    for policy in (None, "tensor-cache"):
+        with pytest.raises(neap.BudgetError, match="smallest feasible budget") as refused:
+            neap.plan(net, budget=100_000, device="h200", policy=policy)
+        smallest = refused.value.minimum_bytes
+        assert neap.plan(net, budget=smallest, device="h200", policy=policy).peak_bytes <= smallest
+        with pytest.raises(neap.BudgetError):
+            neap.plan(net, budget=smallest - 1, device="h200", policy=policy)
+
+
+@pytest.mark.parametrize("arguments, text", [
+    ({"device": "h2000"}, "unknown device 'h2000'"),
+    ({"device": "h200", "policy": "best"}, "best"),
+    ({"device": "h200", "budget": "12 apples"}, "budget: "),
+    ({"device": "h200", "budget": 0}, "budget: "),
+    ({"device": "h200", "sub_batches": 0}, "sub"),
+])
+def test_wrong_arguments_are_refused(small_net, arguments, text):
+    with pytest.raises(neap.Error, match=text):
+        neap.plan(small_net, **arguments)
+
+
+def test_the_largest_batches_are_those_of_the_command():
+    table = neap.peak_batch(neap.nets.lenet(), ["8MiB", 24 << 20], device="h200", policy="superneurons")
+    assert list(table["budget_bytes"]) == [8 << 20, 24 << 20]
+    for row in table:
+        run = subprocess.run([COMMAND, "peak-batch", "lenet", "--budget", str(row["budget_bytes"]), "--policy", "superneurons",
+                              "--device", "h200", "--database", "none", "--json"], capture_output=True, text=True, check=True)
+        assert json.loads(run.stdout)["results"][0]["batch"] == row["batch"]
+        assert row["peak_bytes"] <= row["budget_bytes"]
+        assert row["images_per_second"] > 0
+
+
+def test_a_network_of_ones_own_has_a_largest_batch(small_net):
+    table = neap.peak_batch(small_net, "1MiB", device="h200")
+    batch = int(table["batch"][0])
+    assert neap.plan(small_net.with_options(batch=batch), budget="1MiB", device="h200").batch == batch
+
+
+def test_the_curve_rises_with_the_budget():
+    table = neap.curve(neap.nets.lenet(batch=64), "h200", ["liveness", "auto"])
+    assert set(table["policy"]) == {"liveness", "auto"}
+    auto = table[table["policy"] == "auto"]
+    assert len(auto) > 1
+    assert (numpy.diff(auto["budget_bytes"]) > 0).all()
+    assert (numpy.diff(auto["images_per_second"]) >= 0).all()
