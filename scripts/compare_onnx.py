@@ -4,9 +4,10 @@
     scripts/compare_onnx.py NEAP MODEL.onnx...      needs Python's numpy, onnx and onnxruntime
 
 For each model, neap predicts 2 random CIFAR images, which it resizes to the network's size, on the CPU. Then neap writes the
-network to another file, whose scores ONNX Runtime computes, too. The columns: learned values in the file and in neap's plan, the
-largest difference of neap's probabilities from ONNX Runtime's, and that between the scores of the two files, relative to the
-largest score. The exit code is 1 if a difference is above 1e-4, the counts differ, or a model is refused.
+network to another file, whose scores ONNX Runtime computes, too. A file that was exported for training is compared as it predicts.
+The columns: learned values that the file's nodes and neap's plan have, the largest difference of the logarithms of neap's
+probabilities from those of ONNX Runtime's, and that between the scores of the two files. Both are relative to the largest score,
+if that is above 1. The exit code is 1 if a difference is above 1e-4, the counts differ, or a model is refused.
 """
 import json
 import math
@@ -60,11 +61,28 @@ def run_neap(*arguments):
     return run.stdout
 
 
-def learned_in_file(path):
-    graph = onnx.load(path).graph
-    statistics = {name for node in graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
-    return sum(math.prod(tensor.dims) for tensor in graph.initializer
-               if tensor.dims and tensor.data_type == onnx.TensorProto.FLOAT and tensor.name not in statistics)
+def learned_in_file(model):
+    """Counts a tensor that several nodes share for each of them, as neap does."""
+    sizes = {tensor.name: math.prod(tensor.dims) for tensor in model.graph.initializer
+             if tensor.dims and tensor.data_type == onnx.TensorProto.FLOAT}
+    for node in model.graph.node:  # copies of tensors, which exporters make of equal ones
+        if node.op_type == "Identity" and node.input[0] in sizes:
+            sizes[node.output[0]] = sizes[node.input[0]]
+    return sum(sizes.get(name, 0) for node in model.graph.node if node.op_type != "Identity"
+               for name in node.input[:3 if node.op_type == "BatchNormalization" else None])
+
+
+def as_it_predicts(model):
+    """Batch norms with running statistics, and no dropout."""
+    for node in model.graph.node:
+        if node.op_type == "BatchNormalization":
+            del node.output[1:]
+            for attribute in node.attribute:
+                if attribute.name == "training_mode":
+                    attribute.i = 0
+        if node.op_type == "Dropout":
+            del node.output[1:], node.input[2:]
+    return model
 
 
 def learned_in_plan(neap, model, folder):
@@ -73,19 +91,19 @@ def learned_in_plan(neap, model, folder):
     return sum(math.prod(tensor["shape"]) for tensor in plan["tensors"] if tensor["role"] == "param")
 
 
-def softmax(scores):
-    scores = scores.reshape(scores.shape[0], scores.shape[1]).astype(numpy.float64)
-    powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+def log_softmax(scores):
+    scores = scores.astype(numpy.float64)
+    scores = scores - scores.max(axis=1, keepdims=True)
+    return scores - numpy.log(numpy.exp(scores).sum(axis=1, keepdims=True))
 
 
 class OnnxRuntime:
-    """The scores of a file for any number of images."""
+    """The scores of a model for any number of images."""
 
-    def __init__(self, path):
+    def __init__(self, model):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         self.input = self.session.get_inputs()[0]
 
     def size(self):
@@ -113,17 +131,20 @@ def neap_probabilities(neap, model, folder):
     return numpy.array(rows)
 
 
-def compare(neap, model, folder, images):
+def compare(neap, path, folder, images):
     """The columns after the name."""
+    model = as_it_predicts(onnx.load(path))
     runtime = OnnxRuntime(model)
     resized = resize(images, *runtime.size())
     scores = runtime(resized)
-    difference = numpy.abs(neap_probabilities(neap, model, folder) - softmax(scores)).max()
-    written = folder / "written.onnx"
-    run_neap(neap, "export", model, "--onnx", written)
     largest = max(1.0, numpy.abs(scores).max())
-    counts = learned_in_file(model), learned_in_plan(neap, model, folder)
-    return counts, difference, numpy.abs(OnnxRuntime(written)(resized) - scores).max() / largest
+    difference = numpy.abs(numpy.log(neap_probabilities(neap, path, folder)) - log_softmax(scores)).max() / largest
+    run_neap(neap, "export", path, "--onnx", folder / "written.onnx")
+    again = OnnxRuntime(onnx.load(folder / "written.onnx"))(resized)
+    if again.shape != scores.shape:
+        raise RuntimeError(f"the scores are {scores.shape}, those of the file that neap writes {again.shape}")
+    counts = learned_in_file(model), learned_in_plan(neap, path, folder)
+    return counts, difference, numpy.abs(again - scores).max() / largest
 
 
 def main():

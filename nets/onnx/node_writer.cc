@@ -61,7 +61,30 @@ std::string_view PlainOperator(const Layer& layer) {
   return "";
 }
 
+// A value of any number of images {N, C, H, W}, or vectors {N, C}.
+void Describe(const ResolvedLayer& layer, const std::string& name, bool is_flat,
+              onnx_schema::ValueInfo& info) {
+  info.set_name(name);
+  onnx_schema::TensorType& type = *info.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(Tensor::FLOAT);
+  type.mutable_shape()->add_dim()->set_dim_param("N");
+  for (int axis = 1; axis < (is_flat ? 2 : 4); ++axis)
+    type.mutable_shape()->add_dim()->set_dim_value(layer.spec.output.shape[axis]);
+}
+
 }  // namespace
+
+void NodeWriter::WriteInput(const ResolvedLayer& images) {
+  Describe(images, images.name, false, *graph_.add_input());
+}
+
+void NodeWriter::WriteOutput(LayerId scores) {
+  const ResolvedLayer& layer = network_.layers[scores.index()];
+  const Shape& shape = layer.spec.output.shape;
+  const bool is_flat = shape.h() * shape.w() == 1;
+  const std::string name = As(is_flat, scores, "scores");
+  Describe(layer, name, is_flat, *graph_.add_output());
+}
 
 std::string NodeWriter::As(bool flat, LayerId id, const std::string& reader) {
   const ResolvedLayer& layer = network_.layers[id.index()];

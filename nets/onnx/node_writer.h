@@ -6,7 +6,9 @@
 // other.
 //
 //   NodeWriter writer(network, weights, graph);
-//   for (const ResolvedLayer& layer : network.layers) RETURN_IF_ERROR(writer.Write(layer));
+//   writer.WriteInput(network.layers[0]);
+//   RETURN_IF_ERROR(writer.Write(network.layers[1]));  // and so on
+//   writer.WriteOutput(network.layers[1].id);
 //
 // *Ownership*: borrows all three.
 #pragma once
@@ -31,14 +33,17 @@ class NodeWriter {
     is_flat_.resize(network.layers.size(), false);
   }
 
+  void WriteInput(const ResolvedLayer& images);
+  // Scores {N, C}, or {N, C, H, W} if each pixel has some.
+  void WriteOutput(LayerId scores);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
   // that ONNX has no operator for; INVALID_ARGUMENT for a tensor that `weights` lacks or that has
   // another number of values.
   absl::Status Write(const ResolvedLayer& layer);
-  // Whether the layer's output is a vector in the graph.
-  bool IsFlat(LayerId layer) const { return is_flat_[layer.index()]; }
 
  private:
+  // Whether the layer's output is a vector in the graph.
+  bool IsFlat(LayerId layer) const { return is_flat_[layer.index()]; }
   // A node with the layer's name and its inputs as they are needed: as images, as vectors, or, if
   // all of them are, as vectors.
   enum class Axes : uint8_t { kImages, kVectors, kEither };

@@ -53,8 +53,9 @@ struct OnnxModel {
 absl::StatusOr<OnnxModel> ReadOnnx(const std::string& path, const OnnxOptions& options);
 
 // Writes the network as it predicts, with opset 17: batch norms use their running statistics,
-// dropout is left out, the result is called "logits", and any number of images fits. What
-// ReadOnnx() makes of the file has the same layers, but for dropout, and the same weights.
+// dropout does nothing, the result are the scores, and any number of images fits. What ReadOnnx()
+// makes of the file has the same layers and weights; only TransposedConvolution::bilinear, which
+// says how to begin, is lost.
 // `weights` are those of the graph's fp32 program. Errors: UNIMPLEMENTED naming every layer that
 // ONNX has no operator for; INVALID_ARGUMENT for a tensor that is missing or has another number of
 // values, and for weights above 2 GiB; those of Resolve() and core/base/file.h.

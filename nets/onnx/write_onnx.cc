@@ -22,17 +22,6 @@ constexpr int64_t kOpset = 17;
 constexpr int64_t kIrVersion = 8;  // that of ONNX 1.12, which introduced the opset
 constexpr size_t kMostBytes = (size_t{1} << 31) - 1;
 
-// A value of any number of images {?, C, H, W}, or vectors {?, C}.
-void Describe(const ResolvedLayer& layer, bool is_flat, onnx_schema::ValueInfo& info) {
-  info.set_name(layer.name);
-  onnx_schema::TensorType& type = *info.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(onnx_schema::Tensor::FLOAT);
-  const Shape& shape = layer.spec.output.shape;
-  type.mutable_shape()->add_dim()->set_dim_param("N");
-  for (int axis = 1; axis < (is_flat ? 2 : 4); ++axis)
-    type.mutable_shape()->add_dim()->set_dim_value(shape[axis]);
-}
-
 absl::Status CheckNames(const onnx_schema::Graph& graph) {
   absl::flat_hash_set<std::string> names = {graph.input(0).name()};
   const auto twice = [](const std::string& name) {
@@ -54,10 +43,9 @@ absl::Status WriteGraph(const ResolvedGraph& network, const NamedValues& weights
   NodeWriter writer(network, weights, graph);
   std::vector<std::string> unknown;
   for (const ResolvedLayer& layer : network.layers) {
-    if (layer.role == LayerRole::kImages) Describe(layer, false, *graph.add_input());
+    if (layer.role == LayerRole::kImages) writer.WriteInput(layer);
     if (layer.role == LayerRole::kLoss) {
-      const ResolvedLayer& scores = network.layers[layer.inputs[0].index()];
-      Describe(scores, writer.IsFlat(scores.id), *graph.add_output());
+      writer.WriteOutput(layer.inputs[0]);
     }
     if (layer.role != LayerRole::kInner) continue;
     const absl::Status written = writer.Write(layer);

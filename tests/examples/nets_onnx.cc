@@ -63,7 +63,9 @@ absl::Status FoldConstants(NodeReader& node) {
 absl::Status Write(const ResolvedGraph& network, const NamedValues& weights,
                    onnx_schema::Graph& graph) {
   NodeWriter writer(network, weights, graph);
-  for (const ResolvedLayer& layer : network.layers) RETURN_IF_ERROR(writer.Write(layer));
+  writer.WriteInput(network.layers[0]);
+  RETURN_IF_ERROR(writer.Write(network.layers[1]));  // and so on
+  writer.WriteOutput(network.layers[1].id);
   return absl::OkStatus();
 }
 

@@ -15,12 +15,14 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/registry.h"
+#include "onnx_schema.pb.h"
 #include "tests/scratch_directory.h"
 
 namespace neap::testing {
@@ -126,6 +128,22 @@ TEST_CASE("activations with fields keep them") {
     CHECK(read->graph.layers()[i].layer == net.layers()[i].layer);
     CHECK(read->graph.layers()[i].inputs == net.layers()[i].inputs);
   }
+}
+
+TEST_CASE("scores of whole images are written as vectors") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({2, 4, 4});
+  x = net.Add("pool", GlobalAveragePool{}, {x});
+  net.Loss(x, SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, {}).ok());
+  onnx_schema::Model model;
+  REQUIRE(model.ParseFromString(ReadText(directory.File("n.onnx"))));
+  const onnx_schema::ValueInfo& scores = model.graph().output(0);
+  CHECK(scores.type().tensor_type().shape().dim_size() == 2);
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  CHECK(read->graph.layers().size() == net.layers().size());
 }
 
 TEST_CASE("images follow vectors and vectors images") {
