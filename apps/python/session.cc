@@ -137,14 +137,14 @@ void Load(HeldSession& held, const Path& path) {
 
 nb::dict StateDict(HeldSession& held) {
   int64_t step = 0;
-  std::vector<NamedValues> weights =
-      Checked(held.Use([&](Session& session) -> absl::StatusOr<std::vector<NamedValues>> {
+  std::vector<NamedTensor> weights =
+      Checked(held.Use([&](Session& session) -> absl::StatusOr<std::vector<NamedTensor>> {
         step = session.step();
         return session.Weights();
       }));
   constexpr std::string_view kRunningVariance = ".running_var";
   nb::dict state;
-  for (NamedValues& tensor : weights) {
+  for (NamedTensor& tensor : weights) {
     const std::vector<int64_t> shape(tensor.shape.dims().begin(), tensor.shape.dims().end());
     state[tensor.name.c_str()] = ToNumpy(std::move(tensor.values), shape);
     if (!tensor.name.ends_with(kRunningVariance)) continue;

@@ -287,7 +287,7 @@ absl::StatusOr<LoadedCheckpoint> CheckpointOf(const NamedValues& weights, const 
     if (static_cast<int64_t>(values->second.size()) != tensor.spec.elements()) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor '", tensor.name, "' has ", values->second.size(),
-                       " values, but the network has ", FileShape(tensor).ToString()));
+                       " values, but the network has ", ShapeInFile(tensor).ToString()));
     }
     loaded.tensors.emplace_back(tensor.id, values->second);
   }

@@ -98,8 +98,8 @@ absl::StatusOr<std::vector<float>> PersistentValues::Read(std::string_view name)
   return absl::NotFoundError(absl::StrFormat("the network has no persistent tensor '%s'", name));
 }
 
-absl::StatusOr<std::vector<NamedValues>> PersistentValues::ReadWeights() {
-  std::vector<NamedValues> weights;
+absl::StatusOr<std::vector<NamedTensor>> PersistentValues::ReadWeights() {
+  std::vector<NamedTensor> weights;
   for (const Tensor& tensor : stored_.tensors) {
     if (!IsSaved(tensor, CheckpointContents::kWeights)) continue;
     ASSIGN_OR_RETURN(std::vector<float> values, Read(tensor));

@@ -58,7 +58,7 @@ class PersistentValues {
   // In N, C, H, W order. By all ranks. Errors: NOT_FOUND.
   absl::StatusOr<std::vector<float>> Read(std::string_view name);
   // What a file of weights has, by all ranks.
-  absl::StatusOr<std::vector<NamedValues>> ReadWeights();
+  absl::StatusOr<std::vector<NamedTensor>> ReadWeights();
   // By all ranks, of which rank 0 writes the file. Errors: those of SaveCheckpoint().
   absl::Status Save(const std::string& path, CheckpointContents contents,
                     const TrainingPosition& position, DType weights);

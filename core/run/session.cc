@@ -160,7 +160,7 @@ class Session::Impl {
     return values_.Read(name);
   }
 
-  absl::StatusOr<std::vector<NamedValues>> Weights() {
+  absl::StatusOr<std::vector<NamedTensor>> Weights() {
     RETURN_IF_ERROR(values_.Gather(CheckReady()));
     return values_.ReadWeights();
   }
@@ -404,7 +404,7 @@ absl::Status Session::LoadWeights(const NamedValues& weights) {
 absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {
   return impl_->Values(tensor);
 }
-absl::StatusOr<std::vector<NamedValues>> Session::Weights() { return impl_->Weights(); }
+absl::StatusOr<std::vector<NamedTensor>> Session::Weights() { return impl_->Weights(); }
 absl::Status Session::SetBudget(int64_t budget_bytes) { return impl_->SetBudget(budget_bytes); }
 absl::Status Session::SetBudgetAsync(int64_t budget_bytes) {
   return impl_->SetBudgetAsync(budget_bytes);

@@ -188,7 +188,7 @@ class Session {
 
   // Parameters and running statistics: what SaveWeights() writes, in its order, without
   // num_batches_tracked, which is step().
-  absl::StatusOr<std::vector<NamedValues>> Weights();
+  absl::StatusOr<std::vector<NamedTensor>> Weights();
 
   // Plans again for another budget, which takes effect at the next step. Parameters and optimizer
   // are kept, and so is the number of sub-batches (core/program/sub_batches.h) that the planner

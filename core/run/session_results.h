@@ -33,7 +33,7 @@ struct Prediction {
 };
 
 // The values of a tensor of the network, with its name and shape in PyTorch.
-struct NamedValues {
+struct NamedTensor {
   std::string name;  // "conv1.weight"
   Shape shape;
   std::vector<float> values;  // in N, C, H, W order

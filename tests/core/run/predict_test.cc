@@ -88,8 +88,8 @@ TEST_CASE("weights are those that a session saves, with the names and shapes of 
     const std::string path = directory.File("weights.safetensors");
     REQUIRE(session.SaveWeights(path).ok());
     const SafetensorsReader reader = SafetensorsReader::Open(path).value();
-    const std::vector<NamedValues> weights = session.Weights().value();
-    for (const NamedValues& tensor : weights) {
+    const std::vector<NamedTensor> weights = session.Weights().value();
+    for (const NamedTensor& tensor : weights) {
       const SafetensorsEntry entry = reader.Find(tensor.name).value();
       const absl::InlinedVector<int64_t, 4>& dims = tensor.shape.dims();
       CHECK(entry.shape == std::vector<int64_t>(dims.begin(), dims.end()));
