@@ -9,8 +9,8 @@
 //
 //   Graph resnet50 = nets::ResNet({.batch = 128});
 //   Graph resnet18 = nets::ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false, .batch = 128});
-//   Graph wide = nets::ResNet({.width_per_group = 128, .batch = 64});
-//   Graph resnext50 = nets::ResNet({.groups = 32, .width_per_group = 4, .batch = 64});
+//   Graph wide = nets::ResNet({.batch = 64, .width_per_group = 128});
+//   Graph resnext50 = nets::ResNet({.batch = 64, .groups = 32, .width_per_group = 4});
 //   Graph deep = nets::ResNet(nets::ResNetOfDepth(1001));
 //   Graph resnet20 = nets::CifarResNet({.n = 3, .batch = 128});
 #pragma once
