@@ -4,7 +4,8 @@
     scripts/compare_onnx.py NEAP MODEL.onnx...      needs Python's numpy, onnx and onnxruntime
 
 For each model, neap predicts 2 random CIFAR images, which it resizes to the network's size, on the CPU. Then neap writes the
-network to another file, whose scores ONNX Runtime computes, too. A file that was exported for training is compared as it predicts.
+network to another file, whose scores ONNX Runtime computes, too. A file that was exported for training is compared as it
+predicts.
 The columns: learned values that the file's nodes and neap's plan have, the largest difference of the logarithms of neap's
 probabilities from those of ONNX Runtime's, and that between the scores of the two files. Both are relative to the largest score,
 if that is above 1. The exit code is 1 if a difference is above 1e-4, the counts differ, or a model is refused.

@@ -39,11 +39,12 @@ absl::StatusOr<std::vector<int64_t>> Target(NodeReader& node, const NetworkBuild
   ASSIGN_OR_RETURN(const Constant constant, node.Constant(1));
   std::vector<int64_t> target = ToIntegers(constant);
   const std::vector<int64_t> dims = x.dims();
+  const bool zero_copies = node.Int("allowzero", 0) == 0;  // otherwise 0 is an extent
   if (!target.empty() && target[0] == network.file_batch() && target[0] > 0)
     target[0] = network.batch();
   int64_t known = 1;
   for (size_t i = 0; i < target.size(); ++i) {
-    if (target[i] == 0 && i < dims.size()) target[i] = dims[i];
+    if (target[i] == 0 && zero_copies && i < dims.size()) target[i] = dims[i];
     if (target[i] != -1) known = SaturatingProduct(known, std::max<int64_t>(target[i], 0));
   }
   for (int64_t& extent : target) {
@@ -65,8 +66,6 @@ absl::Status Flatten(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status Reshape(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  if (node.Int("allowzero", 0) != 0)
-    return absl::UnimplementedError("attribute 'allowzero' is not 0");
   ASSIGN_OR_RETURN(const std::vector<int64_t> target, Target(node, network, x));
   ImageValue flat = x;
   flat.is_flat = true;
