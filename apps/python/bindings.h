@@ -8,6 +8,7 @@ namespace neap::python {
 void BindLayers(nanobind::module_& module);
 void BindGraph(nanobind::module_& module);
 void BindNets(nanobind::module_& module);
+void BindOnnx(nanobind::module_& module);
 void BindData(nanobind::module_& module);
 void BindPlan(nanobind::module_& module);
 void BindPeak(nanobind::module_& module);

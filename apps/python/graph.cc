@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
+#include "apps/python/graph_changes.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"
@@ -69,6 +70,14 @@ std::string ToText(const Graph& graph) {
 
 }  // namespace
 
+Graph Changed(const Graph& graph, const GraphChanges& changes) {
+  GraphOptions options = graph.options();
+  options.batch = changes.batch.value_or(options.batch);
+  if (changes.dtype.has_value()) options.dtype = Checked(ParseDType(*changes.dtype));
+  if (changes.layout.has_value()) options.layout = Checked(ParseLayout(*changes.layout));
+  return WithOptions(graph, options);
+}
+
 void BindGraph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph",
                     "A network: named layers, and the layers that each of them reads. Nothing is "
@@ -92,11 +101,7 @@ void BindGraph(nb::module_& module) {
           "with_options",
           [](const Graph& graph, std::optional<int64_t> batch, std::optional<std::string> dtype,
              std::optional<std::string> layout) {
-            GraphOptions options = graph.options();
-            options.batch = batch.value_or(options.batch);
-            if (dtype.has_value()) options.dtype = Checked(ParseDType(*dtype));
-            if (layout.has_value()) options.layout = Checked(ParseLayout(*layout));
-            return WithOptions(graph, options);
+            return Changed(graph, {batch, std::move(dtype), std::move(layout)});
           },
           nb::kw_only(), "batch"_a = nb::none(), "dtype"_a = nb::none(), "layout"_a = nb::none(),
           "The same layers with another batch, element type or layout.")

@@ -20,6 +20,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
@@ -128,6 +129,23 @@ void BindPools(nb::module_& module) {
       "size"_a, "offset"_a = 0, "The rectangle of `size` from row and column `offset` on.");
 }
 
+void BindActivations(nb::module_& module) {
+  module.def(
+      "LeakyRelu",
+      [](float negative_slope) { return Layer(LeakyRelu{.negative_slope = negative_slope}); },
+      "negative_slope"_a = LeakyRelu{}.negative_slope, "As torch.nn.LeakyReLU.");
+  module.def(
+      "Clip", [](float low, float high) { return Layer(Clip{.low = low, .high = high}); },
+      "low"_a = Clip{}.low, "high"_a = Clip{}.high,
+      "As torch.nn.Hardtanh; by default torch.nn.ReLU6.");
+  BindWithoutFields<Relu>(module, "Relu", "As torch.nn.ReLU.");
+  BindWithoutFields<Sigmoid>(module, "Sigmoid", "As torch.nn.Sigmoid.");
+  BindWithoutFields<Tanh>(module, "Tanh", "As torch.nn.Tanh.");
+  BindWithoutFields<HardSigmoid>(module, "HardSigmoid", "As torch.nn.Hardsigmoid.");
+  BindWithoutFields<HardSwish>(module, "HardSwish", "As torch.nn.Hardswish.");
+  BindWithoutFields<Silu>(module, "Silu", "As torch.nn.SiLU.");
+}
+
 std::string ToText(const Layer& layer) {
   const std::string parameters = layer.Parameters();
   return absl::StrCat("<neap.Layer ", std::string(layer.type()), parameters.empty() ? "" : " ",
@@ -146,12 +164,13 @@ void BindLayers(nb::module_& module) {
   BindConvolutions(module);
   BindNorms(module);
   BindPools(module);
-  BindWithoutFields<Relu>(module, "Relu", "As torch.nn.ReLU.");
-  BindWithoutFields<Sigmoid>(module, "Sigmoid", "As torch.nn.Sigmoid.");
-  BindWithoutFields<Tanh>(module, "Tanh", "As torch.nn.Tanh.");
+  BindActivations(module);
   BindWithoutFields<GlobalAveragePool>(module, "GlobalAveragePool",
                                        "As torch.nn.AdaptiveAvgPool2d(1).");
   BindWithoutFields<Add>(module, "Add", "The sum of two or more tensors of one shape.");
+  BindWithoutFields<Multiply>(module, "Multiply",
+                              "The product of a tensor and another of its shape, or with one "
+                              "value for each channel.");
   BindWithoutFields<Concat>(module, "Concat", "Two or more tensors along the channels.");
   BindWithoutFields<SoftmaxCrossEntropy>(module, "SoftmaxCrossEntropy",
                                          "The loss, for Graph.loss().");

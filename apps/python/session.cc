@@ -135,6 +135,16 @@ void Load(HeldSession& held, const Path& path) {
   Check(held.Use([&](Session& session) { return session.Load(path.string()); }));
 }
 
+// `weights` has an array of any shape for each tensor of a file of weights.
+void LoadWeights(HeldSession& held, const nb::dict& weights) {
+  NamedValues values;
+  for (const auto& [name, given] : weights) {
+    const auto array = nb::cast<InArray<float>>(given);
+    values[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.size());
+  }
+  Check(held.Use([&](Session& session) { return session.LoadWeights(values); }));
+}
+
 nb::dict StateDict(HeldSession& held) {
   int64_t step = 0;
   std::vector<NamedTensor> weights =
@@ -257,6 +267,7 @@ void BindFiles(nb::class_<HeldSession>& session) {
       .def("save_weights", SaveWeights, "path"_a, "dtype"_a = "fp32",
            "Writes parameters and running statistics only, which PyTorch loads with strict=True.")
       .def("load", Load, "path"_a, "Reads either kind of file.")
+      .def("_load_weights", LoadWeights, "weights"_a)
       .def("state_dict", StateDict, nb::sig("def state_dict(self) -> dict[str, numpy.ndarray]"),
            "Parameters and running statistics, with PyTorch's names and shapes. The arrays are "
            "copies.");

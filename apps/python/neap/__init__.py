@@ -5,10 +5,10 @@ import os
 _passive = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
 if _passive:
     os.environ["OMP_WAIT_POLICY"] = "passive"
-from neap._neap import (Add, AveragePool, BatchNorm, Concat, Convolution, Crop, Dataset, Dropout, FullyConnected,
-                        GlobalAveragePool, Graph, Layer, LearningRate, LocalResponseNorm, MaxPool, MemoryUse, Plan, Relu,
-                        Sigmoid, SoftmaxCrossEntropy, StepResult, Tanh, TransposedConvolution, curve, open_dataset,
-                        peak_batch, plan)
+from neap._neap import (Add, AveragePool, BatchNorm, Clip, Concat, Convolution, Crop, Dataset, Dropout, FullyConnected,
+                        GlobalAveragePool, Graph, HardSigmoid, HardSwish, Layer, LeakyRelu, LearningRate, LocalResponseNorm,
+                        MaxPool, MemoryUse, Multiply, OnnxGraph, Plan, Relu, Sigmoid, Silu, SoftmaxCrossEntropy, StepResult,
+                        Tanh, TransposedConvolution, curve, from_onnx, open_dataset, peak_batch, plan)
 
 if _passive:
     del os.environ["OMP_WAIT_POLICY"]  # child processes decide for themselves
@@ -16,8 +16,10 @@ from neap import nets
 from neap.data import Loader
 from neap.errors import BudgetError, Error
 from neap.session import Accuracy, Session
+from neap.torch_export import from_torch
 
-__all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BudgetError", "Concat", "Convolution", "Crop", "Dataset",
-           "Dropout", "Error", "FullyConnected", "GlobalAveragePool", "Graph", "Layer", "LearningRate", "Loader",
-           "LocalResponseNorm", "MaxPool", "MemoryUse", "Plan", "Relu", "Session", "Sigmoid", "SoftmaxCrossEntropy",
-           "StepResult", "Tanh", "TransposedConvolution", "curve", "nets", "open_dataset", "peak_batch", "plan"]
+__all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BudgetError", "Clip", "Concat", "Convolution", "Crop", "Dataset",
+           "Dropout", "Error", "FullyConnected", "GlobalAveragePool", "Graph", "HardSigmoid", "HardSwish", "Layer", "LeakyRelu",
+           "LearningRate", "Loader", "LocalResponseNorm", "MaxPool", "MemoryUse", "Multiply", "OnnxGraph", "Plan", "Relu",
+           "Session", "Sigmoid", "Silu", "SoftmaxCrossEntropy", "StepResult", "Tanh", "TransposedConvolution", "curve",
+           "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan"]

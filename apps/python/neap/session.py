@@ -1,11 +1,12 @@
 """Session: a network on a device, training within a budget."""
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy
 
 from neap import _neap
-from neap.data import to_images, to_labels
+from neap.data import to_array, to_images, to_labels
+from neap.errors import Error
 
 
 class Accuracy(NamedTuple):
@@ -30,6 +31,11 @@ class Session(_neap.Session):
 
     Several threads may use one session; their calls run one after another. Ctrl-C during a call takes effect when it returns.
     """
+
+    def __init__(self, net: _neap.Graph, *arguments: Any, **options: Any) -> None:
+        super().__init__(net, *arguments, **options)
+        if isinstance(net, _neap.OnnxGraph):
+            self._load_weights(net.weights)
 
     def __enter__(self) -> "Session":
         return self
@@ -85,6 +91,19 @@ class Session(_neap.Session):
             while in_flight:
                 in_flight -= 1
                 self._finish()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes parameters and running statistics from arrays, or whatever has __dlpack__ on the CPU, by PyTorch's names.
+
+        Training then starts at step 0. Raises neap.Error naming a tensor that is missing, unexpected or of another shape.
+        """
+        weights = {name: to_array(values, numpy.float32) for name, values in state.items()
+                   if not name.endswith(".num_batches_tracked")}
+        for name, own in self.state_dict().items():
+            if name in weights and weights[name].shape != own.shape:
+                raise Error(f"tensor '{name}' has the shape {weights[name].shape}, but the network has {own.shape}",
+                            "INVALID_ARGUMENT")
+        self._load_weights(weights)
 
     def evaluate(self, batches: Any, labels: Any = None) -> Accuracy:
         """Evaluates with running statistics and without dropout.

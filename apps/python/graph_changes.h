@@ -1,0 +1,21 @@
+// A graph with other options, from Python's arguments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "neap/core/graph/graph.h"
+
+namespace neap::python {
+
+struct GraphChanges {
+  std::optional<int64_t> batch = {};
+  std::optional<std::string> dtype = {};
+  std::optional<std::string> layout = {};
+};
+
+// Throws apps/python/errors.h.
+Graph Changed(const Graph& graph, const GraphChanges& changes);
+
+}  // namespace neap::python

@@ -1,0 +1,72 @@
+// from_onnx(), and the networks that it returns, whose weights a session starts from.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/python/arrays.h"
+#include "apps/python/bindings.h"
+#include "apps/python/errors.h"
+#include "apps/python/graph_changes.h"
+#include "apps/python/released.h"
+#include "neap/nets/onnx/onnx_file.h"
+
+namespace neap::python {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+struct OnnxGraph : Graph {
+  OnnxGraph(Graph graph, NamedValues values)
+      : Graph(std::move(graph)), weights(std::move(values)) {}
+  NamedValues weights;
+};
+
+OnnxGraph Read(const std::filesystem::path& path, int64_t batch, std::optional<int64_t> image,
+               const std::string& dtype, const std::string& layout) {
+  const nets::OnnxOptions options = {.batch = batch,
+                                     .image = image,
+                                     .dtype = Checked(ParseDType(dtype)),
+                                     .layout = Checked(ParseLayout(layout))};
+  nets::OnnxModel model = Checked(Released([&] { return nets::ReadOnnx(path.string(), options); }));
+  return {std::move(model.graph), std::move(model.weights)};
+}
+
+nb::dict WeightsOf(const OnnxGraph& graph) {
+  nb::dict weights;
+  for (const auto& [name, values] : graph.weights)
+    weights[name.c_str()] = ToNumpy(values, {static_cast<int64_t>(values.size())});
+  return weights;
+}
+
+}  // namespace
+
+void BindOnnx(nb::module_& module) {
+  nb::class_<OnnxGraph, Graph>(module, "OnnxGraph",
+                               "A network from an ONNX file. A session of it starts from the "
+                               "file's weights.")
+      .def(
+          "with_options",
+          [](const OnnxGraph& graph, std::optional<int64_t> batch, std::optional<std::string> dtype,
+             std::optional<std::string> layout) {
+            const GraphChanges changes = {batch, std::move(dtype), std::move(layout)};
+            return OnnxGraph(Changed(graph, changes), graph.weights);
+          },
+          nb::kw_only(), "batch"_a = nb::none(), "dtype"_a = nb::none(), "layout"_a = nb::none(),
+          "The same layers and weights with another batch, element type or layout.")
+      .def_prop_ro("weights", WeightsOf, nb::sig("def weights(self) -> dict[str, numpy.ndarray]"),
+                   "The values of each parameter and running statistic, flat, by its name.");
+  module.def("from_onnx", Read, "path"_a, nb::kw_only(), "batch"_a = 32, "image"_a = nb::none(),
+             "dtype"_a = "fp32", "layout"_a = "nchw",
+             "The network in an ONNX file, with its weights; docs/onnx.md lists the operators. "
+             "`image` is the height and\nwidth, where the file leaves them open or states others.");
+}
+
+}  // namespace neap::python

@@ -1,0 +1,74 @@
+"""Networks from ONNX files and from PyTorch, and weights from arrays."""
+import subprocess
+
+import numpy
+import pytest
+
+import neap
+from conftest import COMMAND
+
+
+@pytest.fixture
+def trained(small_net, batches):
+    with neap.Session(small_net, device="cpu", lr=0.05) as session:
+        session.fit(batches)
+        yield session
+
+
+def test_a_file_comes_with_its_weights(tmp_path, digits):
+    weights, model = tmp_path / "lenet.safetensors", tmp_path / "model.onnx"
+    net = neap.nets.lenet(batch=16, image=28)
+    with neap.Session(net, device="cpu", seed=5) as source:
+        source.save_weights(weights)
+        state = source.state_dict()
+    subprocess.run([COMMAND, "export", "lenet", "--weights", weights, "--onnx", model], check=True, capture_output=True)
+    read = neap.from_onnx(model, batch=8)
+    assert (read.name, read.batch, read.parameter_count()) == ("model", 8, net.parameter_count())
+    assert read.weights.keys() == state.keys()
+    for again in (read, read.with_options(batch=4)):
+        with neap.Session(again, device="cpu") as session:
+            assert session.batch == again.batch
+            for name, values in session.state_dict().items():
+                assert numpy.array_equal(values, state[name])
+    with pytest.raises(neap.Error, match="missing.onnx"):
+        neap.from_onnx(tmp_path / "missing.onnx")
+
+
+def test_a_state_dict_is_loaded(trained, small_net):
+    state = trained.state_dict()
+    with neap.Session(small_net, device="cpu", seed=9) as session:
+        session.load_state_dict(state)
+        assert all(numpy.array_equal(values, state[name]) for name, values in session.state_dict().items()
+                   if not name.endswith("num_batches_tracked"))
+        with pytest.raises(neap.Error, match="'fc.weight' has the shape"):
+            session.load_state_dict({**state, "fc.weight": state["fc.weight"].T})
+        with pytest.raises(neap.Error, match="'fc.bias' is missing"):
+            session.load_state_dict({name: values for name, values in state.items() if name != "fc.bias"})
+        with pytest.raises(neap.Error, match="'other' does not belong"):
+            session.load_state_dict({**state, "other": state["fc.bias"]})
+
+
+def test_activations_have_their_fields():
+    assert neap.Clip() == neap.Clip(low=0, high=6) != neap.Clip(high=1)
+    assert neap.LeakyRelu(0.2) != neap.LeakyRelu()
+    names = [layer().type for layer in (neap.HardSigmoid, neap.HardSwish, neap.Silu, neap.Multiply)]
+    assert names == ["hard_sigmoid", "hard_swish", "silu", "multiply"]
+
+
+def test_a_module_of_pytorch_trains_as_it_would_there():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3, padding=1, bias=False), torch.nn.BatchNorm2d(4), torch.nn.ReLU(),
+                                 torch.nn.Flatten(), torch.nn.Linear(4 * 64, 10))
+    images, labels = torch.rand(8, 1, 8, 8), torch.arange(8)
+    net = neap.from_torch(module, images)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    with neap.Session(net, device="cpu", lr=0.1) as session:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(module(images), labels)
+            loss.backward()
+            optimizer.step()
+            assert session.step(images, labels) == pytest.approx(loss.item(), rel=1e-5)
+        for name, values in module.state_dict().items():
+            assert numpy.allclose(session.state_dict()[name], values.numpy(), atol=1e-5), name
