@@ -12,7 +12,7 @@ setup=(--build-tests)
 for argument in "$@"; do
   if [ "$argument" = -DBUILD_TESTING=OFF ]; then testing=() setup=(); fi
 done
-case "$preset" in asan-ubsan | tsan) setup+=(--sanitizers) ;; esac
+if [ "$preset" = asan-ubsan ]; then setup+=(--sanitizers); fi
 "$(dirname "${BASH_SOURCE[0]}")/setup.sh" "${setup[@]}"
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 

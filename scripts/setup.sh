@@ -5,7 +5,7 @@
 #   --tests         the same, and a browser for the test of neap plan --report
 #   --python        also what pip needs to build the Python package
 #   --lint          also clang-format, clang-tidy and Python, which .ci/run uses
-#   --sanitizers    also Clang, which compiles the presets with sanitizers, and its symbolizer
+#   --sanitizers    also Clang, which compiles the preset asan-ubsan, and its symbolizer
 #   --pypi-cuda     always install CUDA from PyPI, in build/deps/cuda; builds then use it
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
