@@ -24,7 +24,7 @@ std::vector<std::string> FuzzSeeds() {
   const ScratchDirectory directory;
   const auto device = CpuDevice::Open();
   std::vector<std::string> files;
-  for (const auto& [name, options] : std::vector<std::pair<std::string, NetOptions>>{
+  for (const auto& [name, options] : std::vector<std::pair<std::string, nets::NetOptions>>{
            {"lenet", {.batch = 1}},
            {"densenet-bc-cifar", {.batch = 1, .image = 8, .depth = 10, .growth_rate = 2}}}) {
     const absl::StatusOr<Graph> graph = nets::Build(name, options);
