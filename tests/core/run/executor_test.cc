@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "neap/core/base/philox.h"
 #include "neap/core/run/initialize.h"
