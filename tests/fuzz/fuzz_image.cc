@@ -14,8 +14,8 @@ std::vector<std::string> FuzzSeeds() {
   for (const JpegForm form : {JpegForm::kGrey, JpegForm::kCmyk})
     files.push_back(JpegBytes(photo, {.form = form}));
   files.push_back(PngBytes(photo));
-  for (const PngForm form : {PngForm::kGrey, PngForm::kPalette})
-    files.push_back(PngBytes(photo, {.form = form}));
+  files.push_back(PngBytes(photo, {.form = PngForm::kGrey16, .interlaced = true}));
+  files.push_back(PngBytes(Solid(9, 7, 1, 2, 3), {.form = PngForm::kPalette}));
   return files;
 }
 
