@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
@@ -51,6 +52,14 @@ absl::StatusOr<LayerSpec> LeakyRelu::Specify(const LayerContext& context) const 
 }
 
 std::string Clip::Parameters() const { return ParameterText({{"low", low}, {"high", high}}); }
+
+Clip Clip::RoundedTo(DType dtype) const {
+  const auto round = [dtype](float value) {
+    if (dtype == DType::kFp16) return static_cast<float>(Fp16(value));
+    return dtype == DType::kBf16 ? static_cast<float>(Bf16(value)) : value;
+  };
+  return {.low = round(low), .high = round(high)};
+}
 
 absl::StatusOr<LayerSpec> Clip::Specify(const LayerContext& context) const {
   if (low < high) return SpecifyElementwise(context, 2);

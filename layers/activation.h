@@ -48,6 +48,7 @@ struct Clip {
   static constexpr std::string_view kType = "clip";
   float low = 0;
   float high = 6;
+  Clip RoundedTo(DType dtype) const;  // with the bounds that kernels use for tensors of the type
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
   friend bool operator==(const Clip&, const Clip&) = default;

@@ -26,7 +26,7 @@ struct MobileNetV2Options {
 };
 
 // Layers are named like torchvision's modules: features.0.0, features.1.conv.0.0 ... classifier.1.
-// A block's sum, which is no module, is features.N.add.
+// The sum at the end of a block, for which torchvision has no module, is called features.N.add.
 Graph MobileNetV2(const MobileNetV2Options& options);
 
 }  // namespace neap::nets

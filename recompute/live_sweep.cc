@@ -6,7 +6,8 @@
 
 namespace neap {
 
-LiveSweep::LiveSweep(const Program& program, bool in_place) : program_(program) {
+LiveSweep::LiveSweep(const Program& program, bool in_place)
+    : program_(program), results_(InferenceResults(program)) {
   for (const Step& step : program.steps) {
     first_.push_back(OperandsOf({step.id}, in_place));
     const bool may_rerun = step.phase == Phase::kForward;
@@ -56,7 +57,7 @@ void LiveSweep::Walk(const ComputeSequence& runs, const std::vector<bool>& moved
     }
   }
   const int end = static_cast<int>(runs.size());
-  for (TensorId result : InferenceResults(program_)) {
+  for (TensorId result : results_) {
     if (open_[result.index()] != kNone) lives_[open_[result.index()]].end = end;
   }
   ProveInPlace();

@@ -74,6 +74,7 @@ class LiveSweep {
   void AddUp(size_t runs);
 
   const Program& program_;
+  const std::vector<TensorId> results_;  // of inference
   std::vector<Operands> first_, again_;  // by StepId, of its first run and of its reruns
   std::vector<Life> lives_;              // in order of `begin`, except for those of given tensors
   std::vector<size_t> open_;             // by TensorId: its latest life, or kNone

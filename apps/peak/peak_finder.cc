@@ -330,8 +330,19 @@ absl::Status GrowOffloaded(const PeakFlags& flags, const PlanTarget& target, con
   return absl::OkStatus();
 }
 
-absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& target,
+// The flags with the network of a file, which is then read once and not for every size.
+absl::StatusOr<PeakFlags> WithFileRead(PeakFlags flags, const std::string& net) {
+  NetFlags file = flags.net;
+  file.name = net;
+  if (file.graph.has_value() || file.File().path.empty()) return flags;
+  file.options.batch = 1;
+  ASSIGN_OR_RETURN(flags.net.graph, file.Build());
+  return flags;
+}
+
+absl::StatusOr<PeakResult> FindPeak(const PeakFlags& given, const PlanTarget& target,
                                     const Growth& growth, const std::string& net) {
+  ASSIGN_OR_RETURN(const PeakFlags flags, WithFileRead(given, net));
   ProgramChoice chosen = flags.planning.AskedProgram();
   ASSIGN_OR_RETURN(PeakResult best, PeakFinder(flags, target, growth, chosen).Find(net, 0));
   PeakSearch grown = best.search;

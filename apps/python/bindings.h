@@ -8,10 +8,10 @@ namespace neap::python {
 void BindLayers(nanobind::module_& module);
 void BindGraph(nanobind::module_& module);
 void BindNets(nanobind::module_& module);
-void BindOnnx(nanobind::module_& module);
 void BindData(nanobind::module_& module);
 void BindPlan(nanobind::module_& module);
 void BindPeak(nanobind::module_& module);
 void BindSession(nanobind::module_& module);
+void BindOnnx(nanobind::module_& module);  // after BindSession()
 
 }  // namespace neap::python

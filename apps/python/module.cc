@@ -8,9 +8,9 @@ NB_MODULE(_neap, module) {
   neap::python::BindLayers(module);
   neap::python::BindGraph(module);
   neap::python::BindNets(module);
-  neap::python::BindOnnx(module);
   neap::python::BindData(module);
   neap::python::BindPlan(module);
   neap::python::BindPeak(module);
   neap::python::BindSession(module);
+  neap::python::BindOnnx(module);
 }

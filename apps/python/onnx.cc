@@ -14,6 +14,7 @@
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
 #include "apps/python/graph_changes.h"
+#include "apps/python/held_session.h"
 #include "apps/python/released.h"
 #include "neap/nets/onnx/onnx_file.h"
 
@@ -37,6 +38,11 @@ OnnxGraph Read(const std::filesystem::path& path, int64_t batch, std::optional<i
                                      .layout = Checked(ParseLayout(layout))};
   nets::OnnxModel model = Checked(Released([&] { return nets::ReadOnnx(path.string(), options); }));
   return {std::move(model.graph), std::move(model.weights)};
+}
+
+// A session of the graph starts from its weights.
+void Start(HeldSession& held, const OnnxGraph& graph) {
+  Check(held.Use([&](Session& session) { return session.LoadWeights(graph.weights); }));
 }
 
 nb::dict WeightsOf(const OnnxGraph& graph) {
@@ -63,6 +69,7 @@ void BindOnnx(nb::module_& module) {
           "The same layers and weights with another batch, element type or layout.")
       .def_prop_ro("weights", WeightsOf, nb::sig("def weights(self) -> dict[str, numpy.ndarray]"),
                    "The values of each parameter and running statistic, flat, by its name.");
+  module.def("_start_from_weights", Start, "session"_a, "net"_a);
   module.def("from_onnx", Read, "path"_a, nb::kw_only(), "batch"_a = 32, "image"_a = nb::none(),
              "dtype"_a = "fp32", "layout"_a = "nchw",
              "The network in an ONNX file, with its weights; docs/onnx.md lists the operators. "

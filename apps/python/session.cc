@@ -18,6 +18,7 @@
 #include "apps/python/arrays.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
+#include "apps/python/graph_changes.h"
 #include "apps/python/held_session.h"
 #include "apps/python/planned.h"
 #include "neap/core/base/status_macros.h"
@@ -43,8 +44,6 @@ void Construct(HeldSession* session, const Graph& net, std::optional<std::string
                float momentum, float weight_decay, uint64_t seed, std::optional<std::string> policy,
                std::optional<Bytes> host_budget, std::optional<int64_t> sub_batches,
                bool offload_params, bool strict, bool inference_only, bool training_only) {
-  GraphOptions options = net.options();
-  if (dtype.has_value()) options.dtype = Checked(ParseDType(*dtype));
   const SessionArguments arguments = {
       .planning = {.device = std::move(device),
                    .budget = std::move(budget),
@@ -58,7 +57,7 @@ void Construct(HeldSession* session, const Graph& net, std::optional<std::string
                    .seed = seed,
                    .inference_only = inference_only,
                    .training_only = training_only}};
-  new (session) HeldSession(WithOptions(net, options), arguments);
+  new (session) HeldSession(Changed(net, {.dtype = std::move(dtype)}), arguments);
 }
 
 // Errors: INVALID_ARGUMENT for an array that is not some number of `what` of the given shape.

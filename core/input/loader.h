@@ -47,8 +47,8 @@ struct LoaderOptions {
   // (core/image/random_view.h).
   bool crop = false;
   float color_jitter = 0;
-  int64_t threads =
-      0;  // that read a batch, at most; 0: as many as are worth it. Any has the same bits.
+  // The most threads that read a batch; 0: as many as are worth it. The bits do not depend on it.
+  int64_t threads = 0;
 };
 
 // The batch of one step. Errors: those of Dataset::Read;

@@ -1,8 +1,6 @@
 #include "neap/layers/activation.h"
 
-#include "neap/core/base/float16.h"
 #include "neap/layers/cpu/channel_rows.h"
-#include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/onednn.h"
 
 namespace neap::cpu {
@@ -31,22 +29,17 @@ struct LeakyReluFunction {
 };
 
 struct ClipFunction {
-  explicit ClipFunction(const StepSignature& signature) {
-    const Clip& layer = *signature.layer.As<Clip>();
-    RoundAs(signature.Spec(Y()).dtype, [&](auto round) {
-      low = round(layer.low);
-      high = round(layer.high);
-    });
-  }
+  explicit ClipFunction(const StepSignature& signature)
+      : bounds(signature.layer.As<Clip>()->RoundedTo(signature.Spec(Y()).dtype)) {}
   float Value(float x) const {
-    const float raised = x <= low ? low : x;
-    return raised >= high ? high : raised;
+    const float raised = x <= bounds.low ? bounds.low : x;
+    return raised >= bounds.high ? bounds.high : raised;
   }
   float Gradient(float y, float dy) const {
-    const float below = y >= high ? 0 : dy;
-    return y <= low ? 0 : below;
+    const float below = y >= bounds.high ? 0 : dy;
+    return y <= bounds.low ? 0 : below;
   }
-  float low = 0, high = 0;
+  Clip bounds;
 };
 
 struct HardSigmoidFunction {

@@ -1,7 +1,6 @@
 // Activations: builds launches from signatures.
 #include "neap/layers/activation.h"
 
-#include "neap/core/base/float16.h"
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {
@@ -36,16 +35,8 @@ cudaError_t LeakyReluLaunch(const LaunchArgs& a) {
                                     slope, a.stream);
 }
 
-// As a tensor of the type has it.
-float Rounded(DType dtype, float value) {
-  if (dtype == DType::kFp16) return static_cast<float>(Fp16(value));
-  return dtype == DType::kBf16 ? static_cast<float>(Bf16(value)) : value;
-}
-
 cudaError_t ClipLaunch(const LaunchArgs& a) {
-  const Clip& layer = *a.signature.layer.As<Clip>();
-  const DType dtype = a.signature.Spec(Y()).dtype;
-  const float low = Rounded(dtype, layer.low), high = Rounded(dtype, layer.high);
+  const auto [low, high] = a.signature.layer.As<Clip>()->RoundedTo(a.signature.Spec(Y()).dtype);
   if (a.signature.phase == Phase::kForward)
     return kernels::Clip(a.Array(X()), a.Array(Y()), a.Elements(Y()), low, high, a.stream);
   return kernels::ClipBackward(a.Array(Y()), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()), low,

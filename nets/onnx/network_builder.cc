@@ -49,7 +49,7 @@ std::string Wished(const Node& node, const std::vector<Weight>& weights) {
   std::string name = OwnerOf(weights);
   if (!name.empty()) return name;
   name = ModulePath(node.name());
-  // Without the operator, which is no module.
+  // Without its last part, the operator, which is not part of the module's name.
   if (!weights.empty()) name = std::string(absl::StripSuffix(name, "." + node.op_type()));
   return name.empty() ? node.output(0) : name;
 }

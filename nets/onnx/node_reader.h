@@ -1,8 +1,8 @@
 // One node of an ONNX graph, as an operator reads it: its inputs and attributes by what they must
 // be, with the errors that name what they are instead.
 //
-// Every attribute that the node has must be asked for, or Unasked() names it: an attribute that
-// nobody has looked at may change the result.
+// Every attribute that the node has must be asked for, or Unasked() names it, because an attribute
+// that was ignored might change the result.
 //
 //   NodeReader node(proto, network);
 //   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));

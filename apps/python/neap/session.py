@@ -35,7 +35,7 @@ class Session(_neap.Session):
     def __init__(self, net: _neap.Graph, *arguments: Any, **options: Any) -> None:
         super().__init__(net, *arguments, **options)
         if isinstance(net, _neap.OnnxGraph):
-            self._load_weights(net.weights)
+            _neap._start_from_weights(self, net)
 
     def __enter__(self) -> "Session":
         return self

@@ -26,11 +26,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int u = 0; u < kUnroll; ++u) {
     if (first + static_cast<Index>(u * kThreads) >= vectors) continue;
     if constexpr (kAccumulate) {
-      Vec<kVec> sum = Unpack(loaded[u]);
-      const Vec<kVec> old = Unpack(Read<kVec>(out, to[u]));
-#pragma unroll
-      for (int k = 0; k < kVec; ++k) sum.v[k] += old.v[k];
-      Write<kVec>(out, to[u], sum);
+      WriteOrAdd<kVec>(out, to[u], Unpack(loaded[u]), true);
     } else {
       Write<kVec>(out, to[u], loaded[u]);
     }

@@ -100,6 +100,9 @@ __global__ void __launch_bounds__(kThreads) MapKernel(Op op, size_t vectors) {
   }
 }
 
+inline unsigned BlocksOf(int64_t threads) {
+  return static_cast<unsigned>(CeilDiv(threads, kThreads));
+}
 inline unsigned MapBlocks(int64_t vectors) {
   return static_cast<unsigned>(CeilDiv(vectors, kThreads * kUnroll));
 }

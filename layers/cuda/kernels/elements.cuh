@@ -134,6 +134,16 @@ template <int kVec, typename T>
 __device__ __forceinline__ void Write(T* p, size_t i, const Vec<kVec>& v) {
   Write<kVec>(p, i, Pack<T>(v));
 }
+// Writes the vector, or adds it to the one that is there.
+template <int kVec, typename T>
+__device__ __forceinline__ void WriteOrAdd(T* p, size_t i, Vec<kVec> v, bool adds) {
+  if (adds) {
+    const Vec<kVec> old = Unpack(Read<kVec>(p, i));
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) v.v[k] += old.v[k];
+  }
+  Write<kVec>(p, i, v);
+}
 // The same for arrays that are always fp32.
 template <int kVec>
 __device__ __forceinline__ Vec<kVec> ReadFloats(const float* p, size_t i) {

@@ -58,15 +58,8 @@ __global__ void __launch_bounds__(kThreads)
   Vec<kVec> v = Unpack(Read<kVec>(dy, from));
 #pragma unroll
   for (float& f : v.v) f *= scale;
-  if (adds) {
-    const Vec<kVec> old = Unpack(Read<kVec>(dx, i));
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) v.v[k] += old.v[k];
-  }
-  Write<kVec>(dx, i, v);
+  WriteOrAdd<kVec>(dx, i, v, adds);
 }
-
-unsigned BlocksOf(int64_t threads) { return static_cast<unsigned>(CeilDiv(threads, kThreads)); }
 
 // A thread reads one word of each pixel: wider vectors would leave too few threads.
 template <typename T>

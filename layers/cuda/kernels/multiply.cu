@@ -32,17 +32,6 @@ struct MultiplyOp {
   }
 };
 
-// Writes a vector of a gradient, or adds it to the one that is there.
-template <int kVec, typename T>
-__device__ void Put(T* gradient, size_t i, Vec<kVec> v, bool adds) {
-  if (adds) {
-    const Vec<kVec> old = Unpack(Read<kVec>(gradient, i));
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) v.v[k] += old.v[k];
-  }
-  Write<kVec>(gradient, i, v);
-}
-
 template <typename T>
 struct MultiplyBackwardOp {
   const T* a;
@@ -68,8 +57,8 @@ struct MultiplyBackwardOp {
       of_a.v[k] *= gradient.v[k];
       of_b.v[k] *= gradient.v[k];
     }
-    Put<kVec>(da, i, of_a, adds_da);
-    Put<kVec>(db, i, of_b, adds_db);
+    WriteOrAdd<kVec>(da, i, of_a, adds_da);
+    WriteOrAdd<kVec>(db, i, of_b, adds_db);
   }
 };
 
@@ -117,11 +106,11 @@ __global__ void __launch_bounds__(kThreads)
       sum += v.v[k] * values.v[k];
       v.v[k] *= factor;
     }
-    Put<kVec>(da, i, v, adds_da);
+    WriteOrAdd<kVec>(da, i, v, adds_da);
   }
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(~0U, sum, offset);
-  if (threadIdx.x % 32 == 0) Put<1>(db, plane, Vec<1>{{sum}}, adds_db);
+  if (threadIdx.x % 32 == 0) WriteOrAdd<1>(db, plane, Vec<1>{{sum}}, adds_db);
 }
 
 // NHWC: a block of threads {channels, pixels} takes some channels of a part of the pixels of an
@@ -154,7 +143,7 @@ __global__ void __launch_bounds__(kThreads)
         sum.v[k] += v.v[k] * values.v[k];
         v.v[k] *= factors.v[k];
       }
-      Put<kVec>(da, i, v, adds_da);
+      WriteOrAdd<kVec>(da, i, v, adds_da);
     }
   }
   const unsigned thread = threadIdx.y * shape.width + threadIdx.x;
@@ -181,10 +170,8 @@ __global__ void __launch_bounds__(kThreads)
   const float* const first = partial + i / channels * parts * channels + i % channels;
   float sum = 0;
   for (int64_t part = 0; part < parts; ++part) sum += first[part * channels];
-  Put<1>(db, static_cast<size_t>(i), Vec<1>{{sum}}, adds);
+  WriteOrAdd<1>(db, static_cast<size_t>(i), Vec<1>{{sum}}, adds);
 }
-
-unsigned BlocksOf(int64_t threads) { return static_cast<unsigned>(CeilDiv(threads, kThreads)); }
 
 // The parts depend on the shape only, not on the type, since the scratch memory has their sums.
 int64_t PartsOf(const ChannelShape& s) {

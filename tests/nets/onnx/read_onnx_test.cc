@@ -83,7 +83,7 @@ void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout = Layout::kNch
 struct OneNode {
   std::string op;
   Ints image;     // {N, C, H, W}
-  Ints weight{};  // empty: none
+  Ints weight{};  // empty if the operator has no weight
   Attributes attributes{};
   int64_t outputs = 0;  // of an image
   bool bias = false;

@@ -1,4 +1,4 @@
-// What ReadOnnx() refuses: by name, and without harm.
+// The files that ReadOnnx() refuses: errors name what is wrong, and hostile files do no harm.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 

@@ -31,7 +31,7 @@ namespace {
 using nets::NetOptions;
 using nets::OnnxModel;
 
-// A value for each parameter and running statistic, those of variances positive.
+// Random values of all parameters and running statistics; variances are positive.
 NamedValues RandomWeights(const Graph& graph) {
   NamedValues weights;
   uint32_t state = 3;
