@@ -39,8 +39,8 @@ set(NEAP_INSTALLED_HEADERS
   core/step/layer_traits.h
   core/step/loss_scale.h
   core/step/operands.h
+  core/step/optimizer.h
   core/step/parameter_text.h
-  core/step/sgd.h
   core/step/specify.h
   core/step/step_signature.h
   core/step/window.h

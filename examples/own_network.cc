@@ -54,7 +54,7 @@ absl::Status Run() {
   ASSIGN_OR_RETURN(
       neap::Session session,
       neap::CreateSession(net, *device, {.budget_bytes = 1280 * neap::kKiB},
-                          {.sgd = {.momentum = 0.9F}, .learning_rate = {.base = 0.05F}}));
+                          {.optimizer = {.momentum = 0.9F}, .learning_rate = {.base = 0.05F}}));
   std::cout << session.plan().Summary();
 
   for (uint32_t step = 0; step < 60; ++step) {

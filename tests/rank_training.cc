@@ -54,8 +54,8 @@ class ReferenceStep {
  public:
   explicit ReferenceStep(const RankTraining& training) : training_(training), device_(OpenCpu()) {
     const Graph graph = training.net(training.split[0]);
-    program_ = *BuildProgram(graph, {.sgd = {.momentum = kMomentum}});
-    TrainingOptions options = {.sgd = {.momentum = kMomentum}, .learning_rate = {.base = 0}};
+    program_ = *BuildProgram(graph, {.optimizer = {.momentum = kMomentum}});
+    TrainingOptions options = {.optimizer = {.momentum = kMomentum}, .learning_rate = {.base = 0}};
     options.seed = kSeed;
     session_ = std::make_unique<Session>(Open(graph, *device_, {.policy = "keep-all"}, options));
     state_ = StateOf(*session_, program_);
@@ -147,7 +147,7 @@ Trained Run(const RankTraining& training, Session& session, int64_t first, int64
     REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
     losses.push_back(*loss);
   }
-  const Program alone = *BuildProgram(training.net(images), {.sgd = {.momentum = kMomentum}});
+  const Program alone = *BuildProgram(training.net(images), {.optimizer = {.momentum = kMomentum}});
   return InOrder(std::move(losses), StateOf(session, alone));
 }
 
@@ -158,7 +158,7 @@ int64_t RankTraining::all_images() const {
 }
 
 TrainingOptions RankTraining::options(Communicator* communicator) const {
-  TrainingOptions options = {.sgd = {.momentum = kMomentum, .weight_decay = kWeightDecay},
+  TrainingOptions options = {.optimizer = {.momentum = kMomentum, .weight_decay = kWeightDecay},
                              .learning_rate = {.base = kLearningRate}};
   options.seed = kSeed;
   options.training_only = true;
@@ -203,7 +203,7 @@ PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& devic
                            .all_images = training.all_images()};
   const int in_flight = static_cast<int>(n % 3);
   const Program program = *Lower(training.net(training.split[rank]),
-                                 {.sgd = training.options(nullptr).sgd,
+                                 {.optimizer = training.options(nullptr).optimizer,
                                   .share = share,
                                   .sync_batch_norm = training.sync_batch_norm,
                                   .shard = ShardOf(share, training.shard_optimizer),

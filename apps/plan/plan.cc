@@ -9,6 +9,7 @@
 #include "apps/cli/flags.h"
 #include "apps/cli/measured_device.h"
 #include "apps/cli/net_flags.h"
+#include "apps/cli/optimizer_flags.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/cli/planning_flags.h"
@@ -46,6 +47,7 @@ struct PlanFlags {
   bool curve = false;
   bool json = false;
   PlannedRanks ranks;
+  OptimizerFlags optimizer;
 
   void AddTo(FlagSet& flags) {
     net.AddTo(flags);
@@ -66,12 +68,14 @@ struct PlanFlags {
         "instead of one plan, print predicted images/s in a dozen budgets, for every policy or "
         "the one of --policy; takes half a minute for resnet50, minutes for deeper networks",
         &curve);
+    optimizer.AddMemoryTo(flags);
     ranks.AddTo(flags);
     flags.Add("json", "print one JSON object", &json);
   }
 
   // Errors: those of CheckOutputs(), and BadUsage() for flags that contradict each other.
-  absl::Status Check() const {
+  absl::Status Check(const FlagSet& flags) const {
+    RETURN_IF_ERROR(optimizer.Check(flags));
     RETURN_IF_ERROR(net.CheckEngines(planning.kernels.engines));
     RETURN_IF_ERROR(ranks.Check(*net.options.batch));
     if (accounting == "paper" && ranks.count > 1)
@@ -106,6 +110,7 @@ absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
                                    const ProgramChoice& choice, const DeviceDescription& device) {
   ProgramOptions options = PlanningFlags::Lowering(choice);
   options.accounting = flags.accounting == "paper" ? Accounting::kPaper : Accounting::kExact;
+  options.optimizer = flags.optimizer.Get();
   options.share = flags.ranks.ShareOf(*flags.net.options.batch);
   options.sync_batch_norm = flags.ranks.sync_batch_norm;
   options.shard = ShardOf(options.share, flags.ranks.shard_optimizer);
@@ -258,7 +263,7 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  RETURN_IF_ERROR(given.Check());
+  RETURN_IF_ERROR(given.Check(flags));
   NetFlags net = given.net;
   net.options.batch = given.ranks.ImagesOf(*given.net.options.batch);
   ASSIGN_OR_RETURN(const Graph graph, net.Build());

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 
@@ -39,24 +40,41 @@ LearningRate ToLearningRate(const Rate& rate) {
   return std::get<LearningRate>(rate);
 }
 
+// Errors: INVALID_ARGUMENT for an unknown name.
+absl::StatusOr<Optimizer::Rule> RuleOf(const std::string& optimizer) {
+  if (optimizer == "sgd") return Optimizer::Rule::kSgd;
+  if (optimizer == "adamw") return Optimizer::Rule::kAdamW;
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer '", optimizer, "' is neither sgd nor adamw"));
+}
+
 void Construct(HeldSession* session, const Graph& net, std::optional<std::string> device,
                std::optional<Bytes> budget, std::optional<std::string> dtype, const Rate& rate,
-               float momentum, float weight_decay, uint64_t seed, std::optional<std::string> policy,
+               const std::string& optimizer, float momentum, bool nesterov,
+               const std::pair<float, float>& betas, float epsilon, float weight_decay,
+               float clip_norm, float ema, uint64_t seed, std::optional<std::string> policy,
                std::optional<Bytes> host_budget, std::optional<int64_t> sub_batches,
                bool offload_params, bool strict, bool inference_only, bool training_only) {
-  const SessionArguments arguments = {
-      .planning = {.device = std::move(device),
-                   .budget = std::move(budget),
-                   .host_budget = std::move(host_budget),
-                   .policy = std::move(policy),
-                   .sub_batches = sub_batches,
-                   .offload_params = offload_params,
-                   .strict = strict},
-      .training = {.sgd = {.momentum = momentum, .weight_decay = weight_decay},
-                   .learning_rate = ToLearningRate(rate),
-                   .seed = seed,
-                   .inference_only = inference_only,
-                   .training_only = training_only}};
+  const SessionArguments arguments = {.planning = {.device = std::move(device),
+                                                   .budget = std::move(budget),
+                                                   .host_budget = std::move(host_budget),
+                                                   .policy = std::move(policy),
+                                                   .sub_batches = sub_batches,
+                                                   .offload_params = offload_params,
+                                                   .strict = strict},
+                                      .training = {.optimizer = {.rule = Checked(RuleOf(optimizer)),
+                                                                 .momentum = momentum,
+                                                                 .weight_decay = weight_decay,
+                                                                 .nesterov = nesterov,
+                                                                 .beta1 = betas.first,
+                                                                 .beta2 = betas.second,
+                                                                 .epsilon = epsilon,
+                                                                 .clip_norm = clip_norm,
+                                                                 .average_decay = ema},
+                                                   .learning_rate = ToLearningRate(rate),
+                                                   .seed = seed,
+                                                   .inference_only = inference_only,
+                                                   .training_only = training_only}};
   new (session) HeldSession(Changed(net, {.dtype = std::move(dtype)}), arguments);
 }
 
@@ -211,34 +229,41 @@ void BindResults(nb::module_& module) {
       .def_ro("arena_bytes", &MemoryUse::arena_bytes);
 }
 
-LearningRate MakeRate(float base, int64_t warmup_steps, const std::string& decay,
-                      int64_t period_steps, float factor) {
-  LearningRate rate = {
-      .base = base, .warmup_steps = warmup_steps, .period_steps = period_steps, .factor = factor};
-  if (decay == "step") {
-    rate.decay = LearningRate::Decay::kStep;
-  } else if (decay == "cosine") {
-    rate.decay = LearningRate::Decay::kCosine;
-  } else if (decay != "constant") {
-    Raise(absl::InvalidArgumentError(
-        absl::StrCat("decay: '", decay.substr(0, 64), "' is not 'constant', 'step' or 'cosine'")));
+// Errors: INVALID_ARGUMENT for an unknown name.
+absl::StatusOr<LearningRate::Decay> DecayOf(const std::string& name) {
+  using Decay = LearningRate::Decay;
+  constexpr std::pair<const char*, Decay> kDecays[] = {{"constant", Decay::kConstant},
+                                                       {"step", Decay::kStep},
+                                                       {"exponential", Decay::kExponential},
+                                                       {"cosine", Decay::kCosine}};
+  for (const auto& [known, decay] : kDecays) {
+    if (name == known) return decay;
   }
-  return rate;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "decay: '", name.substr(0, 64), "' is not 'constant', 'step', 'exponential' or 'cosine'"));
 }
 
 void BindRate(nb::module_& module) {
-  nb::class_<LearningRate>(module, "LearningRate",
-                           "Rises linearly from 0 over `warmup_steps`, then follows `decay`: "
-                           "'constant', 'step' (times `factor`\nafter every `period_steps`) or "
-                           "'cosine' (down to 0 at `period_steps`).")
+  nb::class_<LearningRate>(
+      module, "LearningRate",
+      "Rises linearly from `warmup_start` times `base` over `warmup_steps`, "
+      "then follows `decay`: 'constant',\n'step' (times `factor` after every "
+      "`period_steps`), 'exponential' (the same, a little after every step) or\n"
+      "'cosine' (down to `minimum` at `period_steps`).")
       .def(
           "__init__",
           [](LearningRate* rate, float base, int64_t warmup_steps, const std::string& decay,
-             int64_t period_steps, float factor) {
-            new (rate) LearningRate(MakeRate(base, warmup_steps, decay, period_steps, factor));
+             int64_t period_steps, float factor, float minimum, float warmup_start) {
+            new (rate) LearningRate{.base = base,
+                                    .minimum = minimum,
+                                    .warmup_steps = warmup_steps,
+                                    .warmup_start = warmup_start,
+                                    .decay = Checked(DecayOf(decay)),
+                                    .period_steps = period_steps,
+                                    .factor = factor};
           },
           "base"_a, "warmup_steps"_a = 0, "decay"_a = "constant", "period_steps"_a = 1,
-          "factor"_a = 0.1F)
+          "factor"_a = 0.1F, nb::kw_only(), "minimum"_a = 0.0F, "warmup_start"_a = 0.0F)
       .def("at", &LearningRate::At, "step"_a);
 }
 
@@ -267,6 +292,14 @@ void BindFiles(nb::class_<HeldSession>& session) {
            "Writes parameters and running statistics only, which PyTorch loads with strict=True.")
       .def("load", Load, "path"_a, "Reads either kind of file.")
       .def("_load_weights", LoadWeights, "weights"_a)
+      .def(
+          "exchange_averages",
+          [](HeldSession& held) {
+            Check(held.Use([](Session& s) { return s.ExchangeAverages(); }));
+          },
+          "Exchanges the parameters with their averages (`ema`), so that evaluate, predict, "
+          "state_dict and save_weights have\nthe averages. A second call exchanges them back, "
+          "before which step and save raise an error.")
       .def("state_dict", StateDict, nb::sig("def state_dict(self) -> dict[str, numpy.ndarray]"),
            "Parameters and running statistics, with PyTorch's names and shapes. The arrays are "
            "copies.");
@@ -291,11 +324,13 @@ void BindSession(nb::module_& module) {
   BindRate(module);
   nb::class_<HeldSession> session(module, "Session");
   session.def("__init__", Construct, "net"_a, "device"_a = nb::none(), "budget"_a = nb::none(),
-              "dtype"_a = nb::none(), nb::kw_only(), "lr"_a = 0.01F, "momentum"_a = 0.9F,
-              "weight_decay"_a = 0.0F, "seed"_a = 1, "policy"_a = nb::none(),
-              "host_budget"_a = nb::none(), "sub_batches"_a = nb::none(),
-              "offload_params"_a = false, "strict"_a = false, "inference_only"_a = false,
-              "training_only"_a = false);
+              "dtype"_a = nb::none(), nb::kw_only(), "lr"_a = 0.01F, "optimizer"_a = "sgd",
+              "momentum"_a = Optimizer{}.momentum, "nesterov"_a = false,
+              "betas"_a = std::pair(Optimizer{}.beta1, Optimizer{}.beta2),
+              "eps"_a = Optimizer{}.epsilon, "weight_decay"_a = 0.0F, "clip_norm"_a = 0.0F,
+              "ema"_a = 0.0F, "seed"_a = 1, "policy"_a = nb::none(), "host_budget"_a = nb::none(),
+              "sub_batches"_a = nb::none(), "offload_params"_a = false, "strict"_a = false,
+              "inference_only"_a = false, "training_only"_a = false);
   BindTraining(session);
   BindFiles(session);
   BindProperties(session);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "apps/train/averages.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/input/image_folder.h"
 
@@ -43,8 +44,9 @@ absl::StatusOr<EpochEnd> EpochEnd::Open(const TrainFlags& flags, const NetInput&
 absl::StatusOr<EpochResult> EpochEnd::Run(Session& session, Communicator* communicator) const {
   EpochResult result = {.step = session.step()};
   if (validation_ != nullptr) {
-    ASSIGN_OR_RETURN(result.validation,
-                     Evaluate(session, *validation_, batch_, communicator, workers_));
+    ASSIGN_OR_RETURN(result.validation, WithAverages(session, [&] {
+                       return Evaluate(session, *validation_, batch_, communicator, workers_);
+                     }));
   }
   if (bad_files_ != nullptr) {
     ASSIGN_OR_RETURN(result.bad_files, bad_files_->TakeNew(communicator));

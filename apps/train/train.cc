@@ -13,6 +13,7 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/cli/ranks.h"
+#include "apps/train/averages.h"
 #include "apps/train/bad_files.h"
 #include "apps/train/batch_source.h"
 #include "apps/train/epoch_end.h"
@@ -266,7 +267,8 @@ class Training {
     if (!files.save.empty()) saved.push_back(files.save);
     if (!files.weights_out.empty()) {
       ASSIGN_OR_RETURN(const DType dtype, ParseDType(files.weights_dtype));
-      RETURN_IF_ERROR(session.SaveWeights(files.weights_out, dtype));
+      RETURN_IF_ERROR(
+          WithAverages(session, [&] { return session.SaveWeights(files.weights_out, dtype); }));
       saved.push_back(files.weights_out);
     }
     return saved;
@@ -274,7 +276,9 @@ class Training {
 
   absl::Status EvaluateInto(TrainSummary& summary, Session& session) const {
     if (test_ == nullptr || summary.end.interrupted) return absl::OkStatus();
-    ASSIGN_OR_RETURN(summary.accuracy, Evaluate(session, *test_, input_.batch, communicator_));
+    ASSIGN_OR_RETURN(summary.accuracy, WithAverages(session, [&] {
+                       return Evaluate(session, *test_, input_.batch, communicator_);
+                     }));
     summary.end.interrupted = !summary.accuracy.has_value();
     return absl::OkStatus();
   }

@@ -45,19 +45,21 @@ void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
             &batches.skip_bad);
 }
 
-void AddRateFlags(FlagSet& flags, RateFlags& rate, Sgd& sgd) {
+void AddRateFlags(FlagSet& flags, RateFlags& rate) {
   constexpr double kMost = std::numeric_limits<float>::max();
   flags.Add("lr", "X", "learning rate", Real(0, kMost, &rate.base));
   flags.Add("lr-schedule", "NAME", "how the learning rate decreases",
-            OneOf({"constant", "step", "cosine"}, &rate.schedule));
+            OneOf({"constant", "step", "exponential", "cosine"}, &rate.schedule));
   flags.Add("lr-period", "N",
-            "step: divided by 10 every N steps (a third of all); cosine: to 0 in N steps (all)",
+            "step: times --lr-factor every N steps (a third of all); exponential: times "
+            "--lr-factor in N steps (a third); cosine: to --lr-min at step N (the last)",
             Integer(1, kMostSteps, &rate.period_steps));
+  flags.Add("lr-factor", "X", "see --lr-period", Real(0, 1, &rate.factor));
+  flags.Add("lr-min", "X", "see --lr-period", Real(0, kMost, &rate.minimum));
   flags.Add("warmup", "N", "steps over which the learning rate rises at the start",
             Integer(0, kMostSteps, &rate.warmup_steps));
-  flags.Add("momentum", "X", "momentum of stochastic gradient descent", Real(0, 1, &sgd.momentum));
-  flags.Add("weight-decay", "X", "weight decay of stochastic gradient descent",
-            Real(0, 1, &sgd.weight_decay));
+  flags.Add("warmup-start", "X", "the share of --lr from which it rises",
+            Real(0, 1, &rate.warmup_start));
 }
 
 void AddFileFlags(FlagSet& flags, FileFlags& files) {
@@ -130,7 +132,8 @@ void TrainFlags::AddTo(FlagSet& flags) {
             Integer(1, kMostSteps, &steps));
   flags.Add("epochs", "N", "train for N passes over the dataset instead",
             Integer(1, kMostSteps, &epochs));
-  AddRateFlags(flags, rate, sgd);
+  AddRateFlags(flags, rate);
+  optimizer.AddTo(flags);
   flags.Add("seed", "N", "seed of initial weights, image order, augmentation and dropout",
             Integer(0, std::numeric_limits<int64_t>::max(), &seed));
   AddFileFlags(flags, files);
@@ -167,7 +170,17 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
   if (flags.Given("weights-dtype") && files.weights_out.empty())
     return BadUsage("--weights-dtype needs --weights-out FILE");
   if (rate.period_steps.has_value() && rate.schedule == "constant")
-    return BadUsage("--lr-period needs --lr-schedule step or cosine");
+    return BadUsage("--lr-period needs --lr-schedule step, exponential or cosine");
+  const bool has_factor = rate.schedule == "step" || rate.schedule == "exponential";
+  if (flags.Given("lr-factor") && !has_factor)
+    return BadUsage("--lr-factor needs --lr-schedule step or exponential");
+  if (flags.Given("lr-min") && rate.schedule != "cosine")
+    return BadUsage("--lr-min needs --lr-schedule cosine");
+  if (flags.Given("warmup-start") && rate.warmup_steps == 0)
+    return BadUsage("--warmup-start needs --warmup N");
+  RETURN_IF_ERROR(optimizer.Check(flags));
+  if (shard_optimizer && (optimizer.Get().clips() || optimizer.Get().keeps_average()))
+    return BadUsage("--shard-optimizer excludes --clip-norm and --ema");
   if (shard_optimizer && !plan_file.empty())
     return BadUsage("--shard-optimizer and --plan exclude each other: the plan is of one rank");
   if (ranks.split_by_time && !plan_file.empty())
@@ -222,9 +235,14 @@ absl::StatusOr<std::optional<int64_t>> TrainFlags::StepToTime(int64_t first_step
 }
 
 LearningRate TrainFlags::Rate(int64_t last_step) const {
-  LearningRate result = {.base = rate.base, .warmup_steps = rate.warmup_steps};
-  if (rate.schedule == "step") {
-    result.decay = LearningRate::Decay::kStep;
+  LearningRate result = {.base = rate.base,
+                         .minimum = rate.minimum,
+                         .warmup_steps = rate.warmup_steps,
+                         .warmup_start = rate.warmup_start,
+                         .factor = rate.factor};
+  if (rate.schedule == "step" || rate.schedule == "exponential") {
+    result.decay =
+        rate.schedule == "step" ? LearningRate::Decay::kStep : LearningRate::Decay::kExponential;
     result.period_steps = rate.period_steps.value_or(std::max<int64_t>(1, last_step / 3));
   } else if (rate.schedule == "cosine") {
     result.decay = LearningRate::Decay::kCosine;
@@ -234,7 +252,7 @@ LearningRate TrainFlags::Rate(int64_t last_step) const {
 }
 
 TrainingOptions TrainFlags::Options(int64_t last_step) const {
-  return {.sgd = sgd,
+  return {.optimizer = optimizer.Get(),
           .learning_rate = Rate(last_step),
           .seed = static_cast<uint64_t>(seed),
           .records_iterations = !no_cuda_graph,

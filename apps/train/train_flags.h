@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/net_flags.h"
+#include "apps/cli/optimizer_flags.h"
 #include "apps/cli/planning_flags.h"
 #include "apps/cli/ranks.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
-#include "neap/core/step/sgd.h"
 
 namespace neap::apps {
 
@@ -32,7 +32,10 @@ struct BatchFlags {
 struct RateFlags {
   float base = 0.01F;
   std::string schedule = "constant";
+  float minimum = 0;
+  float factor = 0.1F;
   int64_t warmup_steps = 0;
+  float warmup_start = 0;
   std::optional<int64_t> period_steps = {};
 };
 
@@ -57,7 +60,7 @@ struct TrainFlags {
   RankFlags ranks;
   bool sync_batch_norm = false;
   bool shard_optimizer = false;
-  Sgd sgd;
+  OptimizerFlags optimizer;
   std::optional<int64_t> steps = {};
   std::optional<int64_t> epochs = {};
   bool no_cuda_graph = false;

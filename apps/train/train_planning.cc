@@ -20,7 +20,7 @@ constexpr char kEvaluationPolicy[] = "auto";
 
 absl::StatusOr<Program> TrainPlanning::LowerWith(const ProgramChoice& choice) const {
   ProgramOptions options = PlanningFlags::Lowering(choice);
-  options.sgd = flags_.sgd;
+  options.optimizer = flags_.optimizer.Get();
   options.share = share_;
   options.sync_batch_norm = flags_.sync_batch_norm;
   options.shard = ShardOf(share_, flags_.shard_optimizer);

@@ -26,11 +26,11 @@ enum class Role : uint8_t {
   kLabel,       // class indices of the batch
   kActivation,  // output of a layer
   kSaved,       // kept by forward for backward, besides the output (batch mean, pooling index)
-  kGradient,    // gradient of an activation
+  kGradient,    // gradient of an activation; the norm of the gradients of parameters
   kParam,       // learned
   kParamGrad,   // gradient of a parameter
   kMaster,      // the fp32 value of a parameter whose kernels read 16 bits
-  kOptimizer,   // momentum
+  kOptimizer,   // moments of gradients, averages of parameters, the loss scale
   kState,       // running statistics, loss and accuracy: outlives the iteration, not learned
 };
 inline constexpr int kRoleCount = 10;

@@ -1,8 +1,10 @@
 #include "neap/core/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
@@ -87,6 +89,12 @@ absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
       ", but the network has F32 ", ShapeInFile(tensor).ToString()));
 }
 
+bool IsOfOptimizer(const std::string& name) {
+  constexpr const char* kSuffixes[] = {".momentum", ".exp_avg", ".exp_avg_sq", ".average"};
+  return std::any_of(std::begin(kSuffixes), std::end(kSuffixes),
+                     [&](const char* suffix) { return absl::EndsWith(name, suffix); });
+}
+
 // Checks that the network has every tensor of the file: an unknown name means that the file belongs
 // to another network.
 absl::Status CheckNothingElse(const std::string& path, const Program& program,
@@ -96,7 +104,7 @@ absl::Status CheckNothingElse(const std::string& path, const Program& program,
   for (const SafetensorsEntry& entry : reader.entries()) {
     if (known.contains(entry.name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
     // From a run with another optimizer or type.
-    if (absl::EndsWith(entry.name, ".momentum") || entry.name == kLossScaleName) continue;
+    if (IsOfOptimizer(entry.name) || entry.name == kLossScaleName) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": tensor '", entry.name, "' does not belong to this network"));
   }

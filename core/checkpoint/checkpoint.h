@@ -1,7 +1,8 @@
 // Checkpoints: the persistent state of a session as one safetensors file, written atomically.
 //
 // Parameters and running statistics have torchvision's names, so weights can be exchanged with
-// PyTorch. "NAME.momentum" is the optimizer's state, "loss_scale" that of fp16 training
+// PyTorch. "NAME.momentum" of SGD, "NAME.exp_avg" and "NAME.exp_avg_sq" of AdamW, and
+// "NAME.average" are the optimizer's state, "loss_scale" is that of fp16 training
 // (core/step/loss_scale.h); "NAME.num_batches_tracked" exists because PyTorch requires it. The
 // values lie in N, C, H, W order, whatever the network's layout. The metadata hold "neap.step" and
 // "neap.seed".

@@ -35,7 +35,9 @@ void UpdateParameters(const std::vector<UpdatedLayer>& layers, Step& step) {
     const Use param = {own.params[i], {Slot::kParam, index}, own.owned[i]};
     (overwrites ? step.writes : step.accumulates).push_back(param);
     Accumulate(own.masters[i], Slot::kMaster, index, step);
-    Accumulate(own.momenta[i], Slot::kOptimizer, index, step);
+    Accumulate(own.moments[i], Slot::kOptimizer, index, step);
+    Accumulate(own.second_moments[i], Slot::kSecondMoment, index, step);
+    Accumulate(own.averages[i], Slot::kAverage, index, step);
   });
 }
 
@@ -58,15 +60,18 @@ Step OptimizerSteps::Update(const std::vector<UpdatedLayer>& layers) const {
   step.reads.push_back({iteration, {Slot::kIteration}});
   ReadGradients(layers, step);
   UpdateParameters(layers, step);
+  if (gradient_norm.has_value()) step.reads.push_back({*gradient_norm, {Slot::kGradientNorm}});
   if (loss_scale.has_value()) step.reads.push_back({*loss_scale, {Slot::kLossScale}});
   KeepOrRestoreStates(layers, step);
   return step;
 }
 
-Step OptimizerSteps::Check(const std::vector<UpdatedLayer>& layers) const {
-  Step step = UpdateScale();
-  step.phase = Phase::kCheckGradients;
+Step OptimizerSteps::Check(const std::vector<UpdatedLayer>& layers, bool first) const {
+  Step step = {.id = {}, .layer = {}, .phase = Phase::kCheckGradients};
   ReadGradients(layers, step);
+  if (gradient_norm.has_value())
+    (first ? step.writes : step.accumulates).push_back({*gradient_norm, {Slot::kGradientNorm}});
+  if (loss_scale.has_value()) step.accumulates.push_back({*loss_scale, {Slot::kLossScale}});
   return step;
 }
 

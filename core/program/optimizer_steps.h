@@ -1,6 +1,6 @@
 // The optimizer's steps of a program: the update of the parameters of one layer or several, and
-// what a scaled loss needs (core/step/sgd.h, core/step/loss_scale.h). Private to the program's
-// builder.
+// what clipped gradients and a scaled loss need (core/step/optimizer.h, core/step/loss_scale.h).
+// Private to the program's builder.
 //
 // The operands of several layers are numbered through: param[2] is the first of the second layer if
 // the first one has two. The step has the id and the layer that the caller gives it. If the
@@ -28,11 +28,13 @@ struct UpdatedLayer {
 
 struct OptimizerSteps {
   TensorId iteration;
-  std::optional<TensorId> loss_scale;  // if the loss is scaled
+  std::optional<TensorId> loss_scale;                    // if the loss is scaled
+  std::optional<TensorId> gradient_norm = std::nullopt;  // if gradients are clipped
 
   Step Update(const std::vector<UpdatedLayer>& layers) const;
-  // With a scaled loss only.
-  Step Check(const std::vector<UpdatedLayer>& layers) const;
+  // With a scaled loss or clipped gradients. `first`: of the iteration's checks.
+  Step Check(const std::vector<UpdatedLayer>& layers, bool first) const;
+  // With a scaled loss.
   Step UpdateScale() const;
 };
 

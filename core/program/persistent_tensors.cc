@@ -1,5 +1,6 @@
 #include "neap/core/program/persistent_tensors.h"
 
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -100,12 +101,19 @@ void PersistentTensors::MakeParam(const ResolvedLayer& layer, const ParamSpec& p
   }
   made.params.push_back(Add(tensor));
 
-  made.momenta.push_back(std::nullopt);
-  if (!trainable || program_.options.sgd.momentum == 0 || !keeps_any) return;
-  kept.name += ".momentum";
+  const Optimizer& optimizer = program_.options.optimizer;
+  const bool is_sgd = optimizer.rule == Optimizer::Rule::kSgd;
   kept.role = Role::kOptimizer;
   kept.init = Init();
-  made.momenta.back() = Add(kept);
+  const auto keep = [&](bool keeps, std::string_view suffix) -> std::optional<TensorId> {
+    if (!trainable || !keeps || !keeps_any) return std::nullopt;
+    kept.name = absl::StrCat(name, std::string(suffix));
+    return Add(kept);
+  };
+  made.moments.push_back(keep(optimizer.keeps_moment(), is_sgd ? ".momentum" : ".exp_avg"));
+  made.second_moments.push_back(keep(optimizer.keeps_second_moment(), ".exp_avg_sq"));
+  kept.starts_as = has_master ? made.masters.back() : made.params.back();
+  made.averages.push_back(keep(optimizer.keeps_average(), ".average"));
 }
 
 void PersistentTensors::MakeState(const ResolvedLayer& layer, const StateSpec& state,

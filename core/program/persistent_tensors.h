@@ -1,5 +1,5 @@
-// The persistent tensors of a program: parameters, their masters and momenta, states and their
-// backups, and the loss scale. Private to the program's builder.
+// The persistent tensors of a program: parameters, their masters and what the optimizer keeps of
+// them, states and their backups, and the loss scale. Private to the program's builder.
 //
 // They come first in the program and depend on the layers, the type and ProgramOptions::trainable
 // only, so they are the same for training and inference.
@@ -27,7 +27,7 @@ std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param);
 struct LayerPersistent {
   std::vector<TensorId> params, states;
   // Of each parameter, if it has one; of each state that an update keeps or restores.
-  std::vector<std::optional<TensorId>> masters, momenta, backups;
+  std::vector<std::optional<TensorId>> masters, moments, second_moments, averages, backups;
   // Of each parameter, the elements that this rank updates; nullopt: all.
   std::vector<std::optional<Slice>> owned;
 };

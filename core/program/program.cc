@@ -58,7 +58,7 @@ TensorSpec Program::SpecOf(const Use& use) const {
 }
 
 std::string_view Program::StepType(const Step& step) const {
-  return TypeOf(layers[step.layer.index()].layer, step.phase);
+  return TypeOf(layers[step.layer.index()].layer, step.phase, options.optimizer);
 }
 
 std::string Program::StepName(const Step& step) const {
@@ -72,7 +72,7 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
                              .mode = options.mode,
                              .rerun = rerun,
                              .divisible = MayDivide(layer.traits, step.phase),
-                             .sgd = options.sgd,
+                             .optimizer = options.optimizer,
                              .accumulates_natively = step.accumulates_natively,
                              .operands = {}};
   for (const Use& use : ReadsOf(step, rerun)) AddOperand(*this, use, Access::kRead, signature);

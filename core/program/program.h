@@ -9,7 +9,8 @@
 //   that contributes writes a new tensor ("addend": dx = f(dy) + shared), because the shared one is
 //   still read elsewhere.
 // Parameters are updated as soon as their layer's backward is done, which frees their gradients
-// early; with a scaled loss (fp16, core/step/loss_scale.h), when all gradients have been checked.
+// early; with a scaled loss (fp16, core/step/loss_scale.h) or clipped gradients, when all gradients
+// have been checked.
 // One step may update several layers (core/program/update_groups.h), when backward of the last one
 // is done. It bears the name of that layer.
 //
@@ -45,7 +46,7 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/kernel.h"
 #include "neap/core/step/layer.h"
-#include "neap/core/step/sgd.h"
+#include "neap/core/step/optimizer.h"
 
 namespace neap {
 
@@ -60,8 +61,11 @@ struct Tensor {
   // The persistent tensor whose values, rounded to its own type, this one has at the beginning and
   // at the end of an iteration: the master of a 16-bit parameter, the state of a backup.
   std::optional<TensorId> copy_of = std::nullopt;
+  // The persistent tensor whose values this one has before the first step only: the parameter of an
+  // average.
+  std::optional<TensorId> starts_as = std::nullopt;
   // If the optimizer is sharded over the ranks (core/program/shards.h): of a parameter and its
-  // gradient, the elements that each rank updates, by rank; of a master or a momentum, the elements
+  // gradient, the elements that each rank updates, by rank; of a master or a moment, the elements
   // of the parameter's that it holds, as a vector.
   std::vector<Slice> shards = {};
   std::optional<Slice> held = std::nullopt;
@@ -148,7 +152,7 @@ inline constexpr int64_t kBucketBytes = 25 * kMiB;
 
 struct ProgramOptions {
   Mode mode = Mode::kTraining;
-  Sgd sgd = {};
+  Optimizer optimizer = {};
   // Whether the persistent tensors are those of training. Without, there are neither momentum nor
   // fp32 masters of 16-bit parameters, which then are the parameters; only for Mode::kInference.
   bool trainable = true;
@@ -197,9 +201,12 @@ struct Program {
   std::optional<TensorId> loss_scale = std::nullopt;  // struct LossScale, if the loss is scaled
 
   const Tensor& tensor(TensorId id) const { return tensors[id.index()]; }
-  // The tensor whose values this one has: that of Tensor::copy_of, or itself.
+  // The tensor whose values this one has, or begins with: that of Tensor::copy_of or starts_as, or
+  // itself.
   const Tensor& Original(const Tensor& copy) const {
-    return copy.copy_of.has_value() ? tensor(*copy.copy_of) : copy;
+    const std::optional<TensorId> original =
+        copy.copy_of.has_value() ? copy.copy_of : copy.starts_as;
+    return original.has_value() ? tensor(*original) : copy;
   }
   // What the step uses of the tensor: all, or the slice as a vector.
   TensorSpec SpecOf(const Use& use) const;
@@ -222,7 +229,7 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-// Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckSgd(),
+// Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckOptimizer(),
 // CheckRanks(), CheckSums() and InSubBatches(); INVALID_ARGUMENT for training that is not
 // trainable, for sub-batches or ranks in the paper's accounting, or for a layer that reads what
 // LayerSpec::passes_linear_grad forbids.

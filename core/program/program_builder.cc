@@ -49,6 +49,9 @@ class ProgramBuilder {
     for (const ResolvedLayer& layer : graph_.layers) {
       for (LayerId input : layer.inputs) ++Tensors(input).readers;
     }
+    const bool clips =
+        program_.options.mode == Mode::kTraining && program_.options.optimizer.clips();
+    if (clips) gradient_norm_ = NewTensor("gradient_norm", Role::kGradient, VectorSpec(1));
     MarkGradientsNeeded();
     program_.iteration = iteration_;
     for (; sub_batch_.index < sub_batch_.count; ++sub_batch_.index) {
@@ -95,7 +98,7 @@ class ProgramBuilder {
     if (program_.options.mode == Mode::kInference) return;
     if (IsLastSubBatch()) GroupUpdates();
     for (size_t i = graph_.layers.size(); i-- > 0;) Backward(graph_.layers[i]);
-    if (IsLastSubBatch() && ScalesLoss(program_.net)) UpdateChecked();
+    if (IsLastSubBatch() && ChecksGradients()) UpdateChecked();
   }
 
   TensorId NewOfSubBatch(std::string_view name, Role role, TensorSpec spec) {
@@ -156,13 +159,19 @@ class ProgramBuilder {
     PassLinearGradient(layer);
     if (tensors.updated_group.empty()) return;
     const std::vector<UpdatedLayer> updated = Updated(tensors.updated_group);
-    Add(ScalesLoss(program_.net) ? Steps().Check(updated) : Steps().Update(updated), layer.id);
+    if (!ChecksGradients()) return Add(Steps().Update(updated), layer.id);
+    Add(Steps().Check(updated, /*first=*/!has_checked_), layer.id);
+    has_checked_ = true;
   }
 
-  // With a scaled loss, all gradients wait until the end in any case.
+  // Whether all gradients wait for the last one, with which it is known how parameters are updated.
+  bool ChecksGradients() const {
+    return ScalesLoss(program_.net) || program_.options.optimizer.clips();
+  }
+
   std::vector<std::vector<LayerId>> Groups(const std::vector<LayerId>& layers) const {
     UpdateGroupRules rules = {.bytes = program_.options.update_group_bytes};
-    if (!ScalesLoss(program_.net)) rules.largest_output_bytes = kLargestOutputBytes;
+    if (!ChecksGradients()) rules.largest_output_bytes = kLargestOutputBytes;
     return UpdateGroups(graph_, layers, rules);
   }
 
@@ -174,8 +183,7 @@ class ProgramBuilder {
     }
   }
 
-  // The end of an iteration with a scaled loss: gradients have been checked, so all parameters are
-  // updated, or none.
+  // The end of an iteration whose gradients have been checked.
   void UpdateChecked() {
     std::vector<LayerId> updated;
     for (size_t i = graph_.layers.size(); i-- > 0;) {
@@ -187,7 +195,7 @@ class ProgramBuilder {
     }
     for (const std::vector<LayerId>& group : Groups(updated))
       Add(Steps().Update(Updated(group)), group.back());
-    Add(Steps().UpdateScale(), graph_.layers.back().id);
+    if (ScalesLoss(program_.net)) Add(Steps().UpdateScale(), graph_.layers.back().id);
   }
 
   // A sum's gradient passes to its inputs unchanged.
@@ -312,7 +320,9 @@ class ProgramBuilder {
   }
 
   OptimizerSteps Steps() const {
-    return {.iteration = iteration_, .loss_scale = program_.loss_scale};
+    return {.iteration = iteration_,
+            .loss_scale = program_.loss_scale,
+            .gradient_norm = gradient_norm_};
   }
   std::vector<UpdatedLayer> Updated(const std::vector<LayerId>& group) const {
     std::vector<UpdatedLayer> updated;
@@ -354,7 +364,10 @@ class ProgramBuilder {
         return own.persistent.states[i];
       case Slot::kLossScale:
         return *program_.loss_scale;
-      case Slot::kOptimizer:  // of the optimizer's steps, which are not specified by a layer
+      case Slot::kGradientNorm:  // of the optimizer's steps, which are not specified by a layer
+      case Slot::kOptimizer:
+      case Slot::kSecondMoment:
+      case Slot::kAverage:
       case Slot::kMaster:
       case Slot::kBackup:
       case Slot::kIteration:
@@ -368,6 +381,8 @@ class ProgramBuilder {
   Program program_;
   std::vector<LayerTensors> tensors_;  // by LayerId of a step
   TensorId iteration_;
+  std::optional<TensorId> gradient_norm_;  // if gradients are clipped
+  bool has_checked_ = false;               // a step that checks gradients has been added
   PersistentTensors persistent_;
 };
 
@@ -393,7 +408,7 @@ absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& o
 }
 
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options) {
-  RETURN_IF_ERROR(CheckSgd(options.sgd));
+  RETURN_IF_ERROR(CheckOptimizer(options.optimizer));
   RETURN_IF_ERROR(CheckPassedGradients(graph));
   if (options.mode == Mode::kTraining && !options.trainable)
     return absl::InvalidArgumentError("training needs the persistent tensors of training");

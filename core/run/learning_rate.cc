@@ -28,7 +28,8 @@ absl::Status CheckSteps(std::string_view field, int64_t steps) {
 
 float LearningRate::At(int64_t step) const {
   if (step < warmup_steps) {
-    return base * static_cast<float>(step + 1) / static_cast<float>(warmup_steps);
+    const float share = static_cast<float>(step + 1) / static_cast<float>(warmup_steps);
+    return base * (warmup_start + (1 - warmup_start) * share);
   }
   const int64_t period = std::max<int64_t>(period_steps, 1);
   switch (decay) {
@@ -36,10 +37,16 @@ float LearningRate::At(int64_t step) const {
       return base;
     case Decay::kStep:
       return base * std::pow(factor, static_cast<float>(step / period));
+    case Decay::kExponential:
+      return static_cast<float>(
+          base * std::pow(static_cast<double>(factor),
+                          static_cast<double>(step - warmup_steps) / static_cast<double>(period)));
     case Decay::kCosine: {
+      const int64_t steps = std::max<int64_t>(period - warmup_steps, 1);
       const double progress =
-          std::min(1.0, static_cast<double>(step) / static_cast<double>(period));
-      return static_cast<float>(base * 0.5 * (1.0 + std::cos(std::numbers::pi * progress)));
+          std::min(1.0, static_cast<double>(step - warmup_steps) / static_cast<double>(steps));
+      const double height = 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+      return static_cast<float>(minimum + (base - minimum) * height);
     }
   }
   return base;
@@ -47,6 +54,8 @@ float LearningRate::At(int64_t step) const {
 
 absl::Status CheckLearningRate(const LearningRate& rate) {
   RETURN_IF_ERROR(CheckRate("base", rate.base));
+  RETURN_IF_ERROR(CheckRate("minimum", rate.minimum));
+  RETURN_IF_ERROR(CheckRate("warmup_start", rate.warmup_start));
   RETURN_IF_ERROR(CheckRate("factor", rate.factor));
   RETURN_IF_ERROR(CheckSteps("warmup_steps", rate.warmup_steps));
   return CheckSteps("period_steps", rate.period_steps);

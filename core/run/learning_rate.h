@@ -7,15 +7,20 @@
 
 namespace neap {
 
-// Rises linearly from 0 over `warmup_steps`, then follows `decay`.
+// Rises linearly from `warmup_start` times `base`, before the first step, to `base` over
+// `warmup_steps`, then follows `decay`. With a start of 0.01 and kCosine, this is the recipe by
+// which torchvision trains ResNet-50, step by step instead of epoch by epoch.
 struct LearningRate {
   enum class Decay : uint8_t {
     kConstant,
-    kStep,    // times `factor` after every `period_steps`
-    kCosine,  // half a cosine from `base` down to 0 at `period_steps`, then 0
+    kStep,         // times `factor` after every `period_steps`
+    kExponential,  // times `factor` after `period_steps`, a little after every step
+    kCosine,  // half a cosine from `base` at the end of the warm-up to `minimum` at `period_steps`
   };
   float base = 0.01F;
+  float minimum = 0;  // of kCosine, which stays there
   int64_t warmup_steps = 0;
+  float warmup_start = 0;
   Decay decay = Decay::kConstant;
   int64_t period_steps = 1;
   float factor = 0.1F;
@@ -23,8 +28,8 @@ struct LearningRate {
   float At(int64_t step) const;
 };
 
-// Errors: INVALID_ARGUMENT naming the field: a base or factor that is negative, infinite or NaN, or
-// a negative number of steps.
+// Errors: INVALID_ARGUMENT naming the field: a base, minimum, start or factor that is negative,
+// infinite or NaN, or a negative number of steps.
 absl::Status CheckLearningRate(const LearningRate& rate);
 
 }  // namespace neap

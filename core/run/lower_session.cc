@@ -17,7 +17,7 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
                          const OptimizerShard& of_optimizer) {
     return Lower(graph,
                  {.mode = mode,
-                  .sgd = options.sgd,
+                  .optimizer = options.optimizer,
                   .trainable = !options.inference_only,
                   .offload_params = choice.offload_params,
                   .sub_batches = choice.sub_batches,

@@ -54,7 +54,13 @@ absl::StatusOr<std::vector<TensorImage>> PersistentValues::Images(
   for (const Tensor& tensor : stored_.tensors) {
     const Tensor* const own = tensor.role == Role::kOptimizer ? Own(tensor) : nullptr;
     if (own == nullptr) continue;
-    ASSIGN_OR_RETURN(images.emplace_back(), Image(*own, tensor, InitialValues(tensor, 0)));
+    const auto original =
+        std::find_if(loaded.tensors.begin(), loaded.tensors.end(),
+                     [&](const auto& other) { return other.first == tensor.starts_as; });
+    const bool starts_as_loaded = original != loaded.tensors.end();
+    ASSIGN_OR_RETURN(
+        images.emplace_back(),
+        Image(*own, tensor, starts_as_loaded ? original->second : InitialValues(tensor, 0)));
   }
   for (const auto& [id, values] : loaded.tensors) {
     const Tensor& tensor = stored_.tensor(id);
@@ -68,6 +74,28 @@ absl::StatusOr<std::vector<TensorImage>> PersistentValues::Images(
 absl::Status PersistentValues::Write(const std::vector<TensorImage>& images) {
   RETURN_IF_ERROR(WriteImages(images, *training_.executor, device_));
   is_stale_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status PersistentValues::ExchangeAverages() {
+  absl::flat_hash_map<TensorId, TensorId> copies;  // of a master: the parameter of 16 bits
+  for (const Tensor& tensor : stored_.tensors) {
+    if (tensor.copy_of.has_value()) copies.emplace(*tensor.copy_of, tensor.id);
+  }
+  for (const Tensor& average : stored_.tensors) {
+    if (!average.starts_as.has_value() || Own(average) == nullptr) continue;
+    const Tensor& param = stored_.tensor(*average.starts_as);
+    ASSIGN_OR_RETURN(const std::vector<float> values, Read(param));
+    ASSIGN_OR_RETURN(const std::vector<float> averages, Read(average));
+    std::vector<TensorImage> images(2);
+    ASSIGN_OR_RETURN(images[0], Image(*Own(param), param, averages));
+    ASSIGN_OR_RETURN(images[1], Image(*Own(average), average, values));
+    if (const auto copy = copies.find(param.id); copy != copies.end()) {
+      const Tensor& rounded = stored_.tensor(copy->second);
+      ASSIGN_OR_RETURN(images.emplace_back(), Image(*Own(rounded), rounded, averages));
+    }
+    RETURN_IF_ERROR(Write(images));
+  }
   return absl::OkStatus();
 }
 

@@ -1,5 +1,5 @@
 // The values of a session's persistent tensors as checkpoints have them: whole, though a rank of a
-// sharded optimizer (core/program/shards.h) keeps only slices of masters and momenta, and between
+// sharded optimizer (core/program/shards.h) keeps only slices of masters and moments, and between
 // two steps has the current values of only its own slices of parameters. Private to the session.
 //
 //   PersistentValues values(device, memory.training(), communicator);
@@ -47,6 +47,9 @@ class PersistentValues {
   // What is to be written for a checkpoint of `stored`.
   absl::StatusOr<std::vector<TensorImage>> Images(const LoadedCheckpoint& loaded) const;
   absl::Status Write(const std::vector<TensorImage>& images);
+  // Exchanges the values of every parameter with those of its average, of an optimizer that is not
+  // sharded. After an error, some may have been exchanged.
+  absl::Status ExchangeAverages();
 
   void StepBegun() { is_stale_ = is_sharded_; }
   // Brings the parameters up to date, if no rank has an error in `ready`. By all ranks, and before

@@ -85,15 +85,21 @@ absl::StatusOr<RankShare> ShareOf(int64_t batch, TextExchange* group) {
 }
 
 Terms TermsOf(const Program& program, const LearningRate& rate, uint64_t seed) {
-  const Sgd& sgd = program.options.sgd;
-  return {
-      {"seed", absl::StrCat(seed)},
-      {"learning rate", absl::StrFormat("%.9g warmup %d decay %d period %d factor %.9g", rate.base,
-                                        rate.warmup_steps, static_cast<int>(rate.decay),
-                                        rate.period_steps, rate.factor)},
-      {"momentum and weight decay", absl::StrFormat("%.9g %.9g", sgd.momentum, sgd.weight_decay)},
-      {"sharding of the optimizer", program.options.shard.ranks > 1 ? "on" : "off"},
-      {"gradients", absl::StrFormat("%016x", HashOfCollectives(program))}};
+  const Optimizer& optimizer = program.options.optimizer;
+  return {{"seed", absl::StrCat(seed)},
+          {"learning rate",
+           absl::StrFormat("%.9g to %.9g warmup %d from %.9g decay %d period %d factor %.9g",
+                           rate.base, rate.minimum, rate.warmup_steps, rate.warmup_start,
+                           static_cast<int>(rate.decay), rate.period_steps, rate.factor)},
+          {"optimizer",
+           absl::StrFormat("rule %d momentum %.9g nesterov %d beta1 %.9g beta2 %.9g epsilon %.9g "
+                           "weight decay %.9g clip norm %.9g average decay %.9g",
+                           static_cast<int>(optimizer.rule), optimizer.momentum,
+                           static_cast<int>(optimizer.nesterov), optimizer.beta1, optimizer.beta2,
+                           optimizer.epsilon, optimizer.weight_decay, optimizer.clip_norm,
+                           optimizer.average_decay)},
+          {"sharding of the optimizer", program.options.shard.ranks > 1 ? "on" : "off"},
+          {"gradients", absl::StrFormat("%016x", HashOfCollectives(program))}};
 }
 
 Terms TermsOf(const LoadedCheckpoint& loaded) {

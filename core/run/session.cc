@@ -148,11 +148,25 @@ class Session::Impl {
     RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
     RETURN_IF_ERROR(Damages("Load()", values_.Write(images)));
     damage_ = absl::OkStatus();
+    has_exchanged_ = false;
     if (options_.communicator != nullptr) what = TermsOf(loaded);
     loss_scale_ = LossScaleOf(loaded, values_.stored());
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
     if (loaded.position.has_value()) options_.seed = loaded.position->seed;
     return absl::OkStatus();
+  }
+
+  absl::Status ExchangeAverages() {
+    RETURN_IF_ERROR(CheckReady());
+    if (!keeps_averages())
+      return absl::FailedPreconditionError("the session keeps no averages of its parameters");
+    RETURN_IF_ERROR(Damages("ExchangeAverages()", values_.ExchangeAverages()));
+    has_exchanged_ = !has_exchanged_;
+    return absl::OkStatus();
+  }
+
+  bool keeps_averages() const {
+    return !options_.inference_only && options_.optimizer.keeps_average();
   }
 
   absl::StatusOr<std::vector<float>> Values(std::string_view name) {
@@ -216,6 +230,7 @@ class Session::Impl {
     TakeBudgetIfReady();
     RETURN_IF_ERROR(memory_.Check());
     RETURN_IF_ERROR(damage_);
+    RETURN_IF_ERROR(CheckNotExchanged());
     const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
                                       .step = static_cast<uint32_t>(step_),
                                       .seed = options_.seed};
@@ -279,8 +294,14 @@ class Session::Impl {
     RETURN_IF_ERROR(memory_.Check());
     return damage_;
   }
+  absl::Status CheckNotExchanged() const {
+    if (!has_exchanged_) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "the parameters are exchanged with their averages; ExchangeAverages() exchanges them back");
+  }
   absl::Status ReadyToSave(CheckpointContents contents) const {
     RETURN_IF_ERROR(CheckReady());
+    if (contents == CheckpointContents::kEverything) RETURN_IF_ERROR(CheckNotExchanged());
     if (!options_.inference_only || contents != CheckpointContents::kEverything)
       return absl::OkStatus();
     return absl::FailedPreconditionError(
@@ -311,6 +332,7 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     AwaitBudget().IgnoreError();  // a refusal is reported by the next AwaitBudget()
     RETURN_IF_ERROR(CheckReady());
+    RETURN_IF_ERROR(CheckNotExchanged());
     ASSIGN_OR_RETURN(next.training, LowerPart(graph, whole_, device_.description()));
     ASSIGN_OR_RETURN(PlanResult planned, planner_.Plan(next.training, budget_bytes_));
     int64_t& minimum = planned.stats.minimum_budget_bytes;
@@ -344,8 +366,9 @@ class Session::Impl {
   std::vector<Staging> staging_;  // one for each step that may be in flight
   int64_t step_ = 0;              // the next step to begin
   int64_t in_flight_ = 0;
-  LossScale loss_scale_;  // after the last step that was finished; unused if it is not scaled
-  absl::Status damage_;   // not OK if persistent tensors are unusable until a Load()
+  LossScale loss_scale_;        // after the last step that was finished; unused if it is not scaled
+  bool has_exchanged_ = false;  // the parameters and their averages
+  absl::Status damage_;         // not OK if persistent tensors are unusable until a Load()
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -401,6 +424,8 @@ absl::Status Session::Load(const std::string& path) {
 absl::Status Session::LoadWeights(const NamedValues& weights) {
   return impl_->Load([&](const Program& program) { return CheckpointOf(weights, program); });
 }
+absl::Status Session::ExchangeAverages() { return impl_->ExchangeAverages(); }
+bool Session::keeps_averages() const { return impl_->keeps_averages(); }
 absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {
   return impl_->Values(tensor);
 }

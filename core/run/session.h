@@ -67,13 +67,13 @@
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/session_results.h"
-#include "neap/core/step/sgd.h"
+#include "neap/core/step/optimizer.h"
 
 namespace neap {
 
 // How parameters are initialised and updated. Memory is the planner's concern.
 struct TrainingOptions {
-  Sgd sgd = {};
+  Optimizer optimizer = {};
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of initial parameters and dropout
   // A device that can record work replays kernels, on a GPU as CUDA graphs: all of an iteration by
@@ -182,8 +182,16 @@ class Session {
   // (core/checkpoint/checkpoint.h).
   absl::Status LoadWeights(const NamedValues& weights);
 
-  // The values of a persistent tensor ("conv1.weight", "bn1.running_mean", "conv1.weight.momentum")
-  // in N, C, H, W order.
+  // Exchanges the values of every parameter with those of its average (Optimizer::average_decay),
+  // so that Evaluate(), Predict(), SaveWeights() and Weights() have the averages; a second call
+  // exchanges them back. Between the two, steps, changes of the graph and Save() are
+  // FAILED_PRECONDITION. Running statistics stay those of training. Errors: FAILED_PRECONDITION if
+  // there are no averages, or while a step is in flight.
+  absl::Status ExchangeAverages();
+  bool keeps_averages() const;  // of its parameters
+
+  // The values of a persistent tensor ("conv1.weight", "bn1.running_mean", "conv1.weight.momentum",
+  // "conv1.weight.average") in N, C, H, W order.
   absl::StatusOr<std::vector<float>> Values(std::string_view tensor);
 
   // Parameters and running statistics: what SaveWeights() writes, in its order, without

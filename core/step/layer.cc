@@ -11,10 +11,10 @@ constexpr std::array<std::string_view, 11> kPhaseNames = {
     "forward",      "backward_activation", "backward_data", "backward_params", "check_gradients",
     "update",       "update_scale",        "all_reduce",    "reduce_scatter",  "all_gather",
     "add_gradients"};
-constexpr std::array<std::string_view, 15> kSlotNames = {
-    "input",     "output", "input_grad", "output_grad", "linear_grad",
-    "addend",    "param",  "param_grad", "saved",       "state",
-    "optimizer", "master", "backup",     "loss_scale",  "iteration"};
+constexpr std::array<std::string_view, 18> kSlotNames = {
+    "input",   "output",     "input_grad", "output_grad", "linear_grad",   "addend",
+    "param",   "param_grad", "saved",      "state",       "optimizer",     "second_moment",
+    "average", "master",     "backup",     "loss_scale",  "gradient_norm", "iteration"};
 
 }  // namespace
 

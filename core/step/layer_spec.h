@@ -27,8 +27,9 @@ enum class Mode : uint8_t { kTraining, kInference };
 // linear part; kBackwardData and kBackwardParams are then those of the linear part.
 //
 // The phases after kBackwardParams are not steps of a layer. kUpdate is the optimizer's update of
-// the parameters of a layer or several (core/step/sgd.h). kCheckGradients looks for gradients that
-// are not finite, and kUpdateScale ends an iteration with a scaled loss (core/step/loss_scale.h).
+// the parameters of a layer or several (core/step/optimizer.h). kCheckGradients looks for gradients
+// that are not finite, or computes their norm, and kUpdateScale ends an iteration with a scaled
+// loss (core/step/loss_scale.h).
 // kAllReduce, which has no kernel, sums tensors over the ranks of data parallelism
 // (core/program/reduce_gradients.h and span_ranks.h). If the optimizer is sharded over the ranks
 // (core/program/shards.h), kReduceScatter sums gradients, of which each rank gets its own slice,
@@ -72,11 +73,14 @@ enum class Slot : uint8_t {
   kParamGrad,
   kSaved,
   kState,
-  kOptimizer,
-  kMaster,     // the fp32 value of a parameter whose kernels read 16 bits
-  kBackup,     // of a state, as of the last iteration that was not skipped
-  kLossScale,  // struct LossScale (core/step/loss_scale.h)
-  kIteration,  // the iteration's scalars: struct IterationScalars
+  kOptimizer,     // the first moment: SGD's v, AdamW's m (core/step/optimizer.h)
+  kSecondMoment,  // AdamW's v
+  kAverage,       // of the parameter's values
+  kMaster,        // the fp32 value of a parameter whose kernels read 16 bits
+  kBackup,        // of a state, as of the last iteration that was not skipped
+  kLossScale,     // struct LossScale (core/step/loss_scale.h)
+  kGradientNorm,  // of all parameters, squared
+  kIteration,     // the iteration's scalars: struct IterationScalars
 };
 struct Operand {
   Slot slot = Slot::kInput;

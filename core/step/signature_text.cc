@@ -69,7 +69,7 @@ std::string StepText(const StepSignature& signature) {
   const bool of_layer = IsOfLayer(signature.phase);  // others are the same for every layer
   const bool as_training = signature.mode == Mode::kTraining || IsDivisible(signature);
   std::string text =
-      absl::StrCat(std::string(TypeOf(signature.layer, signature.phase)), " ",
+      absl::StrCat(std::string(TypeOf(signature.layer, signature.phase, signature.optimizer)), " ",
                    std::string(Name(signature.phase)), as_training ? " training" : " inference");
   if (signature.rerun) text += " rerun";
   const std::string parameters = of_layer ? signature.layer.Parameters() : "";

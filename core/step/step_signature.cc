@@ -37,6 +37,8 @@ TensorSpec TensorOf(Operand operand, const LayerSpec& spec, const LayerContext& 
       return spec.params.at(i).tensor;
     case Slot::kParamGrad:
     case Slot::kOptimizer:
+    case Slot::kSecondMoment:
+    case Slot::kAverage:
     case Slot::kMaster:
       return InFullPrecision(spec.params.at(i).tensor);
     case Slot::kSaved:
@@ -46,6 +48,8 @@ TensorSpec TensorOf(Operand operand, const LayerSpec& spec, const LayerContext& 
       return spec.states.at(i).tensor;
     case Slot::kLossScale:
       return VectorSpec(kLossScaleValues);
+    case Slot::kGradientNorm:
+      return VectorSpec(1);
     case Slot::kIteration:
       break;
   }
@@ -83,10 +87,11 @@ bool StepSignature::CanAccumulate(Slot slot) const {
   switch (phase) {
     case Phase::kUpdate:
       return slot == Slot::kParam || slot == Slot::kMaster || slot == Slot::kOptimizer ||
-             slot == Slot::kState || slot == Slot::kBackup;
+             slot == Slot::kSecondMoment || slot == Slot::kAverage || slot == Slot::kState ||
+             slot == Slot::kBackup;
     case Phase::kCheckGradients:
     case Phase::kUpdateScale:
-      return slot == Slot::kLossScale;
+      return slot == Slot::kLossScale || slot == Slot::kGradientNorm;
     case Phase::kAddGradients:
       return slot == Slot::kInputGrad;
     default:
@@ -131,7 +136,7 @@ StepSignature AdditionSignature(const TensorSpec& spec) {
                        {operands::Addend(), spec, Access::kRead}}};
 }
 
-std::string_view TypeOf(const Layer& layer, Phase phase) {
+std::string_view TypeOf(const Layer& layer, Phase phase, const Optimizer& optimizer) {
   switch (phase) {
     case Phase::kForward:
     case Phase::kBackwardActivation:
@@ -139,8 +144,9 @@ std::string_view TypeOf(const Layer& layer, Phase phase) {
     case Phase::kBackwardParams:
       break;
     case Phase::kUpdate:
-      return "sgd";
+      return optimizer.rule == Optimizer::Rule::kAdamW ? "adamw" : "sgd";
     case Phase::kCheckGradients:
+      return optimizer.clips() ? "gradient_norm" : "loss_scale";
     case Phase::kUpdateScale:
       return "loss_scale";
     case Phase::kAllReduce:

@@ -27,7 +27,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/base/tensor.h"
 #include "neap/core/step/layer.h"
-#include "neap/core/step/sgd.h"
+#include "neap/core/step/optimizer.h"
 
 namespace neap {
 
@@ -48,8 +48,8 @@ struct StepSignature {
   bool rerun = false;      // a recomputation: reads `rerun_reads`, does not change state
   bool divisible = false;  // MayDivide() of the layer's traits; false for a step of the optimizer
   uint64_t layer_seed =
-      0;         // distinguishes the random numbers of two equal layers; 0 if it has none
-  Sgd sgd = {};  // of updates
+      0;  // distinguishes the random numbers of two equal layers; 0 if it has none
+  Optimizer optimizer = {};  // of updates
   // Which images the operands hold. The whole batch unless StepSpec::depends_on_part.
   BatchPart part = {};
   std::vector<Slot> accumulates_natively = {};  // StepSpec::accumulates_natively
@@ -92,9 +92,10 @@ StepSignature SignatureOf(const StepSpec& step, const Layer& layer, const LayerS
 // are the sum input_grad[0], which is accumulated, and addend[0].
 StepSignature AdditionSignature(const TensorSpec& spec);
 
-// What a step of this phase runs: the layer's type; "sgd" for an update, "loss_scale" for other
-// steps of the optimizer; "add" for the addition of a gradient.
-std::string_view TypeOf(const Layer& layer, Phase phase);
+// What a step of this phase runs: the layer's type; "sgd" or "adamw" for an update,
+// "gradient_norm" for a check of gradients that are clipped, "loss_scale" for other steps of the
+// optimizer; "add" for the addition of a gradient.
+std::string_view TypeOf(const Layer& layer, Phase phase, const Optimizer& optimizer = {});
 
 // Whether parts of the mini-batch can be run separately.
 bool IsDivisible(const StepSignature& signature);

@@ -48,7 +48,7 @@ struct CustomRun : StepRun {
 };
 using CustomFunction = std::function<absl::Status(const CustomRun& step)>;
 
-// The kernel that runs one step of every layer of one type. Sgd updates need no kernel.
+// The kernel that runs one step of every layer of one type. Updates need no kernel.
 //
 // A kernel must meet these conditions:
 // * It reads the operands that the signature reads, overwrites those that it writes

@@ -77,7 +77,7 @@ absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropForward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddGradients(const StepSignature& signature);
-absl::StatusOr<Candidates> SgdUpdate(const StepSignature& signature);
+absl::StatusOr<Candidates> UpdateParams(const StepSignature& signature);
 absl::StatusOr<Candidates> CheckGradients(const StepSignature& signature);
 absl::StatusOr<Candidates> UpdateLossScale(const StepSignature& signature);
 

@@ -35,7 +35,7 @@ namespace {
 std::vector<KernelRow> Rows() {
   return {
       {kAnyLayer, Phase::kCheckGradients, cpu::CheckGradients},
-      {kAnyLayer, Phase::kUpdate, cpu::SgdUpdate},
+      {kAnyLayer, Phase::kUpdate, cpu::UpdateParams},
       {kAnyLayer, Phase::kUpdateScale, cpu::UpdateLossScale},
       {kAnyLayer, Phase::kAddGradients, cpu::AddGradients},
       {kLayer<TransposedConvolution>, Phase::kForward, cpu::TransposedConvolutionForward},

@@ -165,8 +165,8 @@ absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,
                                                   const SharedRuntime& runtime);
-absl::StatusOr<Candidates> SgdCandidates(const StepSignature& signature,
-                                         const SharedRuntime& runtime);
+absl::StatusOr<Candidates> UpdateCandidates(const StepSignature& signature,
+                                            const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CheckGradientsCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> UpdateScaleCandidates(const StepSignature& signature,

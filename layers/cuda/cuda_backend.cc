@@ -45,7 +45,7 @@ struct TableEntry {
 
 constexpr TableEntry kTable[] = {
     {kAnyLayer, CheckGradientsCandidates, Phase::kCheckGradients},
-    {kAnyLayer, SgdCandidates, Phase::kUpdate},
+    {kAnyLayer, UpdateCandidates, Phase::kUpdate},
     {kAnyLayer, UpdateScaleCandidates, Phase::kUpdateScale},
     {kAnyLayer, AddGradientsCandidates, Phase::kAddGradients},
     {kLayer<Convolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
@@ -89,8 +89,9 @@ using List = std::function<absl::StatusOr<Candidates>(const StepSignature& signa
 
 List Checked(CandidatesOf candidates, const SharedRuntime& runtime) {
   return [candidates, runtime](const StepSignature& signature) -> absl::StatusOr<Candidates> {
-    RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParamGrad, Slot::kSaved, Slot::kState,
-                                          Slot::kOptimizer, Slot::kMaster, Slot::kBackup}));
+    RETURN_IF_ERROR(
+        CheckFp32(signature, {Slot::kParamGrad, Slot::kSaved, Slot::kState, Slot::kOptimizer,
+                              Slot::kSecondMoment, Slot::kAverage, Slot::kMaster, Slot::kBackup}));
     return candidates(signature, runtime);
   };
 }

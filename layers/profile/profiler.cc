@@ -72,7 +72,7 @@ bool IsNearFastest(const std::vector<Measurement>& rows, const Measurement& own)
 
 // The steps in which an engine has much the same code.
 std::string KindOf(const StepSignature& step) {
-  std::string kind(TypeOf(step.layer, step.phase));
+  std::string kind(TypeOf(step.layer, step.phase, step.optimizer));
   kind.append(" ").append(Name(step.phase));
   for (const OperandSpec& operand : step.operands) {
     kind.append(" ").append(Name(operand.tensor.dtype));

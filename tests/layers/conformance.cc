@@ -112,10 +112,8 @@ class Conformance {
     std::vector<TensorSpec> params;
     for (const ParamSpec& param : spec->params) params.push_back(param.tensor);
     values_ = RandomValues(case_, *spec, options_.seed);
-    for (const Sgd& sgd : {Sgd{}, Sgd{.momentum = 0, .weight_decay = 0.01F},
-                           Sgd{.momentum = 0.5F, .weight_decay = 0.1F}}) {
-      CheckSignature(UpdateSignature(case_.layer, params, sgd), {});
-    }
+    for (const Optimizer& optimizer : SomeOptimizers())
+      CheckSignature(UpdateSignature(case_.layer, params, optimizer), {});
   }
 
   // Tests the sum of two gradients of the first input.
@@ -276,7 +274,7 @@ class Conformance {
 
 Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t seed) {
   Random random(seed);
-  Values values = {{Iteration(), {kLearningRate, kStep, kSeed}}};
+  Values values = {{Iteration(), {kLearningRate, kStep, kSeed}}, {GradientNorm(), {9}}};
   for (size_t i = 0; i < layer_case.inputs.size(); ++i) {
     const TensorSpec& input = layer_case.inputs[i];
     const int k = static_cast<int>(i);
@@ -293,7 +291,9 @@ Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t
     const TensorSpec full = InFullPrecision(spec.params[i].tensor);
     values[Param(k)] = random.Vector(spec.params[i].tensor, -1, 1);
     values[ParamGrad(k)] = random.Vector(full, -1, 1);
-    values[Optimizer(k)] = random.Vector(full, -1, 1);
+    values[Moment(k)] = random.Vector(full, -1, 1);
+    values[SecondMoment(k)] = random.Vector(full, 0, 1);
+    values[Average(k)] = random.Vector(full, -1, 1);
     values[Master(k)] = random.Vector(full, -1, 1);
   }
   for (size_t i = 0; i < spec.states.size(); ++i) {

@@ -260,9 +260,24 @@ StepSignature SignatureOf(const StepSpec& step, const SignatureOptions& options)
   return signature;
 }
 
+std::vector<Optimizer> SomeOptimizers() {
+  return {{},
+          {.momentum = 0, .weight_decay = 0.01F, .average_decay = 0.25F},
+          {.momentum = 0.5F, .weight_decay = 0.1F},
+          {.momentum = 0.5F, .weight_decay = 0.1F, .nesterov = true, .clip_norm = 0.5F},
+          {.rule = Optimizer::Rule::kAdamW},
+          {.rule = Optimizer::Rule::kAdamW,
+           .weight_decay = 0.1F,
+           .beta1 = 0.5F,
+           .beta2 = 0.75F,
+           .epsilon = 0.125F,
+           .clip_norm = 0.5F,
+           .average_decay = 0.25F}};
+}
+
 StepSignature UpdateSignature(const Layer& layer, const std::vector<TensorSpec>& params,
-                              const Sgd& sgd) {
-  StepSignature signature = {.layer = layer, .phase = Phase::kUpdate, .sgd = sgd};
+                              const Optimizer& optimizer) {
+  StepSignature signature = {.layer = layer, .phase = Phase::kUpdate, .optimizer = optimizer};
   signature.operands.push_back(
       {Iteration(), {.shape = {4}, .dtype = DType::kInt32}, Access::kRead});
   for (size_t k = 0; k < params.size(); ++k) {
@@ -275,8 +290,12 @@ StepSignature UpdateSignature(const Layer& layer, const std::vector<TensorSpec>&
     add(ParamGrad(i), full, Access::kRead);
     add(Param(i), params[k], has_master ? Access::kWrite : Access::kAccumulate);
     if (has_master) add(Master(i), full, Access::kAccumulate);
-    if (sgd.momentum != 0) add(Optimizer(i), full, Access::kAccumulate);
+    if (optimizer.keeps_moment()) add(Moment(i), full, Access::kAccumulate);
+    if (optimizer.keeps_second_moment()) add(SecondMoment(i), full, Access::kAccumulate);
+    if (optimizer.keeps_average()) add(Average(i), full, Access::kAccumulate);
   }
+  if (optimizer.clips())
+    signature.operands.push_back({GradientNorm(), VectorSpec(1), Access::kRead});
   return signature;
 }
 

@@ -60,9 +60,11 @@ struct SignatureOptions {
 // The signature of `step` as the program would make it: a rerun does not write states or the
 // operands that it reads.
 StepSignature SignatureOf(const StepSpec& step, const SignatureOptions& options);
-// The SGD update of `params`.
+// Each rule with and without what it may keep; clipped or not, averaged or not.
+std::vector<Optimizer> SomeOptimizers();
+// The update of `params`.
 StepSignature UpdateSignature(const Layer& layer, const std::vector<TensorSpec>& params,
-                              const Sgd& sgd);
+                              const Optimizer& optimizer);
 
 struct RunOptions {
   std::string engine = {};  // empty: the first that the backend lists

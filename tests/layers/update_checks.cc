@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 
 #include "neap/core/step/loss_scale.h"
@@ -15,8 +17,9 @@ namespace {
 
 using namespace operands;
 
-// Around the sizes of vectors, and of what one block takes (layers/cuda/kernels/optimizer.cu).
-constexpr int64_t kSizes[] = {1, 3, 4, 7, 64, 2047, 2048, 2049, 4096, 4100, 10001};
+// Around the sizes of vectors, and of what one block takes (layers/cuda/kernels/optimizer.cu and
+// gradient_norm.cu).
+constexpr int64_t kSizes[] = {1, 3, 4, 7, 64, 2047, 2048, 2049, 4096, 4100, 40001};
 constexpr int kTensors = 150;
 
 TensorSpec SpecOf(int k, DType other = DType::kFp32) {
@@ -58,24 +61,30 @@ void AddOperand(StepSignature& signature, Operand operand, const TensorSpec& spe
 
 void CheckManyUpdates(Backend& backend, const DeviceAccess& access) {
   for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
-    for (const Sgd& sgd : {Sgd{.momentum = 0.5F, .weight_decay = 0.1F}, Sgd{.momentum = 0}}) {
+    for (const Optimizer& optimizer : SomeOptimizers()) {
       CAPTURE(Name(dtype));
-      CAPTURE(sgd.momentum);
+      CAPTURE(static_cast<int>(optimizer.rule));
+      CAPTURE(optimizer.momentum);
       std::vector<TensorSpec> params;
       for (int k = 0; k < kTensors; ++k) params.push_back(SpecOf(k, dtype));
-      const StepSignature all = UpdateSignature(Relu{}, params, sgd);
+      const StepSignature all = UpdateSignature(Relu{}, params, optimizer);
       Numbers numbers;
       Values given = {{Iteration(), {0.125, 3, 7}}};
       for (const OperandSpec& operand : all.operands) {
         const bool is_read = operand.access != Access::kWrite;
-        if (is_read && operand.operand != Iteration())
-          given[operand.operand] = numbers.Of(operand.tensor);
+        if (!is_read || operand.operand == Iteration()) continue;
+        std::vector<double>& values = given[operand.operand] = numbers.Of(operand.tensor);
+        const Slot slot = operand.operand.slot;
+        if (slot != Slot::kSecondMoment && slot != Slot::kGradientNorm) continue;
+        for (double& value : values) value = std::abs(value);
       }
       const Values together = Run(backend, access, all, given);
       for (int k = 0; k < kTensors; ++k) {
         CAPTURE(k);
-        const StepSignature one = UpdateSignature(Relu{}, {params[static_cast<size_t>(k)]}, sgd);
+        const StepSignature one =
+            UpdateSignature(Relu{}, {params[static_cast<size_t>(k)]}, optimizer);
         Values of_one = {{Iteration(), given.at(Iteration())}};
+        if (optimizer.clips()) of_one[GradientNorm()] = given.at(GradientNorm());
         for (const OperandSpec& operand : one.operands) {
           const auto value = given.find({operand.operand.slot, k});
           if (value != given.end()) of_one.emplace(operand.operand, value->second);
@@ -107,9 +116,44 @@ void CheckManyGradients(Backend& backend, const DeviceAccess& access) {
   }
 }
 
+void CheckGradientNorm(Backend& backend, const DeviceAccess& access) {
+  Numbers numbers;
+  // Of some of the gradients, added to the sum of those before, if there are any.
+  const auto add = [&](const std::vector<std::vector<double>>& gradients, size_t first, size_t end,
+                       std::optional<double> before) {
+    StepSignature check = {
+        .layer = Relu{}, .phase = Phase::kCheckGradients, .optimizer = {.clip_norm = 1}};
+    Values given;
+    for (size_t k = first; k < end; ++k) {
+      const int index = static_cast<int>(k - first);
+      AddOperand(check, ParamGrad(index), SpecOf(static_cast<int>(k)), Access::kRead);
+      given[ParamGrad(index)] = gradients[k];
+    }
+    if (before.has_value()) given[GradientNorm()] = {*before};
+    AddOperand(check, GradientNorm(), VectorSpec(1),
+               before.has_value() ? Access::kAccumulate : Access::kWrite);
+    return Run(backend, access, check, given).at(GradientNorm())[0];
+  };
+  std::vector<std::vector<double>> gradients;
+  double expected = 0;
+  for (int k = 0; k < kTensors; ++k) {
+    gradients.push_back(numbers.Of(SpecOf(k)));
+    for (double value : gradients.back()) expected += value * value;
+  }
+  const double whole = add(gradients, 0, kTensors, std::nullopt);
+  CHECK(whole == doctest::Approx(expected).epsilon(1e-5));
+  for (const size_t size : {size_t{1}, size_t{7}, size_t{64}, size_t{149}}) {
+    CAPTURE(size);
+    std::optional<double> sum;
+    for (size_t first = 0; first < kTensors; first += size)
+      sum = add(gradients, first, std::min<size_t>(first + size, kTensors), sum);
+    CHECK(sum == whole);
+  }
+}
+
 void CheckManyStates(Backend& backend, const DeviceAccess& access) {
-  const Sgd sgd = {.momentum = 0.5F};
-  StepSignature update = UpdateSignature(Relu{}, {SpecOf(5), SpecOf(8)}, sgd);
+  const Optimizer optimizer = {.momentum = 0.5F};
+  StepSignature update = UpdateSignature(Relu{}, {SpecOf(5), SpecOf(8)}, optimizer);
   AddOperand(update, LossScaling(), VectorSpec(kLossScaleValues), Access::kRead);
   Numbers numbers;
   Values given = {{Iteration(), {0.125, 3, 7}}};

@@ -22,8 +22,10 @@ class Session(_neap.Session):
     """A network on a device, training inside one arena of at most `budget` bytes.
 
     `net` is a Graph; `device` is "cpu" or "cuda:N" (cuda:0 if there is one, else cpu); `budget` is a number of bytes or a text
-    such as "12GiB"; `dtype` is "fp32", "tf32", "fp16" or "bf16". `lr` is a number or a LearningRate. The optimizer is that of
-    torch.optim.SGD. Creating a session plans the iteration, verifies the plan, reserves the arena and initialises the
+    such as "12GiB"; `dtype` is "fp32", "tf32", "fp16" or "bf16". `lr` is a number or a LearningRate. `optimizer` is "sgd",
+    with `momentum` and `nesterov`, or "adamw", with `betas` and `eps`, both with `weight_decay`, as in torch.optim. If
+    `clip_norm` is not 0, gradients are scaled down so that their norm is at most that; if `ema` is not 0, moving averages of the
+    weights are kept with this decay (exchange_averages). Creating a session plans the iteration, verifies the plan, reserves the arena and initialises the
     parameters from `seed`. Raises BudgetError if the budget is too small.
 
     Images are arrays of floats (n, channels, height, width), labels arrays of integers (n,), or (n, height, width) for a network

@@ -1,9 +1,11 @@
-// The launchers of the optimizer: updates of parameters, and what a scaled loss needs
-// (core/step/loss_scale.h). All values that change from step to step are in device memory, so that
-// an iteration can be recorded once and replayed. At the end of a step:
+// The launchers of the optimizer (core/step/optimizer.h): updates of parameters, and what clipped
+// gradients and a scaled loss (core/step/loss_scale.h) need. All values that change from step to
+// step are in device memory, so that an iteration can be recorded once and replayed. At the end of
+// a step:
 //
+//   AddSquares         of all gradients of parameters
 //   CheckFinite        of all gradients of parameters, sets `overflow`
-//   SgdUpdate          of all parameters; after an overflow, only writes the rounded ones again
+//   UpdateParameters   of all parameters; after an overflow, only writes the rounded ones again
 //   CommitState        of all running statistics: keeps them, or takes them back
 //   UpdateLossScale    clears `overflow`
 #pragma once
@@ -13,6 +15,7 @@
 #include <cstdint>
 
 #include "neap/core/step/loss_scale.h"
+#include "neap/core/step/optimizer.h"
 #include "neap/layers/cuda/kernels/array.h"
 
 namespace neap::kernels {
@@ -22,18 +25,26 @@ namespace neap::kernels {
 inline constexpr int kMostTensors = 64;
 
 // optimizer.cu. `parameters` are fp32: the masters of 16-bit parameters, whose values are written
-// to `rounded`. `velocities[i]` is null without momentum, `rounded[i]` for an fp32 parameter.
-struct SgdTensors {
-  int count = 0;
+// to `rounded`, all of one type. A pointer is null if the parameter does not have the tensor.
+struct UpdatePointers {
+  Element rounded_type = Element::kFp32;
   float* parameters[kMostTensors] = {};
   const float* gradients[kMostTensors] = {};
-  float* velocities[kMostTensors] = {};
-  Array rounded[kMostTensors] = {};
+  float* moments[kMostTensors] = {};
+  float* second_moments[kMostTensors] = {};
+  float* averages[kMostTensors] = {};
+  void* rounded[kMostTensors] = {};
+};
+struct UpdateTensors {
+  int count = 0;
+  UpdatePointers pointers;
   int64_t elements[kMostTensors] = {};
 };
-// `scalars` points to an IterationScalars in device memory; `loss_scale` may be null.
-cudaError_t SgdUpdate(const SgdTensors& tensors, float momentum, float weight_decay,
-                      const void* scalars, const LossScale* loss_scale, cudaStream_t stream);
+// `scalars` points to an IterationScalars in device memory, `squares` to the result of AddSquares()
+// for all gradients, or is null if they are not clipped; `loss_scale` may be null.
+cudaError_t UpdateParameters(const UpdateTensors& tensors, const Optimizer& optimizer,
+                             const void* scalars, const float* squares, const LossScale* loss_scale,
+                             cudaStream_t stream);
 
 // loss_scale.cu. Sets `overflow` if an element of the gradients is infinite or NaN.
 struct GradientTensors {
@@ -42,6 +53,13 @@ struct GradientTensors {
   int64_t elements[kMostTensors] = {};
 };
 cudaError_t CheckFinite(const GradientTensors& tensors, LossScale* loss_scale, cudaStream_t stream);
+
+// gradient_norm.cu. Adds the sums of squares of the gradients, one after another, to `*squares`,
+// which is 0 before if this is where the sum begins. `parts` has SquaresParts() floats for each
+// tensor.
+int64_t SquaresParts(int64_t elements);
+cudaError_t AddSquares(const GradientTensors& tensors, bool begins, float* parts, float* squares,
+                       cudaStream_t stream);
 
 // After an overflow, states = backups; otherwise backups = states.
 struct StateTensors {

@@ -31,23 +31,30 @@ struct TensorBlocks {
   unsigned total() const { return first[count]; }
 };
 
-// Every tensor's blocks, with at least `per_block` elements each, a multiple of kThreads * kUnroll,
-// and more if there would be many blocks. `tensors` has fields `count` and `elements`.
+// Every tensor's blocks, with `per_block` elements each, a multiple of kThreads * kUnroll.
+// `tensors` has fields `count` and `elements`.
+template <int kMost, typename Tensors>
+TensorBlocks<kMost> FixedBlocksOf(const Tensors& tensors, int64_t per_block) {
+  TensorBlocks<kMost> blocks;
+  blocks.count = tensors.count;
+  blocks.per_block = per_block;
+  for (int i = 0; i < tensors.count; ++i) {
+    blocks.elements[i] = tensors.elements[i];
+    blocks.first[i + 1] =
+        blocks.first[i] + static_cast<unsigned>(CeilDiv(blocks.elements[i], per_block));
+  }
+  return blocks;
+}
+
+// With more elements for each block if there would be many blocks.
 template <int kMost, typename Tensors>
 TensorBlocks<kMost> BlocksOf(const Tensors& tensors, int64_t per_block) {
   constexpr int64_t kManyBlocks = 4096;
-  TensorBlocks<kMost> blocks;
-  blocks.count = tensors.count;
   int64_t all = 0;
-  for (int i = 0; i < tensors.count; ++i) all += blocks.elements[i] = tensors.elements[i];
+  for (int i = 0; i < tensors.count; ++i) all += tensors.elements[i];
   const int64_t granularity = kThreads * kUnroll;
   const int64_t needed = CeilDiv(CeilDiv(all, kManyBlocks), granularity) * granularity;
-  blocks.per_block = per_block < needed ? needed : per_block;
-  for (int i = 0; i < tensors.count; ++i) {
-    blocks.first[i + 1] =
-        blocks.first[i] + static_cast<unsigned>(CeilDiv(blocks.elements[i], blocks.per_block));
-  }
-  return blocks;
+  return FixedBlocksOf<kMost>(tensors, per_block < needed ? needed : per_block);
 }
 
 // The elements [begin, end) of a tensor.

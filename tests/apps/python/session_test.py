@@ -218,3 +218,39 @@ def test_the_learning_rate_may_depend_on_the_step(small_net, batches):
         session.fit(batches)
     with pytest.raises(neap.Error, match="momentum"):
         neap.Session(small_net, device="cpu", momentum=2)
+    slow = neap.LearningRate(0.1, warmup_steps=2, decay="exponential", period_steps=8, minimum=0, warmup_start=0.5)
+    assert slow.at(0) == pytest.approx(0.075)
+    assert slow.at(10) == pytest.approx(0.01)
+
+
+def test_optimizers(small_net, batches):
+    with pytest.raises(neap.Error, match="neither sgd nor adamw"):
+        neap.Session(small_net, device="cpu", optimizer="adam")
+    with pytest.raises(neap.Error, match="nesterov needs"):
+        neap.Session(small_net, device="cpu", optimizer="adamw", nesterov=True)
+    first = _trained(small_net, batches)[0]
+    for options in ({"nesterov": True}, {"clip_norm": 0.01}, {"optimizer": "adamw", "betas": (0.8, 0.9), "eps": 1e-6}):
+        assert not numpy.array_equal(_trained(small_net, batches, **options)[0], first), options
+
+
+def _trained(net, batches, **options):
+    with neap.Session(net, device="cpu", **options) as session:
+        session.fit(batches)
+        return list(session.state_dict().values())
+
+
+def test_averages_take_the_place_of_the_parameters(small_net, batches):
+    with neap.Session(small_net, device="cpu", ema=0.5) as session:
+        session.fit(batches)
+        trained = session.state_dict()
+        session.exchange_averages()
+        averages = session.state_dict()
+        name = next(iter(trained))
+        assert not numpy.array_equal(trained[name], averages[name])
+        with pytest.raises(neap.Error, match="exchanged"):
+            session.step(*batches[0])
+        session.exchange_averages()
+        assert numpy.array_equal(session.state_dict()[name], trained[name])
+        session.step(*batches[0])
+    with neap.Session(small_net, device="cpu") as session, pytest.raises(neap.Error, match="no averages"):
+        session.exchange_averages()

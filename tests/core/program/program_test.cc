@@ -114,7 +114,7 @@ TEST_CASE(
   x = net.Add("add", Add{}, {y, x});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 10, .bias = false}, {x}),
            SoftmaxCrossEntropy{});
-  CHECK(Text(BuildProgram(net, {.sgd = {.momentum = 0}}).value()) == R"(
+  CHECK(Text(BuildProgram(net, {.optimizer = {.momentum = 0}}).value()) == R"(
 stem forward: reads input stem.weight writes stem
 conv forward: reads stem conv.weight writes conv
 bn forward: reads conv bn.weight bn.bias writes bn bn.mean bn.invstd accumulates bn.running_mean

@@ -168,7 +168,7 @@ TEST_CASE("a session for inference only takes no memory for training, and refuse
   Session session = MakeSession(*device, {}, {.inference_only = true});
   // As if there was no optimizer.
   const Session without =
-      MakeSession(*device, {}, {.sgd = {.momentum = 0}, .inference_only = true});
+      MakeSession(*device, {}, {.optimizer = {.momentum = 0}, .inference_only = true});
   CHECK(session.memory().arena_bytes == without.memory().arena_bytes);
   CHECK(session.memory().arena_bytes < trained.memory().arena_bytes);
   CHECK(absl::IsFailedPrecondition(session.TrainStep(MakeBatch(1)).status()));
@@ -188,7 +188,7 @@ TEST_CASE("a session for inference only takes no memory for training, and refuse
 
 TEST_CASE("weights that were trained without momentum can be used for inference") {
   const auto device = OpenCpu();
-  Session trained = MakeSession(*device, {}, {.sgd = {.momentum = 0}});
+  Session trained = MakeSession(*device, {}, {.optimizer = {.momentum = 0}});
   Train(trained, 3);
   const ScratchDirectory directory;
   const std::string path = directory.File("trained.safetensors");

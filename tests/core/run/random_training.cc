@@ -32,8 +32,8 @@ Batch RandomBatch(const Plan& plan, int64_t classes, uint64_t seed) {
 }  // namespace
 
 TrainedState TrainRandom(const Graph& graph, Device& device, const PlannerOptions& options,
-                         int64_t* minimum_budget, int steps) {
-  absl::StatusOr<Session> session = CreateSession(graph, device, options, kRandomTraining);
+                         int64_t* minimum_budget, int steps, const TrainingOptions& training) {
+  absl::StatusOr<Session> session = CreateSession(graph, device, options, training);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   if (minimum_budget != nullptr) *minimum_budget = session->planning().minimum_budget_bytes;
   TrainedState state;

@@ -18,7 +18,8 @@ using TrainedState = std::map<std::string, std::vector<float>>;  // by name
 
 // Losses and every persistent tensor after some steps.
 TrainedState TrainRandom(const Graph& graph, Device& device, const PlannerOptions& options,
-                         int64_t* minimum_budget, int steps = 3);
+                         int64_t* minimum_budget, int steps = 3,
+                         const TrainingOptions& training = kRandomTraining);
 
 bool SameBits(const TrainedState& a, const TrainedState& b);
 

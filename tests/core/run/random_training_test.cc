@@ -30,12 +30,26 @@ std::vector<std::string> PoliciesThatMoveOrRebuild() {
   return names;
 }
 
+// Every other seed has another optimizer than SGD with momentum.
+TrainingOptions TrainingOf(uint32_t seed) {
+  constexpr Optimizer kOptimizers[] = {
+      {.momentum = 0.5F, .weight_decay = 0.1F, .nesterov = true, .clip_norm = 0.5F},
+      {.rule = Optimizer::Rule::kAdamW, .average_decay = 0.5F},
+      {.rule = Optimizer::Rule::kAdamW,
+       .weight_decay = 0.1F,
+       .clip_norm = 1,
+       .average_decay = 0.9F}};
+  TrainingOptions training = kRandomTraining;
+  if (seed % 2 == 1) training.optimizer = kOptimizers[seed / 2 % 3];
+  return training;
+}
+
 // Trains under the minimum budget, where everything movable is moved or recomputed, or under one
 // halfway to the peak of the plan without a budget, where some of it is.
-void CheckPolicy(const Graph& graph, Device& device, PlannerOptions options, bool tight,
-                 const TrainedState& reference) {
+void CheckPolicy(const Graph& graph, Device& device, const TrainingOptions& training,
+                 PlannerOptions options, bool tight, const TrainedState& reference) {
   CAPTURE(options.policy);
-  const absl::StatusOr<Session> session = CreateSession(graph, device, options, kRandomTraining);
+  const absl::StatusOr<Session> session = CreateSession(graph, device, options, training);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const int64_t minimum = session->planning().minimum_budget_bytes;
   // Evaluation can need more memory than training.
@@ -43,7 +57,7 @@ void CheckPolicy(const Graph& graph, Device& device, PlannerOptions options, boo
   options.budget_bytes = tight ? minimum : (minimum + natural) / 2;
   CAPTURE(options.budget_bytes);
   CAPTURE(options.peer_budget_bytes);
-  CHECK(SameBits(reference, TrainRandom(graph, device, options, nullptr)));
+  CHECK(SameBits(reference, TrainRandom(graph, device, options, nullptr, 3, training)));
 }
 
 }  // namespace
@@ -67,10 +81,11 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
                                       .dense = seed / 7 % 4 == 2,
                                       .mobile = seed / 7 % 4 == 3};
     const Graph graph = testing::RandomGraph(seed, of);
+    const TrainingOptions training = TrainingOf(seed);
     of.fusion = false;
     const Graph unfused = testing::RandomGraph(seed, of);
-    const TrainedState reference =
-        TrainRandom(unfused, device, {.policy = "keep-all", .in_place = false}, nullptr);
+    const TrainedState reference = TrainRandom(
+        unfused, device, {.policy = "keep-all", .in_place = false}, nullptr, 3, training);
     for (float loss : reference.at("loss")) REQUIRE(std::isfinite(loss));
 
     // Placements and in-place settings alternate over the seeds, with bytes to spare and with
@@ -78,11 +93,11 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
     PlannerOptions options = {
         .policy = "liveness", .placement = kPlacements[seed % 3], .in_place = seed % 2 == 0};
     int64_t minimum = 0;
-    CHECK(SameBits(reference, TrainRandom(graph, device, options, &minimum)));
+    CHECK(SameBits(reference, TrainRandom(graph, device, options, &minimum, 3, training)));
     options.budget_bytes = minimum;
-    CHECK(SameBits(reference, TrainRandom(graph, device, options, nullptr)));
+    CHECK(SameBits(reference, TrainRandom(graph, device, options, nullptr, 3, training)));
     options.budget_bytes = minimum - kBlockBytes;
-    const absl::StatusOr<Session> refused = CreateSession(graph, device, options, kRandomTraining);
+    const absl::StatusOr<Session> refused = CreateSession(graph, device, options, training);
     REQUIRE(!refused.ok());
     CHECK(refused.status().code() == absl::StatusCode::kResourceExhausted);
     CHECK(std::string(refused.status().message()).find(std::to_string(minimum)) !=
@@ -92,7 +107,7 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
     // few of the copies, with one that takes all of them.
     constexpr int64_t kPeers[] = {0, 8 * kBlockBytes, kUnlimited};
     CheckPolicy(
-        graph, device,
+        graph, device, training,
         {.peer_budget_bytes = kPeers[seed / 2 % 3], .policy = policies[seed % policies.size()]},
         seed / policies.size() % 2 == 0, reference);
   }

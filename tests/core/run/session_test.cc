@@ -83,8 +83,8 @@ TEST_CASE("training options outside their range are refused, and their field is 
     CHECK(absl::IsInvalidArgument(status));
     CHECK(std::string(status.message()).find(field) != std::string::npos);
   };
-  refused({.sgd = {.momentum = nan}}, "momentum nan");
-  refused({.sgd = {.weight_decay = -1}}, "weight_decay -1");
+  refused({.optimizer = {.momentum = nan}}, "momentum nan");
+  refused({.optimizer = {.weight_decay = -1}}, "weight_decay -1");
   refused({.learning_rate = {.base = nan}}, "base nan");
   refused({.learning_rate = {.base = -0.1F}}, "base -0.1");
   refused({.learning_rate = {.base = std::numeric_limits<float>::infinity()}}, "base inf");

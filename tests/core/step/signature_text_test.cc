@@ -79,7 +79,7 @@ TEST_CASE("the order of the operands does not matter") {
 TEST_CASE("what takes no time is not in the text") {
   StepSignature other = BackwardParams(2);
   other.layer_seed = 77;
-  other.sgd = {.momentum = 0.5F, .weight_decay = 0.25F};
+  other.optimizer = {.momentum = 0.5F, .weight_decay = 0.25F};
   CHECK(SignatureText(other) == SignatureText(BackwardParams(2)));
 }
 
@@ -137,10 +137,10 @@ TEST_CASE("adding gradients has the text of a sum of two inputs, under which it 
 StepSignature Update(const Layer& layer, bool momentum) {
   StepSignature signature = {.layer = layer,
                              .phase = Phase::kUpdate,
-                             .sgd = {.momentum = momentum ? 0.9F : 0.0F},
+                             .optimizer = {.momentum = momentum ? 0.9F : 0.0F},
                              .operands = {{Param(0), Fp32({8}), Access::kAccumulate},
                                           {ParamGrad(0), Fp32({8}), Access::kRead}}};
-  if (momentum) signature.operands.push_back({Optimizer(0), Fp32({8}), Access::kAccumulate});
+  if (momentum) signature.operands.push_back({Moment(0), Fp32({8}), Access::kAccumulate});
   return signature;
 }
 
@@ -271,7 +271,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
 StepSignature Essence(StepSignature signature) {
   if (signature.phase == Phase::kUpdate) signature.layer = Relu{};
   signature.layer_seed = 0;
-  signature.sgd = {};
+  signature.optimizer = {};
   std::sort(signature.operands.begin(), signature.operands.end(), [](const auto& a, const auto& b) {
     return std::pair(a.operand.slot, a.operand.index) < std::pair(b.operand.slot, b.operand.index);
   });

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/graph/source.h"
-#include "neap/core/step/sgd.h"
+#include "neap/core/step/optimizer.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -346,19 +346,29 @@ TEST_CASE("options outside their range are refused") {
 TEST_CASE("an optimizer's options outside their range are refused by name") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
-  const auto refused = [](const Sgd& sgd, const std::string& why) {
-    const absl::Status status = CheckSgd(sgd);
+  const auto refused = [](const Optimizer& optimizer, const std::string& why) {
+    const absl::Status status = CheckOptimizer(optimizer);
     CHECK(absl::IsInvalidArgument(status));
-    CHECK(std::string(status.message()) == why);
+    CHECK(std::string(status.message()) == "optimizer: " + why);
   };
-  refused({.momentum = nan}, "sgd: momentum nan is outside [0, 1]");
-  refused({.momentum = -0.5F}, "sgd: momentum -0.5 is outside [0, 1]");
-  refused({.momentum = 1.5F}, "sgd: momentum 1.5 is outside [0, 1]");
-  refused({.weight_decay = nan}, "sgd: weight_decay nan must be finite and not negative");
-  refused({.weight_decay = infinity}, "sgd: weight_decay inf must be finite and not negative");
-  refused({.weight_decay = -1.0F}, "sgd: weight_decay -1 must be finite and not negative");
-  for (const Sgd& sgd : {Sgd{}, Sgd{.momentum = 0}, Sgd{.momentum = 1, .weight_decay = 2}})
-    CHECK(CheckSgd(sgd).ok());
+  refused({.momentum = nan}, "momentum nan is outside [0, 1]");
+  refused({.momentum = -0.5F}, "momentum -0.5 is outside [0, 1]");
+  refused({.momentum = 1.5F}, "momentum 1.5 is outside [0, 1]");
+  refused({.weight_decay = nan}, "weight_decay nan must be finite and not negative");
+  refused({.weight_decay = infinity}, "weight_decay inf must be finite and not negative");
+  refused({.weight_decay = -1.0F}, "weight_decay -1 must be finite and not negative");
+  refused({.beta1 = 1}, "beta1 1 is outside [0, 1)");
+  refused({.beta2 = nan}, "beta2 nan is outside [0, 1)");
+  refused({.epsilon = 0}, "epsilon 0 must be finite and positive");
+  refused({.clip_norm = -1}, "clip_norm -1 must be finite and not negative");
+  refused({.average_decay = 1}, "average_decay 1 is outside [0, 1)");
+  refused({.momentum = 0, .nesterov = true}, "nesterov needs SGD with momentum");
+  refused({.rule = Optimizer::Rule::kAdamW, .nesterov = true}, "nesterov needs SGD with momentum");
+  for (const Optimizer& optimizer :
+       {Optimizer{}, Optimizer{.momentum = 0}, Optimizer{.momentum = 1, .weight_decay = 2},
+        Optimizer{.rule = Optimizer::Rule::kAdamW, .beta1 = 0, .clip_norm = 1},
+        Optimizer{.nesterov = true, .average_decay = 0.99F}})
+    CHECK(CheckOptimizer(optimizer).ok());
 }
 
 TEST_CASE("wrong inputs are refused") {

@@ -1,6 +1,8 @@
 // The optimizer's steps: builds launches from signatures.
-#include "neap/core/step/sgd.h"
+#include "neap/core/step/optimizer.h"
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -72,8 +74,9 @@ cudaError_t CommitStates(const LaunchArgs& a, const LossScale* loss_scale) {
       [&](const auto& tensors) { return kernels::CommitState(tensors, loss_scale, a.stream); });
 }
 
-cudaError_t CheckLaunch(const LaunchArgs& a) {
-  LossScale* const loss_scale = a.Get<LossScale>(LossScaling());
+// Launches for all gradients of the step.
+template <typename Launch>
+cudaError_t ForGradients(const LaunchArgs& a, const Launch& launch) {
   const OperandsIn gradients(a, Slot::kParamGrad);
   return InLaunches<kernels::GradientTensors>(
       gradients.count(),
@@ -81,52 +84,88 @@ cudaError_t CheckLaunch(const LaunchArgs& a) {
         tensors.gradients[slot] = gradients.Floats(i);
         tensors.elements[slot] = gradients.elements(i);
       },
-      [&](const auto& tensors) { return kernels::CheckFinite(tensors, loss_scale, a.stream); });
+      launch);
+}
+
+cudaError_t SquaresLaunch(const LaunchArgs& a, float* squares) {
+  bool begins = !a.signature.Accumulates(GradientNorm());
+  return ForGradients(a, [&](const kernels::GradientTensors& tensors) {
+    return kernels::AddSquares(tensors, std::exchange(begins, false),
+                               static_cast<float*>(a.run.workspace), squares, a.stream);
+  });
+}
+
+cudaError_t CheckLaunch(const LaunchArgs& a) {
+  cudaError_t error = cudaSuccess;
+  if (float* const squares = a.Find<float>(GradientNorm())) error = SquaresLaunch(a, squares);
+  LossScale* const loss_scale = a.Find<LossScale>(LossScaling());
+  if (error != cudaSuccess || loss_scale == nullptr) return error;
+  return ForGradients(a, [&](const kernels::GradientTensors& tensors) {
+    return kernels::CheckFinite(tensors, loss_scale, a.stream);
+  });
 }
 
 cudaError_t UpdateScaleLaunch(const LaunchArgs& a) {
   return kernels::UpdateLossScale(a.Get<LossScale>(LossScaling()), a.stream);
 }
 
-cudaError_t SgdLaunch(const LaunchArgs& a) {
-  const Sgd& sgd = a.signature.sgd;
+cudaError_t UpdateLaunch(const LaunchArgs& a) {
   const LossScale* const loss_scale = a.Find<LossScale>(LossScaling());
-  const void* const scalars = a.Get<void>(Iteration());
   const OperandsIn params(a, Slot::kParam), masters(a, Slot::kMaster),
-      gradients(a, Slot::kParamGrad), velocities(a, Slot::kOptimizer);
-  const cudaError_t error = InLaunches<kernels::SgdTensors>(
+      gradients(a, Slot::kParamGrad), moments(a, Slot::kOptimizer),
+      second_moments(a, Slot::kSecondMoment), averages(a, Slot::kAverage);
+  const cudaError_t error = InLaunches<kernels::UpdateTensors>(
       params.count(),
-      [&](size_t i, int slot, kernels::SgdTensors& tensors) {
+      [&](size_t i, int slot, kernels::UpdateTensors& tensors) {
+        kernels::UpdatePointers& pointers = tensors.pointers;
         float* const master = masters.Floats(i);
-        tensors.parameters[slot] = master != nullptr ? master : params.Floats(i);
-        if (master != nullptr) tensors.rounded[slot] = params.Array(i);
-        tensors.gradients[slot] = gradients.Floats(i);
-        tensors.velocities[slot] = velocities.Floats(i);
+        pointers.parameters[slot] = master != nullptr ? master : params.Floats(i);
+        if (master != nullptr) {
+          pointers.rounded[slot] = params.Array(i).data;
+          pointers.rounded_type = params.Array(i).type;
+        }
+        pointers.gradients[slot] = gradients.Floats(i);
+        pointers.moments[slot] = moments.Floats(i);
+        pointers.second_moments[slot] = second_moments.Floats(i);
+        pointers.averages[slot] = averages.Floats(i);
         tensors.elements[slot] = params.elements(i);
       },
       [&](const auto& tensors) {
-        return kernels::SgdUpdate(tensors, sgd.momentum, sgd.weight_decay, scalars, loss_scale,
-                                  a.stream);
+        return kernels::UpdateParameters(tensors, a.signature.optimizer, a.Get<void>(Iteration()),
+                                         a.Find<float>(GradientNorm()), loss_scale, a.stream);
       });
   return error == cudaSuccess && loss_scale != nullptr ? CommitStates(a, loss_scale) : error;
 }
 
 }  // namespace
 
-absl::StatusOr<Candidates> SgdCandidates(const StepSignature& signature,
-                                         const SharedRuntime& runtime) {
+absl::StatusOr<Candidates> UpdateCandidates(const StepSignature& signature,
+                                            const SharedRuntime& runtime) {
+  std::optional<DType> rounded;
   for (int i = 0; signature.Has(Param(i)); ++i) {
-    const bool is_fp32 = ElementOf(signature.Spec(Param(i)).dtype) == kernels::Element::kFp32;
-    if (signature.Has(Master(i)) != is_fp32) continue;
-    return absl::UnimplementedError(absl::StrCat(
-        "the CUDA update needs a master of each 16-bit parameter only: ", ToString(signature)));
+    const DType dtype = signature.Spec(Param(i)).dtype;
+    const bool is_fp32 = ElementOf(dtype) == kernels::Element::kFp32;
+    const bool is_mixed = !is_fp32 && dtype != rounded.value_or(dtype);
+    if (!is_fp32) rounded = dtype;
+    if (signature.Has(Master(i)) != is_fp32 && !is_mixed) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("the CUDA update needs a master of each 16-bit parameter only, all of which "
+                     "have one type: ",
+                     ToString(signature)));
   }
-  return OwnKernel(signature, runtime, SgdLaunch);
+  return OwnKernel(signature, runtime, UpdateLaunch);
 }
 
 absl::StatusOr<Candidates> CheckGradientsCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime) {
-  return OwnKernel(signature, runtime, CheckLaunch);
+  int64_t parts = 0;
+  if (signature.Has(GradientNorm())) {
+    for (const OperandSpec& operand : signature.operands) {
+      if (operand.operand.slot == Slot::kParamGrad)
+        parts += kernels::SquaresParts(operand.tensor.elements());
+    }
+  }
+  return OwnKernel(signature, runtime, CheckLaunch, parts * int64_t{sizeof(float)});
 }
 
 absl::StatusOr<Candidates> UpdateScaleCandidates(const StepSignature& signature,

@@ -1,0 +1,27 @@
+// The flags that choose an optimizer.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "apps/cli/flags.h"
+#include "neap/core/step/optimizer.h"
+
+namespace neap::apps {
+
+struct OptimizerFlags {
+  std::string rule = "sgd";
+
+  // The flags refer to this object, which must not move.
+  void AddTo(FlagSet& flags);
+  // Those on which the memory depends, of a command that does not train.
+  void AddMemoryTo(FlagSet& flags);
+  // Errors: BadUsage() for a flag of another rule, or Nesterov's without momentum.
+  absl::Status Check(const FlagSet& flags) const;
+  Optimizer Get() const;
+
+ private:
+  Optimizer values_;  // without the rule
+};
+
+}  // namespace neap::apps
