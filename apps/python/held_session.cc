@@ -38,7 +38,7 @@ absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
   PlannerOptions options = flags.Options(device->description(), kernels);
   options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
   ASSIGN_OR_RETURN(Session session, CreateSession(net, *device, options, arguments.training));
-  return Open{.device = std::move(device), .session = std::move(session)};
+  return Open{.device = std::move(device), .session = std::move(session), .net = net};
 }
 
 HeldSession::HeldSession(const Graph& net, const SessionArguments& arguments)

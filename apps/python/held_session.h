@@ -52,6 +52,9 @@ class HeldSession {
   void Close();
   bool is_closed();
 
+  // The network that the session was made for. Only for functions that Use() calls.
+  const Graph& net() const { return open_->net; }
+
   const BatchShape& shape() const { return shape_; }
   int64_t batch() const { return batch_; }
   bool has_budget() const { return has_budget_; }
@@ -60,6 +63,7 @@ class HeldSession {
   struct Open {
     std::unique_ptr<Device> device;
     Session session;
+    Graph net;
   };
   static absl::StatusOr<Open> MakeOpen(const Graph& net, const SessionArguments& arguments);
 

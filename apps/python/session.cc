@@ -22,6 +22,7 @@
 #include "apps/python/planned.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
+#include "neap/nets/onnx/onnx_file.h"
 
 namespace neap::python {
 namespace {
@@ -129,6 +130,15 @@ void Save(HeldSession& held, const Path& path) {
 void SaveWeights(HeldSession& held, const Path& path, const std::string& dtype) {
   const DType type = Checked(ParseDType(dtype));
   Check(held.Use([&](Session& session) { return session.SaveWeights(path.string(), type); }));
+}
+
+void SaveOnnx(HeldSession& held, const Path& path) {
+  Check(held.Use([&](Session& session) -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<NamedTensor> weights, session.Weights());
+    NamedValues values;
+    for (NamedTensor& tensor : weights) values[tensor.name] = std::move(tensor.values);
+    return nets::WriteOnnx(path.string(), held.net(), values);
+  }));
 }
 
 void Load(HeldSession& held, const Path& path) {
@@ -266,6 +276,8 @@ void BindFiles(nb::class_<HeldSession>& session) {
            "Writes parameters, running statistics, optimizer and step as a safetensors file.")
       .def("save_weights", SaveWeights, "path"_a, "dtype"_a = "fp32",
            "Writes parameters and running statistics only, which PyTorch loads with strict=True.")
+      .def("save_onnx", SaveOnnx, "path"_a,
+           "Writes the network as it predicts, with its weights, as an ONNX file: docs/onnx.md.")
       .def("load", Load, "path"_a, "Reads either kind of file.")
       .def("_load_weights", LoadWeights, "weights"_a)
       .def("state_dict", StateDict, nb::sig("def state_dict(self) -> dict[str, numpy.ndarray]"),

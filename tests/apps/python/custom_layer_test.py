@@ -193,6 +193,8 @@ def test_two_inputs_and_what_forward_saves(batches):
     assert losses_of(net, batches, budget=minimum)[0] == losses
     with neap.Session(net, device="cpu", inference_only=True) as session:
         assert session.predict(batches[0][0]).shape == (16, 10)
+        with pytest.raises(neap.Error, match=r"ONNX has no operator for: 'gate' \(python\)"):
+            session.save_onnx("gated.onnx")
 
 
 class Failing(Gelu):

@@ -21,6 +21,7 @@ def test_a_closed_session_refuses_everything(small_net, batches, tmp_path):
     x, y = batches[0]
     uses = [lambda: session.step(x, y), lambda: session.begin(x, y), session.finish, lambda: session.predict(x),
             lambda: session.evaluate(x, y), session.state_dict, lambda: session.save(tmp_path / "file"),
+            lambda: session.save_onnx(tmp_path / "file"),
             lambda: session.load(tmp_path / "file"), lambda: session.set_budget("1MiB"), session.await_budget,
             lambda: session.plan, lambda: session.memory, lambda: session.steps, lambda: session.fit(batches)]
     for use in uses:
