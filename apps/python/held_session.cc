@@ -2,6 +2,7 @@
 
 #include "apps/cli/device_flag.h"
 #include "apps/python/errors.h"
+#include "apps/python/python_layer.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/memory/create_session.h"
@@ -29,13 +30,15 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
 absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
                                                         const SessionArguments& arguments) {
   ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments.planning));
-  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, apps::OpenDevice(flags.device));
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                   apps::OpenDevice(flags.device, {.cpu_kernels = PythonKernels()}));
+  RETURN_IF_ERROR(CheckPythonLayers(net, device->description()));
   ASSIGN_OR_RETURN(const KernelOptions kernels,
                    flags.kernels.Options(device->description(), device->backend()));
   PlannerOptions options = flags.Options(device->description(), kernels);
   options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
   ASSIGN_OR_RETURN(Session session, CreateSession(net, *device, options, arguments.training));
-  return Open{.device = std::move(device), .session = std::move(session)};
+  return Open{.device = std::move(device), .session = std::move(session), .net = net};
 }
 
 HeldSession::HeldSession(const Graph& net, const SessionArguments& arguments)

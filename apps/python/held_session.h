@@ -17,6 +17,7 @@
 #include "apps/python/released.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/input/batch.h"
 #include "neap/core/run/session.h"
 
 namespace neap::python {
@@ -52,6 +53,11 @@ class HeldSession {
   void Close();
   bool is_closed();
 
+  // The network that the session was made for, and the last batch. Only for functions that Use()
+  // calls.
+  const Graph& net() const { return open_->net; }
+  Batch& given() { return open_->given; }
+
   const BatchShape& shape() const { return shape_; }
   int64_t batch() const { return batch_; }
   bool has_budget() const { return has_budget_; }
@@ -60,6 +66,8 @@ class HeldSession {
   struct Open {
     std::unique_ptr<Device> device;
     Session session;
+    Graph net;
+    Batch given = {};
   };
   static absl::StatusOr<Open> MakeOpen(const Graph& net, const SessionArguments& arguments);
 

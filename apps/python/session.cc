@@ -6,6 +6,7 @@
 #include <nanobind/stl/variant.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -21,8 +22,10 @@
 #include "apps/python/graph_changes.h"
 #include "apps/python/held_session.h"
 #include "apps/python/planned.h"
+#include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
+#include "neap/nets/onnx/onnx_file.h"
 
 namespace neap::python {
 namespace {
@@ -72,30 +75,51 @@ absl::Status CheckShape(const char* what, const std::vector<int64_t>& shape,
                                                  separator, absl::StrJoin(of_each, ", "), ")"));
 }
 
-absl::StatusOr<Batch> ToBatch(const InArray<float>& images, const InArray<int32_t>& labels,
-                              const BatchShape& shape) {
-  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), shape.image));
-  RETURN_IF_ERROR(CheckShape("labels", ShapeOf(labels), shape.labels));
+constexpr size_t kCopiedByThread = 1 << 20;  // elements
+constexpr size_t kMostThreads = 8;
+
+// Copies a batch into the session's own, whose memory is used again: pages that are new in each
+// step would take longer than the copy. Only for functions that Use() calls.
+absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const InArray<float>& images,
+                                     const InArray<int32_t>& labels) {
+  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), held.shape().image));
+  RETURN_IF_ERROR(CheckShape("labels", ShapeOf(labels), held.shape().labels));
   if (images.shape(0) != labels.shape(0)) {
     return absl::InvalidArgumentError(
         absl::StrCat(images.shape(0), " images have ", labels.shape(0), " labels"));
   }
-  return Batch{.images = {images.data(), images.data() + images.size()},
-               .labels = {labels.data(), labels.data() + labels.size()},
-               .size = static_cast<int64_t>(images.shape(0))};
+  Batch& batch = held.given();
+  batch.images.resize(images.size());
+  InParallel(images.size(), std::clamp<size_t>(images.size() / kCopiedByThread, 1, kMostThreads),
+             [&](size_t begin, size_t end) {
+               std::copy(images.data() + begin, images.data() + end, batch.images.data() + begin);
+             });
+  batch.labels.assign(labels.data(), labels.data() + labels.size());
+  batch.size = static_cast<int64_t>(images.shape(0));
+  return &batch;
 }
 
 float Step(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<float> {
-    ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
-    return session.TrainStep(batch);
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    return session.TrainStep(*batch);
+  }));
+}
+
+// Trains as Step() does; returns the seconds in the library, without what this package adds.
+double TimeStep(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
+  return Checked(held.Use([&](Session& session) -> absl::StatusOr<double> {
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    const auto begin = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(session.TrainStep(*batch).status());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }));
 }
 
 void Begin(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
   Check(held.Use([&](Session& session) -> absl::Status {
-    ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
-    return session.Begin(batch);
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    return session.Begin(*batch);
   }));
 }
 
@@ -106,8 +130,8 @@ StepResult Finish(HeldSession& held) {
 StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images,
                          const InArray<int32_t>& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
-    ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
-    return session.Evaluate(batch);
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    return session.Evaluate(*batch);
   }));
 }
 
@@ -128,6 +152,15 @@ void Save(HeldSession& held, const Path& path) {
 void SaveWeights(HeldSession& held, const Path& path, const std::string& dtype) {
   const DType type = Checked(ParseDType(dtype));
   Check(held.Use([&](Session& session) { return session.SaveWeights(path.string(), type); }));
+}
+
+void SaveOnnx(HeldSession& held, const Path& path) {
+  Check(held.Use([&](Session& session) -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<NamedTensor> weights, session.Weights());
+    NamedValues values;
+    for (NamedTensor& tensor : weights) values[tensor.name] = std::move(tensor.values);
+    return nets::WriteOnnx(path.string(), held.net(), values);
+  }));
 }
 
 void Load(HeldSession& held, const Path& path) {
@@ -244,6 +277,7 @@ void BindRate(nb::module_& module) {
 
 void BindTraining(nb::class_<HeldSession>& session) {
   session.def("_step", Step, "images"_a, "labels"_a)
+      .def("_time_step", TimeStep, "images"_a, "labels"_a)
       .def("_begin", Begin, "images"_a, "labels"_a)
       .def("_finish", Finish)
       .def("_evaluate", EvaluateBatch, "images"_a, "labels"_a)
@@ -265,6 +299,8 @@ void BindFiles(nb::class_<HeldSession>& session) {
            "Writes parameters, running statistics, optimizer and step as a safetensors file.")
       .def("save_weights", SaveWeights, "path"_a, "dtype"_a = "fp32",
            "Writes parameters and running statistics only, which PyTorch loads with strict=True.")
+      .def("save_onnx", SaveOnnx, "path"_a,
+           "Writes the network as it predicts, with its weights, as an ONNX file: docs/onnx.md.")
       .def("load", Load, "path"_a, "Reads either kind of file.")
       .def("_load_weights", LoadWeights, "weights"_a)
       .def("state_dict", StateDict, nb::sig("def state_dict(self) -> dict[str, numpy.ndarray]"),

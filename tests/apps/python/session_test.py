@@ -63,6 +63,15 @@ def test_fit_trains_as_steps_do(small_net, batches):
         assert same(fitted.state_dict(), stepped.state_dict())
 
 
+def test_a_timed_step_trains_as_a_step_does(small_net, batches):
+    """scripts/python_overhead.py uses it."""
+    with neap.Session(small_net, device="cpu") as stepped, neap.Session(small_net, device="cpu") as timed:
+        for images, labels in batches:
+            stepped.step(images, labels)
+            assert 0 < timed._time_step(images, labels) < 60
+        assert same(timed.state_dict(), stepped.state_dict())
+
+
 def test_types_of_arrays_do_not_matter(small_net, batches):
     x, y = batches[0]
     forms = [(x, y), (x.astype("f8"), y.astype("i8")), (Foreign(x), Foreign(y)), (x.tolist(), y.tolist()),
