@@ -25,6 +25,7 @@ namespace neap::python {
 struct SessionArguments {
   PlanningArguments planning = {};
   TrainingOptions training = {};
+  float label_smoothing = 0;  // 0: as the network's loss has it
 };
 
 // What a session expects of a batch.
@@ -50,6 +51,8 @@ class HeldSession {
       return std::forward<Function>(use)(open_->session);
     });
   }
+  // The network with the label smoothing that was asked for.
+  absl::StatusOr<Graph> WithItsLoss(const Graph& net) const;
   void Close();
   bool is_closed();
 
@@ -69,9 +72,10 @@ class HeldSession {
     Graph net;
     Batch given = {};
   };
-  static absl::StatusOr<Open> MakeOpen(const Graph& net, const SessionArguments& arguments);
+  absl::StatusOr<Open> MakeOpen(const Graph& net, const SessionArguments& arguments) const;
 
   BatchShape shape_;
+  float label_smoothing_ = 0;
   int64_t batch_ = 0;
   bool has_budget_ = false;
   std::mutex mutex_;

@@ -26,6 +26,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/nets/onnx/onnx_file.h"
+#include "neap/nets/with_loss.h"
 
 namespace neap::python {
 namespace {
@@ -46,7 +47,8 @@ void Construct(HeldSession* session, const Graph& net, std::optional<std::string
                std::optional<Bytes> budget, std::optional<std::string> dtype, const Rate& rate,
                float momentum, float weight_decay, uint64_t seed, std::optional<std::string> policy,
                std::optional<Bytes> host_budget, std::optional<int64_t> sub_batches,
-               bool offload_params, bool strict, bool inference_only, bool training_only) {
+               bool offload_params, bool strict, bool inference_only, bool training_only,
+               float label_smoothing) {
   const SessionArguments arguments = {
       .planning = {.device = std::move(device),
                    .budget = std::move(budget),
@@ -59,7 +61,8 @@ void Construct(HeldSession* session, const Graph& net, std::optional<std::string
                    .learning_rate = ToLearningRate(rate),
                    .seed = seed,
                    .inference_only = inference_only,
-                   .training_only = training_only}};
+                   .training_only = training_only},
+      .label_smoothing = label_smoothing};
   new (session) HeldSession(Changed(net, {.dtype = std::move(dtype)}), arguments);
 }
 
@@ -205,10 +208,11 @@ void SetBudget(HeldSession& held, const Bytes& budget, bool wait) {
 }
 
 void SetTrainingGraph(HeldSession& held, const Graph& net) {
-  Check(held.Use([&](Session& session) {
+  Check(held.Use([&](Session& session) -> absl::Status {
     GraphOptions options = net.options();
     options.dtype = session.plan().dtype;
-    return session.SetTrainingGraph(WithOptions(net, options));
+    ASSIGN_OR_RETURN(const Graph graph, held.WithItsLoss(WithOptions(net, options)));
+    return session.SetTrainingGraph(graph);
   }));
 }
 
@@ -331,7 +335,7 @@ void BindSession(nb::module_& module) {
               "weight_decay"_a = 0.0F, "seed"_a = 1, "policy"_a = nb::none(),
               "host_budget"_a = nb::none(), "sub_batches"_a = nb::none(),
               "offload_params"_a = false, "strict"_a = false, "inference_only"_a = false,
-              "training_only"_a = false);
+              "training_only"_a = false, "label_smoothing"_a = 0.0F);
   BindTraining(session);
   BindFiles(session);
   BindProperties(session);

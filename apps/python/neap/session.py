@@ -23,7 +23,7 @@ class Session(_neap.Session):
 
     `net` is a Graph; `device` is "cpu" or "cuda:N" (cuda:0 if there is one, else cpu); `budget` is a number of bytes or a text
     such as "12GiB"; `dtype` is "fp32", "tf32", "fp16" or "bf16". `lr` is a number or a LearningRate. The optimizer is that of
-    torch.optim.SGD. Creating a session plans the iteration, verifies the plan, reserves the arena and initialises the
+    torch.optim.SGD. `label_smoothing` is that of torch.nn.CrossEntropyLoss; the losses of training and evaluate() have it. Creating a session plans the iteration, verifies the plan, reserves the arena and initialises the
     parameters from `seed`. Raises BudgetError if the budget is too small.
 
     Images are arrays of floats (n, channels, height, width), labels arrays of integers (n,), or (n, height, width) for a network

@@ -227,3 +227,18 @@ def test_the_learning_rate_may_depend_on_the_step(small_net, batches):
         session.fit(batches)
     with pytest.raises(neap.Error, match="momentum"):
         neap.Session(small_net, device="cpu", momentum=2)
+
+
+def test_labels_are_smoothed_in_training_and_evaluation(small_net, batches):
+    x, y = batches[0]
+    with neap.Session(small_net, device="cpu", label_smoothing=0.2) as session:
+        logits = session.predict(x)
+        loss = session.evaluate(x, y).loss
+        session.set_training_graph(small_net)
+        assert numpy.isfinite(session.step(x, y))
+    logs = logits - logits.max(1, keepdims=True)
+    logs -= numpy.log(numpy.exp(logs).sum(1, keepdims=True))
+    wanted = -(0.8 * logs[numpy.arange(len(y)), y] + 0.2 * logs.mean(1)).mean()
+    assert abs(loss - wanted) < 1e-5 * wanted
+    with pytest.raises(neap.Error, match="label smoothing"):
+        neap.Session(small_net, device="cpu", label_smoothing=1.0)
