@@ -26,7 +26,6 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/nets/onnx/onnx_file.h"
-#include "neap/nets/with_loss.h"
 
 namespace neap::python {
 namespace {
