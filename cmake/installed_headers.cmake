@@ -100,4 +100,5 @@ set(NEAP_INSTALLED_HEADERS
   nets/resnet.h
   nets/unet.h
   nets/vgg.h
+  nets/with_loss.h
 )

@@ -64,3 +64,4 @@
 #include "neap/nets/resnet.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
+#include "neap/nets/with_loss.h"

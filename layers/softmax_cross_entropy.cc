@@ -4,6 +4,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/source.h"
 #include "neap/core/step/operands.h"
+#include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 
 namespace neap {
@@ -21,10 +22,18 @@ absl::Status CheckLabels(const TensorSpec& labels, const TensorSpec& logits) {
 
 }  // namespace
 
+std::string SoftmaxCrossEntropy::Parameters() const {
+  return label_smoothing == 0 ? "" : ParameterText({{"label_smoothing", label_smoothing}});
+}
+
 absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {
   if (context.inputs.size() != 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("takes 2 inputs, logits and labels, got ", context.inputs.size()));
+  }
+  if (!(label_smoothing >= 0 && label_smoothing < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("label smoothing is ", label_smoothing, ", expected 0 <= smoothing < 1"));
   }
   const TensorSpec& logits = context.inputs[0];
   RETURN_IF_ERROR(CheckImageInputs({.inputs = {logits}}, 1));

@@ -3,7 +3,7 @@
 //
 //   step           reads             writes               in place
 //   forward        logits, labels    y, metrics           y over logits
-//   backward_data  y, labels         dx = (y - onehot)/L  dx over y
+//   backward_data  y, labels         dx = (y - target)/L  dx over y
 //     scaled loss  ..., loss_scale   dx times the scale
 //
 // With sub-batches, L is the number of labels of the whole batch, and forward adds to the metrics
@@ -15,7 +15,13 @@
 // of labels that have the largest probability (exact up to 2^24). A label of kNoLabel
 // (core/input/batch.h) adds nothing to the loss and has dx = 0; any other label outside [0, C)
 // makes the loss NaN.
+//
+// The target of an image or pixel is 1 for its class and 0 for the others, or with label smoothing
+// e (Szegedy et al., Rethinking the Inception Architecture, section 7) 1 - e + e/C and e/C, as in
+// torch.nn.CrossEntropyLoss. Its loss is the sum of -target * log(y) over the classes.
 #pragma once
+
+#include <string>
 
 #include "neap/core/step/layer.h"
 
@@ -23,7 +29,12 @@ namespace neap {
 
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kType = "softmax_cross_entropy";
+  float label_smoothing = 0;  // in [0, 1)
+  // Errors: INVALID_ARGUMENT for labels of another shape than the logits, and a label smoothing
+  // outside [0, 1).
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  // Empty without label smoothing.
+  std::string Parameters() const;
   friend bool operator==(const SoftmaxCrossEntropy&, const SoftmaxCrossEntropy&) = default;
 };
 

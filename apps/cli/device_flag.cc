@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
   const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "cpu";
   ASSIGN_OR_RETURN(const std::optional<int> peer, PeerIndex(chosen, choices.peer));
   RETURN_IF_ERROR(CheckEngines(chosen, choices.engines));
-  if (chosen == "cpu") return CpuDevice::Open();
+  if (chosen == "cpu") return CpuDevice::Open({.kernels = choices.cpu_kernels});
   if (const std::optional<int> index = GpuIndex(chosen))
     return OpenGpu(*index, peer, choices.engines);
   const std::vector<std::string> described = DescribedDeviceNames();

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/custom_kernel.h"
 #include "neap/layers/catalog/engine_options.h"
 #include "neap/memory/engines/kernel_options.h"
 
@@ -20,6 +22,7 @@ std::optional<int> GpuIndex(const std::string& name);
 struct DeviceChoices {
   std::string peer = {};  // cuda:N, or empty for no peer
   EngineOptions engines = {};
+  std::vector<CustomKernel> cpu_kernels = {};  // for custom layers, on the device cpu
 };
 
 // Opens a device for training. "" is cuda:0 if there is one, else cpu. Errors: BadUsage() for an

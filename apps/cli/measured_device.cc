@@ -89,9 +89,12 @@ absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
 
 absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
                                             const std::string& peer,
-                                            ProfiledTimings::OnError on_unread) {
+                                            ProfiledTimings::OnError on_unread,
+                                            std::vector<CustomKernel> cpu_kernels) {
   ASSIGN_OR_RETURN(PlanTarget target,
-                   OpenPlanTarget(device, {.peer = peer, .engines = kernels.engines}));
+                   OpenPlanTarget(device, {.peer = peer,
+                                           .engines = kernels.engines,
+                                           .cpu_kernels = std::move(cpu_kernels)}));
   if (target.device != nullptr) {
     ASSIGN_OR_RETURN(target.kernels,
                      kernels.Options(target.description, target.engines(), std::move(on_unread)));

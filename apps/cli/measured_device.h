@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/cli/device_flag.h"
@@ -37,11 +38,12 @@ absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                                                   ProfiledTimings::OnError on_unread = PrintUnread);
 
 // OpenPlanTarget() with the measured times. A device of which only a description exists gets the
-// engines of layers/catalog/measured_catalog.h, with versions chosen as above. Errors: those of
-// OpenPlanTarget() and KernelFlags::Options().
+// engines of layers/catalog/measured_catalog.h, with versions chosen as above. `cpu_kernels` is
+// that of DeviceChoices. Errors: those of OpenPlanTarget() and KernelFlags::Options().
 absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
                                             const std::string& peer,
-                                            ProfiledTimings::OnError on_unread = PrintUnread);
+                                            ProfiledTimings::OnError on_unread = PrintUnread,
+                                            std::vector<CustomKernel> cpu_kernels = {});
 
 // The library versions that a plan's times were measured with; empty if none was measured.
 std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats);

@@ -13,6 +13,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/nets/onnx/onnx_file.h"
+#include "neap/nets/with_loss.h"
 
 namespace neap::apps {
 namespace {
@@ -90,6 +91,7 @@ void NetFlags::AddSizesTo(FlagSet& flags) {
   AddBatchTo(flags);
   AddShapesTo(flags);
   AddDepthTo(flags);
+  AddLossTo(flags);
 }
 
 void NetFlags::AddBatchTo(FlagSet& flags) {
@@ -127,6 +129,12 @@ void NetFlags::AddImagesTo(FlagSet& flags) {
             Probability(&options.dropout));
 }
 
+void NetFlags::AddLossTo(FlagSet& flags) {
+  flags.Add("label-smoothing", "X",
+            "the loss's target is 1 - X for an image's class, and X spread over all classes (0)",
+            Probability(&label_smoothing));
+}
+
 std::string NetFlags::Arguments() const {
   const NetFlags defaults;
   std::string text;
@@ -141,6 +149,7 @@ std::string NetFlags::Arguments() const {
   if (options.classes.has_value()) add("classes", *options.classes);
   if (options.growth_rate.has_value()) add("growth-rate", *options.growth_rate);
   if (options.dropout.has_value()) add("dropout", *options.dropout);
+  if (label_smoothing.has_value()) add("label-smoothing", *label_smoothing);
   if (options.depth.has_value()) add("depth", *options.depth);
   if (options.blocks.has_value()) add("blocks", absl::StrJoin(*options.blocks, ","));
   return text;
@@ -155,6 +164,12 @@ absl::Status NetFlags::ParseFormat() {
 }
 
 absl::StatusOr<Graph> NetFlags::Build() {
+  ASSIGN_OR_RETURN(Graph built, BuildAsGiven());
+  if (!label_smoothing.has_value()) return built;
+  return nets::WithLabelSmoothing(built, *label_smoothing);
+}
+
+absl::StatusOr<Graph> NetFlags::BuildAsGiven() {
   if (graph.has_value()) {
     GraphOptions resized = graph->options();
     resized.batch = options.batch.value_or(resized.batch);

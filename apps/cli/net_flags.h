@@ -22,6 +22,7 @@ struct NetFlags {
   // A network of the caller's own instead of one by name; of the flags, it takes only the batch.
   std::optional<Graph> graph = {};
   nets::NetOptions options = {.batch = 32};
+  std::optional<float> label_smoothing = {};
   std::string dtype = "fp32";
   std::string layout = "nchw";
   bool no_fusion = false;
@@ -35,6 +36,7 @@ struct NetFlags {
   void AddFormatTo(FlagSet& flags);  // element type and layout
   void AddShapesTo(FlagSet& flags);  // the format, fusion and the images
   void AddImagesTo(FlagSet& flags);  // the images, and what depends on the network
+  void AddLossTo(FlagSet& flags);
   // The flags that differ from their defaults, except the batch, as typed: " --dtype tf32".
   std::string Arguments() const;
   // Errors: BadUsage() for an unknown network or an option that it does not take; those of
@@ -49,6 +51,7 @@ struct NetFlags {
 
  private:
   absl::Status ParseFormat();
+  absl::StatusOr<Graph> BuildAsGiven();  // with the loss that comes with it
 };
 
 }  // namespace neap::apps

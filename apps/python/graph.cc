@@ -18,6 +18,7 @@
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
 #include "apps/python/graph_changes.h"
+#include "apps/python/python_layer.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"
@@ -37,14 +38,14 @@ void Construct(Graph* graph, const std::string& name, int64_t batch, const std::
                      .fusion = fusion});
 }
 
-std::string AddLayer(Graph& graph, const std::string& name, const Layer& layer,
+std::string AddLayer(Graph& graph, const std::string& name, const nb::handle layer,
                      const nb::args& inputs) {
   std::vector<std::string> names;
   for (const nb::handle input : inputs) {
     if (!nb::isinstance<nb::str>(input)) throw nb::type_error("the inputs of a layer are names");
     names.push_back(nb::cast<std::string>(input));
   }
-  return graph.Add(name, layer, std::move(names));
+  return graph.Add(name, ToLayer(layer), std::move(names));
 }
 
 std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
@@ -91,7 +92,8 @@ void BindGraph(nb::module_& module) {
           },
           "shape"_a, "The images: (channels, height, width). Returns the name, 'input'.")
       .def("add", AddLayer, "name"_a, "layer"_a, "inputs"_a,
-           nb::sig("def add(self, name: str, layer: Layer, *inputs: str) -> str"),
+           nb::sig("def add(self, name: str, layer: Layer | CustomLayer, "
+                   "*inputs: str) -> str"),
            "Adds a layer that reads the named ones. Returns its name.")
       .def("loss", AddLoss, "predictions"_a, "layer"_a = nb::none(), nb::kw_only(),
            "pixels"_a = nb::none(),

@@ -2,9 +2,11 @@
 
 #include "apps/cli/device_flag.h"
 #include "apps/python/errors.h"
+#include "apps/python/python_layer.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/memory/create_session.h"
+#include "neap/nets/with_loss.h"
 
 namespace neap::python {
 namespace {
@@ -27,22 +29,30 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
 }  // namespace
 
 absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
-                                                        const SessionArguments& arguments) {
+                                                        const SessionArguments& arguments) const {
   ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments.planning));
-  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, apps::OpenDevice(flags.device));
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                   apps::OpenDevice(flags.device, {.cpu_kernels = PythonKernels()}));
+  RETURN_IF_ERROR(CheckPythonLayers(net, device->description()));
   ASSIGN_OR_RETURN(const KernelOptions kernels,
                    flags.kernels.Options(device->description(), device->backend()));
   PlannerOptions options = flags.Options(device->description(), kernels);
   options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
-  ASSIGN_OR_RETURN(Session session, CreateSession(net, *device, options, arguments.training));
-  return Open{.device = std::move(device), .session = std::move(session)};
+  ASSIGN_OR_RETURN(const Graph graph, WithItsLoss(net));
+  ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, options, arguments.training));
+  return Open{.device = std::move(device), .session = std::move(session), .net = net};
 }
 
 HeldSession::HeldSession(const Graph& net, const SessionArguments& arguments)
     : shape_(Checked(ShapeOf(net))),
+      label_smoothing_(arguments.label_smoothing),
       batch_(net.options().batch),
       has_budget_(arguments.planning.budget.has_value()),
       open_(Checked(Released([&] { return MakeOpen(net, arguments); }))) {}
+
+absl::StatusOr<Graph> HeldSession::WithItsLoss(const Graph& net) const {
+  return label_smoothing_ == 0 ? net : nets::WithLabelSmoothing(net, label_smoothing_);
+}
 
 void HeldSession::Close() {
   Released([&] {

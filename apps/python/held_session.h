@@ -17,6 +17,7 @@
 #include "apps/python/released.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/input/batch.h"
 #include "neap/core/run/session.h"
 
 namespace neap::python {
@@ -24,6 +25,7 @@ namespace neap::python {
 struct SessionArguments {
   PlanningArguments planning = {};
   TrainingOptions training = {};
+  float label_smoothing = 0;  // 0: as the network's loss has it
 };
 
 // What a session expects of a batch.
@@ -49,8 +51,15 @@ class HeldSession {
       return std::forward<Function>(use)(open_->session);
     });
   }
+  // The network with the label smoothing that was asked for.
+  absl::StatusOr<Graph> WithItsLoss(const Graph& net) const;
   void Close();
   bool is_closed();
+
+  // The network that the session was made for, and the last batch. Only for functions that Use()
+  // calls.
+  const Graph& net() const { return open_->net; }
+  Batch& given() { return open_->given; }
 
   const BatchShape& shape() const { return shape_; }
   int64_t batch() const { return batch_; }
@@ -60,10 +69,13 @@ class HeldSession {
   struct Open {
     std::unique_ptr<Device> device;
     Session session;
+    Graph net;
+    Batch given = {};
   };
-  static absl::StatusOr<Open> MakeOpen(const Graph& net, const SessionArguments& arguments);
+  absl::StatusOr<Open> MakeOpen(const Graph& net, const SessionArguments& arguments) const;
 
   BatchShape shape_;
+  float label_smoothing_ = 0;
   int64_t batch_ = 0;
   bool has_budget_ = false;
   std::mutex mutex_;

@@ -172,8 +172,12 @@ void BindLayers(nb::module_& module) {
                               "The product of a tensor and another of its shape, or with one "
                               "value for each channel.");
   BindWithoutFields<Concat>(module, "Concat", "Two or more tensors along the channels.");
-  BindWithoutFields<SoftmaxCrossEntropy>(module, "SoftmaxCrossEntropy",
-                                         "The loss, for Graph.loss().");
+  module.def(
+      "SoftmaxCrossEntropy",
+      [](float label_smoothing) {
+        return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing});
+      },
+      "label_smoothing"_a = 0.0F, "As torch.nn.CrossEntropyLoss, for Graph.loss().");
 }
 
 }  // namespace neap::python

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "apps/cli/measured_device.h"
 #include "apps/cli/predicted_speed.h"
 #include "apps/peak/peak_finder.h"
 #include "apps/plan/speed_curve.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
+#include "apps/python/planned.h"
 #include "apps/python/planning_arguments.h"
 #include "apps/python/released.h"
 #include "apps/python/table.h"
@@ -48,8 +48,7 @@ absl::StatusOr<apps::PeakResult> FindPeakIn(const Graph& net, const PlanningArgu
   if (flags.planning.policy.empty()) flags.planning.policy = "auto";
   flags.keep_percent = keep_percent;
   flags.net.graph = net;
-  ASSIGN_OR_RETURN(const apps::PlanTarget target,
-                   apps::OpenPlanTargetBy(flags.planning.kernels, flags.planning.device, ""));
+  ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags.planning));
   const apps::Growth batch = {.what = "batch",
                               .most = kMostBatch,
                               .tries_offloading = true,
@@ -88,8 +87,7 @@ nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<std
 absl::StatusOr<apps::SpeedCurve> CurveOf(const Graph& net, const PlanningArguments& arguments,
                                          std::vector<std::string> policies) {
   ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments));
-  ASSIGN_OR_RETURN(const apps::PlanTarget target,
-                   apps::OpenPlanTargetBy(flags.kernels, flags.device, ""));
+  ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags));
   ASSIGN_OR_RETURN(
       const Program program,
       Lower(net, apps::PlanningFlags::Lowering(flags.AskedProgram()), target.description));

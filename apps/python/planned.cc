@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/cli/measured_device.h"
+#include "apps/python/python_layer.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/program/passes.h"
@@ -12,10 +13,17 @@
 
 namespace neap::python {
 
+absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::PlanningFlags& flags) {
+  ASSIGN_OR_RETURN(apps::PlanTarget target,
+                   apps::OpenPlanTargetBy(flags.kernels, flags.device, /*peer=*/"",
+                                          apps::PrintUnread, PythonKernels()));
+  RETURN_IF_ERROR(CheckPythonLayers(net, target.description));
+  return target;
+}
+
 absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& arguments) {
   ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments));
-  ASSIGN_OR_RETURN(const apps::PlanTarget target,
-                   apps::OpenPlanTargetBy(flags.kernels, flags.device, ""));
+  ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags));
   const DeviceDescription& device = target.description;
   PlannerOptions options = flags.Options(device, target.kernels);
   options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);

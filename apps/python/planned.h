@@ -2,6 +2,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "apps/cli/device_flag.h"
+#include "apps/cli/planning_flags.h"
 #include "apps/python/planning_arguments.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/plan/plan.h"
@@ -16,6 +18,10 @@ struct Planned {
   Timeline timeline = {};  // as predicted
   bool has_budget = false;
 };
+
+// What planning this network needs to know about the device of the arguments.
+// Errors: those of apps::OpenPlanTargetBy() and CheckPythonLayers().
+absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::PlanningFlags& flags);
 
 // The verified plan that `neap plan` would make. Errors: those of `neap plan`.
 absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& arguments);

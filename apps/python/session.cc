@@ -7,6 +7,7 @@
 #include <nanobind/stl/variant.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -22,8 +23,10 @@
 #include "apps/python/graph_changes.h"
 #include "apps/python/held_session.h"
 #include "apps/python/planned.h"
+#include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
+#include "neap/nets/onnx/onnx_file.h"
 
 namespace neap::python {
 namespace {
@@ -54,7 +57,8 @@ void Construct(HeldSession* session, const Graph& net, std::optional<std::string
                const std::pair<float, float>& betas, float epsilon, float weight_decay,
                float clip_norm, float ema, uint64_t seed, std::optional<std::string> policy,
                std::optional<Bytes> host_budget, std::optional<int64_t> sub_batches,
-               bool offload_params, bool strict, bool inference_only, bool training_only) {
+               bool offload_params, bool strict, bool inference_only, bool training_only,
+               float label_smoothing) {
   const SessionArguments arguments = {.planning = {.device = std::move(device),
                                                    .budget = std::move(budget),
                                                    .host_budget = std::move(host_budget),
@@ -74,7 +78,8 @@ void Construct(HeldSession* session, const Graph& net, std::optional<std::string
                                                    .learning_rate = ToLearningRate(rate),
                                                    .seed = seed,
                                                    .inference_only = inference_only,
-                                                   .training_only = training_only}};
+                                                   .training_only = training_only},
+                                      .label_smoothing = label_smoothing};
   new (session) HeldSession(Changed(net, {.dtype = std::move(dtype)}), arguments);
 }
 
@@ -90,30 +95,51 @@ absl::Status CheckShape(const char* what, const std::vector<int64_t>& shape,
                                                  separator, absl::StrJoin(of_each, ", "), ")"));
 }
 
-absl::StatusOr<Batch> ToBatch(const InArray<float>& images, const InArray<int32_t>& labels,
-                              const BatchShape& shape) {
-  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), shape.image));
-  RETURN_IF_ERROR(CheckShape("labels", ShapeOf(labels), shape.labels));
+constexpr size_t kCopiedByThread = 1 << 20;  // elements
+constexpr size_t kMostThreads = 8;
+
+// Copies a batch into the session's own, whose memory is used again: pages that are new in each
+// step would take longer than the copy. Only for functions that Use() calls.
+absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const InArray<float>& images,
+                                     const InArray<int32_t>& labels) {
+  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), held.shape().image));
+  RETURN_IF_ERROR(CheckShape("labels", ShapeOf(labels), held.shape().labels));
   if (images.shape(0) != labels.shape(0)) {
     return absl::InvalidArgumentError(
         absl::StrCat(images.shape(0), " images have ", labels.shape(0), " labels"));
   }
-  return Batch{.images = {images.data(), images.data() + images.size()},
-               .labels = {labels.data(), labels.data() + labels.size()},
-               .size = static_cast<int64_t>(images.shape(0))};
+  Batch& batch = held.given();
+  batch.images.resize(images.size());
+  InParallel(images.size(), std::clamp<size_t>(images.size() / kCopiedByThread, 1, kMostThreads),
+             [&](size_t begin, size_t end) {
+               std::copy(images.data() + begin, images.data() + end, batch.images.data() + begin);
+             });
+  batch.labels.assign(labels.data(), labels.data() + labels.size());
+  batch.size = static_cast<int64_t>(images.shape(0));
+  return &batch;
 }
 
 float Step(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<float> {
-    ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
-    return session.TrainStep(batch);
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    return session.TrainStep(*batch);
+  }));
+}
+
+// Trains as Step() does; returns the seconds in the library, without what this package adds.
+double TimeStep(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
+  return Checked(held.Use([&](Session& session) -> absl::StatusOr<double> {
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    const auto begin = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(session.TrainStep(*batch).status());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }));
 }
 
 void Begin(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
   Check(held.Use([&](Session& session) -> absl::Status {
-    ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
-    return session.Begin(batch);
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    return session.Begin(*batch);
   }));
 }
 
@@ -124,8 +150,8 @@ StepResult Finish(HeldSession& held) {
 StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images,
                          const InArray<int32_t>& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
-    ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
-    return session.Evaluate(batch);
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    return session.Evaluate(*batch);
   }));
 }
 
@@ -146,6 +172,15 @@ void Save(HeldSession& held, const Path& path) {
 void SaveWeights(HeldSession& held, const Path& path, const std::string& dtype) {
   const DType type = Checked(ParseDType(dtype));
   Check(held.Use([&](Session& session) { return session.SaveWeights(path.string(), type); }));
+}
+
+void SaveOnnx(HeldSession& held, const Path& path) {
+  Check(held.Use([&](Session& session) -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<NamedTensor> weights, session.Weights());
+    NamedValues values;
+    for (NamedTensor& tensor : weights) values[tensor.name] = std::move(tensor.values);
+    return nets::WriteOnnx(path.string(), held.net(), values);
+  }));
 }
 
 void Load(HeldSession& held, const Path& path) {
@@ -190,10 +225,11 @@ void SetBudget(HeldSession& held, const Bytes& budget, bool wait) {
 }
 
 void SetTrainingGraph(HeldSession& held, const Graph& net) {
-  Check(held.Use([&](Session& session) {
+  Check(held.Use([&](Session& session) -> absl::Status {
     GraphOptions options = net.options();
     options.dtype = session.plan().dtype;
-    return session.SetTrainingGraph(WithOptions(net, options));
+    ASSIGN_OR_RETURN(const Graph graph, held.WithItsLoss(WithOptions(net, options)));
+    return session.SetTrainingGraph(graph);
   }));
 }
 
@@ -269,6 +305,7 @@ void BindRate(nb::module_& module) {
 
 void BindTraining(nb::class_<HeldSession>& session) {
   session.def("_step", Step, "images"_a, "labels"_a)
+      .def("_time_step", TimeStep, "images"_a, "labels"_a)
       .def("_begin", Begin, "images"_a, "labels"_a)
       .def("_finish", Finish)
       .def("_evaluate", EvaluateBatch, "images"_a, "labels"_a)
@@ -290,6 +327,8 @@ void BindFiles(nb::class_<HeldSession>& session) {
            "Writes parameters, running statistics, optimizer and step as a safetensors file.")
       .def("save_weights", SaveWeights, "path"_a, "dtype"_a = "fp32",
            "Writes parameters and running statistics only, which PyTorch loads with strict=True.")
+      .def("save_onnx", SaveOnnx, "path"_a,
+           "Writes the network as it predicts, with its weights, as an ONNX file: docs/onnx.md.")
       .def("load", Load, "path"_a, "Reads either kind of file.")
       .def("_load_weights", LoadWeights, "weights"_a)
       .def(
@@ -330,7 +369,7 @@ void BindSession(nb::module_& module) {
               "eps"_a = Optimizer{}.epsilon, "weight_decay"_a = 0.0F, "clip_norm"_a = 0.0F,
               "ema"_a = 0.0F, "seed"_a = 1, "policy"_a = nb::none(), "host_budget"_a = nb::none(),
               "sub_batches"_a = nb::none(), "offload_params"_a = false, "strict"_a = false,
-              "inference_only"_a = false, "training_only"_a = false);
+              "inference_only"_a = false, "training_only"_a = false, "label_smoothing"_a = 0.0F);
   BindTraining(session);
   BindFiles(session);
   BindProperties(session);

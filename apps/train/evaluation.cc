@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -36,15 +35,12 @@ absl::StatusOr<std::optional<Accuracy>> EvaluatePart(Session& session, const Dat
     if (Interrupted()) return std::nullopt;
     ASSIGN_OR_RETURN(const Batch images,
                      ReadBatch(dataset, first, std::min(batch, end - first), workers));
-    if (dataset.decodes()) {
-      ASSIGN_OR_RETURN(const Prediction prediction, session.Predict(images.images));
-      RETURN_IF_ERROR(CheckFinite(prediction, first));
-      AddPrediction(prediction, images.labels, accuracy);
-      continue;
-    }
-    ASSIGN_OR_RETURN(const StepResult result, session.Evaluate(images));
+    Prediction prediction;
+    ASSIGN_OR_RETURN(const StepResult result,
+                     session.Evaluate(images, dataset.decodes() ? &prediction : nullptr));
     if (!std::isfinite(result.loss)) return LossIsNotFinite(session, images, first);
     accuracy.correct += result.correct;
+    if (dataset.decodes()) *accuracy.correct_top5 += CorrectTop5(prediction, images.labels);
     accuracy.loss += static_cast<double>(result.loss) * static_cast<double>(images.size);
   }
   return accuracy;
@@ -106,22 +102,18 @@ absl::Status CheckFinite(const Prediction& prediction, int64_t first) {
                    " is not finite (infinite or NaN); check the weights"));
 }
 
-void AddPrediction(const Prediction& prediction, const std::vector<int32_t>& labels,
-                   Accuracy& accuracy) {
-  constexpr double kLeast = std::numeric_limits<float>::min();
+int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& labels) {
   const int64_t classes = prediction.shape.c();
   int64_t top5 = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
-    const float* const first = prediction.probabilities.data() + static_cast<int64_t>(i) * classes;
+    const float* const first = prediction.logits.data() + static_cast<int64_t>(i) * classes;
     const float* const own = first + labels[i];
-    const int64_t above = std::count_if(first, first + classes, [&](const float& probability) {
-      return probability > *own || (probability == *own && &probability < own);
+    const int64_t above = std::count_if(first, first + classes, [&](const float& logit) {
+      return logit > *own || (logit == *own && &logit < own);
     });
-    accuracy.correct += above == 0 ? 1 : 0;
     top5 += above < 5 ? 1 : 0;
-    accuracy.loss -= std::log(std::max(static_cast<double>(*own), kLeast));
   }
-  accuracy.correct_top5 = accuracy.correct_top5.value_or(0) + top5;
+  return top5;
 }
 
 std::string ToText(const Accuracy& accuracy) {

@@ -49,11 +49,9 @@ absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset
 // FAILED_PRECONDITION naming the first image for which a probability is not finite.
 absl::Status CheckFinite(const Prediction& prediction, int64_t first);
 
-// Adds a prediction for images, of which each has one label, to the sums in `accuracy`: correct,
-// correct_top5 and loss, of which an image adds -log(probability of its class). Of classes with
-// equal probabilities, those with smaller numbers come first.
-void AddPrediction(const Prediction& prediction, const std::vector<int32_t>& labels,
-                   Accuracy& accuracy);
+// How many images, of which each has one label, have it among the five classes with the largest
+// logits. Of equal ones, those of classes with smaller numbers come first.
+int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& labels);
 
 // "97.22% (350 of 360 images), loss 0.0956", "71.20% (356 of 500 images), top-5 91.40%, loss 1.21"
 std::string ToText(const Accuracy& accuracy);

@@ -110,18 +110,22 @@ class Session::Impl {
     return result;
   }
 
-  absl::StatusOr<StepResult> Evaluate(const Batch& batch) {
+  absl::StatusOr<StepResult> Evaluate(const Batch& batch, Prediction* prediction) {
     RETURN_IF_ERROR(PrepareToEvaluate());
     absl::StatusOr<StepResult> result = EvaluateBatch(memory_.inference(), staging_[0], batch);
     RETURN_IF_ERROR(Settle(result.status()));
+    if (prediction == nullptr) return result;
+    ASSIGN_OR_RETURN(*prediction,
+                     ReadPrediction(memory_.inference(), std::ssize(batch.images), device_));
     return result;
   }
 
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images) {
     RETURN_IF_ERROR(PrepareToEvaluate());
+    Prediction prediction;
     const Batch batch = WithoutLabels(images, memory_.inference().program);
-    RETURN_IF_ERROR(Evaluate(batch).status());
-    return ReadPrediction(memory_.inference(), static_cast<int64_t>(images.size()), device_);
+    RETURN_IF_ERROR(Evaluate(batch, &prediction).status());
+    return prediction;
   }
 
   absl::Status Save(const std::string& path, CheckpointContents contents,
@@ -405,7 +409,9 @@ absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
 absl::StatusOr<TimedStep> Session::TimeStep(const Batch& batch) { return impl_->Time(batch); }
 absl::Status Session::Begin(const Batch& batch) { return impl_->Begin(batch); }
 absl::StatusOr<StepResult> Session::Finish() { return impl_->Finish(); }
-absl::StatusOr<StepResult> Session::Evaluate(const Batch& batch) { return impl_->Evaluate(batch); }
+absl::StatusOr<StepResult> Session::Evaluate(const Batch& batch, Prediction* prediction) {
+  return impl_->Evaluate(batch, prediction);
+}
 absl::StatusOr<Prediction> Session::Predict(absl::Span<const float> images) {
   return impl_->Predict(images);
 }

@@ -150,9 +150,9 @@ class Session {
 
   // Runs forward only, with running statistics and without dropout. The batch may have fewer images
   // than the network's; the loss and the number of correct labels are those of its images. The
-  // other fields of the result have their defaults. Errors: FAILED_PRECONDITION while a step is in
-  // flight.
-  absl::StatusOr<StepResult> Evaluate(const Batch& batch);
+  // other fields of the result have their defaults. `prediction`, if it is not null, becomes that
+  // for the images. Errors: FAILED_PRECONDITION while a step is in flight.
+  absl::StatusOr<StepResult> Evaluate(const Batch& batch, Prediction* prediction = nullptr);
   // Evaluates images without labels: n times C x H x W values, with n from 1 to the network's
   // batch, normalised as in training. Errors: INVALID_ARGUMENT for another number of values;
   // FAILED_PRECONDITION while a step is in flight.

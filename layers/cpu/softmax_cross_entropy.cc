@@ -43,20 +43,25 @@ float Largest(Column<const float> logits, int64_t classes) {
 }
 
 // y may overwrite the logits: the score reads what it needs of them first.
-Score SoftmaxColumn(Column<const float> logits, int64_t classes, int32_t label, Column<float> y) {
+Score SoftmaxColumn(Column<const float> logits, int64_t classes, int32_t label, double smoothing,
+                    Column<float> y) {
   const float largest = Largest(logits, classes);
   const bool valid = label >= 0 && label < classes;
   const float own = valid ? logits[label] - largest : std::numeric_limits<float>::quiet_NaN();
   const bool correct = valid && IsLargest(logits, classes, label);
-  double sum = 0;
+  double sum = 0, shifted = 0;
   for (int64_t c = 0; c < classes; ++c) {
+    shifted += static_cast<double>(logits[c] - largest);
     y[c] = std::exp(logits[c] - largest);
     sum += static_cast<double>(y[c]);
   }
   const float scale = static_cast<float>(1.0 / sum);
   for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
   if (label == kNoLabel) return {.loss = 0, .correct = false};
-  return {.loss = std::log(sum) - static_cast<double>(own), .correct = correct};
+  const double of_class = std::log(sum) - static_cast<double>(own);
+  if (smoothing == 0) return {.loss = of_class, .correct = correct};
+  const double of_all = std::log(sum) - shifted / static_cast<double>(classes);
+  return {.loss = (1 - smoothing) * of_class + smoothing * of_all, .correct = correct};
 }
 
 // The memory positions of each label's classes.
@@ -82,16 +87,21 @@ int64_t LabelsOfBatch(const StepSignature& signature) {
   return signature.part.WholeCount(Columns(y).labels, y.shape.n());
 }
 
+float SmoothingOf(const LoopArgs& args) {
+  return args.signature.layer.As<SoftmaxCrossEntropy>()->label_smoothing;
+}
+
 void Forward(const LoopArgs& args) {
   const Columns columns(args.signature.Spec(X(0)));
   const float* const logits = args.Get<float>(X(0));
   const int32_t* const labels = args.Get<int32_t>(X(1));
   float* const y = args.Get<float>(Y());
+  const auto smoothing = static_cast<double>(SmoothingOf(args));
   double loss = 0;
   int64_t correct = 0;
   for (int64_t i = 0; i < columns.labels; ++i) {
-    const Score score =
-        SoftmaxColumn(columns.Of(logits, i), columns.classes, labels[i], columns.Of(y, i));
+    const Score score = SoftmaxColumn(columns.Of(logits, i), columns.classes, labels[i], smoothing,
+                                      columns.Of(y, i));
     loss += score.loss;
     correct += score.correct ? 1 : 0;
   }
@@ -111,11 +121,13 @@ void Backward(const LoopArgs& args) {
   const LossScale* const scaling = args.Find<LossScale>(LossScaling());
   const float scale = scaling == nullptr ? 1.0F : scaling->scale;
   const auto count = static_cast<float>(LabelsOfBatch(args.signature));
+  const float of_others = SmoothingOf(args) / static_cast<float>(columns.classes);
+  const float of_class = 1.0F - SmoothingOf(args) + of_others;
   for (int64_t i = 0; i < columns.labels; ++i) {
     const Column<const float> y = columns.Of(probabilities, i);
     const Column<float> dx = columns.Of(gradients, i);
     for (int64_t c = 0; c < columns.classes; ++c) {
-      const float gradient = (y[c] - (c == labels[i] ? 1.0F : 0.0F)) / count * scale;
+      const float gradient = (y[c] - (c == labels[i] ? of_class : of_others)) / count * scale;
       dx[c] = labels[i] == kNoLabel ? 0.0F : gradient;
     }
   }

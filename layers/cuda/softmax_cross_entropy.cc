@@ -15,15 +15,16 @@ cudaError_t SoftmaxLaunch(const LaunchArgs& a) {
   const int32_t* const labels = a.Find<int32_t>(X(1));
   const int64_t labels_of_batch =
       a.signature.part.WholeCount(shape.outer * shape.inner, a.signature.Spec(Y()).shape.n());
+  const float smoothing = a.signature.layer.As<SoftmaxCrossEntropy>()->label_smoothing;
   if (!forward) {
-    return kernels::SoftmaxCrossEntropyBackward(shape, labels_of_batch, a.Get<float>(Y()), labels,
-                                                a.Find<LossScale>(LossScaling()), a.Array(Dx()),
-                                                a.stream);
+    return kernels::SoftmaxCrossEntropyBackward(
+        shape, labels_of_batch, smoothing, a.Get<float>(Y()), labels,
+        a.Find<LossScale>(LossScaling()), a.Array(Dx()), a.stream);
   }
   const kernels::LossMetrics metrics = {
       .mean_and_correct = a.signature.rerun ? nullptr : a.Find<float>(State(0)),
       .add = a.signature.Accumulates(State(0))};
-  return kernels::SoftmaxCrossEntropy(shape, labels_of_batch, a.Array(X()),
+  return kernels::SoftmaxCrossEntropy(shape, labels_of_batch, smoothing, a.Array(X()),
                                       metrics.mean_and_correct == nullptr ? nullptr : labels,
                                       a.Get<float>(Y()), metrics, a.run.workspace, a.stream);
 }

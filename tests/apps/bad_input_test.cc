@@ -65,6 +65,9 @@ TEST_CASE("a number with other characters around it is refused") {
   CheckRefused({"plan", "lenet", "--host-budget", "2G"}, 2, {"2GiB or 2GB?"});
   CheckRefused({"plan", "resnet", "--blocks", "3, 4,6,3"}, 2, {"--blocks"});
   CheckRefused({"plan", "alexnet", "--dropout", " 0.5"}, 2, {"--dropout"});
+  for (const char* smoothing : {"1", "-0.1", "nan"})
+    CheckRefused({"plan", "lenet", std::string("--label-smoothing=") + smoothing}, 2,
+                 {"--label-smoothing"});
   CheckRefused({"plan", "lenet", "--device", "cuda: 0"}, 2, {"cuda: 0"});
 }
 

@@ -17,6 +17,7 @@
 #include "neap/nets/resnet.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
+#include "neap/nets/with_loss.h"
 
 namespace neap::examples {
 
@@ -95,5 +96,12 @@ void BuildUNet() { Graph net = nets::UNet({.image = 256, .batch = 8, .batch_norm
 
 // nets/vgg.h
 void BuildVgg() { Graph net = nets::Vgg({.convolutions = nets::kVgg19, .batch = 64}); }
+
+// nets/with_loss.h
+absl::Status SmoothLabels() {
+  ASSIGN_OR_RETURN(Graph net, nets::Build("resnet50", {.batch = 128}));
+  ASSIGN_OR_RETURN(net, nets::WithLabelSmoothing(net, 0.1F));
+  return absl::OkStatus();
+}
 
 }  // namespace neap::examples

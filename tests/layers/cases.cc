@@ -176,7 +176,7 @@ class CaseList {
     if (channels.size() > 1) add(1);
     Add(absl::StrCat("concat of batch_norms of ", absl::StrJoin(channels, "+")), layer, inputs);
   }
-  void AddLoss(const Shape& logits, Layout layout);
+  void AddLoss(const Shape& logits, Layout layout, float smoothing);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
     return {h, dice_.Between(low, high)};
@@ -381,9 +381,10 @@ void CaseList::Dense() {
   }
 }
 
-void CaseList::AddLoss(const Shape& logits, Layout layout) {
-  LayerCase layer_case = {.name = "softmax_cross_entropy on " + logits.ToString(),
-                          .layer = SoftmaxCrossEntropy{},
+void CaseList::AddLoss(const Shape& logits, Layout layout, float smoothing) {
+  LayerCase layer_case = {.name = absl::StrCat("softmax_cross_entropy smoothed by ", smoothing,
+                                               " on ", logits.ToString()),
+                          .layer = SoftmaxCrossEntropy{.label_smoothing = smoothing},
                           .inputs = {{.shape = logits, .layout = layout},
                                      {.shape = LabelShape(logits), .dtype = DType::kInt32}}};
   cases_.push_back(std::move(layer_case));
@@ -392,7 +393,9 @@ void CaseList::AddLoss(const Shape& logits, Layout layout) {
 void CaseList::Losses() {
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
                              Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}}) {
-    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) AddLoss(shape, layout);
+    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (float smoothing : {0.0F, 0.1F}) AddLoss(shape, layout, smoothing);
+    }
   }
 }
 

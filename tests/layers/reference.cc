@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "neap/core/base/philox.h"
-#include "neap/core/input/batch.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/folded_convolution.h"
@@ -13,10 +11,10 @@
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
-#include "neap/layers/softmax_cross_entropy.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_folded_convolution.h"
+#include "tests/layers/reference_loss.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 #include "tests/layers/reference_window.h"
 
@@ -135,55 +133,6 @@ Values Lrn(const StepSignature& signature, const Values& given) {
                                                         sum;
   }
   return {{Dx(), result}};
-}
-
-// The position of class c of label i in logits {N, C, H, W}.
-size_t ClassAt(const Shape& shape, size_t label, size_t c) {
-  const size_t pixels = static_cast<size_t>(shape.h() * shape.w());
-  return (label / pixels * static_cast<size_t>(shape.c()) + c) * pixels + label % pixels;
-}
-
-Values SoftmaxForward(const StepSignature& signature, const Values& given) {
-  const Shape& shape = signature.Spec(X(0)).shape;
-  const size_t classes = static_cast<size_t>(shape.c());
-  const Vector& logits = given.at(X(0));
-  const Vector& labels = given.at(X(1));
-  Vector y(logits.size());
-  Vector metrics(2);
-  for (size_t i = 0; i < labels.size(); ++i) {
-    size_t winner = 0;
-    const auto logit = [&](size_t c) { return logits[ClassAt(shape, i, c)]; };
-    for (size_t c = 0; c < classes; ++c) winner = logit(c) > logit(winner) ? c : winner;
-    double sum = 0;
-    for (size_t c = 0; c < classes; ++c) sum += std::exp(logit(c) - logit(winner));
-    for (size_t c = 0; c < classes; ++c) {
-      y[ClassAt(shape, i, c)] = std::exp(logit(c) - logit(winner)) / sum;
-    }
-    const bool valid = labels[i] >= 0 && labels[i] < static_cast<double>(classes);
-    const double without = labels[i] == kNoLabel ? 0 : std::numeric_limits<double>::quiet_NaN();
-    metrics[0] +=
-        valid ? std::log(sum) + logit(winner) - logit(static_cast<size_t>(labels[i])) : without;
-    metrics[1] += static_cast<double>(winner) == labels[i] ? 1 : 0;
-  }
-  metrics[0] /= static_cast<double>(labels.size());
-  if (signature.rerun) return {{Y(), y}};
-  return {{Y(), y}, {State(0), metrics}};
-}
-
-Values SoftmaxStep(const StepSignature& signature, const Values& given) {
-  if (signature.phase == Phase::kForward) return SoftmaxForward(signature, given);
-  const Shape& shape = signature.Spec(Y()).shape;
-  const Vector& labels = given.at(X(1));
-  Vector dx = given.at(Y());
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] != kNoLabel) {
-      dx[ClassAt(shape, i, static_cast<size_t>(labels[i]))] -= 1;
-      continue;
-    }
-    for (int64_t c = 0; c < shape.c(); ++c) dx[ClassAt(shape, i, static_cast<size_t>(c))] = 0;
-  }
-  for (double& v : dx) v /= static_cast<double>(labels.size());
-  return {{Dx(), dx}};
 }
 
 Values CropStep(const StepSignature& signature, const Values& given) {
@@ -364,7 +313,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"batch_norm_statistics", ReferenceBatchNormStatistics},
                               {"batch_norm_apply", ReferenceBatchNormApply},
                               {"dropout", DropoutStep},
-                              {"softmax_cross_entropy", SoftmaxStep},
+                              {"softmax_cross_entropy", ReferenceSoftmaxCrossEntropy},
                               {"add", AddStep},
                               {"multiply", MultiplyStep},
                               {"concat", ConcatStep},

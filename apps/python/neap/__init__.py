@@ -13,13 +13,14 @@ from neap._neap import (Add, AveragePool, BatchNorm, Clip, Concat, Convolution, 
 if _passive:
     del os.environ["OMP_WAIT_POLICY"]  # child processes decide for themselves
 from neap import nets
+from neap.custom_layer import CustomLayer, Parameter
 from neap.data import Loader
 from neap.errors import BudgetError, Error
 from neap.session import Accuracy, Session
 from neap.torch_export import from_torch
 
-__all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BudgetError", "Clip", "Concat", "Convolution", "Crop", "Dataset",
-           "Dropout", "Error", "FullyConnected", "GlobalAveragePool", "Graph", "HardSigmoid", "HardSwish", "Layer", "LeakyRelu",
-           "LearningRate", "Loader", "LocalResponseNorm", "MaxPool", "MemoryUse", "Multiply", "OnnxGraph", "Plan", "Relu",
-           "Session", "Sigmoid", "Silu", "SoftmaxCrossEntropy", "StepResult", "Tanh", "TransposedConvolution", "curve",
-           "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan"]
+__all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BudgetError", "Clip", "Concat", "Convolution", "Crop", "CustomLayer",
+           "Dataset", "Dropout", "Error", "FullyConnected", "GlobalAveragePool", "Graph", "HardSigmoid", "HardSwish", "Layer",
+           "LeakyRelu", "LearningRate", "Loader", "LocalResponseNorm", "MaxPool", "MemoryUse", "Multiply", "OnnxGraph",
+           "Parameter", "Plan", "Relu", "Session", "Sigmoid", "Silu", "SoftmaxCrossEntropy", "StepResult", "Tanh",
+           "TransposedConvolution", "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan"]

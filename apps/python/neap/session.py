@@ -25,8 +25,9 @@ class Session(_neap.Session):
     such as "12GiB"; `dtype` is "fp32", "tf32", "fp16" or "bf16". `lr` is a number or a LearningRate. `optimizer` is "sgd",
     with `momentum` and `nesterov`, or "adamw", with `betas` and `eps`, both with `weight_decay`, as in torch.optim. If
     `clip_norm` is not 0, gradients are scaled down so that their norm is at most that; if `ema` is not 0, moving averages of the
-    weights are kept with this decay (exchange_averages). Creating a session plans the iteration, verifies the plan, reserves the arena and initialises the
-    parameters from `seed`. Raises BudgetError if the budget is too small.
+    weights are kept with this decay (exchange_averages). `label_smoothing` is that of torch.nn.CrossEntropyLoss; the losses of
+    training and evaluate() have it. Creating a session plans the iteration, verifies the plan, reserves the arena and
+    initialises the parameters from `seed`. Raises BudgetError if the budget is too small.
 
     Images are arrays of floats (n, channels, height, width), labels arrays of integers (n,), or (n, height, width) for a network
     that labels pixels. They may be NumPy arrays or anything with __dlpack__ on the CPU.

@@ -321,12 +321,12 @@ struct LossMetrics {
   bool add = false;                   // to the metrics of the sub-batches before
 };
 int64_t SoftmaxScratchBytes(const ChannelShape& shape);
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, int64_t labels_of_batch,
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, int64_t labels_of_batch, float smoothing,
                                 ConstArray logits, const int32_t* labels, float* y,
                                 LossMetrics metrics, void* scratch, cudaStream_t stream);
 // The gradient is multiplied by the loss scale, if there is one.
 cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, int64_t labels_of_batch,
-                                        const float* y, const int32_t* labels,
+                                        float smoothing, const float* y, const int32_t* labels,
                                         const LossScale* loss_scale, Array dx, cudaStream_t stream);
 
 // concat.cu: out[r * out_stride + k] (= or +=) in[r * in_stride + k] for r < rows, k < width.

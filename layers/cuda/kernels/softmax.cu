@@ -30,9 +30,20 @@ __device__ float BlockReduce(float value) {
   return value;
 }
 
+// The loss of an image or pixel from the negative logarithm of the probability of its class, the
+// sum of the logits less the largest one, over the classes, and the logarithm of the sum of their
+// exponentials.
+__device__ __forceinline__ float Smoothed(float smoothing, float of_class, float shifted,
+                                          float log_sum, int classes) {
+  if (smoothing == 0.0F) return of_class;
+  const float of_all = log_sum - shifted / static_cast<float>(classes);
+  return (1.0F - smoothing) * of_class + smoothing * of_all;
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxRows(int classes, const T* logits, const int32_t* labels, float* y, float2* per_image) {
+    SoftmaxRows(int classes, float smoothing, const T* logits, const int32_t* labels, float* y,
+                float2* per_image) {
   const T* const row = logits + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
   float* const out = y + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
   float largest = -FLT_MAX;
@@ -43,13 +54,21 @@ __global__ void __launch_bounds__(kThreads)
   for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
     sum += expf(ToFloat(row[c]) - largest);
   sum = BlockReduce<false>(sum);
+  float shifted = 0;
+  if (smoothing != 0.0F) {
+    for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
+      shifted += ToFloat(row[c]) - largest;
+    shifted = BlockReduce<false>(shifted);
+  }
 
   if (labels != nullptr && threadIdx.x == 0) {
     const int32_t label = labels[blockIdx.x];
     const bool valid = label >= 0 && label < classes;
     const float logit = valid ? ToFloat(row[label]) : 0.0F;
     const float without = label == kNoLabel ? 0.0F : nanf("");
-    per_image[blockIdx.x].x = valid ? logf(sum) + largest - logit : without;
+    const float of_class = logf(sum) + largest - logit;
+    per_image[blockIdx.x].x =
+        valid ? Smoothed(smoothing, of_class, shifted, logf(sum), classes) : without;
   }
   // The label is correct if every class before it is smaller and none after it is larger: ties go
   // to the first class, and no class is the largest beside a NaN.
@@ -86,6 +105,14 @@ __global__ void __launch_bounds__(kThreads)
   sums[1] = (metrics.add ? sums[1] : 0.0F) + correct;
 }
 
+// The targets of the class of an image or pixel, and of all others.
+struct Targets {
+  Targets(float smoothing, int64_t classes)
+      : of_others(smoothing / static_cast<float>(classes)),
+        of_class(1.0F - smoothing + of_others) {}
+  float of_others, of_class;
+};
+
 // The factor of all gradients. A loss scale is a power of two, so the product is exact.
 __device__ __forceinline__ float ScaleOf(const LossScale* loss_scale) {
   return loss_scale == nullptr ? 1.0F : loss_scale->scale;
@@ -93,14 +120,14 @@ __device__ __forceinline__ float ScaleOf(const LossScale* loss_scale) {
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxBackward(size_t n, Divider<uint32_t> classes, float images, const float* y,
-                    const int32_t* labels, const LossScale* loss_scale, T* dx) {
+    SoftmaxBackward(size_t n, Divider<uint32_t> classes, float images, Targets targets,
+                    const float* y, const int32_t* labels, const LossScale* loss_scale, T* dx) {
   const size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
   uint32_t c = 0;
   const uint32_t image = classes.Split(static_cast<uint32_t>(i), c);
   const int32_t label = labels[image];
-  const float target = static_cast<uint32_t>(label) == c ? 1.0F : 0.0F;
+  const float target = static_cast<uint32_t>(label) == c ? targets.of_class : targets.of_others;
   const float gradient = (y[i] - target) / images * ScaleOf(loss_scale);
   dx[i] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient);
 }
@@ -128,21 +155,26 @@ struct Pixels {
 // The loss, and 1 if the label is the first of the largest. Reads the logits before y, which may
 // overwrite them, is written.
 template <typename T>
-__device__ float2 Score(const Pixels& p, const T* column, int32_t label, float largest, float sum) {
+__device__ float2 Score(const Pixels& p, float smoothing, const T* column, int32_t label,
+                        float largest, float sum) {
   if (label == kNoLabel) return {0.0F, 0.0F};
   if (label < 0 || label >= p.classes) return {nanf(""), 0.0F};
   const float own = ToFloat(column[label * p.Apart()]);
   bool beaten = false;
+  float shifted = 0;
   for (int c = 0; c < p.classes; ++c) {
     const float other = ToFloat(column[c * p.Apart()]);
+    shifted += other - largest;
     beaten |= !(c < label ? other < own : other <= own);
   }
-  return {logf(sum) + largest - own, beaten ? 0.0F : 1.0F};
+  const float of_class = logf(sum) + largest - own;
+  return {Smoothed(smoothing, of_class, shifted, logf(sum), p.classes), beaten ? 0.0F : 1.0F};
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxPixels(Pixels p, const T* logits, const int32_t* labels, float* y, float2* per_block) {
+    SoftmaxPixels(Pixels p, float smoothing, const T* logits, const int32_t* labels, float* y,
+                  float2* per_block) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   float2 score = {0.0F, 0.0F};
   if (i < p.labels) {
@@ -152,7 +184,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int c = 0; c < p.classes; ++c) largest = fmaxf(largest, ToFloat(column[c * apart]));
     float sum = 0;
     for (int c = 0; c < p.classes; ++c) sum += expf(ToFloat(column[c * apart]) - largest);
-    if (labels != nullptr) score = Score(p, column, labels[i], largest, sum);
+    if (labels != nullptr) score = Score(p, smoothing, column, labels[i], largest, sum);
     for (int c = 0; c < p.classes; ++c)
       y[first + c * apart] = expf(ToFloat(column[c * apart]) - largest) / sum;
   }
@@ -164,8 +196,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxPixelsBackward(Pixels p, float count, const float* y, const int32_t* labels,
-                          const LossScale* loss_scale, T* dx) {
+    SoftmaxPixelsBackward(Pixels p, float count, Targets targets, const float* y,
+                          const int32_t* labels, const LossScale* loss_scale, T* dx) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= p.labels) return;
   const size_t first = p.First(i), apart = p.Apart();
@@ -173,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
   const float scale = ScaleOf(loss_scale);
   for (int c = 0; c < p.classes; ++c) {
     const size_t at = first + c * apart;
-    const float gradient = (y[at] - (c == label ? 1.0F : 0.0F)) / count;
+    const float gradient = (y[at] - (c == label ? targets.of_class : targets.of_others)) / count;
     dx[at] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient * scale);
   }
 }
@@ -194,18 +226,19 @@ int64_t SoftmaxScratchBytes(const ChannelShape& s) {
   return Parts(s) * static_cast<int64_t>(sizeof(float2));
 }
 
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t labels_of_batch, ConstArray logits,
-                                const int32_t* labels, float* y, LossMetrics metrics, void* scratch,
-                                cudaStream_t stream) {
+cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t labels_of_batch, float smoothing,
+                                ConstArray logits, const int32_t* labels, float* y,
+                                LossMetrics metrics, void* scratch, cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   float2* const parts = static_cast<float2*>(scratch);
   const unsigned blocks = static_cast<unsigned>(Parts(s));
   const auto run = [&]<typename T>() {
     if (s.inner == 1) {
-      SoftmaxRows<<<blocks, kThreads, 0, stream>>>(static_cast<int>(s.channels), As<T>(logits),
-                                                   labels, y, parts);
+      SoftmaxRows<<<blocks, kThreads, 0, stream>>>(static_cast<int>(s.channels), smoothing,
+                                                   As<T>(logits), labels, y, parts);
     } else {
-      SoftmaxPixels<<<blocks, kThreads, 0, stream>>>(Pixels(s), As<T>(logits), labels, y, parts);
+      SoftmaxPixels<<<blocks, kThreads, 0, stream>>>(Pixels(s), smoothing, As<T>(logits), labels, y,
+                                                     parts);
     }
     return cudaGetLastError();
   };
@@ -217,20 +250,21 @@ cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t labels_of_batch, 
 }
 
 cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, int64_t labels_of_batch,
-                                        const float* y, const int32_t* labels,
+                                        float smoothing, const float* y, const int32_t* labels,
                                         const LossScale* loss_scale, Array dx,
                                         cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   const int64_t n = s.outer * s.channels;
   const float count = static_cast<float>(labels_of_batch);
+  const Targets targets(smoothing, s.channels);
   const auto run = [&]<typename T>() {
     if (s.inner == 1) {
       SoftmaxBackward<<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
-          static_cast<size_t>(n), Divider<uint32_t>(s.channels), count, y, labels, loss_scale,
-          As<T>(dx));
+          static_cast<size_t>(n), Divider<uint32_t>(s.channels), count, targets, y, labels,
+          loss_scale, As<T>(dx));
     } else {
       SoftmaxPixelsBackward<<<static_cast<unsigned>(Parts(s)), kThreads, 0, stream>>>(
-          Pixels(s), count, y, labels, loss_scale, As<T>(dx));
+          Pixels(s), count, targets, y, labels, loss_scale, As<T>(dx));
     }
     return cudaGetLastError();
   };

@@ -21,6 +21,7 @@ def test_a_closed_session_refuses_everything(small_net, batches, tmp_path):
     x, y = batches[0]
     uses = [lambda: session.step(x, y), lambda: session.begin(x, y), session.finish, lambda: session.predict(x),
             lambda: session.evaluate(x, y), session.state_dict, lambda: session.save(tmp_path / "file"),
+            lambda: session.save_onnx(tmp_path / "file"),
             lambda: session.load(tmp_path / "file"), lambda: session.set_budget("1MiB"), session.await_budget,
             lambda: session.plan, lambda: session.memory, lambda: session.steps, lambda: session.fit(batches)]
     for use in uses:
@@ -52,16 +53,31 @@ def resident_bytes():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_two_hundred_sessions_leave_no_memory_behind(small_net, batches):
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_thousand_sessions_leave_no_memory_behind(threads):
+    """Each is made, steps once, and is dropped."""
+    net = neap.Graph("tiny", batch=4)
+    x = net.add("conv", neap.Convolution(4, kernel=3), net.input((1, 8, 8)))
+    net.loss(net.add("fc", neap.FullyConnected(10), x))
+    images, labels = numpy.ones((4, 1, 8, 8)), [1, 2, 3, 4]
+    losses = set()
+
     def use(count):
         for _ in range(count):
-            with neap.Session(small_net, device="cpu") as session:
-                session.step(*batches[0])
+            losses.add(neap.Session(net, device="cpu").step(images, labels))
+
+    def use_in_threads(count):
+        users = [threading.Thread(target=use, args=(count // threads,)) for _ in range(threads)]
+        for user in users:
+            user.start()
+        for user in users:
+            user.join()
         gc.collect()
         return resident_bytes()
 
-    before = use(30)
-    assert use(170) < before + (4 << 20)
+    before = use_in_threads(200)
+    assert use_in_threads(800) < before + (1 << 20)
+    assert len(losses) == 1
 
 
 def test_threads_with_a_session_each_compute_the_same(small_net, batches):

@@ -34,6 +34,20 @@ def test_a_file_comes_with_its_weights(tmp_path, digits):
         neap.from_onnx(tmp_path / "missing.onnx")
 
 
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_what_is_written_predicts_the_same(layout, small_net, batches, tmp_path):
+    path = tmp_path / "written.onnx"
+    with neap.Session(small_net.with_options(layout=layout), device="cpu", lr=0.05) as session:
+        session.fit(batches)
+        session.save_onnx(path)
+        wanted = session.predict(batches[0][0])
+        with pytest.raises(neap.Error, match="no_folder") as refused:
+            session.save_onnx(tmp_path / "no_folder" / "written.onnx")
+        assert refused.value.code == "NOT_FOUND"
+    with neap.Session(neap.from_onnx(path, batch=16, layout=layout), device="cpu", inference_only=True) as session:
+        assert numpy.array_equal(session.predict(batches[0][0]), wanted)
+
+
 def test_a_state_dict_is_loaded(trained, small_net):
     state = trained.state_dict()
     with neap.Session(small_net, device="cpu", seed=9) as session:

@@ -63,6 +63,15 @@ def test_fit_trains_as_steps_do(small_net, batches):
         assert same(fitted.state_dict(), stepped.state_dict())
 
 
+def test_a_timed_step_trains_as_a_step_does(small_net, batches):
+    """scripts/python_overhead.py uses it."""
+    with neap.Session(small_net, device="cpu") as stepped, neap.Session(small_net, device="cpu") as timed:
+        for images, labels in batches:
+            stepped.step(images, labels)
+            assert 0 < timed._time_step(images, labels) < 60
+        assert same(timed.state_dict(), stepped.state_dict())
+
+
 def test_types_of_arrays_do_not_matter(small_net, batches):
     x, y = batches[0]
     forms = [(x, y), (x.astype("f8"), y.astype("i8")), (Foreign(x), Foreign(y)), (x.tolist(), y.tolist()),
@@ -254,3 +263,18 @@ def test_averages_take_the_place_of_the_parameters(small_net, batches):
         session.step(*batches[0])
     with neap.Session(small_net, device="cpu") as session, pytest.raises(neap.Error, match="no averages"):
         session.exchange_averages()
+
+
+def test_labels_are_smoothed_in_training_and_evaluation(small_net, batches):
+    x, y = batches[0]
+    with neap.Session(small_net, device="cpu", label_smoothing=0.2) as session:
+        logits = session.predict(x)
+        loss = session.evaluate(x, y).loss
+        session.set_training_graph(small_net)
+        assert numpy.isfinite(session.step(x, y))
+    logs = logits - logits.max(1, keepdims=True)
+    logs -= numpy.log(numpy.exp(logs).sum(1, keepdims=True))
+    wanted = -(0.8 * logs[numpy.arange(len(y)), y] + 0.2 * logs.mean(1)).mean()
+    assert abs(loss - wanted) < 1e-5 * wanted
+    with pytest.raises(neap.Error, match="label smoothing"):
+        neap.Session(small_net, device="cpu", label_smoothing=1.0)

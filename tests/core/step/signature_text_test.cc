@@ -186,6 +186,10 @@ auto Fields(AveragePool& d) {
   auto& [a, b, c, e] = d;
   return std::tie(a, b, c, e);
 }
+auto Fields(SoftmaxCrossEntropy& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
 auto Fields(TransposedConvolution& d) {
   auto& [a, b, c, e, f, g] = d;
   return std::tie(a, b, c, e, f, g);
@@ -250,11 +254,13 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(LocalResponseNorm{});
   all.AddVariants(MaxPool{});
   all.AddVariants(AveragePool{});
+  all.AddVariants(SoftmaxCrossEntropy{});
   all.AddVariants(TransposedConvolution{});
   all.AddVariants(Images{.tensor = Fp32({8, 3, 4, 4})});
   all.AddVariants(Labels{.tensor = Fp32({8})});
-  for (const Layer& layer : std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{},
-                                               GlobalAveragePool{}, SoftmaxCrossEntropy{}}) {
+  CHECK(SoftmaxCrossEntropy{}.Parameters().empty());
+  for (const Layer& layer :
+       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{}}) {
     all.Add(layer);
     CHECK(layer.Parameters().empty());
   }

@@ -412,6 +412,18 @@ TEST_CASE("a loss needs one int32 label per image, or per pixel") {
                "labels are 3 int32 nchw, expected int32 2 for logits of 2x10x1x1");
 }
 
+TEST_CASE("labels are smoothed by less than 1") {
+  const std::vector<TensorSpec> inputs = {Image({2, 10, 1, 1}),
+                                          {.shape = {2}, .dtype = DType::kInt32}};
+  CHECK(SoftmaxCrossEntropy{.label_smoothing = 0.5F}.Specify({.inputs = inputs}).ok());
+  for (float smoothing : {-0.5F, 1.0F}) {
+    CheckRefused(SoftmaxCrossEntropy{.label_smoothing = smoothing}, inputs,
+                 absl::StrCat("label smoothing is ", smoothing, ", expected 0 <= smoothing < 1"));
+  }
+  CheckRefused(SoftmaxCrossEntropy{.label_smoothing = std::nanf("")}, inputs,
+               "label smoothing is nan, expected 0 <= smoothing < 1");
+}
+
 TEST_CASE("sources take no inputs and output the given tensor") {
   const TensorSpec x = Image({2, 6, 5, 5});
   CHECK(Specified(Images{x}, {}).output == x);

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Prints how much time Python adds to a step of training.
+
+    scripts/python_overhead.py [DEVICE]      needs the package neap; DEVICE is cpu by default
+
+Networks that read 16 pixels of each image are trained by step() and by fit(), which keeps two steps in flight. `session` is the
+time in the C++ session during such steps, `added` the rest of the time of step(); all are medians in microseconds. What is added
+depends on the bytes of a batch and not on the network, so a row holds for a large network with such a batch, too. With fit(), a GPU
+computes meanwhile.
+"""
+import statistics
+import sys
+import time
+
+import numpy
+
+import neap
+
+BATCHES = [(1, (1, 8, 8), 3000), (64, (3, 32, 32), 1000), (32, (3, 224, 224), 100), (256, (3, 224, 224), 30)]
+
+
+def network(batch, shape):
+    net = neap.Graph("overhead", batch=batch)
+    x = net.add("crop", neap.Crop(4), net.input(shape))
+    net.loss(net.add("fc", neap.FullyConnected(10), x))
+    return net
+
+
+def seconds(call):
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def median_us(times):
+    return 1e6 * statistics.median(times)
+
+
+def of_fit(session, images, labels, steps):
+    ends = []
+    session.fit([(images, labels)] * steps, on_step=lambda result: ends.append(time.perf_counter()))
+    return median_us(later - earlier for earlier, later in zip(ends, ends[1:]))
+
+
+def main():
+    if len(sys.argv) > 2:
+        sys.exit(__doc__)
+    device = sys.argv[1] if len(sys.argv) == 2 else "cpu"
+    print(f"{'batch':>13}  {'MB':>6}  {'session':>9}  {'step()':>9}  {'added':>8}  {'fit()':>9}   us")
+    for batch, shape, steps in BATCHES:
+        images = numpy.random.default_rng(1).random((batch, *shape), "f4")
+        labels = numpy.arange(batch, dtype="i4") % 10
+        with neap.Session(network(batch, shape), device=device) as session:
+            # Both kinds alternate, so that other work on the machine slows both.
+            whole, inside = [], []
+            for _ in range(steps):
+                whole.append(seconds(lambda: session.step(images, labels)))
+                inside.append(session._time_step(images, labels))
+            fit = of_fit(session, images, labels, steps)
+        size = "x".join(map(str, (batch, *shape)))
+        step, in_session = median_us(whole), median_us(inside)
+        print(f"{size:>13}  {images.nbytes / 1e6:6.1f}  {in_session:9.1f}  {step:9.1f}  {step - in_session:8.1f}  {fit:9.1f}",
+              flush=True)
+
+
+if __name__ == "__main__":
+    main()

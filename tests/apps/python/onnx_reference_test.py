@@ -1,0 +1,332 @@
+"""Every operator of docs/onnx.md, in random small models, computes what ONNX's own reference implementation does."""
+import re
+import zlib
+
+import numpy
+import onnx
+import onnx.reference
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import neap
+from conftest import TREE
+
+MODELS = 8  # of each operator
+TOLERANCE = 1e-4
+CASES = {}  # by operator: a function that adds nodes to a Model and returns the name of the scores
+
+
+def case(*operators):
+    def add(build):
+        CASES.update(dict.fromkeys(operators, build))
+        return build
+    return add
+
+
+class Model:
+    """A model with random shapes that reads one batch of images, `x`."""
+
+    def __init__(self, operator, seed):
+        self.operator = operator
+        self.random = numpy.random.default_rng([zlib.crc32(operator.encode()), seed])
+        self.shape = tuple(map(int, self.random.integers([1, 2, 4, 4], [4, 7, 10, 10])))
+        self.images = self.values(*self.shape)
+        self.opset = int(self.random.choice([14, 17, 21]))
+        self.ir_version = {14: 7, 17: 8, 21: 10}[self.opset]
+        self.nodes, self.tensors = [], []
+
+    def pick(self, *choices):
+        return choices[self.random.integers(len(choices))]
+
+    def values(self, *shape):
+        return self.random.uniform(-1, 1, shape).astype("f4")
+
+    def tensor(self, values):
+        name = f"tensor{len(self.tensors)}"
+        self.tensors.append(numpy_helper.from_array(numpy.asarray(values), name))
+        return name
+
+    def weight(self, *shape):
+        return self.tensor(self.values(*shape))
+
+    def vector(self, *integers):
+        return self.tensor(numpy.array(integers, "i8"))
+
+    def add(self, operator, *inputs, **attributes):
+        name = f"{operator}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
+        return name
+
+    def flat(self):
+        """The images as vectors, and their length."""
+        return self.add("Flatten", "x"), int(numpy.prod(self.shape[1:]))
+
+    def scores(self, flat):
+        """Of images that were made flat, which are no scores themselves."""
+        return self.add("Gemm", flat, self.weight(int(numpy.prod(self.shape[1:])), 3))
+
+    def pooled(self):
+        """One value for each image and channel."""
+        return self.add("GlobalAveragePool", "x")
+
+    def window(self, dilates=False):
+        """Attributes of a window that fits into every image."""
+        kernel = [int(k) for k in self.random.integers(1, 4, 2)]
+        strides = [int(s) for s in self.random.integers(1, 3, 2)]
+        attributes = {"strides": strides}
+        padding = self.pick("none", "pads", "VALID", "SAME_UPPER", "SAME_LOWER")
+        if padding == "pads":
+            attributes["pads"] = [k // 2 for k in kernel] * 2
+        elif padding == "VALID":
+            attributes["auto_pad"] = padding
+        elif padding != "none":
+            kernel = [self.pick(1, 3) for _ in kernel]  # an even one pads one side more than the other
+            attributes.update(auto_pad=padding, strides=[1, 1])
+        if dilates and padding in ("none", "pads"):
+            attributes["dilations"] = [self.pick(1, 2) if k == 2 else 1 for k in kernel]
+        return {"kernel_shape": kernel, **attributes}
+
+    def proto(self, scores):
+        batch = self.pick("n", self.shape[0])
+        graph = helper.make_graph(
+            self.nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, *self.shape[1:]])],
+            [helper.make_tensor_value_info(scores, TensorProto.FLOAT, None)], self.tensors)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=self.ir_version)
+
+
+@case("Conv")
+def conv(model):
+    channels, window = model.shape[1], model.window(dilates=True)
+    groups = model.pick(1, channels)
+    outputs = groups * model.pick(1, 2, 3) + (groups == 1)
+    inputs = ["x", model.weight(outputs, channels // groups, *window["kernel_shape"])]
+    if model.pick(True, False):
+        inputs.append(model.weight(outputs))
+    return model.add("Conv", *inputs, group=groups, **window)
+
+
+@case("ConvTranspose")
+def conv_transpose(model):
+    kernel = [int(k) for k in model.random.integers(2, 5, 2)]
+    outputs = model.pick(2, 3)
+    inputs = ["x", model.weight(model.shape[1], outputs, *kernel)]
+    if model.pick(True, False):
+        inputs.append(model.weight(outputs))
+    return model.add("ConvTranspose", *inputs, kernel_shape=kernel, strides=[model.pick(1, 2), model.pick(1, 2)],
+                     pads=[model.pick(0, 1), model.pick(0, 1)] * 2)
+
+
+@case("Gemm")
+def gemm(model):
+    x, length = model.flat()
+    transposed = model.pick(0, 1)
+    weight = model.weight(5, length) if transposed else model.weight(length, 5)
+    bias = [model.weight(5)] if model.pick(True, False) else []
+    return model.add("Gemm", x, weight, *bias, transB=transposed)
+
+
+@case("MatMul")
+def mat_mul(model):
+    x, length = model.flat()
+    x = model.add("MatMul", x, model.weight(length, 4))
+    return model.add("Add", x, model.weight(4)) if model.pick(True, False) else x
+
+
+@case("BatchNormalization")
+def batch_normalization(model):
+    channels = model.shape[1]
+    vectors = [model.weight(channels) for _ in range(3)] + [model.tensor(model.values(channels) + 1.5)]
+    return model.add("BatchNormalization", "x", *vectors, epsilon=model.pick(1e-5, 1e-3), momentum=model.pick(0.9, 0.99))
+
+
+@case("Relu", "Sigmoid", "Tanh", "HardSwish")
+def activation(model):
+    scaled = model.add("Conv", "x", model.tensor(5 * model.values(4, model.shape[1], 1, 1)))
+    return model.add(model.operator, scaled)
+
+
+@case("LeakyRelu")
+def leaky_relu(model):
+    attributes = {"alpha": float(model.random.uniform(0, 0.5))} if model.pick(True, False) else {}
+    return model.add("LeakyRelu", "x", **attributes)
+
+
+@case("Clip")
+def clip(model):
+    low = model.tensor(numpy.float32(model.random.uniform(-1, 0)))
+    high = model.tensor(numpy.float32(model.random.uniform(0, 1)))
+    return model.add("Clip", *model.pick(("x", low, high), ("x", low), ("x", "", high)))
+
+
+@case("LRN")
+def lrn(model):
+    # The reference implementation of onnx 1.23 normalises as many channels as there are images, and leaves out the others.
+    model.shape = (model.shape[1], *model.shape[1:])
+    model.images = model.values(*model.shape)
+    return model.add("LRN", "x", size=model.pick(1, 3, 5), alpha=float(model.random.uniform(0.01, 0.5)),
+                     beta=model.pick(0.5, 0.75), bias=model.pick(1.0, 2.0))
+
+
+@case("HardSigmoid")
+def hard_sigmoid(model):
+    scaled = model.add("Conv", "x", model.tensor(5 * model.values(4, model.shape[1], 1, 1)))
+    return model.add("HardSigmoid", scaled, alpha=1 / 6)
+
+
+@case("Dropout")
+def dropout(model):
+    return model.add("Dropout", "x", *model.pick((), (model.tensor(numpy.float32(0.3)),)))
+
+
+@case("MaxPool", "AveragePool")
+def pool(model):
+    window = model.window()
+    if model.operator == "AveragePool" and model.pick(True, False) and "auto_pad" not in window:
+        window["count_include_pad"] = 1
+    return model.add(model.operator, "x", **window)
+
+
+@case("GlobalAveragePool")
+def global_average_pool(model):
+    return model.add("Flatten", model.pooled()) if model.pick(True, False) else model.pooled()
+
+
+@case("ReduceMean")
+def reduce_mean(model):
+    axes, keep = model.pick([2, 3], [-1, -2]), model.pick(0, 1)
+    if model.opset < 18:
+        return model.add("ReduceMean", "x", axes=axes, keepdims=keep)
+    return model.add("ReduceMean", "x", model.vector(*axes), keepdims=keep)
+
+
+@case("Add", "Sum")
+def add(model):
+    others = [model.add("Sigmoid", "x"), model.add("Tanh", "x")]
+    return model.add(model.operator, *others[:1 if model.operator == "Add" else model.pick(1, 2)], "x")
+
+
+@case("Concat")
+def concat(model):
+    return model.add("Concat", "x", model.add("Sigmoid", "x"), model.add("Tanh", "x"), axis=model.pick(1, -3))
+
+
+@case("Mul")
+def mul(model):
+    gate = model.pick(lambda: model.add("Sigmoid", "x"), lambda: model.add("HardSigmoid", "x", alpha=1 / 6),
+                      lambda: model.add("Tanh", "x"), model.pooled)()
+    return model.add("Mul", *model.pick((gate, "x"), ("x", gate)))
+
+
+@case("Slice")
+def slice_(model):
+    axes = model.pick([2], [3], [2, 3], [-1, -2])
+    first = [model.pick(0, 1, -4) for _ in axes]
+    last = [model.pick(3, -1, 1 << 40) if begin >= 0 else -1 for begin in first]
+    steps = model.pick((), (model.vector(*[1] * len(axes)),))
+    return model.add("Slice", "x", model.vector(*first), model.vector(*last), model.vector(*axes), *steps)
+
+
+@case("Pad")
+def pad(model):
+    top, left, bottom, right = model.pick((1, 1, 1, 1), (0, 1, 0, 1), (1, 0, 1, 0))
+    padded = model.add("Pad", "x", model.vector(0, 0, top, left, 0, 0, bottom, right))
+    if model.pick(True, False):
+        return model.add("AveragePool", padded, kernel_shape=[3, 3], count_include_pad=1)
+    return model.add("Conv", padded, model.weight(3, model.shape[1], 3, 3))
+
+
+@case("Flatten")
+def flatten(model):
+    return model.scores(model.add("Flatten", "x", axis=model.pick(1, -3)))
+
+
+@case("Reshape")
+def reshape(model):
+    length = int(numpy.prod(model.shape[1:]))
+    return model.scores(model.add("Reshape", "x", model.vector(*model.pick((0, -1), (model.shape[0], -1), (-1, length)))))
+
+
+@case("Squeeze")
+def squeeze(model):
+    return model.add("Squeeze", model.pooled(), model.vector(*model.pick((2, 3), (-1, -2))))
+
+
+@case("Unsqueeze")
+def unsqueeze(model):
+    x = model.add("Gemm", model.add("Flatten", model.pooled()), model.weight(model.shape[1], 4))
+    image = model.add("Unsqueeze", x, model.vector(*model.pick((2, 3), (-1, -2))))
+    return model.add("Conv", image, model.weight(3, 4, 1, 1))
+
+
+@case("Identity", "Cast")
+def same(model):
+    attributes = {"to": TensorProto.FLOAT} if model.operator == "Cast" else {}
+    return model.add("Relu", model.add(model.operator, "x", **attributes))
+
+
+@case("Softmax", "LogSoftmax")
+def softmax(model):
+    x, length = model.flat()
+    return model.add(model.operator, model.add("Gemm", x, model.weight(length, 4)), axis=model.pick(1, -1))
+
+
+@case("Constant")
+def constant(model):
+    low = model.pick(dict(value_float=-0.5), dict(value=numpy_helper.from_array(numpy.float32(-0.5))))
+    return model.add("Clip", "x", model.add("Constant", **low))
+
+
+def batch_extent(model):
+    """The batch as a vector of one element, computed from the shape of `x`."""
+    shape = model.add("Shape", "x")
+    if model.pick(True, False):
+        return model.add("Slice", shape, model.vector(0), model.vector(1), model.vector(0))
+    extent = model.add("Gather", shape, model.tensor(numpy.int64(0)))
+    return model.add("Unsqueeze", extent, model.vector(0))
+
+
+@case("Shape", "Gather", "Sub", "Div")
+def computed_shape(model):
+    """Reshapes to {batch, length}, both computed by a chain of operators that has every one that docs/onnx.md names."""
+    shape = model.add("Shape", "x")
+    extents = [model.add("Gather", shape, model.tensor(numpy.int64(axis))) for axis in (1, 2, 3)]
+    length = model.add("Mul", model.add("Mul", *extents[:2]), extents[2])
+    three = model.tensor(numpy.int64(3))
+    length = model.add("Div", model.add("Mul", length, three), three)
+    length = model.add("Sub", model.add("Add", length, three), three)
+    length = model.add("Cast", model.add("Cast", length, to=TensorProto.FLOAT), to=TensorProto.INT64)
+    length = model.add("Unsqueeze", model.add("Squeeze", model.add("Unsqueeze", length, model.vector(0))), model.vector(0))
+    return model.scores(model.add("Reshape", "x", model.add("Concat", batch_extent(model), length, axis=0)))
+
+
+@case("Transpose")
+def transpose(model):
+    x, length = model.flat()
+    weight = model.add("Transpose", model.weight(4, length), perm=[1, 0])
+    return model.add(*model.pick(("MatMul", x, weight), ("Gemm", x, weight)))
+
+
+def documented_operators():
+    text = re.search(r"^## What is read\n(.*?)^## ", (TREE / "docs/onnx.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+    return {name for name in re.findall(r"`(\w+)`", text) if onnx.defs.has(name)}
+
+
+def test_every_operator_of_the_document_is_compared():
+    assert documented_operators() == CASES.keys()
+
+
+@pytest.mark.parametrize("operator", sorted(CASES))
+def test_an_operator_computes_what_the_reference_does(operator, tmp_path):
+    path = tmp_path / "model.onnx"
+    for seed in range(MODELS):
+        model = Model(operator, seed)
+        proto = model.proto(CASES[operator](model))
+        assert operator in {node.op_type for node in proto.graph.node}
+        onnx.save(proto, path)
+        wanted = onnx.reference.ReferenceEvaluator(proto).run(None, {"x": model.images})[0]
+        net = neap.from_onnx(path, batch=model.shape[0])
+        with neap.Session(net, device="cpu", inference_only=True) as session:
+            found = session.predict(model.images, probabilities=operator.endswith("Softmax"))
+        found = numpy.log(found) if operator == "LogSoftmax" else found
+        assert found.size == wanted.size, f"seed {seed}"
+        numpy.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=TOLERANCE, atol=TOLERANCE, err_msg=f"seed {seed}")

@@ -1,0 +1,45 @@
+// The flags that change a network's loss.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/apps/command.h"
+#include "tests/apps/train/tiny_training.h"
+#include "tests/scratch_directory.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+// The network and the data of kTiny for another subcommand.
+Args Evaluating(const std::string& weights, const Args& more) {
+  Args args = Joined(kTiny, {"--data", "idx:" + Digits(), "--weights", weights});
+  args.front() = "eval";
+  return Joined(args, more);
+}
+
+TEST_CASE("with label smoothing, the losses of training and its evaluation are smoothed") {
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("digits.safetensors");
+  const Args args =
+      Joined(kTiny, {"--data", "idx:" + Digits(), "--steps", "20", "--lr", "0.1", "--eval"});
+  const std::vector<Json> plain = RunForJson(args);
+  const Args smoothed = {"--label-smoothing", "0.4"};
+  const std::vector<Json> lines = RunForJson(Joined(Joined(args, smoothed), {"--save", weights}));
+  CHECK(LossesOf(lines) != LossesOf(plain));
+  const Json reported = lines.back().at("evaluation");
+  CHECK(RunForJson(Evaluating(weights, smoothed)).at(0).at("loss") == reported.at("loss"));
+  const Json unsmoothed = RunForJson(Evaluating(weights, {})).at(0);
+  CHECK(unsmoothed.at("loss") != reported.at("loss"));
+  CHECK(unsmoothed.at("correct") == reported.at("correct"));
+}
+
+TEST_CASE("a label smoothing of 0 changes nothing") {
+  const Args args = Joined(kTiny, {"--steps", "2"});
+  CHECK(LossesOf(RunForJson(Joined(args, {"--label-smoothing", "0"}))) ==
+        LossesOf(RunForJson(args)));
+}
+
+}  // namespace
+}  // namespace neap::testing

@@ -1,0 +1,10 @@
+// The float64 reference of the losses.
+#pragma once
+
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+Values ReferenceSoftmaxCrossEntropy(const StepSignature& signature, const Values& given);
+
+}  // namespace neap::testing

@@ -1,0 +1,55 @@
+#include "neap/nets/with_loss.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "neap/core/step/specify.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/lenet.h"
+#include "neap/nets/unet.h"
+
+namespace neap {
+namespace {
+
+TEST_CASE("label smoothing changes the loss of a network and nothing else") {
+  for (const Graph& net : {nets::LeNet({.batch = 4}), nets::UNet({.image = 32, .batch = 2})}) {
+    const Graph smoothed = nets::WithLabelSmoothing(net, 0.1F).value();
+    CHECK(smoothed.options() == net.options());
+    REQUIRE(smoothed.layers().size() == net.layers().size());
+    for (size_t i = 0; i < net.layers().size(); ++i) {
+      const GraphLayer& before = net.layers()[i];
+      const GraphLayer& after = smoothed.layers()[i];
+      CHECK(after.name == before.name);
+      CHECK(after.inputs == before.inputs);
+      CHECK(after.role == before.role);
+      const Layer wanted = before.role == LayerRole::kLoss
+                               ? Layer(SoftmaxCrossEntropy{.label_smoothing = 0.1F})
+                               : before.layer;
+      CHECK(after.layer == wanted);
+    }
+    const Graph plain = nets::WithLabelSmoothing(smoothed, 0).value();
+    CHECK(plain.layers().back().layer == Layer(SoftmaxCrossEntropy{}));
+  }
+}
+
+TEST_CASE("label smoothing outside its range is an error that names the loss") {
+  for (float smoothing : {-0.1F, 1.0F}) {
+    const Graph net = nets::WithLabelSmoothing(nets::LeNet({}), smoothing).value();
+    const absl::Status status = Resolve(net, Mode::kTraining).status();
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(std::string(status.message()).find("layer 'loss': label smoothing is ") == 0);
+  }
+}
+
+TEST_CASE("a loss without labels cannot be smoothed") {
+  Graph net({});
+  net.Loss(net.Input({3, 8, 8}), Relu{});
+  CHECK(nets::WithLabelSmoothing(net, 0.1F).status().message() ==
+        "layer 'loss': a loss of type relu has no labels to smooth");
+  CHECK(nets::WithLabelSmoothing(net, 0).ok());
+}
+
+}  // namespace
+}  // namespace neap
