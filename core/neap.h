@@ -46,6 +46,7 @@
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/layers/profile/profiler.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/placement/heap.h"

@@ -76,27 +76,41 @@ absl::Status CheckShape(const char* what, const std::vector<int64_t>& shape,
                                                  separator, absl::StrJoin(of_each, ", "), ")"));
 }
 
-absl::StatusOr<Batch> ToBatch(const InArray<float>& images, const InArray<int32_t>& labels,
-                              const BatchShape& shape) {
-  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), shape.image));
-  RETURN_IF_ERROR(CheckShape("labels", ShapeOf(labels), shape.labels));
-  if (images.shape(0) != labels.shape(0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(images.shape(0), " images have ", labels.shape(0), " labels"));
-  }
-  return Batch{.images = {images.data(), images.data() + images.size()},
-               .labels = {labels.data(), labels.data() + labels.size()},
-               .size = static_cast<int64_t>(images.shape(0))};
+// Labels, or targets for a network whose loss reads them.
+using Answers = std::variant<InArray<int32_t>, InArray<float>>;
+
+template <typename T>
+absl::StatusOr<std::vector<T>> ToVector(const char* what, const InArray<T>& array,
+                                        const std::vector<int64_t>& of_each, size_t images) {
+  RETURN_IF_ERROR(CheckShape(what, ShapeOf(array), of_each));
+  if (array.shape(0) == images) return std::vector<T>(array.data(), array.data() + array.size());
+  return absl::InvalidArgumentError(
+      absl::StrCat(images, " images have ", array.shape(0), " ", what));
 }
 
-float Step(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
+absl::StatusOr<Batch> ToBatch(const InArray<float>& images, const Answers& answers,
+                              const BatchShape& shape) {
+  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), shape.image));
+  const size_t count = images.shape(0);
+  Batch batch = {.images = {images.data(), images.data() + images.size()},
+                 .size = static_cast<int64_t>(count)};
+  if (const auto* const targets = std::get_if<InArray<float>>(&answers)) {
+    ASSIGN_OR_RETURN(batch.targets, ToVector("targets", *targets, shape.targets, count));
+  } else {
+    const auto& labels = std::get<InArray<int32_t>>(answers);
+    ASSIGN_OR_RETURN(batch.labels, ToVector("labels", labels, shape.labels, count));
+  }
+  return batch;
+}
+
+float Step(HeldSession& held, const InArray<float>& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<float> {
     ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
     return session.TrainStep(batch);
   }));
 }
 
-void Begin(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
+void Begin(HeldSession& held, const InArray<float>& images, const Answers& labels) {
   Check(held.Use([&](Session& session) -> absl::Status {
     ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
     return session.Begin(batch);
@@ -107,8 +121,7 @@ StepResult Finish(HeldSession& held) {
   return Checked(held.Use([](Session& session) { return session.Finish(); }));
 }
 
-StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images,
-                         const InArray<int32_t>& labels) {
+StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Batch batch, ToBatch(images, labels, held.shape()));
     return session.Evaluate(batch);
@@ -281,6 +294,8 @@ void BindProperties(nb::class_<HeldSession>& session) {
   session.def("close", &HeldSession::Close, "Frees the memory. Later calls raise neap.Error.")
       .def_prop_ro("closed", &HeldSession::is_closed)
       .def_prop_ro("batch", &HeldSession::batch, "Images in a batch of training.")
+      .def_prop_ro("_reads_targets",
+                   [](const HeldSession& held) { return !held.shape().targets.empty(); })
       .def_prop_ro("plan", PlanOf, "The plan of training.")
       .def_prop_ro("steps", Reader(&Session::step), "Steps so far, with those before a load.")
       .def_prop_ro("seed", Reader(&Session::seed))

@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/graph.h"
+#include "neap/layers/target_loss.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
@@ -98,9 +99,10 @@ void BuildUNet() { Graph net = nets::UNet({.image = 256, .batch = 8, .batch_norm
 void BuildVgg() { Graph net = nets::Vgg({.convolutions = nets::kVgg19, .batch = 64}); }
 
 // nets/with_loss.h
-absl::Status SmoothLabels() {
+absl::Status ChangeLosses() {
   ASSIGN_OR_RETURN(Graph net, nets::Build("resnet50", {.batch = 128}));
-  ASSIGN_OR_RETURN(net, nets::WithLabelSmoothing(net, 0.1F));
+  ASSIGN_OR_RETURN(Graph smoothed, nets::WithLabelSmoothing(net, 0.1F));
+  ASSIGN_OR_RETURN(Graph multilabel, nets::WithTargetLoss(net, BinaryCrossEntropy{}));
   return absl::OkStatus();
 }
 
