@@ -8,6 +8,7 @@
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
+#include "neap/nets/inception_v3.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/inverted_residual.h"
 #include "neap/nets/lenet.h"
@@ -46,8 +47,11 @@ void BuildEfficientNets() {
 // nets/fcn.h
 void BuildFcn() { Graph net = nets::Fcn8s({.image = 384, .batch = 8}); }
 
+// nets/inception_v3.h
+void BuildInceptionV3() { Graph net = nets::InceptionV3({.batch = 32}); }
+
 // nets/inception_v4.h
-void BuildInception() { Graph net = nets::InceptionV4({.batch = 32}); }
+void BuildInceptionV4() { Graph net = nets::InceptionV4({.batch = 32}); }
 
 // nets/inverted_residual.h
 void BuildTrunk(Graph& net) {
