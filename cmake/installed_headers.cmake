@@ -77,6 +77,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/profile/profiler.h
   layers/profile/sqlite.h
   layers/softmax_cross_entropy.h
+  layers/target_loss.h
   layers/transposed_convolution.h
   memory/create_session.h
   memory/engines/kernel_options.h
@@ -90,6 +91,7 @@ set(NEAP_INSTALLED_HEADERS
   nets/densenet.h
   nets/efficientnet.h
   nets/fcn.h
+  nets/inception_v3.h
   nets/inception_v4.h
   nets/lenet.h
   nets/mobilenet_v2.h

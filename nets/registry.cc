@@ -12,6 +12,7 @@
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
+#include "neap/nets/inception_v3.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/lenet.h"
 #include "neap/nets/mobilenet_v2.h"
@@ -142,6 +143,10 @@ constexpr Entry kEntries[] = {
      kDropout},
     {ForImageNet("vgg101", "VGG-19 deepened to 98 convolutions, for moDNN's VGG-101"),
      [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg101}, o)); },
+     kDropout},
+    {ForImageNet("inception_v3", "Inception v3 as in torchvision, without the auxiliary classifier",
+                 299),
+     [](const NetOptions& o) { return InceptionV3(WithOverrides(InceptionV3Options{}, o)); },
      kDropout},
     {ForImageNet("inception_v4", "Inception v4 as in timm", 299),
      [](const NetOptions& o) { return InceptionV4(WithOverrides(InceptionV4Options{}, o)); },

@@ -12,6 +12,7 @@
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
+#include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/with_loss.h"
 
@@ -19,6 +20,7 @@ namespace neap::apps {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 24;
+constexpr char kCrossEntropy[] = "cross-entropy";
 
 FlagValue Blocks(std::optional<std::array<int64_t, 4>>* value) {
   const auto read = [value](const std::string& text) {
@@ -130,6 +132,9 @@ void NetFlags::AddImagesTo(FlagSet& flags) {
 }
 
 void NetFlags::AddLossTo(FlagSet& flags) {
+  flags.Add("loss", "NAME",
+            "what training minimises (mse: mean squared error; bce: binary cross-entropy)",
+            OneOf({kCrossEntropy, "mse", "bce"}, &loss));
   flags.Add("label-smoothing", "X",
             "the loss's target is 1 - X for an image's class, and X spread over all classes (0)",
             Probability(&label_smoothing));
@@ -149,6 +154,7 @@ std::string NetFlags::Arguments() const {
   if (options.classes.has_value()) add("classes", *options.classes);
   if (options.growth_rate.has_value()) add("growth-rate", *options.growth_rate);
   if (options.dropout.has_value()) add("dropout", *options.dropout);
+  if (loss != defaults.loss) add("loss", loss);
   if (label_smoothing.has_value()) add("label-smoothing", *label_smoothing);
   if (options.depth.has_value()) add("depth", *options.depth);
   if (options.blocks.has_value()) add("blocks", absl::StrJoin(*options.blocks, ","));
@@ -165,6 +171,12 @@ absl::Status NetFlags::ParseFormat() {
 
 absl::StatusOr<Graph> NetFlags::Build() {
   ASSIGN_OR_RETURN(Graph built, BuildAsGiven());
+  if (loss != kCrossEntropy) {
+    if (label_smoothing.has_value())
+      return BadUsage(absl::StrCat("--label-smoothing needs --loss cross-entropy, not ", loss));
+    return nets::WithTargetLoss(
+        built, loss == "mse" ? Layer(MeanSquaredError{}) : Layer(BinaryCrossEntropy{}));
+  }
   if (!label_smoothing.has_value()) return built;
   return nets::WithLabelSmoothing(built, *label_smoothing);
 }

@@ -22,6 +22,7 @@ struct NetFlags {
   // A network of the caller's own instead of one by name; of the flags, it takes only the batch.
   std::optional<Graph> graph = {};
   nets::NetOptions options = {.batch = 32};
+  std::string loss = "cross-entropy";
   std::optional<float> label_smoothing = {};
   std::string dtype = "fp32";
   std::string layout = "nchw";

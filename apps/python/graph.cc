@@ -49,8 +49,13 @@ std::string AddLayer(Graph& graph, const std::string& name, const nb::handle lay
 }
 
 std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
-                    const std::optional<std::pair<int64_t, int64_t>>& pixels) {
+                    const std::optional<std::pair<int64_t, int64_t>>& pixels,
+                    const std::optional<std::array<int64_t, 3>>& targets) {
   const Layer layer = loss.value_or(SoftmaxCrossEntropy{});
+  if (targets.has_value()) {
+    if (pixels.has_value()) throw nb::type_error("a loss has either pixels or targets");
+    return graph.TargetLoss(predictions, layer, {(*targets)[0], (*targets)[1], (*targets)[2]});
+  }
   if (!pixels.has_value()) return graph.Loss(predictions, layer);
   return graph.PixelLoss(predictions, layer, pixels->first, pixels->second);
 }
@@ -96,9 +101,11 @@ void BindGraph(nb::module_& module) {
                    "*inputs: str) -> str"),
            "Adds a layer that reads the named ones. Returns its name.")
       .def("loss", AddLoss, "predictions"_a, "layer"_a = nb::none(), nb::kw_only(),
-           "pixels"_a = nb::none(),
+           "pixels"_a = nb::none(), "targets"_a = nb::none(),
            "Ends the network with a loss, softmax and cross-entropy by default, with a label for "
-           "each image, or\nwith pixels=(height, width) for each pixel.")
+           "each image, or\nwith pixels=(height, width) for each pixel. MeanSquaredError and "
+           "BinaryCrossEntropy have\ntargets=(channels, height, width), the shape of an image's "
+           "predictions.")
       .def(
           "with_options",
           [](const Graph& graph, std::optional<int64_t> batch, std::optional<std::string> dtype,

@@ -5,6 +5,7 @@
 #include "apps/python/python_layer.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/graph/source.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/with_loss.h"
 
@@ -21,7 +22,13 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
   BatchShape shape;
   for (const ResolvedLayer& layer : resolved.layers) {
     if (layer.role == LayerRole::kImages) shape.image = OfImage(layer.spec.output.shape);
-    if (layer.role == LayerRole::kLabels) shape.labels = OfImage(layer.spec.output.shape);
+    if (layer.role != LayerRole::kLabels) continue;
+    const Shape& read = layer.spec.output.shape;
+    const bool is_targets = layer.layer.As<Targets>() != nullptr;
+    shape.labels = OfImage(is_targets ? LabelShape(read) : read);
+    if (!is_targets) continue;
+    shape.targets = OfImage(read);
+    if (shape.labels.empty()) shape.targets.resize(1);
   }
   return shape;
 }

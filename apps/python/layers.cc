@@ -23,6 +23,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::python {
@@ -178,6 +179,10 @@ void BindLayers(nb::module_& module) {
         return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing});
       },
       "label_smoothing"_a = 0.0F, "As torch.nn.CrossEntropyLoss, for Graph.loss().");
+  BindWithoutFields<MeanSquaredError>(module, "MeanSquaredError",
+                                      "As torch.nn.MSELoss, for Graph.loss(targets=).");
+  BindWithoutFields<BinaryCrossEntropy>(module, "BinaryCrossEntropy",
+                                        "As torch.nn.BCEWithLogitsLoss, for Graph.loss(targets=).");
 }
 
 }  // namespace neap::python

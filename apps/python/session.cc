@@ -95,31 +95,49 @@ absl::Status CheckShape(const char* what, const std::vector<int64_t>& shape,
                                                  separator, absl::StrJoin(of_each, ", "), ")"));
 }
 
+// Labels, or targets for a network whose loss reads them.
+using Answers = std::variant<InArray<int32_t>, InArray<float>>;
+
+template <typename T>
+absl::Status Assign(const char* what, const InArray<T>& array, const std::vector<int64_t>& of_each,
+                    int64_t images, std::vector<T>& values) {
+  RETURN_IF_ERROR(CheckShape(what, ShapeOf(array), of_each));
+  if (static_cast<int64_t>(array.shape(0)) != images) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(images, " images have ", array.shape(0), " ", what));
+  }
+  values.assign(array.data(), array.data() + array.size());
+  return absl::OkStatus();
+}
+
 constexpr size_t kCopiedByThread = 1 << 20;  // elements
 constexpr size_t kMostThreads = 8;
 
 // Copies a batch into the session's own, whose memory is used again: pages that are new in each
 // step would take longer than the copy. Only for functions that Use() calls.
 absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const InArray<float>& images,
-                                     const InArray<int32_t>& labels) {
-  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), held.shape().image));
-  RETURN_IF_ERROR(CheckShape("labels", ShapeOf(labels), held.shape().labels));
-  if (images.shape(0) != labels.shape(0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(images.shape(0), " images have ", labels.shape(0), " labels"));
-  }
+                                     const Answers& answers) {
+  const BatchShape& shape = held.shape();
+  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), shape.image));
   Batch& batch = held.given();
+  batch.size = static_cast<int64_t>(images.shape(0));
+  batch.labels.clear();
+  batch.targets.clear();
+  if (const auto* const targets = std::get_if<InArray<float>>(&answers)) {
+    RETURN_IF_ERROR(Assign("targets", *targets, shape.targets, batch.size, batch.targets));
+  } else {
+    const auto& labels = std::get<InArray<int32_t>>(answers);
+    RETURN_IF_ERROR(Assign("labels", labels, shape.labels, batch.size, batch.labels));
+  }
   batch.images.resize(images.size());
   InParallel(images.size(), std::clamp<size_t>(images.size() / kCopiedByThread, 1, kMostThreads),
              [&](size_t begin, size_t end) {
                std::copy(images.data() + begin, images.data() + end, batch.images.data() + begin);
              });
-  batch.labels.assign(labels.data(), labels.data() + labels.size());
-  batch.size = static_cast<int64_t>(images.shape(0));
   return &batch;
 }
 
-float Step(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
+float Step(HeldSession& held, const InArray<float>& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<float> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     return session.TrainStep(*batch);
@@ -127,7 +145,7 @@ float Step(HeldSession& held, const InArray<float>& images, const InArray<int32_
 }
 
 // Trains as Step() does; returns the seconds in the library, without what this package adds.
-double TimeStep(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
+double TimeStep(HeldSession& held, const InArray<float>& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<double> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     const auto begin = std::chrono::steady_clock::now();
@@ -136,7 +154,7 @@ double TimeStep(HeldSession& held, const InArray<float>& images, const InArray<i
   }));
 }
 
-void Begin(HeldSession& held, const InArray<float>& images, const InArray<int32_t>& labels) {
+void Begin(HeldSession& held, const InArray<float>& images, const Answers& labels) {
   Check(held.Use([&](Session& session) -> absl::Status {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     return session.Begin(*batch);
@@ -147,8 +165,7 @@ StepResult Finish(HeldSession& held) {
   return Checked(held.Use([](Session& session) { return session.Finish(); }));
 }
 
-StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images,
-                         const InArray<int32_t>& labels) {
+StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     return session.Evaluate(*batch);
@@ -348,6 +365,8 @@ void BindProperties(nb::class_<HeldSession>& session) {
   session.def("close", &HeldSession::Close, "Frees the memory. Later calls raise neap.Error.")
       .def_prop_ro("closed", &HeldSession::is_closed)
       .def_prop_ro("batch", &HeldSession::batch, "Images in a batch of training.")
+      .def_prop_ro("_reads_targets",
+                   [](const HeldSession& held) { return !held.shape().targets.empty(); })
       .def_prop_ro("plan", PlanOf, "The plan of training.")
       .def_prop_ro("steps", Reader(&Session::step), "Steps so far, with those before a load.")
       .def_prop_ro("seed", Reader(&Session::seed))

@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/source.h"
 
 namespace neap::apps {
 namespace {
@@ -24,10 +25,11 @@ absl::Status ReadArray(const ReadableFile& file, int64_t offset, std::vector<T>&
 
 NetInput InputOf(const Program& program) {
   const Shape& images = program.tensor(program.images.front()).spec.shape;
+  const Shape& predictions = program.tensor(program.predictions.front()).spec.shape;
   return {.batch = program.net.batch,
           .image = {images.c(), images.h(), images.w()},
-          .labels = program.tensor(program.labels.front()).spec.elements() / images.n(),
-          .classes = program.tensor(program.predictions.front()).spec.shape.c()};
+          .labels = LabelShape(predictions).elements() / images.n(),
+          .classes = predictions.c()};
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,

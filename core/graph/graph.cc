@@ -204,6 +204,12 @@ std::string Graph::PixelLoss(std::string predictions, Layer loss, int64_t height
   return Add({"loss", std::move(loss), {std::move(predictions), "labels"}, LayerRole::kLoss});
 }
 
+std::string Graph::TargetLoss(std::string predictions, Layer loss, Shape chw) {
+  const TensorSpec targets = {WithBatch(options_.batch, chw), DType::kFp32, options_.layout};
+  Add({"targets", Targets{.tensor = targets}, {}, LayerRole::kLabels});
+  return Add({"loss", std::move(loss), {std::move(predictions), "targets"}, LayerRole::kLoss});
+}
+
 bool ScalesLoss(const GraphOptions& options) { return options.dtype == DType::kFp16; }
 
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {

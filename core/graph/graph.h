@@ -44,7 +44,7 @@ bool ScalesLoss(const GraphOptions& options);
 enum class LayerRole : uint8_t {
   kInner,
   kImages,  // the batch's images
-  kLabels,  // the batch's labels
+  kLabels,  // the batch's labels or targets
   kLoss,  // its state 0 is the iteration's result: fp32 {mean loss, number of correct predictions}
 };
 
@@ -71,6 +71,9 @@ class Graph {
   std::string Loss(std::string predictions, Layer loss);
   // Like Loss(), with a label for each pixel of predictions {N, C, height, width}.
   std::string PixelLoss(std::string predictions, Layer loss, int64_t height, int64_t width);
+  // Like Loss(), with a layer such as MeanSquaredError that compares predictions {N, C, H, W} with
+  // a target for each element, of the layer "targets"; `chw` is {C, H, W}.
+  std::string TargetLoss(std::string predictions, Layer loss, Shape chw);
 
   const GraphOptions& options() const { return options_; }
   const std::vector<GraphLayer>& layers() const { return layers_; }

@@ -38,4 +38,13 @@ absl::StatusOr<LayerSpec> Labels::Specify(const LayerContext& context) const {
   return LayerSpec{.output = tensor};
 }
 
+absl::StatusOr<LayerSpec> Targets::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckNoInputs(context));
+  if (tensor.dtype != DType::kFp32 || tensor.shape.rank() != 4 || tensor.elements() <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("targets are ", tensor.ToString(), ", expected fp32 {N, C, H, W}"));
+  }
+  return LayerSpec{.output = tensor};
+}
+
 }  // namespace neap

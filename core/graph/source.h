@@ -27,4 +27,13 @@ struct Labels {
   friend bool operator==(const Labels&, const Labels&) = default;
 };
 
+// A target for each element of the predictions, fp32 {N, C, H, W}, in the layout of the network.
+struct Targets {
+  static constexpr std::string_view kType = "targets";
+  TensorSpec tensor;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const { return tensor.ToString(); }
+  friend bool operator==(const Targets&, const Targets&) = default;
+};
+
 }  // namespace neap

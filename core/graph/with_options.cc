@@ -26,6 +26,9 @@ Graph WithOptions(const Graph& net, const GraphOptions& options) {
       TensorSpec tensor = labels->tensor;
       tensor.shape = WithBatch(tensor.shape, options.batch);
       layer.layer = Labels{.tensor = std::move(tensor)};
+    } else if (const auto* const targets = layer.layer.As<Targets>()) {
+      const Shape shape = WithBatch(targets->tensor.shape, options.batch);
+      layer.layer = Targets{.tensor = {shape, DType::kFp32, options.layout}};
     }
     graph.Add(std::move(layer));
   }

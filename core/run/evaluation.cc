@@ -42,7 +42,7 @@ absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, c
   RETURN_IF_ERROR(inference.Iterate(staging));
   ASSIGN_OR_RETURN(const Staging::Received received, staging.Await());
   StepResult result = {.loss = received.loss, .correct = received.correct};
-  // The kernel computes the mean over all labels of the filled-up batch.
+  // The kernel computes the mean over all labels or elements of the filled-up batch.
   if (count < size) result.loss *= static_cast<float>(size) / static_cast<float>(count);
   return result;
 }

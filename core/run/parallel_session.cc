@@ -187,11 +187,11 @@ class ParallelSession::Impl {
  private:
   static absl::StatusOr<int64_t> ImagesOf(const Batch& batch) {
     if (batch.size > 0 && std::ssize(batch.images) % batch.size == 0 &&
-        std::ssize(batch.labels) % batch.size == 0)
+        std::ssize(batch.labels) % batch.size == 0 && std::ssize(batch.targets) % batch.size == 0)
       return batch.size;
-    return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch.size, " images with ",
-                                                   batch.images.size(), " values and ",
-                                                   batch.labels.size(), " labels"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a batch of ", batch.size, " images with ", batch.images.size(), " values and ",
+        batch.labels.size(), " labels and ", batch.targets.size(), " targets"));
   }
 
   // Calls call(rank) on the threads of all ranks at once. Returns the first error, with its rank,

@@ -13,7 +13,8 @@ namespace neap {
 struct StepResult {
   int64_t step = 0;     // from 0
   float loss = 0;       // mean over the batch
-  int64_t correct = 0;  // number of labels for which the class with the largest output is right
+  int64_t correct = 0;  // number of labels for which the class with the largest output is right;
+                        // of losses against targets: layers/target_loss.h
   // If the loss is scaled (core/step/loss_scale.h), in training: the scales of this step and of the
   // next one, whether this step changed nothing, because a gradient was not finite, and the number
   // of such steps so far.
@@ -29,7 +30,8 @@ struct Prediction {
                 // labelled
   // Both in N, C, H, W order.
   std::vector<float> logits;         // what the loss reads
-  std::vector<float> probabilities;  // their softmax over the classes
+  std::vector<float> probabilities;  // what it makes of them: their softmax over the classes, their
+                                     // sigmoid, or with MeanSquaredError the same values
 };
 
 // The values of a tensor of the network, with its name and shape in PyTorch.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/source.h"
 
 namespace neap {
 namespace {
@@ -34,16 +37,36 @@ void AddParts(const Program& program, const std::vector<TensorId>& parts, const 
   }
 }
 
-absl::Status CheckSizes(const Batch& batch, const TensorSpec& images, const TensorSpec& labels) {
+bool ReadsTargets(const Program& program) {
+  return program.tensor(program.labels.front()).spec.dtype == DType::kFp32;
+}
+
+// Whether the batch has what the loss of `images` images needs: labels, or for a network that reads
+// targets, either of them.
+bool FitLabels(const Batch& batch, const PerImage& per_image, int64_t images) {
+  const int64_t labels = std::ssize(batch.labels), targets = std::ssize(batch.targets);
+  if (targets == 0) return labels == images * per_image.labels;
+  return labels == 0 && targets == images * per_image.targets;
+}
+
+// "12 labels", "120 targets"
+std::string AmountOfLabels(const Batch& batch) {
+  if (batch.targets.empty()) return absl::StrCat(batch.labels.size(), " labels");
+  const std::string targets = absl::StrCat(batch.targets.size(), " targets");
+  return batch.labels.empty() ? targets : absl::StrCat(batch.labels.size(), " labels, ", targets);
+}
+
+absl::Status CheckSizes(const Batch& batch, const TensorSpec& images, const TensorSpec& labels,
+                        const PerImage& per_image) {
   const bool fits = static_cast<int64_t>(batch.images.size()) == images.elements() &&
-                    static_cast<int64_t>(batch.labels.size()) == labels.elements() &&
+                    FitLabels(batch, per_image, images.shape.n()) &&
                     (batch.size == 0 || batch.size == images.shape.n());
   if (fits) return absl::OkStatus();
   const std::string size = batch.size == 0 ? "" : absl::StrCat(batch.size, " images, ");
   return absl::InvalidArgumentError(
-      absl::StrCat("the batch has ", size, batch.labels.size(), " labels and ", batch.images.size(),
-                   " image values; the network's input is ", images.shape.ToString(),
-                   ", its labels ", labels.shape.ToString()));
+      absl::StrCat("the batch has ", size, AmountOfLabels(batch), " and ", batch.images.size(),
+                   " image values; the network's input is ", images.shape.ToString(), ", its ",
+                   per_image.targets == 0 ? "labels " : "targets ", labels.shape.ToString()));
 }
 
 // "image 3", or "the pixel at row 1, column 2 of image 3".
@@ -64,34 +87,72 @@ absl::Status CheckLabels(const std::vector<int32_t>& labels, const Shape& shape,
                    "; the network has ", classes, " classes, from 0"));
 }
 
+Shape PredictionShape(const Program& program) {
+  return OfWholeBatch(program, program.predictions).shape;
+}
+
 absl::Status CheckBatch(const Batch& batch, const Program& program) {
-  const TensorSpec labels = OfWholeBatch(program, program.labels);
-  RETURN_IF_ERROR(CheckSizes(batch, OfWholeBatch(program, program.images), labels));
-  return CheckLabels(batch.labels, labels.shape,
-                     program.tensor(program.predictions.front()).spec.shape.c());
+  RETURN_IF_ERROR(CheckSizes(batch, OfWholeBatch(program, program.images),
+                             OfWholeBatch(program, program.labels), ValuesPerImage(program)));
+  const Shape predictions = PredictionShape(program);
+  const Shape labels =
+      ReadsTargets(program) ? LabelShape(predictions) : OfWholeBatch(program, program.labels).shape;
+  return CheckLabels(batch.labels, labels, predictions.c());
+}
+
+// In N, C, H, W order, the targets that stand for labels.
+std::vector<float> TargetsOf(const std::vector<int32_t>& labels, const Shape& predictions) {
+  const int64_t classes = predictions.c(), pixels = predictions.h() * predictions.w();
+  std::vector<float> targets(static_cast<size_t>(predictions.elements()));
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto label = static_cast<int64_t>(i);
+    const int64_t first = label / pixels * classes * pixels + label % pixels;
+    for (int64_t c = 0; c < classes; ++c) {
+      const float target = labels[i] == c ? 1.0F : 0.0F;
+      targets[static_cast<size_t>(first + c * pixels)] = labels[i] == kNoLabel ? kNoTarget : target;
+    }
+  }
+  return targets;
+}
+
+void SendLabels(const Batch& batch, const Program& program, std::byte* labels) {
+  if (!ReadsTargets(program)) {
+    std::memcpy(labels, batch.labels.data(), batch.labels.size() * sizeof(int32_t));
+    return;
+  }
+  std::vector<float> of_labels;
+  if (batch.targets.empty()) of_labels = TargetsOf(batch.labels, PredictionShape(program));
+  FromNchw(batch.targets.empty() ? of_labels : batch.targets, OfWholeBatch(program, program.labels),
+           labels);
 }
 
 }  // namespace
 
 PerImage ValuesPerImage(const Program& program) {
+  const TensorSpec& labels = program.tensor(program.labels.front()).spec;
   const int64_t images = program.net.batch / program.options.sub_batches;
-  return {.values = program.tensor(program.images.front()).spec.elements() / images,
-          .labels = program.tensor(program.labels.front()).spec.elements() / images};
+  PerImage per_image = {.values = program.tensor(program.images.front()).spec.elements() / images,
+                        .labels = labels.elements() / images};
+  if (ReadsTargets(program)) {
+    per_image.targets = per_image.labels;
+    per_image.labels = LabelShape(labels.shape).elements() / images;
+  }
+  return per_image;
 }
 
 absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program) {
   const PerImage per_image = ValuesPerImage(program);
-  const auto count = static_cast<int64_t>(batch.labels.size()) / per_image.labels;
+  const int64_t count = std::ssize(batch.images) / per_image.values;
   const bool fits = 1 <= count && count <= program.net.batch &&
                     static_cast<int64_t>(batch.images.size()) == count * per_image.values &&
-                    static_cast<int64_t>(batch.labels.size()) == count * per_image.labels &&
-                    (batch.size == 0 || batch.size == count);
+                    FitLabels(batch, per_image, count) && (batch.size == 0 || batch.size == count);
   if (fits) return count;
   const std::string size = batch.size == 0 ? "" : absl::StrCat(batch.size, " images, ");
   return absl::InvalidArgumentError(absl::StrCat(
-      "the batch has ", size, batch.images.size(), " image values and ", batch.labels.size(),
-      " labels; the network takes 1 to ", program.net.batch, " images of ", per_image.values,
-      " values with ", per_image.labels, per_image.labels == 1 ? " label each" : " labels each"));
+      "the batch has ", size, batch.images.size(), " image values and ", AmountOfLabels(batch),
+      "; the network takes 1 to ", program.net.batch, " images of ", per_image.values,
+      " values with ", per_image.labels, per_image.labels == 1 ? " label" : " labels",
+      per_image.targets == 0 ? "" : absl::StrCat(" or ", per_image.targets, " targets"), " each"));
 }
 
 Batch FilledUp(const Batch& batch, const Program& program) {
@@ -99,7 +160,11 @@ Batch FilledUp(const Batch& batch, const Program& program) {
   Batch whole = batch;
   whole.size = program.net.batch;
   whole.images.resize(static_cast<size_t>(whole.size * per_image.values));
-  whole.labels.resize(static_cast<size_t>(whole.size * per_image.labels), kNoLabel);
+  if (batch.targets.empty()) {
+    whole.labels.resize(static_cast<size_t>(whole.size * per_image.labels), kNoLabel);
+  } else {
+    whole.targets.resize(static_cast<size_t>(whole.size * per_image.targets), kNoTarget);
+  }
   return whole;
 }
 
@@ -121,7 +186,7 @@ absl::Status Staging::Send(const Batch& batch, const IterationScalars& scalars,
                            const Program& program, Executor& executor) {
   RETURN_IF_ERROR(CheckBatch(batch, program));
   FromNchw(batch.images, OfWholeBatch(program, program.images), images_.data());
-  std::memcpy(labels_.data(), batch.labels.data(), batch.labels.size() * sizeof(int32_t));
+  SendLabels(batch, program, labels_.data());
   std::memcpy(iteration_.data(), &scalars, sizeof(scalars));
   std::vector<Executor::HostValue> values;
   AddParts(program, program.images, images_, values);

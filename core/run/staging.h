@@ -24,10 +24,12 @@
 
 namespace neap {
 
-// Elements of one image, and its labels: one, or one for each pixel.
+// Elements of one image; its labels: one, or one for each pixel; and its targets, 0 if the loss
+// reads labels.
 struct PerImage {
   int64_t values = 0;
   int64_t labels = 0;
+  int64_t targets = 0;
 };
 PerImage ValuesPerImage(const Program& program);
 
@@ -35,7 +37,8 @@ PerImage ValuesPerImage(const Program& program);
 // batch, or if the vectors do not agree with each other or with `size`.
 absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program);
 
-// The batch, a smaller one than the network's, extended by images of zeros without labels.
+// The batch, a smaller one than the network's, extended by images of zeros without labels or
+// targets.
 Batch FilledUp(const Batch& batch, const Program& program);
 
 class Staging {

@@ -27,6 +27,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/sync_batch_norm.h"
+#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap {
@@ -61,6 +62,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
+      {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},
+      {kLayer<BinaryCrossEntropy>, std::nullopt, cpu::BinaryCrossEntropySteps},
       {kLayer<BatchNormStatistics>, Phase::kForward, cpu::BatchNormStatisticsForward},
       {kLayer<BatchNormStatistics>, Phase::kBackwardData, cpu::BatchNormStatisticsBackward},
       {kLayer<BatchNormApply>, Phase::kForward, cpu::BatchNormApplyForward},

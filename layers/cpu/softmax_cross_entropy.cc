@@ -7,6 +7,7 @@
 #include "neap/core/input/batch.h"
 #include "neap/core/step/loss_scale.h"
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/loss_columns.h"
 
 namespace neap::cpu {
 namespace {
@@ -17,14 +18,6 @@ using namespace operands;
 struct Score {
   double loss;
   bool correct;
-};
-
-// The classes of one image or pixel, with a stride of `apart` elements.
-template <typename T>
-struct Column {
-  T* first;
-  int64_t apart;
-  T& operator[](int64_t c) const { return first[c * apart]; }
 };
 
 bool IsLargest(Column<const float> logits, int64_t classes, int64_t label) {
@@ -64,29 +57,6 @@ Score SoftmaxColumn(Column<const float> logits, int64_t classes, int32_t label, 
   return {.loss = (1 - smoothing) * of_class + smoothing * of_all, .correct = correct};
 }
 
-// The memory positions of each label's classes.
-struct Columns {
-  int64_t labels, classes, pixels;
-  bool last;  // a label's classes are contiguous
-
-  explicit Columns(const TensorSpec& logits)
-      : labels(logits.elements() / logits.shape.c()),
-        classes(logits.shape.c()),
-        pixels(logits.shape.h() * logits.shape.w()),
-        last(logits.layout == Layout::kNhwc) {}
-  template <typename T>
-  Column<T> Of(T* tensor, int64_t label) const {
-    if (last) return {tensor + label * classes, 1};
-    return {tensor + label / pixels * classes * pixels + label % pixels, pixels};
-  }
-};
-
-// Over which means are.
-int64_t LabelsOfBatch(const StepSignature& signature) {
-  const TensorSpec& y = signature.Spec(Y());
-  return signature.part.WholeCount(Columns(y).labels, y.shape.n());
-}
-
 float SmoothingOf(const LoopArgs& args) {
   return args.signature.layer.As<SoftmaxCrossEntropy>()->label_smoothing;
 }
@@ -99,15 +69,15 @@ void Forward(const LoopArgs& args) {
   const auto smoothing = static_cast<double>(SmoothingOf(args));
   double loss = 0;
   int64_t correct = 0;
-  for (int64_t i = 0; i < columns.labels; ++i) {
-    const Score score = SoftmaxColumn(columns.Of(logits, i), columns.classes, labels[i], smoothing,
+  for (int64_t i = 0; i < columns.count; ++i) {
+    const Score score = SoftmaxColumn(columns.Of(logits, i), columns.channels, labels[i], smoothing,
                                       columns.Of(y, i));
     loss += score.loss;
     correct += score.correct ? 1 : 0;
   }
   float* const metrics = args.Find<float>(State(0));
   if (metrics == nullptr || args.signature.rerun) return;
-  const auto labels_of_batch = static_cast<double>(LabelsOfBatch(args.signature));
+  const auto labels_of_batch = static_cast<double>(columns.CountInBatch(args.signature));
   const bool adds = args.signature.Accumulates(State(0));
   metrics[0] = (adds ? metrics[0] : 0) + static_cast<float>(loss / labels_of_batch);
   metrics[1] = (adds ? metrics[1] : 0) + static_cast<float>(correct);
@@ -120,13 +90,13 @@ void Backward(const LoopArgs& args) {
   float* const gradients = args.Get<float>(Dx());
   const LossScale* const scaling = args.Find<LossScale>(LossScaling());
   const float scale = scaling == nullptr ? 1.0F : scaling->scale;
-  const auto count = static_cast<float>(LabelsOfBatch(args.signature));
-  const float of_others = SmoothingOf(args) / static_cast<float>(columns.classes);
+  const auto count = static_cast<float>(columns.CountInBatch(args.signature));
+  const float of_others = SmoothingOf(args) / static_cast<float>(columns.channels);
   const float of_class = 1.0F - SmoothingOf(args) + of_others;
-  for (int64_t i = 0; i < columns.labels; ++i) {
+  for (int64_t i = 0; i < columns.count; ++i) {
     const Column<const float> y = columns.Of(probabilities, i);
     const Column<float> dx = columns.Of(gradients, i);
-    for (int64_t c = 0; c < columns.classes; ++c) {
+    for (int64_t c = 0; c < columns.channels; ++c) {
       const float gradient = (y[c] - (c == labels[i] ? of_class : of_others)) / count * scale;
       dx[c] = labels[i] == kNoLabel ? 0.0F : gradient;
     }

@@ -155,6 +155,8 @@ absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
+absl::StatusOr<Candidates> TargetLossCandidates(const StepSignature& signature,
+                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> MultiplyCandidates(const StepSignature& signature,

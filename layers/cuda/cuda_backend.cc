@@ -30,6 +30,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/sync_batch_norm.h"
+#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap {
@@ -73,6 +74,8 @@ constexpr TableEntry kTable[] = {
     {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},
     {kLayer<LocalResponseNorm>, LrnCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
+    {kLayer<MeanSquaredError>, TargetLossCandidates},
+    {kLayer<BinaryCrossEntropy>, TargetLossCandidates},
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},

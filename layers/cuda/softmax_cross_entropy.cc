@@ -38,7 +38,7 @@ absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
   const int64_t labels = y.elements() / y.shape.c();
   RETURN_IF_ERROR(CheckFits32(signature, labels == y.shape.n() ? y.elements() : labels));
   const bool measures = signature.Has(State(0)) && !signature.rerun;
-  const int64_t scratch = kernels::SoftmaxScratchBytes(ChannelShapeOf(signature.Spec(Y())));
+  const int64_t scratch = kernels::LossScratchBytes(ChannelShapeOf(signature.Spec(Y())));
   return OwnKernel(signature, runtime, SoftmaxLaunch, measures ? scratch : 0);
 }
 

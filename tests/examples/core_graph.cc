@@ -6,6 +6,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 
 namespace neap::header_examples::graph {
 
@@ -24,6 +25,11 @@ void DoubleBatch(const Graph& net) {
   GraphOptions options = net.options();
   options.batch = 2 * options.batch;
   const Graph twice = WithOptions(net, options);
+}
+
+// docs/own-network.md
+void ReadTargets(neap::Graph& net, const std::string& x) {
+  net.TargetLoss(x, neap::MeanSquaredError{}, {2, 32, 32});
 }
 
 }  // namespace neap::header_examples::graph

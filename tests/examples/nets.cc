@@ -3,10 +3,12 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/graph.h"
+#include "neap/layers/target_loss.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
+#include "neap/nets/inception_v3.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/inverted_residual.h"
 #include "neap/nets/lenet.h"
@@ -45,8 +47,11 @@ void BuildEfficientNets() {
 // nets/fcn.h
 void BuildFcn() { Graph net = nets::Fcn8s({.image = 384, .batch = 8}); }
 
+// nets/inception_v3.h
+void BuildInceptionV3() { Graph net = nets::InceptionV3({.batch = 32}); }
+
 // nets/inception_v4.h
-void BuildInception() { Graph net = nets::InceptionV4({.batch = 32}); }
+void BuildInceptionV4() { Graph net = nets::InceptionV4({.batch = 32}); }
 
 // nets/inverted_residual.h
 void BuildTrunk(Graph& net) {
@@ -98,9 +103,10 @@ void BuildUNet() { Graph net = nets::UNet({.image = 256, .batch = 8, .batch_norm
 void BuildVgg() { Graph net = nets::Vgg({.convolutions = nets::kVgg19, .batch = 64}); }
 
 // nets/with_loss.h
-absl::Status SmoothLabels() {
+absl::Status ChangeLosses() {
   ASSIGN_OR_RETURN(Graph net, nets::Build("resnet50", {.batch = 128}));
-  ASSIGN_OR_RETURN(net, nets::WithLabelSmoothing(net, 0.1F));
+  ASSIGN_OR_RETURN(Graph smoothed, nets::WithLabelSmoothing(net, 0.1F));
+  ASSIGN_OR_RETURN(Graph multilabel, nets::WithTargetLoss(net, BinaryCrossEntropy{}));
   return absl::OkStatus();
 }
 

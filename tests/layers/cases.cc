@@ -22,6 +22,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/sync_batch_norm.h"
+#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::testing {
@@ -395,6 +396,11 @@ void CaseList::Losses() {
                              Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}}) {
     for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       for (float smoothing : {0.0F, 0.1F}) AddLoss(shape, layout, smoothing);
+      const std::vector<TensorSpec> inputs(2, {.shape = shape, .layout = layout});
+      for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}}) {
+        const std::string type(loss.type());
+        cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
+      }
     }
   }
 }
@@ -425,9 +431,12 @@ void CaseList::Joins() {
 }  // namespace
 
 LayerCase WithDType(LayerCase layer_case, DType dtype) {
-  for (TensorSpec& input : layer_case.inputs) {
+  const bool has_targets = layer_case.layer.As<MeanSquaredError>() != nullptr ||
+                           layer_case.layer.As<BinaryCrossEntropy>() != nullptr;
+  for (size_t i = 0; i < layer_case.inputs.size(); ++i) {
+    TensorSpec& input = layer_case.inputs[i];
     const bool is_images = input.shape.rank() == 4 && input.dtype != DType::kInt32;
-    if (is_images) input.dtype = dtype;
+    if (is_images && !(has_targets && i == 1)) input.dtype = dtype;
   }
   absl::StrAppend(&layer_case.name, " in ", std::string(Name(dtype)));
   return layer_case;

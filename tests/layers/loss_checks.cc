@@ -7,6 +7,7 @@
 
 #include "neap/core/input/batch.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 
 namespace neap::testing {
 namespace {
@@ -43,6 +44,40 @@ void CheckImagesWithoutLabels(Backend& backend, const DeviceAccess& access) {
   CHECK(one[0] == doctest::Approx(Metrics(backend, access, 2, 2)[0] / 2));  // the mean over both
   CHECK(one[1] == 1);
   CHECK(Metrics(backend, access, kNoLabel, kNoLabel) == std::vector<double>{0, 0});
+}
+
+void CheckElementsWithoutTargets(Backend& backend, const DeviceAccess& access) {
+  constexpr double kNone = kNoTarget;
+  for (const Shape& shape : {Shape{3, 2, 1, 1}, Shape{1, 2, 1, 3}}) {
+    const std::vector<TensorSpec> inputs(2, {.shape = shape});
+    for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}}) {
+      const LayerSpec spec = loss.Specify({.inputs = inputs}).value();
+      const auto run = [&](size_t step, const Values& given) {
+        const absl::StatusOr<Values> results = RunStep(
+            backend, access,
+            SignatureOf(spec.steps[step], {.layer = loss, .spec = spec, .inputs = inputs}), given);
+        REQUIRE_MESSAGE(results.ok(), results.status().ToString());
+        return *results;
+      };
+      const std::vector<double> x = {1000, -1000, 0.5, -0.5, 0.25, 3};
+      std::vector<double> targets = {1, 0, 1, 0, 1, 0};
+      const Values all = run(0, {{X(0), x}, {X(1), targets}});
+      CHECK(std::isfinite(all.at(State(0))[0]));
+      targets[0] = kNone;
+      targets[5] = kNone;
+      const Values some = run(0, {{X(0), x}, {X(1), targets}});
+      CHECK(some.at(State(0))[0] < all.at(State(0))[0]);
+      CHECK(some.at(Y()) == all.at(Y()));
+      const std::vector<double> dx = run(1, {{Y(), all.at(Y())}, {X(1), targets}}).at(Dx());
+      for (size_t i = 0; i < dx.size(); ++i) {
+        CAPTURE(i);
+        const bool has_none = i == 0 || i == 5 || all.at(Y())[i] == targets[i];
+        CHECK((dx[i] == 0) == has_none);
+      }
+      const Values none = run(0, {{X(0), x}, {X(1), std::vector<double>(6, kNone)}});
+      CHECK(none.at(State(0)) == std::vector<double>{0, 0});
+    }
+  }
 }
 
 }  // namespace neap::testing

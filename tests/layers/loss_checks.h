@@ -1,5 +1,5 @@
-// What the cross-entropy loss makes of labels that are not classes: the same checks for every
-// backend.
+// What losses make of labels that are not classes, and of targets that are none: the same checks
+// for every backend.
 #pragma once
 
 #include "tests/layers/harness.h"
@@ -10,5 +10,8 @@ namespace neap::testing {
 void CheckLabelsOutsideClasses(Backend& backend, const DeviceAccess& access);
 // An image without a label adds nothing to the loss and is not correct.
 void CheckImagesWithoutLabels(Backend& backend, const DeviceAccess& access);
+// An element without a target adds nothing to the loss and has no gradient, and an image without
+// any is not correct. Predictions of any size have a finite binary cross-entropy.
+void CheckElementsWithoutTargets(Backend& backend, const DeviceAccess& access);
 
 }  // namespace neap::testing

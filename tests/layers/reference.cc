@@ -314,6 +314,8 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"batch_norm_apply", ReferenceBatchNormApply},
                               {"dropout", DropoutStep},
                               {"softmax_cross_entropy", ReferenceSoftmaxCrossEntropy},
+                              {"mean_squared_error", ReferenceMeanSquaredError},
+                              {"binary_cross_entropy", ReferenceBinaryCrossEntropy},
                               {"add", AddStep},
                               {"multiply", MultiplyStep},
                               {"concat", ConcatStep},

@@ -57,6 +57,41 @@ Values SoftmaxForward(const StepSignature& signature, const Values& given) {
   return {{Y(), y}, {State(0), metrics}};
 }
 
+// The first of the largest elements of a pixel.
+size_t Largest(const Vector& values, const Shape& shape, size_t pixel) {
+  size_t largest = 0;
+  for (size_t c = 1; c < static_cast<size_t>(shape.c()); ++c) {
+    if (values[ClassAt(shape, pixel, c)] > values[ClassAt(shape, pixel, largest)]) largest = c;
+  }
+  return largest;
+}
+
+// A loss that is the mean of `loss`(x, target), and has the output `output`(x) and the gradient
+// `factor` * (y - target) of an element.
+template <typename Loss, typename Output>
+Values TargetLoss(const StepSignature& signature, const Values& given, double factor,
+                  const Loss& loss, const Output& output) {
+  const Vector& targets = given.at(X(1));
+  const auto elements = static_cast<double>(targets.size());
+  if (signature.phase != Phase::kForward) {
+    Vector dx = given.at(Y());
+    for (size_t i = 0; i < dx.size(); ++i)
+      dx[i] = std::isnan(targets[i]) ? 0 : factor * (dx[i] - targets[i]) / elements;
+    return {{Dx(), dx}};
+  }
+  const Vector& x = given.at(X(0));
+  Vector y(x.size()), metrics(2);
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = output(x[i]);
+    metrics[0] += std::isnan(targets[i]) ? 0 : loss(x[i], targets[i]) / elements;
+  }
+  const Shape& shape = signature.Spec(X(0)).shape;
+  for (size_t i = 0; shape.c() > 1 && i < x.size() / static_cast<size_t>(shape.c()); ++i)
+    metrics[1] += Largest(x, shape, i) == Largest(targets, shape, i) ? 1 : 0;
+  if (signature.rerun) return {{Y(), y}};
+  return {{Y(), y}, {State(0), metrics}};
+}
+
 }  // namespace
 
 Values ReferenceSoftmaxCrossEntropy(const StepSignature& signature, const Values& given) {
@@ -73,6 +108,22 @@ Values ReferenceSoftmaxCrossEntropy(const StepSignature& signature, const Values
   }
   for (double& v : dx) v /= static_cast<double>(labels.size());
   return {{Dx(), dx}};
+}
+
+Values ReferenceMeanSquaredError(const StepSignature& signature, const Values& given) {
+  return TargetLoss(
+      signature, given, 2, [](double x, double target) { return (x - target) * (x - target); },
+      [](double x) { return x; });
+}
+
+Values ReferenceBinaryCrossEntropy(const StepSignature& signature, const Values& given) {
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  return TargetLoss(
+      signature, given, 1,
+      [&](double x, double target) {
+        return -target * std::log(sigmoid(x)) - (1 - target) * std::log(sigmoid(-x));
+      },
+      sigmoid);
 }
 
 }  // namespace neap::testing

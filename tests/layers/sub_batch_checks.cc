@@ -9,6 +9,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 
 namespace neap::testing {
 namespace {
@@ -69,13 +70,14 @@ std::vector<double> Waves(int64_t elements) {
   return values;
 }
 
-void CheckLoss(Backend& backend, const DeviceAccess& access, const Shape& logits,
-               const Shape& labels) {
+// `labels` are those of the layer, or targets.
+void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, const Shape& logits,
+               const TensorSpec& labels) {
+  CAPTURE(loss.type());
   CAPTURE(logits.ToString());
-  const std::vector<TensorSpec> inputs = {{.shape = logits},
-                                          {.shape = labels, .dtype = DType::kInt32}};
-  const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
-  const SignatureOptions options = {.layer = SoftmaxCrossEntropy{}, .spec = spec, .inputs = inputs};
+  const std::vector<TensorSpec> inputs = {{.shape = logits}, labels};
+  const LayerSpec spec = loss.Specify({.inputs = inputs}).value();
+  const SignatureOptions options = {.layer = loss, .spec = spec, .inputs = inputs};
   std::vector<double> classes;
   for (int64_t i = 0; i < labels.elements(); ++i) classes.push_back(static_cast<double>(i % 3));
   const StepSignature forward = SignatureOf(spec.steps[0], options);
@@ -137,8 +139,13 @@ void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& acces
 }
 
 void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access) {
-  CheckLoss(backend, access, {4, 3, 1, 1}, {4});
-  CheckLoss(backend, access, {4, 3, 5, 7}, {4, 5, 7});
+  const Layer softmax = SoftmaxCrossEntropy{};
+  CheckLoss(backend, access, softmax, {4, 3, 1, 1}, {.shape = {4}, .dtype = DType::kInt32});
+  CheckLoss(backend, access, softmax, {4, 3, 5, 7}, {.shape = {4, 5, 7}, .dtype = DType::kInt32});
+  for (const Shape& shape : {Shape{4, 3, 1, 1}, Shape{4, 3, 5, 7}}) {
+    CheckLoss(backend, access, MeanSquaredError{}, shape, {.shape = shape});
+    CheckLoss(backend, access, BinaryCrossEntropy{}, shape, {.shape = shape});
+  }
 }
 
 }  // namespace neap::testing

@@ -73,6 +73,7 @@ TEST_CASE("networks built by name have their known parameter counts") {
                                                     {"efficientnet_b3", 12'233'232},
                                                     {"regnet_y_400mf", 4'344'144},
                                                     {"resnet20", 272'474},
+                                                    {"inception_v3", 23'834'568},
                                                     {"inception_v4", 42'679'816},
                                                     {"densenet121", 7'978'856},
                                                     {"densenet169", 14'149'480},

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "neap/core/step/specify.h"
-#include "neap/layers/activation.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 #include "neap/nets/lenet.h"
 #include "neap/nets/unet.h"
 
@@ -43,12 +43,23 @@ TEST_CASE("label smoothing outside its range is an error that names the loss") {
   }
 }
 
-TEST_CASE("a loss without labels cannot be smoothed") {
-  Graph net({});
-  net.Loss(net.Input({3, 8, 8}), Relu{});
-  CHECK(nets::WithLabelSmoothing(net, 0.1F).status().message() ==
-        "layer 'loss': a loss of type relu has no labels to smooth");
-  CHECK(nets::WithLabelSmoothing(net, 0).ok());
+TEST_CASE("a loss against targets reads one for each prediction") {
+  const Graph net = nets::UNet({.image = 32, .batch = 2});
+  const Graph changed = nets::WithTargetLoss(net, BinaryCrossEntropy{}).value();
+  const ResolvedGraph before = Resolve(net, Mode::kTraining).value();
+  const ResolvedGraph after = Resolve(changed, Mode::kTraining).value();
+  REQUIRE(before.layers.size() == after.layers.size());
+  CHECK(after.layers.back().layer == Layer(BinaryCrossEntropy{}));
+  CHECK(after.layers.back().spec.output == before.layers.back().spec.output);
+  const ResolvedLayer& targets = after.layers[after.layers.back().inputs[1].index()];
+  CHECK(targets.name == "targets");
+  CHECK(targets.role == LayerRole::kLabels);
+  CHECK(targets.spec.output == before.layers.back().spec.output);
+  CHECK(nets::WithTargetLoss(changed, MeanSquaredError{})->layers().size() ==
+        changed.layers().size());
+  CHECK(nets::WithLabelSmoothing(changed, 0.1F).status().message() ==
+        "layer 'loss': a loss of type binary_cross_entropy has no labels to smooth");
+  CHECK(absl::IsInvalidArgument(nets::WithTargetLoss(Graph({}), MeanSquaredError{}).status()));
 }
 
 }  // namespace

@@ -40,6 +40,10 @@ def to_images(images) -> numpy.ndarray:
     return to_array(images, numpy.float32)
 
 
+def to_targets(targets) -> numpy.ndarray:
+    return to_array(targets, numpy.float32)
+
+
 def to_labels(labels) -> numpy.ndarray:
     """Errors: TypeError unless they are integers, OverflowError for one that does not fit into 32 bits."""
     wide = to_array(labels, None)

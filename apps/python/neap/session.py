@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from neap import _neap
-from neap.data import to_array, to_images, to_labels
+from neap.data import to_array, to_images, to_labels, to_targets
 from neap.errors import Error
 
 
@@ -30,7 +30,9 @@ class Session(_neap.Session):
     initialises the parameters from `seed`. Raises BudgetError if the budget is too small.
 
     Images are arrays of floats (n, channels, height, width), labels arrays of integers (n,), or (n, height, width) for a network
-    that labels pixels. They may be NumPy arrays or anything with __dlpack__ on the CPU.
+    that labels pixels. A network whose loss reads targets takes arrays of floats of the predictions' shape, (n, channels) or
+    (n, channels, height, width), in the place of labels, where NaN is no target; or labels, which stand for 1 for the class and
+    0 for the others. Arrays may be NumPy arrays or anything with __dlpack__ on the CPU.
 
     Several threads may use one session; their calls run one after another. Ctrl-C during a call takes effect when it returns.
     """
@@ -48,11 +50,11 @@ class Session(_neap.Session):
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss."""
-        return self._step(to_images(images), to_labels(labels))
+        return self._step(to_images(images), self._answers(labels))
 
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
-        self._begin(to_images(images), to_labels(labels))
+        self._begin(to_images(images), self._answers(labels))
 
     def finish(self) -> _neap.StepResult:
         """The second half: waits for the oldest step in flight."""
@@ -116,9 +118,10 @@ class Session(_neap.Session):
         loss, correct, count = 0.0, 0, 0
         for images, classes in self._pieces(batches, labels):
             result = self._evaluate(images, classes)
-            loss += result.loss * classes.size
+            labels_of_piece = classes.size // (classes.shape[1] if classes.dtype.kind == "f" else 1)
+            loss += result.loss * labels_of_piece
             correct += result.correct
-            count += classes.size
+            count += labels_of_piece
         if count == 0:
             raise ValueError("there is nothing to evaluate")
         return Accuracy(loss / count, correct / count, correct, count)
@@ -126,12 +129,17 @@ class Session(_neap.Session):
     def predict(self, images: Any, probabilities: bool = False) -> numpy.ndarray:
         """The logits of any number of images, (n, classes), or (n, classes, height, width) for a network that labels pixels.
 
-        With `probabilities`, their softmax over the classes.
+        With `probabilities`, what the loss makes of them: their softmax over the classes, with BinaryCrossEntropy their sigmoid.
         """
         images = to_images(images)
         pieces = [self._predict(images[first:first + self.batch], probabilities)
                   for first in range(0, max(1, len(images)), self.batch)]
         return numpy.concatenate(pieces)
+
+    def _answers(self, values: Any) -> numpy.ndarray:
+        """Labels, or targets if the loss reads these and the values are floats."""
+        values = to_array(values, None)
+        return to_targets(values) if self._reads_targets and values.dtype.kind == "f" else to_labels(values)
 
     def _pieces(self, batches: Any, labels: Any) -> Iterator[tuple[numpy.ndarray, numpy.ndarray]]:
         """Images and labels of at most a batch each."""
@@ -141,7 +149,7 @@ class Session(_neap.Session):
         elif isinstance(batches, _neap.Dataset):
             pairs = (batches.read(first, self.batch) for first in range(0, len(batches), self.batch))
         for images, classes in pairs:
-            images, classes = to_images(images), to_labels(classes)
+            images, classes = to_images(images), self._answers(classes)
             for first in range(0, max(1, len(images)), self.batch):
                 yield images[first:first + self.batch], classes[first:first + self.batch]
 

@@ -3,32 +3,12 @@
 #include <cfloat>
 #include <cmath>
 
-#include "neap/layers/cuda/kernels/device_math.cuh"
-#include "neap/layers/cuda/kernels/kernels.h"
-#include "neap/layers/cuda/kernels/optimizer.h"
+#include "neap/layers/cuda/kernels/loss.cuh"
 
 namespace neap::kernels {
 namespace {
 
-constexpr int kWarps = kThreads / 32;
 constexpr int32_t kNoLabel = -1;  // core/input/batch.h
-
-// The maximum if kMax, otherwise the sum, in a fixed order. All threads get the result.
-template <bool kMax>
-__device__ float BlockReduce(float value) {
-  __shared__ float warps[kWarps];
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const float other = __shfl_xor_sync(~0U, value, offset);
-    value = kMax ? fmaxf(value, other) : value + other;
-  }
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = warps[0];
-  for (int w = 1; w < kWarps; ++w) value = kMax ? fmaxf(value, warps[w]) : value + warps[w];
-  return value;
-}
 
 // The loss of an image or pixel from the negative logarithm of the probability of its class, the
 // sum of the logits less the largest one, over the classes, and the logarithm of the sum of their
@@ -90,21 +70,6 @@ __global__ void __launch_bounds__(kThreads)
     out[c] = expf(ToFloat(row[c]) - largest) / sum;
 }
 
-__global__ void __launch_bounds__(kThreads)
-    Metrics(int count, const float2* parts, float labels, LossMetrics metrics) {
-  float loss = 0, correct = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
-    loss += parts[i].x;
-    correct += parts[i].y;
-  }
-  loss = BlockReduce<false>(loss);
-  correct = BlockReduce<false>(correct);
-  if (threadIdx.x != 0) return;
-  float* const sums = metrics.mean_and_correct;
-  sums[0] = (metrics.add ? sums[0] : 0.0F) + loss / labels;
-  sums[1] = (metrics.add ? sums[1] : 0.0F) + correct;
-}
-
 // The targets of the class of an image or pixel, and of all others.
 struct Targets {
   Targets(float smoothing, int64_t classes)
@@ -112,11 +77,6 @@ struct Targets {
         of_class(1.0F - smoothing + of_others) {}
   float of_others, of_class;
 };
-
-// The factor of all gradients. A loss scale is a power of two, so the product is exact.
-__device__ __forceinline__ float ScaleOf(const LossScale* loss_scale) {
-  return loss_scale == nullptr ? 1.0F : loss_scale->scale;
-}
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
@@ -131,26 +91,6 @@ __global__ void __launch_bounds__(kThreads)
   const float gradient = (y[i] - target) / images * ScaleOf(loss_scale);
   dx[i] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient);
 }
-
-// The classes of each pixel, with a stride of `apart` elements.
-struct Pixels {
-  explicit Pixels(const ChannelShape& s)
-      : labels(static_cast<uint32_t>(s.outer * s.inner)),
-        classes(static_cast<int>(s.channels)),
-        inner(s.inner),
-        last(s.channels_last) {}
-  __device__ __forceinline__ size_t First(uint32_t i) const {
-    if (last) return static_cast<size_t>(i) * classes;
-    uint32_t pixel = 0;
-    const size_t image = inner.Split(i, pixel);
-    return image * classes * inner.divisor + pixel;
-  }
-  __device__ __forceinline__ size_t Apart() const { return last ? 1 : inner.divisor; }
-  uint32_t labels;
-  int classes;
-  Divider<uint32_t> inner;
-  bool last;
-};
 
 // The loss, and 1 if the label is the first of the largest. Reads the logits before y, which may
 // overwrite them, is written.
@@ -210,20 +150,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The number of partial sums of scores: one per image, or per block of pixels.
-int64_t Parts(const ChannelShape& s) {
-  return s.inner == 1 ? s.outer : CeilDiv(s.outer * s.inner, kThreads);
-}
-
-// Whether 32-bit indices suffice: for elements, or, with a thread per pixel, for labels.
-bool Countable(const ChannelShape& s) {
-  return Fits32(s.inner == 1 ? s.outer * s.channels : s.outer * s.inner);
-}
-
 }  // namespace
 
-int64_t SoftmaxScratchBytes(const ChannelShape& s) {
-  return Parts(s) * static_cast<int64_t>(sizeof(float2));
+int64_t LossScratchBytes(const ChannelShape& s) {
+  return LossParts(s) * static_cast<int64_t>(sizeof(float2));
 }
 
 cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t labels_of_batch, float smoothing,
@@ -231,7 +161,7 @@ cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t labels_of_batch, 
                                 LossMetrics metrics, void* scratch, cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   float2* const parts = static_cast<float2*>(scratch);
-  const unsigned blocks = static_cast<unsigned>(Parts(s));
+  const unsigned blocks = static_cast<unsigned>(LossParts(s));
   const auto run = [&]<typename T>() {
     if (s.inner == 1) {
       SoftmaxRows<<<blocks, kThreads, 0, stream>>>(static_cast<int>(s.channels), smoothing,
@@ -263,7 +193,7 @@ cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, int64_t labels_of
           static_cast<size_t>(n), Divider<uint32_t>(s.channels), count, targets, y, labels,
           loss_scale, As<T>(dx));
     } else {
-      SoftmaxPixelsBackward<<<static_cast<unsigned>(Parts(s)), kThreads, 0, stream>>>(
+      SoftmaxPixelsBackward<<<static_cast<unsigned>(LossParts(s)), kThreads, 0, stream>>>(
           Pixels(s), count, targets, y, labels, loss_scale, As<T>(dx));
     }
     return cudaGetLastError();

@@ -41,5 +41,31 @@ TEST_CASE("a label smoothing of 0 changes nothing") {
         LossesOf(RunForJson(args)));
 }
 
+TEST_CASE("classes are learned with losses against targets, too") {
+  const ScratchDirectory directory;
+  for (const char* const loss : {"mse", "bce"}) {
+    CAPTURE(loss);
+    const std::string weights = directory.File(loss);
+    const std::vector<Json> lines =
+        RunForJson(Joined(kTiny, {"--data", "idx:" + Digits(), "--steps", "200", "--lr", "0.2",
+                                  "--eval", "--save", weights, "--loss", loss}));
+    const Json reported = lines.back().at("evaluation");
+    CHECK(reported.at("accuracy") > 0.6);
+    const Json evaluated = RunForJson(Evaluating(weights, {"--loss", loss})).at(0);
+    CHECK(evaluated.at("loss") == reported.at("loss"));
+    CHECK(evaluated.at("correct") == reported.at("correct"));
+    // The class with the largest prediction is the same, whatever the loss.
+    CHECK(RunForJson(Evaluating(weights, {})).at(0).at("correct") == reported.at("correct"));
+  }
+}
+
+TEST_CASE("only cross-entropy has labels to smooth") {
+  const Outcome outcome =
+      RunNeap(Joined(kTiny, {"--loss", "mse", "--label-smoothing", "0.1", "--steps", "1"}));
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err.find("--label-smoothing needs --loss cross-entropy, not mse") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace neap::testing

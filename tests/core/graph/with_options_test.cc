@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "neap/layers/target_loss.h"
 #include "neap/nets/resnet.h"
 #include "neap/nets/unet.h"
 
@@ -32,6 +33,16 @@ TEST_CASE("a network with other options is the one that is built with them") {
 TEST_CASE("labels of pixels keep their height and width") {
   const Graph wanted = nets::UNet({.image = 32, .batch = 6});
   CheckSame(WithOptions(nets::UNet({.image = 32, .batch = 2}), wanted.options()), wanted);
+}
+
+TEST_CASE("targets stay fp32 and take the layout") {
+  const auto build = [](const GraphOptions& options) {
+    Graph net(options);
+    net.TargetLoss(net.Input({3, 4, 5}), MeanSquaredError{}, {3, 4, 5});
+    return net;
+  };
+  const GraphOptions options = {.batch = 7, .dtype = DType::kBf16, .layout = Layout::kNhwc};
+  CheckSame(WithOptions(build({.name = "network", .batch = 2}), options), build(options));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/random_graph.h"
 
@@ -202,6 +203,10 @@ auto Fields(Labels& d) {
   auto& [a] = d;
   return std::tie(a);
 }
+auto Fields(Targets& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
 
 // Values other than the given one, neighbours among them.
 std::vector<int64_t> Others(int64_t v) { return {v + 1, v + 10, v + 11}; }
@@ -258,9 +263,11 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(TransposedConvolution{});
   all.AddVariants(Images{.tensor = Fp32({8, 3, 4, 4})});
   all.AddVariants(Labels{.tensor = Fp32({8})});
+  all.AddVariants(Targets{.tensor = Fp32({8, 3, 4, 4})});
   CHECK(SoftmaxCrossEntropy{}.Parameters().empty());
   for (const Layer& layer :
-       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{}}) {
+       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{},
+                          MeanSquaredError{}, BinaryCrossEntropy{}}) {
     all.Add(layer);
     CHECK(layer.Parameters().empty());
   }

@@ -19,6 +19,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap {
@@ -424,6 +425,31 @@ TEST_CASE("labels are smoothed by less than 1") {
                "label smoothing is nan, expected 0 <= smoothing < 1");
 }
 
+TEST_CASE("a loss against targets needs one for each element of the predictions, in fp32") {
+  const TensorSpec x = Image({2, 10, 3, 1});
+  for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}}) {
+    const LayerSpec spec = loss.Specify({.inputs = {x, x}}).value();
+    CHECK(spec.output == x);
+    CHECK_FALSE(spec.states[0].in_checkpoint);
+    CHECK(StepsText(spec) ==
+          "forward: input[0] input[1] -> output[0] state[0] output[0] over input[0] adds to state\n"
+          "backward_data: output[0] input[1] -> input_grad[0] input_grad[0] over output[0]\n");
+    CHECK(loss.Specify({.inputs = {x, x}, .scales_loss = true})->steps[1].reads.back() ==
+          Operand{Slot::kLossScale});
+    CheckRefused(loss, {x}, "takes 2 inputs, predictions and targets, got 1");
+    CheckRefused(loss, {x, Image({2, 10, 1, 3})},
+                 "targets are 2x10x1x3 fp32 nchw, expected 2x10x3x1 fp32 nchw for predictions of "
+                 "2x10x3x1 fp32 nchw");
+    CheckRefused(loss, {x, Image({2, 10, 3, 1}, Layout::kNhwc)},
+                 "targets are 2x10x3x1 fp32 nhwc, expected 2x10x3x1 fp32 nchw for predictions of "
+                 "2x10x3x1 fp32 nchw");
+    TensorSpec half = x;
+    half.dtype = DType::kBf16;
+    CHECK(loss.Specify({.inputs = {half, x}})->output == x);
+    CHECK(loss.Specify({.inputs = {half, x}})->steps[0].in_place.empty());
+  }
+}
+
 TEST_CASE("sources take no inputs and output the given tensor") {
   const TensorSpec x = Image({2, 6, 5, 5});
   CHECK(Specified(Images{x}, {}).output == x);
@@ -432,6 +458,9 @@ TEST_CASE("sources take no inputs and output the given tensor") {
   CheckRefused(Images{{.shape = {2, 6}}}, {},
                "the image batch: input 0 is 2x6 fp32 nchw, expected an image {N, C, H, W}");
   CheckRefused(Labels{x}, {}, "labels are 2x6x5x5 fp32 nchw, expected int32 {N} or {N, H, W}");
+  CHECK(Specified(Targets{x}, {}).output == x);
+  CheckRefused(Targets{x}, {x}, "is a source and takes no inputs, got 1");
+  CheckRefused(Targets{{.shape = {2}}}, {}, "targets are 2 fp32 nchw, expected fp32 {N, C, H, W}");
 }
 
 TEST_CASE("phases and operands have names") {

@@ -349,6 +349,7 @@ TEST_CASE("an image without a label adds nothing to the loss on the GPU either")
   if (!gpu) return;
   DeviceArena arena(*gpu);
   CheckImagesWithoutLabels(gpu->backend(), arena.Access());
+  CheckElementsWithoutTargets(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("on the GPU too, sub-batches compute together what the whole batch does") {

@@ -1,0 +1,84 @@
+// What the kernels of losses have in common: sums within a block, the means over the batch, and the
+// channels of each pixel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "neap/layers/cuda/kernels/device_math.cuh"
+#include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/optimizer.h"
+
+namespace neap::kernels {
+
+// The maximum if kMax, otherwise the sum, in a fixed order. All threads get the result.
+template <bool kMax>
+__device__ float BlockReduce(float value) {
+  constexpr int kWarps = kThreads / 32;
+  __shared__ float warps[kWarps];
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const float other = __shfl_xor_sync(~0U, value, offset);
+    value = kMax ? fmaxf(value, other) : value + other;
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = warps[0];
+  for (int w = 1; w < kWarps; ++w) value = kMax ? fmaxf(value, warps[w]) : value + warps[w];
+  return value;
+}
+
+// Sums the losses and the numbers of correct predictions of `parts`. The loss is a mean over
+// `terms`.
+static __global__ void __launch_bounds__(kThreads)
+    Metrics(int count, const float2* parts, float terms, LossMetrics metrics) {
+  float loss = 0, correct = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    loss += parts[i].x;
+    correct += parts[i].y;
+  }
+  loss = BlockReduce<false>(loss);
+  correct = BlockReduce<false>(correct);
+  if (threadIdx.x != 0) return;
+  float* const sums = metrics.mean_and_correct;
+  sums[0] = (metrics.add ? sums[0] : 0.0F) + loss / terms;
+  sums[1] = (metrics.add ? sums[1] : 0.0F) + correct;
+}
+
+// The factor of all gradients. A loss scale is a power of two, so the product is exact.
+__device__ __forceinline__ float ScaleOf(const LossScale* loss_scale) {
+  return loss_scale == nullptr ? 1.0F : loss_scale->scale;
+}
+
+// The classes of each pixel, with a stride of `apart` elements.
+struct Pixels {
+  explicit Pixels(const ChannelShape& s)
+      : labels(static_cast<uint32_t>(s.outer * s.inner)),
+        classes(static_cast<int>(s.channels)),
+        inner(s.inner),
+        last(s.channels_last) {}
+  __device__ __forceinline__ size_t First(uint32_t i) const {
+    if (last) return static_cast<size_t>(i) * classes;
+    uint32_t pixel = 0;
+    const size_t image = inner.Split(i, pixel);
+    return image * classes * inner.divisor + pixel;
+  }
+  __device__ __forceinline__ size_t Apart() const { return last ? 1 : inner.divisor; }
+  uint32_t labels;
+  int classes;
+  Divider<uint32_t> inner;
+  bool last;
+};
+
+// The number of partial sums: one per image, or per block of pixels.
+inline int64_t LossParts(const ChannelShape& s) {
+  return s.inner == 1 ? s.outer : CeilDiv(s.outer * s.inner, kThreads);
+}
+
+// Whether 32-bit indices suffice: for elements, or, with a thread per pixel, for labels.
+inline bool Countable(const ChannelShape& s) {
+  return Fits32(s.inner == 1 ? s.outer * s.channels : s.outer * s.inner);
+}
+
+}  // namespace neap::kernels

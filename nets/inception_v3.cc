@@ -1,0 +1,176 @@
+#include "neap/nets/inception_v3.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+
+namespace neap::nets {
+namespace {
+
+// A convolution that keeps the size, followed by batch norm and ReLU.
+struct Unit {
+  int64_t out_channels = 0;
+  Extent2d kernel = 1;
+};
+// A unit whose 3x3 convolution has no padding, so the image shrinks.
+struct Shrink {
+  int64_t out_channels = 0;
+  int64_t stride = 2;
+};
+
+// Adds torchvision's modules in sequence.
+class Trunk {
+ public:
+  Trunk(Graph& net, std::string x) : net_(net), x_(std::move(x)) {}
+
+  const std::string& output() const { return x_; }
+
+  void Stem();
+  void InceptionA(const std::string& module, int64_t pool_features);
+  void InceptionB(const std::string& module);
+  void InceptionC(const std::string& module, int64_t channels_7x7);
+  void InceptionD(const std::string& module);
+  void InceptionE(const std::string& module);
+
+ private:
+  std::string Add(const std::string& name, const Convolution& convolution, const std::string& x) {
+    std::string y = net_.Add(name + ".conv", convolution, {x});
+    y = net_.Add(name + ".bn", BatchNorm{.epsilon = 1e-3F}, {y});
+    return net_.Add(name + ".relu", Relu{}, {y});
+  }
+  std::string Add(const std::string& name, const Unit& unit, const std::string& x) {
+    return Add(name,
+               Convolution{.out_channels = unit.out_channels,
+                           .kernel = unit.kernel,
+                           .padding = {unit.kernel.h / 2, unit.kernel.w / 2},
+                           .bias = false},
+               x);
+  }
+  std::string Add(const std::string& name, const Shrink& unit, const std::string& x) {
+    return Add(
+        name,
+        Convolution{
+            .out_channels = unit.out_channels, .kernel = 3, .stride = unit.stride, .bias = false},
+        x);
+  }
+  // Units called BRANCH_1, BRANCH_2, ...
+  std::string Chain(const std::string& branch, const std::vector<Unit>& units) {
+    std::string x = x_;
+    for (size_t i = 0; i < units.size(); ++i)
+      x = Add(absl::StrCat(branch, "_", i + 1), units[i], x);
+    return x;
+  }
+  // Units followed by one that halves the image.
+  std::string Chain(const std::string& branch, const std::vector<Unit>& units, const Shrink& last) {
+    return Add(absl::StrCat(branch, "_", units.size() + 1), last, Chain(branch, units));
+  }
+  std::string AveragedBranch(const std::string& module, int64_t out_channels) {
+    const AveragePool pool = {.kernel = 3, .stride = 1, .padding = 1};
+    return Add(module + ".branch_pool", Unit{out_channels},
+               net_.Add(module + ".avg_pool", pool, {x_}));
+  }
+  std::string HalvedBranch(const std::string& module) {
+    return net_.Add(module + ".max_pool", MaxPool{.kernel = 3, .stride = 2}, {x_});
+  }
+  void Join(const std::string& module, std::vector<std::string> branches) {
+    x_ = net_.Add(module + ".cat", Concat{}, std::move(branches));
+  }
+
+  Graph& net_;
+  std::string x_;
+};
+
+// 299x299x3 to 35x35x192.
+void Trunk::Stem() {
+  x_ = Add("Conv2d_1a_3x3", Shrink{32}, x_);
+  x_ = Add("Conv2d_2a_3x3", Shrink{32, 1}, x_);
+  x_ = Add("Conv2d_2b_3x3", Unit{64, 3}, x_);
+  x_ = net_.Add("maxpool1", MaxPool{.kernel = 3, .stride = 2}, {x_});
+  x_ = Add("Conv2d_3b_1x1", Unit{80}, x_);
+  x_ = Add("Conv2d_4a_3x3", Shrink{192, 1}, x_);
+  x_ = net_.Add("maxpool2", MaxPool{.kernel = 3, .stride = 2}, {x_});
+}
+
+// Figure 5.
+void Trunk::InceptionA(const std::string& module, int64_t pool_features) {
+  Join(module,
+       {Add(module + ".branch1x1", Unit{64}, x_), Chain(module + ".branch5x5", {{48}, {64, 5}}),
+        Chain(module + ".branch3x3dbl", {{64}, {96, 3}, {96, 3}}),
+        AveragedBranch(module, pool_features)});
+}
+
+// 35x35 to 17x17.
+void Trunk::InceptionB(const std::string& module) {
+  Join(module,
+       {Add(module + ".branch3x3", Shrink{384}, x_),
+        Chain(module + ".branch3x3dbl", {{64}, {96, 3}}, Shrink{96}), HalvedBranch(module)});
+}
+
+// Figure 6.
+void Trunk::InceptionC(const std::string& module, int64_t channels_7x7) {
+  const int64_t c = channels_7x7;
+  Join(module, {Add(module + ".branch1x1", Unit{192}, x_),
+                Chain(module + ".branch7x7", {{c}, {c, {1, 7}}, {192, {7, 1}}}),
+                Chain(module + ".branch7x7dbl",
+                      {{c}, {c, {7, 1}}, {c, {1, 7}}, {c, {7, 1}}, {192, {1, 7}}}),
+                AveragedBranch(module, 192)});
+}
+
+// 17x17 to 8x8.
+void Trunk::InceptionD(const std::string& module) {
+  Join(module, {Chain(module + ".branch3x3", {{192}}, Shrink{320}),
+                Chain(module + ".branch7x7x3", {{192}, {192, {1, 7}}, {192, {7, 1}}}, Shrink{192}),
+                HalvedBranch(module)});
+}
+
+// Figure 7.
+void Trunk::InceptionE(const std::string& module) {
+  const std::string branch1x1 = Add(module + ".branch1x1", Unit{320}, x_);
+  const std::string branch3x3 = Chain(module + ".branch3x3", {{384}});
+  const std::string branch3x3dbl = Chain(module + ".branch3x3dbl", {{448}, {384, 3}});
+  Join(module, {branch1x1, Add(module + ".branch3x3_2a", Unit{384, {1, 3}}, branch3x3),
+                Add(module + ".branch3x3_2b", Unit{384, {3, 1}}, branch3x3),
+                Add(module + ".branch3x3dbl_3a", Unit{384, {1, 3}}, branch3x3dbl),
+                Add(module + ".branch3x3dbl_3b", Unit{384, {3, 1}}, branch3x3dbl),
+                AveragedBranch(module, 192)});
+}
+
+}  // namespace
+
+Graph InceptionV3(const InceptionV3Options& options) {
+  Graph net({.name = "inception_v3",
+             .batch = options.batch,
+             .dtype = options.dtype,
+             .layout = options.layout});
+  Trunk trunk(net, net.Input({options.channels, options.image, options.image}));
+  trunk.Stem();
+  trunk.InceptionA("Mixed_5b", 32);
+  trunk.InceptionA("Mixed_5c", 64);
+  trunk.InceptionA("Mixed_5d", 64);
+  trunk.InceptionB("Mixed_6a");
+  trunk.InceptionC("Mixed_6b", 128);
+  trunk.InceptionC("Mixed_6c", 160);
+  trunk.InceptionC("Mixed_6d", 160);
+  trunk.InceptionC("Mixed_6e", 192);
+  trunk.InceptionD("Mixed_7a");
+  trunk.InceptionE("Mixed_7b");
+  trunk.InceptionE("Mixed_7c");
+
+  std::string x = net.Add("avgpool", GlobalAveragePool{}, {trunk.output()});
+  x = net.Add("dropout", Dropout{.probability = options.dropout}, {x});
+  x = net.Add("fc", FullyConnected{.out_features = options.classes}, {x});
+  net.Loss(x, SoftmaxCrossEntropy{});
+  return net;
+}
+
+}  // namespace neap::nets
