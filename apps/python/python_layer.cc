@@ -50,7 +50,10 @@ const Row& RowOf(const Row (&rows)[kCount], const std::string& name) {
   for (const Row& row : rows) {
     if (row.first == name) return row;
   }
-  throw nb::value_error(absl::StrCat("'", name, "' is none of neap's names").c_str());
+  std::string known;
+  for (const Row& row : rows)
+    absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(row.first));
+  throw nb::value_error(absl::StrCat("'", name, "' is none of ", known).c_str());
 }
 
 Operand ToOperand(const GivenOperand& operand) {
