@@ -5,8 +5,8 @@
 
 Networks that read 16 pixels of each image are trained by step() and by fit(), which keeps two steps in flight. `session` is the
 time in the C++ session during such steps, `added` the rest of the time of step(); all are medians in microseconds. What is added
-depends on the bytes of a batch and not on the network, so a row holds for a large network with such a batch, too. With fit(), a GPU
-computes meanwhile.
+depends on the bytes of a batch and not on the network, so a row holds for a large network with such a batch, too. With fit(), a
+GPU computes meanwhile.
 """
 import statistics
 import sys

@@ -38,14 +38,14 @@ void Construct(Graph* graph, const std::string& name, int64_t batch, const std::
                      .fusion = fusion});
 }
 
-std::string AddLayer(Graph& graph, const std::string& name, const nb::handle layer,
+std::string AddLayer(const nb::handle graph, const std::string& name, const nb::handle layer,
                      const nb::args& inputs) {
   std::vector<std::string> names;
   for (const nb::handle input : inputs) {
     if (!nb::isinstance<nb::str>(input)) throw nb::type_error("the inputs of a layer are names");
     names.push_back(nb::cast<std::string>(input));
   }
-  return graph.Add(name, ToLayer(layer), std::move(names));
+  return nb::cast<Graph&>(graph).Add(name, KeptLayer(layer, graph), std::move(names));
 }
 
 std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
@@ -85,7 +85,7 @@ Graph Changed(const Graph& graph, const GraphChanges& changes) {
 }
 
 void BindGraph(nb::module_& module) {
-  nb::class_<Graph>(module, "Graph",
+  nb::class_<Graph>(module, "Graph", nb::dynamic_attr(),
                     "A network: named layers, and the layers that each of them reads. Nothing is "
                     "checked before the\nnetwork is planned; errors then name the layer.")
       .def("__init__", Construct, "name"_a = "network", "batch"_a = 1, nb::kw_only(),
@@ -108,11 +108,16 @@ void BindGraph(nb::module_& module) {
            "predictions.")
       .def(
           "with_options",
-          [](const Graph& graph, std::optional<int64_t> batch, std::optional<std::string> dtype,
+          [](const nb::handle graph, std::optional<int64_t> batch, std::optional<std::string> dtype,
              std::optional<std::string> layout) {
-            return Changed(graph, {batch, std::move(dtype), std::move(layout)});
+            nb::object changed = nb::cast(Changed(nb::cast<const Graph&>(graph),
+                                                  {batch, std::move(dtype), std::move(layout)}));
+            KeepLayersOf(graph, changed);
+            return changed;
           },
           nb::kw_only(), "batch"_a = nb::none(), "dtype"_a = nb::none(), "layout"_a = nb::none(),
+          nb::sig("def with_options(self, *, batch: int | None = None, dtype: str | None = None, "
+                  "layout: str | None = None) -> Graph"),
           "The same layers with another batch, element type or layout.")
       .def_prop_ro("name", [](const Graph& graph) { return graph.options().name; })
       .def_prop_ro("batch", [](const Graph& graph) { return graph.options().batch; })

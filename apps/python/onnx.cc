@@ -15,6 +15,7 @@
 #include "apps/python/errors.h"
 #include "apps/python/graph_changes.h"
 #include "apps/python/held_session.h"
+#include "apps/python/python_layer.h"
 #include "apps/python/released.h"
 #include "neap/nets/onnx/onnx_file.h"
 
@@ -60,12 +61,17 @@ void BindOnnx(nb::module_& module) {
                                "file's weights.")
       .def(
           "with_options",
-          [](const OnnxGraph& graph, std::optional<int64_t> batch, std::optional<std::string> dtype,
+          [](const nb::handle given, std::optional<int64_t> batch, std::optional<std::string> dtype,
              std::optional<std::string> layout) {
+            const auto& graph = nb::cast<const OnnxGraph&>(given);
             const GraphChanges changes = {batch, std::move(dtype), std::move(layout)};
-            return OnnxGraph(Changed(graph, changes), graph.weights);
+            nb::object changed = nb::cast(OnnxGraph(Changed(graph, changes), graph.weights));
+            KeepLayersOf(given, changed);
+            return changed;
           },
           nb::kw_only(), "batch"_a = nb::none(), "dtype"_a = nb::none(), "layout"_a = nb::none(),
+          nb::sig("def with_options(self, *, batch: int | None = None, dtype: str | None = None, "
+                  "layout: str | None = None) -> OnnxGraph"),
           "The same layers and weights with another batch, element type or layout.")
       .def_prop_ro("weights", WeightsOf, nb::sig("def weights(self) -> dict[str, numpy.ndarray]"),
                    "The values of each parameter and running statistic, flat, by its name.");

@@ -50,7 +50,10 @@ const Row& RowOf(const Row (&rows)[kCount], const std::string& name) {
   for (const Row& row : rows) {
     if (row.first == name) return row;
   }
-  throw nb::value_error(absl::StrCat("'", name, "' is none of neap's names").c_str());
+  std::string known;
+  for (const Row& row : rows)
+    absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(row.first));
+  throw nb::value_error(absl::StrCat("'", name, "' is none of ", known).c_str());
 }
 
 Operand ToOperand(const GivenOperand& operand) {
@@ -140,23 +143,32 @@ absl::StatusOr<CustomFunction> FunctionFor(const StepSignature& signature) {
   return CustomFunction([layer = *layer](const CustomRun& step) { return layer.Run(step); });
 }
 
+// The attribute of a graph in Python that has the layers that it keeps, by their ids.
+constexpr const char* kKept = "_custom_layers";
+
+void Keep(nb::handle layer, nb::handle graph) {
+  if (!nb::hasattr(graph, kKept)) graph.attr(kKept) = nb::dict();
+  const nb::int_ id(reinterpret_cast<uintptr_t>(layer.ptr()));
+  graph.attr(kKept)[id] = layer;
+}
+
 }  // namespace
 
 struct PythonLayer::Held {
-  explicit Held(nb::object layer)
-      : object(std::move(layer)),
-        class_name(nb::cast<std::string>(object.type().attr("__qualname__"))) {
+  explicit Held(nb::handle layer)
+      : reference(nb::module_::import_("weakref").attr("ref")(layer)),
+        class_name(nb::cast<std::string>(layer.type().attr("__qualname__"))) {
     static std::atomic<int64_t> count = 0;
     number = ++count;
   }
   // The last owner may be any thread, or outlive the interpreter.
   ~Held() {
     if (!nb::is_alive()) {
-      object.release();
+      reference.release();
       return;
     }
     const nb::gil_scoped_acquire acquired;
-    object.reset();
+    reference.reset();
   }
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
@@ -179,13 +191,22 @@ struct PythonLayer::Held {
     throw nb::value_error(absl::StrCat("unknown operand ", ToString(operand)).c_str());
   }
 
-  nb::object object;
+  nb::object reference;  // a weakref.ref
   std::string class_name;
   int64_t number = 0;
   std::vector<std::pair<Operand, std::string>> names;  // guarded by the GIL
 };
 
-PythonLayer::PythonLayer(nb::object layer) : held_(std::make_shared<Held>(std::move(layer))) {}
+PythonLayer::PythonLayer(nb::handle layer) : held_(std::make_shared<Held>(layer)) {}
+
+nb::object PythonLayer::Object() const {
+  nb::object object = held_->reference();
+  if (!object.is_none()) return object;
+  throw nb::value_error(absl::StrCat("the ", held_->class_name,
+                                     " no longer exists, because the graph that it was added to "
+                                     "does not")
+                            .c_str());
+}
 
 std::string PythonLayer::Parameters() const {
   return absl::StrCat("class=", held_->class_name, " number=", held_->number);
@@ -199,7 +220,7 @@ absl::StatusOr<LayerSpec> PythonLayer::Specify(const LayerContext& context) cons
     for (const TensorSpec& input : context.inputs)
       inputs.append(nb::tuple(nb::cast(ToDims(input.shape))));
     const auto given =
-        nb::cast<Given>(held_->object.attr("_specify")(inputs, context.mode == Mode::kTraining));
+        nb::cast<Given>(Object().attr("_specify")(inputs, context.mode == Mode::kTraining));
     for (const auto& [phase, reads, writes, in_place] : std::get<3>(given)) {
       for (const GivenOperand& operand : reads) held_->Name(operand);
       for (const GivenOperand& operand : writes) held_->Name(operand);
@@ -221,19 +242,28 @@ absl::Status PythonLayer::Run(const CustomRun& step) const {
                         access == Access::kRead ? ArrayOver<const float>(tensor, memory)
                                                 : ArrayOver<float>(tensor, memory);
                   }
-                  held_->object.attr("_run")(std::string(Name(signature.phase)), arrays);
+                  Object().attr("_run")(std::string(Name(signature.phase)), arrays);
                   return true;
                 })
       .status();
 }
 
-Layer ToLayer(nb::handle layer) {
-  if (nb::isinstance<Layer>(layer)) return nb::cast<Layer>(layer);
+Layer KeptLayer(nb::handle layer, nb::handle graph) {
+  if (nb::isinstance<Layer>(layer)) {
+    auto given = nb::cast<Layer>(layer);
+    if (const auto* const custom = given.As<PythonLayer>()) Keep(custom->Object(), graph);
+    return given;
+  }
   const nb::object base = nb::module_::import_("neap.custom_layer").attr("CustomLayer");
   const int is_custom = PyObject_IsInstance(layer.ptr(), base.ptr());
   if (is_custom < 0) throw nb::python_error();
   if (is_custom == 0) throw nb::type_error("a layer is a neap.Layer or a neap.CustomLayer");
-  return PythonLayer(nb::borrow(layer));
+  Keep(layer, graph);
+  return PythonLayer(layer);
+}
+
+void KeepLayersOf(nb::handle other, nb::handle graph) {
+  if (nb::hasattr(other, kKept)) graph.attr(kKept) = other.attr(kKept).attr("copy")();
 }
 
 std::vector<CustomKernel> PythonKernels() {

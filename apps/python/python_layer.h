@@ -24,20 +24,25 @@
 
 namespace neap::python {
 
-// *Ownership*: shares the object with its copies. *Threads*: any, with or without the GIL, but for
-// the constructor, which needs it.
+// *Ownership*: of a weak reference alone, because the object's class often refers to the graph that
+// it is in, and Python's garbage collector does not see what C++ owns. The graphs and sessions in
+// Python keep the object (KeptLayer(), apps/python/neap/session.py).
+// *Threads*: any, with or without the GIL, but for the constructor, which needs it.
 class PythonLayer {
  public:
   static constexpr std::string_view kType = "python";
 
-  explicit PythonLayer(nanobind::object layer);
+  explicit PythonLayer(nanobind::handle layer);
 
-  // Errors: INVALID_ARGUMENT with what the object's functions raise, or is wrong with them.
+  // Errors: INVALID_ARGUMENT with what the object's functions raise, or is wrong with them, also
+  // that it no longer exists.
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   // The object's class, and a number that no other definition has.
   std::string Parameters() const;
   // Calls the object's function for a step. Errors: INTERNAL with what it raises.
   absl::Status Run(const CustomRun& step) const;
+  // Throws ValueError if the object no longer exists. Needs the GIL.
+  nanobind::object Object() const;
 
   friend bool operator==(const PythonLayer&, const PythonLayer&) = default;
 
@@ -46,8 +51,12 @@ class PythonLayer {
   std::shared_ptr<Held> held_;
 };
 
-// A neap.Layer, or a neap.CustomLayer as one. Throws TypeError for anything else. Needs the GIL.
-Layer ToLayer(nanobind::handle layer);
+// A neap.Layer, or a neap.CustomLayer as one, which `graph` in Python then keeps. Throws TypeError
+// for anything else. Needs the GIL, as KeepLayersOf() does.
+Layer KeptLayer(nanobind::handle layer, nanobind::handle graph);
+
+// Makes `graph` keep the layers that `other` keeps.
+void KeepLayersOf(nanobind::handle other, nanobind::handle graph);
 
 // The kernels of all layers that are written in Python.
 std::vector<CustomKernel> PythonKernels();

@@ -39,6 +39,8 @@ class Session(_neap.Session):
 
     def __init__(self, net: _neap.Graph, *arguments: Any, **options: Any) -> None:
         super().__init__(net, *arguments, **options)
+        self._custom_layers: dict[int, Any] = {}
+        self._keep_layers_of(net)
         if isinstance(net, _neap.OnnxGraph):
             _neap._start_from_weights(self, net)
 
@@ -47,6 +49,20 @@ class Session(_neap.Session):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _keep_layers_of(self, net: _neap.Graph) -> None:
+        """Layers that are written in Python live as long as the session: the C++ session only has weak references to them."""
+        self._custom_layers.update(getattr(net, "_custom_layers", {}))
+
+    def set_training_graph(self, net: _neap.Graph) -> None:
+        """Trains another graph from the next step on, for example without some layers."""
+        self._keep_layers_of(net)
+        super().set_training_graph(net)
+
+    def close(self) -> None:
+        """Frees the memory. Later calls raise neap.Error."""
+        super().close()
+        self._custom_layers.clear()
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss."""
